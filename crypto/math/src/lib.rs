@@ -1,0 +1,7 @@
+//! Torus arithmetic, gadget decomposition, samplers and the negacyclic transform.
+
+pub mod decomposition;
+pub mod random;
+pub mod torus;
+
+pub use torus::Torus;

@@ -1,0 +1,13 @@
+//! Named parameter sets, object kinds and the envelope that every key and ciphertext travels in.
+//!
+//! A leaf: it knows no cryptography, only the data that both sides must agree on.
+
+#![forbid(unsafe_code)]
+
+pub mod set;
+pub mod table;
+
+pub use set::{
+    Decomposition, Encoding, FailureProbability, ModulusSwitch, Noise, Order, ParameterSet, Security, SetId,
+    Standing, TorusWidth,
+};

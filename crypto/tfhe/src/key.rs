@@ -1,0 +1,23 @@
+//! Evaluation keys as they travel: seeded, in the standard domain, in tfhe-rs's order.
+
+mod seeded;
+
+pub use seeded::{GgswShape, SeededBootstrapKey, SeededKeySwitchKey};
+
+/// Numbers that do not fit each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: expected {expected}, got {got}")]
+pub struct ShapeError {
+    /// What was counted.
+    pub what: &'static str,
+    /// What it must be.
+    pub expected: usize,
+    /// What it was.
+    pub got: usize,
+}
+
+impl ShapeError {
+    pub(crate) fn check(what: &'static str, expected: usize, got: usize) -> Result<(), Self> {
+        if expected == got { Ok(()) } else { Err(Self { what, expected, got }) }
+    }
+}

@@ -1,0 +1,9 @@
+//! TFHE evaluation: everything a server computes on ciphertexts, and nothing that could decrypt one.
+
+#![forbid(unsafe_code)]
+
+pub mod key;
+pub mod lwe;
+
+pub use key::{GgswShape, SeededBootstrapKey, SeededKeySwitchKey, ShapeError};
+pub use lwe::LweList;

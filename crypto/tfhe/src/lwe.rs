@@ -1,0 +1,73 @@
+//! LWE ciphertexts, always in lists: a single ciphertext is the list of one.
+
+use cloakwork_math::Torus;
+
+use crate::ShapeError;
+
+/// Ciphertexts of one dimension, each `[a_0 .. a_{n-1}, b]` with phase `b - <a, s>`, back to back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LweList<T> {
+    dimension: usize,
+    words: Vec<T>,
+}
+
+impl<T: Torus> LweList<T> {
+    /// `count` ciphertexts that encrypt zero trivially.
+    pub fn zeros(dimension: usize, count: usize) -> Self {
+        Self { dimension, words: vec![T::default(); (dimension + 1) * count] }
+    }
+
+    /// Takes over words that already hold whole ciphertexts.
+    pub fn from_words(dimension: usize, words: Vec<T>) -> Result<Self, ShapeError> {
+        if words.len().is_multiple_of(dimension + 1) {
+            Ok(Self { dimension, words })
+        } else {
+            Err(ShapeError { what: "words of an LWE list (a multiple of)", expected: dimension + 1, got: words.len() })
+        }
+    }
+
+    /// Mask words of each ciphertext.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// Number of ciphertexts.
+    pub fn len(&self) -> usize {
+        self.words.len() / (self.dimension + 1)
+    }
+
+    /// True when there are no ciphertexts.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// All words, ciphertext after ciphertext.
+    pub fn words(&self) -> &[T] {
+        &self.words
+    }
+
+    /// All words, to be written.
+    pub fn words_mut(&mut self) -> &mut [T] {
+        &mut self.words
+    }
+
+    /// Ciphertext `index`.
+    pub fn get(&self, index: usize) -> &[T] {
+        &self.words[index * (self.dimension + 1)..][..self.dimension + 1]
+    }
+
+    /// Ciphertext `index`, to be written.
+    pub fn get_mut(&mut self, index: usize) -> &mut [T] {
+        &mut self.words[index * (self.dimension + 1)..][..self.dimension + 1]
+    }
+
+    /// The ciphertexts in order.
+    pub fn iter(&self) -> std::slice::ChunksExact<'_, T> {
+        self.words.chunks_exact(self.dimension + 1)
+    }
+
+    /// The ciphertexts in order, to be written.
+    pub fn iter_mut(&mut self) -> std::slice::ChunksExactMut<'_, T> {
+        self.words.chunks_exact_mut(self.dimension + 1)
+    }
+}
