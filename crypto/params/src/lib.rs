@@ -8,6 +8,6 @@ pub mod set;
 pub mod table;
 
 pub use set::{
-    Decomposition, Encoding, FailureProbability, ModulusSwitch, Noise, Order, ParameterSet, Security, SetId,
-    Standing, TorusWidth,
+    CompressionId, CompressionSet, Decomposition, Encoding, FailureProbability, ModulusSwitch, Noise, Order,
+    ParameterSet, Security, SetId, Standing, TorusWidth,
 };
