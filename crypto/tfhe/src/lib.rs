@@ -4,6 +4,7 @@
 
 pub mod blind_rotation;
 pub mod bootstrap;
+pub mod compact;
 pub mod gates;
 pub mod key;
 pub mod key_switch;
@@ -11,10 +12,13 @@ pub mod lut;
 pub mod lwe;
 pub mod modulus_switch;
 pub mod sample_extract;
+pub mod seeded_lwe;
 mod threads;
 
 pub use bootstrap::{Scratch, ServerKey};
+pub use compact::{CompactList, CompactPublicKey};
 pub use gates::{Gate, Gates};
 pub use key::{BootstrapKey, GgswShape, KeySwitchKey, SeededBootstrapKey, SeededKeySwitchKey, ShapeError};
 pub use lut::{Lut, LutError};
 pub use lwe::LweList;
+pub use seeded_lwe::SeededLweList;
