@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod format;
 pub mod key;
 pub mod lwe;
 
