@@ -182,3 +182,43 @@ impl ParameterSet {
         self.polynomial_size.trailing_zeros() + 1
     }
 }
+
+/// A stable number for a compression set, as written in envelopes. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CompressionId(pub u16);
+
+/// How lists of ciphertexts are packed into GLWE ciphertexts of a small modulus, and unpacked again.
+#[derive(Debug, PartialEq)]
+pub struct CompressionSet {
+    /// Stable number, as on the wire.
+    pub id: CompressionId,
+    /// Name, as in tfhe-rs where the set comes from there.
+    pub name: &'static str,
+    /// Sets whose ciphertexts it serves. No set has two.
+    pub parameter_sets: &'static [SetId],
+    /// Gadget of the packing key switch.
+    pub packing: Decomposition,
+    /// k of the packed ciphertexts.
+    pub packing_glwe_dimension: usize,
+    /// N of the packed ciphertexts.
+    pub packing_polynomial_size: usize,
+    /// Noise of the packing key.
+    pub packing_noise: Noise,
+    /// Ciphertexts that one packed ciphertext holds at most.
+    pub lwe_per_glwe: usize,
+    /// log2 of the modulus that packed ciphertexts are stored in.
+    pub storage_modulus_log2: u32,
+    /// Gadget of the bootstrap that unpacks: from the packing key to the big key.
+    pub bootstrap: Decomposition,
+    /// As published with the set; absent where the source states none.
+    pub published_failure_log2: Option<f64>,
+    /// Where the numbers were read.
+    pub source: &'static str,
+}
+
+impl CompressionSet {
+    /// Length of the packing key as an LWE key, k N.
+    pub const fn packing_dimension(&self) -> usize {
+        self.packing_glwe_dimension * self.packing_polynomial_size
+    }
+}

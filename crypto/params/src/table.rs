@@ -1,1 +1,23 @@
-//! The named sets.
+//! The named sets: the only parameters that exist.
+
+mod compression;
+mod row;
+mod rows;
+
+pub use compression::{COMPRESSION_SETS, compression_for, find_compression};
+pub use rows::SETS;
+
+use crate::set::{ParameterSet, SetId};
+
+/// The set with this number.
+pub fn find(id: SetId) -> Option<&'static ParameterSet> {
+    SETS.iter().find(|set| set.id == id)
+}
+
+/// The set with this name.
+pub fn by_name(name: &str) -> Option<&'static ParameterSet> {
+    SETS.iter().find(|set| set.name == name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 
 pub mod blind_rotation;
 pub mod bootstrap;
+pub mod format;
 pub mod gates;
 pub mod key;
 pub mod key_switch;
