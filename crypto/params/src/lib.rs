@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod noise;
 pub mod set;
 pub mod table;
 
