@@ -18,7 +18,7 @@ pub use failure::Decision;
 pub use key_switch::KeySwitchNoise;
 pub use modulus_switch::ModulusSwitchNoise;
 pub use tail::log2_upper_tail;
-pub use transform::{TransformLoss, external_product_error};
+pub use transform::{external_product_error, transform_loss};
 
 use crate::set::{Noise, Order, ParameterSet, TorusWidth};
 
