@@ -21,8 +21,12 @@ pub trait Torus: Copy + Default + PartialEq + Eq + std::fmt::Debug + Send + Sync
     fn to_u64(self) -> u64;
     /// Sign-extended: the representative in [-2^(BITS-1), 2^(BITS-1)).
     fn to_i64(self) -> i64;
-    /// `value` modulo 1, scaled to the word and rounded to nearest. Exact for |value| < 2^51.
-    fn from_torus_f64(value: f64) -> Self;
+    /// The bits of `self` from `shift` up, as far as `mask` goes.
+    fn bit_field(self, shift: u32, mask: Self) -> Self;
+    /// Bitwise exclusive or.
+    fn xor(self, other: Self) -> Self;
+    /// Sign-extended, rounded once to a double.
+    fn to_signed_f64(self) -> f64;
 
     /// The low bits of a signed integer.
     #[inline(always)]
@@ -37,11 +41,6 @@ pub trait Torus: Copy + Default + PartialEq + Eq + std::fmt::Debug + Send + Sync
         self.wrapping_add(Self::from_u64(1 << (Self::BITS - 1 - log2))).to_u64() >> (Self::BITS - log2)
     }
 }
-
-/// Adding and subtracting this rounds an f64 of magnitude below 2^51 to the nearest integer, ties to
-/// even, and leaves that integer in the low bits of the sum. Plain arithmetic, so it vectorises on
-/// every instruction set.
-pub(crate) const ROUND_MAGIC: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
 
 impl Torus for u32 {
     const BITS: u32 = 32;
@@ -74,9 +73,16 @@ impl Torus for u32 {
         i64::from(self as i32)
     }
     #[inline(always)]
-    fn from_torus_f64(value: f64) -> Self {
-        let fraction = value - ((value + ROUND_MAGIC) - ROUND_MAGIC);
-        (fraction * 4_294_967_296.0 + ROUND_MAGIC).to_bits() as u32
+    fn bit_field(self, shift: u32, mask: Self) -> Self {
+        (self >> shift) & mask
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self ^ other
+    }
+    #[inline(always)]
+    fn to_signed_f64(self) -> f64 {
+        f64::from(self as i32)
     }
 }
 
@@ -111,18 +117,52 @@ impl Torus for u64 {
         self as i64
     }
     #[inline(always)]
-    fn from_torus_f64(value: f64) -> Self {
-        // Two 32-bit halves, each within reach of the rounding constant; the split is exact.
-        let fraction = value - ((value + ROUND_MAGIC) - ROUND_MAGIC);
-        let scaled = fraction * 4_294_967_296.0;
-        let high = scaled + ROUND_MAGIC;
-        let low = (scaled - (high - ROUND_MAGIC)) * 4_294_967_296.0 + ROUND_MAGIC;
-        (high.to_bits() << 32).wrapping_add(low.to_bits().wrapping_sub(ROUND_MAGIC.to_bits()))
+    fn bit_field(self, shift: u32, mask: Self) -> Self {
+        (self >> shift) & mask
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        self ^ other
+    }
+    #[inline(always)]
+    fn to_signed_f64(self) -> f64 {
+        self as i64 as f64
     }
 }
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for u32 {}
-    impl Sealed for u64 {}
+// Only this crate can implement the trait or call these, so that `Simd` stays private is no loss.
+#[allow(private_bounds)]
+pub(crate) mod sealed {
+    use crate::simd::Simd;
+
+    /// What the kernels need of a torus word, and nobody else.
+    pub trait Sealed {
+        /// `fraction` times the word's modulus, for a fraction in [-1/2, 1/2].
+        fn from_fraction<S: Simd>(fraction: f64) -> Self;
+        /// A word below 2^31, as a number.
+        fn small_to_f64(self) -> f64;
+    }
+
+    impl Sealed for u32 {
+        #[inline(always)]
+        fn from_fraction<S: Simd>(fraction: f64) -> Self {
+            S::fraction_to_u32(fraction)
+        }
+        #[inline(always)]
+        fn small_to_f64(self) -> f64 {
+            f64::from(self as i32)
+        }
+    }
+
+    impl Sealed for u64 {
+        #[inline(always)]
+        fn from_fraction<S: Simd>(fraction: f64) -> Self {
+            S::fraction_to_u64(fraction)
+        }
+        #[inline(always)]
+        fn small_to_f64(self) -> f64 {
+            // 2^52 with the word in its low mantissa bits.
+            f64::from_bits(0x4330_0000_0000_0000 | self) - 4_503_599_627_370_496.0
+        }
+    }
 }

@@ -1,8 +1,12 @@
 //! Evaluation keys as they travel: seeded, in the standard domain, in tfhe-rs's order.
 
+mod expanded;
 mod seeded;
 
-pub use seeded::{GgswShape, SeededBootstrapKey, SeededKeySwitchKey};
+pub use cloakwork_math::GgswShape;
+pub(crate) use expanded::Ggsws;
+pub use expanded::{BootstrapKey, KeySwitchKey, expand_ggsw};
+pub use seeded::{SeededBootstrapKey, SeededKeySwitchKey};
 
 /// Numbers that do not fit each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,8 +2,19 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blind_rotation;
+pub mod bootstrap;
+pub mod gates;
 pub mod key;
+pub mod key_switch;
+pub mod lut;
 pub mod lwe;
+pub mod modulus_switch;
+pub mod sample_extract;
+mod threads;
 
-pub use key::{GgswShape, SeededBootstrapKey, SeededKeySwitchKey, ShapeError};
+pub use bootstrap::{Scratch, ServerKey};
+pub use gates::{Gate, Gates};
+pub use key::{BootstrapKey, GgswShape, KeySwitchKey, SeededBootstrapKey, SeededKeySwitchKey, ShapeError};
+pub use lut::{Lut, LutError};
 pub use lwe::LweList;

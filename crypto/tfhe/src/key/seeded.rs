@@ -1,37 +1,9 @@
 //! Bodies and a seed: the half of a key that cannot be expanded from public randomness.
 
-use cloakwork_math::{Torus, random::MaskSeed};
+use cloakwork_math::{GgswShape, Torus, random::MaskSeed};
 use cloakwork_params::Decomposition;
 
 use super::ShapeError;
-
-/// The shape shared by every GGSW ciphertext of a bootstrap key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GgswShape {
-    /// k.
-    pub glwe_dimension: usize,
-    /// N.
-    pub polynomial_size: usize,
-    /// Gadget.
-    pub gadget: Decomposition,
-}
-
-impl GgswShape {
-    /// GLWE rows of one GGSW ciphertext: one for each level and polynomial.
-    pub fn rows(&self) -> usize {
-        self.gadget.levels * (self.glwe_dimension + 1)
-    }
-
-    /// Words of the bodies of one GGSW ciphertext.
-    pub fn body_words(&self) -> usize {
-        self.rows() * self.polynomial_size
-    }
-
-    /// Words of one GGSW ciphertext, masks included.
-    pub fn words(&self) -> usize {
-        self.body_words() * (self.glwe_dimension + 1)
-    }
-}
 
 /// GGSW encryptions of secret bits (or of products of a group's bits) under the big key.
 ///

@@ -1,0 +1,80 @@
+//! Blind rotation: the lookup table, rotated by an encrypted amount. Where the time goes.
+//!
+//! The loop over the key is the outer one. Each GGSW ciphertext is read once and used by every ciphertext
+//! of the tile, so that memory traffic is shared; the tile's accumulators stay in cache.
+
+mod classical;
+mod multi_bit;
+
+use cloakwork_math::{Torus, external_product::Scratch as ProductScratch, polynomial};
+use cloakwork_params::ModulusSwitch;
+
+use crate::{BootstrapKey, key::Ggsws};
+
+/// Bytes of accumulators that a tile may fill: half of a common second-level cache.
+const TILE_BYTES: usize = 512 << 10;
+/// Ciphertexts in a tile beyond which the key's share of the time no longer falls.
+pub(crate) const TILE_MAX: usize = 16;
+
+/// Working memory of one thread.
+pub struct Scratch<T> {
+    product: ProductScratch,
+    /// By ciphertext, one exponent a word; classical only.
+    exponents: Vec<u32>,
+    /// By ciphertext, the exponents of the step at hand; classical only.
+    step: Vec<u32>,
+    /// Sum of the rotated ciphertexts of a group, and its spectrum; multi-bit only.
+    bundle: Vec<T>,
+    spectrum: Vec<f64>,
+}
+
+impl<T: Torus> Scratch<T> {
+    /// For tiles of up to `key.tile()` ciphertexts.
+    pub fn new(key: &BootstrapKey<T>) -> Self {
+        let tile = tile(key);
+        let (bundle, spectrum, exponents) = match key.ggsws() {
+            Ggsws::Spectra(_) => (0, 0, tile * (key.input_dimension() + 1)),
+            Ggsws::Standard(_) => (key.shape().words(), key.product().spectrum_len(), 0),
+        };
+        Self {
+            product: key.product_scratch(),
+            exponents: vec![0; exponents],
+            step: vec![0; tile],
+            bundle: vec![T::default(); bundle],
+            spectrum: vec![0.0; spectrum],
+        }
+    }
+}
+
+/// Ciphertexts that share one pass over the key.
+pub fn tile<T: Torus>(key: &BootstrapKey<T>) -> usize {
+    (TILE_BYTES / size_of::<T>() / key.shape().glwe_words()).clamp(1, TILE_MAX)
+}
+
+/// Rotates the lookup table of each ciphertext by its phase: `accumulators[c]` becomes a GLWE encryption of
+/// `X^-phase * luts[c]`, the phase taken modulo 2N.
+///
+/// `ciphertexts` are rows under the small key, at most [`tile`] of them.
+pub fn blind_rotate<T: Torus, S: Torus>(
+    key: &BootstrapKey<T>,
+    rule: ModulusSwitch,
+    ciphertexts: &[S],
+    luts: &[&[T]],
+    accumulators: &mut [T],
+    scratch: &mut Scratch<T>,
+) {
+    match key.ggsws() {
+        Ggsws::Spectra(spectra) => {
+            classical::rotate(key, spectra, rule, ciphertexts, luts, accumulators, scratch);
+        }
+        Ggsws::Standard(words) => multi_bit::rotate(key, words, ciphertexts, luts, accumulators, scratch),
+    }
+}
+
+/// The trivial encryption of `X^-exponent * lut`.
+fn load_lut<T: Torus>(lut: &[T], exponent: u32, accumulator: &mut [T]) {
+    let size = lut.len();
+    let (mask, body) = accumulator.split_at_mut(accumulator.len() - size);
+    mask.fill(T::default());
+    polynomial::rotate(lut, (2 * size - exponent as usize) % (2 * size), body);
+}

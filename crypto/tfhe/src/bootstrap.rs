@@ -1,0 +1,137 @@
+//! The whole operation: key switch and bootstrap, in the order that the parameter set fixes.
+
+mod run;
+
+use cloakwork_math::{Torus, key_product};
+use cloakwork_params::ParameterSet;
+
+use crate::{
+    BootstrapKey, KeySwitchKey, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, ShapeError, blind_rotation,
+    blind_rotation::tile,
+};
+
+pub(crate) use run::Lanes;
+
+/// The evaluation key of one parameter set, expanded and ready.
+///
+/// `T` is the word of the big key, `S` that of the small one: `<u64, u64>`, `<u64, u32>` (KS32, HPU) or
+/// `<u32, u32>` (boolean).
+pub struct ServerKey<T, S> {
+    set: &'static ParameterSet,
+    key_switch: KeySwitchKey<S>,
+    bootstrap: BootstrapKey<T>,
+}
+
+/// Working memory of one thread. Make as many as threads shall work, and keep them.
+pub struct Scratch<T, S> {
+    inputs: Vec<T>,
+    digits: key_product::Scratch<S>,
+    small: Vec<S>,
+    rotation: blind_rotation::Scratch<T>,
+    accumulators: Vec<T>,
+    results: Vec<T>,
+}
+
+impl<T: Torus, S: Torus> ServerKey<T, S> {
+    /// Expands a seeded key on `threads` threads.
+    pub fn expand(
+        set: &'static ParameterSet,
+        key_switch: &SeededKeySwitchKey<S>,
+        bootstrap: &SeededBootstrapKey<T>,
+        threads: usize,
+    ) -> Result<Self, ShapeError> {
+        let bootstrap = BootstrapKey::expand(bootstrap, set.grouping, threads)?;
+        Self::from_parts(set, KeySwitchKey::expand(key_switch, threads), bootstrap)
+    }
+
+    /// Puts expanded parts together, if they fit the set.
+    pub fn from_parts(
+        set: &'static ParameterSet,
+        key_switch: KeySwitchKey<S>,
+        bootstrap: BootstrapKey<T>,
+    ) -> Result<Self, ShapeError> {
+        let shape = bootstrap.shape();
+        for (what, expected, got) in [
+            ("input dimension of the key-switch key", set.big_dimension(), key_switch.input_dimension()),
+            ("output dimension of the key-switch key", set.lwe_dimension, key_switch.output_dimension()),
+            ("levels of the key-switch key", set.key_switch.levels, key_switch.gadget().levels),
+            ("base of the key-switch key", set.key_switch.base_log as usize, key_switch.gadget().base_log as usize),
+            (
+                "log2 of the key-switch key's modulus",
+                set.small_modulus_log2 as usize,
+                key_switch.modulus_log2() as usize,
+            ),
+            ("input dimension of the bootstrap key", set.lwe_dimension, bootstrap.input_dimension()),
+            ("secret bits a step of the bootstrap key", set.grouping, bootstrap.grouping()),
+            ("mask polynomials of the bootstrap key", set.glwe_dimension, shape.glwe_dimension),
+            ("coefficients of the bootstrap key's polynomials", set.polynomial_size, shape.polynomial_size),
+            ("levels of the bootstrap key", set.bootstrap.levels, shape.gadget.levels),
+            ("base of the bootstrap key", set.bootstrap.base_log as usize, shape.gadget.base_log as usize),
+        ] {
+            ShapeError::check(what, expected, got)?;
+        }
+        Ok(Self { set, key_switch, bootstrap })
+    }
+
+    /// The parameter set.
+    pub fn set(&self) -> &'static ParameterSet {
+        self.set
+    }
+
+    /// The key-switch half.
+    pub fn key_switch_key(&self) -> &KeySwitchKey<S> {
+        &self.key_switch
+    }
+
+    /// The bootstrap half.
+    pub fn bootstrap_key(&self) -> &BootstrapKey<T> {
+        &self.bootstrap
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.key_switch.bytes() + self.bootstrap.bytes()
+    }
+
+    /// Working memory for one thread.
+    pub fn scratch(&self) -> Scratch<T, S> {
+        let rotation_tile = tile(&self.bootstrap);
+        Scratch {
+            inputs: vec![T::default(); run::CHUNK * (self.set.input_dimension() + 1)],
+            digits: key_product::Scratch::default(),
+            small: vec![S::default(); run::CHUNK * (self.set.lwe_dimension + 1)],
+            rotation: blind_rotation::Scratch::new(&self.bootstrap),
+            accumulators: vec![T::default(); rotation_tile * self.bootstrap.shape().glwe_words()],
+            results: vec![T::default(); run::CHUNK * (self.set.big_dimension() + 1)],
+        }
+    }
+
+    /// Applies a table to each ciphertext: `luts[c]` to `inputs[c]`. The results of a table of several
+    /// functions lie next to each other in `outputs`.
+    ///
+    /// The work is split over as many threads as there are scratches; one scratch means no new thread.
+    pub fn bootstrap(
+        &self,
+        inputs: &LweList<T>,
+        luts: &[&Lut<T>],
+        outputs: &mut LweList<T>,
+        scratches: &mut [Scratch<T, S>],
+    ) -> Result<(), ShapeError> {
+        ShapeError::check("dimension of the inputs", self.set.input_dimension(), inputs.dimension())?;
+        ShapeError::check("inputs, one for each lookup table", luts.len(), inputs.len())?;
+        let load = |lane: usize, input: &mut [T]| input.copy_from_slice(inputs.get(lane));
+        self.bootstrap_with(&load, luts, outputs, scratches)
+    }
+
+    /// As [`Self::bootstrap`], with inputs that `load(lane, input)` writes when they are needed: a linear
+    /// combination of other ciphertexts, say.
+    pub fn bootstrap_with(
+        &self,
+        load: &(dyn Fn(usize, &mut [T]) + Sync),
+        luts: &[&Lut<T>],
+        outputs: &mut LweList<T>,
+        scratches: &mut [Scratch<T, S>],
+    ) -> Result<(), ShapeError> {
+        self.run(Lanes { count: luts.len(), load, lut: &|lane| luts[lane], sum_pairs: None }, outputs, scratches)
+    }
+}

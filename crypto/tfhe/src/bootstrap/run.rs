@@ -1,0 +1,178 @@
+//! How a batch passes through the two halves: in chunks through the key switch, in tiles through the blind
+//! rotation, each thread with a run of lanes of its own.
+
+use cloakwork_math::Torus;
+use cloakwork_params::Order;
+
+use super::{Scratch, ServerKey};
+use crate::{
+    Lut, LweList, ShapeError,
+    blind_rotation::{TILE_MAX, blind_rotate, tile},
+    key_switch::key_switch,
+    sample_extract::sample_extract,
+};
+
+/// Ciphertexts that share one pass over the key-switch key.
+pub(super) const CHUNK: usize = 64;
+
+/// What to bootstrap.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes<'a, T> {
+    /// Number of lanes.
+    pub(crate) count: usize,
+    /// Writes the input of a lane.
+    pub(crate) load: &'a (dyn Fn(usize, &mut [T]) + Sync),
+    /// The lookup table of a lane.
+    pub(crate) lut: &'a (dyn Fn(usize) -> &'a Lut<T> + Sync),
+    /// Adds this constant and the results of lanes 2i and 2i + 1 up to output i.
+    pub(crate) sum_pairs: Option<T>,
+}
+
+impl<'a, T: Torus> Lanes<'a, T> {
+    /// Outputs of a run of lanes.
+    fn outputs(&self, lanes: std::ops::Range<usize>) -> usize {
+        let results: usize = lanes.map(|lane| (self.lut)(lane).outputs().len()).sum();
+        if self.sum_pairs.is_some() { results / 2 } else { results }
+    }
+}
+
+impl<T: Torus, S: Torus> ServerKey<T, S> {
+    /// Checks the shapes once, then hands each scratch an equal run of lanes.
+    pub(crate) fn run(
+        &self,
+        lanes: Lanes<'_, T>,
+        outputs: &mut LweList<T>,
+        scratches: &mut [Scratch<T, S>],
+    ) -> Result<(), ShapeError> {
+        ShapeError::check("dimension of the outputs", self.set.input_dimension(), outputs.dimension())?;
+        for lane in 0..lanes.count {
+            let coefficients = (lanes.lut)(lane).body().len();
+            ShapeError::check("coefficients of a lookup table", self.set.polynomial_size, coefficients)?;
+        }
+        ShapeError::check("outputs", lanes.outputs(0..lanes.count), outputs.len())?;
+        if scratches.is_empty() {
+            return Err(ShapeError { what: "scratches (at least)", expected: 1, got: 0 });
+        }
+        let words = self.set.input_dimension() + 1;
+        let share = lanes.count.div_ceil(scratches.len()).next_multiple_of(2);
+        if let [scratch] = scratches {
+            self.run_share(lanes, 0..lanes.count, outputs.words_mut(), scratch);
+            return Ok(());
+        }
+        std::thread::scope(|scope| {
+            let runs = (0..lanes.count).step_by(share).map(|first| first..(first + share).min(lanes.count));
+            runs.zip(scratches).fold(outputs.words_mut(), |outputs, (run, scratch)| {
+                let (mine, rest) = outputs.split_at_mut(lanes.outputs(run.clone()) * words);
+                scope.spawn(move || self.run_share(lanes, run, mine, scratch));
+                rest
+            });
+        });
+        Ok(())
+    }
+
+    /// One thread's lanes, chunk by chunk.
+    fn run_share(
+        &self,
+        lanes: Lanes<'_, T>,
+        share: std::ops::Range<usize>,
+        mut outputs: &mut [T],
+        scratch: &mut Scratch<T, S>,
+    ) {
+        let words = self.set.input_dimension() + 1;
+        for first in share.clone().step_by(CHUNK) {
+            let chunk = first..(first + CHUNK).min(share.end);
+            for (lane, input) in chunk.clone().zip(scratch.inputs.chunks_exact_mut(words)) {
+                (lanes.load)(lane, input);
+            }
+            let (mine, rest) = outputs.split_at_mut(lanes.outputs(chunk.clone()) * words);
+            self.run_chunk(lanes, chunk, mine, scratch);
+            outputs = rest;
+        }
+    }
+
+    /// One chunk, whose inputs have been loaded.
+    fn run_chunk(
+        &self,
+        lanes: Lanes<'_, T>,
+        chunk: std::ops::Range<usize>,
+        outputs: &mut [T],
+        scratch: &mut Scratch<T, S>,
+    ) {
+        let big_words = self.set.big_dimension() + 1;
+        let Scratch { inputs, digits, small, rotation, accumulators, results } = scratch;
+        let inputs = &inputs[..chunk.len() * (self.set.input_dimension() + 1)];
+        let result_count: usize = chunk.clone().map(|lane| (lanes.lut)(lane).outputs().len()).sum();
+        // Grows once, for tables of several functions.
+        results.resize(results.len().max(result_count * big_words), T::default());
+        let results = &mut results[..result_count * big_words];
+        match self.set.order {
+            Order::KeySwitchFirst => {
+                let small = &mut small[..chunk.len() * (self.set.lwe_dimension + 1)];
+                key_switch(&self.key_switch, inputs, small, digits).expect("shapes were checked");
+                self.rotate_and_extract(lanes, chunk, small, accumulators, results, rotation);
+                outputs.copy_from_slice(fold(lanes.sum_pairs, big_words, results));
+            }
+            Order::BootstrapFirst => {
+                self.rotate_and_extract(lanes, chunk, inputs, accumulators, results, rotation);
+                let small_words = self.set.lwe_dimension + 1;
+                let results = fold(lanes.sum_pairs, big_words, results).chunks(CHUNK * big_words);
+                for (results, outputs) in results.zip(outputs.chunks_mut(CHUNK * small_words)) {
+                    let small = &mut small[..outputs.len()];
+                    key_switch(&self.key_switch, results, small, digits).expect("shapes were checked");
+                    for (out, word) in outputs.iter_mut().zip(small) {
+                        *out = T::from_u64(word.to_u64());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Blind rotation and sample extraction, tile by tile.
+    fn rotate_and_extract<U: Torus>(
+        &self,
+        lanes: Lanes<'_, T>,
+        chunk: std::ops::Range<usize>,
+        ciphertexts: &[U],
+        accumulators: &mut [T],
+        mut results: &mut [T],
+        scratch: &mut crate::blind_rotation::Scratch<T>,
+    ) {
+        let shape = self.bootstrap.shape();
+        let tile = tile(&self.bootstrap);
+        let tiles = ciphertexts.chunks(tile * (self.set.lwe_dimension + 1));
+        for (first, ciphertexts) in chunk.clone().step_by(tile).zip(tiles) {
+            let run = first..(first + tile).min(chunk.end);
+            let mut luts = [&[][..]; TILE_MAX];
+            for (lane, lut) in run.clone().zip(&mut luts) {
+                *lut = (lanes.lut)(lane).body();
+            }
+            let accumulators = &mut accumulators[..run.len() * shape.glwe_words()];
+            let rule = self.set.modulus_switch;
+            blind_rotate(&self.bootstrap, rule, ciphertexts, &luts[..run.len()], accumulators, scratch);
+            for (lane, accumulator) in run.zip(accumulators.chunks_exact(shape.glwe_words())) {
+                for &index in (lanes.lut)(lane).outputs() {
+                    let (result, rest) = results.split_at_mut(self.set.big_dimension() + 1);
+                    sample_extract(shape.polynomial_size, accumulator, index, result);
+                    results = rest;
+                }
+            }
+        }
+    }
+}
+
+/// Adds neighbours up in place, where the lanes ask for it.
+fn fold<T: Torus>(sum_pairs: Option<T>, words: usize, results: &mut [T]) -> &[T] {
+    let Some(constant) = sum_pairs else {
+        return results;
+    };
+    let pairs = results.len() / (2 * words);
+    for pair in 0..pairs {
+        for word in 0..words {
+            let sum = results[2 * pair * words + word].wrapping_add(results[(2 * pair + 1) * words + word]);
+            results[pair * words + word] = sum;
+        }
+        let body = &mut results[pair * words + words - 1];
+        *body = body.wrapping_add(constant);
+    }
+    &results[..pairs * words]
+}

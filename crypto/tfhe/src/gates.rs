@@ -1,0 +1,132 @@
+//! Boolean gates. True is 1/8 of the torus, false is -1/8; a gate is a linear combination whose sign is the
+//! answer, and one bootstrap that reads the sign.
+
+use crate::{
+    Lut, LweList, ServerKey, ShapeError,
+    bootstrap::{Lanes, Scratch},
+};
+
+/// 1/8 of the torus.
+const EIGHTH: u32 = 1 << 29;
+
+/// A gate of two inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Gate {
+    /// Both.
+    And,
+    /// Not both.
+    Nand,
+    /// Neither.
+    Nor,
+    /// At least one.
+    Or,
+    /// Both or neither.
+    Xnor,
+    /// Exactly one.
+    Xor,
+}
+
+impl Gate {
+    /// The gate on clear bits.
+    pub fn evaluate(self, left: bool, right: bool) -> bool {
+        match self {
+            Self::And => left && right,
+            Self::Nand => !(left && right),
+            Self::Nor => !(left || right),
+            Self::Or => left || right,
+            Self::Xnor => left == right,
+            Self::Xor => left != right,
+        }
+    }
+
+    /// Factor of both inputs, and the constant: the sign of `factor * (left + right) + constant` is the answer.
+    fn combination(self) -> (u32, u32) {
+        let (minus_one, minus_two) = (1u32.wrapping_neg(), 2u32.wrapping_neg());
+        match self {
+            Self::And => (1, EIGHTH.wrapping_neg()),
+            Self::Nand => (minus_one, EIGHTH),
+            Self::Nor => (minus_one, EIGHTH.wrapping_neg()),
+            Self::Or => (1, EIGHTH),
+            Self::Xnor => (minus_two, (2 * EIGHTH).wrapping_neg()),
+            Self::Xor => (2, 2 * EIGHTH),
+        }
+    }
+}
+
+/// The gates of a boolean key: the key, and the table that reads a sign.
+pub struct Gates<'k> {
+    key: &'k ServerKey<u32, u32>,
+    sign: Lut<u32>,
+}
+
+impl<'k> Gates<'k> {
+    /// Gates under `key`.
+    pub fn new(key: &'k ServerKey<u32, u32>) -> Self {
+        Self { key, sign: Lut::sign(key.set().polynomial_size, EIGHTH) }
+    }
+
+    /// `outputs[c] = gates[c](left[c], right[c])`, one bootstrap each.
+    pub fn evaluate(
+        &self,
+        gates: &[Gate],
+        left: &LweList<u32>,
+        right: &LweList<u32>,
+        outputs: &mut LweList<u32>,
+        scratches: &mut [Scratch<u32, u32>],
+    ) -> Result<(), ShapeError> {
+        self.check([left, right], gates.len())?;
+        let load = |lane: usize, input: &mut [u32]| {
+            let (factor, constant) = gates[lane].combination();
+            for ((word, left), right) in input.iter_mut().zip(left.get(lane)).zip(right.get(lane)) {
+                *word = left.wrapping_add(*right).wrapping_mul(factor);
+            }
+            add_to_body(input, constant);
+        };
+        let lanes = Lanes { count: gates.len(), load: &load, lut: &|_| &self.sign, sum_pairs: None };
+        self.key.run(lanes, outputs, scratches)
+    }
+
+    /// `outputs[c] = if conditions[c] { yes[c] } else { no[c] }`, two bootstraps each.
+    pub fn mux(
+        &self,
+        conditions: &LweList<u32>,
+        yes: &LweList<u32>,
+        no: &LweList<u32>,
+        outputs: &mut LweList<u32>,
+        scratches: &mut [Scratch<u32, u32>],
+    ) -> Result<(), ShapeError> {
+        self.check([conditions, yes, no], outputs.len())?;
+        // Lane 2c is `condition and yes`, lane 2c + 1 is `not condition and no`; one of them is false, and
+        // false + x + 1/8 = x.
+        let load = |lane: usize, input: &mut [u32]| {
+            let condition = conditions.get(lane / 2);
+            let (branch, sign) = if lane.is_multiple_of(2) { (yes, 1) } else { (no, 1u32.wrapping_neg()) };
+            for ((word, condition), branch) in input.iter_mut().zip(condition).zip(branch.get(lane / 2)) {
+                *word = condition.wrapping_mul(sign).wrapping_add(*branch);
+            }
+            add_to_body(input, EIGHTH.wrapping_neg());
+        };
+        let lanes = Lanes { count: 2 * outputs.len(), load: &load, lut: &|_| &self.sign, sum_pairs: Some(EIGHTH) };
+        self.key.run(lanes, outputs, scratches)
+    }
+
+    fn check<const COUNT: usize>(&self, inputs: [&LweList<u32>; COUNT], len: usize) -> Result<(), ShapeError> {
+        for input in inputs {
+            ShapeError::check("dimension of a gate's input", self.key.set().input_dimension(), input.dimension())?;
+            ShapeError::check("ciphertexts of a gate's input", len, input.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// Negates every bit; no bootstrap, no added noise.
+pub fn not(bits: &mut LweList<u32>) {
+    for word in bits.words_mut() {
+        *word = word.wrapping_neg();
+    }
+}
+
+fn add_to_body(ciphertext: &mut [u32], constant: u32) {
+    let body = ciphertext.last_mut().expect("a ciphertext has a body");
+    *body = body.wrapping_add(constant);
+}

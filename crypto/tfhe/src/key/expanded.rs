@@ -1,0 +1,190 @@
+//! Keys ready for use: masks expanded from the seed, bootstrap keys in the kernel's spectrum.
+
+use aligned_vec::AVec;
+use cloakwork_math::{
+    ExternalProduct, GgswShape, Torus,
+    external_product::{FftProduct, Scratch},
+    random::MaskStream,
+};
+use cloakwork_params::Decomposition;
+
+use super::{SeededBootstrapKey, SeededKeySwitchKey, ShapeError};
+use crate::threads::for_each_part;
+
+/// A key-switch key as a matrix: one row for each input bit and level, each an LWE ciphertext under the
+/// output key.
+pub struct KeySwitchKey<S> {
+    input_dimension: usize,
+    output_dimension: usize,
+    gadget: Decomposition,
+    modulus_log2: u32,
+    words: Vec<S>,
+}
+
+impl<S: Torus> KeySwitchKey<S> {
+    /// Expands the masks on `threads` threads.
+    pub fn expand(seeded: &SeededKeySwitchKey<S>, threads: usize) -> Self {
+        let columns = seeded.output_dimension() + 1;
+        let mut words = vec![S::default(); seeded.bodies().len() * columns];
+        let row_bytes = (seeded.output_dimension() * MaskStream::bytes_per_word(seeded.modulus_log2())) as u128;
+        for_each_part(threads, columns, &mut words, |first, rows| {
+            let mut masks = MaskStream::at(seeded.seed(), first as u128 * row_bytes);
+            for (row, body) in rows.chunks_exact_mut(columns).zip(&seeded.bodies()[first..]) {
+                masks.fill(seeded.modulus_log2(), &mut row[..columns - 1]);
+                row[columns - 1] = *body;
+            }
+        });
+        Self {
+            input_dimension: seeded.input_dimension(),
+            output_dimension: seeded.output_dimension(),
+            gadget: seeded.gadget(),
+            modulus_log2: seeded.modulus_log2(),
+            words,
+        }
+    }
+
+    /// Length of the key that ciphertexts come in under.
+    pub fn input_dimension(&self) -> usize {
+        self.input_dimension
+    }
+
+    /// Length of the key that ciphertexts go out under.
+    pub fn output_dimension(&self) -> usize {
+        self.output_dimension
+    }
+
+    /// Gadget.
+    pub fn gadget(&self) -> Decomposition {
+        self.gadget
+    }
+
+    /// log2 of the output modulus, kept in the top bits of the word.
+    pub fn modulus_log2(&self) -> u32 {
+        self.modulus_log2
+    }
+
+    /// The matrix, row after row.
+    pub fn words(&self) -> &[S] {
+        &self.words
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        size_of_val(self.words.as_slice())
+    }
+}
+
+/// A bootstrap key in the form that its blind rotation reads.
+pub struct BootstrapKey<T> {
+    product: Box<dyn ExternalProduct<T>>,
+    grouping: usize,
+    ggsws: Ggsws<T>,
+}
+
+/// The GGSW ciphertexts of a bootstrap key.
+pub(crate) enum Ggsws<T> {
+    /// One spectrum for each secret bit.
+    Spectra(AVec<f64>),
+    /// Standard domain, since a multi-bit step adds rotated ciphertexts up before it transforms the sum.
+    Standard(Vec<T>),
+}
+
+impl<T: Torus> BootstrapKey<T> {
+    /// Expands the masks and transforms the ciphertexts, one at a time in each of `threads` threads, so that
+    /// the key is never held twice.
+    pub fn expand(seeded: &SeededBootstrapKey<T>, grouping: usize, threads: usize) -> Result<Self, ShapeError> {
+        let product = Box::new(FftProduct::new(seeded.shape()));
+        Self::expand_with(product, seeded, grouping, threads)
+    }
+
+    /// As [`Self::expand`], with a kernel of the caller's choice.
+    pub fn expand_with(
+        product: Box<dyn ExternalProduct<T>>,
+        seeded: &SeededBootstrapKey<T>,
+        grouping: usize,
+        threads: usize,
+    ) -> Result<Self, ShapeError> {
+        let shape = seeded.shape();
+        assert_eq!(shape, product.shape(), "the kernel is made for the key's shape");
+        let group = if grouping == 1 { 1 } else { 1 << grouping };
+        if !seeded.ggsw_count().is_multiple_of(group) {
+            let what = "GGSW ciphertexts of a multi-bit bootstrap key (a multiple of)";
+            return Err(ShapeError { what, expected: group, got: seeded.ggsw_count() });
+        }
+        let ggsws = if grouping == 1 {
+            let len = product.spectrum_len();
+            let mut spectra = AVec::from_iter(64, std::iter::repeat_n(0.0, seeded.ggsw_count() * len));
+            for_each_part(threads, len, &mut spectra, |first, spectra| {
+                let mut scratch = product.scratch();
+                let mut ggsw = vec![T::default(); shape.words()];
+                for (index, spectrum) in spectra.chunks_exact_mut(len).enumerate() {
+                    expand_ggsw(seeded, first + index, &mut ggsw);
+                    product.transform(&ggsw, spectrum, &mut scratch);
+                }
+            });
+            Ggsws::Spectra(spectra)
+        } else {
+            let mut words = vec![T::default(); seeded.ggsw_count() * shape.words()];
+            for_each_part(threads, shape.words(), &mut words, |first, words| {
+                for (index, ggsw) in words.chunks_exact_mut(shape.words()).enumerate() {
+                    expand_ggsw(seeded, first + index, ggsw);
+                }
+            });
+            Ggsws::Standard(words)
+        };
+        Ok(Self { product, grouping, ggsws })
+    }
+
+    /// Shape of the GGSW ciphertexts.
+    pub fn shape(&self) -> GgswShape {
+        self.product.shape()
+    }
+
+    /// Secret bits handled per step; 1 is the classical bootstrap.
+    pub fn grouping(&self) -> usize {
+        self.grouping
+    }
+
+    /// Length of the key whose bits the ciphertexts encrypt.
+    pub fn input_dimension(&self) -> usize {
+        match &self.ggsws {
+            Ggsws::Spectra(spectra) => spectra.len() / self.product.spectrum_len(),
+            Ggsws::Standard(words) => words.len() / self.shape().words() / (1 << self.grouping) * self.grouping,
+        }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        match &self.ggsws {
+            Ggsws::Spectra(spectra) => size_of_val(spectra.as_slice()),
+            Ggsws::Standard(words) => size_of_val(words.as_slice()),
+        }
+    }
+
+    pub(crate) fn ggsws(&self) -> &Ggsws<T> {
+        &self.ggsws
+    }
+
+    pub(crate) fn product(&self) -> &dyn ExternalProduct<T> {
+        self.product.as_ref()
+    }
+
+    /// Working memory of the kernel, for one thread.
+    pub(crate) fn product_scratch(&self) -> Scratch {
+        self.product.scratch()
+    }
+}
+
+/// GGSW ciphertext `index` in the standard domain: masks from the stream, bodies from the key.
+pub fn expand_ggsw<T: Torus>(seeded: &SeededBootstrapKey<T>, index: usize, ggsw: &mut [T]) {
+    let shape = seeded.shape();
+    let mask_words = shape.glwe_dimension * shape.polynomial_size;
+    let bytes = (shape.rows() * mask_words * size_of::<T>()) as u128;
+    let mut masks = MaskStream::at(seeded.seed(), index as u128 * bytes);
+    let bodies = seeded.bodies()[index * shape.body_words()..].chunks_exact(shape.polynomial_size);
+    for (row, body) in ggsw.chunks_exact_mut(shape.glwe_words()).zip(bodies) {
+        let (mask_out, body_out) = row.split_at_mut(mask_words);
+        masks.fill(T::BITS, mask_out);
+        body_out.copy_from_slice(body);
+    }
+}

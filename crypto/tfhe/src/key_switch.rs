@@ -1,0 +1,41 @@
+//! Key switch: from the big key to a small one, a whole tile of ciphertexts per read of the key.
+
+use cloakwork_math::{
+    Torus,
+    key_product::{self, Scratch},
+    simd::Level,
+};
+
+use crate::{KeySwitchKey, ShapeError};
+
+/// Switches the ciphertexts in `inputs` (rows of `input_dimension + 1` words) to the key's output key.
+///
+/// The output word may be narrower than the input's; the body is then rounded to the output modulus.
+/// Bit-exact with tfhe-rs.
+pub fn key_switch<T: Torus, S: Torus>(
+    key: &KeySwitchKey<S>,
+    inputs: &[T],
+    outputs: &mut [S],
+    scratch: &mut Scratch<S>,
+) -> Result<(), ShapeError> {
+    let (stride, columns) = (key.input_dimension() + 1, key.output_dimension() + 1);
+    let count = inputs.len() / stride;
+    ShapeError::check("words of the key switch's inputs", count * stride, inputs.len())?;
+    ShapeError::check("words of the key switch's outputs", count * columns, outputs.len())?;
+    for (input, output) in inputs.chunks_exact(stride).zip(outputs.chunks_exact_mut(columns)) {
+        let (body, mask) = output.split_last_mut().expect("a ciphertext has a body");
+        mask.fill(S::default());
+        *body = narrow(input[stride - 1], key.modulus_log2());
+    }
+    let matrix = key.words();
+    key_product::subtract_product(Level::detect(), key.gadget(), inputs, stride, matrix, columns, outputs, scratch);
+    Ok(())
+}
+
+/// `word` rounded to the top `modulus_log2` bits and moved to the top of the output word.
+fn narrow<T: Torus, S: Torus>(word: T, modulus_log2: u32) -> S {
+    if modulus_log2 == T::BITS {
+        return S::from_u64(word.to_u64());
+    }
+    S::from_u64(word.round_to_modulus(modulus_log2) << (S::BITS - modulus_log2))
+}
