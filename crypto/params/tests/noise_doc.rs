@@ -49,7 +49,7 @@ fn terms() -> String {
 
 fn failures() -> String {
     let mut out = String::from(
-        "| set | noise level 1 | at the decision | published | ours, all normal | **ours** |\n|---|---|---|---|---|---|\n",
+        "| set | level 1 | at the decision | published | ours, all normal | **ours** |\n|---|---|---|---|---|---|\n",
     );
     for set in SETS.iter().filter(|set| set.standing != Standing::Toy) {
         let budget = NoiseBudget::of(set);

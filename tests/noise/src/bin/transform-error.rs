@@ -13,7 +13,7 @@ fn main() {
         let gadget = Decomposition { base_log: 20, levels: 1 };
         let shape = GgswShape { glwe_dimension: 1, polynomial_size: 1 << size_log2, gadget };
         let loss = measure(shape, TorusWidth::U64, true) / magnitude(shape);
-        println!("{size_log2:6} {loss:7.2}, {:.2}", transform_loss(shape.polynomial_size));
+        println!("{size_log2:6} {loss:7.2}, {:.2}", transform_loss(shape.polynomial_size, shape.rows()));
     }
     println!("\nlog2 N   k   l  log2 B  step       | error, log2 std: measured, formula | measured/formula");
     let mut seen: Vec<(GgswShape, bool)> = Vec::new();
@@ -38,7 +38,7 @@ fn print_row(set: &ParameterSet) {
         if classical { "classical" } else { "multi-bit" },
         measured.log2() / 2.0,
         formula.log2() / 2.0,
-        measured / formula,
+        if formula > 0.0 { measured / formula } else { 1.0 },
     );
 }
 
