@@ -4,10 +4,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod envelope;
+pub mod kind;
+pub mod layout;
 pub mod noise;
 pub mod set;
 pub mod table;
 
+pub use envelope::{EnvelopeError, EnvelopeReader, EnvelopeWriter, Header, Seed};
+pub use kind::{KeyId, ObjectKind};
+pub use layout::{Expected, Layout};
 pub use set::{
     CompressionId, CompressionSet, Decomposition, Encoding, FailureProbability, ModulusSwitch, Noise, Order,
     ParameterSet, Security, SetId, Standing, TorusWidth,

@@ -1,0 +1,126 @@
+//! What an envelope may hold, and whose it is.
+
+use std::fmt;
+
+/// Kind of an object, with the number that stands for it in an envelope. Numbers are never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ObjectKind {
+    /// LWE ciphertexts with their masks.
+    LweList,
+    /// LWE ciphertexts whose masks come from a seed.
+    SeededLweList,
+    /// LWE ciphertexts that share masks, made with a compact public key.
+    CompactList,
+    /// LWE ciphertexts packed into GLWE ciphertexts of a small modulus.
+    CompressedGlweList,
+    /// Lookup tables for bootstraps. Public: they belong to no key.
+    Lut,
+    /// The bootstrap key, classical or multi-bit.
+    SeededBootstrapKey,
+    /// The key-switch key from the big to the small key.
+    SeededKeySwitchKey,
+    /// The packing key-switch key from the big to the packing key.
+    SeededPackingKey,
+    /// The bootstrap key from the packing to the big key.
+    SeededDecompressionKey,
+    /// A public key to encrypt with.
+    CompactPublicKey,
+    /// A client's secret keys. Never leaves the client; whatever a server runs refuses it by its kind.
+    ClientKey,
+}
+
+/// Kinds from this number on are secret, those of later versions included.
+pub const FIRST_SECRET_KIND: u16 = 0x8000;
+
+/// Numbers, names and whether the masks come from a seed in the header.
+const KINDS: &[(ObjectKind, u16, &str, bool)] = &[
+    (ObjectKind::LweList, 1, "LWE ciphertext list", false),
+    (ObjectKind::SeededLweList, 2, "seeded LWE ciphertext list", true),
+    (ObjectKind::CompactList, 3, "compact ciphertext list", false),
+    (ObjectKind::CompressedGlweList, 4, "compressed GLWE ciphertext list", false),
+    (ObjectKind::Lut, 5, "lookup table list", false),
+    (ObjectKind::SeededBootstrapKey, 0x10, "seeded bootstrap key", true),
+    (ObjectKind::SeededKeySwitchKey, 0x11, "seeded key-switch key", true),
+    (ObjectKind::SeededPackingKey, 0x12, "seeded packing key", true),
+    (ObjectKind::SeededDecompressionKey, 0x13, "seeded decompression key", true),
+    (ObjectKind::CompactPublicKey, 0x14, "compact public key", true),
+    (ObjectKind::ClientKey, 0x8000, "client key", false),
+];
+
+impl ObjectKind {
+    /// Every kind there is.
+    pub fn all() -> impl Iterator<Item = Self> {
+        KINDS.iter().map(|row| row.0)
+    }
+
+    /// The kind with this number.
+    pub fn from_number(number: u16) -> Option<Self> {
+        KINDS.iter().find(|row| row.1 == number).map(|row| row.0)
+    }
+
+    /// The number that stands for the kind.
+    pub fn number(self) -> u16 {
+        self.row().1
+    }
+
+    /// Do the masks come from a seed in the header?
+    pub fn is_seeded(self) -> bool {
+        self.row().3
+    }
+
+    /// Must no server ever see it?
+    pub fn is_secret(self) -> bool {
+        self.number() >= FIRST_SECRET_KIND
+    }
+
+    fn row(self) -> &'static (ObjectKind, u16, &'static str, bool) {
+        KINDS.iter().find(|row| row.0 == self).expect("every kind has a row")
+    }
+}
+
+impl fmt::Display for ObjectKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.row().2)
+    }
+}
+
+/// Public random name of a client's secret keys; everything made under them carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyId(pub [u8; 16]);
+
+impl KeyId {
+    /// Of objects that belong to no key.
+    pub const NONE: Self = Self([0; 16]);
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_and_only_the_client_key_is_secret() {
+        let mut numbers: Vec<u16> = ObjectKind::all().map(ObjectKind::number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), KINDS.len());
+        for kind in ObjectKind::all() {
+            assert_eq!(ObjectKind::from_number(kind.number()), Some(kind));
+            assert_eq!(kind.is_secret(), kind == ObjectKind::ClientKey);
+        }
+        assert_eq!(ObjectKind::from_number(0), None);
+    }
+
+    #[test]
+    fn a_key_id_prints_as_hex() {
+        let mut bytes = [0; 16];
+        (bytes[0], bytes[15]) = (0xab, 1);
+        assert_eq!(KeyId(bytes).to_string(), "ab000000000000000000000000000001");
+    }
+}

@@ -1,0 +1,261 @@
+//! What each kind's dimensions mean, and the payload that they make: one arm per kind.
+//!
+//! All but the counts of lists follow from the parameter set, so a header is checked against the table and
+//! nothing is allocated on its word. Encoders pass through the same check.
+
+use crate::{
+    envelope::{DIMENSIONS, Dimensions, EnvelopeError, Header},
+    kind::{KeyId, ObjectKind},
+    set::{CompressionSet, Decomposition, ParameterSet, TorusWidth},
+    table,
+};
+
+/// What a caller already knows about an object and holds it to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expected {
+    /// Its parameter set.
+    pub set: Option<&'static ParameterSet>,
+    /// The key it was made under. Lookup tables belong to none.
+    pub key_id: Option<KeyId>,
+}
+
+/// Bytes of what a list says of each ciphertext before the ciphertexts: degree and noise level.
+pub const INFO_BYTES: u64 = 8;
+
+/// The dimensions of one object and the length of its payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Name and value of each dimension that the kind has.
+    pub dimensions: Vec<(&'static str, u64)>,
+    /// Bytes of the payload.
+    pub payload_len: u64,
+}
+
+/// Checks everything in a header but the kind's own payload, and returns the parameter set.
+pub fn conform(header: &Header, kind: ObjectKind, expected: &Expected) -> Result<&'static ParameterSet, EnvelopeError> {
+    if header.kind != kind {
+        return Err(EnvelopeError::WrongKind { expected: kind, got: header.kind });
+    }
+    let set = table::find(header.set).ok_or(EnvelopeError::UnknownParameterSet { got: header.set })?;
+    if let Some(wanted) = expected.set.filter(|wanted| wanted.id != set.id) {
+        return Err(EnvelopeError::WrongParameterSet { expected: wanted.name, got: set.name });
+    }
+    let wanted = if kind == ObjectKind::Lut { Some(KeyId::NONE) } else { expected.key_id };
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != header.key_id) {
+        return Err(EnvelopeError::WrongKeyId { expected: wanted, got: header.key_id });
+    }
+    let layout = Layout::of(kind, set, &header.dimensions)?;
+    layout.check(&header.dimensions)?;
+    if layout.payload_len != header.payload_len {
+        return Err(EnvelopeError::WrongPayloadLength { expected: layout.payload_len, got: header.payload_len });
+    }
+    Ok(set)
+}
+
+impl Layout {
+    /// The layout of an object of `set`. Of `given`, only the count of a list is believed.
+    pub fn of(kind: ObjectKind, set: &ParameterSet, given: &Dimensions) -> Result<Self, EnvelopeError> {
+        let shape = Shape::of(set);
+        let count = u64::from(given[0]);
+        // No product below can overflow: counts are below 2^32, everything else comes from the table.
+        let (dimensions, payload_len) = match kind {
+            ObjectKind::LweList => {
+                (shape.list(count), count * (INFO_BYTES + (shape.input_dimension + 1) * shape.word_bytes))
+            }
+            ObjectKind::SeededLweList => (shape.list(count), count * (INFO_BYTES + shape.word_bytes)),
+            ObjectKind::CompactList => {
+                let masks = count.div_ceil(shape.compact_dimension(set)?) * shape.input_dimension;
+                (shape.list(count), count * (INFO_BYTES + shape.word_bytes) + masks * shape.word_bytes)
+            }
+            ObjectKind::CompressedGlweList => {
+                let packed = compression_of(set)?;
+                let full = count / packed.lwe_per_glwe as u64;
+                let rest = count % packed.lwe_per_glwe as u64;
+                let words = full * packed_words(packed, packed.lwe_per_glwe as u64) + packed_words(packed, rest);
+                let dimensions = vec![
+                    ("ciphertexts", count),
+                    ("compression set", u64::from(packed.id.0)),
+                    ("packing GLWE dimension", packed.packing_glwe_dimension as u64),
+                    ("packing polynomial size", packed.packing_polynomial_size as u64),
+                    ("ciphertexts per GLWE", packed.lwe_per_glwe as u64),
+                    ("log2 of the storage modulus", u64::from(packed.storage_modulus_log2)),
+                ];
+                (dimensions, count * INFO_BYTES + words * 8)
+            }
+            ObjectKind::Lut => {
+                let dimensions = vec![
+                    ("lookup tables", count),
+                    ("polynomial size", set.polynomial_size as u64),
+                    ("log2 of the modulus", shape.modulus_log2),
+                ];
+                (dimensions, count * (INFO_BYTES + set.polynomial_size as u64 * shape.word_bytes))
+            }
+            ObjectKind::SeededBootstrapKey => {
+                let dimensions = shape.ggsws(set, set.ggsw_count(), set.bootstrap, set.grouping);
+                let words = set.ggsw_count() * set.bootstrap.levels * set.glwe_size() * set.polynomial_size;
+                (dimensions, words as u64 * shape.word_bytes)
+            }
+            ObjectKind::SeededDecompressionKey => {
+                let packed = compression_of(set)?;
+                let dimensions = shape.ggsws(set, packed.packing_dimension(), packed.bootstrap, 1);
+                let words =
+                    packed.packing_dimension() * packed.bootstrap.levels * set.glwe_size() * set.polynomial_size;
+                (dimensions, words as u64 * shape.word_bytes)
+            }
+            ObjectKind::SeededKeySwitchKey => {
+                let dimensions = vec![
+                    ("input dimension", set.big_dimension() as u64),
+                    ("output dimension", set.lwe_dimension as u64),
+                    ("log2 of the base", u64::from(set.key_switch.base_log)),
+                    ("levels", set.key_switch.levels as u64),
+                    ("log2 of the modulus", u64::from(set.small_modulus_log2)),
+                ];
+                let small_word_bytes = if set.small_modulus_log2 > 32 { 8 } else { 4 };
+                (dimensions, (set.big_dimension() * set.key_switch.levels) as u64 * small_word_bytes)
+            }
+            ObjectKind::SeededPackingKey => {
+                let packed = compression_of(set)?;
+                let dimensions = vec![
+                    ("input dimension", set.big_dimension() as u64),
+                    ("packing GLWE dimension", packed.packing_glwe_dimension as u64),
+                    ("packing polynomial size", packed.packing_polynomial_size as u64),
+                    ("log2 of the base", u64::from(packed.packing.base_log)),
+                    ("levels", packed.packing.levels as u64),
+                    ("log2 of the modulus", shape.modulus_log2),
+                    ("compression set", u64::from(packed.id.0)),
+                ];
+                let words = set.big_dimension() * packed.packing.levels * packed.packing_polynomial_size;
+                (dimensions, words as u64 * shape.word_bytes)
+            }
+            ObjectKind::CompactPublicKey => {
+                let dimension = shape.compact_dimension(set)?;
+                let dimensions = vec![("LWE dimension", dimension), ("log2 of the modulus", shape.modulus_log2)];
+                (dimensions, dimension * shape.word_bytes)
+            }
+            // Its layout is the client's own business.
+            ObjectKind::ClientKey => return Err(EnvelopeError::SecretKeyRefused { got: kind.number() }),
+        };
+        Ok(Self { dimensions, payload_len })
+    }
+
+    /// Holds `given` to the layout, dimension by dimension.
+    pub fn check(&self, given: &Dimensions) -> Result<(), EnvelopeError> {
+        for index in 0..DIMENSIONS {
+            let (which, expected) = self.dimensions.get(index).copied().unwrap_or(("unused dimension", 0));
+            let got = u64::from(given[index]);
+            if expected != got {
+                return Err(EnvelopeError::WrongDimension { which, expected, got });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The numbers of a set that several kinds share.
+struct Shape {
+    input_dimension: u64,
+    modulus_log2: u64,
+    word_bytes: u64,
+}
+
+impl Shape {
+    fn of(set: &ParameterSet) -> Self {
+        let word_bytes = match set.torus {
+            TorusWidth::U32 => 4,
+            TorusWidth::U64 => 8,
+        };
+        Self { input_dimension: set.input_dimension() as u64, modulus_log2: 8 * word_bytes, word_bytes }
+    }
+
+    fn list(&self, count: u64) -> Vec<(&'static str, u64)> {
+        vec![
+            ("ciphertexts", count),
+            ("LWE dimension", self.input_dimension),
+            ("log2 of the modulus", self.modulus_log2),
+        ]
+    }
+
+    fn ggsws(
+        &self,
+        set: &ParameterSet,
+        count: usize,
+        gadget: Decomposition,
+        grouping: usize,
+    ) -> Vec<(&'static str, u64)> {
+        vec![
+            ("GGSW ciphertexts", count as u64),
+            ("GLWE dimension", set.glwe_dimension as u64),
+            ("polynomial size", set.polynomial_size as u64),
+            ("log2 of the base", u64::from(gadget.base_log)),
+            ("levels", gadget.levels as u64),
+            ("grouping", grouping as u64),
+            ("log2 of the modulus", self.modulus_log2),
+        ]
+    }
+
+    /// Shared masks are rotated as polynomials, which takes a key whose length is a power of two.
+    fn compact_dimension(&self, set: &ParameterSet) -> Result<u64, EnvelopeError> {
+        let expected = "a set whose ciphertexts have a power of two as dimension";
+        match self.input_dimension.is_power_of_two() {
+            true => Ok(self.input_dimension),
+            false => Err(EnvelopeError::WrongParameterSet { expected, got: set.name }),
+        }
+    }
+}
+
+fn compression_of(set: &ParameterSet) -> Result<&'static CompressionSet, EnvelopeError> {
+    let expected = "a set with list compression";
+    table::compression_for(set).ok_or(EnvelopeError::WrongParameterSet { expected, got: set.name })
+}
+
+/// 64-bit words of one compressed GLWE ciphertext: its masks and `bodies` coefficients, bits back to back.
+fn packed_words(packed: &CompressionSet, bodies: u64) -> u64 {
+    if bodies == 0 {
+        return 0;
+    }
+    ((packed.packing_dimension() as u64 + bodies) * u64::from(packed.storage_modulus_log2)).div_ceil(64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_count_overflows_and_no_key_believes_the_header() {
+        for set in table::SETS {
+            for kind in ObjectKind::all() {
+                let Ok(layout) = Layout::of(kind, set, &[u32::MAX; DIMENSIONS]) else { continue };
+                assert!(layout.payload_len < 1 << 60, "{kind} of {}", set.name);
+                assert!(layout.dimensions.len() <= DIMENSIONS);
+                assert!(layout.dimensions.iter().all(|(_, value)| *value <= u64::from(u32::MAX)));
+                assert!(layout.check(&[u32::MAX; DIMENSIONS]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_of_known_objects() {
+        // Seeded 2_2 keys as the facts sheet of tfhe-rs gives them, and one ciphertext with its eight bytes.
+        let set = table::by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").expect("a row");
+        let bytes = |kind, count: u32| {
+            Layout::of(kind, set, &[count, 0, 0, 0, 0, 0, 0, 0]).expect("the set has the kind").payload_len
+        };
+        assert_eq!(bytes(ObjectKind::SeededBootstrapKey, 0), 30_081_024);
+        assert_eq!(bytes(ObjectKind::SeededKeySwitchKey, 0), 65_536);
+        assert_eq!(bytes(ObjectKind::LweList, 1), 16_392 + 8);
+        assert_eq!(bytes(ObjectKind::SeededPackingKey, 0), 2048 * 3 * 256 * 8);
+        // 256 ciphertexts: (1024 + 256) 12-bit numbers in 240 words; 257: one more GLWE of 1025 numbers.
+        assert_eq!(bytes(ObjectKind::CompressedGlweList, 256), 256 * 8 + 240 * 8);
+        assert_eq!(bytes(ObjectKind::CompressedGlweList, 257), 257 * 8 + (240 + 193) * 8);
+        assert_eq!(bytes(ObjectKind::CompactList, 2049), 2049 * 16 + 2 * 2048 * 8);
+    }
+
+    #[test]
+    fn kinds_that_a_set_lacks_are_refused() {
+        let set = table::by_name("DEFAULT_PARAMETERS").expect("a row");
+        for kind in [ObjectKind::CompactList, ObjectKind::CompactPublicKey, ObjectKind::SeededPackingKey] {
+            let error = Layout::of(kind, set, &[1; DIMENSIONS]).expect_err("no such object");
+            assert!(matches!(error, EnvelopeError::WrongParameterSet { got: "DEFAULT_PARAMETERS", .. }), "{error}");
+        }
+    }
+}
