@@ -11,11 +11,16 @@ pub mod key_switch;
 pub mod lut;
 pub mod lwe;
 pub mod modulus_switch;
+pub mod packing;
 pub mod sample_extract;
 mod threads;
 
 pub use bootstrap::{Scratch, ServerKey};
 pub use gates::{Gate, Gates};
-pub use key::{BootstrapKey, GgswShape, KeySwitchKey, SeededBootstrapKey, SeededKeySwitchKey, ShapeError};
+pub use key::{
+    BootstrapKey, GgswShape, KeySwitchKey, PackingKey, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey,
+    ShapeError,
+};
 pub use lut::{Lut, LutError};
 pub use lwe::LweList;
+pub use packing::{CompressedList, UnpackingKey};
