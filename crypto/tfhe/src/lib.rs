@@ -4,6 +4,7 @@
 
 pub mod blind_rotation;
 pub mod bootstrap;
+pub mod compact;
 pub mod format;
 pub mod gates;
 pub mod key;
@@ -13,9 +14,11 @@ pub mod lwe;
 pub mod modulus_switch;
 pub mod packing;
 pub mod sample_extract;
+pub mod seeded_lwe;
 mod threads;
 
 pub use bootstrap::{Scratch, ServerKey};
+pub use compact::{CompactList, CompactPublicKey};
 pub use gates::{Gate, Gates};
 pub use key::{
     BootstrapKey, GgswShape, KeySwitchKey, PackingKey, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey,
@@ -24,3 +27,4 @@ pub use key::{
 pub use lut::{Lut, LutError};
 pub use lwe::LweList;
 pub use packing::{CompressedList, UnpackingKey};
+pub use seeded_lwe::SeededLweList;
