@@ -84,11 +84,11 @@ impl Layout {
             }
             ObjectKind::Lut => {
                 let dimensions = vec![
-                    ("lookup tables", count),
+                    ("outputs", count),
                     ("polynomial size", set.polynomial_size as u64),
                     ("log2 of the modulus", shape.modulus_log2),
                 ];
-                (dimensions, count * (INFO_BYTES + set.polynomial_size as u64 * shape.word_bytes))
+                (dimensions, count * 8 + set.polynomial_size as u64 * shape.word_bytes)
             }
             ObjectKind::SeededBootstrapKey => {
                 let dimensions = shape.ggsws(set, set.ggsw_count(), set.bootstrap);

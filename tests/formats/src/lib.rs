@@ -5,6 +5,7 @@
 
 mod cases;
 mod inputs;
+pub mod parameters;
 
 pub use cases::{Case, KEY_ID, all, named};
 pub use inputs::{
