@@ -21,8 +21,11 @@ pub struct Case {
     /// Decodes other bytes as such an object, and encodes it again.
     pub decode: fn(&[u8], &Expected) -> Result<Vec<u8>, FormatError>,
     /// Decodes bytes and compares with the object itself.
-    pub is_object: Box<dyn Fn(&[u8]) -> bool + Send + Sync>,
+    pub is_object: Comparison,
 }
+
+/// Are these bytes a certain object?
+pub type Comparison = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// The key that every case claims to be made under.
 pub const KEY_ID: KeyId = KeyId(*b"golden key id 16");

@@ -11,12 +11,20 @@ use cloakwork_tfhe::{
     format::{CiphertextList, WireObject, decode, encode},
 };
 
-/// Every decoder, by the name of its fuzz target and corpus folder.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
-    ("envelope", verify_envelope_input),
-    ("lwe_list", decode_lwe_list_input),
-    ("seeded_bootstrap_key", decode_seeded_bootstrap_key_input),
-    ("seeded_key_switch_key", decode_seeded_key_switch_key_input),
+/// A decoder that is fuzzed.
+pub struct Target {
+    /// Name of its fuzz target and of its corpus folder.
+    pub name: &'static str,
+    /// Survives any bytes.
+    pub run: fn(&[u8]),
+}
+
+/// Every decoder.
+pub const TARGETS: &[Target] = &[
+    Target { name: "envelope", run: verify_envelope_input },
+    Target { name: "lwe_list", run: decode_lwe_list_input },
+    Target { name: "seeded_bootstrap_key", run: decode_seeded_bootstrap_key_input },
+    Target { name: "seeded_key_switch_key", run: decode_seeded_key_switch_key_input },
 ];
 
 /// The envelope alone, read in one go and in small steps.
