@@ -1,5 +1,16 @@
 //! Public masks from a seed, and secret randomness from the operating system.
+//!
+//! The two never meet: a mask seed is drawn from the operating system on its own, and no secret or
+//! noise is ever computed from one, nor the other way round.
 
 mod mask;
+mod noise;
+mod secret;
 
 pub use mask::{MaskSeed, MaskStream};
+pub use secret::SecretRng;
+
+/// The operating system refused to give random bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the operating system gave no random bytes: {0}")]
+pub struct OsRandomError(pub(crate) getrandom::Error);

@@ -7,6 +7,7 @@
 pub mod envelope;
 pub mod kind;
 pub mod layout;
+pub mod noise;
 pub mod set;
 pub mod table;
 

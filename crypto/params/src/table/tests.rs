@@ -46,7 +46,9 @@ fn dimensions_are_sane() {
 fn served_sets_keep_both_bounds_and_weak_ones_do_not() {
     for set in SETS {
         let secure = set.security.lwe_log2 >= 128.0 && set.security.glwe_log2.is_none_or(|log2| log2 >= 128.0);
-        let reliable = set.failure.computed_log2 <= -128.0;
+        // Both figures have to hold: where the published one is worse than ours, ours alone does not lift a mark.
+        let failure = set.failure;
+        let reliable = failure.computed_log2.max(failure.published_log2.unwrap_or(failure.computed_log2)) <= -128.0;
         assert_eq!(set.standing == Standing::Served, secure && reliable, "{}", set.name);
     }
 }

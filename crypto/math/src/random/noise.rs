@@ -1,0 +1,118 @@
+//! Sampling from the distributions that keys and errors follow.
+
+use cloakwork_params::Noise;
+use zeroize::Zeroizing;
+
+use super::SecretRng;
+use crate::torus::Torus;
+
+impl SecretRng {
+    /// Fills `bits` with uniform zeros and ones.
+    pub fn fill_binary(&mut self, bits: &mut [u8]) {
+        for chunk in bits.chunks_mut(64) {
+            let word = Zeroizing::new(self.word());
+            for (shift, bit) in chunk.iter_mut().enumerate() {
+                *bit = (*word >> shift) as u8 & 1;
+            }
+        }
+    }
+
+    /// Fills `trits` with uniform values of -1, 0 and 1.
+    pub fn fill_ternary(&mut self, trits: &mut [i8]) {
+        for trit in trits {
+            *trit = loop {
+                let mut byte = [0];
+                self.fill_bytes(&mut byte);
+                // 255 = 3 * 85: one byte in 256 is thrown away to keep the three values equally likely.
+                if byte[0] < 255 {
+                    break (byte[0] % 3) as i8 - 1;
+                }
+            };
+        }
+    }
+
+    /// One error of a distribution modulo 2^`modulus_log2`, kept in the top bits of the word.
+    pub fn noise<T: Torus>(&mut self, noise: Noise, modulus_log2: u32) -> T {
+        let mut word = [T::default()];
+        self.add_noise(noise, modulus_log2, &mut word);
+        word[0]
+    }
+
+    /// Adds an error of its own to each word; the modulus is 2^`modulus_log2`, kept in the top bits.
+    pub fn add_noise<T: Torus>(&mut self, noise: Noise, modulus_log2: u32, words: &mut [T]) {
+        let scale = T::BITS - modulus_log2;
+        let mut add = |word: &mut T, error: i64| *word = word.wrapping_add(T::from_u64((error as u64) << scale));
+        match noise {
+            Noise::TUniform { bound_log2 } => self.t_uniform(bound_log2, words, &mut add),
+            Noise::Gaussian { std_dev } => {
+                for pair in words.chunks_mut(2) {
+                    let normal = self.normal_pair();
+                    for (word, normal) in pair.iter_mut().zip(normal) {
+                        add(word, gaussian_steps(normal * std_dev, modulus_log2));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Exact: b + 2 random bits make an integer x in [0, 2^(b+2)), and ceil(x / 2) - 2^b takes each inner
+    /// value from two of them and each end from one.
+    fn t_uniform<T: Torus>(&mut self, bound_log2: u32, words: &mut [T], add: &mut impl FnMut(&mut T, i64)) {
+        debug_assert!(bound_log2 <= 61);
+        let bits = bound_log2 + 2;
+        let mask = u64::MAX >> (64 - bits);
+        let error = |random: u64| {
+            let x = random & mask;
+            ((x >> 1) + (x & 1)) as i64 - (1 << bound_log2)
+        };
+        let mut bytes = Zeroizing::new([0; 2048]);
+        if bits <= 32 {
+            for chunk in words.chunks_mut(bytes.len() / 4) {
+                let bytes = &mut bytes[..chunk.len() * 4];
+                self.fill_bytes(bytes);
+                for (word, bytes) in chunk.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                    add(word, error(u64::from(u32::from_le_bytes(*bytes))));
+                }
+            }
+        } else {
+            for chunk in words.chunks_mut(bytes.len() / 8) {
+                let bytes = &mut bytes[..chunk.len() * 8];
+                self.fill_bytes(bytes);
+                for (word, bytes) in chunk.iter_mut().zip(bytes.as_chunks::<8>().0) {
+                    add(word, error(u64::from_le_bytes(*bytes)));
+                }
+            }
+        }
+    }
+
+    /// Two independent standard normal values, by Marsaglia's polar method on a grid of 2^-63.
+    ///
+    /// A point is uniform in the unit disc, and its radius decides the size of the pair: a size of r needs
+    /// s < exp(-r^2/2). At 9.4 standard deviations that is still 2^61 points of the grid, so the density
+    /// there is right to 2^-30 of itself; the grid ends only at 13.2 (a mass of 2^-128). What remains is the
+    /// rounding of f64: each value is within 2^-49 of itself, which moves mass between neighbouring steps of
+    /// the torus and no further. Not constant-time: the loop tells how many points were thrown away, which
+    /// is independent of the value kept.
+    fn normal_pair(&mut self) -> [f64; 2] {
+        const GRID: f64 = 1.0 / 9_223_372_036_854_775_808.0; // 2^-63
+        loop {
+            let u = self.word() as i64 as f64 * GRID;
+            let v = self.word() as i64 as f64 * GRID;
+            let s = u * u + v * v;
+            if 0.0 < s && s < 1.0 {
+                let factor = (-2.0 * s.ln() / s).sqrt();
+                return [u * factor, v * factor];
+            }
+        }
+    }
+}
+
+/// A fraction of the modulus as a whole number of its least steps, the nearest one.
+fn gaussian_steps(fraction: f64, modulus_log2: u32) -> i64 {
+    let modulus = f64::from_bits(u64::from(1023 + modulus_log2) << 52);
+    // Whole turns of the torus go first; without them the product is within an i64.
+    ((fraction - fraction.round()) * modulus).round() as i64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! How much noise each operation adds, and how often a bootstrap therefore decrypts wrongly.
+//!
+//! Every figure is a variance as a fraction of the torus squared: a standard deviation of 2^-15 of the modulus is
+//! 2^-30 here. `docs/noise.md` derives each term; the crate `tests/noise` holds them against measurements.
+
+mod bootstrap;
+mod compression;
+mod failure;
+mod gadget;
+mod key_switch;
+mod modulus_switch;
+mod tail;
+mod transform;
+
+pub use bootstrap::BootstrapNoise;
+pub use compression::CompressionNoise;
+pub use failure::Decision;
+pub use key_switch::KeySwitchNoise;
+pub use modulus_switch::ModulusSwitchNoise;
+pub use tail::log2_upper_tail;
+pub use transform::{external_product_error, transform_loss};
+
+use crate::set::{Noise, Order, ParameterSet, TorusWidth};
+
+/// The noise of every operation of a set, term by term.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NoiseBudget {
+    /// A fresh encryption under the key that ciphertexts live under between operations.
+    pub fresh: f64,
+    /// What a blind rotation leaves on its output, whatever its input carried.
+    pub bootstrap: BootstrapNoise,
+    /// What the key switch adds.
+    pub key_switch: KeySwitchNoise,
+    /// What the modulus switch adds.
+    pub modulus_switch: ModulusSwitchNoise,
+    order: Order,
+}
+
+/// What of a secret key its noise depends on. The bits themselves do not matter, only how many are set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KeyWeight {
+    /// Ones of the small key.
+    pub small_ones: f64,
+    /// Groups of the small key with at least one 1, where a blind-rotation step handles one group. Equal to
+    /// `small_ones` for a classical set.
+    pub small_groups: f64,
+    /// Ones of the big key.
+    pub big_ones: f64,
+}
+
+impl NoiseBudget {
+    /// The budget, averaged over uniformly random keys.
+    pub fn of(set: &ParameterSet) -> Self {
+        Self::with_key(set, KeyWeight::expected(set))
+    }
+
+    /// The budget under one key. A key heavier than the average by 3% makes its rounding terms 3% larger.
+    pub fn with_key(set: &ParameterSet, key: KeyWeight) -> Self {
+        let fresh = match set.order {
+            Order::KeySwitchFirst => variance(set.glwe_noise, torus_bits(set)),
+            Order::BootstrapFirst => variance(set.lwe_noise, set.small_modulus_log2),
+        };
+        Self {
+            fresh,
+            bootstrap: BootstrapNoise::of(set, key),
+            key_switch: KeySwitchNoise::of(set, key),
+            modulus_switch: ModulusSwitchNoise::of(set, key),
+            order: set.order,
+        }
+    }
+
+    /// Variance of a ciphertext as it leaves the key switch and bootstrap: noise level 1.
+    pub fn output(&self) -> f64 {
+        match self.order {
+            Order::KeySwitchFirst => self.bootstrap.total(),
+            Order::BootstrapFirst => self.bootstrap.total() + self.key_switch.total(),
+        }
+    }
+
+    /// Variance of what enters the modulus switch, when `input` is the variance of the ciphertext that enters the key
+    /// switch and bootstrap.
+    pub fn entering_switch(&self, input: f64) -> f64 {
+        match self.order {
+            Order::KeySwitchFirst => input + self.key_switch.total(),
+            Order::BootstrapFirst => input,
+        }
+    }
+
+    /// Variance on which the blind rotation decides, for the same `input`.
+    pub fn at_decision(&self, input: f64) -> f64 {
+        self.entering_switch(input) + self.modulus_switch.mask
+    }
+}
+
+impl KeyWeight {
+    /// The average over uniformly random binary keys.
+    pub fn expected(set: &ParameterSet) -> Self {
+        let small = set.lwe_dimension as f64;
+        let group = set.grouping as i32;
+        Self {
+            small_ones: small / 2.0,
+            small_groups: small / f64::from(group) * (1.0 - 0.5_f64.powi(group)),
+            big_ones: set.big_dimension() as f64 / 2.0,
+        }
+    }
+}
+
+/// Variance of an error distribution on a modulus of `modulus_bits` bits.
+pub fn variance(noise: Noise, modulus_bits: u32) -> f64 {
+    match noise {
+        Noise::Gaussian { std_dev } => std_dev * std_dev,
+        // Both ends have half weight: (1 / 2^(b+1)) (2 sum of x^2 for x < 2^b, plus 2^2b) = (2^(2b+1) + 1) / 6.
+        Noise::TUniform { bound_log2 } => {
+            ((2.0 * f64::from(bound_log2) + 1.0).exp2() + 1.0) / 6.0 * least_square(modulus_bits)
+        }
+    }
+}
+
+/// Bits of the word that big-key ciphertexts live in.
+fn torus_bits(set: &ParameterSet) -> u32 {
+    match set.torus {
+        TorusWidth::U32 => 32,
+        TorusWidth::U64 => 64,
+    }
+}
+
+/// The least step of a modulus of `bits` bits, squared.
+fn least_square(bits: u32) -> f64 {
+    (-2.0 * f64::from(bits)).exp2()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+use super::bootstrap::{BootstrapNoise, Rotation};
+use super::failure::Decision;
+use super::gadget::{decomposition_error, digit_square, rounding};
+use super::modulus_switch::SwitchError;
+use super::{NoiseBudget, torus_bits, variance};
+use crate::set::{CompressionSet, Encoding, ParameterSet};
+
+/// What packing a list and unpacking it adds, averaged over keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CompressionNoise {
+    /// The packing key's noise, multiplied by the digits of every ciphertext of a full list.
+    pub packing_key: f64,
+    /// The part of the mask words below the packing gadget, multiplied by the big key.
+    pub packing_rounding: f64,
+    /// The rounding of the packed mask to the storage modulus, multiplied by the packing key.
+    pub storage: f64,
+    /// What an unpacked ciphertext carries.
+    pub unpacked: BootstrapNoise,
+}
+
+impl CompressionNoise {
+    /// The noise of `compression` on ciphertexts of `set`.
+    pub fn of(set: &ParameterSet, compression: &CompressionSet) -> Self {
+        let word = torus_bits(set);
+        let gadget = compression.packing;
+        let packed_dimension = compression.packing_glwe_dimension * compression.packing_polynomial_size;
+        // Each listed ciphertext is switched to its own coefficient, but the key noise of all of them falls on all.
+        let rows = (set.big_dimension() * gadget.levels * compression.lwe_per_glwe) as f64;
+        let steps = packed_dimension as f64;
+        let unpacking = ParameterSet { bootstrap: compression.bootstrap, ..*set };
+        let rotation = Rotation {
+            set: &unpacking,
+            steps,
+            rounding_steps: steps / 2.0,
+            big_ones: set.big_dimension() as f64 / 2.0,
+        };
+        Self {
+            packing_key: rows * digit_square(gadget) * variance(compression.packing_noise, word),
+            packing_rounding: set.big_dimension() as f64 / 2.0 * decomposition_error(gadget, word),
+            storage: steps / 2.0 * rounding(word, compression.storage_modulus_log2),
+            unpacked: rotation.noise(),
+        }
+    }
+
+    /// log2 of the probability that one ciphertext of noise level 1 and empty carry comes out of the list wrong.
+    pub fn unpacking_failure_log2(&self, set: &ParameterSet, compression: &CompressionSet) -> f64 {
+        let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
+            return f64::NEG_INFINITY;
+        };
+        // The carry is empty, so the message is first moved up by its own width.
+        let shift = message_modulus as f64;
+        let half_box = 0.25 / carry_modulus as f64;
+        let half_step = 0.5 * (-f64::from(compression.storage_modulus_log2)).exp2();
+        let decision =
+            Decision { below: half_box + half_step, above: half_box - half_step, input_factor: shift * shift };
+        let packed_dimension = compression.packing_glwe_dimension * compression.packing_polynomial_size;
+        let switch = SwitchError { terms: packed_dimension as f64, active: 0.5, half_width: half_step };
+        let input = decision.input_factor * NoiseBudget::of(set).output();
+        decision.failure_log2(input + self.packing_key + self.packing_rounding, switch)
+    }
+
+    /// The budget of ciphertexts that come out of lists: their noise level 1 is that of the unpacking bootstrap, which
+    /// takes more steps than the set's own.
+    pub fn after_unpacking(&self, set: &ParameterSet) -> NoiseBudget {
+        NoiseBudget { bootstrap: self.unpacked, ..NoiseBudget::of(set) }
+    }
+}

@@ -1,0 +1,88 @@
+use std::f64::consts::LOG2_E;
+
+use super::NoiseBudget;
+use super::modulus_switch::SwitchError;
+use super::tail::{log2_sum, log2_upper_tail};
+use crate::set::{Encoding, ModulusSwitch, ParameterSet};
+
+/// What a blind rotation decides between: how far its phase may stray before it reads the neighbouring entry of the
+/// lookup table. Distances are fractions of the torus.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decision {
+    /// Distance to the boundary below.
+    pub below: f64,
+    /// Distance to the boundary above.
+    pub above: f64,
+    /// Variance that may enter, in multiples of a bootstrap output's.
+    pub input_factor: f64,
+}
+
+impl NoiseBudget {
+    /// log2 of the probability, over random keys and ciphertexts, that one key switch and bootstrap at the largest
+    /// noise that the set allows reads a wrong entry.
+    pub fn failure_log2(&self, set: &ParameterSet) -> f64 {
+        let decision = Decision::of(set);
+        decision.failure_log2(self.entering_switch(decision.input_factor * self.output()), SwitchError::of(set))
+    }
+
+    /// The same if the modulus switch's error were normal too, as published figures assume.
+    pub fn normal_failure_log2(&self, set: &ParameterSet) -> f64 {
+        let decision = Decision::of(set);
+        decision.normal_failure_log2(self.at_decision(decision.input_factor * self.output()))
+    }
+}
+
+impl Decision {
+    /// The hardest decision that the set allows.
+    pub fn of(set: &ParameterSet) -> Self {
+        let (half_box, input_factor) = match set.encoding {
+            Encoding::Shortint { message_modulus, carry_modulus, max_noise_level } => {
+                let level = max_noise_level as f64;
+                (0.25 / (message_modulus * carry_modulus) as f64, level * level)
+            }
+            // An AND-like gate reads the sum of both inputs an eighth away from the boundary. At worst they are one
+            // ciphertext, which doubles the deviation, and that a MUX, which is a sum of two bootstraps. XOR-like
+            // gates double the sum, but also the distance, and the modulus switch then counts for less.
+            Encoding::Boolean => (BOOLEAN_DISTANCE, 4.0 * 2.0),
+        };
+        // Entries begin at whole steps. Flooring the body therefore changes no decision, and rounding it to the
+        // nearest step moves every boundary down by half a step. The centered switch floors.
+        let half_step = match set.modulus_switch {
+            ModulusSwitch::Plain => 0.25 / set.polynomial_size as f64,
+            ModulusSwitch::CenteredMean => 0.0,
+        };
+        Self { below: half_box + half_step, above: half_box - half_step, input_factor }
+    }
+
+    /// log2 of the probability that a centred normal error of this variance leaves the entry.
+    pub fn normal_failure_log2(&self, variance: f64) -> f64 {
+        let deviation = variance.sqrt();
+        log2_sum(log2_upper_tail(self.below / deviation), log2_upper_tail(self.above / deviation))
+    }
+
+    /// The same for the sum of a normal error and a switch's.
+    pub(super) fn failure_log2(&self, normal: f64, switch: SwitchError) -> f64 {
+        log2_sum(exact_tail(self.below, normal, switch), exact_tail(self.above, normal, switch))
+    }
+}
+
+/// log2 of the probability that the sum of a normal error and a switch's exceeds `x`, by the saddle-point method: the
+/// distribution is tilted by e^(t error) until its mean is x, and there taken as normal. Within 0.01 of the exact
+/// figure wherever this crate uses it.
+fn exact_tail(x: f64, normal: f64, switch: SwitchError) -> f64 {
+    let slope = |t: f64| switch.cumulants(t).slope + normal * t;
+    // The slope grows at least as fast as the normal part's, so this brackets the saddle point.
+    let (mut low, mut high) = (0.0, x / normal);
+    for _ in 0..BISECTIONS {
+        let middle = (low + high) / 2.0;
+        if slope(middle) < x { low = middle } else { high = middle }
+    }
+    let t = low;
+    let at = switch.cumulants(t);
+    let value = at.value + normal * t * t / 2.0;
+    let width = t * (at.curvature + normal).sqrt();
+    (value - t * x + width * width / 2.0) * LOG2_E + log2_upper_tail(width)
+}
+
+const BOOLEAN_DISTANCE: f64 = 0.125;
+const BISECTIONS: u32 = 80;

@@ -1,0 +1,43 @@
+//! The rounding error of the floating-point transform, the one term that depends on the implementation.
+
+use super::gadget::digit_square;
+use super::{least_square, torus_bits};
+use crate::set::ParameterSet;
+
+/// Variance of the error that one external product leaves on each coefficient of its result.
+///
+/// Every butterfly stage of the three transforms (digits, key, result) rounds each value to 53 bits, so the error is
+/// a multiple of the exact product's variance: [`transform_loss`].
+pub fn external_product_error(set: &ParameterSet) -> f64 {
+    let products = (set.bootstrap.levels * set.glwe_size() * set.polynomial_size) as f64;
+    // Before it is reduced modulo 1 the result is a sum of digits times words that are uniform on [-1/2, 1/2).
+    let magnitude = products * digit_square(set.bootstrap) / 12.0;
+    let unit = f64::EPSILON / 2.0;
+    let rows = set.bootstrap.levels * set.glwe_size();
+    let error = transform_loss(set.polynomial_size, rows) * unit * unit * magnitude;
+    // The exact product is a whole number of least steps and the result is rounded to one: an error far below half a
+    // step vanishes. So it is on 32 bits, while 64 bits are more than the transform carries.
+    let step = least_square(torus_bits(set));
+    if error < step / VANISHES { 0.0 } else { error }
+}
+
+/// Variance of an external product's error over variance of the exact product, in units of (2^-53)^2, for polynomials
+/// of `size` coefficients and `rows` of digits.
+///
+/// It grows by about 1 with each doubling, and by jumps where the plan of the transform changes: butterflies of high
+/// radix are faster and lose more. The sum over the rows adds a little.
+///
+/// Measured for the plans of `cloakwork-math`, on AVX-512, by
+/// `cargo run -p cloakwork-tests-noise --bin transform-error`.
+pub fn transform_loss(size: usize, rows: usize) -> f64 {
+    let index = size.ilog2().saturating_sub(LEAST_SIZE_LOG2) as usize;
+    LOSS[index.min(LOSS.len() - 1)] + LOSS_OF_A_ROW * (rows as f64 - 2.0)
+}
+
+/// By log2 of the size, from 2^6 to 2^16; outside, the nearest one's. For two rows.
+const LOSS: [f64; 11] = [6.76, 7.76, 8.88, 9.82, 14.15, 16.69, 16.50, 19.14, 15.71, 16.78, 17.84];
+const LEAST_SIZE_LOG2: u32 = 6;
+/// Of each row more.
+const LOSS_OF_A_ROW: f64 = 0.21;
+/// An eighth of a step, squared: half a step is four standard deviations away.
+const VANISHES: f64 = 64.0;

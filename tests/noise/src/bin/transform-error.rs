@@ -1,0 +1,63 @@
+//! Measures the transform's rounding error: first by polynomial size, which is where the constants of
+//! `crypto/params/src/noise/transform.rs` come from, then for every shape of the table, next to what the formula says.
+
+use cloakwork_math::GgswShape;
+use cloakwork_params::noise::{external_product_error as predicted, transform_loss};
+use cloakwork_params::table::SETS;
+use cloakwork_params::{Decomposition, ParameterSet, TorusWidth};
+use cloakwork_tests_noise::transform::{external_product_error, shape_of};
+
+fn main() {
+    println!("loss by log2 N: measured, table");
+    for size_log2 in 6..=16 {
+        let gadget = Decomposition { base_log: 20, levels: 1 };
+        let shape = GgswShape { glwe_dimension: 1, polynomial_size: 1 << size_log2, gadget };
+        let loss = measure(shape, TorusWidth::U64, true) / magnitude(shape);
+        println!("{size_log2:6} {loss:7.2}, {:.2}", transform_loss(shape.polynomial_size, shape.rows()));
+    }
+    println!("\nlog2 N   k   l  log2 B  step       | error, log2 std: measured, formula | measured/formula");
+    let mut seen: Vec<(GgswShape, bool)> = Vec::new();
+    for set in SETS {
+        let kind = (shape_of(set), set.grouping == 1);
+        if !seen.contains(&kind) {
+            seen.push(kind);
+            print_row(set);
+        }
+    }
+}
+
+fn print_row(set: &ParameterSet) {
+    let (shape, classical) = (shape_of(set), set.grouping == 1);
+    let (measured, formula) = (measure(shape, set.torus, classical), predicted(set));
+    println!(
+        "{:6} {:3} {:3} {:7}  {} | {:18.3}, {:15.3} | {:7.3}",
+        set.polynomial_size.ilog2(),
+        set.glwe_dimension,
+        set.bootstrap.levels,
+        set.bootstrap.base_log,
+        if classical { "classical" } else { "multi-bit" },
+        measured.log2() / 2.0,
+        formula.log2() / 2.0,
+        if formula > 0.0 { measured / formula } else { 1.0 },
+    );
+}
+
+/// With about as much work for every shape.
+fn measure(shape: GgswShape, torus: TorusWidth, classical: bool) -> f64 {
+    let products = (1 << 17) / shape.polynomial_size + 1;
+    let coefficients = (EXACT_WORK / (products * shape.rows() * shape.polynomial_size)).clamp(1, 4096);
+    match torus {
+        TorusWidth::U32 => external_product_error::<u32>(shape, classical, products, coefficients, SEED),
+        TorusWidth::U64 => external_product_error::<u64>(shape, classical, products, coefficients, SEED),
+    }
+}
+
+/// Variance of the exact product before it is reduced, times (2^-53)^2.
+fn magnitude(shape: GgswShape) -> f64 {
+    let base = f64::from(shape.gadget.base_log).exp2();
+    let unit = f64::EPSILON / 2.0;
+    (shape.rows() * shape.polynomial_size) as f64 * (base * base + 2.0) / 144.0 * unit * unit
+}
+
+const SEED: u64 = 0x6e6f_6973_6500;
+const EXACT_WORK: usize = 1 << 33;
