@@ -6,7 +6,7 @@
 mod error;
 mod info;
 mod keys;
-mod lwe;
+mod list;
 mod words;
 
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use cloakwork_params::{
 
 pub use error::FormatError;
 pub use info::CiphertextInfo;
-pub use lwe::CiphertextList;
+pub use list::{CiphertextList, ListForm};
 
 /// Something that travels in an envelope.
 pub trait WireObject: Sized {

@@ -76,7 +76,7 @@ fn case<O: WireObject + PartialEq + Send + Sync + 'static>(
     }
 }
 
-fn lwe_list<T: Torus>(set: &ParameterSet, info: &[(u32, u32)]) -> CiphertextList<T> {
+fn lwe_list<T: Torus>(set: &ParameterSet, info: &[(u32, u32)]) -> CiphertextList<LweList<T>> {
     let dimension = set.input_dimension();
     let list = LweList::from_words(dimension, words(T::BITS, info.len() * (dimension + 1))).expect("whole ciphertexts");
     let info = info.iter().map(|&(degree, noise_level)| CiphertextInfo { degree, noise_level });

@@ -7,7 +7,7 @@ use cloakwork_params::{
     envelope::{HEADER_BYTES, TRAILER_BYTES},
 };
 use cloakwork_tfhe::{
-    SeededBootstrapKey, SeededKeySwitchKey,
+    LweList, SeededBootstrapKey, SeededKeySwitchKey,
     format::{CiphertextList, WireObject, decode, encode},
 };
 
@@ -49,8 +49,8 @@ pub fn verify_envelope_input(bytes: &[u8]) {
 
 /// A list of LWE ciphertexts in either width.
 pub fn decode_lwe_list_input(bytes: &[u8]) {
-    check::<CiphertextList<u64>>(bytes);
-    check::<CiphertextList<u32>>(bytes);
+    check::<CiphertextList<LweList<u64>>>(bytes);
+    check::<CiphertextList<LweList<u32>>>(bytes);
 }
 
 /// A bootstrap key in either width.

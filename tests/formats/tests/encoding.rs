@@ -16,7 +16,7 @@ fn refusal(object: &impl WireObject, set: &ParameterSet) -> FormatError {
     encode(object, set, KEY_ID, std::io::sink()).expect_err("must be refused")
 }
 
-fn one_ciphertext(dimension: usize, degree: u32, noise_level: u32) -> CiphertextList<u64> {
+fn one_ciphertext(dimension: usize, degree: u32, noise_level: u32) -> CiphertextList<LweList<u64>> {
     CiphertextList::new(LweList::zeros(dimension, 1), vec![CiphertextInfo { degree, noise_level }]).expect("one entry")
 }
 
