@@ -95,7 +95,7 @@ impl Layout {
                 let words = set.ggsw_count() * set.bootstrap.levels * set.glwe_size() * set.polynomial_size;
                 (dimensions, words as u64 * shape.word_bytes)
             }
-            ObjectKind::SeededDecompressionKey => {
+            ObjectKind::SeededUnpackingKey => {
                 let packed = compression_of(set)?;
                 let dimensions = shape.ggsws(set, packed.packing_dimension(), packed.bootstrap);
                 let words =
@@ -122,7 +122,6 @@ impl Layout {
                     ("log2 of the base", u64::from(packed.packing.base_log)),
                     ("levels", packed.packing.levels as u64),
                     ("log2 of the modulus", shape.modulus_log2),
-                    ("compression set", u64::from(packed.id.0)),
                 ];
                 let words = set.big_dimension() * packed.packing.levels * packed.packing_polynomial_size;
                 (dimensions, words as u64 * shape.word_bytes)

@@ -7,6 +7,8 @@ mod error;
 mod info;
 mod keys;
 mod list;
+mod lwe;
+mod packing;
 mod words;
 
 use std::io::{Read, Write};
@@ -19,6 +21,7 @@ use cloakwork_params::{
 
 pub use error::FormatError;
 pub use info::CiphertextInfo;
+pub use keys::SeededUnpackingKey;
 pub use list::{CiphertextList, ListForm};
 
 /// Something that travels in an envelope.

@@ -7,8 +7,9 @@ use cloakwork_params::{
     envelope::{HEADER_BYTES, TRAILER_BYTES},
 };
 use cloakwork_tfhe::{
-    LweList, SeededBootstrapKey, SeededKeySwitchKey,
-    format::{CiphertextList, WireObject, decode, encode},
+    CompactList, CompactPublicKey, CompressedList, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededLweList,
+    SeededPackingKey,
+    format::{CiphertextList, SeededUnpackingKey, WireObject, decode, encode},
 };
 
 /// A decoder that is fuzzed.
@@ -23,6 +24,12 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "envelope", run: verify_envelope_input },
     Target { name: "lwe_list", run: decode_lwe_list_input },
+    Target { name: "seeded_lwe_list", run: decode_seeded_lwe_list_input },
+    Target { name: "compact_list", run: decode_compact_list_input },
+    Target { name: "compact_public_key", run: decode_compact_public_key_input },
+    Target { name: "compressed_list", run: decode_compressed_list_input },
+    Target { name: "seeded_packing_key", run: decode_seeded_packing_key_input },
+    Target { name: "seeded_unpacking_key", run: decode_seeded_unpacking_key_input },
     Target { name: "seeded_bootstrap_key", run: decode_seeded_bootstrap_key_input },
     Target { name: "seeded_key_switch_key", run: decode_seeded_key_switch_key_input },
 ];
@@ -51,6 +58,39 @@ pub fn verify_envelope_input(bytes: &[u8]) {
 pub fn decode_lwe_list_input(bytes: &[u8]) {
     check::<CiphertextList<LweList<u64>>>(bytes);
     check::<CiphertextList<LweList<u32>>>(bytes);
+}
+
+/// A list of seeded LWE ciphertexts in either width.
+pub fn decode_seeded_lwe_list_input(bytes: &[u8]) {
+    check::<CiphertextList<SeededLweList<u64>>>(bytes);
+    check::<CiphertextList<SeededLweList<u32>>>(bytes);
+}
+
+/// A compact list in either width.
+pub fn decode_compact_list_input(bytes: &[u8]) {
+    check::<CiphertextList<CompactList<u64>>>(bytes);
+    check::<CiphertextList<CompactList<u32>>>(bytes);
+}
+
+/// A compact public key in either width.
+pub fn decode_compact_public_key_input(bytes: &[u8]) {
+    check::<CompactPublicKey<u64>>(bytes);
+    check::<CompactPublicKey<u32>>(bytes);
+}
+
+/// A compressed list.
+pub fn decode_compressed_list_input(bytes: &[u8]) {
+    check::<CiphertextList<CompressedList>>(bytes);
+}
+
+/// A packing key.
+pub fn decode_seeded_packing_key_input(bytes: &[u8]) {
+    check::<SeededPackingKey<u64>>(bytes);
+}
+
+/// An unpacking key.
+pub fn decode_seeded_unpacking_key_input(bytes: &[u8]) {
+    check::<SeededUnpackingKey>(bytes);
 }
 
 /// A bootstrap key in either width.

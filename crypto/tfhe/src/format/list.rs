@@ -2,11 +2,11 @@
 
 use std::io::{Read, Write};
 
-use cloakwork_math::{Torus, random::MaskSeed};
+use cloakwork_math::random::MaskSeed;
 use cloakwork_params::{EnvelopeReader, EnvelopeWriter, ObjectKind, ParameterSet, envelope::Dimensions};
 
-use super::{CiphertextInfo, FormatError, WireObject, dimensions, info, words};
-use crate::{LweList, ShapeError};
+use super::{CiphertextInfo, FormatError, WireObject, info};
+use crate::ShapeError;
 
 /// Ciphertexts of a set, with the bookkeeping of each.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,35 +80,4 @@ impl<L: ListForm> WireObject for CiphertextList<L> {
         let info = info::read(input, set, count)?;
         Ok(Self { list: L::read(set, count, input)?, info })
     }
-}
-
-impl<T: Torus> ListForm for LweList<T> {
-    const KIND: ObjectKind = ObjectKind::LweList;
-
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn dimensions(&self) -> Result<Dimensions, FormatError> {
-        lwe_dimensions::<T>(self.len(), self.dimension())
-    }
-
-    fn seed(&self) -> Option<MaskSeed> {
-        None
-    }
-
-    fn write<W: Write>(&self, out: &mut EnvelopeWriter<W>) -> Result<(), FormatError> {
-        words::write(out, T::BITS, self.words())
-    }
-
-    fn read<R: Read>(set: &ParameterSet, count: usize, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError> {
-        let dimension = set.input_dimension();
-        let words = words::read(input, words::modulus_of_set(set), count * (dimension + 1))?;
-        Ok(Self::from_words(dimension, words)?)
-    }
-}
-
-/// The numbers that all lists of LWE ciphertexts have.
-fn lwe_dimensions<T: Torus>(count: usize, dimension: usize) -> Result<Dimensions, FormatError> {
-    dimensions([("ciphertexts", count), ("LWE dimension", dimension), ("log2 of the modulus", T::BITS as usize)])
 }
