@@ -21,7 +21,7 @@ use cloakwork_params::{
 
 pub use error::FormatError;
 pub use info::CiphertextInfo;
-pub use keys::SeededUnpackingKey;
+pub use keys::SeededDecompressionKey;
 pub use list::{CiphertextList, ListForm};
 
 /// Something that travels in an envelope.

@@ -6,7 +6,9 @@ use cloakwork_params::{Decomposition, Expected, KeyId, ObjectKind, ParameterSet,
 use cloakwork_tfhe::{
     CompactList, CompactPublicKey, CompressedList, GgswShape, LweList, SeededBootstrapKey, SeededKeySwitchKey,
     SeededLweList, SeededPackingKey,
-    format::{CiphertextInfo, CiphertextList, FormatError, ListForm, SeededUnpackingKey, WireObject, decode, encode},
+    format::{
+        CiphertextInfo, CiphertextList, FormatError, ListForm, SeededDecompressionKey, WireObject, decode, encode,
+    },
 };
 
 /// An object, its encoding and its decoder.
@@ -45,7 +47,7 @@ pub fn all() -> Vec<Case> {
         case("compact_public_key_u32", "TOY_BOOLEAN", compact_public_key::<u32>),
         case("compressed_list", "TOY_MESSAGE_2_CARRY_2", |set| compressed_list(set, 19)),
         case("seeded_packing_key", "TOY_MESSAGE_2_CARRY_2", packing_key),
-        case("seeded_unpacking_key", "TOY_MESSAGE_2_CARRY_2", unpacking_key),
+        case("seeded_decompression_key", "TOY_MESSAGE_2_CARRY_2", decompression_key),
         case("seeded_bootstrap_key_u32", "TOY_BOOLEAN_KS_PBS", bootstrap_key::<u32>),
         case("seeded_bootstrap_key_u64", "TOY_MESSAGE_2_CARRY_2", bootstrap_key::<u64>),
         case("seeded_key_switch_key_u64", "TOY_MESSAGE_2_CARRY_2", key_switch_key::<u64>),
@@ -130,9 +132,9 @@ fn bootstrap_key<T: Torus>(set: &ParameterSet) -> SeededBootstrapKey<T> {
     ggsws(set, set.bootstrap, set.ggsw_count())
 }
 
-fn unpacking_key(set: &ParameterSet) -> SeededUnpackingKey {
+fn decompression_key(set: &ParameterSet) -> SeededDecompressionKey {
     let packed = table::compression_for(set).expect("the set can compress");
-    SeededUnpackingKey(ggsws(set, packed.bootstrap, packed.packing_dimension()))
+    SeededDecompressionKey(ggsws(set, packed.bootstrap, packed.packing_dimension()))
 }
 
 fn ggsws<T: Torus>(set: &ParameterSet, gadget: Decomposition, count: usize) -> SeededBootstrapKey<T> {

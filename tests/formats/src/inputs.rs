@@ -9,7 +9,7 @@ use cloakwork_params::{
 use cloakwork_tfhe::{
     CompactList, CompactPublicKey, CompressedList, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededLweList,
     SeededPackingKey,
-    format::{CiphertextList, SeededUnpackingKey, WireObject, decode, encode},
+    format::{CiphertextList, SeededDecompressionKey, WireObject, decode, encode},
 };
 
 /// A decoder that is fuzzed.
@@ -29,7 +29,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "compact_public_key", run: decode_compact_public_key_input },
     Target { name: "compressed_list", run: decode_compressed_list_input },
     Target { name: "seeded_packing_key", run: decode_seeded_packing_key_input },
-    Target { name: "seeded_unpacking_key", run: decode_seeded_unpacking_key_input },
+    Target { name: "seeded_decompression_key", run: decode_seeded_decompression_key_input },
     Target { name: "seeded_bootstrap_key", run: decode_seeded_bootstrap_key_input },
     Target { name: "seeded_key_switch_key", run: decode_seeded_key_switch_key_input },
 ];
@@ -88,9 +88,9 @@ pub fn decode_seeded_packing_key_input(bytes: &[u8]) {
     check::<SeededPackingKey<u64>>(bytes);
 }
 
-/// An unpacking key.
-pub fn decode_seeded_unpacking_key_input(bytes: &[u8]) {
-    check::<SeededUnpackingKey>(bytes);
+/// A decompression key.
+pub fn decode_seeded_decompression_key_input(bytes: &[u8]) {
+    check::<SeededDecompressionKey>(bytes);
 }
 
 /// A bootstrap key in either width.
