@@ -84,20 +84,20 @@ impl Layout {
             }
             ObjectKind::Lut => {
                 let dimensions = vec![
-                    ("lookup tables", count),
+                    ("outputs", count),
                     ("polynomial size", set.polynomial_size as u64),
                     ("log2 of the modulus", shape.modulus_log2),
                 ];
-                (dimensions, count * (INFO_BYTES + set.polynomial_size as u64 * shape.word_bytes))
+                (dimensions, count * 8 + set.polynomial_size as u64 * shape.word_bytes)
             }
             ObjectKind::SeededBootstrapKey => {
-                let dimensions = shape.ggsws(set, set.ggsw_count(), set.bootstrap, set.grouping);
+                let dimensions = shape.ggsws(set, set.ggsw_count(), set.bootstrap);
                 let words = set.ggsw_count() * set.bootstrap.levels * set.glwe_size() * set.polynomial_size;
                 (dimensions, words as u64 * shape.word_bytes)
             }
-            ObjectKind::SeededDecompressionKey => {
+            ObjectKind::SeededUnpackingKey => {
                 let packed = compression_of(set)?;
-                let dimensions = shape.ggsws(set, packed.packing_dimension(), packed.bootstrap, 1);
+                let dimensions = shape.ggsws(set, packed.packing_dimension(), packed.bootstrap);
                 let words =
                     packed.packing_dimension() * packed.bootstrap.levels * set.glwe_size() * set.polynomial_size;
                 (dimensions, words as u64 * shape.word_bytes)
@@ -122,7 +122,6 @@ impl Layout {
                     ("log2 of the base", u64::from(packed.packing.base_log)),
                     ("levels", packed.packing.levels as u64),
                     ("log2 of the modulus", shape.modulus_log2),
-                    ("compression set", u64::from(packed.id.0)),
                 ];
                 let words = set.big_dimension() * packed.packing.levels * packed.packing_polynomial_size;
                 (dimensions, words as u64 * shape.word_bytes)
@@ -175,20 +174,13 @@ impl Shape {
         ]
     }
 
-    fn ggsws(
-        &self,
-        set: &ParameterSet,
-        count: usize,
-        gadget: Decomposition,
-        grouping: usize,
-    ) -> Vec<(&'static str, u64)> {
+    fn ggsws(&self, set: &ParameterSet, count: usize, gadget: Decomposition) -> Vec<(&'static str, u64)> {
         vec![
             ("GGSW ciphertexts", count as u64),
             ("GLWE dimension", set.glwe_dimension as u64),
             ("polynomial size", set.polynomial_size as u64),
             ("log2 of the base", u64::from(gadget.base_log)),
             ("levels", gadget.levels as u64),
-            ("grouping", grouping as u64),
             ("log2 of the modulus", self.modulus_log2),
         ]
     }

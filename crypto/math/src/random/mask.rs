@@ -168,6 +168,7 @@ fn has_aes_instructions() -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use tfhe_csprng::{
         generators::{

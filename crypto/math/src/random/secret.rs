@@ -93,6 +93,7 @@ impl Drop for SecretRng {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

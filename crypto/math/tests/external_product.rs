@@ -1,0 +1,140 @@
+//! The transform kernel against exact integer arithmetic.
+
+use cloakwork_math::{
+    ExternalProduct, GgswShape, Torus,
+    external_product::FftProduct,
+    polynomial,
+    random::{MaskSeed, MaskStream},
+    simd::Level,
+};
+use cloakwork_params::Decomposition;
+
+fn uniform<T: Torus>(seed: u128, len: usize) -> Vec<T> {
+    let mut words = vec![T::default(); len];
+    MaskStream::new(&MaskSeed { key: seed, block: 0, byte: 0 }).fill(T::BITS, &mut words);
+    words
+}
+
+/// `ggsw * glwe` by schoolbook multiplication of the digits, exact modulo the word.
+fn exact<T: Torus>(shape: GgswShape, ggsw: &[T], glwe: &[T]) -> Vec<T> {
+    let size = shape.polynomial_size;
+    let mut out = vec![T::default(); shape.glwe_words()];
+    let mut rows = ggsw.chunks_exact(shape.glwe_words());
+    let kept = shape.gadget.base_log * shape.gadget.levels as u32;
+    let mut states: Vec<i64> = glwe.iter().map(|word| word.round_to_modulus(kept) as i64).collect();
+    for _ in 0..shape.gadget.levels {
+        for polynomial in states.chunks_exact_mut(size) {
+            let row = rows.next().expect("a row for each level and polynomial");
+            for (degree, state) in polynomial.iter_mut().enumerate() {
+                let digit = T::from_i64(next_digit(shape.gadget.base_log, state));
+                for (key, out) in row.chunks_exact(size).zip(out.chunks_exact_mut(size)) {
+                    for (index, word) in key.iter().enumerate() {
+                        let product = digit.wrapping_mul(*word);
+                        let at = (index + degree) % size;
+                        let wraps = index + degree >= size;
+                        out[at] = if wraps { out[at].wrapping_sub(product) } else { out[at].wrapping_add(product) };
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The digit in [-B/2, B/2), taken off the low end of `state`.
+fn next_digit(base_log: u32, state: &mut i64) -> i64 {
+    let half = 1 << (base_log - 1);
+    let digit = (*state + half).rem_euclid(2 * half) - half;
+    *state = (*state - digit) / (2 * half);
+    digit
+}
+
+/// Root mean square of the kernel's error, as a fraction of the torus.
+fn error<T: Torus>(shape: GgswShape, level: Level) -> f64 {
+    let kernel = FftProduct::<T>::with_level(shape, level);
+    let mut scratch = kernel.scratch();
+    let ggsw = uniform::<T>(1, shape.words());
+    let glwe = uniform::<T>(2, shape.glwe_words());
+    let mut spectrum = vec![0.0; kernel.spectrum_len()];
+    kernel.transform(&ggsw, &mut spectrum, &mut scratch);
+
+    let mut replaced = glwe.clone();
+    kernel.replace(&spectrum, &mut replaced, &mut scratch);
+    let mut square = mean_square(&exact(shape, &ggsw, &glwe), &replaced);
+
+    for rotation in [1, shape.polynomial_size / 2 - 3, shape.polynomial_size, 2 * shape.polynomial_size - 1] {
+        let mut difference = vec![T::default(); glwe.len()];
+        let pairs = glwe.chunks_exact(shape.polynomial_size).zip(difference.chunks_exact_mut(shape.polynomial_size));
+        for (polynomial, out) in pairs {
+            polynomial::rotate(polynomial, rotation, out);
+            for (out, word) in out.iter_mut().zip(polynomial) {
+                *out = out.wrapping_sub(*word);
+            }
+        }
+        let product = exact(shape, &ggsw, &difference);
+        let expected: Vec<T> = glwe.iter().zip(product).map(|(word, product)| word.wrapping_add(product)).collect();
+        let mut accumulated = glwe.clone();
+        kernel.rotate_accumulate(&spectrum, &[], &mut accumulated, &[rotation as u32], &mut scratch);
+        square = square.max(mean_square(&expected, &accumulated));
+    }
+    square.sqrt()
+}
+
+fn mean_square<T: Torus>(expected: &[T], got: &[T]) -> f64 {
+    let scale = (-f64::from(T::BITS)).exp2();
+    let squares = expected.iter().zip(got).map(|(e, g)| (g.wrapping_sub(*e).to_i64() as f64 * scale).powi(2));
+    squares.sum::<f64>() / expected.len() as f64
+}
+
+const fn shape(glwe_dimension: usize, polynomial_size: usize, base_log: u32, levels: usize) -> GgswShape {
+    GgswShape { glwe_dimension, polynomial_size, gadget: Decomposition { base_log, levels } }
+}
+
+#[test]
+fn the_kernel_computes_the_product() {
+    for level in Level::available() {
+        for shape in [
+            shape(1, 2048, 23, 1),
+            shape(4, 512, 23, 1),
+            shape(1, 1024, 15, 2),
+            shape(1, 256, 11, 3),
+            shape(2, 64, 14, 2),
+            shape(3, 16, 22, 1),
+        ] {
+            // One digit times one word rounds at 2^-53 of their product; all of them add up like a random walk.
+            let terms = (shape.polynomial_size * shape.rows()) as f64;
+            let product = f64::from(shape.gadget.base_log).exp2() / 12f64.sqrt() / 12f64.sqrt();
+            let bound = (-53f64).exp2() * product * terms.sqrt() * f64::from(shape.polynomial_size.ilog2());
+            let error = error::<u64>(shape, level);
+            assert!(error < bound, "{shape:?} on {}: error {error:e}, bound {bound:e}", level.name());
+        }
+    }
+}
+
+#[test]
+fn narrow_words_come_out_exact_to_a_unit() {
+    for level in Level::available() {
+        for shape in [shape(3, 512, 10, 2), shape(2, 1024, 10, 2), shape(1, 1024, 7, 3)] {
+            let error = error::<u32>(shape, level);
+            assert!(error < (-32f64).exp2(), "{shape:?} on {}: error {error:e}", level.name());
+        }
+    }
+}
+
+#[test]
+fn a_tile_is_many_singles_bit_for_bit() {
+    let shape = shape(1, 1024, 23, 1);
+    let kernel = FftProduct::<u64>::new(shape);
+    let mut scratch = kernel.scratch();
+    let mut spectrum = vec![0.0; kernel.spectrum_len()];
+    kernel.transform(&uniform(3, shape.words()), &mut spectrum, &mut scratch);
+    let rotations = [5, 0, 1023, 1024, 2047];
+    let glwes: Vec<u64> = uniform(4, shape.glwe_words() * rotations.len());
+    let mut tile = glwes.clone();
+    kernel.rotate_accumulate(&spectrum, &spectrum, &mut tile, &rotations, &mut scratch);
+    for (lane, rotation) in rotations.iter().enumerate() {
+        let mut single = glwes[lane * shape.glwe_words()..][..shape.glwe_words()].to_vec();
+        kernel.rotate_accumulate(&spectrum, &[], &mut single, &[*rotation], &mut kernel.scratch());
+        assert_eq!(single, tile[lane * shape.glwe_words()..][..shape.glwe_words()], "lane {lane}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Objects to envelopes and back; `docs/formats.md` is the specification.
+//!
+//! An object says what its numbers are and how its payload is read and written. Everything else, from the
+//! header to the digest, is the same for all of them and happens in [`encode`] and [`decode`].
+
+mod error;
+mod info;
+mod keys;
+mod list;
+mod lwe;
+mod packing;
+mod words;
+
+use std::io::{Read, Write};
+
+use cloakwork_math::random::MaskSeed;
+use cloakwork_params::{
+    EnvelopeReader, EnvelopeWriter, Expected, Header, KeyId, Layout, ObjectKind, ParameterSet, Seed,
+    envelope::Dimensions, layout,
+};
+
+pub use error::FormatError;
+pub use info::CiphertextInfo;
+pub use keys::SeededUnpackingKey;
+pub use list::{CiphertextList, ListForm};
+
+/// Something that travels in an envelope.
+pub trait WireObject: Sized {
+    /// What the envelope calls it.
+    const KIND: ObjectKind;
+
+    /// Its numbers, in the order of the kind's layout.
+    fn dimensions(&self) -> Result<Dimensions, FormatError>;
+
+    /// Where its mask stream starts, in seeded kinds.
+    fn seed(&self) -> Option<MaskSeed>;
+
+    /// Writes the payload of an object whose dimensions are those of `set`.
+    fn write_payload<W: Write>(&self, set: &ParameterSet, out: &mut EnvelopeWriter<W>) -> Result<(), FormatError>;
+
+    /// Reads the payload behind a header whose dimensions are those of `set`.
+    fn read_payload<R: Read>(set: &ParameterSet, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError>;
+}
+
+/// An object and what its envelope said of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded<O> {
+    /// The object.
+    pub object: O,
+    /// Its parameter set.
+    pub set: &'static ParameterSet,
+    /// The key it was made under.
+    pub key_id: KeyId,
+}
+
+/// Writes `object` as an envelope; one that does not conform to `set` is refused.
+pub fn encode<O: WireObject>(
+    object: &O,
+    set: &ParameterSet,
+    key_id: KeyId,
+    out: impl Write,
+) -> Result<(), FormatError> {
+    let dimensions = object.dimensions()?;
+    let layout = Layout::of(O::KIND, set, &dimensions)?;
+    layout.check(&dimensions)?;
+    let seed = object.seed().map(|seed| Seed { key: seed.key, block: seed.block, byte: seed.byte });
+    let header = Header { kind: O::KIND, set: set.id, key_id, dimensions, seed, payload_len: layout.payload_len };
+    let mut envelope = EnvelopeWriter::new(out, &header)?;
+    object.write_payload(set, &mut envelope)?;
+    envelope.finish()?;
+    Ok(())
+}
+
+/// Reads an envelope that ends where `input` ends. Memory in use stays below twice the bytes that came,
+/// whatever the header claims.
+pub fn decode<O: WireObject>(input: impl Read, expected: &Expected) -> Result<Decoded<O>, FormatError> {
+    let mut envelope = EnvelopeReader::open(input)?;
+    let set = layout::conform(envelope.header(), O::KIND, expected)?;
+    let key_id = envelope.header().key_id;
+    let object = O::read_payload(set, &mut envelope)?;
+    envelope.finish_at_end()?;
+    Ok(Decoded { object, set, key_id })
+}
+
+/// The mask stream of an envelope of a seeded kind.
+fn mask_seed<R: Read>(envelope: &EnvelopeReader<R>) -> MaskSeed {
+    let seed = envelope.header().seed.expect("the header of a seeded kind has a seed");
+    MaskSeed { key: seed.key, block: seed.block, byte: seed.byte }
+}
+
+/// A header's dimensions from as many numbers as the kind has.
+fn dimensions<const N: usize>(values: [(&'static str, usize); N]) -> Result<Dimensions, FormatError> {
+    let mut dimensions = Dimensions::default();
+    for (slot, (what, value)) in dimensions.iter_mut().zip(values) {
+        *slot = u32::try_from(value).map_err(|_| FormatError::ValueOutOfRange {
+            what,
+            index: 0,
+            limit: u64::from(u32::MAX),
+            got: value as u64,
+        })?;
+    }
+    Ok(dimensions)
+}

@@ -1,0 +1,88 @@
+//! Packing: many LWE ciphertexts as the coefficients of one GLWE ciphertext, and lists of them stored in a
+//! few bits a coefficient.
+
+mod compress;
+mod decompress;
+mod list;
+
+use cloakwork_math::{Torus, key_product, polynomial, simd::Level};
+use cloakwork_params::{CompressionSet, ParameterSet};
+
+use crate::{LutError, PackingKey, ShapeError};
+
+pub use compress::CompressionKey;
+pub use decompress::{DecompressScratch, DecompressionKey};
+pub use list::CompressedList;
+
+/// Working memory of one thread's packing.
+#[derive(Default)]
+pub struct Scratch<T> {
+    digits: key_product::Scratch<T>,
+    rounded: Vec<T>,
+    rows: Vec<T>,
+}
+
+/// Packs `ciphertexts[c]` into coefficient c of `glwe`. Bit-exact with tfhe-rs.
+pub fn pack<T: Torus>(
+    key: &PackingKey<T>,
+    ciphertexts: &[T],
+    glwe: &mut [T],
+    scratch: &mut Scratch<T>,
+) -> Result<(), ShapeError> {
+    let (stride, columns) = (key.input_dimension() + 1, key.glwe_words());
+    let count = ciphertexts.len() / stride;
+    ShapeError::check("words of the ciphertexts to pack", count * stride, ciphertexts.len())?;
+    ShapeError::check("words of the packed ciphertext", columns, glwe.len())?;
+    if count > key.polynomial_size() {
+        return Err(ShapeError {
+            what: "ciphertexts in one pack (at most)",
+            expected: key.polynomial_size(),
+            got: count,
+        });
+    }
+    let Scratch { digits, rounded, rows } = scratch;
+    // Rounded first and decomposed then, so that ties fall as in tfhe-rs.
+    let kept = key.gadget().base_log * key.gadget().levels as u32;
+    rounded.clear();
+    rounded.extend(ciphertexts.iter().map(|word| T::from_u64(word.round_to_modulus(kept) << (T::BITS - kept))));
+    rows.clear();
+    rows.resize(count * columns, T::default());
+    let body_at = columns - key.polynomial_size();
+    for (row, ciphertext) in rows.chunks_exact_mut(columns).zip(ciphertexts.chunks_exact(stride)) {
+        row[body_at] = ciphertext[stride - 1];
+    }
+    key_product::subtract_product(Level::detect(), key.gadget(), rounded, stride, key.words(), columns, rows, digits);
+    glwe.fill(T::default());
+    for (degree, row) in rows.chunks_exact(columns).enumerate() {
+        polynomial::add_rotated(Level::detect(), key.polynomial_size(), row, degree, glwe);
+    }
+    Ok(())
+}
+
+/// Keys that do not fit a compression set, or ciphertexts that do not fit the keys.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompressionError {
+    /// The set is for other parameter sets.
+    #[error("{compression} does not compress ciphertexts of {set}")]
+    WrongSet {
+        /// The compression set.
+        compression: &'static str,
+        /// The ciphertexts' set.
+        set: &'static str,
+    },
+    /// Something has another shape.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The ciphertexts hold no integers.
+    #[error(transparent)]
+    Lut(#[from] LutError),
+}
+
+fn check_set(compression: &CompressionSet, set: &ParameterSet) -> Result<(), CompressionError> {
+    if compression.parameter_sets.contains(&set.id) {
+        Ok(())
+    } else {
+        Err(CompressionError::WrongSet { compression: compression.name, set: set.name })
+    }
+}

@@ -1,0 +1,128 @@
+//! Any bytes whatever: they are refused, or they are the one encoding of what they hold.
+
+use std::io::Read;
+
+use cloakwork_params::{
+    EnvelopeReader, Expected,
+    envelope::{HEADER_BYTES, TRAILER_BYTES},
+};
+use cloakwork_tfhe::{
+    CompactList, CompactPublicKey, CompressedList, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededLweList,
+    SeededPackingKey,
+    format::{CiphertextList, SeededUnpackingKey, WireObject, decode, encode},
+};
+
+/// A decoder that is fuzzed.
+pub struct Target {
+    /// Name of its fuzz target and of its corpus folder.
+    pub name: &'static str,
+    /// Survives any bytes.
+    pub run: fn(&[u8]),
+}
+
+/// Every decoder.
+pub const TARGETS: &[Target] = &[
+    Target { name: "envelope", run: verify_envelope_input },
+    Target { name: "lwe_list", run: decode_lwe_list_input },
+    Target { name: "seeded_lwe_list", run: decode_seeded_lwe_list_input },
+    Target { name: "compact_list", run: decode_compact_list_input },
+    Target { name: "compact_public_key", run: decode_compact_public_key_input },
+    Target { name: "compressed_list", run: decode_compressed_list_input },
+    Target { name: "seeded_packing_key", run: decode_seeded_packing_key_input },
+    Target { name: "seeded_unpacking_key", run: decode_seeded_unpacking_key_input },
+    Target { name: "seeded_bootstrap_key", run: decode_seeded_bootstrap_key_input },
+    Target { name: "seeded_key_switch_key", run: decode_seeded_key_switch_key_input },
+];
+
+/// The envelope alone, read in one go and in small steps.
+pub fn verify_envelope_input(bytes: &[u8]) {
+    for bytes in [bytes.to_vec(), reseal(bytes)] {
+        let whole = EnvelopeReader::open_secret(&bytes[..]).and_then(EnvelopeReader::verify);
+        let stepwise = EnvelopeReader::open_secret(&bytes[..]).and_then(|mut reader| {
+            let mut step = [0; 3];
+            while reader.payload_left() > 0 {
+                let _ = reader.read(&mut step)?;
+            }
+            let header = reader.header().clone();
+            reader.finish_at_end().map(|()| header)
+        });
+        assert_eq!(whole, stepwise);
+        if let Ok(header) = whole {
+            assert_eq!(header.to_bytes(), bytes[..HEADER_BYTES], "a header has one encoding");
+            assert_eq!(header.kind.is_secret(), EnvelopeReader::open(&bytes[..]).is_err());
+        }
+    }
+}
+
+/// A list of LWE ciphertexts in either width.
+pub fn decode_lwe_list_input(bytes: &[u8]) {
+    check::<CiphertextList<LweList<u64>>>(bytes);
+    check::<CiphertextList<LweList<u32>>>(bytes);
+}
+
+/// A list of seeded LWE ciphertexts in either width.
+pub fn decode_seeded_lwe_list_input(bytes: &[u8]) {
+    check::<CiphertextList<SeededLweList<u64>>>(bytes);
+    check::<CiphertextList<SeededLweList<u32>>>(bytes);
+}
+
+/// A compact list in either width.
+pub fn decode_compact_list_input(bytes: &[u8]) {
+    check::<CiphertextList<CompactList<u64>>>(bytes);
+    check::<CiphertextList<CompactList<u32>>>(bytes);
+}
+
+/// A compact public key in either width.
+pub fn decode_compact_public_key_input(bytes: &[u8]) {
+    check::<CompactPublicKey<u64>>(bytes);
+    check::<CompactPublicKey<u32>>(bytes);
+}
+
+/// A compressed list.
+pub fn decode_compressed_list_input(bytes: &[u8]) {
+    check::<CiphertextList<CompressedList>>(bytes);
+}
+
+/// A packing key.
+pub fn decode_seeded_packing_key_input(bytes: &[u8]) {
+    check::<SeededPackingKey<u64>>(bytes);
+}
+
+/// An unpacking key.
+pub fn decode_seeded_unpacking_key_input(bytes: &[u8]) {
+    check::<SeededUnpackingKey>(bytes);
+}
+
+/// A bootstrap key in either width.
+pub fn decode_seeded_bootstrap_key_input(bytes: &[u8]) {
+    check::<SeededBootstrapKey<u64>>(bytes);
+    check::<SeededBootstrapKey<u32>>(bytes);
+}
+
+/// A key-switch key in either width.
+pub fn decode_seeded_key_switch_key_input(bytes: &[u8]) {
+    check::<SeededKeySwitchKey<u64>>(bytes);
+    check::<SeededKeySwitchKey<u32>>(bytes);
+}
+
+/// The same bytes with the payload length and the digest that they should have, so that what is wrong
+/// elsewhere is reached.
+pub fn reseal(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if let Some(payload_len) = bytes.len().checked_sub(HEADER_BYTES + TRAILER_BYTES) {
+        bytes[HEADER_BYTES - 8..HEADER_BYTES].copy_from_slice(&(payload_len as u64).to_le_bytes());
+        let (content, trailer) = bytes.split_at_mut(HEADER_BYTES + payload_len);
+        trailer.copy_from_slice(blake3::hash(content).as_bytes());
+    }
+    bytes
+}
+
+fn check<O: WireObject>(bytes: &[u8]) {
+    for bytes in [bytes.to_vec(), reseal(bytes)] {
+        if let Ok(decoded) = decode::<O>(&bytes[..], &Expected::default()) {
+            let mut again = Vec::new();
+            encode(&decoded.object, decoded.set, decoded.key_id, &mut again).expect("what was read can be written");
+            assert!(again == bytes, "an object has one encoding");
+        }
+    }
+}

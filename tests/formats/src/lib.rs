@@ -1,0 +1,11 @@
+//! One small object of every kind, and what any bytes whatever must survive. The fuzz targets of `tests/fuzz`
+//! and the tests of this crate call the same functions.
+
+#![forbid(unsafe_code)]
+
+mod cases;
+mod inputs;
+pub mod parameters;
+
+pub use cases::{Case, Comparison, KEY_ID, all, named};
+pub use inputs::*;

@@ -1,0 +1,39 @@
+//! Every input that a fuzz target ever started from or tripped over, through the same functions.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use cloakwork_tests_formats::{TARGETS, all};
+
+#[test]
+fn the_corpus_of_every_target_is_survived() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    for target in TARGETS {
+        let folder = fs::read_dir(corpus.join(target.name)).expect("a corpus folder for each target");
+        let mut inputs = 0;
+        for entry in folder {
+            let bytes = fs::read(entry.expect("an entry").path()).expect("an input");
+            (target.run)(&bytes);
+            inputs += 1;
+        }
+        assert!(inputs > 0, "{} has no inputs", target.name);
+    }
+}
+
+#[test]
+fn every_golden_file_goes_through_every_target() {
+    for case in all() {
+        for target in TARGETS {
+            (target.run)(&case.bytes);
+        }
+    }
+}
+
+#[test]
+fn the_fuzz_crate_has_exactly_these_targets() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/fuzz_targets");
+    let files: BTreeSet<String> = fs::read_dir(folder)
+        .expect("the folder of fuzz targets")
+        .map(|entry| entry.expect("an entry").path().file_stem().expect("a name").to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(files, TARGETS.iter().map(|target| target.name.to_string()).collect());
+}

@@ -1,0 +1,22 @@
+//! What earlier builds wrote is read forever, and this build still writes the same bytes.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use cloakwork_tests_formats::all;
+
+#[test]
+fn golden_files_are_read_and_written_as_ever() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/v1");
+    let files: BTreeSet<String> = fs::read_dir(&folder)
+        .expect("the folder of golden files")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    let cases = all();
+    let named: BTreeSet<String> = cases.iter().map(|case| format!("{}.bin", case.name)).collect();
+    assert_eq!(files, named, "run the example `write_golden` for a new case");
+    for case in cases {
+        let golden = fs::read(folder.join(format!("{}.bin", case.name))).expect("a golden file");
+        assert!((case.is_object)(&golden), "{} is read as another object", case.name);
+        assert!(golden == case.bytes, "{} is written differently", case.name);
+    }
+}
