@@ -1,8 +1,6 @@
 //! The external product against exact integer arithmetic.
 
-use cloakwork_math::{
-    ExternalProduct, GgswShape, Torus, external_product::FftProduct, polynomial, random::SecretRng,
-};
+use cloakwork_math::{ExternalProduct, GgswShape, Torus, external_product::FftProduct, polynomial, random::SecretRng};
 use cloakwork_params::{Decomposition, ParameterSet};
 
 /// The shape of a set's GGSW ciphertexts.
