@@ -1,2 +1,20 @@
+//! Secret keys and everything that needs one: key generation, encryption, decryption, noise measurement.
+//!
+//! Client side only. Nothing that an operator runs may depend on this crate.
+
 #![forbid(unsafe_code)]
-//! Secret keys: client side only.
+
+mod encode;
+mod encrypt;
+mod error;
+mod exact_product;
+mod generate;
+pub mod key;
+pub mod noise;
+mod parallel;
+mod randomness;
+
+pub use error::SecretError;
+pub use generate::KeyGenerator;
+pub use key::{ClientKey, GlweSecretKey, LweSecretKey};
+pub use randomness::Randomness;

@@ -1,11 +1,13 @@
 //! Evaluation keys as they travel: seeded, in the standard domain, in tfhe-rs's order.
 
 mod expanded;
+mod packing;
 mod seeded;
 
 pub use cloakwork_math::GgswShape;
 pub(crate) use expanded::Ggsws;
 pub use expanded::{BootstrapKey, KeySwitchKey, expand_ggsw};
+pub use packing::{PackingKey, SeededPackingKey};
 pub use seeded::{SeededBootstrapKey, SeededKeySwitchKey};
 
 /// Numbers that do not fit each other.

@@ -4,6 +4,7 @@
 
 pub mod blind_rotation;
 pub mod bootstrap;
+pub mod compact;
 pub mod format;
 pub mod gates;
 pub mod key;
@@ -11,11 +12,19 @@ pub mod key_switch;
 pub mod lut;
 pub mod lwe;
 pub mod modulus_switch;
+pub mod packing;
 pub mod sample_extract;
+pub mod seeded_lwe;
 mod threads;
 
 pub use bootstrap::{Scratch, ServerKey};
+pub use compact::{CompactList, CompactPublicKey};
 pub use gates::{Gate, Gates};
-pub use key::{BootstrapKey, GgswShape, KeySwitchKey, SeededBootstrapKey, SeededKeySwitchKey, ShapeError};
+pub use key::{
+    BootstrapKey, GgswShape, KeySwitchKey, PackingKey, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey,
+    ShapeError,
+};
 pub use lut::{Lut, LutError};
 pub use lwe::LweList;
+pub use packing::{CompressedList, UnpackingKey};
+pub use seeded_lwe::SeededLweList;

@@ -69,27 +69,49 @@ impl Lut<u64> {
         if !(1..=max).contains(&functions.len()) {
             return Err(LutError::TooManyFunctions { set: set.name, got: functions.len(), max });
         }
-        let box_size = set.polynomial_size / values as usize;
         let inputs = values as usize / functions.len();
-        let delta = (1 << 63) / values;
-        let mut body = vec![0; set.polynomial_size];
-        for (function, boxes) in functions.iter().zip(body.chunks_mut(inputs * box_size)) {
-            for (input, words) in boxes.chunks_exact_mut(box_size).enumerate() {
+        // Boxes that no function has a use for stay zero.
+        let mut entries = vec![0; values as usize];
+        for (function, entries) in functions.iter().zip(entries.chunks_mut(inputs)) {
+            for (input, entry) in entries.iter_mut().enumerate().take(inputs) {
                 let value = function(input as u64);
                 if value >= values {
                     return Err(LutError::ValueTooLarge { set: set.name, got: value, max: values - 1 });
                 }
-                words.fill(value * delta);
+                *entry = value * delta(values);
             }
         }
-        // Half a box to the left centres each input's box on its encoding.
-        for word in &mut body[..box_size / 2] {
-            *word = word.wrapping_neg();
-        }
-        body.rotate_left(box_size / 2);
+        let box_size = set.polynomial_size / values as usize;
         let outputs = (0..functions.len()).map(|index| index * inputs * box_size).collect();
-        Ok(Self { body, outputs })
+        Ok(Self { body: boxes(set.polynomial_size, &entries), outputs })
     }
+
+    /// The table that moves a message from the top of the carry, where compression puts it, back to the low bits.
+    pub(crate) fn rescale_carry(set: &ParameterSet) -> Result<Self, LutError> {
+        let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
+            return Err(LutError::NotIntegers { set: set.name });
+        };
+        let entries: Vec<u64> =
+            (0..carry_modulus).map(|value| value * delta(message_modulus * carry_modulus)).collect();
+        Ok(Self { body: boxes(set.polynomial_size, &entries), outputs: vec![0] })
+    }
+}
+
+/// Weight of the lowest bit of `values` values under one padding bit.
+fn delta(values: u64) -> u64 {
+    (1 << 63) / values
+}
+
+/// One box of equal coefficients for each entry, each centred on its input's encoding.
+fn boxes(polynomial_size: usize, entries: &[u64]) -> Vec<u64> {
+    let box_size = polynomial_size / entries.len();
+    let mut body: Vec<u64> = entries.iter().flat_map(|entry| std::iter::repeat_n(*entry, box_size)).collect();
+    // Half a box to the left; what leaves on the left comes back negated on the right.
+    for word in &mut body[..box_size / 2] {
+        *word = word.wrapping_neg();
+    }
+    body.rotate_left(box_size / 2);
+    body
 }
 
 impl<T: Torus> Lut<T> {

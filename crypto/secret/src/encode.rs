@@ -1,0 +1,50 @@
+//! Messages to plaintexts and back.
+
+use cloakwork_math::Torus;
+use cloakwork_params::{Encoding, ParameterSet};
+
+use crate::SecretError;
+
+/// The plaintexts of messages: below message times carry modulus, or 0 and 1 for false and true.
+pub(crate) fn plaintexts<T: Torus>(set: &ParameterSet, messages: &[u64]) -> Result<Vec<T>, SecretError> {
+    let max = message_count(set) - 1;
+    if let Some(index) = messages.iter().position(|&message| message > max) {
+        return Err(SecretError::MessageTooLarge { index, set: set.name, max });
+    }
+    Ok(messages.iter().map(|&message| plaintext(set, message)).collect())
+}
+
+/// The plaintext of one message that has room.
+fn plaintext<T: Torus>(set: &ParameterSet, message: u64) -> T {
+    match set.encoding {
+        Encoding::Shortint { .. } => T::from_u64(message * step::<T>(set)),
+        Encoding::Boolean => {
+            let eighth = T::from_u64(1 << (T::BITS - 3));
+            if message == 1 { eighth } else { eighth.wrapping_neg() }
+        }
+    }
+}
+
+/// The message whose plaintext is nearest to a phase.
+pub(crate) fn message<T: Torus>(set: &ParameterSet, phase: T) -> u64 {
+    match set.encoding {
+        Encoding::Shortint { .. } => {
+            let step = step::<T>(set);
+            let rounded = phase.wrapping_add(T::from_u64(step / 2)).to_u64();
+            rounded / step % message_count(set)
+        }
+        Encoding::Boolean => u64::from(phase.to_i64() >= 0),
+    }
+}
+
+fn message_count(set: &ParameterSet) -> u64 {
+    match set.encoding {
+        Encoding::Shortint { message_modulus, carry_modulus, .. } => message_modulus * carry_modulus,
+        Encoding::Boolean => 2,
+    }
+}
+
+/// Distance of neighbouring messages: the torus without its padding bit, shared out.
+fn step<T: Torus>(set: &ParameterSet) -> u64 {
+    (1 << (T::BITS - 1)) / message_count(set)
+}
