@@ -6,7 +6,7 @@
 use cloakwork_math::{Torus, polynomial, simd::Level};
 
 use super::{Scratch, load_lut};
-use crate::{BootstrapKey, modulus_switch::switch_word};
+use crate::{BootstrapKey, modulus_switch::{switch_subset, switch_word}};
 
 pub(super) fn rotate<T: Torus, S: Torus>(
     key: &BootstrapKey<T>,
@@ -32,7 +32,7 @@ pub(super) fn rotate<T: Torus, S: Torus>(
             let (first, rest) = group.split_at(shape.words());
             scratch.bundle.copy_from_slice(first);
             for (subset, ggsw) in (1..).zip(rest.chunks_exact(shape.words())) {
-                let exponent = switch_word(subset_sum(mask, subset), modulus_log2);
+                let exponent = switch_subset(mask, subset, modulus_log2);
                 let size = shape.polynomial_size;
                 polynomial::add_rotated(level, size, ggsw, exponent as usize, &mut scratch.bundle);
             }
@@ -40,10 +40,4 @@ pub(super) fn rotate<T: Torus, S: Torus>(
             key.product().replace(&scratch.spectrum, accumulator, &mut scratch.product);
         }
     }
-}
-
-/// The sum of the mask words that `subset` selects; its highest bit stands for the first word.
-fn subset_sum<S: Torus>(mask: &[S], subset: usize) -> S {
-    let selected = mask.iter().rev().enumerate().filter(|(bit, _)| subset >> bit & 1 == 1);
-    selected.fold(S::default(), |sum, (_, word)| sum.wrapping_add(*word))
 }
