@@ -81,7 +81,7 @@ pub(crate) trait Simd {
 
     /// Asks for the cache line that holds `values[0]`, to be read soon.
     #[inline(always)]
-    fn prefetch(values: &[f64]) {
+    fn prefetch<E>(values: &[E]) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch reads nothing that the program can see and faults on no address.
         unsafe {

@@ -154,6 +154,7 @@ fn twist(points: usize) -> Vec<c64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use cloakwork_math::random::{MaskSeed, MaskStream, SecretRng};
 

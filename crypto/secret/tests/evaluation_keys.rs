@@ -1,5 +1,7 @@
 //! Generated keys against their definition, done the slow way.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cloakwork_math::Torus;

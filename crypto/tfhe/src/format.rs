@@ -6,7 +6,9 @@
 mod error;
 mod info;
 mod keys;
+mod list;
 mod lwe;
+mod packing;
 mod words;
 
 use std::io::{Read, Write};
@@ -19,7 +21,8 @@ use cloakwork_params::{
 
 pub use error::FormatError;
 pub use info::CiphertextInfo;
-pub use lwe::CiphertextList;
+pub use keys::SeededDecompressionKey;
+pub use list::{CiphertextList, ListForm};
 
 /// Something that travels in an envelope.
 pub trait WireObject: Sized {

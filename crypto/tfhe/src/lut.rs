@@ -59,7 +59,8 @@ impl Lut<u64> {
         Self::from_fn(set, |packed| function(packed / right_modulus, packed % right_modulus))
     }
 
-    /// One table of several functions. Inputs may then only go up to [`Self::max_input`].
+    /// One table of several functions. Inputs must then stay below the number of values over the number of
+    /// functions.
     pub fn from_fns(set: &ParameterSet, functions: &[&dyn Fn(u64) -> u64]) -> Result<Self, LutError> {
         let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
             return Err(LutError::NotIntegers { set: set.name });

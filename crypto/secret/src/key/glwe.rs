@@ -26,6 +26,11 @@ impl GlweSecretKey {
         Self::from_flattened(polynomial_size, LweSecretKey::from_bits(bits)?)
     }
 
+    /// One polynomial with the bits of an LWE key, the last first.
+    pub(crate) fn reversed(bits: &[u8]) -> Result<Self, SecretError> {
+        Self::from_bits(bits.len(), bits.iter().rev().copied().collect())
+    }
+
     fn from_flattened(polynomial_size: usize, flattened: LweSecretKey) -> Result<Self, SecretError> {
         let got = flattened.dimension();
         if polynomial_size.is_power_of_two() && got > 0 && got.is_multiple_of(polynomial_size) {

@@ -81,6 +81,9 @@ pub struct BootstrapKey<T> {
     ggsws: Ggsws<T>,
 }
 
+/// Most secret bits that one step of a bootstrap key may handle.
+pub(crate) const GROUPING_MAX: usize = 4;
+
 /// The GGSW ciphertexts of a bootstrap key.
 pub(crate) enum Ggsws<T> {
     /// One spectrum for each secret bit.
@@ -106,6 +109,9 @@ impl<T: Torus> BootstrapKey<T> {
     ) -> Result<Self, ShapeError> {
         let shape = seeded.shape();
         assert_eq!(shape, product.shape(), "the kernel is made for the key's shape");
+        if !(1..=GROUPING_MAX).contains(&grouping) {
+            return Err(ShapeError { what: "secret bits a step (at most)", expected: GROUPING_MAX, got: grouping });
+        }
         let group = if grouping == 1 { 1 } else { 1 << grouping };
         if !seeded.ggsw_count().is_multiple_of(group) {
             let what = "GGSW ciphertexts of a multi-bit bootstrap key (a multiple of)";
