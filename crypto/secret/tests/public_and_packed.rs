@@ -8,8 +8,8 @@ use cloakwork_math::Torus;
 use cloakwork_params::{Noise, Order, ParameterSet, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness, SecretError, encrypt_compact, noise::noise};
 use cloakwork_tfhe::{
-    LweList, PackingKey,
-    packing::{Scratch, UnpackingKey, compress, pack},
+    CompressionKey, DecompressionKey, LweList,
+    packing::{Scratch, pack},
 };
 use common::*;
 
@@ -112,7 +112,9 @@ fn packed_and_compressed_lists_come_back() {
     let mut client = ClientKey::generate(set, &mut randomness).unwrap();
     client.add_compression(compression, &mut randomness).unwrap();
     let keys = KeyGenerator::new(&client, set).unwrap();
-    let packing = PackingKey::expand(&keys.packing_key::<u64>(compression, &mut randomness).unwrap(), 2);
+    let packing = keys.packing_key::<u64>(compression, &mut randomness).unwrap();
+    let compressor = CompressionKey::expand(compression, set, &packing, 2).unwrap();
+    let packing = compressor.packing_key();
     let decompression = keys.decompression_key::<u64>(compression, &mut randomness).unwrap();
 
     // Packing alone: the coefficients of the packed ciphertext are the messages, under the packing key.
@@ -120,7 +122,7 @@ fn packed_and_compressed_lists_come_back() {
     let list: LweList<u64> = client.encrypt(set, &messages, &mut randomness).unwrap();
     let mut glwe = vec![0; packing.glwe_words()];
     let mut scratch = Scratch::default();
-    pack(&packing, list.words(), &mut glwe, &mut scratch).unwrap();
+    pack(packing, list.words(), &mut glwe, &mut scratch).unwrap();
     let phases = client.packing(compression).unwrap().phases(&glwe);
     let plaintexts: Vec<u64> = messages.iter().map(|message| message << 59).collect();
     // Each coefficient has the key noise of all 200 ciphertexts, its digits uniform on [-8, 8], and that of
@@ -134,15 +136,15 @@ fn packed_and_compressed_lists_come_back() {
     let rest = noise(&phases[200..], &[0; 56]).unwrap();
     assert!(rest.max < 6.0 * key_noise.sqrt(), "{rest:?}");
 
-    // The whole way: messages go up into the carry, and come back at the bottom.
+    // The whole way, over more than one packed ciphertext.
     let messages: Vec<u64> = (0..300).map(|index| index % 4).collect();
-    let raised: Vec<u64> = messages.iter().map(|message| message * 4).collect();
-    let list: LweList<u64> = client.encrypt(set, &raised, &mut randomness).unwrap();
-    let compressed = compress(&packing, compression, &list, &mut scratch).unwrap();
-    let unpacking = UnpackingKey::expand(compression, set, &decompression, 2).unwrap();
+    let list: LweList<u64> = client.encrypt(set, &messages, &mut randomness).unwrap();
+    let compressed = compressor.compress(&list, &mut scratch).unwrap();
+    let decompressor = DecompressionKey::expand(compression, set, &decompression, 2).unwrap();
     let indices: Vec<usize> = (0..300).step_by(17).collect();
     let mut outputs = LweList::zeros(set.big_dimension(), indices.len());
-    unpacking.unpack(&compressed, &indices, &mut outputs, &mut [unpacking.scratch(), unpacking.scratch()]).unwrap();
+    let mut scratches = [decompressor.scratch(), decompressor.scratch()];
+    decompressor.decompress(&compressed, &indices, &mut outputs, &mut scratches).unwrap();
     let expected: Vec<u64> = indices.iter().map(|&index| messages[index]).collect();
     assert_eq!(client.decrypt(set, &outputs).unwrap(), expected);
 }

@@ -26,5 +26,5 @@ pub use key::{
 };
 pub use lut::{Lut, LutError};
 pub use lwe::LweList;
-pub use packing::{CompressedList, UnpackingKey};
+pub use packing::{CompressedList, CompressionError, CompressionKey, DecompressionKey};
 pub use seeded_lwe::SeededLweList;

@@ -1,16 +1,18 @@
 //! Packing: many LWE ciphertexts as the coefficients of one GLWE ciphertext, and lists of them stored in a
 //! few bits a coefficient.
 
+mod compress;
+mod decompress;
 mod list;
-mod unpack;
 
 use cloakwork_math::{Torus, key_product, polynomial, simd::Level};
-use cloakwork_params::CompressionSet;
+use cloakwork_params::{CompressionSet, ParameterSet};
 
-use crate::{LweList, PackingKey, ShapeError};
+use crate::{LutError, PackingKey, ShapeError};
 
+pub use compress::CompressionKey;
+pub use decompress::{DecompressScratch, DecompressionKey};
 pub use list::CompressedList;
-pub use unpack::{UnpackScratch, UnpackingError, UnpackingKey};
 
 /// Working memory of one thread's packing.
 #[derive(Default)]
@@ -57,25 +59,30 @@ pub fn pack<T: Torus>(
     Ok(())
 }
 
-/// Packs and compresses ciphertexts whose message was multiplied up into the carry: `lwe_per_glwe` to a GLWE
-/// ciphertext, the last one with fewer.
-pub fn compress(
-    key: &PackingKey<u64>,
-    set: &'static CompressionSet,
-    ciphertexts: &LweList<u64>,
-    scratch: &mut Scratch<u64>,
-) -> Result<CompressedList, ShapeError> {
-    ShapeError::check(
-        "words of a packed ciphertext",
-        set.packing_dimension() + set.packing_polynomial_size,
-        key.glwe_words(),
-    )?;
-    ShapeError::check("dimension of the ciphertexts to pack", key.input_dimension(), ciphertexts.dimension())?;
-    let mut list = CompressedList::empty(set);
-    let mut glwe = vec![0; key.glwe_words()];
-    for ciphertexts in ciphertexts.words().chunks(set.lwe_per_glwe * (ciphertexts.dimension() + 1)) {
-        pack(key, ciphertexts, &mut glwe, scratch)?;
-        list.push(&glwe, ciphertexts.len() / (key.input_dimension() + 1));
+/// Keys that do not fit a compression set, or ciphertexts that do not fit the keys.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompressionError {
+    /// The set is for other parameter sets.
+    #[error("{compression} does not compress ciphertexts of {set}")]
+    WrongSet {
+        /// The compression set.
+        compression: &'static str,
+        /// The ciphertexts' set.
+        set: &'static str,
+    },
+    /// Something has another shape.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// The ciphertexts hold no integers.
+    #[error(transparent)]
+    Lut(#[from] LutError),
+}
+
+fn check_set(compression: &CompressionSet, set: &ParameterSet) -> Result<(), CompressionError> {
+    if compression.parameter_sets.contains(&set.id) {
+        Ok(())
+    } else {
+        Err(CompressionError::WrongSet { compression: compression.name, set: set.name })
     }
-    Ok(list)
 }

@@ -54,7 +54,8 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             return Err(ShapeError { what: "scratches (at least)", expected: 1, got: 0 });
         }
         let words = self.set.input_dimension() + 1;
-        let share = lanes.count.div_ceil(scratches.len()).next_multiple_of(2);
+        // Even, so that no pair is split.
+        let share = lanes.count.div_ceil(scratches.len()).max(1).next_multiple_of(2);
         if let [scratch] = scratches {
             self.run_share(lanes, 0..lanes.count, outputs.words_mut(), scratch);
             return Ok(());
@@ -109,11 +110,11 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             Order::KeySwitchFirst => {
                 let small = &mut small[..chunk.len() * (self.set.lwe_dimension + 1)];
                 key_switch(&self.key_switch, inputs, small, digits).expect("shapes were checked");
-                self.rotate_and_extract(lanes, chunk, small, accumulators, results, rotation);
+                self.rotate_and_extract(lanes, chunk, small, &mut *accumulators, results, rotation);
                 outputs.copy_from_slice(fold(lanes.sum_pairs, big_words, results));
             }
             Order::BootstrapFirst => {
-                self.rotate_and_extract(lanes, chunk, inputs, accumulators, results, rotation);
+                self.rotate_and_extract(lanes, chunk, inputs, &mut *accumulators, results, rotation);
                 let small_words = self.set.lwe_dimension + 1;
                 let results = fold(lanes.sum_pairs, big_words, results).chunks(CHUNK * big_words);
                 for (results, outputs) in results.zip(outputs.chunks_mut(CHUNK * small_words)) {

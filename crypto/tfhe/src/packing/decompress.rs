@@ -1,57 +1,52 @@
-//! Unpacking: out of a compressed list by a bootstrap, back to the big key with fresh noise.
+//! Decompression: out of a compressed list by a bootstrap, back to the big key with fresh noise.
 
+use cloakwork_math::aligned::Aligned;
 use cloakwork_params::{CompressionSet, ModulusSwitch, ParameterSet};
 
-use super::CompressedList;
+use super::{CompressedList, CompressionError, check_set};
 use crate::{
-    BootstrapKey, Lut, LutError, LweList, SeededBootstrapKey, ShapeError,
+    BootstrapKey, Lut, LweList, SeededBootstrapKey, ShapeError,
     blind_rotation::{self, TILE_MAX, blind_rotate, tile},
     sample_extract::sample_extract,
 };
 
-/// The key that unpacks: a bootstrap key from the packing key to the big key, and the table that puts
+/// The key that decompresses: a bootstrap key from the packing key to the big key, and the table that puts
 /// messages back where they were.
-pub struct UnpackingKey {
+pub struct DecompressionKey {
     set: &'static CompressionSet,
     bootstrap: BootstrapKey<u64>,
     rescale: Lut<u64>,
 }
 
-/// A key that cannot unpack for a parameter set.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnpackingError {
-    /// The key has another shape.
-    #[error(transparent)]
-    Shape(#[from] ShapeError),
-    /// The set has no integers.
-    #[error(transparent)]
-    Lut(#[from] LutError),
-}
-
 /// Working memory of one thread.
-pub struct UnpackScratch {
+pub struct DecompressScratch {
     glwe: Vec<u64>,
     small: Vec<u64>,
     rotation: blind_rotation::Scratch<u64>,
-    accumulators: Vec<u64>,
+    accumulators: Aligned<u64>,
 }
 
-impl UnpackingKey {
+impl DecompressionKey {
     /// Expands a seeded key, made for ciphertexts of `parameter_set`, on `threads` threads.
     pub fn expand(
         set: &'static CompressionSet,
         parameter_set: &ParameterSet,
         seeded: &SeededBootstrapKey<u64>,
         threads: usize,
-    ) -> Result<Self, UnpackingError> {
+    ) -> Result<Self, CompressionError> {
+        check_set(set, parameter_set)?;
         let bootstrap = BootstrapKey::expand(seeded, 1, threads)?;
         let shape = bootstrap.shape();
         for (what, expected, got) in [
-            ("input dimension of the unpacking key", set.packing_dimension(), bootstrap.input_dimension()),
-            ("mask polynomials of the unpacking key", parameter_set.glwe_dimension, shape.glwe_dimension),
-            ("coefficients of the unpacking key's polynomials", parameter_set.polynomial_size, shape.polynomial_size),
-            ("levels of the unpacking key", set.bootstrap.levels, shape.gadget.levels),
-            ("base of the unpacking key", set.bootstrap.base_log as usize, shape.gadget.base_log as usize),
+            ("input dimension of the decompression key", set.packing_dimension(), bootstrap.input_dimension()),
+            ("mask polynomials of the decompression key", parameter_set.glwe_dimension, shape.glwe_dimension),
+            (
+                "coefficients of the decompression key's polynomials",
+                parameter_set.polynomial_size,
+                shape.polynomial_size,
+            ),
+            ("levels of the decompression key", set.bootstrap.levels, shape.gadget.levels),
+            ("base of the decompression key", set.bootstrap.base_log as usize, shape.gadget.base_log as usize),
         ] {
             ShapeError::check(what, expected, got)?;
         }
@@ -60,29 +55,29 @@ impl UnpackingKey {
     }
 
     /// Working memory for one thread.
-    pub fn scratch(&self) -> UnpackScratch {
+    pub fn scratch(&self) -> DecompressScratch {
         let tile = tile(&self.bootstrap);
-        UnpackScratch {
+        DecompressScratch {
             glwe: vec![0; self.set.packing_dimension() + self.set.packing_polynomial_size],
             small: vec![0; tile * (self.set.packing_dimension() + 1)],
             rotation: blind_rotation::Scratch::new(&self.bootstrap),
-            accumulators: vec![0; tile * self.bootstrap.shape().glwe_words()],
+            accumulators: Aligned::new(tile * self.bootstrap.shape().glwe_words()),
         }
     }
 
     /// `outputs[i] = list[indices[i]]`, message in the low bits, carry empty. Split over as many threads as
     /// there are scratches.
-    pub fn unpack(
+    pub fn decompress(
         &self,
         list: &CompressedList,
         indices: &[usize],
         outputs: &mut LweList<u64>,
-        scratches: &mut [UnpackScratch],
+        scratches: &mut [DecompressScratch],
     ) -> Result<(), ShapeError> {
         ShapeError::check("compression set of the list", usize::from(self.set.id.0), usize::from(list.set().id.0))?;
         let dimension = self.bootstrap.shape().glwe_dimension * self.bootstrap.shape().polynomial_size;
-        ShapeError::check("dimension of the unpacked ciphertexts", dimension, outputs.dimension())?;
-        ShapeError::check("unpacked ciphertexts", indices.len(), outputs.len())?;
+        ShapeError::check("dimension of the decompressed ciphertexts", dimension, outputs.dimension())?;
+        ShapeError::check("decompressed ciphertexts", indices.len(), outputs.len())?;
         if let Some(&index) = indices.iter().find(|index| **index >= list.len()) {
             return Err(ShapeError { what: "index into the list (below)", expected: list.len(), got: index });
         }
@@ -92,18 +87,24 @@ impl UnpackingKey {
         let share = indices.len().div_ceil(scratches.len()).max(1);
         let runs = indices.chunks(share).zip(outputs.words_mut().chunks_mut(share * (dimension + 1)));
         if let [scratch] = scratches {
-            runs.for_each(|(indices, outputs)| self.unpack_share(list, indices, outputs, scratch));
+            runs.for_each(|(indices, outputs)| self.decompress_share(list, indices, outputs, scratch));
         } else {
             std::thread::scope(|scope| {
                 for ((indices, outputs), scratch) in runs.zip(scratches) {
-                    scope.spawn(move || self.unpack_share(list, indices, outputs, scratch));
+                    scope.spawn(move || self.decompress_share(list, indices, outputs, scratch));
                 }
             });
         }
         Ok(())
     }
 
-    fn unpack_share(&self, list: &CompressedList, indices: &[usize], outputs: &mut [u64], scratch: &mut UnpackScratch) {
+    fn decompress_share(
+        &self,
+        list: &CompressedList,
+        indices: &[usize],
+        outputs: &mut [u64],
+        scratch: &mut DecompressScratch,
+    ) {
         let shape = self.bootstrap.shape();
         let tile = tile(&self.bootstrap);
         let small_words = self.set.packing_dimension() + 1;

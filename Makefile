@@ -1,0 +1,28 @@
+# Every target does its own set-up: a Rust toolchain and a C compiler are all it takes.
+
+.PHONY: demo test test-all lint bench bench-peers
+
+# Keys, encrypted lookups and a table of what they cost, in one process.
+demo:
+	cargo run --release -p cloakwork-secret --example demo
+
+# What CI runs.
+test: lint
+	cargo test --workspace
+	cargo doc --workspace --no-deps
+
+# Also the sets whose keys take gigabytes; needs 16 GiB of memory.
+test-all: lint
+	CLOAKWORK_TEST_ALL=1 cargo test --workspace
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+# Our own time, pass by pass.
+bench:
+	cargo run --release -p cloakwork-tests-core --bin bench
+
+# Ours against tfhe-rs, alternating in one process; writes target/bench/peers.json.
+bench-peers:
+	tests/peers/run.sh

@@ -1,0 +1,138 @@
+//! Every parameter set computes lookup tables, alone and in batches, with fresh and with used inputs.
+
+use cloakwork_math::{
+    Torus,
+    random::{MaskSeed, MaskStream},
+};
+use cloakwork_params::{Encoding, ParameterSet, TorusWidth, table::SETS};
+use cloakwork_tests_core::Pair;
+use cloakwork_tfhe::{Lut, LweList};
+
+/// Bytes of evaluation key up to which a set belongs to the everyday tests.
+const EVERYDAY_KEY_BYTES: usize = 1 << 30;
+
+#[test]
+fn every_shortint_set_applies_tables() {
+    for set in SETS.iter().filter(|set| matches!(set.encoding, Encoding::Shortint { .. })) {
+        if key_bytes(set) > EVERYDAY_KEY_BYTES && std::env::var_os("CLOAKWORK_TEST_ALL").is_none() {
+            println!("{}: left to `make test-all`, its key is {} MiB", set.name, key_bytes(set) >> 20);
+            continue;
+        }
+        let started = std::time::Instant::now();
+        match set.small_modulus_log2 {
+            64 => applies_tables::<u64>(set.name),
+            _ => applies_tables::<u32>(set.name),
+        }
+        println!("{}: {:.1} s", set.name, started.elapsed().as_secs_f64());
+    }
+}
+
+fn applies_tables<S: Torus>(name: &str) {
+    let mut pair = Pair::<u64, S>::generate(name);
+    let values = pair.values();
+    let words = random_words(values as usize * 4);
+    // Each lane its own table; every input value occurs.
+    let messages: Vec<u64> = (0..values).chain(words.iter().map(|word| word % values)).take(20).collect();
+    let tables: Vec<Vec<u64>> = messages
+        .iter()
+        .enumerate()
+        .map(|(lane, _)| (0..values as usize).map(|input| words[(input + 3 * lane) % words.len()] % values).collect())
+        .collect();
+    let luts: Vec<Lut<u64>> =
+        tables.iter().map(|table| Lut::from_fn(pair.set, |input| table[input as usize]).expect("a table")).collect();
+    let luts: Vec<&Lut<u64>> = luts.iter().collect();
+
+    let inputs = pair.client.encrypt(pair.set, &messages, &mut pair.randomness).expect("ciphertexts");
+    let mut outputs = LweList::zeros(inputs.dimension(), inputs.len());
+    pair.server.bootstrap(&inputs, &luts, &mut outputs, &mut pair.scratches).expect("shapes that fit");
+    let expected: Vec<u64> = messages.iter().zip(&tables).map(|(message, table)| table[*message as usize]).collect();
+    assert_eq!(pair.client.decrypt(pair.set, &outputs).expect("messages"), expected, "{name}, fresh inputs");
+
+    // A second time, on outputs, with one scratch: same tables, other order of work.
+    let mut again = LweList::zeros(inputs.dimension(), inputs.len());
+    pair.server.bootstrap(&outputs, &luts, &mut again, &mut pair.scratches[..1]).expect("shapes that fit");
+    let expected: Vec<u64> = expected.iter().zip(&tables).map(|(message, table)| table[*message as usize]).collect();
+    assert_eq!(pair.client.decrypt(pair.set, &again).expect("messages"), expected, "{name}, used inputs");
+}
+
+fn key_bytes(set: &ParameterSet) -> usize {
+    let word = if set.torus == TorusWidth::U64 { 8 } else { 4 };
+    let ggsw = set.bootstrap.levels * set.glwe_size() * set.glwe_size() * set.polynomial_size * word;
+    let key_switch = set.big_dimension() * set.key_switch.levels * (set.lwe_dimension + 1);
+    set.ggsw_count() * ggsw + key_switch * set.small_modulus_log2.next_power_of_two() as usize / 8
+}
+
+fn random_words(len: usize) -> Vec<u64> {
+    let mut words = vec![0; len];
+    MaskStream::new(&MaskSeed { key: 0x7ab1e, block: 0, byte: 0 }).fill(64, &mut words);
+    words
+}
+
+#[test]
+fn the_batch_changes_no_bit() {
+    let mut pair = Pair::<u64, u64>::generate("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128");
+    let messages: Vec<u64> = (0..37).map(|lane| lane % 16).collect();
+    let lut = Lut::from_fn(pair.set, |input| (input * 7 + 3) % 16).expect("a table");
+    let inputs = pair.client.encrypt(pair.set, &messages, &mut pair.randomness).expect("ciphertexts");
+    let run = |inputs: &LweList<u64>, scratches: &mut [_]| {
+        let mut outputs = LweList::zeros(inputs.dimension(), inputs.len());
+        pair.server.bootstrap(inputs, &vec![&lut; inputs.len()], &mut outputs, scratches).expect("shapes that fit");
+        outputs
+    };
+    let together = run(&inputs, &mut pair.scratches);
+    assert_eq!(run(&inputs, &mut pair.scratches[..1]), together, "one thread or two");
+    for lane in [0, 17, 36] {
+        let single = LweList::from_words(inputs.dimension(), inputs.get(lane).to_vec()).expect("one ciphertext");
+        assert_eq!(run(&single, &mut pair.scratches[..1]).get(0), together.get(lane), "lane {lane} alone");
+    }
+}
+
+#[test]
+fn tables_of_two_inputs_and_of_many_functions() {
+    let mut pair = Pair::<u64, u32>::generate("V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128");
+    let (left, right): (Vec<u64>, Vec<u64>) = (0..16).map(|pair| (pair / 4, pair % 4)).unzip();
+    let product = Lut::bivariate(pair.set, 4, |left, right| left * right % 4).expect("a table");
+    let lefts = pair.client.encrypt::<u64>(pair.set, &left, &mut pair.randomness).expect("ciphertexts");
+    let rights = pair.client.encrypt::<u64>(pair.set, &right, &mut pair.randomness).expect("ciphertexts");
+    let mut outputs = LweList::zeros(lefts.dimension(), lefts.len());
+    let packed = |lane: usize, input: &mut [u64]| {
+        for ((word, left), right) in input.iter_mut().zip(lefts.get(lane)).zip(rights.get(lane)) {
+            *word = left.wrapping_mul(4).wrapping_add(*right);
+        }
+    };
+    let luts = vec![&product; lefts.len()];
+    pair.server.bootstrap_with(&packed, &luts, &mut outputs, &mut pair.scratches).expect("shapes that fit");
+    let expected: Vec<u64> = left.iter().zip(&right).map(|(left, right)| left * right % 4).collect();
+    assert_eq!(pair.client.decrypt(pair.set, &outputs).expect("messages"), expected);
+
+    // One blind rotation, three answers; inputs go up to a third of the values.
+    let functions: [&dyn Fn(u64) -> u64; 3] = [&|x| x, &|x| (x * x) % 16, &|x| 15 - x];
+    let many = Lut::from_fns(pair.set, &functions).expect("a table");
+    let messages = [0, 1, 2, 3, 4];
+    let inputs = pair.client.encrypt(pair.set, &messages, &mut pair.randomness).expect("ciphertexts");
+    let mut outputs = LweList::zeros(inputs.dimension(), messages.len() * functions.len());
+    let luts = [&many; 5];
+    pair.server.bootstrap(&inputs, &luts, &mut outputs, &mut pair.scratches).expect("shapes that fit");
+    let expected: Vec<u64> =
+        messages.iter().flat_map(|message| functions.iter().map(|function| function(*message))).collect();
+    assert_eq!(pair.client.decrypt(pair.set, &outputs).expect("messages"), expected);
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_refused() {
+    let mut pair = Pair::<u64, u64>::generate("TOY_MESSAGE_2_CARRY_2");
+    let lut = Lut::from_fn(pair.set, |input| input).expect("a table");
+    let inputs = pair.client.encrypt(pair.set, &[1, 2], &mut pair.randomness).expect("ciphertexts");
+    let dimension = inputs.dimension();
+    let mut run = |inputs: &LweList<u64>, luts: &[&Lut<u64>], outputs: usize, scratches: usize| {
+        let mut outputs = LweList::zeros(dimension, outputs);
+        pair.server.bootstrap(inputs, luts, &mut outputs, &mut pair.scratches[..scratches]).is_ok()
+    };
+    assert!(run(&inputs, &[&lut, &lut], 2, 1));
+    assert!(!run(&inputs, &[&lut], 2, 1), "a table for each input");
+    assert!(!run(&inputs, &[&lut, &lut], 1, 1), "an output for each input");
+    assert!(!run(&inputs, &[&lut, &lut], 2, 0), "no scratch");
+    assert!(!run(&LweList::zeros(dimension + 1, 2), &[&lut, &lut], 2, 1), "inputs of another dimension");
+    assert!(!run(&inputs, &[&lut, &Lut::from_body(vec![0; 8])], 2, 1), "a table of another size");
+    assert!(run(&LweList::zeros(dimension, 0), &[], 0, 2), "nothing to do is no error");
+}

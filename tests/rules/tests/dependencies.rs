@@ -1,0 +1,29 @@
+//! The dependency rule holds, and would be seen to be broken.
+
+use std::path::{Path, PathBuf};
+
+use cloakwork_tests_rules::violations;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn no_arrow_runs_the_wrong_way() {
+    let found = violations(&root().join("Cargo.toml"));
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_planted_violation_is_found() {
+    let planted = Path::new(env!("CARGO_MANIFEST_DIR")).join("planted/Cargo.toml");
+    let found = violations(&planted);
+    assert_eq!(
+        found,
+        [
+            "cloakwork-server must not depend on cloakwork-secret",
+            "cloakwork-stranger has no row in the dependency rule",
+        ],
+        "a server that links secret keys, by a build dependency, and a crate that the rule does not know"
+    );
+}

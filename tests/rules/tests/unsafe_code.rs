@@ -1,0 +1,55 @@
+//! Unsafe code is forbidden by the compiler in every crate but the one that holds the vector kernels, and
+//! there it stays in the module that dispatches to them.
+
+use std::path::{Path, PathBuf};
+
+use cloakwork_tests_rules::packages;
+
+/// The crates that may hold unsafe code, and the path under which they may.
+const ALLOWED: &[(&str, &str)] = &[("cloakwork-math", "src/simd")];
+
+#[test]
+fn crates_forbid_it() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    for package in packages(&manifest) {
+        let name = package["name"].as_str().expect("a name");
+        let directory = Path::new(package["manifest_path"].as_str().expect("a path")).parent().expect("a directory");
+        match ALLOWED.iter().find(|(allowed, _)| *allowed == name) {
+            Some((_, place)) => stays_in(&directory.join("src"), &directory.join(place)),
+            None => forbids(name, &package),
+        }
+    }
+}
+
+fn forbids(name: &str, package: &serde_json::Value) {
+    for target in package["targets"].as_array().expect("a list of targets") {
+        let root = target["src_path"].as_str().expect("a path");
+        let shipped = ["lib", "bin"].iter().any(|kind| target["kind"][0] == *kind);
+        if shipped {
+            let source = std::fs::read_to_string(root).expect("a readable source file");
+            assert!(source.contains("#![forbid(unsafe_code)]"), "{name}: {root} must say #![forbid(unsafe_code)]");
+        }
+    }
+}
+
+fn stays_in(directory: &Path, place: &Path) {
+    for file in sources(directory) {
+        let source = std::fs::read_to_string(&file).expect("a readable source file");
+        let allowed = file.with_extension("") == place || file.starts_with(place);
+        assert!(
+            allowed || !source.contains("unsafe"),
+            "{}: unsafe code belongs in {}",
+            file.display(),
+            place.display()
+        );
+    }
+}
+
+fn sources(directory: &Path) -> Vec<PathBuf> {
+    let entries =
+        std::fs::read_dir(directory).expect("a readable directory").map(|entry| entry.expect("an entry").path());
+    entries
+        .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
+}
