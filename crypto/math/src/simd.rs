@@ -1,6 +1,6 @@
 //! The one place that knows which instruction sets exist.
 //!
-//! A [`Kernel`] is written once, in plain arithmetic over slices; [`dispatch`] compiles it once per
+//! A `Kernel` is written once, in plain arithmetic over slices; `dispatch` compiles it once per
 //! [`Level`] and runs the copy that the caller's level names. Results are the same from run to run and
 //! from machine to machine of one level; between levels they differ in the last bits, since only some
 //! have a fused multiply-add.
