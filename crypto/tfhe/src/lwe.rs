@@ -17,6 +17,15 @@ impl<T: Torus> LweList<T> {
         Self { dimension, words: vec![T::default(); (dimension + 1) * count] }
     }
 
+    /// Ciphertexts that hold these plaintexts in the clear: no mask, no noise, no secret.
+    pub fn trivial(dimension: usize, plaintexts: &[T]) -> Self {
+        let mut list = Self::zeros(dimension, plaintexts.len());
+        for (ciphertext, plaintext) in list.iter_mut().zip(plaintexts) {
+            ciphertext[dimension] = *plaintext;
+        }
+        list
+    }
+
     /// Takes over words that already hold whole ciphertexts.
     pub fn from_words(dimension: usize, words: Vec<T>) -> Result<Self, ShapeError> {
         if words.len().is_multiple_of(dimension + 1) {

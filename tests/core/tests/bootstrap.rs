@@ -119,6 +119,18 @@ fn tables_of_two_inputs_and_of_many_functions() {
 }
 
 #[test]
+fn trivial_ciphertexts_bootstrap_like_any_other() {
+    let mut pair = Pair::<u64, u64>::generate("TOY_MESSAGE_2_CARRY_2");
+    let plaintexts: Vec<u64> = (0..16).map(|message| message << 59).collect();
+    let inputs = LweList::trivial(pair.set.big_dimension(), &plaintexts);
+    let lut = Lut::from_fn(pair.set, |value| 15 - value).expect("a table");
+    let mut outputs = LweList::zeros(inputs.dimension(), inputs.len());
+    pair.server.bootstrap(&inputs, &[&lut; 16], &mut outputs, &mut pair.scratches).expect("shapes that fit");
+    let expected: Vec<u64> = (0..16).rev().collect();
+    assert_eq!(pair.client.decrypt(pair.set, &outputs).expect("messages"), expected);
+}
+
+#[test]
 fn shapes_that_do_not_fit_are_refused() {
     let mut pair = Pair::<u64, u64>::generate("TOY_MESSAGE_2_CARRY_2");
     let lut = Lut::from_fn(pair.set, |input| input).expect("a table");
