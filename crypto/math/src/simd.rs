@@ -15,7 +15,8 @@ pub(crate) use vector::F64x8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level(Isa);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Each supports what those before it do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Isa {
     Portable,
     #[cfg(target_arch = "x86_64")]
@@ -27,26 +28,25 @@ enum Isa {
 impl Level {
     /// The best level of this machine.
     pub fn detect() -> Self {
-        Self::available().pop().expect("the portable level always exists")
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            let wide = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            return Self(if wide { Isa::Avx512 } else { Isa::Avx2 });
+        }
+        Self(Isa::Portable)
     }
 
     /// Every level of this machine, the best one last.
     pub fn available() -> Vec<Self> {
-        let mut levels = vec![Self(Isa::Portable)];
         #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                levels.push(Self(Isa::Avx2));
-                if is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-                {
-                    levels.push(Self(Isa::Avx512));
-                }
-            }
-        }
-        levels
+        let all = [Isa::Portable, Isa::Avx2, Isa::Avx512];
+        #[cfg(not(target_arch = "x86_64"))]
+        let all = [Isa::Portable];
+        let best = Self::detect().0;
+        all.into_iter().filter(|isa| *isa <= best).map(Self).collect()
     }
 
     /// Name, for logs and benchmark tables.
@@ -81,7 +81,7 @@ pub(crate) trait Simd {
 
     /// Asks for the cache line that holds `values[0]`, to be read soon.
     #[inline(always)]
-    fn prefetch(values: &[f64]) {
+    fn prefetch<E>(values: &[E]) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch reads nothing that the program can see and faults on no address.
         unsafe {

@@ -14,7 +14,7 @@ pub enum ObjectKind {
     CompactList,
     /// LWE ciphertexts packed into GLWE ciphertexts of a small modulus.
     CompressedGlweList,
-    /// Lookup tables for bootstraps. Public: they belong to no key.
+    /// A lookup table for bootstraps. Public: it belongs to no key.
     Lut,
     /// The bootstrap key, classical or multi-bit.
     SeededBootstrapKey,
@@ -39,7 +39,7 @@ const KINDS: &[(ObjectKind, u16, &str, bool)] = &[
     (ObjectKind::SeededLweList, 2, "seeded LWE ciphertext list", true),
     (ObjectKind::CompactList, 3, "compact ciphertext list", false),
     (ObjectKind::CompressedGlweList, 4, "compressed GLWE ciphertext list", false),
-    (ObjectKind::Lut, 5, "lookup table list", false),
+    (ObjectKind::Lut, 5, "lookup table", false),
     (ObjectKind::SeededBootstrapKey, 0x10, "seeded bootstrap key", true),
     (ObjectKind::SeededKeySwitchKey, 0x11, "seeded key-switch key", true),
     (ObjectKind::SeededPackingKey, 0x12, "seeded packing key", true),

@@ -84,11 +84,11 @@ impl Layout {
             }
             ObjectKind::Lut => {
                 let dimensions = vec![
-                    ("lookup tables", count),
+                    ("outputs", count),
                     ("polynomial size", set.polynomial_size as u64),
                     ("log2 of the modulus", shape.modulus_log2),
                 ];
-                (dimensions, count * (INFO_BYTES + set.polynomial_size as u64 * shape.word_bytes))
+                (dimensions, count * 8 + set.polynomial_size as u64 * shape.word_bytes)
             }
             ObjectKind::SeededBootstrapKey => {
                 let dimensions = shape.ggsws(set, set.ggsw_count(), set.bootstrap);
@@ -122,7 +122,6 @@ impl Layout {
                     ("log2 of the base", u64::from(packed.packing.base_log)),
                     ("levels", packed.packing.levels as u64),
                     ("log2 of the modulus", shape.modulus_log2),
-                    ("compression set", u64::from(packed.id.0)),
                 ];
                 let words = set.big_dimension() * packed.packing.levels * packed.packing_polynomial_size;
                 (dimensions, words as u64 * shape.word_bytes)

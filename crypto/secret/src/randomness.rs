@@ -16,7 +16,7 @@ pub struct Randomness {
 enum Public {
     OperatingSystem,
     /// Repeatable, for tests.
-    Insecure(SecretRng),
+    Insecure(Box<SecretRng>),
 }
 
 impl Randomness {
@@ -34,7 +34,7 @@ impl Randomness {
     pub fn insecure_parts_for_tests(secret: u64, public: u64) -> Self {
         Self {
             secret: SecretRng::insecure_for_tests(secret),
-            public: Public::Insecure(SecretRng::insecure_for_tests(public)),
+            public: Public::Insecure(Box::new(SecretRng::insecure_for_tests(public))),
         }
     }
 

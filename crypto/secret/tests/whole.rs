@@ -1,5 +1,7 @@
 //! Keys made here, used by the evaluation core: encrypt, bootstrap, decrypt.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cloakwork_math::Torus;

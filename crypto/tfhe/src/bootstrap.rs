@@ -2,7 +2,7 @@
 
 mod run;
 
-use cloakwork_math::{Torus, key_product};
+use cloakwork_math::{Torus, aligned::Aligned, key_product};
 use cloakwork_params::ParameterSet;
 
 use crate::{
@@ -28,7 +28,7 @@ pub struct Scratch<T, S> {
     digits: key_product::Scratch<S>,
     small: Vec<S>,
     rotation: blind_rotation::Scratch<T>,
-    accumulators: Vec<T>,
+    accumulators: Aligned<T>,
     results: Vec<T>,
 }
 
@@ -101,7 +101,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             digits: key_product::Scratch::default(),
             small: vec![S::default(); run::CHUNK * (self.set.lwe_dimension + 1)],
             rotation: blind_rotation::Scratch::new(&self.bootstrap),
-            accumulators: vec![T::default(); rotation_tile * self.bootstrap.shape().glwe_words()],
+            accumulators: Aligned::new(rotation_tile * self.bootstrap.shape().glwe_words()),
             results: vec![T::default(); run::CHUNK * (self.set.big_dimension() + 1)],
         }
     }

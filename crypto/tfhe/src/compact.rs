@@ -114,6 +114,7 @@ fn check_power_of_two(dimension: usize) -> Result<(), ShapeError> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -122,7 +123,7 @@ mod tests {
         let list = CompactList::new(2, vec![1_u64, 2, 10, 20], vec![7, 8, 9]).unwrap();
         let expected = [1, 2, 7, 2_u64.wrapping_neg(), 1, 8, 10, 20, 9];
         assert_eq!(list.expand().words(), expected);
-        assert_eq!(list.expand_range(1..2).words(), expected[3..6]);
+        assert_eq!(list.expand_range(1..2).words(), &expected[3..6]);
         assert!(list.expand_range(5..9).is_empty());
     }
 

@@ -5,8 +5,8 @@ mod packing;
 mod seeded;
 
 pub use cloakwork_math::GgswShape;
-pub(crate) use expanded::Ggsws;
 pub use expanded::{BootstrapKey, KeySwitchKey, expand_ggsw};
+pub(crate) use expanded::{GROUPING_MAX, Ggsws};
 pub use packing::{PackingKey, SeededPackingKey};
 pub use seeded::{SeededBootstrapKey, SeededKeySwitchKey};
 

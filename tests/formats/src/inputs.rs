@@ -7,16 +7,32 @@ use cloakwork_params::{
     envelope::{HEADER_BYTES, TRAILER_BYTES},
 };
 use cloakwork_tfhe::{
-    SeededBootstrapKey, SeededKeySwitchKey,
-    format::{CiphertextList, WireObject, decode, encode},
+    CompactList, CompactPublicKey, CompressedList, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededLweList,
+    SeededPackingKey,
+    format::{CiphertextList, SeededDecompressionKey, WireObject, decode, encode},
 };
 
-/// Every decoder, by the name of its fuzz target and corpus folder.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
-    ("envelope", verify_envelope_input),
-    ("lwe_list", decode_lwe_list_input),
-    ("seeded_bootstrap_key", decode_seeded_bootstrap_key_input),
-    ("seeded_key_switch_key", decode_seeded_key_switch_key_input),
+/// A decoder that is fuzzed.
+pub struct Target {
+    /// Name of its fuzz target and of its corpus folder.
+    pub name: &'static str,
+    /// Survives any bytes.
+    pub run: fn(&[u8]),
+}
+
+/// Every decoder.
+pub const TARGETS: &[Target] = &[
+    Target { name: "envelope", run: verify_envelope_input },
+    Target { name: "lwe_list", run: decode_lwe_list_input },
+    Target { name: "seeded_lwe_list", run: decode_seeded_lwe_list_input },
+    Target { name: "compact_list", run: decode_compact_list_input },
+    Target { name: "compact_public_key", run: decode_compact_public_key_input },
+    Target { name: "compressed_list", run: decode_compressed_list_input },
+    Target { name: "lut", run: decode_lut_input },
+    Target { name: "seeded_packing_key", run: decode_seeded_packing_key_input },
+    Target { name: "seeded_decompression_key", run: decode_seeded_decompression_key_input },
+    Target { name: "seeded_bootstrap_key", run: decode_seeded_bootstrap_key_input },
+    Target { name: "seeded_key_switch_key", run: decode_seeded_key_switch_key_input },
 ];
 
 /// The envelope alone, read in one go and in small steps.
@@ -39,10 +55,49 @@ pub fn verify_envelope_input(bytes: &[u8]) {
     }
 }
 
+/// A lookup table in either width.
+pub fn decode_lut_input(bytes: &[u8]) {
+    check::<Lut<u64>>(bytes);
+    check::<Lut<u32>>(bytes);
+}
+
 /// A list of LWE ciphertexts in either width.
 pub fn decode_lwe_list_input(bytes: &[u8]) {
-    check::<CiphertextList<u64>>(bytes);
-    check::<CiphertextList<u32>>(bytes);
+    check::<CiphertextList<LweList<u64>>>(bytes);
+    check::<CiphertextList<LweList<u32>>>(bytes);
+}
+
+/// A list of seeded LWE ciphertexts in either width.
+pub fn decode_seeded_lwe_list_input(bytes: &[u8]) {
+    check::<CiphertextList<SeededLweList<u64>>>(bytes);
+    check::<CiphertextList<SeededLweList<u32>>>(bytes);
+}
+
+/// A compact list in either width.
+pub fn decode_compact_list_input(bytes: &[u8]) {
+    check::<CiphertextList<CompactList<u64>>>(bytes);
+    check::<CiphertextList<CompactList<u32>>>(bytes);
+}
+
+/// A compact public key in either width.
+pub fn decode_compact_public_key_input(bytes: &[u8]) {
+    check::<CompactPublicKey<u64>>(bytes);
+    check::<CompactPublicKey<u32>>(bytes);
+}
+
+/// A compressed list.
+pub fn decode_compressed_list_input(bytes: &[u8]) {
+    check::<CiphertextList<CompressedList>>(bytes);
+}
+
+/// A packing key.
+pub fn decode_seeded_packing_key_input(bytes: &[u8]) {
+    check::<SeededPackingKey<u64>>(bytes);
+}
+
+/// A decompression key.
+pub fn decode_seeded_decompression_key_input(bytes: &[u8]) {
+    check::<SeededDecompressionKey>(bytes);
 }
 
 /// A bootstrap key in either width.

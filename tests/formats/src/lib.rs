@@ -5,9 +5,7 @@
 
 mod cases;
 mod inputs;
+pub mod parameters;
 
-pub use cases::{Case, KEY_ID, all, named};
-pub use inputs::{
-    TARGETS, decode_lwe_list_input, decode_seeded_bootstrap_key_input, decode_seeded_key_switch_key_input, reseal,
-    verify_envelope_input,
-};
+pub use cases::{Case, Comparison, KEY_ID, all, named};
+pub use inputs::*;

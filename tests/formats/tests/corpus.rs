@@ -7,23 +7,23 @@ use cloakwork_tests_formats::{TARGETS, all};
 #[test]
 fn the_corpus_of_every_target_is_survived() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-    for (target, run) in TARGETS {
-        let folder = fs::read_dir(corpus.join(target)).expect("a corpus folder for each target");
+    for target in TARGETS {
+        let folder = fs::read_dir(corpus.join(target.name)).expect("a corpus folder for each target");
         let mut inputs = 0;
         for entry in folder {
             let bytes = fs::read(entry.expect("an entry").path()).expect("an input");
-            run(&bytes);
+            (target.run)(&bytes);
             inputs += 1;
         }
-        assert!(inputs > 0, "{target} has no inputs");
+        assert!(inputs > 0, "{} has no inputs", target.name);
     }
 }
 
 #[test]
 fn every_golden_file_goes_through_every_target() {
     for case in all() {
-        for (_, run) in TARGETS {
-            run(&case.bytes);
+        for target in TARGETS {
+            (target.run)(&case.bytes);
         }
     }
 }
@@ -35,5 +35,5 @@ fn the_fuzz_crate_has_exactly_these_targets() {
         .expect("the folder of fuzz targets")
         .map(|entry| entry.expect("an entry").path().file_stem().expect("a name").to_string_lossy().into_owned())
         .collect();
-    assert_eq!(files, TARGETS.iter().map(|(name, _)| name.to_string()).collect());
+    assert_eq!(files, TARGETS.iter().map(|target| target.name.to_string()).collect());
 }

@@ -2,5 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-pub mod random;
+pub mod keys;
+pub mod measure;
+pub mod statistics;
 pub mod transform;

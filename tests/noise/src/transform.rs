@@ -1,9 +1,7 @@
 //! The external product against exact integer arithmetic.
 
-use cloakwork_math::{ExternalProduct, GgswShape, Torus, external_product::FftProduct, polynomial};
+use cloakwork_math::{ExternalProduct, GgswShape, Torus, external_product::FftProduct, polynomial, random::SecretRng};
 use cloakwork_params::{Decomposition, ParameterSet};
-
-use crate::random::Words;
 
 /// The shape of a set's GGSW ciphertexts.
 pub fn shape_of(set: &ParameterSet) -> GgswShape {
@@ -25,15 +23,15 @@ pub fn external_product_error<T: Torus>(
     let kernel = FftProduct::<T>::new(shape);
     let mut scratch = kernel.scratch();
     let mut spectrum = vec![0.0; kernel.spectrum_len()];
-    let mut words = Words::new(seed);
+    let mut rng = SecretRng::insecure_for_tests(seed);
     let mut sum = 0.0;
     for _ in 0..products {
-        let ggsw: Vec<T> = words.by_ref().take(shape.words()).map(T::from_u64).collect();
-        let glwe: Vec<T> = words.by_ref().take(shape.glwe_words()).map(T::from_u64).collect();
+        let ggsw: Vec<T> = (0..shape.words()).map(|_| T::from_u64(rng.word())).collect();
+        let glwe: Vec<T> = (0..shape.glwe_words()).map(|_| T::from_u64(rng.word())).collect();
         kernel.transform(&ggsw, &mut spectrum, &mut scratch);
         let mut result = glwe.clone();
         let multiplied = if classical {
-            let rotation = words.next().expect("endless") as usize % (2 * shape.polynomial_size);
+            let rotation = rng.word() as usize % (2 * shape.polynomial_size);
             kernel.rotate_accumulate(&spectrum, &[], &mut result, &[rotation as u32], &mut scratch);
             difference(&glwe, rotation, shape.polynomial_size)
         } else {
@@ -42,7 +40,7 @@ pub fn external_product_error<T: Torus>(
         };
         let digits = digits(shape, &multiplied);
         for _ in 0..coefficients {
-            let at = words.next().expect("endless") as usize % shape.glwe_words();
+            let at = rng.word() as usize % shape.glwe_words();
             let mut expected = exact_coefficient(shape, &ggsw, &digits, at);
             if classical {
                 expected = expected.wrapping_add(glwe[at]);
@@ -115,7 +113,8 @@ mod tests {
     fn digits_recompose_to_the_rounded_word() {
         let gadget = Decomposition { base_log: 5, levels: 3 };
         let shape = GgswShape { glwe_dimension: 1, polynomial_size: 64, gadget };
-        let words: Vec<u64> = Words::new(1).take(shape.glwe_words()).collect();
+        let mut rng = SecretRng::insecure_for_tests(1);
+        let words: Vec<u64> = (0..shape.glwe_words()).map(|_| rng.word()).collect();
         let digits = digits(shape, &words);
         assert!(digits.iter().all(|digit| (-16..16).contains(digit)));
         for (index, word) in words.iter().enumerate() {

@@ -113,7 +113,7 @@ impl<'a> Ahead<'a> {
     #[inline(always)]
     fn fetch<S: Simd>(&mut self) {
         let (now, later) = self.key.split_at(self.share.min(self.key.len()));
-        now.chunks(LINE).for_each(S::prefetch);
+        now.chunks(LINE).for_each(|line| S::prefetch(line));
         self.key = later;
     }
 }

@@ -45,12 +45,12 @@ impl SecretRng {
         match noise {
             Noise::TUniform { bound_log2 } => self.t_uniform(bound_log2, words, &mut add),
             Noise::Gaussian { std_dev } => {
-                for pair in words.chunks_mut(2) {
-                    let normal = self.normal_pair();
-                    for (word, normal) in pair.iter_mut().zip(normal) {
+                let mut words = words.iter_mut();
+                self.normals(words.len(), |normal| {
+                    if let Some(word) = words.next() {
                         add(word, gaussian_steps(normal * std_dev, modulus_log2));
                     }
-                }
+                });
             }
         }
     }
@@ -85,23 +85,32 @@ impl SecretRng {
         }
     }
 
-    /// Two independent standard normal values, by Marsaglia's polar method on a grid of 2^-63.
+    /// Gives `count` or more independent standard normal values, by Marsaglia's polar method on a grid of 2^-63.
     ///
-    /// A point is uniform in the unit disc, and its radius decides the size of the pair: a size of r needs
+    /// A point is uniform in the unit disc, and its radius decides the size of a pair: a size of r needs
     /// s < exp(-r^2/2). At 9.4 standard deviations that is still 2^61 points of the grid, so the density
     /// there is right to 2^-30 of itself; the grid ends only at 13.2 (a mass of 2^-128). What remains is the
     /// rounding of f64: each value is within 2^-49 of itself, which moves mass between neighbouring steps of
     /// the torus and no further. Not constant-time: the loop tells how many points were thrown away, which
-    /// is independent of the value kept.
-    fn normal_pair(&mut self) -> [f64; 2] {
+    /// is independent of the values kept.
+    fn normals(&mut self, count: usize, mut give: impl FnMut(f64)) {
         const GRID: f64 = 1.0 / 9_223_372_036_854_775_808.0; // 2^-63
-        loop {
-            let u = self.word() as i64 as f64 * GRID;
-            let v = self.word() as i64 as f64 * GRID;
-            let s = u * u + v * v;
-            if 0.0 < s && s < 1.0 {
-                let factor = (-2.0 * s.ln() / s).sqrt();
-                return [u * factor, v * factor];
+        let mut bytes = Zeroizing::new([0; 1024]);
+        let mut given = 0;
+        while given < count {
+            // One point in 1.27 is in the disc; a few more are drawn than that takes, so that most calls end
+            // after one round.
+            let points = ((count - given) * 3 / 4 + 2).min(bytes.len() / 16);
+            self.fill_bytes(&mut bytes[..points * 16]);
+            for point in bytes[..points * 16].as_chunks::<8>().0.as_chunks::<2>().0 {
+                let [u, v] = point.map(|bytes| i64::from_le_bytes(bytes) as f64 * GRID);
+                let s = u * u + v * v;
+                if 0.0 < s && s < 1.0 {
+                    let factor = (-2.0 * s.ln() / s).sqrt();
+                    give(u * factor);
+                    give(v * factor);
+                    given += 2;
+                }
             }
         }
     }

@@ -49,6 +49,15 @@ pub struct Header {
     pub payload_len: u64,
 }
 
+/// What to do with kinds that no server may see.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrets {
+    /// Refuse them by name.
+    Refused,
+    /// Read them: the owner asks.
+    Read,
+}
+
 impl Header {
     /// The header as written.
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
@@ -70,9 +79,8 @@ impl Header {
         bytes
     }
 
-    /// Reads a header and checks what can be checked without knowing the parameter sets. Secret kinds are
-    /// read too; it is the caller who must refuse them.
-    pub(super) fn from_bytes(bytes: &[u8; HEADER_BYTES]) -> Result<Self, EnvelopeError> {
+    /// Reads a header and checks what can be checked without knowing the parameter sets.
+    pub(super) fn from_bytes(bytes: &[u8; HEADER_BYTES], secrets: Secrets) -> Result<Self, EnvelopeError> {
         let magic = take(bytes, MAGIC_AT);
         if magic != MAGIC {
             return Err(EnvelopeError::WrongMagic { got: magic });
@@ -82,11 +90,11 @@ impl Header {
             return Err(EnvelopeError::UnsupportedVersion { expected: VERSION, got: version });
         }
         let number = u16::from_le_bytes(take(bytes, KIND_AT));
-        let kind = ObjectKind::from_number(number).ok_or(if number >= FIRST_SECRET_KIND {
-            EnvelopeError::SecretKeyRefused { got: number }
-        } else {
-            EnvelopeError::UnknownKind { got: number }
-        })?;
+        let kind = match ObjectKind::from_number(number) {
+            Some(kind) if !kind.is_secret() || secrets == Secrets::Read => kind,
+            _ if number >= FIRST_SECRET_KIND => return Err(EnvelopeError::SecretKeyRefused { got: number }),
+            _ => return Err(EnvelopeError::UnknownKind { got: number }),
+        };
         let unused = if kind.is_seeded() { &UNUSED[..] } else { &UNUSED_WITHOUT_SEED[..] };
         for offset in unused.iter().cloned().flatten() {
             if bytes[offset] != 0 {

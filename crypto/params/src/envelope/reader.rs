@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use super::{EnvelopeError, HEADER_BYTES, Header, MAGIC, TRAILER_BYTES};
+use super::{EnvelopeError, HEADER_BYTES, Header, MAGIC, TRAILER_BYTES, header::Secrets};
 
 /// Hands out the payload of an envelope. Nothing read from it may be trusted before
 /// [`EnvelopeReader::finish`] has found the digest to be right.
@@ -19,15 +19,15 @@ pub struct EnvelopeReader<R> {
 impl<R: Read> EnvelopeReader<R> {
     /// Reads the header and refuses secret keys: what every server uses.
     pub fn open(inner: R) -> Result<Self, EnvelopeError> {
-        let reader = Self::open_secret(inner)?;
-        match reader.header.kind {
-            kind if kind.is_secret() => Err(EnvelopeError::SecretKeyRefused { got: kind.number() }),
-            _ => Ok(reader),
-        }
+        Self::start(inner, Secrets::Refused)
     }
 
     /// Reads the header, be it of a secret key: for the owner's own files only.
-    pub fn open_secret(mut inner: R) -> Result<Self, EnvelopeError> {
+    pub fn open_secret(inner: R) -> Result<Self, EnvelopeError> {
+        Self::start(inner, Secrets::Read)
+    }
+
+    fn start(mut inner: R, secrets: Secrets) -> Result<Self, EnvelopeError> {
         let mut bytes = [0; HEADER_BYTES];
         let got = read_up_to(&mut inner, &mut bytes)?;
         // A short text file is better called foreign than truncated.
@@ -37,7 +37,7 @@ impl<R: Read> EnvelopeReader<R> {
         if got < HEADER_BYTES {
             return Err(EnvelopeError::Truncated { expected: HEADER_BYTES as u64, got: got as u64 });
         }
-        let header = Header::from_bytes(&bytes)?;
+        let header = Header::from_bytes(&bytes, secrets)?;
         let mut hasher = blake3::Hasher::new();
         hasher.update(&bytes);
         Ok(Self { inner, hasher, payload_left: header.payload_len, header, position: HEADER_BYTES as u64 })

@@ -43,7 +43,7 @@ pub static COMPRESSION_SETS: &[CompressionSet] = &[
         packing_polynomial_size: 8,
         packing_noise: tuniform(40),
         lwe_per_glwe: 8,
-        storage_modulus_log2: 12,
+        storage_modulus_log2: 9,
         bootstrap: gadget(23, 1),
         published_failure_log2: None,
         source: "made up for tests and simulators; protects nothing",

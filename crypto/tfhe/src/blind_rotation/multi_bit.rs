@@ -3,10 +3,14 @@
 //!
 //! The sum is taken in the standard domain, where a rotation is exact and costs no multiplication.
 
-use cloakwork_math::{Torus, polynomial, simd::Level};
+use cloakwork_math::{GgswShape, Torus, polynomial, simd::Level};
 
 use super::{Scratch, load_lut};
-use crate::{BootstrapKey, modulus_switch::switch_word};
+use crate::{
+    BootstrapKey,
+    key::GROUPING_MAX,
+    modulus_switch::{switch_subset, switch_word},
+};
 
 pub(super) fn rotate<T: Torus, S: Torus>(
     key: &BootstrapKey<T>,
@@ -24,26 +28,31 @@ pub(super) fn rotate<T: Torus, S: Torus>(
     for ((ciphertext, lut), accumulator) in lanes.zip(accumulators.chunks_exact_mut(shape.glwe_words())) {
         load_lut(lut, switch_word(ciphertext[words - 1], modulus_log2), accumulator);
     }
-    for (step, group) in ggsws.chunks_exact(shape.words() << key.grouping()).enumerate() {
+    let subsets = 1 << key.grouping();
+    for (step, group) in ggsws.chunks_exact(shape.words() * subsets).enumerate() {
         let lanes = ciphertexts.chunks_exact(words).zip(accumulators.chunks_exact_mut(shape.glwe_words()));
         for (ciphertext, accumulator) in lanes {
             let mask = &ciphertext[step * key.grouping()..][..key.grouping()];
-            // Subset 0, no bit set, rotates by nothing.
-            let (first, rest) = group.split_at(shape.words());
-            scratch.bundle.copy_from_slice(first);
-            for (subset, ggsw) in (1..).zip(rest.chunks_exact(shape.words())) {
-                let exponent = switch_word(subset_sum(mask, subset), modulus_log2);
-                let size = shape.polynomial_size;
-                polynomial::add_rotated(level, size, ggsw, exponent as usize, &mut scratch.bundle);
+            let mut exponents = [0; 1 << GROUPING_MAX];
+            for (subset, exponent) in exponents[..subsets].iter_mut().enumerate() {
+                *exponent = switch_subset(mask, subset, modulus_log2) as usize;
             }
+            sum_group(level, shape, group, &exponents[..subsets], &mut scratch.bundle);
             key.product().transform(&scratch.bundle, &mut scratch.spectrum, &mut scratch.product);
             key.product().replace(&scratch.spectrum, accumulator, &mut scratch.product);
         }
     }
 }
 
-/// The sum of the mask words that `subset` selects; its highest bit stands for the first word.
-fn subset_sum<S: Torus>(mask: &[S], subset: usize) -> S {
-    let selected = mask.iter().rev().enumerate().filter(|(bit, _)| subset >> bit & 1 == 1);
-    selected.fold(S::default(), |sum, (_, word)| sum.wrapping_add(*word))
+/// The sum of a group's GGSW ciphertexts, each rotated by its exponent. The group streams by in the order in
+/// which it lies in memory; visiting it polynomial by polynomial, to keep the sum nearer, is slower.
+fn sum_group<T: Torus>(level: Level, shape: GgswShape, group: &[T], exponents: &[usize], bundle: &mut [T]) {
+    let mut ggsws = group.chunks_exact(shape.words()).zip(exponents);
+    if let Some((first, _)) = ggsws.next() {
+        // Subset 0, no bit set, rotates by nothing.
+        bundle.copy_from_slice(first);
+    }
+    for (ggsw, exponent) in ggsws {
+        polynomial::add_rotated(level, shape.polynomial_size, ggsw, *exponent, bundle);
+    }
 }

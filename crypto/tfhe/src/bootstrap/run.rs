@@ -110,11 +110,11 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             Order::KeySwitchFirst => {
                 let small = &mut small[..chunk.len() * (self.set.lwe_dimension + 1)];
                 key_switch(&self.key_switch, inputs, small, digits).expect("shapes were checked");
-                self.rotate_and_extract(lanes, chunk, small, accumulators, results, rotation);
+                self.rotate_and_extract(lanes, chunk, small, &mut *accumulators, results, rotation);
                 outputs.copy_from_slice(fold(lanes.sum_pairs, big_words, results));
             }
             Order::BootstrapFirst => {
-                self.rotate_and_extract(lanes, chunk, inputs, accumulators, results, rotation);
+                self.rotate_and_extract(lanes, chunk, inputs, &mut *accumulators, results, rotation);
                 let small_words = self.set.lwe_dimension + 1;
                 let results = fold(lanes.sum_pairs, big_words, results).chunks(CHUNK * big_words);
                 for (results, outputs) in results.zip(outputs.chunks_mut(CHUNK * small_words)) {

@@ -22,6 +22,14 @@ pub enum FormatError {
     /// The object itself.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    /// Bits behind the last value of a packed ciphertext.
+    #[error("packed word {index}: expected zeros above its {used} bits in use")]
+    UnusedBitsNotZero {
+        /// Place in the payload's words.
+        index: u64,
+        /// Bits of the word that hold values.
+        used: u32,
+    },
     /// A number above its limit.
     #[error("{what} of item {index}: expected at most {limit}, got {got}")]
     ValueOutOfRange {

@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 
 use cloakwork_math::{Torus, random::MaskSeed};
-use cloakwork_params::{EnvelopeReader, EnvelopeWriter, ObjectKind, ParameterSet, envelope::Dimensions};
+use cloakwork_params::{Decomposition, EnvelopeReader, EnvelopeWriter, ObjectKind, ParameterSet, envelope::Dimensions};
 
-use super::{FormatError, WireObject, dimensions, mask_seed, words};
+use super::{FormatError, WireObject, dimensions, mask_seed, packing::compression_of, words};
 use crate::{GgswShape, SeededBootstrapKey, SeededKeySwitchKey};
 
 impl<T: Torus> WireObject for SeededBootstrapKey<T> {
@@ -32,14 +32,45 @@ impl<T: Torus> WireObject for SeededBootstrapKey<T> {
     }
 
     fn read_payload<R: Read>(set: &ParameterSet, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError> {
-        let shape = GgswShape {
-            glwe_dimension: set.glwe_dimension,
-            polynomial_size: set.polynomial_size,
-            gadget: set.bootstrap,
-        };
-        let bodies = words::read(input, words::modulus_of_set(set), set.ggsw_count() * shape.body_words())?;
-        Ok(Self::new(shape, set.ggsw_count(), mask_seed(input), bodies)?)
+        read_ggsws(set, set.bootstrap, set.ggsw_count(), input)
     }
+}
+
+/// The bootstrap key from the packing key to the big key. Its own type, because the envelope calls it another kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeededDecompressionKey(pub SeededBootstrapKey<u64>);
+
+impl WireObject for SeededDecompressionKey {
+    const KIND: ObjectKind = ObjectKind::SeededDecompressionKey;
+
+    fn dimensions(&self) -> Result<Dimensions, FormatError> {
+        self.0.dimensions()
+    }
+
+    fn seed(&self) -> Option<MaskSeed> {
+        WireObject::seed(&self.0)
+    }
+
+    fn write_payload<W: Write>(&self, set: &ParameterSet, out: &mut EnvelopeWriter<W>) -> Result<(), FormatError> {
+        self.0.write_payload(set, out)
+    }
+
+    fn read_payload<R: Read>(set: &ParameterSet, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError> {
+        let packed = compression_of(set)?;
+        Ok(Self(read_ggsws(set, packed.bootstrap, packed.packing_dimension(), input)?))
+    }
+}
+
+/// GGSW ciphertexts under the big key of `set`.
+fn read_ggsws<T: Torus, R: Read>(
+    set: &ParameterSet,
+    gadget: Decomposition,
+    count: usize,
+    input: &mut EnvelopeReader<R>,
+) -> Result<SeededBootstrapKey<T>, FormatError> {
+    let shape = GgswShape { glwe_dimension: set.glwe_dimension, polynomial_size: set.polynomial_size, gadget };
+    let bodies = words::read(input, words::modulus_of_set(set), count * shape.body_words())?;
+    Ok(SeededBootstrapKey::new(shape, count, mask_seed(input), bodies)?)
 }
 
 impl<S: Torus> WireObject for SeededKeySwitchKey<S> {

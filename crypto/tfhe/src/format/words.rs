@@ -47,7 +47,7 @@ pub(super) fn read<T: Torus, R: Read>(
     check_width::<T>(modulus_log2)?;
     let width = T::BITS as usize / 8;
     let mut words: Vec<T> = Vec::new();
-    let mut bytes = vec![0; PIECE];
+    let mut bytes = vec![0; PIECE.min(count.saturating_mul(width))];
     while words.len() < count {
         let start = words.len();
         let step = (count - start).min(PIECE / width);

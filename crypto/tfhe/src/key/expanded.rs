@@ -1,8 +1,8 @@
 //! Keys ready for use: masks expanded from the seed, bootstrap keys in the kernel's spectrum.
 
-use aligned_vec::AVec;
 use cloakwork_math::{
     ExternalProduct, GgswShape, Torus,
+    aligned::Aligned,
     external_product::{FftProduct, Scratch},
     random::MaskStream,
 };
@@ -81,10 +81,13 @@ pub struct BootstrapKey<T> {
     ggsws: Ggsws<T>,
 }
 
+/// Most secret bits that one step of a bootstrap key may handle.
+pub(crate) const GROUPING_MAX: usize = 4;
+
 /// The GGSW ciphertexts of a bootstrap key.
 pub(crate) enum Ggsws<T> {
     /// One spectrum for each secret bit.
-    Spectra(AVec<f64>),
+    Spectra(Aligned<f64>),
     /// Standard domain, since a multi-bit step adds rotated ciphertexts up before it transforms the sum.
     Standard(Vec<T>),
 }
@@ -106,6 +109,9 @@ impl<T: Torus> BootstrapKey<T> {
     ) -> Result<Self, ShapeError> {
         let shape = seeded.shape();
         assert_eq!(shape, product.shape(), "the kernel is made for the key's shape");
+        if !(1..=GROUPING_MAX).contains(&grouping) {
+            return Err(ShapeError { what: "secret bits a step (at most)", expected: GROUPING_MAX, got: grouping });
+        }
         let group = if grouping == 1 { 1 } else { 1 << grouping };
         if !seeded.ggsw_count().is_multiple_of(group) {
             let what = "GGSW ciphertexts of a multi-bit bootstrap key (a multiple of)";
@@ -113,7 +119,7 @@ impl<T: Torus> BootstrapKey<T> {
         }
         let ggsws = if grouping == 1 {
             let len = product.spectrum_len();
-            let mut spectra = AVec::from_iter(64, std::iter::repeat_n(0.0, seeded.ggsw_count() * len));
+            let mut spectra = Aligned::new(seeded.ggsw_count() * len);
             for_each_part(threads, len, &mut spectra, |first, spectra| {
                 let mut scratch = product.scratch();
                 let mut ggsw = vec![T::default(); shape.words()];
@@ -156,7 +162,7 @@ impl<T: Torus> BootstrapKey<T> {
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         match &self.ggsws {
-            Ggsws::Spectra(spectra) => size_of_val(spectra.as_slice()),
+            Ggsws::Spectra(spectra) => size_of_val::<[f64]>(spectra),
             Ggsws::Standard(words) => size_of_val(words.as_slice()),
         }
     }

@@ -1,5 +1,6 @@
 //! Decompression: out of a compressed list by a bootstrap, back to the big key with fresh noise.
 
+use cloakwork_math::aligned::Aligned;
 use cloakwork_params::{CompressionSet, ModulusSwitch, ParameterSet};
 
 use super::{CompressedList, CompressionError, check_set};
@@ -22,7 +23,7 @@ pub struct DecompressScratch {
     glwe: Vec<u64>,
     small: Vec<u64>,
     rotation: blind_rotation::Scratch<u64>,
-    accumulators: Vec<u64>,
+    accumulators: Aligned<u64>,
 }
 
 impl DecompressionKey {
@@ -60,7 +61,7 @@ impl DecompressionKey {
             glwe: vec![0; self.set.packing_dimension() + self.set.packing_polynomial_size],
             small: vec![0; tile * (self.set.packing_dimension() + 1)],
             rotation: blind_rotation::Scratch::new(&self.bootstrap),
-            accumulators: vec![0; tile * self.bootstrap.shape().glwe_words()],
+            accumulators: Aligned::new(tile * self.bootstrap.shape().glwe_words()),
         }
     }
 

@@ -1,0 +1,3 @@
+//! Conversions between the evaluation core and tfhe-rs.
+
+#![forbid(unsafe_code)]
