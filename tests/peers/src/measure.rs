@@ -2,16 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-/// What a pair of sides took.
+use rustix::time::{ClockId, clock_gettime};
+
+/// What pairs of slices took.
 pub struct Measurement {
     /// Pairs of slices.
     pub pairs: usize,
-    /// Median seconds of one of our slices.
+    /// Median seconds of one of our operations.
     pub ours: f64,
-    /// Median seconds of one of the peer's slices.
+    /// Median seconds of one of the peer's operations.
     pub peer: f64,
     /// The peer's time over ours, pair by pair: above 1, ours is faster.
     pub ratio: Spread,
+    /// The same of processor time, which a busy machine disturbs less.
+    pub cpu_ratio: Spread,
 }
 
 /// Where a list of numbers lies.
@@ -24,7 +28,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn of(mut values: Vec<f64>) -> Self {
+    /// Of a list that is not empty.
+    pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |share: f64| {
             let place = share * (values.len() - 1) as f64;
@@ -35,33 +40,55 @@ impl Spread {
     }
 }
 
-/// Runs `pairs` slices of each side in turn. Who goes first alternates as well, since whoever follows finds
-/// the other's key in the cache. The sides time themselves, so that they can leave out what is not theirs.
-pub fn alternate(pairs: usize, mut ours: impl FnMut() -> Duration, mut peer: impl FnMut() -> Duration) -> Measurement {
-    let (mut our_times, mut peer_times) = (Vec::new(), Vec::new());
-    for pair in 0..pairs {
-        if pair % 2 == 0 {
-            our_times.push(ours().as_secs_f64());
-            peer_times.push(peer().as_secs_f64());
-        } else {
-            peer_times.push(peer().as_secs_f64());
-            our_times.push(ours().as_secs_f64());
-        }
-    }
-    let ratios = peer_times.iter().zip(&our_times).map(|(peer, ours)| peer / ours).collect();
-    Measurement {
-        pairs,
-        ours: Spread::of(our_times).median,
-        peer: Spread::of(peer_times).median,
-        ratio: Spread::of(ratios),
-    }
+/// What one slice took.
+#[derive(Clone, Copy)]
+pub struct Slice {
+    /// Seconds on the wall.
+    pub wall: f64,
+    /// Seconds of processor time, over all threads of the process.
+    pub cpu: f64,
 }
 
-/// How long `work` takes. What it answers is dropped afterwards.
-pub fn time<R>(work: impl FnOnce() -> R) -> Duration {
-    let start = Instant::now();
+/// Times `work`. What it answers is dropped afterwards.
+pub fn time<R>(work: impl FnOnce() -> R) -> Slice {
+    let cpu = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
+    let (wall_start, cpu_start) = (Instant::now(), cpu());
     let result = work();
-    let took = start.elapsed();
+    let slice = Slice { wall: wall_start.elapsed().as_secs_f64(), cpu: (cpu() - cpu_start).as_secs_f64() };
     drop(result);
-    took
+    slice
+}
+
+/// Runs `pairs` slices of each side in turn, `operations` in each slice. Who goes first alternates as well,
+/// since whoever follows finds the other's key in the cache.
+pub fn alternate<A, B>(
+    pairs: usize,
+    operations: usize,
+    mut ours: impl FnMut() -> A,
+    mut peer: impl FnMut() -> B,
+) -> Measurement {
+    let slices = |pair| {
+        if pair % 2 == 0 {
+            let ours = time(&mut ours);
+            (ours, time(&mut peer))
+        } else {
+            let peer = time(&mut peer);
+            (time(&mut ours), peer)
+        }
+    };
+    Measurement::of((0..pairs).map(slices).collect(), operations)
+}
+
+impl Measurement {
+    /// Of pairs of slices, ours first, of `operations` operations each.
+    pub fn of(slices: Vec<(Slice, Slice)>, operations: usize) -> Self {
+        let spread = |value: fn(&(Slice, Slice)) -> f64| Spread::of(slices.iter().map(value).collect());
+        Self {
+            pairs: slices.len(),
+            ours: spread(|(ours, _)| ours.wall).median / operations as f64,
+            peer: spread(|(_, peer)| peer.wall).median / operations as f64,
+            ratio: spread(|(ours, peer)| peer.wall / ours.wall),
+            cpu_ratio: spread(|(ours, peer)| peer.cpu / ours.cpu),
+        }
+    }
 }

@@ -8,7 +8,7 @@ use cloakwork_secret::{ClientKey, GlweSecretKey, KeyGenerator, LweSecretKey, Ran
 use cloakwork_tfhe::{
     Gate, Gates, Lut, LweList, Scratch, SeededBootstrapKey, SeededKeySwitchKey, ServerKey, ShapeError,
 };
-use peer_tfhe::{SecretKey, SeededKey, SeededPart, Words};
+use peer_tfhe::{Peer, SeededKey, SeededPart, Words};
 
 /// One operation under one key, on a fixed batch of inputs.
 pub trait Ours: Send {
@@ -24,6 +24,9 @@ pub trait Ours: Send {
     /// The results of the last computation on all inputs.
     fn results(&self) -> Words;
 
+    /// The same, decrypted.
+    fn decrypted(&self) -> Vec<u64>;
+
     /// Makes another seeded evaluation key for the same secret key, on all cores.
     fn generate_key(&self) -> Box<dyn Any>;
 
@@ -32,27 +35,42 @@ pub trait Ours: Send {
 }
 
 /// Our side of an operation of `set`, from the peer's keys and operands.
-pub fn ours(
-    set: &'static ParameterSet,
-    secret: SecretKey,
-    key: SeededKey,
-    operands: Vec<Words>,
-    table: &[u64],
-    threads: usize,
-) -> Box<dyn Ours> {
-    let lut = || Lut::from_fn(set, |value| table[value as usize]).expect("the table has values of the set");
+pub fn from_peer(set: &'static ParameterSet, peer: &dyn Peer, table: &[u64], threads: usize) -> Box<dyn Ours> {
+    let key = peer.key();
     match (&key.bootstrap.bodies, &key.key_switch.bodies) {
-        (Words::U64(_), Words::U64(_)) => {
-            Box::new(Batch::<u64, u64, _>::new(set, secret, key, operands, Lookup(lut()), threads))
-        }
-        (Words::U64(_), Words::U32(_)) => {
-            Box::new(Batch::<u64, u32, _>::new(set, secret, key, operands, Lookup(lut()), threads))
-        }
-        (Words::U32(_), Words::U32(_)) => {
-            Box::new(Batch::<u32, u32, _>::new(set, secret, key, operands, Nand, threads))
-        }
+        (Words::U64(_), Words::U64(_)) => boxed::<u64, u64, _>(set, peer, key, Lookup::new(set, table), threads),
+        (Words::U64(_), Words::U32(_)) => boxed::<u64, u32, _>(set, peer, key, Lookup::new(set, table), threads),
+        (Words::U32(_), Words::U32(_)) => boxed::<u32, u32, _>(set, peer, key, Nand, threads),
         (Words::U32(_), Words::U64(_)) => panic!("no set has a small key of wider words than its big key"),
     }
+}
+
+/// Lookups in `table` on ciphertexts of `clear`, all of our own making. The seeded key is not kept.
+pub fn own(set: &'static ParameterSet, clear: &[u64], table: &[u64], threads: usize) -> Box<dyn Ours> {
+    let mut randomness = Randomness::from_os().expect("the operating system gives random bytes");
+    let client = ClientKey::generate(set, &mut randomness).expect("the set is whole");
+    let inputs = client.encrypt(set, clear, &mut randomness).expect("the values are of the set");
+    let key = Seeded::<u64, u64>::generate(set, &client).expand(threads);
+    Box::new(Batch::new(client, None, key, vec![inputs], Lookup::new(set, table), threads))
+}
+
+fn boxed<T: Word, S: Word, O: Operation<T, S> + 'static>(
+    set: &'static ParameterSet,
+    peer: &dyn Peer,
+    key: SeededKey,
+    operation: O,
+    threads: usize,
+) -> Box<dyn Ours> {
+    let message = "tfhe-rs's secret key has the shape of its set";
+    let secret = peer.secret_key();
+    let big = GlweSecretKey::from_bits(set.polynomial_size, secret.big).expect(message);
+    let small = LweSecretKey::from_bits(secret.small).expect(message);
+    let client = ClientKey::from_parts(KeyId::NONE, set, big, small).expect(message);
+    let list = |words| LweList::from_words(set.input_dimension(), T::from_words(words)).expect("whole ciphertexts");
+    let operands = peer.operands().into_iter().map(list).collect();
+    let seeded = Seeded::from_peer(set, key);
+    let key = seeded.expand(threads);
+    Box::new(Batch::new(client, Some(seeded), key, operands, operation, threads))
 }
 
 /// A word that the peer's word lists are made of.
@@ -150,6 +168,12 @@ trait Operation<T, S>: Send {
 /// Key switch and bootstrap with one lookup table.
 struct Lookup(Lut<u64>);
 
+impl Lookup {
+    fn new(set: &ParameterSet, table: &[u64]) -> Self {
+        Self(Lut::from_fn(set, |value| table[value as usize]).expect("the table has values of the set"))
+    }
+}
+
 impl<S: Word> Operation<u64, S> for Lookup {
     fn compute(
         &self,
@@ -181,7 +205,7 @@ impl Operation<u32, u32> for Nand {
 /// An operation, its key, its inputs and what it has made of them.
 struct Batch<T, S, O> {
     client: ClientKey,
-    seeded: Seeded<T, S>,
+    seeded: Option<Seeded<T, S>>,
     key: ServerKey<T, S>,
     operation: O,
     operands: Vec<LweList<T>>,
@@ -193,23 +217,16 @@ struct Batch<T, S, O> {
 
 impl<T: Word, S: Word, O: Operation<T, S>> Batch<T, S, O> {
     fn new(
-        set: &'static ParameterSet,
-        secret: SecretKey,
-        key: SeededKey,
-        operands: Vec<Words>,
+        client: ClientKey,
+        seeded: Option<Seeded<T, S>>,
+        key: ServerKey<T, S>,
+        operands: Vec<LweList<T>>,
         operation: O,
         threads: usize,
     ) -> Self {
-        let message = "tfhe-rs's secret key has the shape of its set";
-        let big = GlweSecretKey::from_bits(set.polynomial_size, secret.big).expect(message);
-        let small = LweSecretKey::from_bits(secret.small).expect(message);
-        let client = ClientKey::from_parts(KeyId::NONE, set, big, small).expect(message);
-        let seeded = Seeded::from_peer(set, key);
-        let key = seeded.expand(threads);
-        let dimension = set.input_dimension();
-        let list = |words| LweList::from_words(dimension, words).expect("whole ciphertexts");
-        let operands: Vec<_> = operands.into_iter().map(|words| list(T::from_words(words))).collect();
-        let first = operands.iter().map(|operand| list(operand.get(0).to_vec())).collect();
+        let dimension = key.set().input_dimension();
+        let first = |operand: &LweList<T>| LweList::from_words(dimension, operand.get(0).to_vec());
+        let first = operands.iter().map(|operand| first(operand).expect("one ciphertext")).collect();
         let outputs = LweList::zeros(dimension, operands[0].len());
         let output = LweList::zeros(dimension, 1);
         let scratches = (0..threads).map(|_| key.scratch()).collect();
@@ -242,12 +259,17 @@ impl<T: Word, S: Word, O: Operation<T, S>> Ours for Batch<T, S, O> {
         Word::to_words(self.outputs.words())
     }
 
+    fn decrypted(&self) -> Vec<u64> {
+        self.client.decrypt(self.set(), &self.outputs).expect("results have the set's shape")
+    }
+
     fn generate_key(&self) -> Box<dyn Any> {
         Box::new(Seeded::<T, S>::generate(self.set(), &self.client))
     }
 
     fn expand_key(&self) -> Box<dyn Any> {
-        Box::new(self.seeded.expand(self.scratches.len()))
+        let seeded = self.seeded.as_ref().expect("a case with an expansion row keeps its seeded key");
+        Box::new(seeded.expand(self.scratches.len()))
     }
 }
 

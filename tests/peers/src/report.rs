@@ -4,22 +4,29 @@ use std::{fs, io, path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::{measure::Measurement, ours};
+use crate::{
+    cases::{Kind, Row},
+    measure::{Measurement, Spread},
+    ours,
+    resident::{LIMIT, Resident},
+};
 
 /// A measured row.
 pub struct Result {
+    /// Case and kind.
     pub name: String,
+    /// Parameter set.
     pub set: &'static str,
-    pub unit: &'static str,
-    /// Milliseconds in a second, or operations in a slice: a figure is `scale * seconds` or `scale / seconds`.
-    pub scale: f64,
-    pub required: f64,
+    /// What was measured, and the ratio it should reach.
+    pub row: Row,
+    /// What came out.
     pub measurement: Measurement,
 }
 
 impl Result {
+    /// A time per operation in the row's unit.
     fn figure(&self, seconds: f64) -> f64 {
-        if self.unit == "ms" { self.scale * seconds } else { self.scale / seconds }
+        if self.row.kind == Kind::Throughput { 1.0 / seconds } else { 1e3 * seconds }
     }
 }
 
@@ -56,59 +63,74 @@ impl Report {
     /// What was compared on what, and the table's head.
     pub fn print_header(&self) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let Value::Object(header) = &self.header else { return };
         println!(
             "{}, {} cores, load {}, {}",
-            text(&self.header["cpu"]),
-            self.header["cores"],
-            self.header["load"][0],
-            text(&self.header["date"])
+            text(&header["cpu"]),
+            header["cores"],
+            header["load"],
+            text(&header["date"])
         );
-        println!(
-            "ours: compiled for {}, kernels {}; tfhe-rs {}: compiled for {}",
-            self.header["ours"]["compiled_for"],
-            text(&self.header["ours"]["kernels"]),
-            peer_tfhe::VERSION,
-            self.header["peer"]["compiled_for"],
-        );
+        println!("ours: compiled for {}, kernels {}", header["ours"]["compiled_for"], text(&header["ours"]["kernels"]));
+        println!("tfhe-rs {}: compiled for {}", peer_tfhe::VERSION, header["peer"]["compiled_for"]);
         println!();
-        println!(
-            "{:<40} {:>10} {:>10}  {:<10}  {:>6}  {:<13}  {:>8}",
-            "", "ours", "tfhe-rs", "", "ratio", "middle half", "required"
-        );
+        println!("{:<40} {:>9} {:>9}              ratio  middle half    cpu    required", "", "ours", "tfhe-rs");
     }
 
     /// Prints a row and keeps it.
     pub fn add(&mut self, result: Result) {
-        let Measurement { pairs, ours, peer, ratio } = &result.measurement;
+        let Measurement { pairs, ours, peer, ratio, cpu_ratio } = &result.measurement;
         let (ours, peer) = (result.figure(*ours), result.figure(*peer));
-        let met = ratio.median >= result.required;
+        let (unit, required) = (result.row.kind.unit(), result.row.required);
+        let met = ratio.median >= required;
         println!(
-            "{:<40} {ours:>10.2} {peer:>10.2}  {:<10}  {:>6.3}  {:.3} - {:.3}  {:>8} {}",
+            "{:<40} {ours:>9.2} {peer:>9.2} {unit:<10}  {:>6.3}  {:.3} - {:.3}  {:.3}  {required:.2} {}",
             result.name,
-            result.unit,
             ratio.median,
             ratio.first_quartile,
             ratio.third_quartile,
-            result.required,
+            cpu_ratio.median,
             if met { "" } else { "MISSED" },
         );
         self.rows.push(json!({
             "name": result.name,
             "set": result.set,
-            "unit": result.unit,
+            "unit": unit,
             "ours": ours,
             "peer": peer,
             "ratio": ratio.median,
-            "ratio_spread": {
-                "least": ratio.least,
-                "first_quartile": ratio.first_quartile,
-                "third_quartile": ratio.third_quartile,
-                "most": ratio.most,
-            },
+            "ratio_spread": spread(ratio),
+            "cpu_ratio": cpu_ratio.median,
+            "cpu_ratio_spread": spread(cpu_ratio),
             "pairs": pairs,
-            "required": result.required,
+            "required": required,
             "met": met,
-            "load": load()[0],
+            "load": load(),
+        }));
+    }
+
+    /// Prints the memory row and keeps it.
+    pub fn add_memory(&mut self, name: &str, memory: Resident) {
+        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let ratio = memory.loaded as f64 / memory.key as f64;
+        let met = ratio <= LIMIT;
+        println!(
+            "{name:<40} {:>9.2} {:>9} MiB         {ratio:>6.3} of the key's {:.2} MiB (peak {:.2} MiB); at most {LIMIT} {}",
+            mebibytes(memory.loaded),
+            "",
+            mebibytes(memory.key),
+            mebibytes(memory.peak),
+            if met { "" } else { "MISSED" },
+        );
+        self.rows.push(json!({
+            "name": name,
+            "unit": "MiB",
+            "ours": mebibytes(memory.loaded),
+            "peak": mebibytes(memory.peak),
+            "key": mebibytes(memory.key),
+            "over_key": ratio,
+            "limit": LIMIT,
+            "met": met,
         }));
     }
 
@@ -122,10 +144,19 @@ impl Report {
     }
 }
 
-/// Load averages over 1, 5 and 15 minutes: how far to trust the figures.
-fn load() -> Vec<f64> {
+fn spread(spread: &Spread) -> Value {
+    json!({
+        "least": spread.least,
+        "first_quartile": spread.first_quartile,
+        "third_quartile": spread.third_quartile,
+        "most": spread.most,
+    })
+}
+
+/// Load average over the last minute: how far to trust the figures.
+fn load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().take(3).filter_map(|word| word.parse().ok()).collect()
+    text.split_whitespace().next()?.parse().ok()
 }
 
 fn cpu() -> String {

@@ -16,6 +16,12 @@ use crate::ours::Seeded;
 /// What the process that loads the key is started with, followed by the names of the two files.
 pub const FLAG: &str = "--load-and-report-memory";
 
+/// Name of the row.
+pub const NAME: &str = "2_2 memory after loading";
+
+/// Most memory that the project allows itself, over the key's own.
+pub const LIMIT: f64 = 1.3;
+
 /// Memory of a process that has loaded a key, in bytes.
 pub struct Resident {
     /// Transformed bootstrap key and expanded key-switch key.
@@ -65,8 +71,7 @@ fn load(key_switch: &str, bootstrap: &str) -> Result<ServerKey<u64, u64>, String
     let bootstrap: format::Decoded<SeededBootstrapKey<u64>> =
         format::decode(open(bootstrap)?, &Expected::default()).map_err(|error| error.to_string())?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    ServerKey::expand(key_switch.set, &key_switch.object, &bootstrap.object, threads)
-        .map_err(|error| error.to_string())
+    ServerKey::expand(key_switch.set, &key_switch.object, &bootstrap.object, threads).map_err(|error| error.to_string())
 }
 
 fn write(set: &'static ParameterSet, folder: &Path) -> Result<[PathBuf; 2], String> {

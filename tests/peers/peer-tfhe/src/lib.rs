@@ -89,12 +89,17 @@ pub trait Peer: Send + Sync {
 
 /// A key of the set with this name, and `count` inputs.
 ///
-/// Multi-bit sets bootstrap on `threads` threads each; the others on one. The clear result of an integer
-/// `x` is `table[x]`; boolean sets compute NAND.
-pub fn peer(set: &str, table: &[u64], count: usize, threads: usize) -> Option<Arc<dyn Peer>> {
-    shortint::Subject::new(set, table, count, threads)
+/// The clear result of an integer `x` is `table[x]`; boolean sets compute NAND.
+pub fn peer(set: &str, table: &[u64], count: usize) -> Option<Arc<dyn Peer>> {
+    shortint::Subject::new(set, table, count)
         .map(|subject| Arc::new(subject) as Arc<dyn Peer>)
         .or_else(|| boolean::Subject::new(set, count).map(|subject| Arc::new(subject) as Arc<dyn Peer>))
+}
+
+/// As [`peer`], for integers, without ever holding a seeded key: the peer cannot give or expand one.
+pub fn peer_without_seeded_key(set: &str, table: &[u64], count: usize) -> Option<Arc<dyn Peer>> {
+    let subject = shortint::Subject::without_seeded_key(set, table, count)?;
+    Some(Arc::new(subject))
 }
 
 /// What this crate was compiled for, beyond the least x86-64.

@@ -19,7 +19,7 @@ use crate::{Peer, SecretKey, SeededKey, SeededPart, Words, aes_key, bits};
 
 pub(crate) struct Subject {
     client: ClientKey,
-    compressed: CompressedServerKey,
+    compressed: Option<CompressedServerKey>,
     server: ServerKey,
     lookup: LookupTableOwned,
     inputs: Vec<Ciphertext>,
@@ -27,14 +27,31 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    pub(crate) fn new(set: &str, table: &[u64], count: usize, threads: usize) -> Option<Self> {
+    pub(crate) fn new(set: &str, table: &[u64], count: usize) -> Option<Self> {
         let client = ClientKey::new(parameters(set)?);
         let compressed = CompressedServerKey::new(&client);
-        let mut server = compressed.decompress();
+        let server = compressed.decompress();
+        Some(Self::with_keys(client, Some(compressed), server, table, count))
+    }
+
+    pub(crate) fn without_seeded_key(set: &str, table: &[u64], count: usize) -> Option<Self> {
+        let client = ClientKey::new(parameters(set)?);
+        let server = ServerKey::new(&client);
+        Some(Self::with_keys(client, None, server, table, count))
+    }
+
+    fn with_keys(
+        client: ClientKey,
+        compressed: Option<CompressedServerKey>,
+        mut server: ServerKey,
+        table: &[u64],
+        count: usize,
+    ) -> Self {
         if let AtomicPatternServerKey::Standard(key) = &mut server.atomic_pattern
             && let ShortintBootstrappingKey::MultiBit { thread_count, .. } = &mut key.bootstrapping_key
         {
-            *thread_count = ThreadCount(threads);
+            // One thread that prepares steps beside the caller's, which waits for each: one core's work.
+            *thread_count = ThreadCount(1);
         }
         let values = table.len() as u64;
         let lookup = server.generate_lookup_table(|value| table[value as usize]);
@@ -42,7 +59,11 @@ impl Subject {
         let clear = (0..count as u64).map(|index| index * 7 % values);
         let inputs = clear.clone().map(|value| client.unchecked_encrypt(value)).collect();
         let expected = clear.map(|value| table[value as usize]).collect();
-        Some(Self { client, compressed, server, lookup, inputs, expected })
+        Self { client, compressed, server, lookup, inputs, expected }
+    }
+
+    fn compressed(&self) -> &CompressedServerKey {
+        self.compressed.as_ref().expect("this peer was made with a seeded key")
     }
 }
 
@@ -61,7 +82,7 @@ impl Peer for Subject {
     }
 
     fn key(&self) -> SeededKey {
-        match &self.compressed.compressed_ap_server_key {
+        match &self.compressed().compressed_ap_server_key {
             Standard(key) => {
                 let key_switch = key.key_switching_key();
                 SeededKey {
@@ -120,7 +141,7 @@ impl Peer for Subject {
     }
 
     fn expand_key(&self) -> Box<dyn std::any::Any> {
-        Box::new(self.compressed.decompress())
+        Box::new(self.compressed().decompress())
     }
 }
 
