@@ -28,5 +28,5 @@ fn the_outputs_of_a_table_cost_no_working_memory() {
     // Neighbouring outputs are neighbouring coefficients of the table, but where it wraps round.
     let bodies: Vec<u64> = outputs.iter().map(|output| output[output.len() - 1]).collect();
     assert!(bodies.windows(2).filter(|pair| pair[1].wrapping_sub(pair[0]) == 1 << 44).count() >= bodies.len() - 2);
-    every_output_of_a_table::<u32, u32>("TOY_BOOLEAN");
+    every_output_of_a_table::<u32, u32>("DEFAULT_PARAMETERS");
 }

@@ -15,8 +15,8 @@ fn gadget(base_log: u32, levels: usize) -> Decomposition {
 fn bootstrap_keys_have_a_shape_that_the_kernels_are_made_for() {
     let new = |glwe_dimension, polynomial_size, gadget: Decomposition, count: usize| {
         let shape = GgswShape { glwe_dimension, polynomial_size, gadget };
-        let words = count.saturating_mul(shape.body_words());
-        SeededBootstrapKey::<u64>::new(shape, count, SEED, vec![0; if words < 1 << 20 { words } else { 0 }])
+        let words = if polynomial_size.max(count) < 100 { count * shape.body_words() } else { 0 };
+        SeededBootstrapKey::<u64>::new(shape, count, SEED, vec![0; words])
     };
     assert!(new(1, 16, gadget(23, 1), 3).is_ok());
     for (k, size, gadget) in [
