@@ -68,6 +68,8 @@ fn parts_that_do_not_fit_are_refused() {
     assert!(GlweSecretKey::from_bits(48, vec![0; 96]).is_err());
     assert!(GlweSecretKey::from_bits(64, vec![0; 96]).is_err());
     assert!(GlweSecretKey::from_bits(0, vec![]).is_err());
+    assert!(GlweSecretKey::from_bits(1, vec![0, 1]).is_err());
+    assert!(GlweSecretKey::from_bits(1 << 21, vec![0; 1 << 21]).is_err());
 }
 
 #[test]

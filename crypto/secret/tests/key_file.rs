@@ -135,7 +135,7 @@ fn every_truncation_and_every_flipped_bit_is_noticed() {
             assert_eq!(error, KeyFileError::Damaged, "byte {at}");
         }
     }
-    let mut longer = bytes.clone();
+    let mut longer = bytes;
     longer.push(0);
     assert!(matches!(ClientKey::from_file_bytes(&longer[..], None), Err(KeyFileError::Envelope(_))));
 }
@@ -143,8 +143,9 @@ fn every_truncation_and_every_flipped_bit_is_noticed() {
 /// Files with a right digest and wrong content, as a hostile writer would make them.
 #[test]
 fn content_that_breaks_the_format_is_refused() {
+    type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
     let bytes = file_bytes(&client(), None, "format");
-    let rewritten = |change: &dyn Fn(&mut Vec<u8>)| {
+    let rewritten = |change: Change<'_>| {
         let mut bytes = bytes[..bytes.len() - 32].to_vec();
         change(&mut bytes);
         let payload_len = (bytes.len() - 112) as u64;
@@ -155,7 +156,7 @@ fn content_that_breaks_the_format_is_refused() {
     assert_eq!(rewritten(&|_| {}), None);
     // The big key takes 256 bytes from 112 on; then come the number of small keys and the first set.
     let (count, first) = (112 + 256, 112 + 258);
-    let malformed: [&dyn Fn(&mut Vec<u8>); 7] = [
+    let malformed: [Change<'_>; 7] = [
         &|bytes| bytes[count] = 0,
         &|bytes| bytes[count] = 200,
         &|bytes| bytes[first] = 9,

@@ -3,6 +3,8 @@
 use cloakwork_math::Torus;
 use cloakwork_params::{Encoding, ParameterSet};
 
+use crate::ShapeError;
+
 /// A lookup table: the body of a trivial GLWE ciphertext, and the places its results are read from.
 ///
 /// A table of several functions is one blind rotation and several sample extractions.
@@ -124,6 +126,20 @@ impl<T: Torus> Lut<T> {
     /// A table from its polynomial, with one output.
     pub fn from_body(body: Vec<T>) -> Self {
         Self { body, outputs: vec![0] }
+    }
+
+    /// A table from its polynomial and the coefficients that its results are read from, in ascending order.
+    pub fn from_parts(body: Vec<T>, outputs: Vec<usize>) -> Result<Self, ShapeError> {
+        for (index, &output) in outputs.iter().enumerate() {
+            if output >= body.len() {
+                return Err(ShapeError { what: "output of a lookup table (below)", expected: body.len(), got: output });
+            }
+            if index > 0 && output <= outputs[index - 1] {
+                let what = "output of a lookup table (at least)";
+                return Err(ShapeError { what, expected: outputs[index - 1] + 1, got: output });
+            }
+        }
+        Ok(Self { body, outputs })
     }
 
     /// The polynomial.

@@ -36,7 +36,7 @@ pub fn multi_bit_bootstrap_key_from_tfhe<T: Word>(
     key: SeededLweMultiBitBootstrapKeyOwned<T>,
 ) -> Result<(SeededBootstrapKey<T>, usize), ConversionError> {
     let (shape, seed, grouping) = (shape(&key)?, seed::from_tfhe(&key.compression_seed())?, key.grouping_factor().0);
-    let count = key.input_lwe_dimension().0 / grouping << grouping;
+    let count = (key.input_lwe_dimension().0 / grouping) << grouping;
     Ok((SeededBootstrapKey::new(shape, count, seed, key.into_container())?, grouping))
 }
 

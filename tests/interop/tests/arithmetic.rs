@@ -1,6 +1,8 @@
 //! What involves no transform agrees with tfhe-rs bit for bit: decomposition, modulus switch, sample
 //! extraction.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cloakwork_math::{Torus, decomposition};

@@ -1,5 +1,7 @@
 //! Boolean gates under keys of either side, in both orders of key switch and bootstrap.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cloakwork_params::{KeyId, ParameterSet};

@@ -1,5 +1,7 @@
 //! tfhe-rs's integers on keys made here, and blocks of its integers bootstrapped here.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};

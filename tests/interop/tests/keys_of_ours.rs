@@ -1,5 +1,7 @@
 //! Keys made here, used here and by tfhe-rs.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{pair::Pair, *};

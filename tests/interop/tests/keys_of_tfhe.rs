@@ -1,5 +1,7 @@
 //! Keys that tfhe-rs made, used here and there.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{pair::Pair, *};

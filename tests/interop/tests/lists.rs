@@ -1,5 +1,7 @@
 //! Lists: seeded, and with shared masks, all of them word for word those of tfhe-rs.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cloakwork_params::{KeyId, ParameterSet};

@@ -1,5 +1,7 @@
 //! Lookup tables are word for word those of tfhe-rs, and so are the parameters they are made for.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cloakwork_params::{Encoding, ParameterSet, table};

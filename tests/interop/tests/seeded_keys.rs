@@ -1,5 +1,7 @@
 //! Seeded keys expand to the same words as in tfhe-rs, and expanded key-switch keys switch to the same words.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cloakwork_math::{Torus, key_product};
