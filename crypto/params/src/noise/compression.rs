@@ -56,7 +56,7 @@ impl CompressionNoise {
         let packed_dimension = compression.packing_glwe_dimension * compression.packing_polynomial_size;
         let switch = SwitchError { terms: packed_dimension as f64, active: 0.5, half_width: half_step };
         let input = decision.input_factor * NoiseBudget::of(set).output();
-        decision.failure_log2(input + self.packing_key + self.packing_rounding, switch)
+        decision.failure_log2(input + self.packing_key + self.packing_rounding, |t| switch.cumulants(t))
     }
 
     /// The budget of ciphertexts that come out of lists: their noise level 1 is that of the unpacking bootstrap, which
