@@ -1,5 +1,7 @@
 //! LWE ciphertexts whose masks come from a seed: one word each on the wire.
 
+use std::ops::Range;
+
 use cloakwork_math::{
     Torus,
     random::{MaskSeed, MaskStream},
@@ -46,11 +48,18 @@ impl<T: Torus> SeededLweList<T> {
         &self.bodies
     }
 
-    /// The ciphertexts with their masks.
+    /// The ciphertexts with their masks. This takes dimension + 1 times the memory of the list.
     pub fn expand(&self) -> LweList<T> {
-        let mut list = LweList::zeros(self.dimension, self.len());
-        let mut masks = MaskStream::new(&self.seed);
-        for (ciphertext, body) in list.iter_mut().zip(&self.bodies) {
+        self.expand_range(0..self.len())
+    }
+
+    /// As [`Self::expand`] for some of the ciphertexts; those beyond the end are left out.
+    pub fn expand_range(&self, range: Range<usize>) -> LweList<T> {
+        let range = range.start.min(self.len())..range.end.min(self.len());
+        let mut list = LweList::zeros(self.dimension, range.len());
+        let skipped = range.start as u128 * (self.dimension * size_of::<T>()) as u128;
+        let mut masks = MaskStream::at(&self.seed, skipped);
+        for (ciphertext, body) in list.iter_mut().zip(self.bodies.iter().skip(range.start)) {
             masks.fill(T::BITS, &mut ciphertext[..self.dimension]);
             ciphertext[self.dimension] = *body;
         }
@@ -73,5 +82,9 @@ mod tests {
             assert_eq!(ciphertext[7], 10 * (index as u32 + 1));
         }
         assert_eq!(list.len(), 3);
+        let seeded = SeededLweList::new(7, seed, vec![10_u32, 20, 30]);
+        assert_eq!(seeded.expand_range(1..3).words(), &list.words()[8..]);
+        assert_eq!(seeded.expand_range(1..2).words(), &list.words()[8..16]);
+        assert!(seeded.expand_range(5..9).is_empty());
     }
 }
