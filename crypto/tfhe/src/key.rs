@@ -26,4 +26,14 @@ impl ShapeError {
     pub(crate) fn check(what: &'static str, expected: usize, got: usize) -> Result<(), Self> {
         if expected == got { Ok(()) } else { Err(Self { what, expected, got }) }
     }
+
+    /// Are there as many as the product of `factors`? A product beyond every length is none.
+    pub(crate) fn check_product(what: &'static str, factors: &[usize], got: usize) -> Result<(), Self> {
+        Self::check(what, factors.iter().fold(1, |product: usize, factor| product.saturating_mul(*factor)), got)
+    }
+
+    /// Refuses zero, where a length would be divided by it.
+    pub(crate) fn check_positive(what: &'static str, got: usize) -> Result<(), Self> {
+        if got > 0 { Ok(()) } else { Err(Self { what, expected: 1, got }) }
+    }
 }

@@ -33,8 +33,10 @@ impl<T: Torus> SeededPackingKey<T> {
         seed: MaskSeed,
         bodies: Vec<T>,
     ) -> Result<Self, ShapeError> {
-        let expected = input_dimension * gadget.levels * polynomial_size;
-        ShapeError::check("body words of a packing key", expected, bodies.len())?;
+        ShapeError::check_positive("levels of a gadget (at least)", gadget.levels)?;
+        ShapeError::check_positive("coefficients of a polynomial (at least)", polynomial_size)?;
+        let factors = [input_dimension, gadget.levels, polynomial_size];
+        ShapeError::check_product("body words of a packing key", &factors, bodies.len())?;
         Ok(Self { input_dimension, glwe_dimension, polynomial_size, gadget, seed, bodies })
     }
 

@@ -19,7 +19,11 @@ pub struct SeededBootstrapKey<T> {
 impl<T: Torus> SeededBootstrapKey<T> {
     /// Checks that the bodies are whole GGSW ciphertexts.
     pub fn new(shape: GgswShape, ggsw_count: usize, seed: MaskSeed, bodies: Vec<T>) -> Result<Self, ShapeError> {
-        ShapeError::check("body words of a bootstrap key", ggsw_count * shape.body_words(), bodies.len())?;
+        let GgswShape { glwe_dimension, polynomial_size, gadget } = shape;
+        ShapeError::check_positive("levels of a gadget (at least)", gadget.levels)?;
+        ShapeError::check_positive("coefficients of a polynomial (at least)", polynomial_size)?;
+        let factors = [ggsw_count, gadget.levels, glwe_dimension.saturating_add(1), polynomial_size];
+        ShapeError::check_product("body words of a bootstrap key", &factors, bodies.len())?;
         Ok(Self { shape, seed, bodies })
     }
 
@@ -68,7 +72,8 @@ impl<S: Torus> SeededKeySwitchKey<S> {
         seed: MaskSeed,
         bodies: Vec<S>,
     ) -> Result<Self, ShapeError> {
-        ShapeError::check("bodies of a key-switch key", input_dimension * gadget.levels, bodies.len())?;
+        ShapeError::check_positive("levels of a gadget (at least)", gadget.levels)?;
+        ShapeError::check_product("bodies of a key-switch key", &[input_dimension, gadget.levels], bodies.len())?;
         if modulus_log2 == 0 || modulus_log2 > S::BITS {
             return Err(ShapeError {
                 what: "log2 of the modulus (at most)",
