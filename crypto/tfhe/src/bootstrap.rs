@@ -3,11 +3,11 @@
 mod run;
 
 use cloakwork_math::{Torus, aligned::Aligned, key_product};
-use cloakwork_params::ParameterSet;
+use cloakwork_params::{ParameterSet, SetId, TorusWidth};
 
 use crate::{
-    BootstrapKey, KeySwitchKey, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, ShapeError, blind_rotation,
-    blind_rotation::tile,
+    BootstrapKey, GgswShape, KeySwitchKey, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, ShapeError,
+    blind_rotation, blind_rotation::tile,
 };
 
 pub(crate) use run::Lanes;
@@ -22,8 +22,9 @@ pub struct ServerKey<T, S> {
     bootstrap: BootstrapKey<T>,
 }
 
-/// Working memory of one thread. Make as many as threads shall work, and keep them.
+/// Working memory of one thread, for keys of one parameter set. Make as many as threads shall work, and keep them.
 pub struct Scratch<T, S> {
+    set: SetId,
     inputs: Vec<T>,
     digits: key_product::Scratch<S>,
     small: Vec<S>,
@@ -40,6 +41,19 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         bootstrap: &SeededBootstrapKey<T>,
         threads: usize,
     ) -> Result<Self, ShapeError> {
+        // First of all: a key of another set may be a thousand times as large.
+        check_key_switch(
+            set,
+            [
+                key_switch.input_dimension(),
+                key_switch.output_dimension(),
+                key_switch.gadget().levels,
+                key_switch.gadget().base_log as usize,
+                key_switch.modulus_log2() as usize,
+            ],
+        )?;
+        check_bootstrap::<T>(set, bootstrap.shape())?;
+        ShapeError::check("GGSW ciphertexts of the bootstrap key", set.ggsw_count(), bootstrap.ggsw_count())?;
         let bootstrap = BootstrapKey::expand(bootstrap, set.grouping, threads)?;
         Self::from_parts(set, KeySwitchKey::expand(key_switch, threads), bootstrap)
     }
@@ -50,26 +64,19 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         key_switch: KeySwitchKey<S>,
         bootstrap: BootstrapKey<T>,
     ) -> Result<Self, ShapeError> {
-        let shape = bootstrap.shape();
-        for (what, expected, got) in [
-            ("input dimension of the key-switch key", set.big_dimension(), key_switch.input_dimension()),
-            ("output dimension of the key-switch key", set.lwe_dimension, key_switch.output_dimension()),
-            ("levels of the key-switch key", set.key_switch.levels, key_switch.gadget().levels),
-            ("base of the key-switch key", set.key_switch.base_log as usize, key_switch.gadget().base_log as usize),
-            (
-                "log2 of the key-switch key's modulus",
-                set.small_modulus_log2 as usize,
+        check_key_switch(
+            set,
+            [
+                key_switch.input_dimension(),
+                key_switch.output_dimension(),
+                key_switch.gadget().levels,
+                key_switch.gadget().base_log as usize,
                 key_switch.modulus_log2() as usize,
-            ),
-            ("input dimension of the bootstrap key", set.lwe_dimension, bootstrap.input_dimension()),
-            ("secret bits a step of the bootstrap key", set.grouping, bootstrap.grouping()),
-            ("mask polynomials of the bootstrap key", set.glwe_dimension, shape.glwe_dimension),
-            ("coefficients of the bootstrap key's polynomials", set.polynomial_size, shape.polynomial_size),
-            ("levels of the bootstrap key", set.bootstrap.levels, shape.gadget.levels),
-            ("base of the bootstrap key", set.bootstrap.base_log as usize, shape.gadget.base_log as usize),
-        ] {
-            ShapeError::check(what, expected, got)?;
-        }
+            ],
+        )?;
+        check_bootstrap::<T>(set, bootstrap.shape())?;
+        ShapeError::check("input dimension of the bootstrap key", set.lwe_dimension, bootstrap.input_dimension())?;
+        ShapeError::check("secret bits a step of the bootstrap key", set.grouping, bootstrap.grouping())?;
         Ok(Self { set, key_switch, bootstrap })
     }
 
@@ -97,6 +104,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
     pub fn scratch(&self) -> Scratch<T, S> {
         let rotation_tile = tile(&self.bootstrap);
         Scratch {
+            set: self.set.id,
             inputs: vec![T::default(); run::CHUNK * (self.set.input_dimension() + 1)],
             digits: key_product::Scratch::default(),
             small: vec![S::default(); run::CHUNK * (self.set.lwe_dimension + 1)],
@@ -134,4 +142,34 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
     ) -> Result<(), ShapeError> {
         self.run(Lanes { count: luts.len(), load, lut: &|lane| luts[lane], sum_pairs: None }, outputs, scratches)
     }
+}
+
+/// Holds the numbers of a key-switch key, seeded or expanded, to a set.
+fn check_key_switch(set: &ParameterSet, got: [usize; 5]) -> Result<(), ShapeError> {
+    let expected = [
+        ("input dimension of the key-switch key", set.big_dimension()),
+        ("output dimension of the key-switch key", set.lwe_dimension),
+        ("levels of the key-switch key", set.key_switch.levels),
+        ("base of the key-switch key", set.key_switch.base_log as usize),
+        ("log2 of the key-switch key's modulus", set.small_modulus_log2 as usize),
+    ];
+    expected.into_iter().zip(got).try_for_each(|((what, expected), got)| ShapeError::check(what, expected, got))
+}
+
+/// Holds the word and the shape of a bootstrap key, seeded or expanded, to a set.
+fn check_bootstrap<T: Torus>(set: &ParameterSet, shape: GgswShape) -> Result<(), ShapeError> {
+    let word = match set.torus {
+        TorusWidth::U32 => 32,
+        TorusWidth::U64 => 64,
+    };
+    for (what, expected, got) in [
+        ("bits of a word of the bootstrap key", word, T::BITS as usize),
+        ("mask polynomials of the bootstrap key", set.glwe_dimension, shape.glwe_dimension),
+        ("coefficients of the bootstrap key's polynomials", set.polynomial_size, shape.polynomial_size),
+        ("levels of the bootstrap key", set.bootstrap.levels, shape.gadget.levels),
+        ("base of the bootstrap key", set.bootstrap.base_log as usize, shape.gadget.base_log as usize),
+    ] {
+        ShapeError::check(what, expected, got)?;
+    }
+    Ok(())
 }

@@ -53,6 +53,10 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         if scratches.is_empty() {
             return Err(ShapeError { what: "scratches (at least)", expected: 1, got: 0 });
         }
+        for scratch in &*scratches {
+            let (expected, got) = (usize::from(self.set.id.0), usize::from(scratch.set.0));
+            ShapeError::check("parameter set of a scratch", expected, got)?;
+        }
         let words = self.set.input_dimension() + 1;
         // Even, so that no pair is split.
         let share = lanes.count.div_ceil(scratches.len()).max(1).next_multiple_of(2);
