@@ -42,7 +42,7 @@ fn messages(bits: &[u8], grouping: usize) -> Zeroizing<Vec<u8>> {
         return Zeroizing::new(bits.to_vec());
     }
     // All of it at once: a vector that grows would leave copies behind.
-    let mut products = Zeroizing::new(Vec::with_capacity(bits.len() / grouping << grouping));
+    let mut products = Zeroizing::new(Vec::with_capacity((bits.len() / grouping) << grouping));
     products.extend(bits.chunks_exact(grouping).flat_map(|group| {
         (0..1_usize << grouping).map(move |index| {
             let selected = |place: usize| (index >> (grouping - 1 - place)) as u8 & 1;
