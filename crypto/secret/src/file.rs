@@ -32,7 +32,8 @@ const SEALED: u32 = 1;
 impl ClientKey {
     /// Writes the key to a new file, readable by its owner only. An existing file is never touched.
     ///
-    /// With a passphrase the content is sealed: XChaCha20-Poly1305 under a key from Argon2id.
+    /// With a passphrase the content is sealed: XChaCha20-Poly1305 under a key from Argon2id. An empty one is
+    /// refused: it would be a mistake, and the seal open to everybody.
     pub fn save(&self, path: &Path, passphrase: Option<&str>) -> Result<(), KeyFileError> {
         let bytes = self.to_file_bytes(passphrase)?;
         let mut options = OpenOptions::new();
@@ -85,6 +86,9 @@ impl ClientKey {
     }
 
     fn to_file_bytes(&self, passphrase: Option<&str>) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
+        if passphrase == Some("") {
+            return Err(KeyFileError::PassphraseEmpty);
+        }
         let content = content::encode(self);
         let (protection, overhead) = match passphrase {
             None => (PLAIN, 0),

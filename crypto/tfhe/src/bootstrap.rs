@@ -3,7 +3,7 @@
 mod run;
 
 use cloakwork_math::{Torus, aligned::Aligned, key_product};
-use cloakwork_params::{Decomposition, ParameterSet};
+use cloakwork_params::{Decomposition, ParameterSet, SetId};
 
 use crate::{
     BootstrapKey, GgswShape, KeySwitchKey, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, ShapeError,
@@ -22,8 +22,9 @@ pub struct ServerKey<T, S> {
     bootstrap: BootstrapKey<T>,
 }
 
-/// Working memory of one thread. Make as many as threads shall work, and keep them.
+/// Working memory of one thread, for keys of one parameter set. Make as many as threads shall work, and keep them.
 pub struct Scratch<T, S> {
+    set: SetId,
     inputs: Vec<T>,
     digits: key_product::Scratch<S>,
     small: Vec<S>,
@@ -82,6 +83,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
     pub fn scratch(&self) -> Scratch<T, S> {
         let rotation_tile = tile(&self.bootstrap);
         Scratch {
+            set: self.set.id,
             inputs: vec![T::default(); run::CHUNK * (self.set.input_dimension() + 1)],
             digits: key_product::Scratch::default(),
             small: vec![S::default(); run::CHUNK * (self.set.lwe_dimension + 1)],

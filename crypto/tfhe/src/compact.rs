@@ -110,7 +110,8 @@ impl<T: Torus> CompactList<T> {
 }
 
 fn check_power_of_two(dimension: usize) -> Result<(), ShapeError> {
-    ShapeError::check("dimension of a compact key or list (a power of two)", dimension.next_power_of_two(), dimension)
+    let expected = dimension.checked_next_power_of_two().unwrap_or(1 << (usize::BITS - 1));
+    ShapeError::check("dimension of a compact key or list (a power of two)", expected, dimension)
 }
 
 #[cfg(test)]

@@ -67,6 +67,9 @@ pub fn encode<O: WireObject>(
     if O::KIND == ObjectKind::Lut && key_id != KeyId::NONE {
         return Err(EnvelopeError::WrongKeyId { expected: KeyId::NONE, got: key_id }.into());
     }
+    if let Some(got) = object.seed().map(|seed| seed.byte).filter(|byte| *byte > 15) {
+        return Err(EnvelopeError::SeedOutOfRange { got }.into());
+    }
     let seed = object.seed().map(|seed| Seed { key: seed.key, block: seed.block, byte: seed.byte });
     let header = Header { kind: O::KIND, set: set.id, key_id, dimensions, seed, payload_len: layout.payload_len };
     let mut envelope = EnvelopeWriter::new(out, &header)?;

@@ -58,7 +58,7 @@ impl<T: Torus> SeededLweList<T> {
         let range = range.start.min(self.len())..range.end.min(self.len());
         let bodies = &self.bodies[range.start..range.end.max(range.start)];
         let mut list = LweList::zeros(self.dimension, bodies.len());
-        let mut masks = MaskStream::at(&self.seed, (range.start * self.dimension * size_of::<T>()) as u128);
+        let mut masks = MaskStream::at(&self.seed, range.start as u128 * (self.dimension * size_of::<T>()) as u128);
         for (ciphertext, body) in list.iter_mut().zip(bodies) {
             masks.fill(T::BITS, &mut ciphertext[..self.dimension]);
             ciphertext[self.dimension] = *body;

@@ -1,9 +1,8 @@
-//! Keys that no computation was made for are refused where they are made or expanded, with a typed error.
+//! Keys that no computation was made for are refused where they are made, with a typed error.
 
 use cloakwork_math::{GgswShape, random::MaskSeed};
-use cloakwork_params::{Decomposition, table};
-use cloakwork_tests_core::Pair;
-use cloakwork_tfhe::{LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey, ServerKey};
+use cloakwork_params::Decomposition;
+use cloakwork_tfhe::{LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey};
 
 const SEED: MaskSeed = MaskSeed { key: 1, block: 0, byte: 0 };
 
@@ -51,20 +50,4 @@ fn key_switch_and_packing_keys_have_gadgets_that_fit_their_words() {
     assert!(packing(4, 8, gadget(4, 3)));
     assert!(!packing(0, 8, gadget(4, 3)) && !packing(4, 1 << 61, gadget(4, 3)) && !packing(4, 8, gadget(4, 16)));
     assert!(LweList::<u64>::from_words(usize::MAX, vec![]).is_err() && LweList::<u64>::from_words(0, vec![]).is_err());
-}
-
-#[test]
-fn keys_of_another_set_are_refused_before_they_are_expanded() {
-    let pair = Pair::<u64, u64>::generate("TOY_MESSAGE_2_CARRY_2");
-    let other = table::by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").expect("a set");
-    let generator = cloakwork_secret::KeyGenerator::new(&pair.client, pair.set).expect("a generator");
-    let mut randomness = cloakwork_secret::Randomness::insecure_for_tests(1);
-    let key_switch = generator.key_switch_key::<u64>(&mut randomness).expect("a key");
-    let bootstrap = generator.bootstrap_key::<u64>(&mut randomness).expect("a key");
-    assert!(ServerKey::expand(pair.set, &key_switch, &bootstrap, 1).is_ok());
-    let refused = ServerKey::expand(other, &key_switch, &bootstrap, 1).err().expect("another set");
-    assert_eq!(refused.what, "input dimension of the key-switch key");
-    // The dimensions of this set agree, but not the word after the key switch.
-    let narrow = table::by_name("TOY_MESSAGE_2_CARRY_2_KS32").expect("a set");
-    assert!(ServerKey::expand(narrow, &key_switch, &bootstrap, 1).is_err());
 }

@@ -4,7 +4,7 @@ use cloakwork_math::random::MaskSeed;
 use cloakwork_params::{EnvelopeError, ParameterSet, table};
 use cloakwork_tests_formats::KEY_ID;
 use cloakwork_tfhe::{
-    LweList, SeededKeySwitchKey,
+    LweList, SeededKeySwitchKey, SeededLweList,
     format::{CiphertextInfo, CiphertextList, FormatError, WireObject, encode},
 };
 
@@ -50,4 +50,12 @@ fn words_that_are_no_values_of_their_modulus_are_refused() {
     let wide = vec![0_u64; input * gadget.levels];
     let key = SeededKeySwitchKey::new(input, output, gadget, 21, seed, wide).expect("a body for each digit");
     assert_eq!(refusal(&key, toy), FormatError::WrongWord { expected: 32, got: 64 });
+}
+
+#[test]
+fn a_seed_that_no_reader_takes_is_refused() {
+    let toy = set("TOY_MESSAGE_2_CARRY_2");
+    let list = SeededLweList::new(256, MaskSeed { key: 0, block: 0, byte: 16 }, Vec::<u64>::new());
+    let list = CiphertextList::new(list, Vec::new()).expect("no entries");
+    assert_eq!(refusal(&list, toy), EnvelopeError::SeedOutOfRange { got: 16 }.into());
 }

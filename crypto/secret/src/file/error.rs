@@ -52,6 +52,9 @@ pub enum KeyFileError {
     /// The operating system's generator.
     #[error(transparent)]
     Os(#[from] OsRandomError),
+    /// A file was to be sealed with nothing.
+    #[error("the passphrase is empty: expected one, or none at all for a file that is not sealed")]
+    PassphraseEmpty,
     /// The file is sealed and no passphrase was given.
     #[error("the key file is sealed: expected a passphrase, got none")]
     PassphraseNeeded,

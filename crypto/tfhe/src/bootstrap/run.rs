@@ -53,6 +53,10 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         if scratches.is_empty() {
             return Err(ShapeError { what: "scratches (at least)", expected: 1, got: 0 });
         }
+        for scratch in &*scratches {
+            let (expected, got) = (usize::from(self.set.id.0), usize::from(scratch.set.0));
+            ShapeError::check("parameter set of a scratch", expected, got)?;
+        }
         let words = self.set.input_dimension() + 1;
         // No pair is split.
         let unit = if lanes.sum_pairs.is_some() { 2 } else { 1 };

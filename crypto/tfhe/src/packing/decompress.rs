@@ -1,11 +1,11 @@
 //! Decompression: out of a compressed list by a bootstrap, back to the big key with fresh noise.
 
 use cloakwork_math::aligned::Aligned;
-use cloakwork_params::{CompressionSet, ModulusSwitch, ParameterSet};
+use cloakwork_params::{CompressionId, CompressionSet, ModulusSwitch, ParameterSet};
 
 use super::{CompressedList, CompressionError, check_set};
 use crate::{
-    BootstrapKey, Lut, LweList, SeededBootstrapKey, ShapeError,
+    BootstrapKey, GgswShape, Lut, LweList, SeededBootstrapKey, ShapeError,
     blind_rotation::{self, TILE_MAX, blind_rotate, tile},
     sample_extract::sample_extract,
 };
@@ -18,8 +18,10 @@ pub struct DecompressionKey {
     rescale: Lut<u64>,
 }
 
-/// Working memory of one thread.
+/// Working memory of one thread, for keys of one compression and parameter set.
 pub struct DecompressScratch {
+    compression: CompressionId,
+    shape: GgswShape,
     glwe: Vec<u64>,
     small: Vec<u64>,
     rotation: blind_rotation::Scratch<u64>,
@@ -57,6 +59,8 @@ impl DecompressionKey {
     pub fn scratch(&self) -> DecompressScratch {
         let tile = tile(&self.bootstrap);
         DecompressScratch {
+            compression: self.set.id,
+            shape: self.bootstrap.shape(),
             glwe: vec![0; self.set.packing_dimension() + self.set.packing_polynomial_size],
             small: vec![0; tile * (self.set.packing_dimension() + 1)],
             rotation: blind_rotation::Scratch::new(&self.bootstrap),
@@ -82,6 +86,12 @@ impl DecompressionKey {
         }
         if scratches.is_empty() {
             return Err(ShapeError { what: "scratches (at least)", expected: 1, got: 0 });
+        }
+        for scratch in &*scratches {
+            let (expected, got) = (usize::from(self.set.id.0), usize::from(scratch.compression.0));
+            ShapeError::check("compression set of a scratch", expected, got)?;
+            let words = self.bootstrap.shape().words();
+            ShapeError::check("words of a scratch's GGSW ciphertexts", words, scratch.shape.words())?;
         }
         let share = indices.len().div_ceil(scratches.len()).max(1);
         let runs = indices.chunks(share).zip(outputs.words_mut().chunks_mut(share * (dimension + 1)));

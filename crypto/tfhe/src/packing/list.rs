@@ -24,8 +24,8 @@ impl CompressedList {
 
     /// Takes over words in the compressed layout.
     pub fn from_words(set: &'static CompressionSet, count: usize, words: Vec<u64>) -> Result<Self, ShapeError> {
-        let full = count / set.lwe_per_glwe * packed_words(set, set.lwe_per_glwe);
-        let expected = full + packed_words(set, count % set.lwe_per_glwe);
+        let full = (count / set.lwe_per_glwe).saturating_mul(packed_words(set, set.lwe_per_glwe));
+        let expected = full.saturating_add(packed_words(set, count % set.lwe_per_glwe));
         ShapeError::check("words of a compressed list", expected, words.len())?;
         Ok(Self { set, count, words })
     }
