@@ -1,40 +1,85 @@
-//! Buffers that start on a cache line, so that no vector load straddles two.
+//! Buffers that start on a cache line, so that no vector load straddles two, and that live in huge pages
+//! where they are large: a key that is streamed through would otherwise wait for address translation.
 
 use std::ops::{Deref, DerefMut};
 
+use bytemuck::Pod;
+
 /// Bytes of a cache line.
 const LINE: usize = 64;
+/// Bytes from which huge pages are asked for.
+const HUGE: usize = 4 << 20;
 
 /// A fixed number of elements, the first of them at the beginning of a cache line.
 ///
-/// Comes from a zeroed allocation of the system: pages of a large key are touched first by the threads that
-/// fill them.
+/// Zeroed pages come from the system when they are first touched, by the threads that fill them.
 pub struct Aligned<E> {
-    elements: Vec<E>,
-    start: usize,
+    memory: Memory<E>,
     len: usize,
 }
 
-impl<E: Copy + Default> Aligned<E> {
-    /// `len` default elements.
+enum Memory<E> {
+    /// Elements, and where the first line begins.
+    Small(Vec<E>, usize),
+    Large(memmap2::MmapMut),
+}
+
+impl<E: Pod> Aligned<E> {
+    /// `len` zeroed elements.
     pub fn new(len: usize) -> Self {
-        let elements = vec![E::default(); len + LINE / size_of::<E>()];
+        let bytes = len.checked_mul(size_of::<E>()).expect("a length that an address can have");
+        // Where the system gives no mapping, an ordinary allocation does, or ends the process as any does.
+        let large = if bytes >= HUGE { memmap2::MmapMut::map_anon(bytes).ok() } else { None };
+        let memory = large.map_or_else(|| Self::small(len), |map| Memory::Large(advised(map)));
+        Self { memory, len }
+    }
+
+    fn small(len: usize) -> Memory<E> {
+        let elements = vec![E::zeroed(); len + LINE / size_of::<E>()];
         // An allocator may place elements where none begins a line: then alignment is only slower.
         let start = Some(elements.as_ptr().align_offset(LINE)).filter(|start| *start < LINE).unwrap_or(0);
-        Self { elements, start, len }
+        Memory::Small(elements, start)
     }
 }
 
-impl<E> Deref for Aligned<E> {
+/// Asks for huge pages. A system that has none is slower, not wrong.
+fn advised(map: memmap2::MmapMut) -> memmap2::MmapMut {
+    #[cfg(target_os = "linux")]
+    let _ = map.advise(memmap2::Advice::HugePage);
+    map
+}
+
+impl<E: Pod> Deref for Aligned<E> {
     type Target = [E];
 
     fn deref(&self) -> &[E] {
-        &self.elements[self.start..][..self.len]
+        match &self.memory {
+            Memory::Small(elements, start) => &elements[*start..][..self.len],
+            Memory::Large(map) => bytemuck::cast_slice(map),
+        }
     }
 }
 
-impl<E> DerefMut for Aligned<E> {
+impl<E: Pod> DerefMut for Aligned<E> {
     fn deref_mut(&mut self) -> &mut [E] {
-        &mut self.elements[self.start..][..self.len]
+        match &mut self.memory {
+            Memory::Small(elements, start) => &mut elements[*start..][..self.len],
+            Memory::Large(map) => bytemuck::cast_slice_mut(map),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_of_every_size_start_on_a_line_and_are_zero() {
+        for len in [0, 1, 7, 100, HUGE / 8 - 1, HUGE / 8, HUGE / 8 + 3] {
+            let mut buffer = Aligned::<u64>::new(len);
+            assert_eq!((buffer.len(), buffer.as_ptr().align_offset(LINE)), (len, 0));
+            assert!(buffer.iter().all(|word| *word == 0));
+            buffer.iter_mut().for_each(|word| *word = 1);
+        }
     }
 }

@@ -3,7 +3,9 @@
 /// A torus word. Implemented for `u32` and `u64` only.
 ///
 /// Moduli below the word's own (2^21 in a `u32`, say) keep their value in the top bits.
-pub trait Torus: Copy + Default + PartialEq + Eq + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static {
+pub trait Torus:
+    Copy + Default + PartialEq + Eq + std::fmt::Debug + Send + Sync + bytemuck::Pod + sealed::Sealed + 'static
+{
     /// Width of the word.
     const BITS: u32;
 

@@ -18,14 +18,14 @@ pub struct KeySwitchKey<S> {
     output_dimension: usize,
     gadget: Decomposition,
     modulus_log2: u32,
-    words: Vec<S>,
+    words: Aligned<S>,
 }
 
 impl<S: Torus> KeySwitchKey<S> {
     /// Expands the masks on `threads` threads.
     pub fn expand(seeded: &SeededKeySwitchKey<S>, threads: usize) -> Self {
         let columns = seeded.output_dimension() + 1;
-        let mut words = vec![S::default(); seeded.bodies().len() * columns];
+        let mut words = Aligned::new(seeded.bodies().len() * columns);
         let row_bytes = (seeded.output_dimension() * MaskStream::bytes_per_word(seeded.modulus_log2())) as u128;
         for_each_part(threads, columns, &mut words, |first, rows| {
             let mut masks = MaskStream::at(seeded.seed(), first as u128 * row_bytes);
@@ -70,7 +70,7 @@ impl<S: Torus> KeySwitchKey<S> {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        size_of_val(self.words.as_slice())
+        size_of_val::<[S]>(&self.words)
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum Ggsws<T> {
     /// One spectrum for each secret bit.
     Spectra(Aligned<f64>),
     /// Standard domain, since a multi-bit step adds rotated ciphertexts up before it transforms the sum.
-    Standard(Vec<T>),
+    Standard(Aligned<T>),
 }
 
 impl<T: Torus> BootstrapKey<T> {
@@ -130,7 +130,7 @@ impl<T: Torus> BootstrapKey<T> {
             });
             Ggsws::Spectra(spectra)
         } else {
-            let mut words = vec![T::default(); seeded.ggsw_count() * shape.words()];
+            let mut words = Aligned::new(seeded.ggsw_count() * shape.words());
             for_each_part(threads, shape.words(), &mut words, |first, words| {
                 for (index, ggsw) in words.chunks_exact_mut(shape.words()).enumerate() {
                     expand_ggsw(seeded, first + index, ggsw);
@@ -171,7 +171,7 @@ impl<T: Torus> BootstrapKey<T> {
     pub fn bytes(&self) -> usize {
         match &self.ggsws {
             Ggsws::Spectra(spectra) => size_of_val::<[f64]>(spectra),
-            Ggsws::Standard(words) => size_of_val(words.as_slice()),
+            Ggsws::Standard(words) => size_of_val::<[T]>(words),
         }
     }
 
