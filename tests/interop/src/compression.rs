@@ -1,14 +1,15 @@
 //! The keys that compress and decompress lists of ciphertexts.
 
 use cloakwork_params::CompressionSet;
+use cloakwork_secret::GlweSecretKey;
 use cloakwork_tfhe::{SeededBootstrapKey, SeededPackingKey};
 use tfhe::{
     core_crypto::prelude::{
-        CiphertextModulusLog, DecompositionBaseLog, DecompositionLevelCount, GlweDimension, LweCiphertextCount,
-        PolynomialSize,
+        CiphertextModulusLog, DecompositionBaseLog, DecompositionLevelCount, GlweDimension,
+        GlweSecretKey as TheirGlweSecretKey, LweCiphertextCount, PolynomialSize,
     },
     shortint::{
-        list_compression::{CompressedCompressionKey, CompressedDecompressionKey},
+        list_compression::{CompressedCompressionKey, CompressedDecompressionKey, CompressionPrivateKeys},
         parameters::{CompressionParameters, list_compression::ClassicCompressionParameters},
         server_key::{CompressedModulusSwitchConfiguration, ShortintCompressedBootstrappingKey},
     },
@@ -29,6 +30,22 @@ pub fn parameters(set: &CompressionSet) -> CompressionParameters {
         storage_log_modulus: CiphertextModulusLog(set.storage_modulus_log2 as usize),
         packing_ks_key_noise_distribution: parameters::noise(set.packing_noise),
     })
+}
+
+/// The secret key of packed ciphertexts. SECRET.
+pub fn secret_from_tfhe(set: &CompressionSet, key: &CompressionPrivateKeys) -> Result<GlweSecretKey, ConversionError> {
+    ConversionError::check("compression parameters", parameters(set), key.params)?;
+    let bits = entity::bits_from_tfhe(key.post_packing_ks_key.as_ref());
+    Ok(GlweSecretKey::from_bits(set.packing_polynomial_size, bits)?)
+}
+
+/// The secret key of packed ciphertexts, as tfhe-rs takes it. SECRET.
+pub fn secret_into_tfhe(set: &CompressionSet, key: &GlweSecretKey) -> CompressionPrivateKeys {
+    let size = PolynomialSize(key.polynomial_size());
+    CompressionPrivateKeys {
+        post_packing_ks_key: TheirGlweSecretKey::from_container(entity::bits_into_tfhe(key.bits()), size),
+        params: parameters(set),
+    }
 }
 
 /// The key that compresses.
@@ -52,7 +69,7 @@ pub fn packing_key_into_tfhe(set: &CompressionSet, key: &SeededPackingKey<u64>) 
 }
 
 /// The key that decompresses.
-pub fn unpacking_key_from_tfhe(
+pub fn decompression_key_from_tfhe(
     set: &CompressionSet,
     key: CompressedDecompressionKey,
 ) -> Result<SeededBootstrapKey<u64>, ConversionError> {
@@ -73,7 +90,7 @@ pub fn unpacking_key_from_tfhe(
 }
 
 /// The key that decompresses, as tfhe-rs takes it.
-pub fn unpacking_key_into_tfhe(set: &CompressionSet, key: &SeededBootstrapKey<u64>) -> CompressedDecompressionKey {
+pub fn decompression_key_into_tfhe(set: &CompressionSet, key: &SeededBootstrapKey<u64>) -> CompressedDecompressionKey {
     let key = ShortintCompressedBootstrappingKey::Classic {
         bsk: entity::bootstrap_key_into_tfhe(key),
         modulus_switch_noise_reduction_key: CompressedModulusSwitchConfiguration::Standard,

@@ -2,13 +2,17 @@
 
 use cloakwork_math::Torus;
 use cloakwork_params::Decomposition;
-use cloakwork_tfhe::{GgswShape, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededLweList, SeededPackingKey};
+use cloakwork_tfhe::{
+    CompactList, CompactPublicKey, GgswShape, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededLweList,
+    SeededPackingKey,
+};
 use tfhe::core_crypto::prelude::{
     CiphertextModulus, Container, DecompositionBaseLog, DecompositionLevelCount, GlweDimension, LweBskGroupingFactor,
-    LweCiphertext, LweCiphertextOwned, LweDimension, PolynomialSize, SeededGgswCiphertextList, SeededLweBootstrapKey,
-    SeededLweBootstrapKeyOwned, SeededLweCiphertextList, SeededLweCiphertextListOwned, SeededLweKeyswitchKey,
-    SeededLweKeyswitchKeyOwned, SeededLweMultiBitBootstrapKey, SeededLweMultiBitBootstrapKeyOwned,
-    SeededLwePackingKeyswitchKey, SeededLwePackingKeyswitchKeyOwned, UnsignedTorus,
+    LweCiphertext, LweCiphertextCount, LweCiphertextOwned, LweCompactCiphertextList, LweCompactCiphertextListOwned,
+    LweDimension, PolynomialSize, SeededGgswCiphertextList, SeededLweBootstrapKey, SeededLweBootstrapKeyOwned,
+    SeededLweCiphertextList, SeededLweCiphertextListOwned, SeededLweCompactPublicKey, SeededLweCompactPublicKeyOwned,
+    SeededLweKeyswitchKey, SeededLweKeyswitchKeyOwned, SeededLweMultiBitBootstrapKey,
+    SeededLweMultiBitBootstrapKeyOwned, SeededLwePackingKeyswitchKey, SeededLwePackingKeyswitchKeyOwned, UnsignedTorus,
 };
 
 use crate::{ConversionError, parameters::modulus, seed};
@@ -113,6 +117,43 @@ pub fn packing_key_into_tfhe<T: Word>(key: &SeededPackingKey<T>) -> SeededLwePac
         GlweDimension(key.glwe_dimension()).to_glwe_size(),
         PolynomialSize(key.polynomial_size()),
         seed::into_tfhe(key.seed()),
+        CiphertextModulus::new_native(),
+    )
+}
+
+/// A seeded compact public key.
+pub fn compact_public_key_from_tfhe<T: Word>(
+    key: SeededLweCompactPublicKeyOwned<T>,
+) -> Result<CompactPublicKey<T>, ConversionError> {
+    if !key.ciphertext_modulus().is_native_modulus() {
+        return Err(ConversionError::Unsupported { what: "a public key with a modulus of its own" });
+    }
+    let seed = seed::from_tfhe(&key.compression_seed())?;
+    Ok(CompactPublicKey::new(seed, key.into_container())?)
+}
+
+/// A compact public key as tfhe-rs takes it.
+pub fn compact_public_key_into_tfhe<T: Word>(key: &CompactPublicKey<T>) -> SeededLweCompactPublicKeyOwned<T> {
+    let seed = seed::into_tfhe(key.seed());
+    SeededLweCompactPublicKey::from_container(key.body().to_vec(), seed, CiphertextModulus::new_native())
+}
+
+/// A list of ciphertexts that share masks.
+pub fn compact_list_from_tfhe<T: Word>(
+    list: LweCompactCiphertextListOwned<T>,
+) -> Result<CompactList<T>, ConversionError> {
+    let (dimension, count) = (list.lwe_size().to_lwe_dimension().0, list.lwe_ciphertext_count().0);
+    let mut masks = list.into_container();
+    let bodies = masks.split_off(masks.len() - count);
+    Ok(CompactList::new(dimension, masks, bodies)?)
+}
+
+/// A list of ciphertexts that share masks, as tfhe-rs takes it.
+pub fn compact_list_into_tfhe<T: Word>(list: &CompactList<T>) -> LweCompactCiphertextListOwned<T> {
+    LweCompactCiphertextList::from_container(
+        [list.masks(), list.bodies()].concat(),
+        LweDimension(list.dimension()).to_lwe_size(),
+        LweCiphertextCount(list.len()),
         CiphertextModulus::new_native(),
     )
 }

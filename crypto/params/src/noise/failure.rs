@@ -1,9 +1,10 @@
 use std::f64::consts::LOG2_E;
 
 use super::NoiseBudget;
-use super::modulus_switch::SwitchError;
+use super::key_switch::KeyError;
+use super::modulus_switch::{Cumulants, SwitchError};
 use super::tail::{log2_sum, log2_upper_tail};
-use crate::set::{Encoding, ModulusSwitch, ParameterSet};
+use crate::set::{Encoding, ModulusSwitch, Order, ParameterSet};
 
 /// What a blind rotation decides between: how far its phase may stray before it reads the neighbouring entry of the
 /// lookup table. Distances are fractions of the torus.
@@ -22,7 +23,16 @@ impl NoiseBudget {
     /// noise that the set allows reads a wrong entry.
     pub fn failure_log2(&self, set: &ParameterSet) -> f64 {
         let decision = Decision::of(set);
-        decision.failure_log2(self.entering_switch(decision.input_factor * self.output()), SwitchError::of(set))
+        let entering = self.entering_switch(decision.input_factor * self.output());
+        let switch = SwitchError::of(set);
+        match set.order {
+            Order::KeySwitchFirst => {
+                let key = KeyError::of(set, self.key_switch.key);
+                decision.failure_log2(entering - self.key_switch.key, |t| switch.cumulants(t) + key.cumulants(t))
+            }
+            // The key switch is part of the input's level there, several of them in one gate.
+            Order::BootstrapFirst => decision.failure_log2(entering, |t| switch.cumulants(t)),
+        }
     }
 
     /// The same if the modulus switch's error were normal too, as published figures assume.
@@ -60,25 +70,24 @@ impl Decision {
         log2_sum(log2_upper_tail(self.below / deviation), log2_upper_tail(self.above / deviation))
     }
 
-    /// The same for the sum of a normal error and a switch's.
-    pub(super) fn failure_log2(&self, normal: f64, switch: SwitchError) -> f64 {
-        log2_sum(exact_tail(self.below, normal, switch), exact_tail(self.above, normal, switch))
+    /// The same for the sum of a normal error and one whose cumulants are given.
+    pub(super) fn failure_log2(&self, normal: f64, shaped: impl Fn(f64) -> Cumulants) -> f64 {
+        log2_sum(exact_tail(self.below, normal, &shaped), exact_tail(self.above, normal, &shaped))
     }
 }
 
-/// log2 of the probability that the sum of a normal error and a switch's exceeds `x`, by the saddle-point method: the
-/// distribution is tilted by e^(t error) until its mean is x, and there taken as normal. Within 0.01 of the exact
-/// figure wherever this crate uses it.
-fn exact_tail(x: f64, normal: f64, switch: SwitchError) -> f64 {
-    let slope = |t: f64| switch.cumulants(t).slope + normal * t;
-    // The slope grows at least as fast as the normal part's, so this brackets the saddle point.
+/// log2 of the probability that the sum of a normal error and a shaped one exceeds `x`, by the saddle-point method:
+/// the distribution is tilted by e^(t error) until its mean is x, and there taken as normal.
+fn exact_tail(x: f64, normal: f64, shaped: &impl Fn(f64) -> Cumulants) -> f64 {
+    let slope = |t: f64| shaped(t).slope + normal * t;
+    // Errors are centred, so the slope grows at least as fast as the normal part's: this brackets the saddle point.
     let (mut low, mut high) = (0.0, x / normal);
     for _ in 0..BISECTIONS {
         let middle = (low + high) / 2.0;
         if slope(middle) < x { low = middle } else { high = middle }
     }
     let t = low;
-    let at = switch.cumulants(t);
+    let at = shaped(t);
     let value = at.value + normal * t * t / 2.0;
     let width = t * (at.curvature + normal).sqrt();
     (value - t * x + width * width / 2.0) * LOG2_E + log2_upper_tail(width)

@@ -1,6 +1,7 @@
-use super::gadget::{decomposition_error, digit_square, rounding};
+use super::gadget::{balanced_digit_squares, decomposition_error, digit_square, rounding};
+use super::modulus_switch::Cumulants;
 use super::{KeyWeight, torus_bits, variance};
-use crate::set::ParameterSet;
+use crate::set::{Noise, ParameterSet};
 
 /// What the key switch from the big to the small key adds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,9 +17,9 @@ pub struct KeySwitchNoise {
 impl KeySwitchNoise {
     pub(super) fn of(set: &ParameterSet, key: KeyWeight) -> Self {
         let (gadget, word) = (set.key_switch, torus_bits(set));
-        let rows = (set.big_dimension() * gadget.levels) as f64;
+        let digits = set.big_dimension() as f64 * balanced_digit_squares(gadget);
         Self {
-            key: rows * digit_square(gadget) * variance(set.lwe_noise, set.small_modulus_log2),
+            key: digits * variance(set.lwe_noise, set.small_modulus_log2),
             rounding: key.big_ones * decomposition_error(gadget, word),
             body: rounding(word, set.small_modulus_log2),
         }
@@ -27,5 +28,75 @@ impl KeySwitchNoise {
     /// All terms together.
     pub fn total(&self) -> f64 {
         self.key + self.rounding + self.body
+    }
+}
+
+/// The distribution of the key switch's key term over random keys and ciphertexts: a sum of digits times key errors.
+///
+/// A product of two random factors has a thicker tail than a normal error. Where the key switch is most of the noise,
+/// that costs a third of a bit, thirteen standard deviations out.
+pub(super) struct KeyError {
+    products: f64,
+    digits: std::ops::RangeInclusive<u32>,
+    noise: Noise,
+    deviation: f64,
+}
+
+impl KeyError {
+    /// Scaled to `variance`, which knows how ties between digits fall.
+    pub(super) fn of(set: &ParameterSet, variance: f64) -> Self {
+        let products = (set.big_dimension() * set.key_switch.levels) as f64;
+        let half = 1 << (set.key_switch.base_log - 1);
+        let mean_square = variance / products;
+        Self {
+            products,
+            digits: 1..=half,
+            noise: set.lwe_noise,
+            deviation: (mean_square / digit_square(set.key_switch)).sqrt(),
+        }
+    }
+
+    /// Of ln E[e^(t error)] = products * ln(1 + mean of m(d t) - 1), m being the key error's generating function.
+    pub(super) fn cumulants(&self, t: f64) -> Cumulants {
+        let half = *self.digits.end();
+        let (mut excess, mut first, mut second) = (0.0, 0.0, 0.0);
+        for digit in self.digits.clone() {
+            // Both signs of a digit, each of weight 1/B; the two ends share one such weight.
+            let weight = if digit == half { 0.5 } else { 1.0 } / f64::from(half);
+            let digit = f64::from(digit);
+            let [m, m1, m2] = self.error(digit * t);
+            excess += weight * m;
+            first += weight * digit * m1;
+            second += weight * digit * digit * m2;
+        }
+        let slope = first / (1.0 + excess);
+        Cumulants {
+            value: self.products * excess.ln_1p(),
+            slope: self.products * slope,
+            curvature: self.products * (second / (1.0 + excess) - slope * slope),
+        }
+    }
+
+    /// E[e^(z error)] - 1 of one key error, and its first two derivatives. z error stays below one.
+    fn error(&self, z: f64) -> [f64; 3] {
+        let s = self.deviation;
+        match self.noise {
+            Noise::Gaussian { .. } => {
+                let q = z * z * s * s;
+                let m = (q / 2.0).exp();
+                [(q / 2.0).exp_m1(), z * s * s * m, s * s * (1.0 + q) * m]
+            }
+            // Uniform on [-h, h], of deviation h / sqrt(3): sinh(w)/w with w = z h, as a series.
+            Noise::TUniform { .. } => {
+                let h = s * 3_f64.sqrt();
+                let w = z * h;
+                let q = w * w;
+                [
+                    q / 6.0 * (1.0 + q / 20.0 * (1.0 + q / 42.0 * (1.0 + q / 72.0))),
+                    h * w / 3.0 * (1.0 + q / 10.0 * (1.0 + q / 28.0 * (1.0 + q / 54.0))),
+                    h * h / 3.0 * (1.0 + q * 0.3 * (1.0 + q * 5.0 / 84.0 * (1.0 + q * 7.0 / 270.0))),
+                ]
+            }
+        }
     }
 }

@@ -45,6 +45,19 @@ pub(super) struct Cumulants {
     pub(super) curvature: f64,
 }
 
+impl std::ops::Add for Cumulants {
+    type Output = Self;
+
+    /// Of the sum of independent errors.
+    fn add(self, other: Self) -> Self {
+        Self {
+            value: self.value + other.value,
+            slope: self.slope + other.slope,
+            curvature: self.curvature + other.curvature,
+        }
+    }
+}
+
 impl SwitchError {
     pub(super) fn of(set: &ParameterSet) -> Self {
         let half_step = 0.25 / set.polynomial_size as f64;
