@@ -35,8 +35,11 @@ pub(crate) struct ExactProduct {
 pub(crate) struct Scratch {
     sums: Spectra,
     digit: Vec<c64>,
-    stack: PodBuffer,
+    stack: Stack,
 }
+
+/// What a transform leaves of its input on the way, wiped on drop.
+struct Stack(PodBuffer);
 
 /// Transforms back to back that tell of the secret, wiped on drop.
 struct Spectra(Vec<c64>);
@@ -54,14 +57,14 @@ impl ExactProduct {
             digit_bits,
             digits: T::BITS.div_ceil(digit_bits) as usize,
         };
-        let mut stack = PodBuffer::new(this.plan.fft_scratch());
+        let mut stack = Stack(PodBuffer::new(this.plan.fft_scratch()));
         let scale = 1.0 / points as f64;
         for (spectrum, bits) in this.key.0.chunks_exact_mut(points).zip(key.bits().chunks_exact(size)) {
             let (low, high) = bits.split_at(points);
             for (((point, &re), &im), twist) in spectrum.iter_mut().zip(low).zip(high).zip(&this.twist) {
                 *point = c64 { re: scale * f64::from(re), im: scale * f64::from(im) } * *twist;
             }
-            this.plan.fwd(spectrum, PodStack::new(&mut stack));
+            this.plan.fwd(spectrum, PodStack::new(&mut stack.0));
         }
         this
     }
@@ -71,7 +74,7 @@ impl ExactProduct {
         Scratch {
             sums: Spectra(vec![c64::default(); self.twist.len() * self.digits]),
             digit: vec![c64::default(); self.twist.len()],
-            stack: PodBuffer::new(self.plan.fft_scratch()),
+            stack: Stack(PodBuffer::new(self.plan.fft_scratch())),
         }
     }
 
@@ -85,7 +88,7 @@ impl ExactProduct {
             for (first, (mask, key)) in masks.chunks_exact(2 * points).zip(self.key.0.chunks_exact(points)).enumerate()
             {
                 self.cut_and_twist(mask, shift, digit);
-                self.plan.fwd(digit, PodStack::new(stack));
+                self.plan.fwd(digit, PodStack::new(&mut stack.0));
                 let products = digit.iter().zip(key).map(|(digit, key)| *digit * *key);
                 if first == 0 {
                     sum.iter_mut().zip(products).for_each(|(sum, product)| *sum = product);
@@ -93,7 +96,7 @@ impl ExactProduct {
                     sum.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
                 }
             }
-            self.plan.inv(sum, PodStack::new(stack));
+            self.plan.inv(sum, PodStack::new(&mut stack.0));
             self.untwist_and_add(sum, shift, out);
         }
     }
@@ -121,6 +124,12 @@ impl ExactProduct {
             *low = low.wrapping_add(T::from_u64(to_word(point.re) << shift));
             *high = high.wrapping_add(T::from_u64(to_word(point.im) << shift));
         }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        self.0.zeroize();
     }
 }
 
@@ -260,10 +269,10 @@ mod tests {
             let mut sum = vec![c64::default(); size / 2];
             for (mask, key) in masks.chunks_exact(size).zip(product.key.0.chunks_exact(size / 2)) {
                 product.cut_and_twist(mask, 0, &mut digit);
-                product.plan.fwd(&mut digit, PodStack::new(&mut stack));
+                product.plan.fwd(&mut digit, PodStack::new(&mut stack.0));
                 sum.iter_mut().zip(&digit).zip(key).for_each(|((sum, digit), key)| *sum += *digit * *key);
             }
-            product.plan.inv(&mut sum, PodStack::new(&mut stack));
+            product.plan.inv(&mut sum, PodStack::new(&mut stack.0));
             let worst = sum
                 .iter()
                 .zip(&product.twist)

@@ -4,6 +4,7 @@ use std::fmt;
 
 use cloakwork_math::{Torus, random::SecretRng};
 use cloakwork_tfhe::ShapeError;
+use zeroize::Zeroizing;
 
 use super::LweSecretKey;
 use crate::{SecretError, exact_product::ExactProduct};
@@ -74,9 +75,9 @@ impl GlweSecretKey {
         let mut phases = Vec::with_capacity(ciphertexts.len() / (self.glwe_dimension() + 1));
         for ciphertext in ciphertexts.chunks_exact(self.flattened.dimension() + self.polynomial_size) {
             let (mask, body) = ciphertext.split_at(self.flattened.dimension());
-            let mut sum = vec![T::default(); self.polynomial_size];
+            let mut sum = Zeroizing::new(vec![T::default(); self.polynomial_size]);
             product.add_product(mask, &mut sum, &mut scratch);
-            phases.extend(body.iter().zip(&sum).map(|(body, sum)| body.wrapping_sub(*sum)));
+            phases.extend(body.iter().zip(sum.iter()).map(|(body, sum)| body.wrapping_sub(*sum)));
         }
         phases
     }
