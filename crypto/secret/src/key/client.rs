@@ -10,8 +10,8 @@ use crate::{Randomness, SecretError};
 
 /// All secrets of one client, under a random public name.
 ///
-/// Sets that agree in the big key, its noise and the encoding share one: a ciphertext made for one of them
-/// may then be computed on under any of them.
+/// Sets that agree in the big key, its noise and the encoding and whose ciphertexts live under the big key share
+/// one: a ciphertext made for one of them may then be computed on under any of them.
 pub struct ClientKey {
     key_id: KeyId,
     big: GlweSecretKey,
@@ -53,12 +53,12 @@ impl ClientKey {
 
     /// As [`Self::add`], with a small key from elsewhere.
     pub fn add_part(&mut self, set: &'static ParameterSet, small: LweSecretKey) -> Result<(), SecretError> {
+        if self.small.iter().any(|(present, _)| present.id == set.id) {
+            return Err(SecretError::SetAlreadyInKey { set: set.name });
+        }
         let first = self.first_set();
         if let Some(what) = family_difference(first, set) {
             return Err(SecretError::OtherFamily { expected: first.name, got: set.name, what });
-        }
-        if self.small.iter().any(|(present, _)| present.id == set.id) {
-            return Err(SecretError::SetAlreadyInKey { set: set.name });
         }
         check("bits of the small key", set.lwe_dimension, small.dimension())?;
         self.small.push((set, small));
@@ -165,12 +165,16 @@ fn family_difference(one: &ParameterSet, other: &ParameterSet) -> Option<&'stati
         Encoding::Shortint { message_modulus, carry_modulus, .. } => Some((message_modulus, carry_modulus)),
         Encoding::Boolean => None,
     };
+    // With the bootstrap first, ciphertexts live under the small key, and no two sets have that in common: what is
+    // encrypted for one is noise under the other.
+    let under_big_key = |set: &ParameterSet| set.order == Order::KeySwitchFirst;
     [
         ("the torus", one.torus == other.torus),
         ("the GLWE dimension", one.glwe_dimension == other.glwe_dimension),
         ("the polynomial size", one.polynomial_size == other.polynomial_size),
         ("the GLWE noise", one.glwe_noise == other.glwe_noise),
         ("the encoding", plaintext(one) == plaintext(other)),
+        ("the key that ciphertexts live under", under_big_key(one) && under_big_key(other)),
     ]
     .into_iter()
     .find_map(|(what, same)| (!same).then_some(what))
