@@ -30,7 +30,7 @@ pub fn encrypt_compact<T: Torus>(
     let public_mask = public.mask();
     for (mask, bodies) in masks.chunks_exact_mut(dimension).zip(bodies.chunks_mut(dimension)) {
         // A fresh secret for each mask. Its bits are uniform, so their order makes no difference.
-        let once = GlweSecretKey::generate(1, dimension, rng);
+        let once = GlweSecretKey::generate(1, dimension, rng)?;
         let product = ExactProduct::new::<T>(&once);
         let mut scratch = product.scratch();
         product.add_product(&public_mask, mask, &mut scratch);

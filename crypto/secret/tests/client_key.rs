@@ -87,6 +87,31 @@ fn parts_that_do_not_fit_are_refused() {
     assert!(GlweSecretKey::from_bits(0, vec![]).is_err());
     assert!(GlweSecretKey::from_bits(1, vec![0, 1]).is_err());
     assert!(GlweSecretKey::from_bits(1 << 21, vec![0; 1 << 21]).is_err());
+    assert!(GlweSecretKey::from_bits(64, vec![]).is_err());
+}
+
+#[test]
+fn a_glwe_key_is_made_in_the_shapes_that_products_are_exact_for() {
+    let mut randomness = Randomness::insecure_for_tests(5);
+    for (glwe_dimension, size, good) in [
+        (1, 2, true),
+        (4, 1 << 16, true),
+        (0, 1024, false),
+        (5, 1024, false),
+        (1 << 12, 2, false),
+        (1, 0, false),
+        (1, 1, false),
+        (1, 48, false),
+        (1, 1 << 17, false),
+        (usize::MAX, usize::MAX, false),
+    ] {
+        let made = GlweSecretKey::generate(glwe_dimension, size, randomness.secret());
+        assert_eq!(made.is_ok(), good, "{glwe_dimension} x {size}");
+        if let Some(words) = glwe_dimension.checked_mul(size).filter(|words| *words < 1 << 20) {
+            let moved = GlweSecretKey::from_bits(size, vec![1; words]);
+            assert_eq!(moved.is_ok(), good, "{glwe_dimension} x {size}");
+        }
+    }
 }
 
 #[test]

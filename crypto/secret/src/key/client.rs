@@ -24,7 +24,7 @@ impl ClientKey {
     /// Fresh keys for one set.
     pub fn generate(set: &'static ParameterSet, randomness: &mut Randomness) -> Result<Self, SecretError> {
         let key_id = randomness.key_id()?;
-        let big = GlweSecretKey::generate(set.glwe_dimension, set.polynomial_size, randomness.secret());
+        let big = GlweSecretKey::generate(set.glwe_dimension, set.polynomial_size, randomness.secret())?;
         let small = LweSecretKey::generate(set.lwe_dimension, randomness.secret());
         Self::from_parts(key_id, set, big, small)
     }
@@ -72,7 +72,7 @@ impl ClientKey {
         randomness: &mut Randomness,
     ) -> Result<(), SecretError> {
         let (k, size) = (set.packing_glwe_dimension, set.packing_polynomial_size);
-        self.add_compression_part(set, GlweSecretKey::generate(k, size, randomness.secret()))
+        self.add_compression_part(set, GlweSecretKey::generate(k, size, randomness.secret())?)
     }
 
     /// As [`Self::add_compression`], with a packing key from elsewhere.
