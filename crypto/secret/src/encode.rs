@@ -2,16 +2,20 @@
 
 use cloakwork_math::Torus;
 use cloakwork_params::{Encoding, ParameterSet};
+use zeroize::Zeroizing;
 
 use crate::SecretError;
 
 /// The plaintexts of messages: below message times carry modulus, or 0 and 1 for false and true.
-pub(crate) fn plaintexts<T: Torus>(set: &ParameterSet, messages: &[u64]) -> Result<Vec<T>, SecretError> {
+pub(crate) fn plaintexts<T: Torus>(set: &ParameterSet, messages: &[u64]) -> Result<Zeroizing<Vec<T>>, SecretError> {
     let max = message_count(set) - 1;
     if let Some(index) = messages.iter().position(|&message| message > max) {
         return Err(SecretError::MessageTooLarge { index, set: set.name, max });
     }
-    Ok(messages.iter().map(|&message| plaintext(set, message)).collect())
+    // As long as it will be from the start: a vector that grows would leave copies behind.
+    let mut plaintexts = Zeroizing::new(Vec::with_capacity(messages.len()));
+    plaintexts.extend(messages.iter().map(|&message| plaintext::<T>(set, message)));
+    Ok(plaintexts)
 }
 
 /// The plaintext of one message that has room.

@@ -3,6 +3,7 @@
 use cloakwork_math::{Torus, random::MaskStream};
 use cloakwork_params::{Noise, Order, ParameterSet};
 use cloakwork_tfhe::{LweList, SeededLweList, ShapeError};
+use zeroize::Zeroizing;
 
 use crate::{ClientKey, LweSecretKey, Randomness, SecretError, encode, key::check_word};
 
@@ -31,8 +32,8 @@ impl ClientKey {
 
     /// Decrypts ciphertexts of a set; a shortint message comes with its carry.
     pub fn decrypt<T: Torus>(&self, set: &ParameterSet, ciphertexts: &LweList<T>) -> Result<Vec<u64>, SecretError> {
-        let phases = self.phases(set, ciphertexts)?;
-        Ok(phases.into_iter().map(|phase| encode::message(set, phase)).collect())
+        let phases = Zeroizing::new(self.phases(set, ciphertexts)?);
+        Ok(phases.iter().map(|&phase| encode::message(set, phase)).collect())
     }
 
     /// What ciphertexts of a set hold before rounding: plaintext and noise. SECRET.
@@ -53,6 +54,7 @@ impl LweSecretKey {
         let seed = randomness.mask_seed()?;
         let mut masks = MaskStream::new(&seed);
         let mut mask = vec![T::default(); self.dimension()];
+        // Noise and mask go on top in place: no plaintext stays behind.
         let mut bodies = plaintexts.to_vec();
         randomness.secret().add_noise(noise, T::BITS, &mut bodies);
         for body in &mut bodies {

@@ -1,6 +1,22 @@
 //! Secret keys and everything that needs one: key generation, encryption, decryption, noise measurement.
 //!
 //! Client side only. Nothing that an operator runs may depend on this crate.
+//!
+//! # What is wiped
+//!
+//! Keys, noise, plaintexts and what a computation leaves of them on the heap are overwritten when they are
+//! dropped. Messages, phases and key bits that a caller asks for are the caller's from then on. Copies that the
+//! compiler leaves on the stack and in registers when it moves a value are out of reach.
+//!
+//! Do not carry a [`Randomness`] over a `fork(2)` or into a copy of a virtual machine: both sides would draw the
+//! same noise under fresh masks, and the difference of two such ciphertexts has none. Make a new one after it.
+//!
+//! # Timing
+//!
+//! Products with a key, the rows of its encryptions and the noise added to them take the same time for every
+//! key. Not so: the sign of a boolean plaintext is a branch, decoding divides a phase by the step of the
+//! encoding, Gaussian samples go through `ln` and `sqrt`, and a refusal of key bits or messages comes at the
+//! first bad one. None of it is seen from the network; who runs code on the client's processor is not held off.
 
 #![forbid(unsafe_code)]
 

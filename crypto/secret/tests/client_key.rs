@@ -55,6 +55,23 @@ fn another_family_is_refused_with_the_reason() {
     assert_eq!(client.sets().count(), 1);
 }
 
+/// The two agree in everything but the order, and one's ciphertexts live under a key that the other does not know.
+#[test]
+fn a_set_whose_ciphertexts_live_under_the_small_key_shares_with_nobody() {
+    let sets = [set("DEFAULT_PARAMETERS"), set("DEFAULT_PARAMETERS_KS_PBS")];
+    let shape = sets.map(|set| (set.torus, set.glwe_dimension, set.polynomial_size, set.glwe_noise));
+    assert_eq!(shape[0], shape[1]);
+    for [first, other] in [sets, [sets[1], sets[0]]] {
+        let mut randomness = Randomness::insecure_for_tests(4);
+        let mut client = ClientKey::generate(first, &mut randomness).unwrap();
+        let what = "the key that ciphertexts live under";
+        let refused = client.add(other, &mut randomness).unwrap_err();
+        assert_eq!(refused, SecretError::OtherFamily { expected: first.name, got: other.name, what });
+        let again = client.add(first, &mut randomness).unwrap_err();
+        assert_eq!(again, SecretError::SetAlreadyInKey { set: first.name });
+    }
+}
+
 #[test]
 fn parts_that_do_not_fit_are_refused() {
     let toy = set("TOY_MESSAGE_2_CARRY_2");
@@ -70,6 +87,31 @@ fn parts_that_do_not_fit_are_refused() {
     assert!(GlweSecretKey::from_bits(0, vec![]).is_err());
     assert!(GlweSecretKey::from_bits(1, vec![0, 1]).is_err());
     assert!(GlweSecretKey::from_bits(1 << 21, vec![0; 1 << 21]).is_err());
+    assert!(GlweSecretKey::from_bits(64, vec![]).is_err());
+}
+
+#[test]
+fn a_glwe_key_is_made_in_the_shapes_that_products_are_exact_for() {
+    let mut randomness = Randomness::insecure_for_tests(5);
+    for (glwe_dimension, size, good) in [
+        (1, 2, true),
+        (4, 1 << 16, true),
+        (0, 1024, false),
+        (5, 1024, false),
+        (1 << 12, 2, false),
+        (1, 0, false),
+        (1, 1, false),
+        (1, 48, false),
+        (1, 1 << 17, false),
+        (usize::MAX, usize::MAX, false),
+    ] {
+        let made = GlweSecretKey::generate(glwe_dimension, size, randomness.secret());
+        assert_eq!(made.is_ok(), good, "{glwe_dimension} x {size}");
+        if let Some(words) = glwe_dimension.checked_mul(size).filter(|words| *words < 1 << 20) {
+            let moved = GlweSecretKey::from_bits(size, vec![1; words]);
+            assert_eq!(moved.is_ok(), good, "{glwe_dimension} x {size}");
+        }
+    }
 }
 
 #[test]

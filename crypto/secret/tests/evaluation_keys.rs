@@ -15,13 +15,19 @@ fn client(set: &'static ParameterSet, seed: u64) -> (ClientKey, Randomness) {
     (ClientKey::generate(set, &mut randomness).unwrap(), randomness)
 }
 
-/// Every row of the key holds its bit times its weight, and its noise keeps within bounds.
+/// More threads than one, so that their errors can be compared.
+fn generator<'a>(client: &'a ClientKey, set: &'static ParameterSet) -> KeyGenerator<'a> {
+    KeyGenerator::new(client, set).unwrap().on_threads(3)
+}
+
+/// Every row of the key holds its bit times its weight, and all rows together have the noise of the small key.
 fn check_key_switch_rows<S: Torus>(set: &'static ParameterSet) {
     let (client, mut randomness) = client(set, 1);
-    let key: SeededKeySwitchKey<S> = KeyGenerator::new(&client, set).unwrap().key_switch_key(&mut randomness).unwrap();
+    let key: SeededKeySwitchKey<S> = generator(&client, set).key_switch_key(&mut randomness).unwrap();
     let (small, log2) = (client.small(set).unwrap(), set.small_modulus_log2);
     let masks = masks::<S>(key.seed(), log2, key.bodies().len() * small.dimension());
     let limit = noise_limit::<S>(set.lwe_noise, log2);
+    let mut errors = Errors::new(log2);
     let mut rows = masks.chunks(small.dimension()).zip(key.bodies());
     for (place, &bit) in client.big().bits().iter().enumerate() {
         for level in (1..=set.key_switch.levels as u32).rev() {
@@ -29,10 +35,12 @@ fn check_key_switch_rows<S: Torus>(set: &'static ParameterSet) {
             let phase = small.phase(&[mask, &[*body]].concat());
             let weight = S::from_u64(u64::from(bit) << (S::BITS - set.key_switch.base_log * level));
             assert_near(phase, weight, limit, &(set.name, place, level));
-            assert_eq!(body.to_u64() & ((1 << (S::BITS - log2)) - 1), 0, "below the least step of the modulus");
+            errors.extend(&[phase], &[weight]);
         }
     }
     assert!(rows.next().is_none());
+    // Forks of the generator take 64 input bits.
+    errors.assert_follow(set.lwe_noise, 64 * set.key_switch.levels, set.name);
 }
 
 #[test]
@@ -92,39 +100,17 @@ fn selectors(set: &ParameterSet, bits: &[u8]) -> Vec<u8> {
 
 fn bootstrap_key<T: Torus>(set: &'static ParameterSet, seed: u64) -> (ClientKey, Randomness, SeededBootstrapKey<T>) {
     let (client, mut randomness) = client(set, seed);
-    let key = KeyGenerator::new(&client, set).unwrap().bootstrap_key(&mut randomness).unwrap();
+    let key = generator(&client, set).bootstrap_key(&mut randomness).unwrap();
     (client, randomness, key)
 }
 
-/// Every row of every `step`-th GGSW ciphertext, by the schoolbook.
+/// Every row holds what it should with the noise of the big key; those of every `step`-th GGSW ciphertext by the
+/// schoolbook.
 fn check_ggsw_rows<T: Torus>(set: &'static ParameterSet, step: usize) {
     let (client, _, key) = bootstrap_key::<T>(set, 3);
-    let (size, k, bits) = (set.polynomial_size, set.glwe_dimension, client.big().bits());
     let selectors = selectors(set, client.small(set).unwrap().bits());
-    assert_eq!(selectors.len(), key.ggsw_count());
     assert_eq!(set.ggsw_count(), key.ggsw_count());
-    let masks = masks::<T>(key.seed(), T::BITS, key.bodies().len() * k);
-    let limit = noise_limit::<T>(set.glwe_noise, T::BITS);
-    let rows = masks.chunks(k * size).zip(key.bodies().chunks(size));
-    for (place, (mask, body)) in rows.enumerate() {
-        let (ggsw, row_of_ggsw) = (place / key.shape().rows(), place % key.shape().rows());
-        if ggsw % step != 0 {
-            continue;
-        }
-        let (level, row) = ((set.bootstrap.levels - row_of_ggsw / (k + 1)) as u32, row_of_ggsw % (k + 1));
-        let weight = T::from_u64(u64::from(selectors[ggsw]) << (T::BITS - set.bootstrap.base_log * level));
-        let mut expected = vec![T::default(); size];
-        if row < k {
-            for (word, secret) in expected.iter_mut().zip(words::<T>(&bits[row * size..][..size])) {
-                *word = weight.wrapping_mul(secret).wrapping_neg();
-            }
-        } else {
-            expected[0] = weight;
-        }
-        for (index, phase) in glwe_phase(bits, size, mask, body).into_iter().enumerate() {
-            assert_near(phase, expected[index], limit, &(set.name, ggsw, level, row, index));
-        }
-    }
+    check_ggsws(set, &client, &selectors, &key, step);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 mod common;
 
 use cloakwork_math::Torus;
-use cloakwork_params::{Noise, Order, ParameterSet, table};
+use cloakwork_params::{CompressionSet, Noise, Order, ParameterSet, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness, SecretError, encrypt_compact, noise::noise};
 use cloakwork_tfhe::{
     CompressionKey, DecompressionKey, LweList,
@@ -78,39 +78,71 @@ fn a_compression_set_must_serve_the_key() {
     assert_eq!(absent, SecretError::SetNotInKey { set: compression.name });
 }
 
-#[test]
-fn rows_of_a_packing_key_hold_their_bits() {
+fn compression_client(seed: u64) -> (&'static ParameterSet, &'static CompressionSet, ClientKey, Randomness) {
     let set = set(CLASSICAL_2_2);
     let compression = table::compression_for(set).unwrap();
-    let mut randomness = Randomness::insecure_for_tests(5);
+    let mut randomness = Randomness::insecure_for_tests(seed);
     let mut client = ClientKey::generate(set, &mut randomness).unwrap();
     client.add_compression(compression, &mut randomness).unwrap();
-    let key = KeyGenerator::new(&client, set).unwrap().packing_key::<u64>(compression, &mut randomness).unwrap();
+    (set, compression, client, randomness)
+}
+
+#[test]
+fn rows_of_a_packing_key_hold_their_bits_with_the_noise_of_its_set() {
+    let (set, compression, client, mut randomness) = compression_client(5);
+    let keys = KeyGenerator::new(&client, set).unwrap().on_threads(3);
+    let key = keys.packing_key::<u64>(compression, &mut randomness).unwrap();
     let (size, levels) = (compression.packing_polynomial_size, compression.packing.levels);
-    let bits = client.packing(compression).unwrap().bits();
+    let packing = client.packing(compression).unwrap();
+    let bits = packing.bits();
     let masks = masks::<u64>(key.seed(), 64, key.bodies().len() * compression.packing_glwe_dimension);
     let limit = noise_limit::<u64>(compression.packing_noise, 64);
-    for (row, (mask, body)) in masks.chunks(bits.len()).zip(key.bodies().chunks(size)).enumerate() {
-        if row % 13 != 0 {
-            continue;
+    let rows = || masks.chunks(bits.len()).zip(key.bodies().chunks(size));
+    let ciphertexts: Vec<u64> = rows().flat_map(|(mask, body)| mask.iter().chain(body).copied()).collect();
+    let phases = packing.phases(&ciphertexts);
+    let mut errors = Errors::new(64);
+    for (row, ((mask, body), phase)) in rows().zip(phases.chunks(size)).enumerate() {
+        if row % 13 == 0 {
+            assert!(glwe_phase(bits, size, mask, body) == phase, "row {row}");
         }
         let level = (levels - row % levels) as u32;
         let bit = client.big().bits()[row / levels];
         let mut expected = vec![0; size];
         expected[0] = u64::from(bit) << (64 - compression.packing.base_log * level);
-        for (index, phase) in glwe_phase(bits, size, mask, body).into_iter().enumerate() {
-            assert_near(phase, expected[index], limit, &(row, index));
+        for (index, (phase, expected)) in phase.iter().zip(&expected).enumerate() {
+            assert_near(*phase, *expected, limit, &(row, index));
         }
+        errors.extend(phase, &expected);
     }
+    // Forks of the generator take 16 input bits.
+    errors.assert_follow(compression.packing_noise, 16 * levels * size, "packing key");
+}
+
+#[test]
+fn a_decompression_key_holds_the_packing_key_with_the_noise_of_the_big_key() {
+    let (set, compression, client, mut randomness) = compression_client(7);
+    let keys = KeyGenerator::new(&client, set).unwrap().on_threads(3);
+    let key = keys.decompression_key::<u64>(compression, &mut randomness).unwrap();
+    assert_eq!(key.shape().gadget, compression.bootstrap);
+    check_ggsws(set, &client, client.packing(compression).unwrap().bits(), &key, 200);
+}
+
+#[test]
+fn a_compact_public_key_has_the_noise_of_fresh_ciphertexts() {
+    let set = set(CLASSICAL_2_2);
+    let mut randomness = Randomness::insecure_for_tests(8);
+    let client = ClientKey::generate(set, &mut randomness).unwrap();
+    let key = KeyGenerator::new(&client, set).unwrap().compact_public_key::<u64>(&mut randomness).unwrap();
+    let reversed: Vec<u8> = client.big().bits().iter().rev().copied().collect();
+    let phases = glwe_phase(&reversed, key.dimension(), &key.mask(), key.body());
+    let mut errors = Errors::new(64);
+    errors.extend(&phases, &vec![0; key.dimension()]);
+    errors.assert_follow(set.glwe_noise, 256, "compact public key");
 }
 
 #[test]
 fn packed_and_compressed_lists_come_back() {
-    let set = set(CLASSICAL_2_2);
-    let compression = table::compression_for(set).unwrap();
-    let mut randomness = Randomness::insecure_for_tests(6);
-    let mut client = ClientKey::generate(set, &mut randomness).unwrap();
-    client.add_compression(compression, &mut randomness).unwrap();
+    let (set, compression, client, mut randomness) = compression_client(6);
     let keys = KeyGenerator::new(&client, set).unwrap();
     let packing = keys.packing_key::<u64>(compression, &mut randomness).unwrap();
     let compressor = CompressionKey::expand(compression, set, &packing, 2).unwrap();

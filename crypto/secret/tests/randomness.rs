@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::HashSet;
 
-use cloakwork_params::table;
+use cloakwork_params::{Noise, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use common::*;
 
@@ -37,6 +37,14 @@ fn make(randomness: &mut Randomness) -> Made {
     for (mask, body) in masks.chunks(size).zip(bootstrap.bodies().chunks(size)).skip(1).step_by(2) {
         noise.extend(&glwe_phase(client.big().bits(), size, mask, body)[1..]);
     }
+    // Noise of the key-switch key: what is left of the phases below the least weight of the gadget.
+    let small = client.small(toy).unwrap();
+    let masks = common::masks::<u64>(key_switch.seed(), 64, key_switch.bodies().len() * small.dimension());
+    let least = 64 - toy.key_switch.base_log * toy.key_switch.levels as u32;
+    for (mask, body) in masks.chunks(small.dimension()).zip(key_switch.bodies()) {
+        let phase = small.phase(&[mask, &[*body]].concat());
+        noise.push(phase.wrapping_add(1 << (least - 1)) & ((1 << least) - 1));
+    }
     let seeds = [*key_switch.seed(), *bootstrap.seed(), *public.seed(), *list.seed(), *again.seed()];
     let seeds = seeds.map(|seed| seed.key).into_iter().chain([u128::from_le_bytes(client.key_id().0)]).collect();
     let bits = [client.big().bits(), client.small(toy).unwrap().bits()].concat();
@@ -56,7 +64,7 @@ fn secrets_and_seeds_come_from_sources_that_never_meet() {
     assert_eq!(base.seeds, other_secret.seeds);
     assert!(base.bits != other_secret.bits);
     let same = base.noise.iter().zip(&other_secret.noise).filter(|(one, two)| one == two).count();
-    // Noise is uniform on 2^18 values here.
+    // Noise is uniform on 2^18 values or more here.
     assert!(same < base.noise.len() / 100, "{same} of {} values of noise agree", base.noise.len());
 }
 
@@ -87,4 +95,18 @@ fn compression_keys_have_seeds_of_their_own() {
     let packing = keys.packing_key::<u64>(compression, &mut randomness).unwrap();
     let decompression = keys.decompression_key::<u64>(compression, &mut randomness).unwrap();
     assert_ne!(packing.seed(), decompression.seed());
+}
+
+/// The check itself: errors that mirror those of another item have the right variance and repeat nothing.
+#[test]
+#[should_panic(expected = "correlate by -")]
+fn errors_that_mirror_others_are_noticed() {
+    let noise = Noise::TUniform { bound_log2: 17 };
+    let mut item = vec![0_u64; 1024];
+    Randomness::insecure_for_tests(1).secret().add_noise(noise, 64, &mut item);
+    let mirrored: Vec<u64> = item.iter().map(|error| error.wrapping_neg()).collect();
+    let mut errors = Errors::new(64);
+    errors.extend(&item, &[0; 1024]);
+    errors.extend(&mirrored, &[0; 1024]);
+    errors.assert_follow(noise, 1024, "mirrored");
 }

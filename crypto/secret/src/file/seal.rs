@@ -4,7 +4,7 @@
 //! for XChaCha20-Poly1305, which also authenticates the header. The cost is part of the format, so no file
 //! can ask for more.
 
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use chacha20poly1305::{AeadInPlace, KeyInit, XChaCha20Poly1305};
 use cloakwork_math::random::fill_from_os;
 use zeroize::Zeroizing;
@@ -54,12 +54,15 @@ pub(super) fn open(sealed: &[u8], passphrase: &str, header: &[u8]) -> Result<Zer
 
 fn cipher(passphrase: &str, salt: &[u8]) -> Result<XChaCha20Poly1305, KeyFileError> {
     let mut key = Zeroizing::new([0; 32]);
-    Params::new(MEMORY_KIB, PASSES, LANES, Some(key.len()))
-        .and_then(|params| {
-            let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-            argon2.hash_password_into(passphrase.as_bytes(), salt, &mut *key)
-        })
-        .map_err(|_| KeyFileError::PassphraseUnusable)?;
+    let unusable = |_| KeyFileError::PassphraseUnusable;
+    let params = Params::new(MEMORY_KIB, PASSES, LANES, Some(key.len())).map_err(unusable)?;
+    // Memory of our own, because argon2 does not wipe its: the last blocks are all but the key.
+    let mut memory = Zeroizing::new(Vec::new());
+    memory.try_reserve_exact(params.block_count()).map_err(|_| KeyFileError::PassphraseUnusable)?;
+    memory.resize(params.block_count(), Block::default());
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+        .hash_password_into_with_memory(passphrase.as_bytes(), salt, &mut *key, &mut *memory)
+        .map_err(unusable)?;
     Ok(XChaCha20Poly1305::new((&*key).into()))
 }
 

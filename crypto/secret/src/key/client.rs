@@ -10,8 +10,8 @@ use crate::{Randomness, SecretError};
 
 /// All secrets of one client, under a random public name.
 ///
-/// Sets that agree in the big key, its noise and the encoding share one: a ciphertext made for one of them
-/// may then be computed on under any of them.
+/// Sets that agree in the big key, its noise and the encoding and whose ciphertexts live under the big key share
+/// one: a ciphertext made for one of them may then be computed on under any of them.
 pub struct ClientKey {
     key_id: KeyId,
     big: GlweSecretKey,
@@ -24,7 +24,7 @@ impl ClientKey {
     /// Fresh keys for one set.
     pub fn generate(set: &'static ParameterSet, randomness: &mut Randomness) -> Result<Self, SecretError> {
         let key_id = randomness.key_id()?;
-        let big = GlweSecretKey::generate(set.glwe_dimension, set.polynomial_size, randomness.secret());
+        let big = GlweSecretKey::generate(set.glwe_dimension, set.polynomial_size, randomness.secret())?;
         let small = LweSecretKey::generate(set.lwe_dimension, randomness.secret());
         Self::from_parts(key_id, set, big, small)
     }
@@ -53,12 +53,12 @@ impl ClientKey {
 
     /// As [`Self::add`], with a small key from elsewhere.
     pub fn add_part(&mut self, set: &'static ParameterSet, small: LweSecretKey) -> Result<(), SecretError> {
+        if self.small.iter().any(|(present, _)| present.id == set.id) {
+            return Err(SecretError::SetAlreadyInKey { set: set.name });
+        }
         let first = self.first_set();
         if let Some(what) = family_difference(first, set) {
             return Err(SecretError::OtherFamily { expected: first.name, got: set.name, what });
-        }
-        if self.small.iter().any(|(present, _)| present.id == set.id) {
-            return Err(SecretError::SetAlreadyInKey { set: set.name });
         }
         check("bits of the small key", set.lwe_dimension, small.dimension())?;
         self.small.push((set, small));
@@ -72,7 +72,7 @@ impl ClientKey {
         randomness: &mut Randomness,
     ) -> Result<(), SecretError> {
         let (k, size) = (set.packing_glwe_dimension, set.packing_polynomial_size);
-        self.add_compression_part(set, GlweSecretKey::generate(k, size, randomness.secret()))
+        self.add_compression_part(set, GlweSecretKey::generate(k, size, randomness.secret())?)
     }
 
     /// As [`Self::add_compression`], with a packing key from elsewhere.
@@ -165,12 +165,16 @@ fn family_difference(one: &ParameterSet, other: &ParameterSet) -> Option<&'stati
         Encoding::Shortint { message_modulus, carry_modulus, .. } => Some((message_modulus, carry_modulus)),
         Encoding::Boolean => None,
     };
+    // With the bootstrap first, ciphertexts live under the small key, and no two sets have that in common: what is
+    // encrypted for one is noise under the other.
+    let under_big_key = |set: &ParameterSet| set.order == Order::KeySwitchFirst;
     [
         ("the torus", one.torus == other.torus),
         ("the GLWE dimension", one.glwe_dimension == other.glwe_dimension),
         ("the polynomial size", one.polynomial_size == other.polynomial_size),
         ("the GLWE noise", one.glwe_noise == other.glwe_noise),
         ("the encoding", plaintext(one) == plaintext(other)),
+        ("the key that ciphertexts live under", under_big_key(one) && under_big_key(other)),
     ]
     .into_iter()
     .find_map(|(what, same)| (!same).then_some(what))

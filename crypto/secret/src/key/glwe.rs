@@ -1,9 +1,10 @@
 //! The secret key of GLWE ciphertexts.
 
-use std::fmt;
+use std::{fmt, ops::RangeInclusive};
 
 use cloakwork_math::{Torus, random::SecretRng};
 use cloakwork_tfhe::ShapeError;
+use zeroize::Zeroizing;
 
 use super::LweSecretKey;
 use crate::{SecretError, exact_product::ExactProduct};
@@ -15,13 +16,17 @@ pub struct GlweSecretKey {
     polynomial_size: usize,
 }
 
-impl GlweSecretKey {
-    /// Most bits of a key: far above every set, and well within the reach of exact products.
-    const DIMENSION_MAX: usize = 1 << 20;
+/// Coefficients of a polynomial.
+const SIZES: RangeInclusive<usize> = 2..=1 << 16;
 
-    /// Fresh bits.
-    pub fn generate(glwe_dimension: usize, polynomial_size: usize, rng: &mut SecretRng) -> Self {
-        Self { flattened: LweSecretKey::generate(glwe_dimension * polynomial_size, rng), polynomial_size }
+/// Polynomials.
+const DIMENSIONS: RangeInclusive<usize> = 1..=4;
+
+impl GlweSecretKey {
+    /// Fresh bits, if the shape is one that exact products are proved for.
+    pub fn generate(glwe_dimension: usize, polynomial_size: usize, rng: &mut SecretRng) -> Result<Self, ShapeError> {
+        check(glwe_dimension, polynomial_size)?;
+        Ok(Self { flattened: LweSecretKey::generate(glwe_dimension * polynomial_size, rng), polynomial_size })
     }
 
     /// Takes over a key from elsewhere, one bit a byte, polynomial after polynomial. SECRET.
@@ -36,13 +41,10 @@ impl GlweSecretKey {
 
     fn from_flattened(polynomial_size: usize, flattened: LweSecretKey) -> Result<Self, SecretError> {
         let got = flattened.dimension();
-        if !(2..=Self::DIMENSION_MAX).contains(&polynomial_size) || !polynomial_size.is_power_of_two() {
-            let what = "coefficients of a GLWE secret key's polynomial (a power of two)";
-            return Err(ShapeError { what, expected: polynomial_size.next_power_of_two(), got: polynomial_size }.into());
-        }
-        if got == 0 || got > Self::DIMENSION_MAX || !got.is_multiple_of(polynomial_size) {
+        check(got.checked_div(polynomial_size).unwrap_or(0), polynomial_size)?;
+        if !got.is_multiple_of(polynomial_size) {
             let what = "bits of a GLWE secret key (a multiple of its polynomial's)";
-            return Err(ShapeError { what, expected: polynomial_size, got }.into());
+            return Err(ShapeError { what, expected: got.next_multiple_of(polynomial_size), got }.into());
         }
         Ok(Self { flattened, polynomial_size })
     }
@@ -74,12 +76,27 @@ impl GlweSecretKey {
         let mut phases = Vec::with_capacity(ciphertexts.len() / (self.glwe_dimension() + 1));
         for ciphertext in ciphertexts.chunks_exact(self.flattened.dimension() + self.polynomial_size) {
             let (mask, body) = ciphertext.split_at(self.flattened.dimension());
-            let mut sum = vec![T::default(); self.polynomial_size];
+            let mut sum = Zeroizing::new(vec![T::default(); self.polynomial_size]);
             product.add_product(mask, &mut sum, &mut scratch);
-            phases.extend(body.iter().zip(&sum).map(|(body, sum)| body.wrapping_sub(*sum)));
+            phases.extend(body.iter().zip(sum.iter()).map(|(body, sum)| body.wrapping_sub(*sum)));
         }
         phases
     }
+}
+
+/// The shapes there are, with room to spare: the bound on the error of exact products holds for them.
+fn check(glwe_dimension: usize, polynomial_size: usize) -> Result<(), ShapeError> {
+    if !SIZES.contains(&polynomial_size) || !polynomial_size.is_power_of_two() {
+        let what = "coefficients of a GLWE secret key's polynomial (a power of two from 2 to 65536)";
+        let expected = polynomial_size.clamp(*SIZES.start(), *SIZES.end()).next_power_of_two();
+        return Err(ShapeError { what, expected, got: polynomial_size });
+    }
+    if !DIMENSIONS.contains(&glwe_dimension) {
+        let what = "polynomials of a GLWE secret key (1 to 4)";
+        let expected = glwe_dimension.clamp(*DIMENSIONS.start(), *DIMENSIONS.end());
+        return Err(ShapeError { what, expected, got: glwe_dimension });
+    }
+    Ok(())
 }
 
 impl fmt::Debug for GlweSecretKey {

@@ -1,11 +1,16 @@
 //! The slow and obvious way to do everything, to hold the library against.
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses its own part")]
+
+mod errors;
+mod ggsw;
 
 use cloakwork_math::{
     Torus, decomposition,
     random::{MaskSeed, MaskStream},
 };
 use cloakwork_params::{Decomposition, Noise, ParameterSet, table};
+pub(crate) use errors::Errors;
+pub(crate) use ggsw::check_ggsws;
 
 pub(crate) fn set(name: &str) -> &'static ParameterSet {
     table::by_name(name).unwrap_or_else(|| panic!("no set named {name}"))
