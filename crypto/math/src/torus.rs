@@ -1,19 +1,15 @@
 //! The discretised torus: unsigned words whose wrap-around is the reduction modulo 1.
 
+use bytemuck::Pod;
 use zeroize::Zeroize;
 
 /// A torus word. Implemented for `u32` and `u64` only.
 ///
 /// Moduli below the word's own (2^21 in a `u32`, say) keep their value in the top bits.
-<<<<<<< HEAD
-pub trait Torus:
-    Copy + Default + PartialEq + Eq + std::fmt::Debug + Send + Sync + bytemuck::Pod + sealed::Sealed + 'static
-=======
 ///
 /// Words can be wiped, for they may hold secrets.
 pub trait Torus:
-    Copy + Default + PartialEq + Eq + std::fmt::Debug + Send + Sync + Zeroize + sealed::Sealed + 'static
->>>>>>> fixsecret
+    Copy + Default + PartialEq + Eq + std::fmt::Debug + Send + Sync + Pod + Zeroize + sealed::Sealed + 'static
 {
     /// Width of the word.
     const BITS: u32;

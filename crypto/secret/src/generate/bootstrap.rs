@@ -41,25 +41,15 @@ fn messages(bits: &[u8], grouping: usize) -> Zeroizing<Vec<u8>> {
     if grouping == 1 {
         return Zeroizing::new(bits.to_vec());
     }
-<<<<<<< HEAD
     // All of it at once: a vector that grows would leave copies behind.
     let mut products = Zeroizing::new(Vec::with_capacity((bits.len() / grouping) << grouping));
     products.extend(bits.chunks_exact(grouping).flat_map(|group| {
-=======
-    // As long as it will be from the start: a vector that grows would leave copies behind.
-    let mut messages = Zeroizing::new(Vec::with_capacity((bits.len() / grouping) << grouping));
-    messages.extend(bits.chunks_exact(grouping).flat_map(|group| {
->>>>>>> fixsecret
         (0..1_usize << grouping).map(move |index| {
             let selected = |place: usize| (index >> (grouping - 1 - place)) as u8 & 1;
             group.iter().enumerate().fold(1, |product, (place, &bit)| product & (bit ^ selected(place) ^ 1))
         })
     }));
-<<<<<<< HEAD
     products
-=======
-    messages
->>>>>>> fixsecret
 }
 
 /// Seed and bodies of GGSW encryptions of bits.
