@@ -3,7 +3,7 @@
 mod run;
 
 use cloakwork_math::{Torus, aligned::Aligned, key_product};
-use cloakwork_params::{ParameterSet, SetId, TorusWidth};
+use cloakwork_params::{Decomposition, ParameterSet, SetId};
 
 use crate::{
     BootstrapKey, GgswShape, KeySwitchKey, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, ShapeError,
@@ -41,21 +41,10 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         bootstrap: &SeededBootstrapKey<T>,
         threads: usize,
     ) -> Result<Self, ShapeError> {
-        // First of all: a key of another set may be a thousand times as large.
-        check_key_switch(
-            set,
-            [
-                key_switch.input_dimension(),
-                key_switch.output_dimension(),
-                key_switch.gadget().levels,
-                key_switch.gadget().base_log as usize,
-                key_switch.modulus_log2() as usize,
-            ],
-        )?;
-        check_bootstrap::<T>(set, bootstrap.shape())?;
-        ShapeError::check("GGSW ciphertexts of the bootstrap key", set.ggsw_count(), bootstrap.ggsw_count())?;
+        check_key_switch::<S>(set, key_switch.into())?;
+        check_bootstrap::<T>(set, bootstrap.shape(), bootstrap.ggsw_count())?;
         let bootstrap = BootstrapKey::expand(bootstrap, set.grouping, threads)?;
-        Self::from_parts(set, KeySwitchKey::expand(key_switch, threads), bootstrap)
+        Ok(Self { set, key_switch: KeySwitchKey::expand(key_switch, threads), bootstrap })
     }
 
     /// Puts expanded parts together, if they fit the set.
@@ -64,19 +53,9 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         key_switch: KeySwitchKey<S>,
         bootstrap: BootstrapKey<T>,
     ) -> Result<Self, ShapeError> {
-        check_key_switch(
-            set,
-            [
-                key_switch.input_dimension(),
-                key_switch.output_dimension(),
-                key_switch.gadget().levels,
-                key_switch.gadget().base_log as usize,
-                key_switch.modulus_log2() as usize,
-            ],
-        )?;
-        check_bootstrap::<T>(set, bootstrap.shape())?;
-        ShapeError::check("input dimension of the bootstrap key", set.lwe_dimension, bootstrap.input_dimension())?;
+        check_key_switch::<S>(set, (&key_switch).into())?;
         ShapeError::check("secret bits a step of the bootstrap key", set.grouping, bootstrap.grouping())?;
+        check_bootstrap::<T>(set, bootstrap.shape(), bootstrap.ggsw_count())?;
         Ok(Self { set, key_switch, bootstrap })
     }
 
@@ -144,30 +123,58 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
     }
 }
 
-/// Holds the numbers of a key-switch key, seeded or expanded, to a set.
-fn check_key_switch(set: &ParameterSet, got: [usize; 5]) -> Result<(), ShapeError> {
-    let expected = [
-        ("input dimension of the key-switch key", set.big_dimension()),
-        ("output dimension of the key-switch key", set.lwe_dimension),
-        ("levels of the key-switch key", set.key_switch.levels),
-        ("base of the key-switch key", set.key_switch.base_log as usize),
-        ("log2 of the key-switch key's modulus", set.small_modulus_log2 as usize),
-    ];
-    expected.into_iter().zip(got).try_for_each(|((what, expected), got)| ShapeError::check(what, expected, got))
+/// The numbers of a key-switch key in either form.
+struct KeySwitchShape {
+    input_dimension: usize,
+    output_dimension: usize,
+    gadget: Decomposition,
+    modulus_log2: u32,
 }
 
-/// Holds the word and the shape of a bootstrap key, seeded or expanded, to a set.
-fn check_bootstrap<T: Torus>(set: &ParameterSet, shape: GgswShape) -> Result<(), ShapeError> {
-    let word = match set.torus {
-        TorusWidth::U32 => 32,
-        TorusWidth::U64 => 64,
-    };
+impl<S: Torus> From<&SeededKeySwitchKey<S>> for KeySwitchShape {
+    fn from(key: &SeededKeySwitchKey<S>) -> Self {
+        Self {
+            input_dimension: key.input_dimension(),
+            output_dimension: key.output_dimension(),
+            gadget: key.gadget(),
+            modulus_log2: key.modulus_log2(),
+        }
+    }
+}
+
+impl<S: Torus> From<&KeySwitchKey<S>> for KeySwitchShape {
+    fn from(key: &KeySwitchKey<S>) -> Self {
+        Self {
+            input_dimension: key.input_dimension(),
+            output_dimension: key.output_dimension(),
+            gadget: key.gadget(),
+            modulus_log2: key.modulus_log2(),
+        }
+    }
+}
+
+fn check_key_switch<S: Torus>(set: &ParameterSet, key: KeySwitchShape) -> Result<(), ShapeError> {
     for (what, expected, got) in [
-        ("bits of a word of the bootstrap key", word, T::BITS as usize),
+        ("bits of a word of the key-switch key", set.small_word_bits() as usize, S::BITS as usize),
+        ("input dimension of the key-switch key", set.big_dimension(), key.input_dimension),
+        ("output dimension of the key-switch key", set.lwe_dimension, key.output_dimension),
+        ("levels of the key-switch key", set.key_switch.levels, key.gadget.levels),
+        ("log2 of the key-switch key's base", set.key_switch.base_log as usize, key.gadget.base_log as usize),
+        ("log2 of the key-switch key's modulus", set.small_modulus_log2 as usize, key.modulus_log2 as usize),
+    ] {
+        ShapeError::check(what, expected, got)?;
+    }
+    Ok(())
+}
+
+fn check_bootstrap<T: Torus>(set: &ParameterSet, shape: GgswShape, ggsw_count: usize) -> Result<(), ShapeError> {
+    for (what, expected, got) in [
+        ("bits of a word of the bootstrap key", set.torus.bits() as usize, T::BITS as usize),
+        ("GGSW ciphertexts of the bootstrap key", set.ggsw_count(), ggsw_count),
         ("mask polynomials of the bootstrap key", set.glwe_dimension, shape.glwe_dimension),
         ("coefficients of the bootstrap key's polynomials", set.polynomial_size, shape.polynomial_size),
         ("levels of the bootstrap key", set.bootstrap.levels, shape.gadget.levels),
-        ("base of the bootstrap key", set.bootstrap.base_log as usize, shape.gadget.base_log as usize),
+        ("log2 of the bootstrap key's base", set.bootstrap.base_log as usize, shape.gadget.base_log as usize),
     ] {
         ShapeError::check(what, expected, got)?;
     }

@@ -2,7 +2,7 @@
 
 use cloakwork_math::Torus;
 
-use crate::ShapeError;
+use crate::{ShapeError, key::DIMENSION_MAX};
 
 /// Ciphertexts of one dimension, each `[a_0 .. a_{n-1}, b]` with phase `b - <a, s>`, back to back.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,7 +14,7 @@ pub struct LweList<T> {
 impl<T: Torus> LweList<T> {
     /// `count` ciphertexts that encrypt zero trivially.
     pub fn zeros(dimension: usize, count: usize) -> Self {
-        Self { dimension, words: vec![T::default(); dimension.saturating_add(1).saturating_mul(count)] }
+        Self { dimension, words: vec![T::default(); (dimension + 1) * count] }
     }
 
     /// Ciphertexts that hold these plaintexts in the clear: no mask, no noise, no secret.
@@ -28,10 +28,12 @@ impl<T: Torus> LweList<T> {
 
     /// Takes over words that already hold whole ciphertexts.
     pub fn from_words(dimension: usize, words: Vec<T>) -> Result<Self, ShapeError> {
-        let refused =
-            |expected| ShapeError { what: "words of an LWE list (a multiple of)", expected, got: words.len() };
-        let stride = dimension.checked_add(1).ok_or_else(|| refused(usize::MAX))?;
-        if words.len().is_multiple_of(stride) { Ok(Self { dimension, words }) } else { Err(refused(stride)) }
+        ShapeError::within("dimension of an LWE list", 1..=DIMENSION_MAX, dimension)?;
+        if words.len().is_multiple_of(dimension + 1) {
+            Ok(Self { dimension, words })
+        } else {
+            Err(ShapeError { what: "words of an LWE list (a multiple of)", expected: dimension + 1, got: words.len() })
+        }
     }
 
     /// Mask words of each ciphertext.

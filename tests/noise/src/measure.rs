@@ -1,123 +1,147 @@
 //! Errors of single operations, as fractions of the torus.
 
 use cloakwork_math::{Torus, key_product, polynomial, random::SecretRng};
-use cloakwork_params::{ModulusSwitch, ParameterSet};
+use cloakwork_params::{Encoding, ModulusSwitch, ParameterSet};
+use cloakwork_secret::{LweSecretKey, Randomness, noise::NoiseReport};
 use cloakwork_tfhe::{
+    Lut, LweList,
     blind_rotation::{self, blind_rotate, tile},
     key_switch::key_switch,
     modulus_switch::{modulus_switch, switch_word},
 };
 
-use crate::keys::{Keys, THREADS, add_times_bits, fraction, inner_product};
+use crate::keys::{Keys, THREADS, fraction, uniform};
 
-/// What the key switch adds to each of `count` random ciphertexts.
+/// What the key switch adds to each of `count` random ciphertexts, or a few more.
 pub fn key_switch_errors<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usize, seed: u64) -> Vec<f64> {
-    let (stride, columns) = (keys.big.len() + 1, keys.small.len() + 1);
-    let mut rng = SecretRng::insecure_for_tests(seed);
-    let mut scratch = key_product::Scratch::default();
-    let mut errors = Vec::with_capacity(count);
-    while errors.len() < count {
-        let inputs: Vec<T> = (0..TILE * stride).map(|_| T::from_u64(rng.word())).collect();
-        let mut outputs = vec![S::default(); TILE * columns];
-        key_switch(keys.server.key_switch_key(), &inputs, &mut outputs, &mut scratch).expect("made for the key");
-        for (input, output) in inputs.chunks_exact(stride).zip(outputs.chunks_exact(columns)) {
-            let difference = fraction(phase(output, &keys.small)) - fraction(phase(input, &keys.big));
-            errors.push(difference - difference.round());
-        }
-    }
-    errors
+    on_threads(count, seed, |count, rng| {
+        let (big, small) = (keys.big().flattened(), keys.small());
+        let (stride, columns) = (big.dimension() + 1, small.dimension() + 1);
+        let mut scratch = key_product::Scratch::default();
+        let tile = || -> Vec<f64> {
+            let inputs: Vec<T> = uniform(rng, T::BITS, KEY_SWITCH_TILE * stride);
+            let mut outputs = vec![S::default(); KEY_SWITCH_TILE * columns];
+            key_switch(keys.server.key_switch_key(), &inputs, &mut outputs, &mut scratch).expect("made for the key");
+            let pairs = inputs.chunks_exact(stride).zip(outputs.chunks_exact(columns));
+            pairs.map(|(input, output)| nearest(fraction(small.phase(output)) - fraction(big.phase(input)))).collect()
+        };
+        std::iter::repeat_with(tile).take(count.div_ceil(KEY_SWITCH_TILE)).flatten().collect()
+    })
 }
 
 /// What the modulus switch adds to each of `count` random ciphertexts under the small key: the phase that the blind
 /// rotation sees, less the one that came in.
-pub fn modulus_switch_errors<S: Torus>(set: &ParameterSet, small: &[u8], count: usize, seed: u64) -> Vec<f64> {
-    let mut rng = SecretRng::insecure_for_tests(seed);
+pub fn modulus_switch_errors<S: Torus>(set: &ParameterSet, small: &LweSecretKey, count: usize, seed: u64) -> Vec<f64> {
     let position = 0.5 / set.polynomial_size as f64;
-    (0..count)
-        .map(|_| {
-            let ciphertext = small_ciphertext::<S>(set, &mut rng);
-            let seen = f64::from(rotation_of(set, &ciphertext, small)) * position;
-            let difference = seen - fraction(phase(&ciphertext, small));
-            difference - difference.round()
-        })
-        .collect()
-}
-
-/// The mean square of the error over all coefficients of the rotated table, for each of `count` random ciphertexts.
-///
-/// Coefficients of one result share much of their error, results do not: the mean squares are independent.
-pub fn blind_rotation_squares<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usize, seed: u64) -> Vec<f64> {
-    let share = count.div_ceil(THREADS);
-    std::thread::scope(|scope| {
-        let run = |thread: u64| move || rotation_squares(keys, share, seed ^ (thread << 32));
-        let threads: Vec<_> = (0..THREADS as u64).map(|thread| scope.spawn(run(thread))).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("a measuring thread panicked")).collect()
+    on_threads(count, seed, |count, rng| {
+        let one = || {
+            let ciphertext = small_ciphertext::<S>(set, rng);
+            let seen = f64::from(rotation(set, &ciphertext, small)) * position;
+            nearest(seen - fraction(small.phase(&ciphertext)))
+        };
+        std::iter::repeat_with(one).take(count).collect()
     })
 }
 
-fn rotation_squares<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usize, seed: u64) -> Vec<f64> {
-    let (set, key) = (keys.set(), keys.server.bootstrap_key());
-    let mut rng = SecretRng::insecure_for_tests(seed);
-    // Any table will do, so long as its digits are those of a real one: a multiple of the gadget's smallest weight.
-    let lut: Vec<T> = (0..set.polynomial_size).map(|_| T::from_u64(rng.word() << (T::BITS - 5))).collect();
-    let width = tile(key);
-    let mut scratch = blind_rotation::Scratch::new(key);
-    let mut accumulators = vec![T::default(); width * key.shape().glwe_words()];
-    let mut squares = Vec::with_capacity(count);
-    while squares.len() < count {
-        let ciphertexts: Vec<S> = (0..width).flat_map(|_| small_ciphertext(set, &mut rng)).collect();
-        let luts = vec![&lut[..]; width];
-        blind_rotate(key, set.modulus_switch, &ciphertexts, &luts, &mut accumulators, &mut scratch);
-        let results = accumulators.chunks_exact(key.shape().glwe_words());
-        for (ciphertext, glwe) in ciphertexts.chunks_exact(keys.small.len() + 1).zip(results) {
-            let rotation = rotation_of(set, ciphertext, &keys.small) as usize;
-            let mut expected = vec![T::default(); lut.len()];
-            polynomial::rotate(&lut, (2 * lut.len() - rotation) % (2 * lut.len()), &mut expected);
-            let phase = glwe_phase(glwe, &keys.big);
-            let errors = phase.iter().zip(&expected).map(|(word, expected)| fraction(word.wrapping_sub(*expected)));
-            squares.push(errors.map(|error| error * error).sum::<f64>() / lut.len() as f64);
-        }
-    }
-    squares
+/// The mean square of the error over all coefficients of the rotated table, for each of `count` random ciphertexts, or
+/// a few more.
+///
+/// Coefficients of one result share much of their error, results do not: the mean squares are independent.
+pub fn blind_rotation_squares<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usize, seed: u64) -> Vec<f64> {
+    on_threads(count, seed, |count, rng| {
+        let (set, key) = (keys.set(), keys.server.bootstrap_key());
+        // Any table will do whose words the gadget represents, as it does a real one's.
+        let lut: Vec<T> = uniform(rng, LUT_BITS, set.polynomial_size);
+        let width = tile(key);
+        let mut scratch = blind_rotation::Scratch::new(key);
+        let mut accumulators = vec![T::default(); width * key.shape().glwe_words()];
+        let tile = || -> Vec<f64> {
+            let ciphertexts: Vec<Vec<S>> = (0..width).map(|_| small_ciphertext(set, rng)).collect();
+            let luts = vec![&lut[..]; width];
+            let words = ciphertexts.concat();
+            blind_rotate(key, set.modulus_switch, &words, &luts, &mut accumulators, &mut scratch);
+            let results = accumulators.chunks_exact(key.shape().glwe_words());
+            let rotations = ciphertexts.iter().map(|ciphertext| rotation(set, ciphertext, keys.small()));
+            results.zip(rotations).map(|(glwe, by)| table_error(&keys.big().phases(glwe), &lut, by)).collect()
+        };
+        std::iter::repeat_with(tile).take(count.div_ceil(width)).flatten().collect()
+    })
+}
+
+/// The noise of `count` fresh encryptions, and of what the whole bootstrap makes of them: messages in turn, through the
+/// table that keeps them.
+pub fn bootstrap_noise<T: Torus, S: Torus>(
+    keys: &Keys<T, S>,
+    lut: &Lut<T>,
+    count: usize,
+    seed: u64,
+) -> [NoiseReport; 2] {
+    let (client, set) = (&keys.client, keys.set());
+    let modulus = match set.encoding {
+        Encoding::Shortint { message_modulus, carry_modulus, .. } => message_modulus * carry_modulus,
+        Encoding::Boolean => 2,
+    };
+    let messages: Vec<u64> = (0..count as u64).map(|index| index % modulus).collect();
+    let mut randomness = Randomness::insecure_for_tests(seed);
+    let inputs: LweList<T> = client.encrypt(set, &messages, &mut randomness).expect("messages below the modulus");
+    let mut outputs = LweList::zeros(set.input_dimension(), count);
+    let mut scratches: Vec<_> = (0..THREADS).map(|_| keys.server.scratch()).collect();
+    keys.server.bootstrap(&inputs, &vec![lut; count], &mut outputs, &mut scratches).expect("shapes of the set");
+    [&inputs, &outputs].map(|list| client.noise(set, list, &messages).expect("one message a ciphertext"))
+}
+
+/// Mean square of the distance between `phases` and `X^-rotation lut`.
+fn table_error<T: Torus>(phases: &[T], lut: &[T], rotation: u32) -> f64 {
+    let circle = 2 * lut.len();
+    let mut expected = vec![T::default(); lut.len()];
+    polynomial::rotate(lut, (circle - rotation as usize) % circle, &mut expected);
+    let errors = phases.iter().zip(&expected).map(|(phase, expected)| fraction(phase.wrapping_sub(*expected)));
+    errors.map(|error| error * error).sum::<f64>() / lut.len() as f64
 }
 
 /// The phase of a ciphertext under the small key after the modulus switch, in positions modulo 2N.
-fn rotation_of<S: Torus>(set: &ParameterSet, ciphertext: &[S], small: &[u8]) -> u32 {
+fn rotation<S: Torus>(set: &ParameterSet, ciphertext: &[S], small: &LweSecretKey) -> u32 {
     let log2 = set.rotation_modulus_log2();
     let (body, mask) = ciphertext.split_last().expect("a ciphertext has a body");
     let rotation = if set.grouping == 1 {
         let mut exponents = vec![0; ciphertext.len()];
         modulus_switch(set.modulus_switch, log2, ciphertext, &mut exponents);
-        exponents[mask.len()].wrapping_sub(inner_product(&exponents[..mask.len()], small))
+        small.phase(&exponents)
     } else {
         assert_eq!(set.modulus_switch, ModulusSwitch::Plain);
-        let groups = mask.chunks_exact(set.grouping).zip(small.chunks_exact(set.grouping));
-        let selected = groups.map(|(mask, bits)| switch_word(inner_product(mask, bits), log2));
+        let groups = mask.chunks_exact(set.grouping).zip(small.bits().chunks_exact(set.grouping));
+        let selected = groups.map(|(mask, bits)| {
+            let ones = mask.iter().zip(bits).filter(|(_, bit)| **bit == 1);
+            switch_word(ones.fold(S::default(), |sum, (word, _)| sum.wrapping_add(*word)), log2)
+        });
         selected.fold(switch_word(*body, log2), u32::wrapping_sub)
     };
     rotation % (1 << log2)
 }
 
-/// Uniform words of the small modulus.
 fn small_ciphertext<S: Torus>(set: &ParameterSet, rng: &mut SecretRng) -> Vec<S> {
-    let shift = S::BITS - set.small_modulus_log2;
-    (0..=set.lwe_dimension).map(|_| S::from_u64(rng.word() << shift)).collect()
+    uniform(rng, set.small_modulus_log2, set.lwe_dimension + 1)
 }
 
-fn phase<T: Torus>(ciphertext: &[T], key: &[u8]) -> T {
-    let (body, mask) = ciphertext.split_last().expect("a ciphertext has a body");
-    body.wrapping_sub(inner_product(mask, key))
+/// The representative in [-1/2, 1/2].
+fn nearest(difference: f64) -> f64 {
+    difference - difference.round()
 }
 
-/// `body - sum of mask * key`, as polynomials.
-fn glwe_phase<T: Torus>(glwe: &[T], key: &[u8]) -> Vec<T> {
-    let size = glwe.len() - key.len();
-    let (masks, body) = glwe.split_at(key.len());
-    let mut product = vec![T::default(); size];
-    for (mask, bits) in masks.chunks_exact(size).zip(key.chunks_exact(size)) {
-        add_times_bits(mask, bits, &mut product);
-    }
-    body.iter().zip(&product).map(|(body, product)| body.wrapping_sub(*product)).collect()
+/// An equal share of `count` on each thread, each with randomness of its own.
+fn on_threads(count: usize, seed: u64, job: impl Fn(usize, &mut SecretRng) -> Vec<f64> + Sync) -> Vec<f64> {
+    let mut rng = SecretRng::insecure_for_tests(seed);
+    let job = &job;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let mut rng = rng.fork();
+                scope.spawn(move || job(count.div_ceil(THREADS), &mut rng))
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a measuring thread panicked")).collect()
+    })
 }
 
-const TILE: usize = 64;
+const KEY_SWITCH_TILE: usize = 64;
+const LUT_BITS: u32 = 5;

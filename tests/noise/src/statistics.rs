@@ -11,37 +11,73 @@ pub struct Comparison {
     pub tolerance: f64,
 }
 
-/// Normal quantile of a two-sided false alarm in a million.
+/// Standard deviations that a measurement may be off: a two-sided false alarm in a million.
 pub const DEVIATIONS: f64 = 4.9;
 
-/// What the formula leaves out: the constants of the transform's error hold to 3% where that error is a third of the
-/// variance, and the first steps of a blind rotation see an accumulator that is not random yet.
-pub const MODEL_ERROR: f64 = 0.02;
-
-/// Compares the mean of independent samples with `predicted`, where the formula may be wrong by `model_error` of itself.
-///
-/// The sample mean of some hundred samples is normal, with a deviation that the samples themselves tell.
-pub fn compare(samples: &[f64], predicted: f64, model_error: f64) -> Comparison {
-    let count = samples.len() as f64;
-    let measured = samples.iter().sum::<f64>() / count;
-    let spread = samples.iter().map(|sample| (sample - measured).powi(2)).sum::<f64>() / (count - 1.0);
-    let tolerance = DEVIATIONS * (spread / count).sqrt() + model_error * predicted.abs();
-    Comparison { measured, predicted, tolerance }
-}
-
-/// The squares of the samples, whose mean is the variance of samples without a mean.
-pub fn squares(samples: &[f64]) -> Vec<f64> {
-    samples.iter().map(|sample| sample * sample).collect()
-}
-
 impl Comparison {
+    /// Of the mean of independent samples, where the formula may be wrong by `model_error`.
+    ///
+    /// The mean of some hundred samples is normal, with a deviation that the samples themselves tell.
+    pub fn of_mean(samples: &[f64], predicted: f64, model_error: f64) -> Self {
+        let count = samples.len() as f64;
+        let measured = samples.iter().sum::<f64>() / count;
+        let spread = samples.iter().map(|sample| (sample - measured).powi(2)).sum::<f64>() / (count - 1.0);
+        Self { measured, predicted, tolerance: DEVIATIONS * (spread / count).sqrt() + model_error }
+    }
+
+    /// Of the mean square of independent samples around `centre`.
+    pub fn of_variance(samples: &[f64], centre: f64, predicted: f64, model_error: f64) -> Self {
+        let squares: Vec<f64> = samples.iter().map(|sample| (sample - centre).powi(2)).collect();
+        Self::of_mean(&squares, predicted, model_error)
+    }
+
+    /// Of the variance of `count` independent normal samples.
+    pub fn of_normal_variance(measured: f64, count: usize, predicted: f64, model_error: f64) -> Self {
+        Self { measured, predicted, tolerance: DEVIATIONS * measured * (2.0 / count as f64).sqrt() + model_error }
+    }
+
     /// Does the measurement agree with the prediction?
     pub fn holds(&self) -> bool {
         (self.measured - self.predicted).abs() <= self.tolerance
     }
 
-    /// Would it also have agreed with a prediction `factor` times as large?
-    pub fn would_hold_for(&self, factor: f64) -> bool {
-        (self.measured - factor * self.predicted).abs() <= self.tolerance
+    /// The same measurement next to another prediction.
+    pub fn against(self, predicted: f64) -> Self {
+        Self { predicted, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_math::random::SecretRng;
+
+    use super::*;
+
+    /// Uniform on [-1/2, 1/2): variance 1/12.
+    fn samples(count: usize) -> Vec<f64> {
+        let mut rng = SecretRng::insecure_for_tests(1);
+        (0..count).map(|_| rng.word() as i64 as f64 * (-64.0_f64).exp2()).collect()
+    }
+
+    #[test]
+    fn the_truth_holds_and_its_neighbours_do_not() {
+        let comparison = Comparison::of_variance(&samples(10_000), 0.0, 1.0 / 12.0, 0.0);
+        assert!(comparison.holds(), "{comparison:?}");
+        assert!(!comparison.against(1.1 / 12.0).holds());
+        assert!(!comparison.against(0.9 / 12.0).holds());
+    }
+
+    #[test]
+    fn a_shifted_mean_is_seen() {
+        let comparison = Comparison::of_mean(&samples(10_000), 0.0, 0.0);
+        assert!(comparison.holds(), "{comparison:?}");
+        assert!(!comparison.against(0.03).holds());
+        assert!(comparison.against(0.01).holds(), "well within the tolerance");
+    }
+
+    #[test]
+    fn few_samples_tolerate_more_than_many() {
+        let tolerance = |count| Comparison::of_normal_variance(1.0, count, 1.0, 0.0).tolerance;
+        assert!((tolerance(100) / tolerance(10_000) - 10.0).abs() < 1e-9);
     }
 }

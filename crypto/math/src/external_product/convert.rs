@@ -29,6 +29,8 @@ pub(super) struct DigitsToPoints<'a, T> {
 #[derive(Clone, Copy)]
 pub(super) struct Digit<T> {
     offset: T,
+    /// Where the gadget's last digit begins.
+    least: u32,
     shift: u32,
     mask: T,
     excess: f64,
@@ -43,6 +45,7 @@ impl<T: Torus> Digit<T> {
         let halves = (1..=gadget.levels).map(|level| 1u64 << (weight(level) + base_log - 1));
         Self {
             offset: T::from_u64(halves.fold(rounding, |sum, half| sum.wrapping_add(half))),
+            least: weight(gadget.levels),
             shift: weight(level),
             mask: T::from_u64((1 << base_log) - 1),
             excess: (1u64 << (base_log - 1)) as f64,
@@ -52,6 +55,18 @@ impl<T: Torus> Digit<T> {
     #[inline(always)]
     fn cut(self, word: T) -> f64 {
         word.wrapping_add(self.offset).bit_field(self.shift, self.mask).small_to_f64() - self.excess
+    }
+
+    /// As [`Self::cut`], with halves rounded to even instead of up.
+    ///
+    /// A word that comes straight out of a product ends in zeros: a double has 53 bits, and most of them
+    /// stand before the point. Halves are then common, and rounding all of them up shifts every
+    /// coefficient alike, which a key of zeros and ones sums up. A word that products have been added to has no
+    /// such zeros.
+    #[inline(always)]
+    fn cut_even(self, word: T) -> f64 {
+        let odd = word.bit_field(self.least, T::from_u64(1));
+        self.cut(word.wrapping_add(odd).wrapping_sub(T::from_u64(1)))
     }
 }
 
@@ -65,7 +80,7 @@ impl<T: Torus> Kernel for DigitsToPoints<'_, T> {
         let Some(rotation) = rotation else {
             let words = low.iter().zip(high).zip(&twist.re).zip(&twist.im);
             for (point, (((low, high), re), im)) in points.iter_mut().zip(words) {
-                *point = twisted::<S>(digit.cut(*low), digit.cut(*high), *re, *im);
+                *point = twisted::<S>(digit.cut_even(*low), digit.cut_even(*high), *re, *im);
             }
             return;
         };

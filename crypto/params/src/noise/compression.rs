@@ -1,6 +1,6 @@
 use super::bootstrap::{BootstrapNoise, Rotation};
 use super::failure::Decision;
-use super::gadget::{decomposition_error, digit_square, rounding};
+use super::gadget::{balanced_digit_squares, decomposition_error, rounding};
 use super::modulus_switch::SwitchError;
 use super::{NoiseBudget, torus_bits, variance};
 use crate::set::{CompressionSet, Encoding, ParameterSet};
@@ -25,7 +25,7 @@ impl CompressionNoise {
         let gadget = compression.packing;
         let packed_dimension = compression.packing_glwe_dimension * compression.packing_polynomial_size;
         // Each listed ciphertext is switched to its own coefficient, but the key noise of all of them falls on all.
-        let rows = (set.big_dimension() * gadget.levels * compression.lwe_per_glwe) as f64;
+        let words = (set.big_dimension() * compression.lwe_per_glwe) as f64;
         let steps = packed_dimension as f64;
         let unpacking = ParameterSet { bootstrap: compression.bootstrap, ..*set };
         let rotation = Rotation {
@@ -35,7 +35,7 @@ impl CompressionNoise {
             big_ones: set.big_dimension() as f64 / 2.0,
         };
         Self {
-            packing_key: rows * digit_square(gadget) * variance(compression.packing_noise, word),
+            packing_key: words * balanced_digit_squares(gadget) * variance(compression.packing_noise, word),
             packing_rounding: set.big_dimension() as f64 / 2.0 * decomposition_error(gadget, word),
             storage: steps / 2.0 * rounding(word, compression.storage_modulus_log2),
             unpacked: rotation.noise(),

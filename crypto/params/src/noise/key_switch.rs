@@ -1,4 +1,4 @@
-use super::gadget::{decomposition_error, digit_square, rounding};
+use super::gadget::{balanced_digit_squares, decomposition_error, rounding};
 use super::{KeyWeight, torus_bits, variance};
 use crate::set::ParameterSet;
 
@@ -16,9 +16,9 @@ pub struct KeySwitchNoise {
 impl KeySwitchNoise {
     pub(super) fn of(set: &ParameterSet, key: KeyWeight) -> Self {
         let (gadget, word) = (set.key_switch, torus_bits(set));
-        let rows = (set.big_dimension() * gadget.levels) as f64;
+        let digits = set.big_dimension() as f64 * balanced_digit_squares(gadget);
         Self {
-            key: rows * digit_square(gadget) * variance(set.lwe_noise, set.small_modulus_log2),
+            key: digits * variance(set.lwe_noise, set.small_modulus_log2),
             rounding: key.big_ones * decomposition_error(gadget, word),
             body: rounding(word, set.small_modulus_log2),
         }

@@ -12,7 +12,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(4, 512, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(5, 3)
-        .failure(Some(-144.322), -146.711)
+        .failure(Some(-144.322), -146.749)
         .security(134.8, Some(134.8)),
     shortint(2, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(4, 4, 5)
@@ -20,7 +20,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(4, 4)
-        .failure(Some(-129.581), -130.856)
+        .failure(Some(-129.581), -131.205)
         .security(134.9, Some(134.8)),
     shortint(3, "V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(8, 8, 9)
@@ -28,7 +28,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 8192, tuniform(3))
         .bootstrap(15, 2)
         .key_switch(4, 5)
-        .failure(Some(-128.992), -130.826)
+        .failure(Some(-128.992), -130.889)
         .security(134.3, Some(480.2)),
     shortint(4, "V1_8_PARAM_MESSAGE_4_CARRY_4_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(16, 16, 17)
@@ -36,7 +36,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 65536, tuniform(3))
         .bootstrap(11, 3)
         .key_switch(3, 7)
-        .failure(Some(-141.559), -141.953)
+        .failure(Some(-141.559), -145.083)
         .security(134.1, None),
     shortint(5, "V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -44,7 +44,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(4, 512, gaussian(2.845267479601915e-15))
         .bootstrap(23, 1)
         .key_switch(5, 3)
-        .failure(Some(-128.186), -129.562)
+        .failure(Some(-128.186), -129.629)
         .security(132.1, Some(133.1)),
     shortint(6, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(4, 4, 5)
@@ -52,7 +52,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
         .bootstrap(23, 1)
         .key_switch(3, 5)
-        .failure(Some(-128.597), -129.753)
+        .failure(Some(-128.597), -130.649)
         .security(132.5, Some(133.1)),
     shortint(7, "V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(8, 8, 9)
@@ -60,7 +60,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 8192, gaussian(2.168404344971009e-19))
         .bootstrap(15, 2)
         .key_switch(3, 7)
-        .failure(Some(-128.115), -129.773)
+        .failure(Some(-128.115), -130.333)
         .security(132.6, Some(478.6)),
     shortint(8, "V1_8_PARAM_MESSAGE_4_CARRY_4_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(16, 16, 17)
@@ -68,7 +68,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 65536, gaussian(2.168404344971009e-19))
         .bootstrap(11, 3)
         .key_switch(3, 7)
-        .failure(Some(-128.731), -129.025)
+        .failure(Some(-128.731), -132.042)
         .security(132.5, None),
     shortint(9, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", V1_8_KS32_TUNIFORM)
         .encoding(4, 4, 5)
@@ -77,7 +77,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(4, 4)
-        .failure(Some(-129.581), -130.856)
+        .failure(Some(-129.581), -131.205)
         .security(134.9, Some(134.8)),
     // Classical, for graphics processors.
     shortint(10, "V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_8_CLASSIC_GPU_TUNIFORM)
@@ -86,7 +86,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(3, 4)
-        .failure(Some(-144.851), -144.852)
+        .failure(Some(-144.851), -148.030)
         .security(135.4, Some(134.8)),
     shortint(11, "V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_8_CLASSIC_GPU_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -94,7 +94,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601874e-15))
         .bootstrap(23, 1)
         .key_switch(3, 4)
-        .failure(Some(-131.084), -131.084)
+        .failure(Some(-131.084), -134.083)
         .security(132.1, Some(133.1)),
     // For the HPU.
     shortint(12, "V1_8_HPU_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", HPU)
@@ -104,7 +104,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(2, 8)
-        .failure(Some(-128.0), -145.903)
+        .failure(Some(-128.0), -147.858)
         .security(134.8, Some(134.8)),
     // Multi-bit.
     shortint(32, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
@@ -114,7 +114,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(2, 1024, tuniform(17))
         .bootstrap(22, 1)
         .key_switch(4, 3)
-        .failure(Some(-136.056), -136.162)
+        .failure(Some(-136.056), -136.645)
         .security(135.2, Some(134.8)),
     shortint(33, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
@@ -123,7 +123,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 4096, tuniform(3))
         .bootstrap(21, 1)
         .key_switch(3, 5)
-        .failure(Some(-140.341), -154.757)
+        .failure(Some(-140.341), -155.381)
         .security(134.9, Some(219.3)),
     shortint(34, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(8, 8, 9)
@@ -132,7 +132,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 16384, tuniform(3))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-135.674), -141.075)
+        .failure(Some(-135.674), -143.550)
         .security(134.1, None),
     shortint(35, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(2, 2, 3)
@@ -141,7 +141,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(4, 512, tuniform(17))
         .bootstrap(22, 1)
         .key_switch(5, 3)
-        .failure(Some(-131.536), -136.749)
+        .failure(Some(-131.536), -136.757)
         .security(134.9, Some(134.8)),
     shortint(36, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
@@ -150,7 +150,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(14, 2)
         .key_switch(2, 8)
-        .failure(Some(-128.29), -132.551)
+        .failure(Some(-128.29), -134.036)
         .security(134.8, Some(134.8)),
     shortint(37, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(8, 8, 9)
@@ -159,7 +159,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 16384, tuniform(3))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-147.007), -153.585)
+        .failure(Some(-147.007), -156.546)
         .security(134.7, None),
     shortint(38, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_4_MULTI_BIT_TUNIFORM)
         .encoding(2, 2, 3)
@@ -168,7 +168,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(22, 1)
         .key_switch(3, 4)
-        .failure(Some(-145.02), -145.164)
+        .failure(Some(-145.02), -148.354)
         .security(135.4, Some(134.8)),
     shortint(39, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
@@ -177,7 +177,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(22, 1)
         .key_switch(3, 5)
-        .failure(Some(-134.345), -151.250)
+        .failure(Some(-134.345), -151.585)
         .security(134.9, Some(134.8)),
     shortint(40, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(8, 8, 9)
@@ -186,7 +186,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 8192, tuniform(3))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-130.951), -137.622)
+        .failure(Some(-130.951), -137.942)
         .security(134.9, Some(480.2)),
     shortint(41, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -195,7 +195,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(2, 1024, gaussian(2.845267479601915e-15))
         .bootstrap(22, 1)
         .key_switch(3, 4)
-        .failure(Some(-128.997), -129.050)
+        .failure(Some(-128.997), -131.170)
         .security(132.3, Some(133.1)),
     shortint(42, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
@@ -204,7 +204,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 4096, gaussian(2.168404344971009e-19))
         .bootstrap(21, 1)
         .key_switch(4, 4)
-        .failure(Some(-128.138), -139.719)
+        .failure(Some(-128.138), -140.095)
         .security(132.5, Some(218.4)),
     shortint(43, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(8, 8, 9)
@@ -213,7 +213,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 16384, gaussian(2.168404344971009e-19))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-131.491), -136.428)
+        .failure(Some(-131.491), -138.927)
         .security(132.1, None),
     shortint(44, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -222,7 +222,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(4, 512, gaussian(2.845267479601915e-15))
         .bootstrap(22, 1)
         .key_switch(3, 5)
-        .failure(Some(-129.466), -133.370)
+        .failure(Some(-129.466), -134.260)
         .security(132.5, Some(133.1)),
     shortint(45, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
@@ -231,7 +231,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
         .bootstrap(15, 2)
         .key_switch(2, 8)
-        .failure(Some(-128.606), -132.763)
+        .failure(Some(-128.606), -134.645)
         .security(132.3, Some(133.1)),
     shortint(46, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(8, 8, 9)
@@ -240,7 +240,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 16384, gaussian(2.168404344971009e-19))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-129.012), -133.763)
+        .failure(Some(-129.012), -136.626)
         .security(132.1, None),
     shortint(47, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_4_MULTI_BIT_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -249,7 +249,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
         .bootstrap(22, 1)
         .key_switch(3, 4)
-        .failure(Some(-128.034), -128.138)
+        .failure(Some(-128.034), -131.099)
         .security(132.1, Some(133.1)),
     shortint(48, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
@@ -258,7 +258,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
         .bootstrap(22, 1)
         .key_switch(3, 5)
-        .failure(Some(-129.112), -142.847)
+        .failure(Some(-129.112), -143.637)
         .security(132.5, Some(133.1)),
     shortint(49, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(8, 8, 9)
@@ -267,7 +267,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 8192, gaussian(2.168404344971009e-19))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-128.201), -133.983)
+        .failure(Some(-128.201), -134.551)
         .security(132.2, Some(478.6)),
     // Boolean.
     boolean(64, "DEFAULT_PARAMETERS", Order::BootstrapFirst, BOOLEAN)
@@ -276,7 +276,7 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(10, 2)
         .key_switch(3, 5)
         .weak("published with one failure in 2^64 bootstraps")
-        .failure(Some(-64.344), -245.129)
+        .failure(Some(-64.344), -247.107)
         .security(132.0, Some(155.8)),
     boolean(65, "DEFAULT_PARAMETERS_KS_PBS", Order::KeySwitchFirst, BOOLEAN)
         .lwe(739, gaussian(1.8304520733507305e-05))
@@ -284,29 +284,29 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(10, 2)
         .key_switch(3, 4)
         .weak("published with one failure in 2^64 bootstraps")
-        .failure(Some(-64.017), -244.034)
+        .failure(Some(-64.017), -245.843)
         .security(132.1, Some(155.8)),
     boolean(66, "PARAMETERS_ERROR_PROB_2_POW_MINUS_165", Order::BootstrapFirst, BOOLEAN)
         .lwe(837, gaussian(3.374714376692653e-06))
         .glwe(2, 1024, gaussian(9.313225746198247e-10))
         .bootstrap(10, 2)
         .key_switch(3, 5)
-        .failure(Some(-165.434), -643.334)
+        .failure(Some(-165.434), -649.482)
         .security(132.1, Some(211.3)),
     boolean(67, "PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS", Order::KeySwitchFirst, BOOLEAN)
         .lwe(770, gaussian(1.0721931696480342e-05))
         .glwe(2, 1024, gaussian(9.313225746198247e-10))
         .bootstrap(10, 2)
         .key_switch(3, 5)
-        .failure(Some(-166.826), -649.175)
+        .failure(Some(-166.826), -657.103)
         .security(132.5, Some(211.3)),
     boolean(68, "TFHE_LIB_PARAMETERS", Order::BootstrapFirst, BOOLEAN_LIB)
         .lwe(630, gaussian(3.0517578125e-05))
         .glwe(1, 1024, gaussian(2.980232238769531e-08))
         .bootstrap(7, 3)
         .key_switch(2, 8)
-        .weak("below 128-bit security; fails once in 2^87 bootstraps at worst")
-        .failure(None, -86.924)
+        .weak("below 128-bit security; fails once in 2^94 bootstraps at worst")
+        .failure(None, -94.319)
         .security(118.3, Some(122.2)),
     // Toys. Rounding in the modulus switch alone can never reach the half box, and the noise is far below it.
     shortint(0xff00, "TOY_MESSAGE_2_CARRY_2", TOY)

@@ -58,8 +58,9 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             ShapeError::check("parameter set of a scratch", expected, got)?;
         }
         let words = self.set.input_dimension() + 1;
-        // Even, so that no pair is split.
-        let share = lanes.count.div_ceil(scratches.len()).max(1).next_multiple_of(2);
+        // No pair is split.
+        let unit = if lanes.sum_pairs.is_some() { 2 } else { 1 };
+        let share = (lanes.count / unit).div_ceil(scratches.len()).max(1) * unit;
         if let [scratch] = scratches {
             self.run_share(lanes, 0..lanes.count, outputs.words_mut(), scratch);
             return Ok(());

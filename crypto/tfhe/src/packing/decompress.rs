@@ -51,9 +51,8 @@ impl DecompressionKey {
         ] {
             ShapeError::check(what, expected, got)?;
         }
-        let bootstrap = BootstrapKey::expand(seeded, 1, threads)?;
         let rescale = Lut::rescale_carry(parameter_set)?;
-        Ok(Self { set, bootstrap, rescale })
+        Ok(Self { set, bootstrap: BootstrapKey::expand(seeded, 1, threads)?, rescale })
     }
 
     /// Working memory for one thread.
