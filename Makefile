@@ -16,8 +16,7 @@ test-all: lint
 	CLOAKWORK_TEST_ALL=1 cargo test --workspace
 
 lint:
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	tests/rules/lint.sh
 
 # Our own time, pass by pass.
 bench:

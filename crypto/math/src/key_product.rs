@@ -98,66 +98,36 @@ impl<S: Torus> Kernel for Block<'_, S> {
             for (group, sums) in sums.chunks_mut(GROUP * columns).enumerate() {
                 let lanes = sums.len() / columns;
                 let digits = &digits[group * GROUP * rows..][..lanes * rows];
-                if lanes == GROUP {
-                    accumulate::<S, GROUP>(digits, matrix, columns, from, width, sums);
-                } else {
-                    for (lane, sums) in sums.chunks_exact_mut(columns).enumerate() {
-                        accumulate_one(digits, lanes, lane, matrix, columns, from, width, sums);
-                    }
-                }
+                accumulate(digits, lanes, matrix, columns, from..from + width, sums);
             }
         }
     }
 }
 
+/// The matrix rows of a block, a few at a time, against the columns in `range` of a group's sums.
 #[inline(always)]
-fn accumulate<S: Torus, const LANES: usize>(
-    digits: &[S],
-    matrix: &[S],
-    columns: usize,
-    from: usize,
-    width: usize,
-    sums: &mut [S],
-) {
-    let quads = matrix.chunks_exact(ROWS * columns);
-    let rest = quads.remainder().chunks_exact(columns);
-    let rest_digits = &digits[quads.len() * ROWS * LANES..];
-    for (matrix, digits) in quads.zip(digits.chunks_exact(ROWS * LANES)) {
-        let key: [&[S]; ROWS] = std::array::from_fn(|row| &matrix[row * columns + from..][..width]);
-        for (lane, sums) in sums.chunks_exact_mut(columns).enumerate() {
-            let digit: [S; ROWS] = std::array::from_fn(|row| digits[row * LANES + lane]);
-            subtract_rows(digit, key, &mut sums[from..][..width]);
-        }
-    }
-    for (matrix, digits) in rest.zip(rest_digits.chunks_exact(LANES)) {
-        for (lane, sums) in sums.chunks_exact_mut(columns).enumerate() {
-            subtract_rows([digits[lane]], [&matrix[from..][..width]], &mut sums[from..][..width]);
-        }
-    }
-}
-
-#[inline(always)]
-fn accumulate_one<S: Torus>(
+fn accumulate<S: Torus>(
     digits: &[S],
     lanes: usize,
-    lane: usize,
     matrix: &[S],
     columns: usize,
-    from: usize,
-    width: usize,
+    range: std::ops::Range<usize>,
     sums: &mut [S],
 ) {
-    let sums = &mut sums[from..][..width];
-    let quads = matrix.chunks_exact(ROWS * columns);
-    let rest = quads.remainder().chunks_exact(columns);
-    let done = quads.len() * ROWS;
-    for (quad, matrix) in quads.enumerate() {
-        let key: [&[S]; ROWS] = std::array::from_fn(|row| &matrix[row * columns + from..][..width]);
-        let digit: [S; ROWS] = std::array::from_fn(|row| digits[(quad * ROWS + row) * lanes + lane]);
-        subtract_rows(digit, key, sums);
+    let passes = matrix.chunks_exact(ROWS * columns);
+    let rest = passes.remainder().chunks_exact(columns);
+    let rest_digits = digits[passes.len() * ROWS * lanes..].chunks_exact(lanes);
+    for (matrix, digits) in passes.zip(digits.chunks_exact(ROWS * lanes)) {
+        let rows: [&[S]; ROWS] = std::array::from_fn(|row| &matrix[row * columns..][range.clone()]);
+        for (lane, sums) in sums.chunks_exact_mut(columns).enumerate() {
+            let digits: [S; ROWS] = std::array::from_fn(|row| digits[row * lanes + lane]);
+            subtract_rows(digits, rows, &mut sums[range.clone()]);
+        }
     }
-    for (row, matrix) in rest.enumerate() {
-        subtract_rows([digits[(done + row) * lanes + lane]], [&matrix[from..][..width]], sums);
+    for (row, digits) in rest.zip(rest_digits) {
+        for (digit, sums) in digits.iter().zip(sums.chunks_exact_mut(columns)) {
+            subtract_rows([*digit], [&row[range.clone()]], &mut sums[range.clone()]);
+        }
     }
 }
 

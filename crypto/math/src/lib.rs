@@ -1,5 +1,6 @@
 //! Torus arithmetic, gadget decomposition, samplers and the negacyclic transform.
 
+pub mod aligned;
 pub mod decomposition;
 pub mod external_product;
 pub mod key_product;

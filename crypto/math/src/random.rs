@@ -10,7 +10,12 @@ mod secret;
 pub use mask::{MaskSeed, MaskStream};
 pub use secret::SecretRng;
 
+/// Fills `bytes` from the operating system's generator.
+pub fn fill_from_os(bytes: &mut [u8]) -> Result<(), OsRandomError> {
+    getrandom::fill(bytes).map_err(OsRandomError)
+}
+
 /// The operating system refused to give random bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the operating system gave no random bytes: {0}")]
-pub struct OsRandomError(pub(crate) getrandom::Error);
+pub struct OsRandomError(getrandom::Error);

@@ -1,6 +1,6 @@
 //! The one place that knows which instruction sets exist.
 //!
-//! A [`Kernel`] is written once, in plain arithmetic over slices; [`dispatch`] compiles it once per
+//! A `Kernel` is written once, in plain arithmetic over slices; `dispatch` compiles it once per
 //! [`Level`] and runs the copy that the caller's level names. Results are the same from run to run and
 //! from machine to machine of one level; between levels they differ in the last bits, since only some
 //! have a fused multiply-add.
@@ -15,7 +15,8 @@ pub(crate) use vector::F64x8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level(Isa);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Each supports what those before it do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Isa {
     Portable,
     #[cfg(target_arch = "x86_64")]
@@ -27,26 +28,25 @@ enum Isa {
 impl Level {
     /// The best level of this machine.
     pub fn detect() -> Self {
-        Self::available().pop().expect("the portable level always exists")
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            let wide = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            return Self(if wide { Isa::Avx512 } else { Isa::Avx2 });
+        }
+        Self(Isa::Portable)
     }
 
     /// Every level of this machine, the best one last.
     pub fn available() -> Vec<Self> {
-        let mut levels = vec![Self(Isa::Portable)];
         #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                levels.push(Self(Isa::Avx2));
-                if is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-                {
-                    levels.push(Self(Isa::Avx512));
-                }
-            }
-        }
-        levels
+        let all = [Isa::Portable, Isa::Avx2, Isa::Avx512];
+        #[cfg(not(target_arch = "x86_64"))]
+        let all = [Isa::Portable];
+        let best = Self::detect().0;
+        all.into_iter().filter(|isa| *isa <= best).map(Self).collect()
     }
 
     /// Name, for logs and benchmark tables.
@@ -186,10 +186,11 @@ impl Simd for FusedInt64 {
     #[inline(always)]
     fn fraction_to_u64(fraction: f64) -> u64 {
         const BELOW_HALF: f64 = 0.5 - f64::EPSILON / 4.0;
-        // Not `f64::min`: this form is one instruction, and what is not a number becomes BELOW_HALF.
+        // Not `f64::clamp`: these forms are one instruction each, and what is not a number becomes BELOW_HALF.
         let fraction = if fraction < BELOW_HALF { fraction } else { BELOW_HALF };
+        let fraction = if fraction > -0.5 { fraction } else { -0.5 };
         let scaled = fraction * 18_446_744_073_709_551_616.0;
-        // SAFETY: scaled is a number in [-2^63, 2^63 - 2^9], which an i64 holds.
+        // SAFETY: scaled is a number in [-2^63, 2^63 - 2^10], which an i64 holds.
         unsafe { scaled.to_int_unchecked::<i64>() as u64 }
     }
     #[inline(always)]

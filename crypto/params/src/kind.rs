@@ -23,7 +23,7 @@ pub enum ObjectKind {
     /// The packing key-switch key from the big to the packing key.
     SeededPackingKey,
     /// The bootstrap key from the packing to the big key.
-    SeededUnpackingKey,
+    SeededDecompressionKey,
     /// A public key to encrypt with.
     CompactPublicKey,
     /// A client's secret keys. Never leaves the client; whatever a server runs refuses it by its kind.
@@ -43,7 +43,7 @@ const KINDS: &[(ObjectKind, u16, &str, bool)] = &[
     (ObjectKind::SeededBootstrapKey, 0x10, "seeded bootstrap key", true),
     (ObjectKind::SeededKeySwitchKey, 0x11, "seeded key-switch key", true),
     (ObjectKind::SeededPackingKey, 0x12, "seeded packing key", true),
-    (ObjectKind::SeededUnpackingKey, 0x13, "seeded unpacking key", true),
+    (ObjectKind::SeededDecompressionKey, 0x13, "seeded decompression key", true),
     (ObjectKind::CompactPublicKey, 0x14, "compact public key", true),
     (ObjectKind::ClientKey, 0x8000, "client key", false),
 ];

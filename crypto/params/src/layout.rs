@@ -95,7 +95,7 @@ impl Layout {
                 let words = set.ggsw_count() * set.bootstrap.levels * set.glwe_size() * set.polynomial_size;
                 (dimensions, words as u64 * shape.word_bytes)
             }
-            ObjectKind::SeededUnpackingKey => {
+            ObjectKind::SeededDecompressionKey => {
                 let packed = compression_of(set)?;
                 let dimensions = shape.ggsws(set, packed.packing_dimension(), packed.bootstrap);
                 let words =

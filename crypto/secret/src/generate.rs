@@ -1,6 +1,8 @@
 //! Evaluation keys, seeded, on all cores.
 
 mod bootstrap;
+mod compact;
+mod compression;
 mod key_switch;
 
 use cloakwork_params::ParameterSet;

@@ -8,13 +8,16 @@ mod encode;
 mod encrypt;
 mod error;
 mod exact_product;
+pub mod file;
 mod generate;
 pub mod key;
 pub mod noise;
 mod parallel;
+mod public;
 mod randomness;
 
 pub use error::SecretError;
 pub use generate::KeyGenerator;
 pub use key::{ClientKey, GlweSecretKey, LweSecretKey};
+pub use public::encrypt_compact;
 pub use randomness::Randomness;

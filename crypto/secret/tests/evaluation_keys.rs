@@ -146,7 +146,7 @@ fn an_external_product_by_hand_multiplies_by_the_bit() {
     let (client, mut randomness, key) = bootstrap_key::<u64>(set, 4);
     let (size, bits) = (set.polynomial_size, client.big().bits());
     // The GLWE ciphertext is a seeded one of a known message, encrypted here.
-    let message: Vec<u64> = (0..size as u64).map(|index| index % 16 << 59).collect();
+    let message: Vec<u64> = (0..size as u64).map(|index| (index % 16) << 59).collect();
     let seed = randomness.mask_seed().unwrap();
     let mask = masks::<u64>(&seed, 64, size);
     let mut body = message.clone();

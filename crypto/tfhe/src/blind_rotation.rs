@@ -6,7 +6,7 @@
 mod classical;
 mod multi_bit;
 
-use cloakwork_math::{Torus, external_product::Scratch as ProductScratch, polynomial};
+use cloakwork_math::{Torus, aligned::Aligned, external_product::Scratch as ProductScratch, polynomial};
 use cloakwork_params::ModulusSwitch;
 
 use crate::{BootstrapKey, key::Ggsws};
@@ -25,11 +25,11 @@ pub struct Scratch<T> {
     step: Vec<u32>,
     /// Sum of the rotated ciphertexts of a group, and its spectrum; multi-bit only.
     bundle: Vec<T>,
-    spectrum: Vec<f64>,
+    spectrum: Aligned<f64>,
 }
 
 impl<T: Torus> Scratch<T> {
-    /// For tiles of up to `key.tile()` ciphertexts.
+    /// For tiles of up to [`tile`] ciphertexts.
     pub fn new(key: &BootstrapKey<T>) -> Self {
         let tile = tile(key);
         let (bundle, spectrum, exponents) = match key.ggsws() {
@@ -41,7 +41,7 @@ impl<T: Torus> Scratch<T> {
             exponents: vec![0; exponents],
             step: vec![0; tile],
             bundle: vec![T::default(); bundle],
-            spectrum: vec![0.0; spectrum],
+            spectrum: Aligned::new(spectrum),
         }
     }
 }

@@ -7,6 +7,7 @@ mod error;
 mod info;
 mod keys;
 mod list;
+mod lut;
 mod lwe;
 mod packing;
 mod words;
@@ -15,13 +16,13 @@ use std::io::{Read, Write};
 
 use cloakwork_math::random::MaskSeed;
 use cloakwork_params::{
-    EnvelopeReader, EnvelopeWriter, Expected, Header, KeyId, Layout, ObjectKind, ParameterSet, Seed,
+    EnvelopeError, EnvelopeReader, EnvelopeWriter, Expected, Header, KeyId, Layout, ObjectKind, ParameterSet, Seed,
     envelope::Dimensions, layout,
 };
 
 pub use error::FormatError;
 pub use info::CiphertextInfo;
-pub use keys::SeededUnpackingKey;
+pub use keys::SeededDecompressionKey;
 pub use list::{CiphertextList, ListForm};
 
 /// Something that travels in an envelope.
@@ -63,6 +64,9 @@ pub fn encode<O: WireObject>(
     let dimensions = object.dimensions()?;
     let layout = Layout::of(O::KIND, set, &dimensions)?;
     layout.check(&dimensions)?;
+    if O::KIND == ObjectKind::Lut && key_id != KeyId::NONE {
+        return Err(EnvelopeError::WrongKeyId { expected: KeyId::NONE, got: key_id }.into());
+    }
     let seed = object.seed().map(|seed| Seed { key: seed.key, block: seed.block, byte: seed.byte });
     let header = Header { kind: O::KIND, set: set.id, key_id, dimensions, seed, payload_len: layout.payload_len };
     let mut envelope = EnvelopeWriter::new(out, &header)?;

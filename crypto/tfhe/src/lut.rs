@@ -3,6 +3,8 @@
 use cloakwork_math::Torus;
 use cloakwork_params::{Encoding, ParameterSet};
 
+use crate::ShapeError;
+
 /// A lookup table: the body of a trivial GLWE ciphertext, and the places its results are read from.
 ///
 /// A table of several functions is one blind rotation and several sample extractions.
@@ -59,7 +61,8 @@ impl Lut<u64> {
         Self::from_fn(set, |packed| function(packed / right_modulus, packed % right_modulus))
     }
 
-    /// One table of several functions. Inputs may then only go up to [`Self::max_input`].
+    /// One table of several functions. Inputs must then stay below the number of values over the number of
+    /// functions.
     pub fn from_fns(set: &ParameterSet, functions: &[&dyn Fn(u64) -> u64]) -> Result<Self, LutError> {
         let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
             return Err(LutError::NotIntegers { set: set.name });
@@ -123,6 +126,19 @@ impl<T: Torus> Lut<T> {
     /// A table from its polynomial, with one output.
     pub fn from_body(body: Vec<T>) -> Self {
         Self { body, outputs: vec![0] }
+    }
+
+    /// A table from its polynomial and the coefficients that its results are read from, in ascending order.
+    pub fn from_parts(body: Vec<T>, outputs: Vec<usize>) -> Result<Self, ShapeError> {
+        ShapeError::within("outputs of a lookup table", 1..=body.len(), outputs.len())?;
+        for (index, &output) in outputs.iter().enumerate() {
+            ShapeError::within("place of a lookup table's output", 0..=body.len() - 1, output)?;
+            if index > 0 && output <= outputs[index - 1] {
+                let what = "output of a lookup table (at least)";
+                return Err(ShapeError { what, expected: outputs[index - 1] + 1, got: output });
+            }
+        }
+        Ok(Self { body, outputs })
     }
 
     /// The polynomial.

@@ -2,7 +2,7 @@
 
 use cloakwork_math::Torus;
 
-use crate::ShapeError;
+use crate::{ShapeError, key::DIMENSION_MAX};
 
 /// Ciphertexts of one dimension, each `[a_0 .. a_{n-1}, b]` with phase `b - <a, s>`, back to back.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,8 +17,18 @@ impl<T: Torus> LweList<T> {
         Self { dimension, words: vec![T::default(); (dimension + 1) * count] }
     }
 
+    /// Ciphertexts that hold these plaintexts in the clear: no mask, no noise, no secret.
+    pub fn trivial(dimension: usize, plaintexts: &[T]) -> Self {
+        let mut list = Self::zeros(dimension, plaintexts.len());
+        for (ciphertext, plaintext) in list.iter_mut().zip(plaintexts) {
+            ciphertext[dimension] = *plaintext;
+        }
+        list
+    }
+
     /// Takes over words that already hold whole ciphertexts.
     pub fn from_words(dimension: usize, words: Vec<T>) -> Result<Self, ShapeError> {
+        ShapeError::within("dimension of an LWE list", 1..=DIMENSION_MAX, dimension)?;
         if words.len().is_multiple_of(dimension + 1) {
             Ok(Self { dimension, words })
         } else {

@@ -26,8 +26,18 @@ pub fn switch_word<T: Torus>(word: T, log2: u32) -> u32 {
     word.round_to_modulus(log2) as u32
 }
 
+/// The exponent of a subset of a multi-bit group: its mask words are added up first and switched then. The
+/// subset's highest bit stands for the group's first word.
+///
+/// Bit-exact with tfhe-rs.
+#[inline(always)]
+pub fn switch_subset<T: Torus>(group: &[T], subset: usize, log2: u32) -> u32 {
+    let selected = group.iter().rev().enumerate().filter(|(bit, _)| subset >> bit & 1 == 1);
+    switch_word(selected.fold(T::default(), |sum, (_, word)| sum.wrapping_add(*word)), log2)
+}
+
 /// What the rounding errors of the mask add to the phase on average, over a uniform binary key, and half a
-/// step that moves the lookup table's redundant boxes to their middle.
+/// step less: the rounding that follows then floors the body, and a lookup table's boxes begin where it floors to.
 fn centering<T: Torus>(log2: u32, mask: &[T]) -> T {
     let mut half_errors = T::default();
     let mut lost_doubled = 0i64;

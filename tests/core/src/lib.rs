@@ -46,3 +46,8 @@ impl<T: Torus, S: Torus> Pair<T, S> {
         }
     }
 }
+
+/// Keeps the code of README.md working.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -4,9 +4,11 @@
 use cloakwork_math::{Torus, random::MaskSeed};
 use cloakwork_params::{Decomposition, Expected, KeyId, ObjectKind, ParameterSet, table};
 use cloakwork_tfhe::{
-    CompactList, CompactPublicKey, CompressedList, GgswShape, LweList, SeededBootstrapKey, SeededKeySwitchKey,
+    CompactList, CompactPublicKey, CompressedList, GgswShape, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey,
     SeededLweList, SeededPackingKey,
-    format::{CiphertextInfo, CiphertextList, FormatError, ListForm, SeededUnpackingKey, WireObject, decode, encode},
+    format::{
+        CiphertextInfo, CiphertextList, FormatError, ListForm, SeededDecompressionKey, WireObject, decode, encode,
+    },
 };
 
 /// An object, its encoding and its decoder.
@@ -44,8 +46,10 @@ pub fn all() -> Vec<Case> {
         case("compact_public_key_u64", "TOY_MESSAGE_2_CARRY_2", compact_public_key::<u64>),
         case("compact_public_key_u32", "TOY_BOOLEAN", compact_public_key::<u32>),
         case("compressed_list", "TOY_MESSAGE_2_CARRY_2", |set| compressed_list(set, 19)),
+        case("lut_u64", "TOY_MESSAGE_2_CARRY_2", |set| lut::<u64>(set, 3)),
+        case("lut_u32", "TOY_BOOLEAN", |set| lut::<u32>(set, 1)),
         case("seeded_packing_key", "TOY_MESSAGE_2_CARRY_2", packing_key),
-        case("seeded_unpacking_key", "TOY_MESSAGE_2_CARRY_2", unpacking_key),
+        case("seeded_decompression_key", "TOY_MESSAGE_2_CARRY_2", decompression_key),
         case("seeded_bootstrap_key_u32", "TOY_BOOLEAN_KS_PBS", bootstrap_key::<u32>),
         case("seeded_bootstrap_key_u64", "TOY_MESSAGE_2_CARRY_2", bootstrap_key::<u64>),
         case("seeded_key_switch_key_u64", "TOY_MESSAGE_2_CARRY_2", key_switch_key::<u64>),
@@ -66,8 +70,10 @@ fn case<O: WireObject + PartialEq + Send + Sync + 'static>(
 ) -> Case {
     let set = table::by_name(set).expect("a row of the table");
     let object = build(set);
+    // Lookup tables belong to no key.
+    let key_id = if O::KIND == ObjectKind::Lut { KeyId::NONE } else { KEY_ID };
     let mut bytes = Vec::new();
-    encode(&object, set, KEY_ID, &mut bytes).expect("the object conforms to its set");
+    encode(&object, set, key_id, &mut bytes).expect("the object conforms to its set");
     Case {
         name,
         kind: O::KIND,
@@ -121,6 +127,11 @@ fn compressed_list(set: &ParameterSet, count: usize) -> CiphertextList<Compresse
     described(CompressedList::from_words(set, count, packed).expect("whole words"), &vec![(3, 1); count])
 }
 
+fn lut<T: Torus>(set: &ParameterSet, outputs: usize) -> Lut<T> {
+    let body = words(T::BITS, set.polynomial_size);
+    Lut::from_parts(body, (0..outputs).map(|output| output * 17).collect()).expect("ascending outputs")
+}
+
 fn described<L: ListForm>(list: L, info: &[(u32, u32)]) -> CiphertextList<L> {
     let info = info.iter().map(|&(degree, noise_level)| CiphertextInfo { degree, noise_level });
     CiphertextList::new(list, info.collect()).expect("one entry each")
@@ -130,9 +141,9 @@ fn bootstrap_key<T: Torus>(set: &ParameterSet) -> SeededBootstrapKey<T> {
     ggsws(set, set.bootstrap, set.ggsw_count())
 }
 
-fn unpacking_key(set: &ParameterSet) -> SeededUnpackingKey {
+fn decompression_key(set: &ParameterSet) -> SeededDecompressionKey {
     let packed = table::compression_for(set).expect("the set can compress");
-    SeededUnpackingKey(ggsws(set, packed.bootstrap, packed.packing_dimension()))
+    SeededDecompressionKey(ggsws(set, packed.bootstrap, packed.packing_dimension()))
 }
 
 fn ggsws<T: Torus>(set: &ParameterSet, gadget: Decomposition, count: usize) -> SeededBootstrapKey<T> {

@@ -7,9 +7,9 @@ use cloakwork_params::{
     envelope::{HEADER_BYTES, TRAILER_BYTES},
 };
 use cloakwork_tfhe::{
-    CompactList, CompactPublicKey, CompressedList, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededLweList,
+    CompactList, CompactPublicKey, CompressedList, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededLweList,
     SeededPackingKey,
-    format::{CiphertextList, SeededUnpackingKey, WireObject, decode, encode},
+    format::{CiphertextList, SeededDecompressionKey, WireObject, decode, encode},
 };
 
 /// A decoder that is fuzzed.
@@ -28,8 +28,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "compact_list", run: decode_compact_list_input },
     Target { name: "compact_public_key", run: decode_compact_public_key_input },
     Target { name: "compressed_list", run: decode_compressed_list_input },
+    Target { name: "lut", run: decode_lut_input },
     Target { name: "seeded_packing_key", run: decode_seeded_packing_key_input },
-    Target { name: "seeded_unpacking_key", run: decode_seeded_unpacking_key_input },
+    Target { name: "seeded_decompression_key", run: decode_seeded_decompression_key_input },
     Target { name: "seeded_bootstrap_key", run: decode_seeded_bootstrap_key_input },
     Target { name: "seeded_key_switch_key", run: decode_seeded_key_switch_key_input },
 ];
@@ -52,6 +53,12 @@ pub fn verify_envelope_input(bytes: &[u8]) {
             assert_eq!(header.kind.is_secret(), EnvelopeReader::open(&bytes[..]).is_err());
         }
     }
+}
+
+/// A lookup table in either width.
+pub fn decode_lut_input(bytes: &[u8]) {
+    check::<Lut<u64>>(bytes);
+    check::<Lut<u32>>(bytes);
 }
 
 /// A list of LWE ciphertexts in either width.
@@ -88,9 +95,9 @@ pub fn decode_seeded_packing_key_input(bytes: &[u8]) {
     check::<SeededPackingKey<u64>>(bytes);
 }
 
-/// An unpacking key.
-pub fn decode_seeded_unpacking_key_input(bytes: &[u8]) {
-    check::<SeededUnpackingKey>(bytes);
+/// A decompression key.
+pub fn decode_seeded_decompression_key_input(bytes: &[u8]) {
+    check::<SeededDecompressionKey>(bytes);
 }
 
 /// A bootstrap key in either width.

@@ -1,6 +1,5 @@
 //! External products by the `tfhe-fft` transform.
 
-use aligned_vec::AVec;
 use dyn_stack::{PodBuffer, PodStack};
 use tfhe_fft::{c64, unordered::Plan};
 
@@ -11,6 +10,7 @@ use super::{
     plan::{Twist, plan},
 };
 use crate::{
+    aligned::Aligned,
     simd::{Level, dispatch},
     torus::Torus,
 };
@@ -27,8 +27,8 @@ pub struct FftProduct<T> {
 
 /// Working memory of one thread.
 pub struct Scratch {
-    rows: AVec<c64>,
-    columns: AVec<c64>,
+    rows: Aligned<c64>,
+    columns: Aligned<c64>,
     fft: PodBuffer,
 }
 
@@ -105,7 +105,7 @@ impl<T: Torus> ExternalProduct<T> for FftProduct<T> {
     }
 
     fn scratch(&self) -> Scratch {
-        let points = |count: usize| AVec::from_iter(64, std::iter::repeat_n(c64::default(), count * self.points()));
+        let points = |count: usize| Aligned::new(count * self.points());
         Scratch {
             rows: points(self.shape.rows()),
             columns: points(self.shape.glwe_size()),

@@ -6,7 +6,7 @@ use tfhe_csprng::generators::{
     default::DefaultAes128BlockCipher,
 };
 
-use super::OsRandomError;
+use super::{OsRandomError, fill_from_os};
 use crate::torus::Torus;
 
 /// Where a mask stream starts. Public: it tells nothing about any secret.
@@ -27,7 +27,7 @@ impl MaskSeed {
     /// A fresh seed from the operating system, unrelated to every other value drawn from it.
     pub fn fresh() -> Result<Self, OsRandomError> {
         let mut key = [0; 16];
-        getrandom::fill(&mut key).map_err(OsRandomError)?;
+        fill_from_os(&mut key)?;
         Ok(Self { key: u128::from_le_bytes(key), block: 0, byte: 0 })
     }
 }

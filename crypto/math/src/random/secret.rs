@@ -6,7 +6,7 @@ use chacha20::{
 };
 use zeroize::Zeroize;
 
-use super::OsRandomError;
+use super::{OsRandomError, fill_from_os};
 
 const KEY_BYTES: usize = 32;
 const POOL_BYTES: usize = 2048;
@@ -26,7 +26,7 @@ impl SecretRng {
     /// A generator keyed with 256 bits from the operating system.
     pub fn from_os() -> Result<Self, OsRandomError> {
         let mut rng = Self::empty();
-        getrandom::fill(&mut rng.key).map_err(OsRandomError)?;
+        fill_from_os(&mut rng.key)?;
         Ok(rng)
     }
 

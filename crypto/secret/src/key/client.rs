@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cloakwork_math::Torus;
-use cloakwork_params::{Encoding, KeyId, Order, ParameterSet, TorusWidth};
+use cloakwork_params::{CompressionSet, Encoding, KeyId, Order, ParameterSet, TorusWidth};
 
 use super::{GlweSecretKey, LweSecretKey};
 use crate::{Randomness, SecretError};
@@ -17,6 +17,7 @@ pub struct ClientKey {
     big: GlweSecretKey,
     /// Never empty; the first set is the one that the key was made for.
     small: Vec<(&'static ParameterSet, LweSecretKey)>,
+    packing: Vec<(&'static CompressionSet, GlweSecretKey)>,
 }
 
 impl ClientKey {
@@ -42,7 +43,7 @@ impl ClientKey {
         ] {
             check(what, expected, got)?;
         }
-        Ok(Self { key_id, big, small: vec![(set, small)] })
+        Ok(Self { key_id, big, small: vec![(set, small)], packing: Vec::new() })
     }
 
     /// Makes a small key for one more set, which must share the big key with those already there.
@@ -52,7 +53,7 @@ impl ClientKey {
 
     /// As [`Self::add`], with a small key from elsewhere.
     pub fn add_part(&mut self, set: &'static ParameterSet, small: LweSecretKey) -> Result<(), SecretError> {
-        let first = self.small[0].0;
+        let first = self.first_set();
         if let Some(what) = family_difference(first, set) {
             return Err(SecretError::OtherFamily { expected: first.name, got: set.name, what });
         }
@@ -64,9 +65,42 @@ impl ClientKey {
         Ok(())
     }
 
+    /// Makes a packing key for a compression set that serves one of the key's parameter sets.
+    pub fn add_compression(
+        &mut self,
+        set: &'static CompressionSet,
+        randomness: &mut Randomness,
+    ) -> Result<(), SecretError> {
+        let (k, size) = (set.packing_glwe_dimension, set.packing_polynomial_size);
+        self.add_compression_part(set, GlweSecretKey::generate(k, size, randomness.secret()))
+    }
+
+    /// As [`Self::add_compression`], with a packing key from elsewhere.
+    pub fn add_compression_part(
+        &mut self,
+        set: &'static CompressionSet,
+        packing: GlweSecretKey,
+    ) -> Result<(), SecretError> {
+        if !self.sets().any(|served| set.parameter_sets.contains(&served.id)) {
+            return Err(SecretError::Unsupported { set: self.first_set().name, what: set.name });
+        }
+        if self.packing.iter().any(|(present, _)| present.id == set.id) {
+            return Err(SecretError::SetAlreadyInKey { set: set.name });
+        }
+        check("bits of the packing key", set.packing_dimension(), packing.flattened().dimension())?;
+        check("coefficients of a packing key's polynomial", set.packing_polynomial_size, packing.polynomial_size())?;
+        self.packing.push((set, packing));
+        Ok(())
+    }
+
     /// Public random name; everything made under the key carries it.
     pub fn key_id(&self) -> KeyId {
         self.key_id
+    }
+
+    /// The set that the key was made for.
+    pub fn first_set(&self) -> &'static ParameterSet {
+        self.small[0].0
     }
 
     /// The sets that the key serves, the one it was made for first.
@@ -83,6 +117,17 @@ impl ClientKey {
     pub fn small(&self, set: &ParameterSet) -> Result<&LweSecretKey, SecretError> {
         let part = self.small.iter().find(|(present, _)| present.id == set.id);
         part.map(|(_, small)| small).ok_or(SecretError::SetNotInKey { set: set.name })
+    }
+
+    /// The compression sets that the key serves.
+    pub fn compression_sets(&self) -> impl Iterator<Item = &'static CompressionSet> {
+        self.packing.iter().map(|(set, _)| *set)
+    }
+
+    /// The packing key of a compression set.
+    pub fn packing(&self, set: &CompressionSet) -> Result<&GlweSecretKey, SecretError> {
+        let part = self.packing.iter().find(|(present, _)| present.id == set.id);
+        part.map(|(_, packing)| packing).ok_or(SecretError::SetNotInKey { set: set.name })
     }
 
     /// The key that ciphertexts of a set live under between operations.

@@ -16,6 +16,9 @@ pub struct GlweSecretKey {
 }
 
 impl GlweSecretKey {
+    /// Most bits of a key: far above every set, and well within the reach of exact products.
+    const DIMENSION_MAX: usize = 1 << 20;
+
     /// Fresh bits.
     pub fn generate(glwe_dimension: usize, polynomial_size: usize, rng: &mut SecretRng) -> Self {
         Self { flattened: LweSecretKey::generate(glwe_dimension * polynomial_size, rng), polynomial_size }
@@ -26,14 +29,22 @@ impl GlweSecretKey {
         Self::from_flattened(polynomial_size, LweSecretKey::from_bits(bits)?)
     }
 
+    /// One polynomial with the bits of an LWE key, the last first.
+    pub(crate) fn reversed(bits: &[u8]) -> Result<Self, SecretError> {
+        Self::from_bits(bits.len(), bits.iter().rev().copied().collect())
+    }
+
     fn from_flattened(polynomial_size: usize, flattened: LweSecretKey) -> Result<Self, SecretError> {
         let got = flattened.dimension();
-        if polynomial_size.is_power_of_two() && got > 0 && got.is_multiple_of(polynomial_size) {
-            Ok(Self { flattened, polynomial_size })
-        } else {
-            let what = "bits of a GLWE secret key (a multiple of a power of two)";
-            Err(ShapeError { what, expected: polynomial_size, got }.into())
+        if !(2..=Self::DIMENSION_MAX).contains(&polynomial_size) || !polynomial_size.is_power_of_two() {
+            let what = "coefficients of a GLWE secret key's polynomial (a power of two)";
+            return Err(ShapeError { what, expected: polynomial_size.next_power_of_two(), got: polynomial_size }.into());
         }
+        if got == 0 || got > Self::DIMENSION_MAX || !got.is_multiple_of(polynomial_size) {
+            let what = "bits of a GLWE secret key (a multiple of its polynomial's)";
+            return Err(ShapeError { what, expected: polynomial_size, got }.into());
+        }
+        Ok(Self { flattened, polynomial_size })
     }
 
     /// The key itself, one bit a byte, polynomial after polynomial. SECRET.

@@ -6,7 +6,11 @@
 use cloakwork_math::{GgswShape, Torus, polynomial, simd::Level};
 
 use super::{Scratch, load_lut};
-use crate::{BootstrapKey, key::GROUPING_MAX, modulus_switch::switch_word};
+use crate::{
+    BootstrapKey,
+    key::GROUPING_MAX,
+    modulus_switch::{switch_subset, switch_word},
+};
 
 pub(super) fn rotate<T: Torus, S: Torus>(
     key: &BootstrapKey<T>,
@@ -31,7 +35,7 @@ pub(super) fn rotate<T: Torus, S: Torus>(
             let mask = &ciphertext[step * key.grouping()..][..key.grouping()];
             let mut exponents = [0; 1 << GROUPING_MAX];
             for (subset, exponent) in exponents[..subsets].iter_mut().enumerate() {
-                *exponent = switch_word(subset_sum(mask, subset), modulus_log2) as usize;
+                *exponent = switch_subset(mask, subset, modulus_log2) as usize;
             }
             sum_group(level, shape, group, &exponents[..subsets], &mut scratch.bundle);
             key.product().transform(&scratch.bundle, &mut scratch.spectrum, &mut scratch.product);
@@ -51,10 +55,4 @@ fn sum_group<T: Torus>(level: Level, shape: GgswShape, group: &[T], exponents: &
     for (ggsw, exponent) in ggsws {
         polynomial::add_rotated(level, shape.polynomial_size, ggsw, *exponent, bundle);
     }
-}
-
-/// The sum of the mask words that `subset` selects; its highest bit stands for the first word.
-fn subset_sum<S: Torus>(mask: &[S], subset: usize) -> S {
-    let selected = mask.iter().rev().enumerate().filter(|(bit, _)| subset >> bit & 1 == 1);
-    selected.fold(S::default(), |sum, (_, word)| sum.wrapping_add(*word))
 }

@@ -38,10 +38,10 @@ impl<T: Torus> WireObject for SeededBootstrapKey<T> {
 
 /// The bootstrap key from the packing key to the big key. Its own type, because the envelope calls it another kind.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SeededUnpackingKey(pub SeededBootstrapKey<u64>);
+pub struct SeededDecompressionKey(pub SeededBootstrapKey<u64>);
 
-impl WireObject for SeededUnpackingKey {
-    const KIND: ObjectKind = ObjectKind::SeededUnpackingKey;
+impl WireObject for SeededDecompressionKey {
+    const KIND: ObjectKind = ObjectKind::SeededDecompressionKey;
 
     fn dimensions(&self) -> Result<Dimensions, FormatError> {
         self.0.dimensions()

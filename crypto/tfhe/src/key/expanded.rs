@@ -1,8 +1,8 @@
 //! Keys ready for use: masks expanded from the seed, bootstrap keys in the kernel's spectrum.
 
-use aligned_vec::AVec;
 use cloakwork_math::{
     ExternalProduct, GgswShape, Torus,
+    aligned::Aligned,
     external_product::{FftProduct, Scratch},
     random::MaskStream,
 };
@@ -87,7 +87,7 @@ pub(crate) const GROUPING_MAX: usize = 4;
 /// The GGSW ciphertexts of a bootstrap key.
 pub(crate) enum Ggsws<T> {
     /// One spectrum for each secret bit.
-    Spectra(AVec<f64>),
+    Spectra(Aligned<f64>),
     /// Standard domain, since a multi-bit step adds rotated ciphertexts up before it transforms the sum.
     Standard(Vec<T>),
 }
@@ -119,7 +119,7 @@ impl<T: Torus> BootstrapKey<T> {
         }
         let ggsws = if grouping == 1 {
             let len = product.spectrum_len();
-            let mut spectra = AVec::from_iter(64, std::iter::repeat_n(0.0, seeded.ggsw_count() * len));
+            let mut spectra = Aligned::new(seeded.ggsw_count() * len);
             for_each_part(threads, len, &mut spectra, |first, spectra| {
                 let mut scratch = product.scratch();
                 let mut ggsw = vec![T::default(); shape.words()];
@@ -151,18 +151,26 @@ impl<T: Torus> BootstrapKey<T> {
         self.grouping
     }
 
-    /// Length of the key whose bits the ciphertexts encrypt.
-    pub fn input_dimension(&self) -> usize {
+    /// Number of GGSW ciphertexts.
+    pub fn ggsw_count(&self) -> usize {
         match &self.ggsws {
             Ggsws::Spectra(spectra) => spectra.len() / self.product.spectrum_len(),
-            Ggsws::Standard(words) => words.len() / self.shape().words() / (1 << self.grouping) * self.grouping,
+            Ggsws::Standard(words) => words.len() / self.shape().words(),
+        }
+    }
+
+    /// Length of the key whose bits the ciphertexts encrypt.
+    pub fn input_dimension(&self) -> usize {
+        match self.grouping {
+            1 => self.ggsw_count(),
+            grouping => (self.ggsw_count() >> grouping) * grouping,
         }
     }
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         match &self.ggsws {
-            Ggsws::Spectra(spectra) => size_of_val(spectra.as_slice()),
+            Ggsws::Spectra(spectra) => size_of_val::<[f64]>(spectra),
             Ggsws::Standard(words) => size_of_val(words.as_slice()),
         }
     }

@@ -1,5 +1,6 @@
 //! Decompression: out of a compressed list by a bootstrap, back to the big key with fresh noise.
 
+use cloakwork_math::aligned::Aligned;
 use cloakwork_params::{CompressionSet, ModulusSwitch, ParameterSet};
 
 use super::{CompressedList, CompressionError, check_set};
@@ -22,7 +23,7 @@ pub struct DecompressScratch {
     glwe: Vec<u64>,
     small: Vec<u64>,
     rotation: blind_rotation::Scratch<u64>,
-    accumulators: Vec<u64>,
+    accumulators: Aligned<u64>,
 }
 
 impl DecompressionKey {
@@ -34,10 +35,9 @@ impl DecompressionKey {
         threads: usize,
     ) -> Result<Self, CompressionError> {
         check_set(set, parameter_set)?;
-        let bootstrap = BootstrapKey::expand(seeded, 1, threads)?;
-        let shape = bootstrap.shape();
+        let shape = seeded.shape();
         for (what, expected, got) in [
-            ("input dimension of the decompression key", set.packing_dimension(), bootstrap.input_dimension()),
+            ("input dimension of the decompression key", set.packing_dimension(), seeded.ggsw_count()),
             ("mask polynomials of the decompression key", parameter_set.glwe_dimension, shape.glwe_dimension),
             (
                 "coefficients of the decompression key's polynomials",
@@ -50,7 +50,7 @@ impl DecompressionKey {
             ShapeError::check(what, expected, got)?;
         }
         let rescale = Lut::rescale_carry(parameter_set)?;
-        Ok(Self { set, bootstrap, rescale })
+        Ok(Self { set, bootstrap: BootstrapKey::expand(seeded, 1, threads)?, rescale })
     }
 
     /// Working memory for one thread.
@@ -60,7 +60,7 @@ impl DecompressionKey {
             glwe: vec![0; self.set.packing_dimension() + self.set.packing_polynomial_size],
             small: vec![0; tile * (self.set.packing_dimension() + 1)],
             rotation: blind_rotation::Scratch::new(&self.bootstrap),
-            accumulators: vec![0; tile * self.bootstrap.shape().glwe_words()],
+            accumulators: Aligned::new(tile * self.bootstrap.shape().glwe_words()),
         }
     }
 

@@ -1,0 +1,103 @@
+//! One big key, several small ones, and nothing of them in what is printed.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use cloakwork_params::{KeyId, table};
+use cloakwork_secret::{ClientKey, GlweSecretKey, KeyGenerator, LweSecretKey, Randomness, SecretError};
+use cloakwork_tfhe::LweList;
+use common::*;
+
+#[test]
+fn sets_of_one_family_share_the_big_key() {
+    let mut randomness = Randomness::insecure_for_tests(1);
+    let mut client = ClientKey::generate(set(CLASSICAL_2_2), &mut randomness).unwrap();
+    let others = [
+        set(KS32_2_2),
+        set_like(&["GROUP_3", "MESSAGE_2_CARRY_2", "TUNIFORM"]),
+        set_like(&["GROUP_4", "MESSAGE_2_CARRY_2", "TUNIFORM"]),
+        set_like(&["HPU", "KS32"]),
+    ];
+    for other in others {
+        client.add(other, &mut randomness).unwrap();
+        assert_eq!(client.small(other).unwrap().dimension(), other.lwe_dimension);
+    }
+    assert_eq!(client.sets().count(), 5);
+    // A ciphertext made for one set decrypts under any other.
+    let list: LweList<u64> = client.encrypt(set(CLASSICAL_2_2), &[7], &mut randomness).unwrap();
+    assert_eq!(client.decrypt(set(KS32_2_2), &list).unwrap(), [7]);
+    // The small keys are unrelated.
+    let (one, two) = (client.small(set(CLASSICAL_2_2)).unwrap(), client.small(set(KS32_2_2)).unwrap());
+    let same = one.bits().iter().zip(two.bits()).filter(|(one, two)| one == two).count();
+    assert!((300..620).contains(&same), "{same} of 918 bits agree");
+}
+
+#[test]
+fn another_family_is_refused_with_the_reason() {
+    let mut randomness = Randomness::insecure_for_tests(2);
+    let mut client = ClientKey::generate(set(CLASSICAL_2_2), &mut randomness).unwrap();
+    for (name, what) in [
+        ("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", "the GLWE noise"),
+        ("V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", "the GLWE dimension"),
+        ("V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", "the polynomial size"),
+        ("V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", "the encoding"),
+        ("DEFAULT_PARAMETERS", "the torus"),
+    ] {
+        let got = set(name).name;
+        let refused = client.add(set(name), &mut randomness).unwrap_err();
+        assert_eq!(refused, SecretError::OtherFamily { expected: CLASSICAL_2_2, got, what });
+    }
+    let again = client.add(set(CLASSICAL_2_2), &mut randomness).unwrap_err();
+    assert_eq!(again, SecretError::SetAlreadyInKey { set: CLASSICAL_2_2 });
+    let absent = KeyGenerator::new(&client, set(KS32_2_2)).err();
+    assert_eq!(absent, Some(SecretError::SetNotInKey { set: set(KS32_2_2).name }));
+    assert_eq!(client.sets().count(), 1);
+}
+
+#[test]
+fn parts_that_do_not_fit_are_refused() {
+    let toy = set("TOY_MESSAGE_2_CARRY_2");
+    let small = || LweSecretKey::from_bits(vec![1; toy.lwe_dimension]).unwrap();
+    let big = |size| GlweSecretKey::from_bits(size, vec![0; toy.polynomial_size]).unwrap();
+    assert!(ClientKey::from_parts(KeyId([1; 16]), toy, big(toy.polynomial_size), small()).is_ok());
+    assert!(ClientKey::from_parts(KeyId([1; 16]), toy, big(toy.polynomial_size / 2), small()).is_err());
+    let short = LweSecretKey::from_bits(vec![1; toy.lwe_dimension - 1]).unwrap();
+    assert!(ClientKey::from_parts(KeyId([1; 16]), toy, big(toy.polynomial_size), short).is_err());
+    assert_eq!(LweSecretKey::from_bits(vec![0, 1, 2]).unwrap_err(), SecretError::NotABit { index: 2 });
+    assert!(GlweSecretKey::from_bits(48, vec![0; 96]).is_err());
+    assert!(GlweSecretKey::from_bits(64, vec![0; 96]).is_err());
+    assert!(GlweSecretKey::from_bits(0, vec![]).is_err());
+    assert!(GlweSecretKey::from_bits(1, vec![0, 1]).is_err());
+    assert!(GlweSecretKey::from_bits(1 << 21, vec![0; 1 << 21]).is_err());
+}
+
+#[test]
+fn messages_without_room_are_refused_without_being_told() {
+    let mut randomness = Randomness::insecure_for_tests(3);
+    let client = ClientKey::generate(set("TOY_MESSAGE_2_CARRY_2"), &mut randomness).unwrap();
+    let refused = client.encrypt::<u64>(set("TOY_MESSAGE_2_CARRY_2"), &[3, 12345], &mut randomness).unwrap_err();
+    assert_eq!(refused.to_string(), "message 1 is too large: TOY_MESSAGE_2_CARRY_2 encodes 0 to 15");
+    assert!(client.encrypt::<u32>(set("TOY_MESSAGE_2_CARRY_2"), &[3], &mut randomness).is_err());
+    let foreign = LweList::<u64>::zeros(77, 1);
+    assert!(client.decrypt(set("TOY_MESSAGE_2_CARRY_2"), &foreign).is_err());
+}
+
+/// Whatever is printed is the same for all keys but for the public name.
+#[test]
+fn debug_output_has_no_secret() {
+    let compression = table::compression_for(set(CLASSICAL_2_2)).unwrap();
+    let print = |seed| {
+        let mut randomness = Randomness::insecure_parts_for_tests(seed, 9);
+        let mut client = ClientKey::generate(set(CLASSICAL_2_2), &mut randomness).unwrap();
+        client.add_compression(compression, &mut randomness).unwrap();
+        let small = client.small(set(CLASSICAL_2_2)).unwrap();
+        let packing = client.packing(compression).unwrap();
+        (format!("{client:?} {:?} {small:?} {packing:?}", client.big()), client.key_id(), small.bits().to_vec())
+    };
+    let ((first, key_id, bits), (second, _, other_bits)) = (print(1), print(2));
+    assert_ne!(bits, other_bits);
+    assert_eq!(first, second);
+    let expected = format!("ClientKey({key_id}) GlweSecretKey(1 x 2048 bits) LweSecretKey(918 bits) ");
+    assert_eq!(first, expected + "GlweSecretKey(4 x 256 bits)");
+}

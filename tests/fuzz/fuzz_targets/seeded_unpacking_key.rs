@@ -1,3 +1,0 @@
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| cloakwork_tests_formats::decode_seeded_unpacking_key_input(bytes));

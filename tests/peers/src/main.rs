@@ -1,0 +1,98 @@
+//! Ours and tfhe-rs, alternately, on the same keys and ciphertexts, in one process.
+//!
+//! `make bench-peers` builds this so that tfhe-rs is compiled for the machine at hand and ours as it ships.
+
+#![forbid(unsafe_code)]
+
+mod apart;
+mod cases;
+mod measure;
+mod ours;
+mod pin;
+mod report;
+mod resident;
+mod run;
+
+use std::{path::Path, process::ExitCode};
+
+use cases::{CASES, Case, Row};
+
+const USAGE: &str = "\
+usage: cloakwork-peers [--quick] [--huge] [--case TEXT] [--json FILE]
+  --quick      a fifth of the measurements
+  --huge       also 4_4, whose keys take up to 16 GiB of memory
+  --case TEXT  only rows whose name contains TEXT; may be given several times
+  --json FILE  where to write the report (target/bench/peers.json)";
+
+/// What the command line asks for.
+pub struct Options {
+    quick: bool,
+    huge: bool,
+    only: Vec<String>,
+    json: String,
+}
+
+impl Options {
+    /// Number of pairs of slices where a full run makes `pairs`.
+    pub fn pairs(&self, pairs: usize) -> usize {
+        if self.quick { (pairs / 5).max(3) } else { pairs }
+    }
+
+    /// The rows of a case that are wanted.
+    pub fn rows(&self, case: &'static Case) -> Vec<&'static Row> {
+        case.rows.iter().filter(|row| self.wants(&case.name(row.kind))).collect()
+    }
+
+    /// Is the row with this name wanted?
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|text| name.contains(text))
+    }
+
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Self> {
+        let json = "target/bench/peers.json".into();
+        let mut options = Self { quick: false, huge: false, only: Vec::new(), json };
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--quick" => options.quick = true,
+                "--huge" => options.huge = true,
+                "--case" => options.only.push(arguments.next()?),
+                "--json" => options.json = arguments.next()?,
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let done = match arguments.first().map(String::as_str) {
+        Some(resident::FLAG) => resident::load_and_report(&arguments[1..]),
+        Some(apart::FLAG) => apart::one_side(&arguments[1..]).ok_or_else(|| "no such side".into()),
+        _ => Options::parse(arguments.into_iter()).ok_or_else(|| USAGE.into()).and_then(|options| compare(&options)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(options: &Options) -> Result<(), String> {
+    let mut report = report::Report::new();
+    report.print_header();
+    for case in CASES {
+        match case.apart {
+            false => run::run(case, options, &mut report),
+            true if options.huge => apart::run(case, options, &mut report),
+            true => {}
+        }
+    }
+    if options.wants(resident::NAME) {
+        let folder = Path::new(&options.json).parent().unwrap_or(Path::new("."));
+        report.add_memory(resident::NAME, resident::measure(run::set(&CASES[0]), folder)?);
+    }
+    report.write(&options.json).map_err(|error| format!("{}: {error}", options.json))
+}

@@ -1,0 +1,94 @@
+//! Two sides in turn, in short slices, so that both meet the same weather.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// What pairs of slices took.
+pub struct Measurement {
+    /// Pairs of slices.
+    pub pairs: usize,
+    /// Median seconds of one of our operations.
+    pub ours: f64,
+    /// Median seconds of one of the peer's operations.
+    pub peer: f64,
+    /// The peer's time over ours, pair by pair: above 1, ours is faster.
+    pub ratio: Spread,
+    /// The same of processor time, which a busy machine disturbs less.
+    pub cpu_ratio: Spread,
+}
+
+/// Where a list of numbers lies.
+pub struct Spread {
+    pub least: f64,
+    pub first_quartile: f64,
+    pub median: f64,
+    pub third_quartile: f64,
+    pub most: f64,
+}
+
+impl Spread {
+    /// Of a list that is not empty.
+    pub fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let place = share * (values.len() - 1) as f64;
+            let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
+            below + (above - below) * place.fract()
+        };
+        Self { least: at(0.0), first_quartile: at(0.25), median: at(0.5), third_quartile: at(0.75), most: at(1.0) }
+    }
+}
+
+/// What one slice took.
+#[derive(Clone, Copy)]
+pub struct Slice {
+    /// Seconds on the wall.
+    pub wall: f64,
+    /// Seconds of processor time, over all threads of the process.
+    pub cpu: f64,
+}
+
+/// Times `work`. What it answers is dropped afterwards.
+pub fn time<R>(work: impl FnOnce() -> R) -> Slice {
+    let cpu = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
+    let (wall_start, cpu_start) = (Instant::now(), cpu());
+    let result = work();
+    let slice = Slice { wall: wall_start.elapsed().as_secs_f64(), cpu: (cpu() - cpu_start).as_secs_f64() };
+    drop(result);
+    slice
+}
+
+/// Runs `pairs` slices of each side in turn, `operations` in each slice. Who goes first alternates as well,
+/// since whoever follows finds the other's key in the cache.
+pub fn alternate<A, B>(
+    pairs: usize,
+    operations: usize,
+    mut ours: impl FnMut() -> A,
+    mut peer: impl FnMut() -> B,
+) -> Measurement {
+    let slices = |pair| {
+        if pair % 2 == 0 {
+            let ours = time(&mut ours);
+            (ours, time(&mut peer))
+        } else {
+            let peer = time(&mut peer);
+            (time(&mut ours), peer)
+        }
+    };
+    Measurement::of((0..pairs).map(slices).collect(), operations)
+}
+
+impl Measurement {
+    /// Of pairs of slices, ours first, of `operations` operations each.
+    pub fn of(slices: Vec<(Slice, Slice)>, operations: usize) -> Self {
+        let spread = |value: fn(&(Slice, Slice)) -> f64| Spread::of(slices.iter().map(value).collect());
+        Self {
+            pairs: slices.len(),
+            ours: spread(|(ours, _)| ours.wall).median / operations as f64,
+            peer: spread(|(_, peer)| peer.wall).median / operations as f64,
+            ratio: spread(|(ours, peer)| peer.wall / ours.wall),
+            cpu_ratio: spread(|(ours, peer)| peer.cpu / ours.cpu),
+        }
+    }
+}
