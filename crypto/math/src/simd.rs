@@ -186,10 +186,11 @@ impl Simd for FusedInt64 {
     #[inline(always)]
     fn fraction_to_u64(fraction: f64) -> u64 {
         const BELOW_HALF: f64 = 0.5 - f64::EPSILON / 4.0;
-        // Not `f64::min`: this form is one instruction, and what is not a number becomes BELOW_HALF.
+        // Not `f64::clamp`: these forms are one instruction each, and what is not a number becomes BELOW_HALF.
         let fraction = if fraction < BELOW_HALF { fraction } else { BELOW_HALF };
+        let fraction = if fraction > -0.5 { fraction } else { -0.5 };
         let scaled = fraction * 18_446_744_073_709_551_616.0;
-        // SAFETY: scaled is a number in [-2^63, 2^63 - 2^9], which an i64 holds.
+        // SAFETY: scaled is a number in [-2^63, 2^63 - 2^10], which an i64 holds.
         unsafe { scaled.to_int_unchecked::<i64>() as u64 }
     }
     #[inline(always)]

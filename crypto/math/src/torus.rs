@@ -34,7 +34,7 @@ pub trait Torus: Copy + Default + PartialEq + Eq + std::fmt::Debug + Send + Sync
         Self::from_u64(value as u64)
     }
 
-    /// The top `self_bits` of a word, rounded to nearest (ties up), as an integer below 2^log2.
+    /// The top `log2` bits of a word, rounded to nearest (ties up), as an integer below 2^log2.
     #[inline(always)]
     fn round_to_modulus(self, log2: u32) -> u64 {
         debug_assert!(0 < log2 && log2 < Self::BITS);

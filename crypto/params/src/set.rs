@@ -57,6 +57,16 @@ pub enum TorusWidth {
     U64,
 }
 
+impl TorusWidth {
+    /// Bits of a word.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Self::U32 => 32,
+            Self::U64 => 64,
+        }
+    }
+}
+
 /// An error distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Noise {
@@ -72,7 +82,7 @@ pub enum Noise {
     },
 }
 
-/// A gadget: `levels` digits in base 2^`base_log`, the largest first in weight.
+/// A gadget: `levels` digits in base 2^`base_log`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decomposition {
     /// log2 of the base.
@@ -159,6 +169,11 @@ impl ParameterSet {
             Order::KeySwitchFirst => self.big_dimension(),
             Order::BootstrapFirst => self.lwe_dimension,
         }
+    }
+
+    /// Bits of the word that a ciphertext under the small key is made of.
+    pub const fn small_word_bits(&self) -> u32 {
+        if self.small_modulus_log2 > u32::BITS { u64::BITS } else { u32::BITS }
     }
 
     /// Polynomials of a GLWE ciphertext, k + 1.

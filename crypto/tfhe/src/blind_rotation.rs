@@ -29,7 +29,7 @@ pub struct Scratch<T> {
 }
 
 impl<T: Torus> Scratch<T> {
-    /// For tiles of up to `key.tile()` ciphertexts.
+    /// For tiles of up to [`tile`] ciphertexts.
     pub fn new(key: &BootstrapKey<T>) -> Self {
         let tile = tile(key);
         let (bundle, spectrum, exponents) = match key.ggsws() {

@@ -3,11 +3,11 @@
 mod run;
 
 use cloakwork_math::{Torus, aligned::Aligned, key_product};
-use cloakwork_params::ParameterSet;
+use cloakwork_params::{Decomposition, ParameterSet};
 
 use crate::{
-    BootstrapKey, KeySwitchKey, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, ShapeError, blind_rotation,
-    blind_rotation::tile,
+    BootstrapKey, GgswShape, KeySwitchKey, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, ShapeError,
+    blind_rotation, blind_rotation::tile,
 };
 
 pub(crate) use run::Lanes;
@@ -40,8 +40,10 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         bootstrap: &SeededBootstrapKey<T>,
         threads: usize,
     ) -> Result<Self, ShapeError> {
+        check_key_switch::<S>(set, key_switch.into())?;
+        check_bootstrap::<T>(set, bootstrap.shape(), bootstrap.ggsw_count())?;
         let bootstrap = BootstrapKey::expand(bootstrap, set.grouping, threads)?;
-        Self::from_parts(set, KeySwitchKey::expand(key_switch, threads), bootstrap)
+        Ok(Self { set, key_switch: KeySwitchKey::expand(key_switch, threads), bootstrap })
     }
 
     /// Puts expanded parts together, if they fit the set.
@@ -50,26 +52,9 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         key_switch: KeySwitchKey<S>,
         bootstrap: BootstrapKey<T>,
     ) -> Result<Self, ShapeError> {
-        let shape = bootstrap.shape();
-        for (what, expected, got) in [
-            ("input dimension of the key-switch key", set.big_dimension(), key_switch.input_dimension()),
-            ("output dimension of the key-switch key", set.lwe_dimension, key_switch.output_dimension()),
-            ("levels of the key-switch key", set.key_switch.levels, key_switch.gadget().levels),
-            ("base of the key-switch key", set.key_switch.base_log as usize, key_switch.gadget().base_log as usize),
-            (
-                "log2 of the key-switch key's modulus",
-                set.small_modulus_log2 as usize,
-                key_switch.modulus_log2() as usize,
-            ),
-            ("input dimension of the bootstrap key", set.lwe_dimension, bootstrap.input_dimension()),
-            ("secret bits a step of the bootstrap key", set.grouping, bootstrap.grouping()),
-            ("mask polynomials of the bootstrap key", set.glwe_dimension, shape.glwe_dimension),
-            ("coefficients of the bootstrap key's polynomials", set.polynomial_size, shape.polynomial_size),
-            ("levels of the bootstrap key", set.bootstrap.levels, shape.gadget.levels),
-            ("base of the bootstrap key", set.bootstrap.base_log as usize, shape.gadget.base_log as usize),
-        ] {
-            ShapeError::check(what, expected, got)?;
-        }
+        check_key_switch::<S>(set, (&key_switch).into())?;
+        ShapeError::check("secret bits a step of the bootstrap key", set.grouping, bootstrap.grouping())?;
+        check_bootstrap::<T>(set, bootstrap.shape(), bootstrap.ggsw_count())?;
         Ok(Self { set, key_switch, bootstrap })
     }
 
@@ -134,4 +119,62 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
     ) -> Result<(), ShapeError> {
         self.run(Lanes { count: luts.len(), load, lut: &|lane| luts[lane], sum_pairs: None }, outputs, scratches)
     }
+}
+
+/// The numbers of a key-switch key in either form.
+struct KeySwitchShape {
+    input_dimension: usize,
+    output_dimension: usize,
+    gadget: Decomposition,
+    modulus_log2: u32,
+}
+
+impl<S: Torus> From<&SeededKeySwitchKey<S>> for KeySwitchShape {
+    fn from(key: &SeededKeySwitchKey<S>) -> Self {
+        Self {
+            input_dimension: key.input_dimension(),
+            output_dimension: key.output_dimension(),
+            gadget: key.gadget(),
+            modulus_log2: key.modulus_log2(),
+        }
+    }
+}
+
+impl<S: Torus> From<&KeySwitchKey<S>> for KeySwitchShape {
+    fn from(key: &KeySwitchKey<S>) -> Self {
+        Self {
+            input_dimension: key.input_dimension(),
+            output_dimension: key.output_dimension(),
+            gadget: key.gadget(),
+            modulus_log2: key.modulus_log2(),
+        }
+    }
+}
+
+fn check_key_switch<S: Torus>(set: &ParameterSet, key: KeySwitchShape) -> Result<(), ShapeError> {
+    for (what, expected, got) in [
+        ("bits of a word of the key-switch key", set.small_word_bits() as usize, S::BITS as usize),
+        ("input dimension of the key-switch key", set.big_dimension(), key.input_dimension),
+        ("output dimension of the key-switch key", set.lwe_dimension, key.output_dimension),
+        ("levels of the key-switch key", set.key_switch.levels, key.gadget.levels),
+        ("log2 of the key-switch key's base", set.key_switch.base_log as usize, key.gadget.base_log as usize),
+        ("log2 of the key-switch key's modulus", set.small_modulus_log2 as usize, key.modulus_log2 as usize),
+    ] {
+        ShapeError::check(what, expected, got)?;
+    }
+    Ok(())
+}
+
+fn check_bootstrap<T: Torus>(set: &ParameterSet, shape: GgswShape, ggsw_count: usize) -> Result<(), ShapeError> {
+    for (what, expected, got) in [
+        ("bits of a word of the bootstrap key", set.torus.bits() as usize, T::BITS as usize),
+        ("GGSW ciphertexts of the bootstrap key", set.ggsw_count(), ggsw_count),
+        ("mask polynomials of the bootstrap key", set.glwe_dimension, shape.glwe_dimension),
+        ("coefficients of the bootstrap key's polynomials", set.polynomial_size, shape.polynomial_size),
+        ("levels of the bootstrap key", set.bootstrap.levels, shape.gadget.levels),
+        ("log2 of the bootstrap key's base", set.bootstrap.base_log as usize, shape.gadget.base_log as usize),
+    ] {
+        ShapeError::check(what, expected, got)?;
+    }
+    Ok(())
 }

@@ -4,7 +4,11 @@ mod expanded;
 mod packing;
 mod seeded;
 
+use std::ops::RangeInclusive;
+
 pub use cloakwork_math::GgswShape;
+use cloakwork_params::Decomposition;
+
 pub use expanded::{BootstrapKey, KeySwitchKey, expand_ggsw};
 pub(crate) use expanded::{GROUPING_MAX, Ggsws};
 pub use packing::{PackingKey, SeededPackingKey};
@@ -26,4 +30,35 @@ impl ShapeError {
     pub(crate) fn check(what: &'static str, expected: usize, got: usize) -> Result<(), Self> {
         if expected == got { Ok(()) } else { Err(Self { what, expected, got }) }
     }
+
+    /// Names the bound that was overstepped.
+    pub(crate) fn within(what: &'static str, range: RangeInclusive<usize>, got: usize) -> Result<(), Self> {
+        let (least, most) = range.into_inner();
+        if got < least {
+            return Err(Self { what, expected: least, got });
+        }
+        Self::check(what, got.min(most), got)
+    }
+}
+
+/// Most mask polynomials of a GLWE ciphertext that the kernels are made for.
+pub(crate) const GLWE_DIMENSION_MAX: usize = 4;
+/// Longest key; twice what the largest set has.
+pub(crate) const DIMENSION_MAX: usize = 1 << 17;
+/// Fewest coefficients of a polynomial that the kernels are made for.
+const POLYNOMIAL_SIZE_MIN: usize = 16;
+/// Largest base: digits must stay small enough for a double to hold them exactly.
+const BASE_LOG_MAX: usize = 31;
+
+/// Can polynomials of this size be multiplied?
+fn check_polynomial_size(size: usize) -> Result<(), ShapeError> {
+    ShapeError::within("polynomial size", POLYNOMIAL_SIZE_MIN..=DIMENSION_MAX, size)?;
+    ShapeError::check("polynomial size (a power of two)", size.next_power_of_two(), size)
+}
+
+/// Can words of so many bits be decomposed?
+fn check_gadget(gadget: Decomposition, bits: u32) -> Result<(), ShapeError> {
+    let base_log = gadget.base_log as usize;
+    ShapeError::within("log2 of the base", 1..=BASE_LOG_MAX.min(bits as usize - 1), base_log)?;
+    ShapeError::within("levels", 1..=(bits as usize - 1) / base_log, gadget.levels)
 }

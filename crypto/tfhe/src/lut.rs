@@ -130,10 +130,9 @@ impl<T: Torus> Lut<T> {
 
     /// A table from its polynomial and the coefficients that its results are read from, in ascending order.
     pub fn from_parts(body: Vec<T>, outputs: Vec<usize>) -> Result<Self, ShapeError> {
+        ShapeError::within("outputs of a lookup table", 1..=body.len(), outputs.len())?;
         for (index, &output) in outputs.iter().enumerate() {
-            if output >= body.len() {
-                return Err(ShapeError { what: "output of a lookup table (below)", expected: body.len(), got: output });
-            }
+            ShapeError::within("place of a lookup table's output", 0..=body.len() - 1, output)?;
             if index > 0 && output <= outputs[index - 1] {
                 let what = "output of a lookup table (at least)";
                 return Err(ShapeError { what, expected: outputs[index - 1] + 1, got: output });

@@ -2,7 +2,7 @@
 
 use cloakwork_math::Torus;
 
-use crate::ShapeError;
+use crate::{ShapeError, key::DIMENSION_MAX};
 
 /// Ciphertexts of one dimension, each `[a_0 .. a_{n-1}, b]` with phase `b - <a, s>`, back to back.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +28,7 @@ impl<T: Torus> LweList<T> {
 
     /// Takes over words that already hold whole ciphertexts.
     pub fn from_words(dimension: usize, words: Vec<T>) -> Result<Self, ShapeError> {
+        ShapeError::within("dimension of an LWE list", 1..=DIMENSION_MAX, dimension)?;
         if words.len().is_multiple_of(dimension + 1) {
             Ok(Self { dimension, words })
         } else {

@@ -37,7 +37,7 @@ pub fn switch_subset<T: Torus>(group: &[T], subset: usize, log2: u32) -> u32 {
 }
 
 /// What the rounding errors of the mask add to the phase on average, over a uniform binary key, and half a
-/// step that moves the lookup table's redundant boxes to their middle.
+/// step less: the rounding that follows then floors the body, and a lookup table's boxes begin where it floors to.
 fn centering<T: Torus>(log2: u32, mask: &[T]) -> T {
     let mut half_errors = T::default();
     let mut lost_doubled = 0i64;

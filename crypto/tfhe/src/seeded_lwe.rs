@@ -1,5 +1,7 @@
 //! LWE ciphertexts whose masks come from a seed: one word each on the wire.
 
+use std::ops::Range;
+
 use cloakwork_math::{
     Torus,
     random::{MaskSeed, MaskStream},
@@ -46,11 +48,18 @@ impl<T: Torus> SeededLweList<T> {
         &self.bodies
     }
 
-    /// The ciphertexts with their masks.
+    /// The ciphertexts with their masks. This takes n times the memory of the list.
     pub fn expand(&self) -> LweList<T> {
-        let mut list = LweList::zeros(self.dimension, self.len());
-        let mut masks = MaskStream::new(&self.seed);
-        for (ciphertext, body) in list.iter_mut().zip(&self.bodies) {
+        self.expand_range(0..self.len())
+    }
+
+    /// As [`Self::expand`] for some of the ciphertexts; those beyond the end are left out.
+    pub fn expand_range(&self, range: Range<usize>) -> LweList<T> {
+        let range = range.start.min(self.len())..range.end.min(self.len());
+        let bodies = &self.bodies[range.start..range.end.max(range.start)];
+        let mut list = LweList::zeros(self.dimension, bodies.len());
+        let mut masks = MaskStream::at(&self.seed, (range.start * self.dimension * size_of::<T>()) as u128);
+        for (ciphertext, body) in list.iter_mut().zip(bodies) {
             masks.fill(T::BITS, &mut ciphertext[..self.dimension]);
             ciphertext[self.dimension] = *body;
         }
@@ -73,5 +82,14 @@ mod tests {
             assert_eq!(ciphertext[7], 10 * (index as u32 + 1));
         }
         assert_eq!(list.len(), 3);
+    }
+
+    #[test]
+    fn a_range_is_that_part_of_the_whole() {
+        let list = SeededLweList::new(5, MaskSeed { key: 5, block: u128::MAX, byte: 15 }, vec![1_u64, 2, 3, 4]);
+        let whole = list.expand();
+        assert_eq!(list.expand_range(1..3).words(), &whole.words()[6..18]);
+        assert_eq!(list.expand_range(3..100).words(), &whole.words()[18..]);
+        assert!(list.expand_range(7..9).is_empty());
     }
 }

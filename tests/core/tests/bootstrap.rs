@@ -4,7 +4,7 @@ use cloakwork_math::{
     Torus,
     random::{MaskSeed, MaskStream},
 };
-use cloakwork_params::{Encoding, ParameterSet, TorusWidth, table::SETS};
+use cloakwork_params::{Encoding, ParameterSet, table::SETS};
 use cloakwork_tests_core::Pair;
 use cloakwork_tfhe::{Lut, LweList};
 
@@ -56,10 +56,10 @@ fn applies_tables<S: Torus>(name: &str) {
 }
 
 fn key_bytes(set: &ParameterSet) -> usize {
-    let word = if set.torus == TorusWidth::U64 { 8 } else { 4 };
+    let word = set.torus.bits() as usize / 8;
     let ggsw = set.bootstrap.levels * set.glwe_size() * set.glwe_size() * set.polynomial_size * word;
     let key_switch = set.big_dimension() * set.key_switch.levels * (set.lwe_dimension + 1);
-    set.ggsw_count() * ggsw + key_switch * set.small_modulus_log2.next_power_of_two() as usize / 8
+    set.ggsw_count() * ggsw + key_switch * set.small_word_bits() as usize / 8
 }
 
 fn random_words(len: usize) -> Vec<u64> {
@@ -71,7 +71,7 @@ fn random_words(len: usize) -> Vec<u64> {
 #[test]
 fn the_batch_changes_no_bit() {
     let mut pair = Pair::<u64, u64>::generate("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128");
-    let messages: Vec<u64> = (0..37).map(|lane| lane % 16).collect();
+    let messages: Vec<u64> = (0..150).map(|lane| lane % 16).collect();
     let lut = Lut::from_fn(pair.set, |input| (input * 7 + 3) % 16).expect("a table");
     let inputs = pair.client.encrypt(pair.set, &messages, &mut pair.randomness).expect("ciphertexts");
     let run = |inputs: &LweList<u64>, scratches: &mut [_]| {
@@ -81,7 +81,10 @@ fn the_batch_changes_no_bit() {
     };
     let together = run(&inputs, &mut pair.scratches);
     assert_eq!(run(&inputs, &mut pair.scratches[..1]), together, "one thread or two");
-    for lane in [0, 17, 36] {
+    let expected: Vec<u64> = messages.iter().map(|message| (message * 7 + 3) % 16).collect();
+    assert_eq!(pair.client.decrypt(pair.set, &together).expect("messages"), expected);
+    // On both sides of a chunk's, a tile's and a thread's end.
+    for lane in [0, 15, 16, 63, 64, 74, 75, 149] {
         let single = LweList::from_words(inputs.dimension(), inputs.get(lane).to_vec()).expect("one ciphertext");
         assert_eq!(run(&single, &mut pair.scratches[..1]).get(0), together.get(lane), "lane {lane} alone");
     }

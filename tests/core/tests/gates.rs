@@ -2,7 +2,7 @@
 
 use cloakwork_params::{Encoding, table::SETS};
 use cloakwork_tests_core::Pair;
-use cloakwork_tfhe::{Gate, Gates, LweList, gates};
+use cloakwork_tfhe::{Gate, Gates, Lut, LweList, gates};
 
 const GATES: [Gate; 6] = [Gate::And, Gate::Nand, Gate::Nor, Gate::Or, Gate::Xnor, Gate::Xor];
 
@@ -11,6 +11,20 @@ fn every_boolean_set_computes_gates() {
     for set in SETS.iter().filter(|set| set.encoding == Encoding::Boolean) {
         computes_gates(set.name);
     }
+}
+
+#[test]
+fn tables_of_several_outputs_work_with_the_bootstrap_first() {
+    let mut pair = Pair::<u32, u32>::generate("TOY_BOOLEAN");
+    let bits: Vec<u64> = (0..100).map(|lane| lane / 3 % 2).collect();
+    let inputs = pair.client.encrypt(pair.set, &bits, &mut pair.randomness).expect("ciphertexts");
+    // A quarter of the torus further on, both bits are on the positive side.
+    let size = pair.set.polynomial_size;
+    let lut = Lut::from_parts(vec![1 << 29; size], vec![0, size / 2]).expect("a table");
+    let mut outputs = LweList::zeros(inputs.dimension(), 200);
+    pair.server.bootstrap(&inputs, &[&lut; 100], &mut outputs, &mut pair.scratches).expect("shapes that fit");
+    let expected: Vec<u64> = bits.iter().flat_map(|bit| [*bit, 1]).collect();
+    assert_eq!(pair.client.decrypt(pair.set, &outputs).expect("bits"), expected);
 }
 
 fn computes_gates(name: &str) {

@@ -50,6 +50,22 @@ pub fn packages(manifest: &Path) -> Vec<Value> {
     metadata["packages"].as_array().expect("a list of packages").clone()
 }
 
+/// Every crate that `crate_name` may reach by the rule, over any number of arrows.
+pub fn reachable(crate_name: &str) -> Vec<String> {
+    let mut reached = vec![crate_name.to_owned()];
+    let mut next = 0;
+    while let Some(name) = reached.get(next).cloned() {
+        let arrows = ALLOWED.iter().filter(|(row, _)| *row == name).flat_map(|(_, allowed)| allowed.iter());
+        for target in arrows.map(|allowed| format!("cloakwork-{allowed}")) {
+            if !reached.contains(&target) {
+                reached.push(target);
+            }
+        }
+        next += 1;
+    }
+    reached
+}
+
 fn violations_of(package: &Value) -> Vec<String> {
     let name = text(&package["name"]);
     if name.starts_with("cloakwork-tests") {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cloakwork_tests_rules::violations;
+use cloakwork_tests_rules::{reachable, violations};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -12,6 +12,15 @@ fn root() -> PathBuf {
 fn no_arrow_runs_the_wrong_way() {
     let found = violations(&root().join("Cargo.toml"));
     assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn the_rule_itself_keeps_secret_keys_from_the_operator() {
+    for operated in ["cloakwork-server", "cloakwork-worker", "cloakwork-keystore", "cloakwork-scheduler"] {
+        let reached = reachable(operated);
+        assert!(!reached.contains(&"cloakwork-secret".to_owned()), "{operated} may reach {reached:?}");
+    }
+    assert!(reachable("cloakwork-client").contains(&"cloakwork-secret".to_owned()), "the client does");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{
     sample_extract::sample_extract,
 };
 
-/// Ciphertexts that share one pass over the key-switch key.
+/// Ciphertexts that share one pass over the key-switch key. Even, so that no pair is split.
 pub(super) const CHUNK: usize = 64;
 
 /// What to bootstrap.
@@ -54,8 +54,9 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             return Err(ShapeError { what: "scratches (at least)", expected: 1, got: 0 });
         }
         let words = self.set.input_dimension() + 1;
-        // Even, so that no pair is split.
-        let share = lanes.count.div_ceil(scratches.len()).max(1).next_multiple_of(2);
+        // No pair is split.
+        let unit = if lanes.sum_pairs.is_some() { 2 } else { 1 };
+        let share = (lanes.count / unit).div_ceil(scratches.len()).max(1) * unit;
         if let [scratch] = scratches {
             self.run_share(lanes, 0..lanes.count, outputs.words_mut(), scratch);
             return Ok(());
@@ -100,44 +101,50 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         scratch: &mut Scratch<T, S>,
     ) {
         let big_words = self.set.big_dimension() + 1;
-        let Scratch { inputs, digits, small, rotation, accumulators, results } = scratch;
+        let Scratch { inputs, digits, small, rotation, accumulators, results, .. } = scratch;
         let inputs = &inputs[..chunk.len() * (self.set.input_dimension() + 1)];
-        let result_count: usize = chunk.clone().map(|lane| (lanes.lut)(lane).outputs().len()).sum();
-        // Grows once, for tables of several functions.
-        results.resize(results.len().max(result_count * big_words), T::default());
-        let results = &mut results[..result_count * big_words];
+        let mut outputs = outputs.chunks_exact_mut(self.set.input_dimension() + 1);
         match self.set.order {
             Order::KeySwitchFirst => {
                 let small = &mut small[..chunk.len() * (self.set.lwe_dimension + 1)];
                 key_switch(&self.key_switch, inputs, small, digits).expect("shapes were checked");
-                self.rotate_and_extract(lanes, chunk, small, &mut *accumulators, results, rotation);
-                outputs.copy_from_slice(fold(lanes.sum_pairs, big_words, results));
+                self.rotate_and_extract(lanes, chunk, small, accumulators, results, rotation, |results| {
+                    let results = fold(lanes.sum_pairs, big_words, results).chunks_exact(big_words);
+                    for (result, output) in results.zip(&mut outputs) {
+                        output.copy_from_slice(result);
+                    }
+                });
             }
             Order::BootstrapFirst => {
-                self.rotate_and_extract(lanes, chunk, inputs, &mut *accumulators, results, rotation);
                 let small_words = self.set.lwe_dimension + 1;
-                let results = fold(lanes.sum_pairs, big_words, results).chunks(CHUNK * big_words);
-                for (results, outputs) in results.zip(outputs.chunks_mut(CHUNK * small_words)) {
-                    let small = &mut small[..outputs.len()];
+                self.rotate_and_extract(lanes, chunk, inputs, accumulators, results, rotation, |results| {
+                    let results = fold(lanes.sum_pairs, big_words, results);
+                    let small = &mut small[..results.len() / big_words * small_words];
                     key_switch(&self.key_switch, results, small, digits).expect("shapes were checked");
-                    for (out, word) in outputs.iter_mut().zip(small) {
-                        *out = T::from_u64(word.to_u64());
+                    for (small, output) in small.chunks_exact(small_words).zip(&mut outputs) {
+                        for (out, word) in output.iter_mut().zip(small) {
+                            *out = T::from_u64(word.to_u64());
+                        }
                     }
-                }
+                });
             }
         }
     }
 
-    /// Blind rotation and sample extraction, tile by tile.
+    /// Blind rotation and sample extraction, tile by tile. `give` takes the results, at most [`CHUNK`] at a time:
+    /// a table may have thousands of outputs, and working memory must not depend on it.
     fn rotate_and_extract<U: Torus>(
         &self,
         lanes: Lanes<'_, T>,
         chunk: std::ops::Range<usize>,
         ciphertexts: &[U],
         accumulators: &mut [T],
-        mut results: &mut [T],
+        results: &mut [T],
         scratch: &mut crate::blind_rotation::Scratch<T>,
+        mut give: impl FnMut(&mut [T]),
     ) {
+        let words = self.set.big_dimension() + 1;
+        let mut filled = 0;
         let shape = self.bootstrap.shape();
         let tile = tile(&self.bootstrap);
         let tiles = ciphertexts.chunks(tile * (self.set.lwe_dimension + 1));
@@ -152,11 +159,17 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             blind_rotate(&self.bootstrap, rule, ciphertexts, &luts[..run.len()], accumulators, scratch);
             for (lane, accumulator) in run.zip(accumulators.chunks_exact(shape.glwe_words())) {
                 for &index in (lanes.lut)(lane).outputs() {
-                    let (result, rest) = results.split_at_mut(self.set.big_dimension() + 1);
-                    sample_extract(shape.polynomial_size, accumulator, index, result);
-                    results = rest;
+                    sample_extract(shape.polynomial_size, accumulator, index, &mut results[filled * words..][..words]);
+                    filled += 1;
+                    if filled == CHUNK {
+                        give(results);
+                        filled = 0;
+                    }
                 }
             }
+        }
+        if filled > 0 {
+            give(&mut results[..filled * words]);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use cloakwork_math::Torus;
-use cloakwork_params::{EnvelopeError, EnvelopeReader, EnvelopeWriter, ParameterSet, TorusWidth};
+use cloakwork_params::{EnvelopeError, EnvelopeReader, EnvelopeWriter, ParameterSet};
 
 use super::FormatError;
 
@@ -12,10 +12,7 @@ const PIECE: usize = 1 << 16;
 
 /// log2 of the modulus of a set's ciphertexts, always a whole word.
 pub(super) fn modulus_of_set(set: &ParameterSet) -> u32 {
-    match set.torus {
-        TorusWidth::U32 => 32,
-        TorusWidth::U64 => 64,
-    }
+    set.torus.bits()
 }
 
 /// Writes values of a modulus, refusing any that is none.

@@ -151,11 +151,19 @@ impl<T: Torus> BootstrapKey<T> {
         self.grouping
     }
 
-    /// Length of the key whose bits the ciphertexts encrypt.
-    pub fn input_dimension(&self) -> usize {
+    /// Number of GGSW ciphertexts.
+    pub fn ggsw_count(&self) -> usize {
         match &self.ggsws {
             Ggsws::Spectra(spectra) => spectra.len() / self.product.spectrum_len(),
-            Ggsws::Standard(words) => words.len() / self.shape().words() / (1 << self.grouping) * self.grouping,
+            Ggsws::Standard(words) => words.len() / self.shape().words(),
+        }
+    }
+
+    /// Length of the key whose bits the ciphertexts encrypt.
+    pub fn input_dimension(&self) -> usize {
+        match self.grouping {
+            1 => self.ggsw_count(),
+            grouping => (self.ggsw_count() >> grouping) * grouping,
         }
     }
 

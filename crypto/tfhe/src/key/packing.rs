@@ -6,7 +6,7 @@ use cloakwork_math::{
 };
 use cloakwork_params::Decomposition;
 
-use super::ShapeError;
+use super::{DIMENSION_MAX, GLWE_DIMENSION_MAX, ShapeError, check_gadget};
 use crate::threads::for_each_part;
 
 /// GLWE encryptions, under a packing key, of every bit of an input key times every gadget weight.
@@ -33,7 +33,10 @@ impl<T: Torus> SeededPackingKey<T> {
         seed: MaskSeed,
         bodies: Vec<T>,
     ) -> Result<Self, ShapeError> {
-        let expected = input_dimension * gadget.levels * polynomial_size;
+        ShapeError::within("mask polynomials", 1..=GLWE_DIMENSION_MAX, glwe_dimension)?;
+        ShapeError::within("polynomial size", 1..=DIMENSION_MAX, polynomial_size)?;
+        check_gadget(gadget, T::BITS)?;
+        let expected = input_dimension.saturating_mul(gadget.levels * polynomial_size);
         ShapeError::check("body words of a packing key", expected, bodies.len())?;
         Ok(Self { input_dimension, glwe_dimension, polynomial_size, gadget, seed, bodies })
     }

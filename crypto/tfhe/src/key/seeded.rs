@@ -3,7 +3,7 @@
 use cloakwork_math::{GgswShape, Torus, random::MaskSeed};
 use cloakwork_params::Decomposition;
 
-use super::ShapeError;
+use super::{DIMENSION_MAX, GLWE_DIMENSION_MAX, ShapeError, check_gadget, check_polynomial_size};
 
 /// GGSW encryptions of secret bits (or of products of a group's bits) under the big key.
 ///
@@ -17,9 +17,13 @@ pub struct SeededBootstrapKey<T> {
 }
 
 impl<T: Torus> SeededBootstrapKey<T> {
-    /// Checks that the bodies are whole GGSW ciphertexts.
+    /// Checks that the shape is one that can be computed with, and that the bodies are whole GGSW ciphertexts.
     pub fn new(shape: GgswShape, ggsw_count: usize, seed: MaskSeed, bodies: Vec<T>) -> Result<Self, ShapeError> {
-        ShapeError::check("body words of a bootstrap key", ggsw_count * shape.body_words(), bodies.len())?;
+        ShapeError::within("mask polynomials", 1..=GLWE_DIMENSION_MAX, shape.glwe_dimension)?;
+        check_polynomial_size(shape.polynomial_size)?;
+        check_gadget(shape.gadget, T::BITS)?;
+        let expected = ggsw_count.saturating_mul(shape.body_words());
+        ShapeError::check("body words of a bootstrap key", expected, bodies.len())?;
         Ok(Self { shape, seed, bodies })
     }
 
@@ -59,7 +63,7 @@ pub struct SeededKeySwitchKey<S> {
 }
 
 impl<S: Torus> SeededKeySwitchKey<S> {
-    /// Checks that there is one body for each input bit and level.
+    /// Checks that the gadget fits the word and that there is one body for each input bit and level.
     pub fn new(
         input_dimension: usize,
         output_dimension: usize,
@@ -68,14 +72,12 @@ impl<S: Torus> SeededKeySwitchKey<S> {
         seed: MaskSeed,
         bodies: Vec<S>,
     ) -> Result<Self, ShapeError> {
-        ShapeError::check("bodies of a key-switch key", input_dimension * gadget.levels, bodies.len())?;
-        if modulus_log2 == 0 || modulus_log2 > S::BITS {
-            return Err(ShapeError {
-                what: "log2 of the modulus (at most)",
-                expected: S::BITS as usize,
-                got: modulus_log2 as usize,
-            });
-        }
+        ShapeError::within("length of the output key", 1..=DIMENSION_MAX, output_dimension)?;
+        ShapeError::within("log2 of the modulus", 1..=S::BITS as usize, modulus_log2 as usize)?;
+        // The digits must also fit the input's word, which is at least as wide.
+        check_gadget(gadget, S::BITS)?;
+        let expected = input_dimension.saturating_mul(gadget.levels);
+        ShapeError::check("bodies of a key-switch key", expected, bodies.len())?;
         Ok(Self { input_dimension, output_dimension, gadget, modulus_log2, seed, bodies })
     }
 

@@ -35,10 +35,9 @@ impl DecompressionKey {
         threads: usize,
     ) -> Result<Self, CompressionError> {
         check_set(set, parameter_set)?;
-        let bootstrap = BootstrapKey::expand(seeded, 1, threads)?;
-        let shape = bootstrap.shape();
+        let shape = seeded.shape();
         for (what, expected, got) in [
-            ("input dimension of the decompression key", set.packing_dimension(), bootstrap.input_dimension()),
+            ("input dimension of the decompression key", set.packing_dimension(), seeded.ggsw_count()),
             ("mask polynomials of the decompression key", parameter_set.glwe_dimension, shape.glwe_dimension),
             (
                 "coefficients of the decompression key's polynomials",
@@ -51,7 +50,7 @@ impl DecompressionKey {
             ShapeError::check(what, expected, got)?;
         }
         let rescale = Lut::rescale_carry(parameter_set)?;
-        Ok(Self { set, bootstrap, rescale })
+        Ok(Self { set, bootstrap: BootstrapKey::expand(seeded, 1, threads)?, rescale })
     }
 
     /// Working memory for one thread.

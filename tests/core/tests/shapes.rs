@@ -1,0 +1,70 @@
+//! Keys that no computation was made for are refused where they are made or expanded, with a typed error.
+
+use cloakwork_math::{GgswShape, random::MaskSeed};
+use cloakwork_params::{Decomposition, table};
+use cloakwork_tests_core::Pair;
+use cloakwork_tfhe::{LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey, ServerKey};
+
+const SEED: MaskSeed = MaskSeed { key: 1, block: 0, byte: 0 };
+
+fn gadget(base_log: u32, levels: usize) -> Decomposition {
+    Decomposition { base_log, levels }
+}
+
+#[test]
+fn bootstrap_keys_have_a_shape_that_the_kernels_are_made_for() {
+    let new = |glwe_dimension, polynomial_size, gadget: Decomposition, count: usize| {
+        let shape = GgswShape { glwe_dimension, polynomial_size, gadget };
+        let words = if polynomial_size.max(count) < 100 { count * shape.body_words() } else { 0 };
+        SeededBootstrapKey::<u64>::new(shape, count, SEED, vec![0; words])
+    };
+    assert!(new(1, 16, gadget(23, 1), 3).is_ok());
+    for (k, size, gadget) in [
+        (0, 16, gadget(23, 1)),
+        (5, 16, gadget(23, 1)),
+        (1, 8, gadget(23, 1)),
+        (1, 48, gadget(23, 1)),
+        (1, 1 << 62, gadget(23, 2)),
+        (1, 16, gadget(0, 1)),
+        (1, 16, gadget(32, 1)),
+        (1, 16, gadget(23, 0)),
+        (1, 16, gadget(16, 4)),
+    ] {
+        assert!(new(k, size, gadget, 3).is_err(), "k = {k}, N = {size}, {gadget:?}");
+    }
+    let many = new(1, 16, gadget(23, 1), usize::MAX).expect_err("bodies that no memory holds");
+    assert_eq!((many.expected, many.got), (usize::MAX, 0));
+}
+
+#[test]
+fn key_switch_and_packing_keys_have_gadgets_that_fit_their_words() {
+    let key_switch = |output, gadget: Decomposition, log2| {
+        SeededKeySwitchKey::<u32>::new(2, output, gadget, log2, SEED, vec![0; 2 * gadget.levels]).is_ok()
+    };
+    assert!(key_switch(3, gadget(4, 4), 32));
+    assert!(!key_switch(0, gadget(4, 4), 32) && !key_switch(3, gadget(4, 8), 32));
+    assert!(!key_switch(3, gadget(4, 4), 0) && !key_switch(3, gadget(4, 4), 33));
+    let packing = |k, size, gadget: Decomposition| {
+        let words = if size < 100 { 2 * gadget.levels * size } else { 0 };
+        SeededPackingKey::<u64>::new(2, k, size, gadget, SEED, vec![0; words]).is_ok()
+    };
+    assert!(packing(4, 8, gadget(4, 3)));
+    assert!(!packing(0, 8, gadget(4, 3)) && !packing(4, 1 << 61, gadget(4, 3)) && !packing(4, 8, gadget(4, 16)));
+    assert!(LweList::<u64>::from_words(usize::MAX, vec![]).is_err() && LweList::<u64>::from_words(0, vec![]).is_err());
+}
+
+#[test]
+fn keys_of_another_set_are_refused_before_they_are_expanded() {
+    let pair = Pair::<u64, u64>::generate("TOY_MESSAGE_2_CARRY_2");
+    let other = table::by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").expect("a set");
+    let generator = cloakwork_secret::KeyGenerator::new(&pair.client, pair.set).expect("a generator");
+    let mut randomness = cloakwork_secret::Randomness::insecure_for_tests(1);
+    let key_switch = generator.key_switch_key::<u64>(&mut randomness).expect("a key");
+    let bootstrap = generator.bootstrap_key::<u64>(&mut randomness).expect("a key");
+    assert!(ServerKey::expand(pair.set, &key_switch, &bootstrap, 1).is_ok());
+    let refused = ServerKey::expand(other, &key_switch, &bootstrap, 1).err().expect("another set");
+    assert_eq!(refused.what, "input dimension of the key-switch key");
+    // The dimensions of this set agree, but not the word after the key switch.
+    let narrow = table::by_name("TOY_MESSAGE_2_CARRY_2_KS32").expect("a set");
+    assert!(ServerKey::expand(narrow, &key_switch, &bootstrap, 1).is_err());
+}
