@@ -1,5 +1,7 @@
 //! Packing and list compression: the same words, and lists that either side's keys read back.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use cloakwork_params::{CompressionSet, ParameterSet, table};
