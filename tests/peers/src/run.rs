@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Seconds that a slice of one-core work should last at least.
-const SLICE: f64 = 0.06;
+const SLICE: f64 = 0.02;
 
 /// Measures the rows of `case` that are wanted.
 pub fn run(case: &'static Case, options: &Options, report: &mut Report) {
