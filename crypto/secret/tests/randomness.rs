@@ -22,8 +22,7 @@ fn make(randomness: &mut Randomness) -> Made {
     let toy = set("TOY_MESSAGE_2_CARRY_2");
     let client = ClientKey::generate(toy, randomness).unwrap();
     let keys = KeyGenerator::new(&client, toy).unwrap();
-    let key_switch = keys.key_switch_key::<u64>(randomness).unwrap();
-    let bootstrap = keys.bootstrap_key::<u64>(randomness).unwrap();
+    let (key_switch, bootstrap) = keys.server_key::<u64, u64>(randomness).unwrap();
     let public = keys.compact_public_key::<u64>(randomness).unwrap();
     let messages = [0; 100];
     let list = client.encrypt_seeded::<u64>(toy, &messages, randomness).unwrap();
@@ -93,8 +92,8 @@ fn compression_keys_have_seeds_of_their_own() {
     client.add_compression(compression, &mut randomness).unwrap();
     let keys = KeyGenerator::new(&client, toy).unwrap();
     let packing = keys.packing_key::<u64>(compression, &mut randomness).unwrap();
-    let decompression = keys.decompression_key::<u64>(compression, &mut randomness).unwrap();
-    assert_ne!(packing.seed(), decompression.seed());
+    let decompression = keys.decompression_key(compression, &mut randomness).unwrap();
+    assert_ne!(packing.seed(), decompression.0.seed());
 }
 
 /// The check itself: errors that mirror those of another item have the right variance and repeat nothing.

@@ -21,8 +21,8 @@ pub use bootstrap::{Scratch, ServerKey};
 pub use compact::{CompactList, CompactPublicKey};
 pub use gates::{Gate, Gates};
 pub use key::{
-    BootstrapKey, GgswShape, KeySwitchKey, PackingKey, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey,
-    ShapeError,
+    BootstrapKey, GgswShape, KeySwitchKey, PackingKey, SeededBootstrapKey, SeededDecompressionKey, SeededKeySwitchKey,
+    SeededPackingKey, ShapeError,
 };
 pub use lut::{Lut, LutError};
 pub use lwe::LweList;
