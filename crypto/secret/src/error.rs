@@ -17,6 +17,9 @@ pub enum SecretError {
         /// Largest message.
         max: u64,
     },
+    /// A client key without a name: what it makes could not be told from what another makes.
+    #[error("a client key needs a key id other than the empty one")]
+    Nameless,
     /// A secret key with something else than bits in it.
     #[error("a secret key must consist of zeros and ones, but word {index} is neither")]
     NotABit {

@@ -41,7 +41,7 @@ fn make(randomness: &mut Randomness) -> Made {
     let masks = common::masks::<u64>(key_switch.seed(), 64, key_switch.bodies().len() * small.dimension());
     let least = 64 - toy.key_switch.base_log * toy.key_switch.levels as u32;
     for (mask, body) in masks.chunks(small.dimension()).zip(key_switch.bodies()) {
-        let phase = small.phase(&[mask, &[*body]].concat());
+        let phase = small.phase(&[mask, &[*body]].concat()).unwrap();
         noise.push(phase.wrapping_add(1 << (least - 1)) & ((1 << least) - 1));
     }
     let seeds = [*key_switch.seed(), *bootstrap.seed(), *public.seed(), *list.seed(), *again.seed()];
