@@ -24,6 +24,9 @@ pub enum LutError {
         /// The set asked for.
         set: &'static str,
     },
+    /// A function of two inputs, the second of which has no values.
+    #[error("a right modulus of 0: the second input of a table of two must have a value")]
+    NoRightValues,
     /// Too many functions in one table.
     #[error("{got} functions in one table: {set} has room for 1 to {max}")]
     TooManyFunctions {
@@ -58,6 +61,9 @@ impl Lut<u64> {
         right_modulus: u64,
         function: impl Fn(u64, u64) -> u64,
     ) -> Result<Self, LutError> {
+        if right_modulus == 0 {
+            return Err(LutError::NoRightValues);
+        }
         Self::from_fn(set, |packed| function(packed / right_modulus, packed % right_modulus))
     }
 

@@ -14,7 +14,7 @@ pub struct LweList<T> {
 impl<T: Torus> LweList<T> {
     /// `count` ciphertexts that encrypt zero trivially.
     pub fn zeros(dimension: usize, count: usize) -> Self {
-        Self { dimension, words: vec![T::default(); dimension.saturating_add(1).saturating_mul(count)] }
+        Self { dimension, words: vec![T::default(); (dimension + 1) * count] }
     }
 
     /// Ciphertexts that hold these plaintexts in the clear: no mask, no noise, no secret.

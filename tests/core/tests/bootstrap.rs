@@ -95,6 +95,7 @@ fn tables_of_two_inputs_and_of_many_functions() {
     let mut pair = Pair::<u64, u32>::generate("V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128");
     let (left, right): (Vec<u64>, Vec<u64>) = (0..16).map(|pair| (pair / 4, pair % 4)).unzip();
     let product = Lut::bivariate(pair.set, 4, |left, right| left * right % 4).expect("a table");
+    assert!(Lut::bivariate(pair.set, 0, |left, _| left).is_err(), "a right input without values");
     let lefts = pair.client.encrypt::<u64>(pair.set, &left, &mut pair.randomness).expect("ciphertexts");
     let rights = pair.client.encrypt::<u64>(pair.set, &right, &mut pair.randomness).expect("ciphertexts");
     let mut outputs = LweList::zeros(lefts.dimension(), lefts.len());

@@ -39,5 +39,4 @@ fn groups_of_3() {
 #[test]
 fn groups_of_4() {
     Pair::<u64>::made_by_tfhe(GROUP_4_2_2).check();
-    Pair::<u64>::made_by_tfhe(GROUP_4_1_1_GAUSSIAN).check();
 }

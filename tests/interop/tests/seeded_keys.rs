@@ -82,7 +82,7 @@ fn expanded_key_switch_key<S: Word>(
     assert_eq!(theirs.input_key_lwe_dimension().0, input_dimension);
     assert_eq!(entity::key_switch_key_from_tfhe(theirs.clone()).unwrap(), key);
     let theirs = theirs.decompress_into_lwe_keyswitch_key();
-    for threads in [1, 2, 3] {
+    for threads in [1, 3] {
         assert!(KeySwitchKey::expand(&key, threads).words() == theirs.as_ref(), "{}, {threads} threads", set.name);
     }
     (KeySwitchKey::expand(&key, 2), theirs)
@@ -132,8 +132,7 @@ fn key_switch_agrees<T: Word, S: Word>(
 #[test]
 fn key_switches_from_64_to_64_bits_agree() {
     let mut random = Random::new(11);
-    let sets = [CLASSICAL_1_1, CLASSICAL_2_2, GAUSSIAN_2_2, GROUP_3_2_2, GROUP_4_2_2, GROUP_4_1_1_GAUSSIAN];
-    for name in sets {
+    for name in [CLASSICAL_1_1, CLASSICAL_2_2, GAUSSIAN_2_2, GROUP_3_2_2] {
         key_switch_agrees::<u64, u64>(set(name), &mut random, keyswitch_lwe_ciphertext);
     }
 }

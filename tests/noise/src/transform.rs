@@ -44,7 +44,8 @@ pub fn product_error<T: Torus>(shape: GgswShape, classical: bool, products: usiz
         let expected = exact_step(shape, &ggsw, &glwe, rotation);
         let errors: Vec<T> = result.iter().zip(&expected).map(|(got, exact)| got.wrapping_sub(*exact)).collect();
         coefficient += mean_square(&errors);
-        let key = GlweSecretKey::generate(shape.glwe_dimension, shape.polynomial_size, &mut rng);
+        let key = GlweSecretKey::generate(shape.glwe_dimension, shape.polynomial_size, &mut rng)
+            .expect("a shape of the table");
         let ones = key.bits().iter().filter(|bit| **bit == 1).count();
         phase += mean_square(&key.phases(&errors).expect("ciphertexts of the key's shape")) / (1 + ones) as f64;
     }

@@ -12,6 +12,8 @@ pub struct Measurement {
     pub ours: f64,
     /// Median seconds of one of the peer's operations.
     pub peer: f64,
+    /// Least seconds of one of our operations and of the peer's, over all slices.
+    pub least: (f64, f64),
     /// The peer's time over ours, pair by pair: above 1, ours is faster.
     pub ratio: Spread,
     /// The same of processor time, which a busy machine disturbs less.
@@ -83,10 +85,13 @@ impl Measurement {
     /// Of pairs of slices, ours first, of `operations` operations each.
     pub fn of(slices: Vec<(Slice, Slice)>, operations: usize) -> Self {
         let spread = |value: fn(&(Slice, Slice)) -> f64| Spread::of(slices.iter().map(value).collect());
+        let (ours, peer) = (spread(|(ours, _)| ours.wall), spread(|(_, peer)| peer.wall));
+        let operations = operations as f64;
         Self {
             pairs: slices.len(),
-            ours: spread(|(ours, _)| ours.wall).median / operations as f64,
-            peer: spread(|(_, peer)| peer.wall).median / operations as f64,
+            ours: ours.median / operations,
+            peer: peer.median / operations,
+            least: (ours.least / operations, peer.least / operations),
             ratio: spread(|(ours, peer)| peer.wall / ours.wall),
             cpu_ratio: spread(|(ours, peer)| peer.cpu / ours.cpu),
         }

@@ -79,8 +79,9 @@ impl Report {
 
     /// Prints a row and keeps it.
     pub fn add(&mut self, result: Result) {
-        let Measurement { pairs, ours, peer, ratio, cpu_ratio } = &result.measurement;
-        let (ours, peer) = (result.figure(*ours), result.figure(*peer));
+        let Measurement { pairs, ours, peer, least, ratio, cpu_ratio } = &result.measurement;
+        let (ours, peer, least) =
+            (result.figure(*ours), result.figure(*peer), (result.figure(least.0), result.figure(least.1)));
         let (unit, required) = (result.row.kind.unit(), result.row.required);
         let met = ratio.median >= required;
         println!(
@@ -98,6 +99,7 @@ impl Report {
             "unit": unit,
             "ours": ours,
             "peer": peer,
+            "best": { "ours": least.0, "peer": least.1 },
             "ratio": ratio.median,
             "ratio_spread": spread(ratio),
             "cpu_ratio": cpu_ratio.median,
