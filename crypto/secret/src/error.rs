@@ -8,7 +8,7 @@ use cloakwork_tfhe::ShapeError;
 #[non_exhaustive]
 pub enum SecretError {
     /// A message that the encoding has no room for. Its value is not told.
-    #[error("message {index} is too large: {set} encodes 0 to {max}")]
+    #[error("the message at index {index} is too large: {set} encodes 0 to {max}")]
     MessageTooLarge {
         /// Place in the input.
         index: usize,

@@ -1,4 +1,4 @@
-//! Evaluation keys as they travel: seeded, in the standard domain, in tfhe-rs's order.
+//! Evaluation keys: as they travel, seeded and in tfhe-rs's order, and expanded, as they are used.
 
 mod expanded;
 mod packing;
