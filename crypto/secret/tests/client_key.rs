@@ -121,7 +121,7 @@ fn messages_without_room_are_refused_without_being_told() {
     let mut randomness = Randomness::insecure_for_tests(3);
     let client = ClientKey::generate(set("TOY_MESSAGE_2_CARRY_2"), &mut randomness).unwrap();
     let refused = client.encrypt::<u64>(set("TOY_MESSAGE_2_CARRY_2"), &[3, 12345], &mut randomness).unwrap_err();
-    assert_eq!(refused.to_string(), "message 1 is too large: TOY_MESSAGE_2_CARRY_2 encodes 0 to 15");
+    assert_eq!(refused.to_string(), "the message at index 1 is too large: TOY_MESSAGE_2_CARRY_2 encodes 0 to 15");
     assert!(client.encrypt::<u32>(set("TOY_MESSAGE_2_CARRY_2"), &[3], &mut randomness).is_err());
     let small = client.small(set("TOY_MESSAGE_2_CARRY_2")).unwrap();
     for words in [0, small.dimension(), small.dimension() + 2] {
