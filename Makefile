@@ -1,10 +1,11 @@
-# Every target does its own set-up: a Rust toolchain and a C compiler are all it takes.
+# Every target does its own set-up: a Rust toolchain (with rustfmt and clippy, for lint) and a C compiler are
+# all it takes.
 
 .PHONY: demo test test-all lint bench bench-peers
 
 # Keys, encrypted lookups and a table of what they cost, in one process.
 demo:
-	cargo run --release -p cloakwork-secret --example demo
+	cargo run --release -p cloakwork-tests-demo
 
 # What CI runs.
 test: lint

@@ -70,7 +70,8 @@ impl LweSecretKey {
             let (expected, got) = (self.dimension(), ciphertexts.dimension());
             return Err(ShapeError { what: "dimension of the ciphertexts", expected, got }.into());
         }
-        Ok(ciphertexts.iter().map(|ciphertext| self.phase(ciphertext)).collect())
+        let phases: Result<_, ShapeError> = ciphertexts.iter().map(|ciphertext| self.phase(ciphertext)).collect();
+        Ok(phases?)
     }
 }
 

@@ -8,7 +8,7 @@ use cloakwork_tfhe::ShapeError;
 #[non_exhaustive]
 pub enum SecretError {
     /// A message that the encoding has no room for. Its value is not told.
-    #[error("message {index} is too large: {set} encodes 0 to {max}")]
+    #[error("the message at index {index} is too large: {set} encodes 0 to {max}")]
     MessageTooLarge {
         /// Place in the input.
         index: usize,
@@ -17,6 +17,9 @@ pub enum SecretError {
         /// Largest message.
         max: u64,
     },
+    /// A client key without a name: what it makes could not be told from what another makes.
+    #[error("a client key needs a key id other than the empty one")]
+    Nameless,
     /// A secret key with something else than bits in it.
     #[error("a secret key must consist of zeros and ones, but word {index} is neither")]
     NotABit {

@@ -1,6 +1,7 @@
 //! Client keys on disk: an envelope of the secret kind, its payload optionally sealed with a passphrase.
 //!
-//! A file is made with mode 0600 and never replaces another. A server refuses one by its kind.
+//! A file is made with mode 0600, never replaces another, and is not read when others may use it. A server refuses
+//! one by its kind.
 
 mod content;
 mod error;
@@ -53,9 +54,10 @@ impl ClientKey {
         Ok(())
     }
 
-    /// Reads a key file.
+    /// Reads a key file, unless others than its owner may use it.
     pub fn load(path: &Path, passphrase: Option<&str>) -> Result<Self, KeyFileError> {
         let file = File::open(path).map_err(|error| KeyFileError::io(path, &error))?;
+        check_mode(&file, path)?;
         Self::from_file_bytes(file, passphrase)
     }
 
@@ -127,6 +129,22 @@ impl Write for Wiped {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// Refuses a file that its group or everybody may read or write, sealed or not. Where there are no such modes,
+/// the directory is all that protects it.
+fn check_mode(file: &File, path: &Path) -> Result<(), KeyFileError> {
+    #[cfg(unix)]
+    {
+        let metadata = file.metadata().map_err(|error| KeyFileError::io(path, &error))?;
+        let mode = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(KeyFileError::OpenToOthers { path: path.into(), mode });
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = (file, path);
+    Ok(())
 }
 
 /// Makes the new file's name last through a loss of power.

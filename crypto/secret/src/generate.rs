@@ -5,9 +5,11 @@ mod compact;
 mod compression;
 mod key_switch;
 
+use cloakwork_math::Torus;
 use cloakwork_params::ParameterSet;
+use cloakwork_tfhe::{SeededBootstrapKey, SeededKeySwitchKey};
 
-use crate::{ClientKey, LweSecretKey, SecretError, parallel};
+use crate::{ClientKey, LweSecretKey, Randomness, SecretError, parallel};
 
 /// Makes the evaluation keys of one parameter set, on as many threads as the machine runs at once.
 pub struct KeyGenerator<'a> {
@@ -26,5 +28,14 @@ impl<'a> KeyGenerator<'a> {
     /// The same on another number of threads. Keys do not depend on it.
     pub fn on_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
+    }
+
+    /// Both halves of a server's key: what switches keys, and what bootstraps. `T` is the word of the set's
+    /// ciphertexts, `S` that of its small modulus.
+    pub fn server_key<T: Torus, S: Torus>(
+        &self,
+        randomness: &mut Randomness,
+    ) -> Result<(SeededKeySwitchKey<S>, SeededBootstrapKey<T>), SecretError> {
+        Ok((self.key_switch_key(randomness)?, self.bootstrap_key(randomness)?))
     }
 }

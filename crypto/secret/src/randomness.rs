@@ -16,6 +16,7 @@ pub struct Randomness {
 enum Public {
     OperatingSystem,
     /// Repeatable, for tests.
+    #[cfg(feature = "insecure-test-randomness")]
     Insecure(Box<SecretRng>),
 }
 
@@ -26,11 +27,13 @@ impl Randomness {
     }
 
     /// Two sources that anyone can repeat. For reproducible tests only: it protects nothing.
+    #[cfg(feature = "insecure-test-randomness")]
     pub fn insecure_for_tests(seed: u64) -> Self {
         Self::insecure_parts_for_tests(seed, !seed)
     }
 
     /// As [`Self::insecure_for_tests`], with a seed for each source.
+    #[cfg(feature = "insecure-test-randomness")]
     pub fn insecure_parts_for_tests(secret: u64, public: u64) -> Self {
         Self {
             secret: SecretRng::insecure_for_tests(secret),
@@ -47,6 +50,7 @@ impl Randomness {
     pub fn mask_seed(&mut self) -> Result<MaskSeed, OsRandomError> {
         match &mut self.public {
             Public::OperatingSystem => MaskSeed::fresh(),
+            #[cfg(feature = "insecure-test-randomness")]
             Public::Insecure(rng) => Ok(MaskSeed { key: u128::from_le_bytes(take(rng)), block: 0, byte: 0 }),
         }
     }
@@ -57,6 +61,7 @@ impl Randomness {
     }
 }
 
+#[cfg(feature = "insecure-test-randomness")]
 fn take(rng: &mut SecretRng) -> [u8; 16] {
     let mut bytes = [0; 16];
     rng.fill_bytes(&mut bytes);

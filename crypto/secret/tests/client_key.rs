@@ -78,6 +78,8 @@ fn parts_that_do_not_fit_are_refused() {
     let small = || LweSecretKey::from_bits(vec![1; toy.lwe_dimension]).unwrap();
     let big = |size| GlweSecretKey::from_bits(size, vec![0; toy.polynomial_size]).unwrap();
     assert!(ClientKey::from_parts(KeyId([1; 16]), toy, big(toy.polynomial_size), small()).is_ok());
+    let nameless = ClientKey::from_parts(KeyId::NONE, toy, big(toy.polynomial_size), small()).err();
+    assert_eq!(nameless, Some(SecretError::Nameless));
     assert!(ClientKey::from_parts(KeyId([1; 16]), toy, big(toy.polynomial_size / 2), small()).is_err());
     let short = LweSecretKey::from_bits(vec![1; toy.lwe_dimension - 1]).unwrap();
     assert!(ClientKey::from_parts(KeyId([1; 16]), toy, big(toy.polynomial_size), short).is_err());
@@ -119,8 +121,16 @@ fn messages_without_room_are_refused_without_being_told() {
     let mut randomness = Randomness::insecure_for_tests(3);
     let client = ClientKey::generate(set("TOY_MESSAGE_2_CARRY_2"), &mut randomness).unwrap();
     let refused = client.encrypt::<u64>(set("TOY_MESSAGE_2_CARRY_2"), &[3, 12345], &mut randomness).unwrap_err();
-    assert_eq!(refused.to_string(), "message 1 is too large: TOY_MESSAGE_2_CARRY_2 encodes 0 to 15");
+    assert_eq!(refused.to_string(), "the message at index 1 is too large: TOY_MESSAGE_2_CARRY_2 encodes 0 to 15");
     assert!(client.encrypt::<u32>(set("TOY_MESSAGE_2_CARRY_2"), &[3], &mut randomness).is_err());
+    let small = client.small(set("TOY_MESSAGE_2_CARRY_2")).unwrap();
+    for words in [0, small.dimension(), small.dimension() + 2] {
+        let refused = small.phase(&vec![0_u64; words]).unwrap_err();
+        assert_eq!((refused.expected, refused.got), (small.dimension() + 1, words));
+    }
+    let words = 2 * client.big().bits().len();
+    assert!(client.big().phases(&vec![0_u64; words]).is_ok());
+    assert!(client.big().phases(&vec![0_u64; words + 1]).is_err());
     let foreign = LweList::<u64>::zeros(77, 1);
     assert!(client.decrypt(set("TOY_MESSAGE_2_CARRY_2"), &foreign).is_err());
 }

@@ -85,6 +85,28 @@ fn a_new_file_is_for_its_owner_only() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_file_that_others_may_use_is_refused_with_the_way_out() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Directory::new("open");
+    let path = directory.0.join("key");
+    client().save(&path, None).unwrap();
+    for (mode, accepted) in
+        [(0o640, false), (0o604, false), (0o620, false), (0o602, false), (0o644, false), (0o600, true), (0o400, true)]
+    {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        match ClientKey::load(&path, None) {
+            Ok(_) => assert!(accepted, "{mode:o}"),
+            Err(error) => {
+                assert_eq!(error, KeyFileError::OpenToOthers { path: path.clone(), mode }, "{mode:o}");
+                let way_out = format!("(mode {mode:03o}): run chmod 600 {}", path.display());
+                assert!(error.to_string().ends_with(&way_out), "{error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_file_is_never_overwritten() {
     let directory = Directory::new("overwrite");

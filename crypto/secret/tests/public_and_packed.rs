@@ -99,7 +99,7 @@ fn rows_of_a_packing_key_hold_their_bits_with_the_noise_of_its_set() {
     let limit = noise_limit::<u64>(compression.packing_noise, 64);
     let rows = || masks.chunks(bits.len()).zip(key.bodies().chunks(size));
     let ciphertexts: Vec<u64> = rows().flat_map(|(mask, body)| mask.iter().chain(body).copied()).collect();
-    let phases = packing.phases(&ciphertexts);
+    let phases = packing.phases(&ciphertexts).unwrap();
     let mut errors = Errors::new(64);
     for (row, ((mask, body), phase)) in rows().zip(phases.chunks(size)).enumerate() {
         if row % 13 == 0 {
@@ -122,7 +122,7 @@ fn rows_of_a_packing_key_hold_their_bits_with_the_noise_of_its_set() {
 fn a_decompression_key_holds_the_packing_key_with_the_noise_of_the_big_key() {
     let (set, compression, client, mut randomness) = compression_client(7);
     let keys = KeyGenerator::new(&client, set).unwrap().on_threads(3);
-    let key = keys.decompression_key::<u64>(compression, &mut randomness).unwrap();
+    let key = keys.decompression_key(compression, &mut randomness).unwrap().0;
     assert_eq!(key.shape().gadget, compression.bootstrap);
     check_ggsws(set, &client, client.packing(compression).unwrap().bits(), &key, 200);
 }
@@ -147,7 +147,7 @@ fn packed_and_compressed_lists_come_back() {
     let packing = keys.packing_key::<u64>(compression, &mut randomness).unwrap();
     let compressor = CompressionKey::expand(compression, set, &packing, 2).unwrap();
     let packing = compressor.packing_key();
-    let decompression = keys.decompression_key::<u64>(compression, &mut randomness).unwrap();
+    let decompression = keys.decompression_key(compression, &mut randomness).unwrap();
 
     // Packing alone: the coefficients of the packed ciphertext are the messages, under the packing key.
     let messages: Vec<u64> = (0..200).map(|index| index % 16).collect();
@@ -155,7 +155,7 @@ fn packed_and_compressed_lists_come_back() {
     let mut glwe = vec![0; packing.glwe_words()];
     let mut scratch = Scratch::default();
     pack(packing, list.words(), &mut glwe, &mut scratch).unwrap();
-    let phases = client.packing(compression).unwrap().phases(&glwe);
+    let phases = client.packing(compression).unwrap().phases(&glwe).unwrap();
     let plaintexts: Vec<u64> = messages.iter().map(|message| message << 59).collect();
     // Each coefficient has the key noise of all 200 ciphertexts, its digits uniform on [-8, 8], and that of
     // the rounding to 12 bits of its own; six standard deviations are allowed.

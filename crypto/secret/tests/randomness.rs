@@ -22,8 +22,7 @@ fn make(randomness: &mut Randomness) -> Made {
     let toy = set("TOY_MESSAGE_2_CARRY_2");
     let client = ClientKey::generate(toy, randomness).unwrap();
     let keys = KeyGenerator::new(&client, toy).unwrap();
-    let key_switch = keys.key_switch_key::<u64>(randomness).unwrap();
-    let bootstrap = keys.bootstrap_key::<u64>(randomness).unwrap();
+    let (key_switch, bootstrap) = keys.server_key::<u64, u64>(randomness).unwrap();
     let public = keys.compact_public_key::<u64>(randomness).unwrap();
     let messages = [0; 100];
     let list = client.encrypt_seeded::<u64>(toy, &messages, randomness).unwrap();
@@ -42,7 +41,7 @@ fn make(randomness: &mut Randomness) -> Made {
     let masks = common::masks::<u64>(key_switch.seed(), 64, key_switch.bodies().len() * small.dimension());
     let least = 64 - toy.key_switch.base_log * toy.key_switch.levels as u32;
     for (mask, body) in masks.chunks(small.dimension()).zip(key_switch.bodies()) {
-        let phase = small.phase(&[mask, &[*body]].concat());
+        let phase = small.phase(&[mask, &[*body]].concat()).unwrap();
         noise.push(phase.wrapping_add(1 << (least - 1)) & ((1 << least) - 1));
     }
     let seeds = [*key_switch.seed(), *bootstrap.seed(), *public.seed(), *list.seed(), *again.seed()];
@@ -93,8 +92,8 @@ fn compression_keys_have_seeds_of_their_own() {
     client.add_compression(compression, &mut randomness).unwrap();
     let keys = KeyGenerator::new(&client, toy).unwrap();
     let packing = keys.packing_key::<u64>(compression, &mut randomness).unwrap();
-    let decompression = keys.decompression_key::<u64>(compression, &mut randomness).unwrap();
-    assert_ne!(packing.seed(), decompression.seed());
+    let decompression = keys.decompression_key(compression, &mut randomness).unwrap();
+    assert_ne!(packing.seed(), decompression.0.seed());
 }
 
 /// The check itself: errors that mirror those of another item have the right variance and repeat nothing.

@@ -14,8 +14,7 @@ fn bootstrap<S: Torus>(set: &'static ParameterSet) {
     let mut randomness = Randomness::insecure_for_tests(u64::from(set.id.0));
     let client = ClientKey::generate(set, &mut randomness).unwrap();
     let generator = KeyGenerator::new(&client, set).unwrap();
-    let key_switch = generator.key_switch_key::<S>(&mut randomness).unwrap();
-    let key = generator.bootstrap_key::<u64>(&mut randomness).unwrap();
+    let (key_switch, key) = generator.server_key::<u64, S>(&mut randomness).unwrap();
     let server = ServerKey::expand(set, &key_switch, &key, 2).unwrap();
     let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else { panic!("not a shortint set") };
     let space = message_modulus * carry_modulus;

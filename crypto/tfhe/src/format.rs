@@ -22,7 +22,6 @@ use cloakwork_params::{
 
 pub use error::FormatError;
 pub use info::CiphertextInfo;
-pub use keys::SeededDecompressionKey;
 pub use list::{CiphertextList, ListForm};
 
 /// Something that travels in an envelope.

@@ -1,4 +1,4 @@
-//! Evaluation keys as they travel: seeded, in the standard domain, in tfhe-rs's order.
+//! Evaluation keys: as they travel, seeded and in tfhe-rs's order, and expanded, as they are used.
 
 mod expanded;
 mod packing;
@@ -12,7 +12,7 @@ use cloakwork_params::Decomposition;
 pub use expanded::{BootstrapKey, KeySwitchKey, expand_ggsw};
 pub(crate) use expanded::{GROUPING_MAX, Ggsws};
 pub use packing::{PackingKey, SeededPackingKey};
-pub use seeded::{SeededBootstrapKey, SeededKeySwitchKey};
+pub use seeded::{SeededBootstrapKey, SeededDecompressionKey, SeededKeySwitchKey};
 
 /// Numbers that do not fit each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

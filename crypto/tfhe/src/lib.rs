@@ -1,4 +1,9 @@
 //! TFHE evaluation: everything a server computes on ciphertexts, and nothing that could decrypt one.
+//!
+//! Start at [`ServerKey`]: it expands a seeded evaluation key and bootstraps lists of ciphertexts ([`LweList`])
+//! through lookup tables ([`Lut`]), any number at a time. [`Gates`] are boolean gates on top of it,
+//! [`CompressionKey`] and [`DecompressionKey`] store lists in a few bits a ciphertext, and [`mod@format`] turns
+//! everything to bytes and back.
 
 #![forbid(unsafe_code)]
 
@@ -21,8 +26,8 @@ pub use bootstrap::{Scratch, ServerKey};
 pub use compact::{CompactList, CompactPublicKey};
 pub use gates::{Gate, Gates};
 pub use key::{
-    BootstrapKey, GgswShape, KeySwitchKey, PackingKey, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey,
-    ShapeError,
+    BootstrapKey, GgswShape, KeySwitchKey, PackingKey, SeededBootstrapKey, SeededDecompressionKey, SeededKeySwitchKey,
+    SeededPackingKey, ShapeError,
 };
 pub use lut::{Lut, LutError};
 pub use lwe::LweList;

@@ -4,11 +4,9 @@
 use cloakwork_math::{Torus, random::MaskSeed};
 use cloakwork_params::{Decomposition, Expected, KeyId, ObjectKind, ParameterSet, table};
 use cloakwork_tfhe::{
-    CompactList, CompactPublicKey, CompressedList, GgswShape, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey,
-    SeededLweList, SeededPackingKey,
-    format::{
-        CiphertextInfo, CiphertextList, FormatError, ListForm, SeededDecompressionKey, WireObject, decode, encode,
-    },
+    CompactList, CompactPublicKey, CompressedList, GgswShape, Lut, LweList, SeededBootstrapKey, SeededDecompressionKey,
+    SeededKeySwitchKey, SeededLweList, SeededPackingKey,
+    format::{CiphertextInfo, CiphertextList, FormatError, ListForm, WireObject, decode, encode},
 };
 
 /// An object, its encoding and its decoder.

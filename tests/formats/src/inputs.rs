@@ -7,9 +7,9 @@ use cloakwork_params::{
     envelope::{HEADER_BYTES, TRAILER_BYTES},
 };
 use cloakwork_tfhe::{
-    CompactList, CompactPublicKey, CompressedList, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededLweList,
-    SeededPackingKey,
-    format::{CiphertextList, SeededDecompressionKey, WireObject, decode, encode},
+    CompactList, CompactPublicKey, CompressedList, Lut, LweList, SeededBootstrapKey, SeededDecompressionKey,
+    SeededKeySwitchKey, SeededLweList, SeededPackingKey,
+    format::{CiphertextList, WireObject, decode, encode},
 };
 
 /// A decoder that is fuzzed.

@@ -2,7 +2,7 @@
 
 use cloakwork_params::CompressionSet;
 use cloakwork_secret::GlweSecretKey;
-use cloakwork_tfhe::{SeededBootstrapKey, SeededPackingKey};
+use cloakwork_tfhe::{SeededDecompressionKey, SeededPackingKey};
 use tfhe::{
     core_crypto::prelude::{
         CiphertextModulusLog, DecompositionBaseLog, DecompositionLevelCount, GlweDimension,
@@ -72,14 +72,14 @@ pub fn packing_key_into_tfhe(set: &CompressionSet, key: &SeededPackingKey<u64>) 
 pub fn decompression_key_from_tfhe(
     set: &CompressionSet,
     key: CompressedDecompressionKey,
-) -> Result<SeededBootstrapKey<u64>, ConversionError> {
+) -> Result<SeededDecompressionKey, ConversionError> {
     let (key, lwe_per_glwe) = key.into_raw_parts();
     ConversionError::check("ciphertexts in a pack", set.lwe_per_glwe, lwe_per_glwe.0)?;
     match key {
         ShortintCompressedBootstrappingKey::Classic {
             bsk,
             modulus_switch_noise_reduction_key: CompressedModulusSwitchConfiguration::Standard,
-        } => entity::bootstrap_key_from_tfhe(bsk),
+        } => Ok(SeededDecompressionKey(entity::bootstrap_key_from_tfhe(bsk)?)),
         ShortintCompressedBootstrappingKey::Classic { .. } => {
             Err(ConversionError::Unsupported { what: "decompression with a modulus switch of its own" })
         }
@@ -90,9 +90,9 @@ pub fn decompression_key_from_tfhe(
 }
 
 /// The key that decompresses, as tfhe-rs takes it.
-pub fn decompression_key_into_tfhe(set: &CompressionSet, key: &SeededBootstrapKey<u64>) -> CompressedDecompressionKey {
+pub fn decompression_key_into_tfhe(set: &CompressionSet, key: &SeededDecompressionKey) -> CompressedDecompressionKey {
     let key = ShortintCompressedBootstrappingKey::Classic {
-        bsk: entity::bootstrap_key_into_tfhe(key),
+        bsk: entity::bootstrap_key_into_tfhe(&key.0),
         modulus_switch_noise_reduction_key: CompressedModulusSwitchConfiguration::Standard,
     };
     CompressedDecompressionKey::from_raw_parts(key, LweCiphertextCount(set.lwe_per_glwe))

@@ -8,7 +8,7 @@ use cloakwork_params::{CompressionSet, ParameterSet, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tests_interop::{compression, parameters, shortint};
 use cloakwork_tfhe::{
-    CompressedList, CompressionKey, DecompressionKey, LweList, SeededBootstrapKey, SeededPackingKey,
+    CompressedList, CompressionKey, DecompressionKey, LweList, SeededDecompressionKey, SeededPackingKey,
     packing::{self, pack},
 };
 use common::*;
@@ -64,7 +64,7 @@ impl Pair {
         parameter_set: &'static ParameterSet,
         client: TheirClientKey,
         packing: &SeededPackingKey<u64>,
-        decompression: &SeededBootstrapKey<u64>,
+        decompression: &SeededDecompressionKey,
     ) -> Self {
         let pair = Self {
             set,

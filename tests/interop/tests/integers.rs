@@ -62,7 +62,7 @@ fn blocks_of_an_integer_are_bootstrapped_here() {
     let key = server.into_raw_parts().0.into_raw_parts();
     // The default of tfhe-rs is this very set.
     let shortint_client = client.clone().into_raw_parts().0.into_raw_parts();
-    let their_set = shortint::client_key_from_tfhe(shortint_client, cloakwork_params::KeyId::NONE).unwrap();
+    let their_set = shortint::client_key_from_tfhe(shortint_client, cloakwork_params::KeyId([7; 16])).unwrap();
     assert_eq!(their_set.sets().map(|set| set.name).collect::<Vec<_>>(), [set.name]);
     assert_eq!(parameters::shortint(set).unwrap().max_noise_level(), key.max_noise_level);
     let ours = EvaluationKeys::<u64, u64>::from_shortint(set, key).unwrap().expand(2).unwrap();

@@ -64,7 +64,7 @@ fn compact_public_keys_encrypt_for_both_sides() {
     let set = set(CLASSICAL_2_2);
     let theirs = TheirClientKey::new(parameters::shortint(set).unwrap());
     let (their_public, parameters) = CompressedCompactPublicKey::new(&theirs).into_raw_parts();
-    let ours = shortint::client_key_from_tfhe(theirs.clone(), KeyId::NONE).unwrap();
+    let ours = shortint::client_key_from_tfhe(theirs.clone(), KeyId([7; 16])).unwrap();
     let generator = KeyGenerator::new(&ours, set).unwrap();
     let our_public = generator.compact_public_key(&mut Randomness::from_os().unwrap()).unwrap();
     for public in [entity::compact_public_key_from_tfhe(their_public).unwrap(), our_public] {

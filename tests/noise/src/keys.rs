@@ -55,7 +55,7 @@ impl<T: Torus, S: Torus> Keys<T, S> {
         let squares = rows.zip(bits).enumerate().map(|(index, (row, bit))| {
             let level = (gadget.levels - index % gadget.levels) as u32;
             let message = S::from_u64(u64::from(bit) << (S::BITS - gadget.base_log * level));
-            fraction(small.phase(row).wrapping_sub(message)).powi(2)
+            fraction(small.phase(row).expect("ciphertexts of the key's shape").wrapping_sub(message)).powi(2)
         });
         squares.sum::<f64>() / (self.big().bits().len() * gadget.levels) as f64
     }

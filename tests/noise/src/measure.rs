@@ -23,7 +23,14 @@ pub fn key_switch_errors<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usize, se
             let mut outputs = vec![S::default(); KEY_SWITCH_TILE * columns];
             key_switch(keys.server.key_switch_key(), &inputs, &mut outputs, &mut scratch).expect("made for the key");
             let pairs = inputs.chunks_exact(stride).zip(outputs.chunks_exact(columns));
-            pairs.map(|(input, output)| nearest(fraction(small.phase(output)) - fraction(big.phase(input)))).collect()
+            pairs
+                .map(|(input, output)| {
+                    nearest(
+                        fraction(small.phase(output).expect("ciphertexts of the key's shape"))
+                            - fraction(big.phase(input).expect("ciphertexts of the key's shape")),
+                    )
+                })
+                .collect()
         };
         std::iter::repeat_with(tile).take(count.div_ceil(KEY_SWITCH_TILE)).flatten().collect()
     })
@@ -37,7 +44,7 @@ pub fn modulus_switch_errors<S: Torus>(set: &ParameterSet, small: &LweSecretKey,
         let one = || {
             let ciphertext = small_ciphertext::<S>(set, rng);
             let seen = f64::from(rotation(set, &ciphertext, small)) * position;
-            nearest(seen - fraction(small.phase(&ciphertext)))
+            nearest(seen - fraction(small.phase(&ciphertext).expect("ciphertexts of the key's shape")))
         };
         std::iter::repeat_with(one).take(count).collect()
     })
@@ -62,7 +69,12 @@ pub fn blind_rotation_squares<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usiz
             blind_rotate(key, set.modulus_switch, &words, &luts, &mut accumulators, &mut scratch);
             let results = accumulators.chunks_exact(key.shape().glwe_words());
             let rotations = ciphertexts.iter().map(|ciphertext| rotation(set, ciphertext, keys.small()));
-            results.zip(rotations).map(|(glwe, by)| table_error(&keys.big().phases(glwe), &lut, by)).collect()
+            results
+                .zip(rotations)
+                .map(|(glwe, by)| {
+                    table_error(&keys.big().phases(glwe).expect("ciphertexts of the key's shape"), &lut, by)
+                })
+                .collect()
         };
         std::iter::repeat_with(tile).take(count.div_ceil(width)).flatten().collect()
     })
@@ -106,7 +118,7 @@ fn rotation<S: Torus>(set: &ParameterSet, ciphertext: &[S], small: &LweSecretKey
     let rotation = if set.grouping == 1 {
         let mut exponents = vec![0; ciphertext.len()];
         modulus_switch(set.modulus_switch, log2, ciphertext, &mut exponents);
-        small.phase(&exponents)
+        small.phase(&exponents).expect("ciphertexts of the key's shape")
     } else {
         assert_eq!(set.modulus_switch, ModulusSwitch::Plain);
         let groups = mask.chunks_exact(set.grouping).zip(small.bits().chunks_exact(set.grouping));

@@ -47,7 +47,7 @@ pub fn product_error<T: Torus>(shape: GgswShape, classical: bool, products: usiz
         let key = GlweSecretKey::generate(shape.glwe_dimension, shape.polynomial_size, &mut rng)
             .expect("a shape of the table");
         let ones = key.bits().iter().filter(|bit| **bit == 1).count();
-        phase += mean_square(&key.phases(&errors)) / (1 + ones) as f64;
+        phase += mean_square(&key.phases(&errors).expect("ciphertexts of the key's shape")) / (1 + ones) as f64;
     }
     ProductError { coefficient: coefficient / products as f64, phase: phase / products as f64 }
 }

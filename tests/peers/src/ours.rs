@@ -65,7 +65,7 @@ fn boxed<T: Word, S: Word, O: Operation<T, S> + 'static>(
     let secret = peer.secret_key();
     let big = GlweSecretKey::from_bits(set.polynomial_size, secret.big).expect(message);
     let small = LweSecretKey::from_bits(secret.small).expect(message);
-    let client = ClientKey::from_parts(KeyId::NONE, set, big, small).expect(message);
+    let client = ClientKey::from_parts(KeyId([1; 16]), set, big, small).expect(message);
     let list = |words| LweList::from_words(set.input_dimension(), T::from_words(words)).expect("whole ciphertexts");
     let operands = peer.operands().into_iter().map(list).collect();
     let seeded = Seeded::from_peer(set, key);

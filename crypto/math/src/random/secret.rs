@@ -31,6 +31,7 @@ impl SecretRng {
     }
 
     /// A generator that anyone can repeat. For reproducible tests only: it protects nothing.
+    #[cfg(any(test, feature = "insecure-test-randomness"))]
     pub fn insecure_for_tests(seed: u64) -> Self {
         let mut rng = Self::empty();
         rng.key[..8].copy_from_slice(&seed.to_le_bytes());

@@ -49,6 +49,14 @@ pub enum KeyFileError {
     /// A passphrase was given for a file that has none.
     #[error("the key file is not sealed: expected no passphrase, got one")]
     NotSealed,
+    /// Others than its owner may use the file.
+    #[error("{path} is open to others (mode {mode:03o}): run chmod 600 {path}")]
+    OpenToOthers {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// The operating system's generator.
     #[error(transparent)]
     Os(#[from] OsRandomError),

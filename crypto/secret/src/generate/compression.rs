@@ -2,7 +2,7 @@
 
 use cloakwork_math::{Torus, random::MaskStream};
 use cloakwork_params::{CompressionSet, ParameterSet};
-use cloakwork_tfhe::{GgswShape, SeededBootstrapKey, SeededPackingKey};
+use cloakwork_tfhe::{GgswShape, SeededBootstrapKey, SeededDecompressionKey, SeededPackingKey};
 
 use super::{KeyGenerator, bootstrap::ggsw_list};
 use crate::{GlweSecretKey, Randomness, SecretError, exact_product::ExactProduct, key::check_word, parallel};
@@ -50,16 +50,16 @@ impl KeyGenerator<'_> {
     }
 
     /// The seeded decompression key: a classical bootstrap key from the packing key to the big key.
-    pub fn decompression_key<T: Torus>(
+    pub fn decompression_key(
         &self,
         compression: &CompressionSet,
         randomness: &mut Randomness,
-    ) -> Result<SeededBootstrapKey<T>, SecretError> {
-        let messages = self.packing::<T>(compression)?.bits();
+    ) -> Result<SeededDecompressionKey, SecretError> {
+        let messages = self.packing::<u64>(compression)?.bits();
         let ParameterSet { glwe_dimension, polynomial_size, glwe_noise, .. } = *self.set;
         let shape = GgswShape { glwe_dimension, polynomial_size, gadget: compression.bootstrap };
         let (seed, bodies) = ggsw_list(messages, shape, self.client.big(), glwe_noise, self.threads, randomness)?;
-        Ok(SeededBootstrapKey::new(shape, messages.len(), seed, bodies)?)
+        Ok(SeededDecompressionKey(SeededBootstrapKey::new(shape, messages.len(), seed, bodies)?))
     }
 
     fn packing<T: Torus>(&self, compression: &CompressionSet) -> Result<&GlweSecretKey, SecretError> {

@@ -29,13 +29,16 @@ impl ClientKey {
         Self::from_parts(key_id, set, big, small)
     }
 
-    /// Takes over keys from elsewhere, if they fit the set.
+    /// Takes over keys from elsewhere, if they fit the set, under a name of their own.
     pub fn from_parts(
         key_id: KeyId,
         set: &'static ParameterSet,
         big: GlweSecretKey,
         small: LweSecretKey,
     ) -> Result<Self, SecretError> {
+        if key_id == KeyId::NONE {
+            return Err(SecretError::Nameless);
+        }
         for (what, expected, got) in [
             ("bits of the big key", set.big_dimension(), big.flattened().dimension()),
             ("coefficients of a big key's polynomial", set.polynomial_size, big.polynomial_size()),

@@ -70,17 +70,22 @@ impl GlweSecretKey {
     }
 
     /// `B - sum A_i S_i` of each ciphertext, k mask polynomials and a body each. SECRET.
-    pub fn phases<T: Torus>(&self, ciphertexts: &[T]) -> Vec<T> {
+    pub fn phases<T: Torus>(&self, ciphertexts: &[T]) -> Result<Vec<T>, ShapeError> {
+        let words = self.flattened.dimension() + self.polynomial_size;
+        if !ciphertexts.len().is_multiple_of(words) {
+            let (expected, got) = (ciphertexts.len().next_multiple_of(words), ciphertexts.len());
+            return Err(ShapeError { what: "words of whole GLWE ciphertexts", expected, got });
+        }
         let product = ExactProduct::new::<T>(self);
         let mut scratch = product.scratch();
-        let mut phases = Vec::with_capacity(ciphertexts.len() / (self.glwe_dimension() + 1));
-        for ciphertext in ciphertexts.chunks_exact(self.flattened.dimension() + self.polynomial_size) {
+        let mut phases = Vec::with_capacity(ciphertexts.len() / words * self.polynomial_size);
+        for ciphertext in ciphertexts.chunks_exact(words) {
             let (mask, body) = ciphertext.split_at(self.flattened.dimension());
             let mut sum = Zeroizing::new(vec![T::default(); self.polynomial_size]);
             product.add_product(mask, &mut sum, &mut scratch);
             phases.extend(body.iter().zip(sum.iter()).map(|(body, sum)| body.wrapping_sub(*sum)));
         }
-        phases
+        Ok(phases)
     }
 }
 

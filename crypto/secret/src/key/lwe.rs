@@ -3,6 +3,7 @@
 use std::fmt;
 
 use cloakwork_math::{Torus, random::SecretRng};
+use cloakwork_tfhe::ShapeError;
 use zeroize::Zeroizing;
 
 use crate::SecretError;
@@ -41,10 +42,14 @@ impl LweSecretKey {
     }
 
     /// `b - <a, s>` of one ciphertext: the plaintext with its noise. SECRET.
-    pub fn phase<T: Torus>(&self, ciphertext: &[T]) -> T {
-        let (mask, body) = ciphertext.split_at(self.dimension());
-        debug_assert_eq!(body.len(), 1);
-        body[0].wrapping_sub(self.product(mask))
+    pub fn phase<T: Torus>(&self, ciphertext: &[T]) -> Result<T, ShapeError> {
+        match ciphertext.split_at_checked(self.dimension()) {
+            Some((mask, [body])) => Ok(body.wrapping_sub(self.product(mask))),
+            _ => {
+                let (expected, got) = (self.dimension() + 1, ciphertext.len());
+                Err(ShapeError { what: "words of an LWE ciphertext", expected, got })
+            }
+        }
     }
 
     /// `<a, s>`, in time that does not depend on the key.

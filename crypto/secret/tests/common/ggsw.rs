@@ -27,7 +27,7 @@ pub(crate) fn check_ggsws<T: Torus>(
     for (ggsw, ((masks, bodies), &selector)) in ggsws.zip(selectors).enumerate() {
         let rows = || masks.chunks(k * size).zip(bodies.chunks(size));
         let ciphertexts: Vec<T> = rows().flat_map(|(mask, body)| mask.iter().chain(body).copied()).collect();
-        let phases = client.big().phases(&ciphertexts);
+        let phases = client.big().phases(&ciphertexts).unwrap();
         for (place, ((mask, body), phase)) in rows().zip(phases.chunks(size)).enumerate() {
             let (level, row) = ((shape.gadget.levels - place / (k + 1)) as u32, place % (k + 1));
             let weight = T::from_u64(u64::from(selector) << (T::BITS - shape.gadget.base_log * level));

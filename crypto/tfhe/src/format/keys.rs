@@ -6,7 +6,7 @@ use cloakwork_math::{Torus, random::MaskSeed};
 use cloakwork_params::{Decomposition, EnvelopeReader, EnvelopeWriter, ObjectKind, ParameterSet, envelope::Dimensions};
 
 use super::{FormatError, WireObject, dimensions, mask_seed, packing::compression_of, words};
-use crate::{GgswShape, SeededBootstrapKey, SeededKeySwitchKey};
+use crate::{GgswShape, SeededBootstrapKey, SeededDecompressionKey, SeededKeySwitchKey};
 
 impl<T: Torus> WireObject for SeededBootstrapKey<T> {
     const KIND: ObjectKind = ObjectKind::SeededBootstrapKey;
@@ -35,10 +35,6 @@ impl<T: Torus> WireObject for SeededBootstrapKey<T> {
         read_ggsws(set, set.bootstrap, set.ggsw_count(), input)
     }
 }
-
-/// The bootstrap key from the packing key to the big key. Its own type, because the envelope calls it another kind.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SeededDecompressionKey(pub SeededBootstrapKey<u64>);
 
 impl WireObject for SeededDecompressionKey {
     const KIND: ObjectKind = ObjectKind::SeededDecompressionKey;

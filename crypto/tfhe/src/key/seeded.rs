@@ -48,6 +48,10 @@ impl<T: Torus> SeededBootstrapKey<T> {
     }
 }
 
+/// The bootstrap key from the packing key to the big key. Its own type, because no server key may take its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeededDecompressionKey(pub SeededBootstrapKey<u64>);
+
 /// LWE encryptions, under an output key, of every bit of an input key times every gadget weight.
 ///
 /// Bodies lie as input bit, then level (the smallest, q/B^l, first). The mask stream runs through the same

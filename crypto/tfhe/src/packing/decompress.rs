@@ -5,7 +5,7 @@ use cloakwork_params::{CompressionId, CompressionSet, ModulusSwitch, ParameterSe
 
 use super::{CompressedList, CompressionError, check_set};
 use crate::{
-    BootstrapKey, GgswShape, Lut, LweList, SeededBootstrapKey, ShapeError,
+    BootstrapKey, GgswShape, Lut, LweList, SeededDecompressionKey, ShapeError,
     blind_rotation::{self, TILE_MAX, blind_rotate, tile},
     sample_extract::sample_extract,
 };
@@ -33,7 +33,7 @@ impl DecompressionKey {
     pub fn expand(
         set: &'static CompressionSet,
         parameter_set: &ParameterSet,
-        seeded: &SeededBootstrapKey<u64>,
+        SeededDecompressionKey(seeded): &SeededDecompressionKey,
         threads: usize,
     ) -> Result<Self, CompressionError> {
         check_set(set, parameter_set)?;

@@ -1,6 +1,8 @@
 //! Measures the transform's rounding error: first by polynomial size, which is where the constants of
 //! `crypto/params/src/noise/transform.rs` come from, then for every shape of the table, next to what the formula says.
 
+#![forbid(unsafe_code)]
+
 use cloakwork_math::GgswShape;
 use cloakwork_params::noise::{external_product_error as predicted, transform_loss};
 use cloakwork_params::table::SETS;

@@ -20,9 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut randomness = Randomness::from_os()?;
     let client = ClientKey::generate(set, &mut randomness)?;
     let started = Instant::now();
-    let generator = KeyGenerator::new(&client, set)?;
-    let key_switch = generator.key_switch_key::<u64>(&mut randomness)?;
-    let bootstrap = generator.bootstrap_key::<u64>(&mut randomness)?;
+    let (key_switch, bootstrap) = KeyGenerator::new(&client, set)?.server_key::<u64, u64>(&mut randomness)?;
     let seeded = size_of_val(key_switch.bodies()) + size_of_val(bootstrap.bodies());
     println!("  evaluation key, seeded     {:>7.1} MB in {:.2} s", megabytes(seeded), seconds(started));
 
