@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod envelope;
+pub mod info;
 pub mod kind;
 pub mod layout;
 pub mod noise;
@@ -12,6 +13,7 @@ pub mod set;
 pub mod table;
 
 pub use envelope::{EnvelopeError, EnvelopeReader, EnvelopeWriter, Header, Seed};
+pub use info::CiphertextInfo;
 pub use kind::{KeyId, ObjectKind};
 pub use layout::{Expected, Layout};
 pub use set::{

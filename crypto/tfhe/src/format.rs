@@ -20,8 +20,8 @@ use cloakwork_params::{
     envelope::Dimensions, layout,
 };
 
+pub use cloakwork_params::CiphertextInfo;
 pub use error::FormatError;
-pub use info::CiphertextInfo;
 pub use list::{CiphertextList, ListForm};
 
 /// Something that travels in an envelope.

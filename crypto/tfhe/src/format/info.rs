@@ -1,40 +1,19 @@
-//! What a list says of each of its ciphertexts.
+//! What a list says of each of its ciphertexts, in pieces.
 
 use std::io::{Read, Write};
 
-use cloakwork_params::{Encoding, EnvelopeError, EnvelopeReader, EnvelopeWriter, ParameterSet, layout::INFO_BYTES};
+use cloakwork_params::{
+    CiphertextInfo, EnvelopeError, EnvelopeReader, EnvelopeWriter, ParameterSet, info::Excess, layout::INFO_BYTES,
+};
 
 use super::FormatError;
 
-/// Bookkeeping of one ciphertext, as in tfhe-rs. Public: it follows from the operations, not from the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CiphertextInfo {
-    /// Largest value that the plaintext can have.
-    pub degree: u32,
-    /// Noise in multiples of a fresh bootstrap output's standard deviation; 0 for trivial ciphertexts.
-    pub noise_level: u32,
-}
-
-impl CiphertextInfo {
-    /// The largest degree and noise level that a ciphertext of `set` may have.
-    pub fn limit(set: &ParameterSet) -> (u64, u64) {
-        match set.encoding {
-            Encoding::Shortint { message_modulus, carry_modulus, max_noise_level } => {
-                (message_modulus * carry_modulus - 1, max_noise_level)
-            }
-            Encoding::Boolean => (1, 1),
+fn check(entry: &CiphertextInfo, set: &ParameterSet, index: usize) -> Result<(), FormatError> {
+    match entry.excess(set) {
+        None => Ok(()),
+        Some(Excess { what, limit, got }) => {
+            Err(FormatError::ValueOutOfRange { what, index: index as u64, limit, got })
         }
-    }
-
-    fn check(&self, set: &ParameterSet, index: usize) -> Result<(), FormatError> {
-        let (degree, noise_level) = Self::limit(set);
-        let fields = [("degree", degree, self.degree), ("noise level", noise_level, self.noise_level)];
-        for (what, limit, got) in fields {
-            if u64::from(got) > limit {
-                return Err(FormatError::ValueOutOfRange { what, index: index as u64, limit, got: u64::from(got) });
-            }
-        }
-        Ok(())
     }
 }
 
@@ -48,9 +27,8 @@ pub(super) fn write<W: Write>(
     for (piece, entries) in entries.chunks(PIECE).enumerate() {
         bytes.clear();
         for (index, entry) in entries.iter().enumerate() {
-            entry.check(set, piece * PIECE + index)?;
-            bytes.extend(entry.degree.to_le_bytes());
-            bytes.extend(entry.noise_level.to_le_bytes());
+            check(entry, set, piece * PIECE + index)?;
+            bytes.extend(entry.to_bytes());
         }
         out.write_all(&bytes).map_err(EnvelopeError::from)?;
     }
@@ -68,10 +46,9 @@ pub(super) fn read<R: Read>(
     while entries.len() < count {
         let bytes = &mut bytes[..PIECE.min(count - entries.len()) * ENTRY_BYTES];
         input.fill(bytes)?;
-        for entry in bytes.chunks_exact(ENTRY_BYTES) {
-            let number = |at: usize| u32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
-            let entry = CiphertextInfo { degree: number(0), noise_level: number(4) };
-            entry.check(set, entries.len())?;
+        for bytes in bytes.as_chunks().0 {
+            let entry = CiphertextInfo::from_bytes(*bytes);
+            check(&entry, set, entries.len())?;
             entries.push(entry);
         }
     }

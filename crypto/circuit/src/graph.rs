@@ -1,0 +1,103 @@
+//! What devices compute: linear combinations and lookup tables, in an order that can be followed.
+
+use cloakwork_params::ParameterSet;
+
+/// Number of a value: the inputs first, then the results of each node in turn.
+pub type ValueId = usize;
+
+/// A program lowered to bootstraps. Every row of inputs passes through the same graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Graph {
+    /// The parameter set.
+    pub set: &'static ParameterSet,
+    /// Number of inputs: the values 0 to `inputs - 1`.
+    pub inputs: usize,
+    /// Distinct tables.
+    pub tables: Vec<Table>,
+    /// Nodes, each behind those whose results it uses.
+    pub nodes: Vec<Node>,
+    /// The values to return.
+    pub outputs: Vec<Output>,
+}
+
+/// A value to return, and what is known of it whatever the inputs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The value.
+    pub value: ValueId,
+    /// Largest plaintext it can have.
+    pub degree: u32,
+    /// Largest noise level it can have.
+    pub noise_level: u32,
+}
+
+/// One step: a linear combination, then a bootstrap where there is a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// What is added up.
+    pub terms: Vec<Term>,
+    /// Added on top, as a fraction of the torus in units of 2^-64.
+    pub constant: u64,
+    /// Index of the table that the sum is looked up in. Without one, the sum is the result.
+    pub table: Option<usize>,
+    /// Number of the node's first result. A table of several functions has as many results.
+    pub first_value: ValueId,
+}
+
+/// A multiple of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// The value.
+    pub value: ValueId,
+    /// The factor.
+    pub factor: i64,
+}
+
+/// What a bootstrap looks its input up in.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// 1/8 for the lower half of the torus, -1/8 for the upper one: boolean gates.
+    Sign,
+    /// Functions of a block, entry by entry. Each has as many entries as the set has values, divided by the number of
+    /// functions.
+    Functions(Vec<Vec<u64>>),
+}
+
+impl Table {
+    /// Results of one bootstrap.
+    pub fn outputs(&self) -> usize {
+        match self {
+            Self::Sign => 1,
+            Self::Functions(functions) => functions.len(),
+        }
+    }
+}
+
+impl Graph {
+    /// Bootstraps for one row.
+    pub fn pbs_count(&self) -> u64 {
+        self.nodes.iter().filter(|node| node.table.is_some()).count() as u64
+    }
+
+    /// Results of node `index`.
+    pub fn results(&self, index: usize) -> std::ops::Range<ValueId> {
+        let node = &self.nodes[index];
+        let count = node.table.map_or(1, |table| self.tables[table].outputs());
+        node.first_value..node.first_value + count
+    }
+
+    /// Number of values: inputs and results.
+    pub fn values(&self) -> usize {
+        self.nodes.len().checked_sub(1).map_or(self.inputs, |last| self.results(last).end)
+    }
+
+    /// Bootstraps that must follow one another: the length of the longest chain.
+    pub fn depth(&self) -> u32 {
+        let mut depths = vec![0; self.values()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            let before = node.terms.iter().map(|term| depths[term.value]).max().unwrap_or(0);
+            depths[self.results(index)].fill(before + u32::from(node.table.is_some()));
+        }
+        depths.into_iter().max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,23 @@
+//! Typed programs, and the bootstrap graphs they become.
+//!
+//! A [`Program`] is what a client writes and a server checks; [`Program::lower`] turns it into a [`Graph`], whose nodes
+//! are linear combinations of ciphertexts with or without a lookup table, which is what devices compute. Pure: no
+//! clock, no randomness, no I/O.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod gate;
+mod graph;
+mod lower;
+mod program;
+
+/// The message that programs are written in.
+#[allow(missing_docs, reason = "proto/cloakwork/v1/program.proto is its documentation")]
+pub mod wire {
+    include!(concat!(env!("OUT_DIR"), "/cloakwork.v1.rs"));
+}
+
+pub use error::ProgramError;
+pub use graph::{Graph, Node, Output, Table, Term, ValueId};
+pub use program::{Input, LIMITS, Limits, Operation, Program, ProgramId, Type};

@@ -1,0 +1,131 @@
+//! Programs: decoded, checked, and only then a [`Program`].
+
+mod check;
+
+use std::fmt;
+
+use cloakwork_params::{ParameterSet, table};
+use prost::Message as _;
+
+use crate::{ProgramError, ValueId, wire};
+
+/// A program that has been checked: every argument has the type, degree and noise that its operation takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    pub(crate) id: ProgramId,
+    pub(crate) set: &'static ParameterSet,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) values: Vec<ValueInfo>,
+    pub(crate) outputs: Vec<ValueId>,
+}
+
+/// BLAKE3 of a program's bytes as received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ProgramId(pub [u8; 32]);
+
+/// What a program takes for each row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Name, for messages.
+    pub name: String,
+    /// Type.
+    pub ty: Type,
+    /// Largest value it may hold.
+    pub degree_max: u32,
+    /// Largest noise level it may have.
+    pub noise_level_max: u32,
+}
+
+/// Type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// One shortint block.
+    Block,
+    /// One bit under a boolean set.
+    Bool,
+}
+
+/// A checked operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// What it does.
+    pub kind: wire::operation::Kind,
+    /// What goes in.
+    pub arguments: Vec<ValueId>,
+    /// Tables of a lookup, padded to the number of entries that each has.
+    pub tables: Vec<Vec<u64>>,
+}
+
+/// What is known of a value whatever the inputs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ValueInfo {
+    pub(crate) ty: Type,
+    pub(crate) degree: u64,
+    pub(crate) noise_level: u64,
+}
+
+/// How large a program may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Encoded bytes.
+    pub bytes: usize,
+    /// Inputs.
+    pub inputs: usize,
+    /// Operations.
+    pub operations: usize,
+    /// Outputs.
+    pub outputs: usize,
+}
+
+/// What every server and worker accepts.
+pub const LIMITS: Limits = Limits { bytes: 1 << 20, inputs: 1024, operations: 1 << 14, outputs: 1024 };
+
+impl Program {
+    /// Decodes and checks a program.
+    pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Self, ProgramError> {
+        at_most("bytes", limits.bytes, bytes.len())?;
+        let message = wire::Program::decode(bytes).map_err(|error| ProgramError::Malformed(error.to_string()))?;
+        at_most("inputs", limits.inputs, message.inputs.len())?;
+        at_most("operations", limits.operations, message.operations.len())?;
+        at_most("outputs", limits.outputs, message.outputs.len())?;
+        let set = table::by_name(&message.parameter_set)
+            .ok_or_else(|| ProgramError::UnknownParameterSet(message.parameter_set.clone()))?;
+        check::program(ProgramId(*blake3::hash(bytes).as_bytes()), set, message)
+    }
+
+    /// Its name.
+    pub fn id(&self) -> ProgramId {
+        self.id
+    }
+
+    /// The parameter set that it is written for.
+    pub fn set(&self) -> &'static ParameterSet {
+        self.set
+    }
+
+    /// What it takes.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// Its operations.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Types of what it returns.
+    pub fn output_types(&self) -> impl ExactSizeIterator<Item = Type> {
+        self.outputs.iter().map(|&value| self.values[value].ty)
+    }
+}
+
+impl fmt::Display for ProgramId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
+
+fn at_most(what: &'static str, max: usize, got: usize) -> Result<(), ProgramError> {
+    if got <= max { Ok(()) } else { Err(ProgramError::TooMany { what, max: max as u64, got: got as u64 }) }
+}

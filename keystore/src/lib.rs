@@ -1,0 +1,3 @@
+//! To be filled.
+
+#![forbid(unsafe_code)]
