@@ -1,3 +1,59 @@
-//! To be filled.
+//! The Rust SDK of Cloakwork: keys, encrypted values, programs and jobs.
+//!
+//! Secret keys never leave the process; the server gets evaluation keys and ciphertexts. From a key to a result:
+//!
+//! ```no_run
+//! use cloakwork_client::{Client, ConnectOptions, JobRequest, Keys, ProgramBuilder, Progress, set_by_name};
+//!
+//! # async fn example() -> Result<(), cloakwork_client::ClientError> {
+//! let set = set_by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128")?;
+//! let client = Client::connect(&ConnectOptions::new("http://127.0.0.1:7100")).await?;
+//! let keys = Keys::generate(set, Progress::none()).await?;
+//! let key = client.push_key(&keys, &Progress::none()).await?;
+//!
+//! let mut program = ProgramBuilder::new(set);
+//! let x = program.input_up_to("x", 15);
+//! let square = program.lookup(x, |x| x * x % 16);
+//! program.output(square);
+//!
+//! let job = JobRequest::new(program.build()?, &key.name).encrypted(keys.encrypt(&[1, 2, 3], 15)?);
+//! let finished = client.run(&job).await?;
+//! assert_eq!(*keys.decrypt(&client.output(finished.output(0)?).await?)?, [1, 4, 9]);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
+
+mod ciphertexts;
+mod client;
+mod connect;
+mod digest;
+mod error;
+mod jobs;
+mod keys;
+mod latency;
+mod pages;
+mod program;
+mod progress;
+mod retry;
+mod upload;
+
+pub use client::Client;
+pub use cloakwork_circuit::ProgramError;
+/// Parameter sets: what a program is written for.
+pub use cloakwork_params as params;
+/// The messages of the protocol.
+pub use cloakwork_proto::v1 as proto;
+pub use cloakwork_secret::{SecretError, file::KeyFileError, format::FormatError};
+pub use connect::{ConnectOptions, Token, sized};
+pub use digest::Digest;
+pub use error::{ClientError, Refusal, Result};
+pub use jobs::{Finished, Input, JobRequest};
+pub use keys::{CLIENT_KEY_FILE, Encrypted, Keys, Part, set_by_name};
+pub use latency::{STAGES, add_transit, has_ended, stage_nanos};
+pub use program::{Gate, Program, ProgramBuilder, Value};
+pub use progress::{Progress, Step};
+pub use retry::RetryPolicy;
+pub use tonic::Code;
+pub use upload::Source;

@@ -17,17 +17,26 @@ pub struct KeyGenerator<'a> {
     set: &'static ParameterSet,
     small: &'a LweSecretKey,
     threads: usize,
+    report: &'a Report<'a>,
 }
+
+/// Told the number of bytes of a key, piece by piece as they are made, from whatever thread makes them.
+pub type Report<'a> = dyn Fn(u64) + Sync + 'a;
 
 impl<'a> KeyGenerator<'a> {
     /// A generator for a set that the client key has a part for.
     pub fn new(client: &'a ClientKey, set: &'static ParameterSet) -> Result<Self, SecretError> {
-        Ok(Self { client, set, small: client.small(set)?, threads: parallel::available_threads() })
+        Ok(Self { client, set, small: client.small(set)?, threads: parallel::available_threads(), report: &|_| {} })
     }
 
     /// The same on another number of threads. Keys do not depend on it.
     pub fn on_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
+    }
+
+    /// The same with somebody to be told how far it is. What is told depends on no secret.
+    pub fn reporting(self, report: &'a Report<'a>) -> Self {
+        Self { report, ..self }
     }
 
     /// Both halves of a server's key: what switches keys, and what bootstraps. `T` is the word of the set's

@@ -32,8 +32,11 @@ mod parallel;
 mod public;
 mod randomness;
 
+pub use cloakwork_math::Torus;
+/// What a client sends and receives, and the bytes of it.
+pub use cloakwork_tfhe::{LweList, SeededLweList, format};
 pub use error::SecretError;
-pub use generate::KeyGenerator;
+pub use generate::{KeyGenerator, Report};
 pub use key::{ClientKey, GlweSecretKey, LweSecretKey};
 pub use public::encrypt_compact;
 pub use randomness::Randomness;

@@ -8,7 +8,7 @@ use cloakwork_params::Noise;
 use cloakwork_tfhe::{GgswShape, SeededBootstrapKey};
 use zeroize::Zeroizing;
 
-use super::KeyGenerator;
+use super::{KeyGenerator, Report};
 use crate::{
     GlweSecretKey, Randomness, SecretError,
     exact_product::{ExactProduct, Scratch},
@@ -27,7 +27,7 @@ impl KeyGenerator<'_> {
         };
         let messages = messages(self.small.bits(), self.set.grouping);
         let (seed, bodies) =
-            ggsw_list(&messages, shape, self.client.big(), self.set.glwe_noise, self.threads, randomness)?;
+            ggsw_list(&messages, shape, self.client.big(), self.set.glwe_noise, self.threads, self.report, randomness)?;
         Ok(SeededBootstrapKey::new(shape, messages.len(), seed, bodies)?)
     }
 }
@@ -59,6 +59,7 @@ pub(super) fn ggsw_list<T: Torus>(
     key: &GlweSecretKey,
     noise: Noise,
     threads: usize,
+    report: &Report<'_>,
     randomness: &mut Randomness,
 ) -> Result<(MaskSeed, Vec<T>), SecretError> {
     let seed = randomness.mask_seed()?;
@@ -75,6 +76,7 @@ pub(super) fn ggsw_list<T: Torus>(
             let masks = MaskStream::at(&seed, index as u128 * mask_bytes);
             let row = Row { shape, key, noise, product: &product };
             row.fill(messages[index], masks, rng, bodies, mask, scratch);
+            report(size_of_val(bodies) as u64);
         },
     );
     Ok((seed, bodies))

@@ -44,6 +44,7 @@ impl KeyGenerator<'_> {
                         body[0] = body[0].wrapping_add(weight);
                     }
                 }
+                (self.report)(size_of_val(bodies) as u64);
             },
         );
         Ok(SeededPackingKey::new(big.dimension(), packing.glwe_dimension(), size, gadget, seed, bodies)?)
@@ -58,7 +59,7 @@ impl KeyGenerator<'_> {
         let messages = self.packing::<u64>(compression)?.bits();
         let ParameterSet { glwe_dimension, polynomial_size, glwe_noise, .. } = *self.set;
         let shape = GgswShape { glwe_dimension, polynomial_size, gadget: compression.bootstrap };
-        let (seed, bodies) = ggsw_list(messages, shape, self.client.big(), glwe_noise, self.threads, randomness)?;
+        let (seed, bodies) = ggsw_list(messages, shape, self.client.big(), glwe_noise, self.threads, self.report, randomness)?;
         Ok(SeededDecompressionKey(SeededBootstrapKey::new(shape, messages.len(), seed, bodies)?))
     }
 

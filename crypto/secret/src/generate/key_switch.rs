@@ -40,6 +40,7 @@ impl KeyGenerator<'_> {
                         *body = body.wrapping_add(small.product(mask)).wrapping_add(weight);
                     }
                 }
+                (self.report)(size_of_val(bodies) as u64);
             },
         );
         Ok(SeededKeySwitchKey::new(big.dimension(), small.dimension(), gadget, modulus_log2, seed, bodies)?)

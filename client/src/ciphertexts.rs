@@ -1,0 +1,110 @@
+//! Lists of ciphertexts on the server.
+
+use bytes::{Bytes, BytesMut};
+use cloakwork_proto::v1::{self, DeleteRequest, DescribeRequest, GetRequest, JobOutput, PutRequest};
+use tonic::Code;
+
+use crate::{
+    Client, ClientError, Digest, Encrypted, Progress, Result, Source,
+    client::required,
+    retry::{Attempts, retry},
+};
+
+/// Lists up to here are put in one call; longer ones are uploaded, which resumes.
+const PUT_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of each message of a put.
+const CHUNK_BYTES: usize = 1 << 20;
+
+impl Client {
+    /// Stores a list under its digest and returns its resource name.
+    pub async fn store(&self, list: &Encrypted) -> Result<String> {
+        let digest = list.digest();
+        if list.envelope.len() > PUT_BYTES_MAX {
+            let source = Source::Bytes(list.envelope.clone());
+            self.upload("ciphertexts", &source, digest, &Progress::none()).await?;
+            return Ok(format!("tenants/{}/ciphertexts/{digest}", self.tenant().await?));
+        }
+        let messages = put_messages(&list.envelope, digest);
+        let answer = retry(self.policy(), || async {
+            let stream = tokio_stream::iter(messages.clone());
+            Ok(self.ciphertexts().put(stream).await?.into_inner())
+        });
+        Ok(required(answer.await?.ciphertext, "ciphertext")?.name)
+    }
+
+    /// What a list says of itself in the clear.
+    pub async fn describe(&self, name: &str) -> Result<v1::Ciphertext> {
+        let request = DescribeRequest { name: name.into() };
+        let send = |client: Self, request| async move { client.ciphertexts().describe(request).await };
+        required(self.call(request, send).await?.ciphertext, "ciphertext")
+    }
+
+    /// Deletes a list.
+    pub async fn delete(&self, name: &str) -> Result<()> {
+        let request = DeleteRequest { name: name.into() };
+        let send = |client: Self, request| async move { client.ciphertexts().delete(request).await };
+        match self.call(request, send).await {
+            // An earlier attempt got through.
+            Err(ClientError::Refused(refusal)) if refusal.code == Code::NotFound => Ok(()),
+            answer => answer.map(drop),
+        }
+    }
+
+    /// The bytes of a job's output, from inside the job or from the server, checked against their digest.
+    pub async fn output(&self, output: &JobOutput) -> Result<Bytes> {
+        let digest = required(output.digest.as_ref(), "digest of an output")?;
+        let digest = Digest::from_message(digest)?;
+        let bytes = match output.inline.is_empty() {
+            true => self.fetch(&output.name, digest.size_bytes).await?,
+            false => output.inline.clone(),
+        };
+        if Digest::of(&bytes) == digest {
+            Ok(bytes)
+        } else {
+            Err(ClientError::malformed(format!("the bytes of {} are not those of its digest", output.name)))
+        }
+    }
+
+    /// `size` bytes, from wherever the stream breaks off as often as it does.
+    async fn fetch(&self, name: &str, size: u64) -> Result<Bytes> {
+        let mut bytes = BytesMut::new();
+        let mut attempts = Attempts::new(self.policy());
+        loop {
+            let before = bytes.len();
+            match self.fetch_on(name, size, &mut bytes).await {
+                Ok(()) => return Ok(bytes.freeze()),
+                Err(error) => {
+                    if bytes.len() > before {
+                        attempts.progress();
+                    }
+                    attempts.pause(error).await?;
+                }
+            }
+        }
+    }
+
+    async fn fetch_on(&self, name: &str, size: u64, bytes: &mut BytesMut) -> Result<()> {
+        let request = GetRequest { name: name.into(), offset_bytes: bytes.len() as u64 };
+        let mut stream = self.ciphertexts().get(request).await?.into_inner();
+        while let Some(message) = stream.message().await? {
+            if (bytes.len() + message.data.len()) as u64 > size {
+                return Err(ClientError::malformed(format!("{name} is longer than its digest says")));
+            }
+            bytes.extend_from_slice(&message.data);
+        }
+        match bytes.len() as u64 == size {
+            true => Ok(()),
+            false => Err(ClientError::Transport { problem: format!("{name} ended early") }),
+        }
+    }
+}
+
+fn put_messages(envelope: &Bytes, digest: Digest) -> Vec<PutRequest> {
+    let starts = (0..envelope.len().max(1)).step_by(CHUNK_BYTES);
+    let message = |start: usize| PutRequest {
+        digest: (start == 0).then(|| digest.message()),
+        data: envelope.slice(start..envelope.len().min(start + CHUNK_BYTES)),
+    };
+    starts.map(message).collect()
+}

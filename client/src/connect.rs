@@ -1,0 +1,129 @@
+//! The way to a server.
+
+use std::time::Duration;
+
+use tonic::{
+    Request, Status,
+    metadata::{Ascii, MetadataValue},
+    service::Interceptor,
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint},
+};
+
+use crate::{ClientError, Result, RetryPolicy};
+
+/// Where the server is, and how to speak to it.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// `http://host:port`, or `https://` for TLS.
+    pub url: String,
+    /// API token; anonymous without one.
+    pub token: Option<Token>,
+    /// PEM certificate to trust instead of the system's.
+    pub ca_pem: Option<Vec<u8>>,
+    /// Time to make a connection in.
+    pub connect_timeout: Duration,
+    /// Time for a call that only asks or tells. Transfers and waits have none: a dead connection is found by its pings.
+    pub call_timeout: Duration,
+    /// When to try again.
+    pub retry: RetryPolicy,
+}
+
+impl ConnectOptions {
+    /// The usual options for a server.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            token: None,
+            ca_pem: None,
+            connect_timeout: Duration::from_secs(5),
+            call_timeout: Duration::from_secs(30),
+            retry: RetryPolicy::default(),
+        }
+    }
+
+    /// With a token.
+    pub fn token(self, token: Token) -> Self {
+        Self { token: Some(token), ..self }
+    }
+
+    /// A channel that connects with the first call.
+    pub(crate) fn channel(&self) -> Result<Channel> {
+        let refused = |problem: String| ClientError::Endpoint { url: self.url.clone(), problem };
+        let endpoint = Endpoint::from_shared(self.url.clone()).map_err(|error| refused(root_cause(&error)))?;
+        let mut endpoint = sized(endpoint).connect_timeout(self.connect_timeout);
+        match endpoint.uri().scheme_str() {
+            Some("http") if self.ca_pem.is_none() => {}
+            Some("http") => return Err(refused("a certificate was given, but only https:// uses one".into())),
+            Some("https") => {
+                let tls = match &self.ca_pem {
+                    Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+                    None => ClientTlsConfig::new().with_native_roots(),
+                };
+                endpoint = endpoint.tls_config(tls).map_err(|error| refused(root_cause(&error)))?;
+            }
+            _ => return Err(refused("expected http://HOST:PORT or https://HOST:PORT".into())),
+        }
+        Ok(endpoint.connect_lazy())
+    }
+}
+
+/// Sets what HTTP/2 holds on the way: enough for a fast line of 100 ms to run full with a key of 400 MB.
+pub fn sized(endpoint: Endpoint) -> Endpoint {
+    endpoint
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(Duration::from_secs(10))
+        .keep_alive_timeout(Duration::from_secs(20))
+}
+
+const STREAM_WINDOW_BYTES: u32 = 16 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
+
+/// Largest message either way. Keys and long lists travel in pieces far below it.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// An API token. Never printed.
+#[derive(Clone)]
+pub struct Token(MetadataValue<Ascii>);
+
+impl Token {
+    /// Checks that the token can travel in a header.
+    pub fn new(token: &str) -> Result<Self> {
+        let refused = || ClientError::Endpoint {
+            url: "the token".into(),
+            problem: "it holds characters that no token has".into(),
+        };
+        let mut value: MetadataValue<Ascii> = format!("Bearer {}", token.trim()).parse().map_err(|_| refused())?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Token(..)")
+    }
+}
+
+/// Puts the token into every call.
+#[derive(Clone, Debug)]
+pub struct Authorization(pub(crate) Option<Token>);
+
+impl Interceptor for Authorization {
+    fn call(&mut self, mut request: Request<()>) -> std::result::Result<Request<()>, Status> {
+        if let Some(Token(value)) = &self.0 {
+            request.metadata_mut().insert("authorization", value.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// The last cause of an error, which says most.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,129 @@
+//! Running programs on ciphertexts.
+
+mod request;
+mod watch;
+
+use std::time::{Duration, Instant};
+
+use cloakwork_proto::v1::{
+    CancelJobRequest, GetJobRequest, Job, JobInput, JobOutput, JobSpec, JobState, ListJobsRequest, RunJobRequest,
+    SubmitJobRequest, job_input,
+};
+use futures_util::Stream;
+
+pub use request::{Input, JobRequest};
+
+use crate::{Client, ClientError, Result, add_transit, client::required, has_ended, pages, retry::retry};
+
+/// A job that has succeeded.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The job; the `transit` of its latency record is filled in.
+    pub job: Job,
+    /// The client's wall time, from the request to the answer.
+    pub wall: Duration,
+}
+
+impl Finished {
+    /// Output number `index`.
+    pub fn output(&self, index: usize) -> Result<&JobOutput> {
+        let outputs = &self.job.outputs;
+        outputs.get(index).ok_or_else(|| {
+            ClientError::malformed(format!("{} has {} outputs and no number {index}", self.job.name, outputs.len()))
+        })
+    }
+}
+
+impl Client {
+    /// Hands in a job. Once this returns, the job ends in exactly one way.
+    pub async fn submit(&self, request: &JobRequest) -> Result<Job> {
+        let spec = self.spec(request).await?;
+        self.submit_spec(&request.request_id, spec).await
+    }
+
+    /// Hands in a job and waits for its end. A job that has failed or was cancelled is an error.
+    ///
+    /// When the connection breaks meanwhile, the job goes on; the client finds it again by its request id.
+    pub async fn run(&self, request: &JobRequest) -> Result<Finished> {
+        let spec = self.spec(request).await?;
+        let started = Instant::now();
+        let message = RunJobRequest { request_id: request.request_id.clone(), spec: Some(spec.clone()) };
+        // Overload is worth another attempt. After a break the job may be running: that is what watching is for.
+        let outcome = retry(self.policy(), || async {
+            match self.jobs_stub().run_job(message.clone()).await.map_err(ClientError::from) {
+                Err(error) if error.is_break() => Ok(None),
+                answer => required(answer?.into_inner().job, "job").map(Some),
+            }
+        });
+        let job = match outcome.await? {
+            Some(job) => job,
+            None => self.submit_spec(&request.request_id, spec).await?,
+        };
+        let job = if has_ended(&job) { job } else { self.wait(&job.name).await? };
+        finished(job, started.elapsed())
+    }
+
+    /// A job as it stands.
+    pub async fn job(&self, name: &str) -> Result<Job> {
+        let request = GetJobRequest { name: name.into() };
+        let send = |client: Self, request| async move { client.jobs_stub().get_job(request).await };
+        required(self.call(request, send).await?.job, "job")
+    }
+
+    /// The tenant's jobs in some states (all where empty), newest first; further pages are fetched as the stream is read.
+    pub fn jobs(&self, states: &[JobState]) -> impl Stream<Item = Result<Job>> + Send + Unpin + use<> {
+        let (client, states) = (self.clone(), states.iter().map(|&state| state.into()).collect::<Vec<i32>>());
+        pages::stream(move |page_token| {
+            let (client, states) = (client.clone(), states.clone());
+            async move {
+                let request = ListJobsRequest { page_size: 0, page_token, states };
+                let send = |client: Self, request| async move { client.jobs_stub().list_jobs(request).await };
+                let answer = client.call(request, send).await?;
+                Ok((answer.jobs, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Cancels a job that has not ended.
+    pub async fn cancel(&self, name: &str) -> Result<Job> {
+        let request = CancelJobRequest { name: name.into() };
+        let send = |client: Self, request| async move { client.jobs_stub().cancel_job(request).await };
+        required(self.call(request, send).await?.job, "job")
+    }
+
+    async fn submit_spec(&self, request_id: &str, spec: JobSpec) -> Result<Job> {
+        let request = SubmitJobRequest { request_id: request_id.into(), spec: Some(spec) };
+        let send = |client: Self, request| async move { client.jobs_stub().submit_job(request).await };
+        required(self.call(request, send).await?.job, "job")
+    }
+
+    /// The request as a message: short inputs inside it, long ones stored first.
+    async fn spec(&self, request: &JobRequest) -> Result<JobSpec> {
+        let mut spec = request.spec.clone();
+        let inline = request.inline_bytes() <= INLINE_BYTES_MAX;
+        for input in &request.inputs {
+            let source = match input {
+                Input::Name(name) => job_input::Source::Name(name.clone()),
+                Input::Encrypted(list) if inline => job_input::Source::Inline(list.envelope.clone()),
+                Input::Encrypted(list) => job_input::Source::Name(self.store(list).await?),
+            };
+            spec.inputs.push(JobInput { source: Some(source) });
+        }
+        Ok(spec)
+    }
+}
+
+/// Inputs that travel inside a request, all together.
+const INLINE_BYTES_MAX: usize = 1 << 20;
+
+fn finished(mut job: Job, wall: Duration) -> Result<Finished> {
+    if let Some(record) = &mut job.latency {
+        add_transit(record, wall);
+    }
+    if job.state() == JobState::Succeeded {
+        return Ok(Finished { job, wall });
+    }
+    let state = if job.state() == JobState::Cancelled { "was cancelled" } else { "has failed" };
+    let error = job.error.unwrap_or_default();
+    Err(ClientError::JobFailed { name: job.name, state: state.into(), reason: error.reason, message: error.message })
+}

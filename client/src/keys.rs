@@ -1,0 +1,112 @@
+//! A client's keys: the secret one, and the parts of the evaluation key that the server gets.
+
+mod directory;
+mod generate;
+mod push;
+
+use bytes::Bytes;
+use cloakwork_params::{CiphertextInfo, Expected, KeyId, ObjectKind, ParameterSet, TorusWidth};
+use cloakwork_secret::{
+    ClientKey, LweList, Randomness, Torus,
+    format::{self, CiphertextList},
+};
+use zeroize::Zeroizing;
+
+pub use directory::CLIENT_KEY_FILE;
+
+use crate::{ClientError, Digest, Result, Source};
+
+/// A client key and its evaluation key. Prints no secret; is wiped on drop.
+#[derive(Debug)]
+pub struct Keys {
+    client: ClientKey,
+    parts: Vec<Part>,
+}
+
+/// A part of the evaluation key: one envelope.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// The parameter set that it is for.
+    pub set: &'static ParameterSet,
+    /// Where its bytes are.
+    pub source: Source,
+}
+
+/// Values that only the key's owner can read: a list of ciphertexts in its envelope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encrypted {
+    /// The bytes that travel.
+    pub envelope: Bytes,
+    /// Number of values.
+    pub count: usize,
+}
+
+impl Encrypted {
+    /// Their name on the server.
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.envelope)
+    }
+}
+
+impl Keys {
+    /// The public name that everything made under the key carries.
+    pub fn key_id(&self) -> KeyId {
+        self.client.key_id()
+    }
+
+    /// The set that the key was made for.
+    pub fn set(&self) -> &'static ParameterSet {
+        self.client.first_set()
+    }
+
+    /// The parts of the evaluation key.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Encrypts values of which none is above `degree_max`, for the set that the key was made for.
+    ///
+    /// The bound travels in the clear with the ciphertexts, and a program may ask for a lower one. It must not depend
+    /// on the values: the largest message, or the largest value of a block, are good ones.
+    pub fn encrypt(&self, values: &[u64], degree_max: u32) -> Result<Encrypted> {
+        if let Some(index) = values.iter().position(|value| *value > u64::from(degree_max)) {
+            return Err(ClientError::ValueTooLarge { index, max: degree_max.into() });
+        }
+        let envelope = match self.set().torus {
+            TorusWidth::U32 => self.encrypt_words::<u32>(values, degree_max)?,
+            TorusWidth::U64 => self.encrypt_words::<u64>(values, degree_max)?,
+        };
+        Ok(Encrypted { envelope: envelope.into(), count: values.len() })
+    }
+
+    fn encrypt_words<T: Torus>(&self, values: &[u64], degree: u32) -> Result<Vec<u8>> {
+        let mut randomness = Randomness::from_os().map_err(cloakwork_secret::SecretError::from)?;
+        let list = self.client.encrypt::<T>(self.set(), values, &mut randomness)?;
+        let info = vec![CiphertextInfo { degree, ..CiphertextInfo::fresh(self.set()) }; list.len()];
+        let list = CiphertextList::new(list, info).map_err(format::FormatError::from)?;
+        let mut envelope = Vec::new();
+        format::encode(&list, self.set(), self.key_id(), &mut envelope)?;
+        Ok(envelope)
+    }
+
+    /// Decrypts a list that was made under the key, checked down to its digest. The values are wiped on drop.
+    pub fn decrypt(&self, envelope: &[u8]) -> Result<Zeroizing<Vec<u64>>> {
+        match self.set().torus {
+            TorusWidth::U32 => self.decrypt_words::<u32>(envelope),
+            TorusWidth::U64 => self.decrypt_words::<u64>(envelope),
+        }
+    }
+
+    fn decrypt_words<T: Torus>(&self, envelope: &[u8]) -> Result<Zeroizing<Vec<u64>>> {
+        let expected = Expected { set: Some(self.set()), key_id: Some(self.key_id()) };
+        let list = format::decode::<CiphertextList<LweList<T>>>(envelope, &expected)?.object;
+        Ok(Zeroizing::new(self.client.decrypt(self.set(), list.list())?))
+    }
+}
+
+/// The set of that name.
+pub fn set_by_name(name: &str) -> Result<&'static ParameterSet> {
+    cloakwork_params::table::by_name(name).ok_or_else(|| ClientError::UnknownSet { name: name.into() })
+}

@@ -1,0 +1,62 @@
+//! Keys on disk: `client.key`, and a file for each part of the evaluation key.
+
+use std::{
+    fs::{DirBuilder, File},
+    path::{Path, PathBuf},
+};
+
+use cloakwork_params::{EnvelopeReader, Expected, ObjectKind, ParameterSet, layout};
+use cloakwork_secret::ClientKey;
+
+use super::{Keys, Part};
+use crate::{ClientError, Result, Source};
+
+/// Name of the client key's file.
+pub const CLIENT_KEY_FILE: &str = "client.key";
+
+/// The parts that a set needs, and what their files are called.
+const PARTS: [(ObjectKind, &str); 2] =
+    [(ObjectKind::SeededKeySwitchKey, "key-switch"), (ObjectKind::SeededBootstrapKey, "bootstrap")];
+
+impl Keys {
+    /// Reads a directory of keys. Parts are checked by their headers; their bytes are read when they are uploaded.
+    pub fn load(directory: &Path, passphrase: Option<&str>) -> Result<Self> {
+        let client = ClientKey::load(&client_key_path(directory), passphrase)?;
+        let mut parts = Vec::new();
+        for set in client.sets() {
+            for (kind, _) in PARTS {
+                let path = part_path(directory, set, kind);
+                check(&path, kind, &Expected { set: Some(set), key_id: Some(client.key_id()) })?;
+                parts.push(Part { kind, set, source: Source::File(path) });
+            }
+        }
+        Ok(Self { client, parts })
+    }
+}
+
+fn check(path: &Path, kind: ObjectKind, expected: &Expected) -> Result<()> {
+    let file = File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => ClientError::KeyPartMissing { path: path.display().to_string() },
+        _ => ClientError::io(path, &error),
+    })?;
+    layout::conform(EnvelopeReader::open(file)?.header(), kind, expected)?;
+    Ok(())
+}
+
+/// Makes the directory, open to its owner only, where there is none.
+pub(super) fn make_directory(directory: &Path) -> Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory).map_err(|error| ClientError::io(directory, &error))
+}
+
+pub(super) fn client_key_path(directory: &Path) -> PathBuf {
+    directory.join(CLIENT_KEY_FILE)
+}
+
+pub(super) fn part_path(directory: &Path, set: &ParameterSet, kind: ObjectKind) -> PathBuf {
+    let name = PARTS.iter().find(|(part, _)| *part == kind).map_or("part", |(_, name)| name);
+    directory.join(format!("{}.{name}", set.name))
+}

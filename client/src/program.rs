@@ -1,0 +1,198 @@
+//! Writing programs.
+
+mod gate;
+
+use bytes::Bytes;
+use cloakwork_circuit::{
+    LIMITS, Program as Checked, ProgramId,
+    wire::{self, operation::Kind},
+};
+use cloakwork_params::{Encoding, ParameterSet};
+use cloakwork_proto::v1::{CheckRequest, ProgramReport, RegisterRequest};
+use prost::Message as _;
+
+pub use gate::Gate;
+
+use crate::{Client, Result, client::required};
+
+/// A program that has passed the checks that every server makes.
+#[derive(Clone, Debug)]
+pub struct Program {
+    bytes: Bytes,
+    checked: Checked,
+}
+
+impl Program {
+    /// Checks an encoded `cloakwork.v1.Program`.
+    pub fn decode(bytes: impl Into<Bytes>) -> Result<Self> {
+        let bytes = bytes.into();
+        let checked = Checked::decode(&bytes, &LIMITS)?;
+        Ok(Self { bytes, checked })
+    }
+
+    /// The bytes that name it.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Its name: the BLAKE3 of its bytes.
+    pub fn id(&self) -> ProgramId {
+        self.checked.id()
+    }
+
+    /// The parameter set that it is written for.
+    pub fn set(&self) -> &'static ParameterSet {
+        self.checked.set()
+    }
+
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.checked.inputs().len()
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.checked.output_types().len()
+    }
+
+    /// Bootstraps for each row.
+    pub fn pbs_count(&self) -> u64 {
+        self.checked.lower().pbs_count()
+    }
+}
+
+/// A value of a program under construction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value(u32);
+
+/// Puts a program together, value by value. What is wrong with it shows in [`ProgramBuilder::build`].
+#[derive(Clone, Debug)]
+pub struct ProgramBuilder {
+    set: &'static ParameterSet,
+    message: wire::Program,
+    values: u32,
+}
+
+impl ProgramBuilder {
+    /// An empty program for a set.
+    pub fn new(set: &'static ParameterSet) -> Self {
+        let message = wire::Program { parameter_set: set.name.into(), ..Default::default() };
+        Self { set, message, values: 0 }
+    }
+
+    /// An input that holds a message, or a bit in boolean sets. Inputs come before all operations.
+    pub fn input(&mut self, name: &str) -> Value {
+        self.input_up_to(name, 0)
+    }
+
+    /// An input that may hold values up to `degree_max`, carries among them; 0 stands for the largest message.
+    pub fn input_up_to(&mut self, name: &str, degree_max: u32) -> Value {
+        let ty = match self.set.encoding {
+            Encoding::Shortint { .. } => wire::Type::Block,
+            Encoding::Boolean => wire::Type::Bool,
+        };
+        let input = wire::program::Input { name: name.into(), r#type: ty.into(), degree_max, noise_level_max: 0 };
+        // A value that an operation made would get another number by an input behind it.
+        debug_assert!(self.message.operations.is_empty(), "inputs come before all operations");
+        self.message.inputs.push(input);
+        self.results(1)[0]
+    }
+
+    /// `function(x)`, for every value that a block can hold.
+    pub fn lookup(&mut self, x: Value, function: impl Fn(u64) -> u64) -> Value {
+        let table = (0..self.values_of_a_block()).map(function).collect();
+        self.operation(Kind::Lookup, &[x], vec![table], 1)[0]
+    }
+
+    /// `function(x, y)`, for messages x and y.
+    pub fn bivariate(&mut self, x: Value, y: Value, function: impl Fn(u64, u64) -> u64) -> Value {
+        let messages = self.messages();
+        let table = (0..self.values_of_a_block()).map(|both| function(both / messages, both % messages)).collect();
+        self.operation(Kind::LookupBivariate, &[x, y], vec![table], 1)[0]
+    }
+
+    /// Several functions of x in one bootstrap. x must stay below the number of values over the number of functions.
+    pub fn many(&mut self, x: Value, functions: &[&dyn Fn(u64) -> u64]) -> Vec<Value> {
+        let inputs = self.values_of_a_block() / functions.len().max(1) as u64;
+        let tables = functions.iter().map(|function| (0..inputs).map(function).collect()).collect();
+        self.operation(Kind::LookupMany, &[x], tables, functions.len() as u32)
+    }
+
+    /// A boolean gate of two inputs.
+    pub fn gate(&mut self, gate: Gate, left: Value, right: Value) -> Value {
+        self.operation(gate.kind(), &[left, right], Vec::new(), 1)[0]
+    }
+
+    /// The other bit; takes no bootstrap.
+    pub fn not(&mut self, bit: Value) -> Value {
+        self.operation(Kind::Not, &[bit], Vec::new(), 1)[0]
+    }
+
+    /// If `condition`, then `yes`, else `no`.
+    pub fn mux(&mut self, condition: Value, yes: Value, no: Value) -> Value {
+        self.operation(Kind::Mux, &[condition, yes, no], Vec::new(), 1)[0]
+    }
+
+    /// Returns a value.
+    pub fn output(&mut self, value: Value) {
+        self.message.outputs.push(value.0);
+    }
+
+    /// Checks the program as a server will.
+    pub fn build(self) -> Result<Program> {
+        Program::decode(self.message.encode_to_vec())
+    }
+
+    /// Number of values that a block holds, with carries.
+    pub fn values_of_a_block(&self) -> u64 {
+        match self.set.encoding {
+            Encoding::Shortint { message_modulus, carry_modulus, .. } => message_modulus * carry_modulus,
+            Encoding::Boolean => 2,
+        }
+    }
+
+    /// Number of messages.
+    pub fn messages(&self) -> u64 {
+        match self.set.encoding {
+            Encoding::Shortint { message_modulus, .. } => message_modulus,
+            Encoding::Boolean => 2,
+        }
+    }
+
+    fn operation(&mut self, kind: Kind, arguments: &[Value], tables: Vec<Vec<u64>>, results: u32) -> Vec<Value> {
+        // What does not fit a word is no block either, and is refused as such.
+        let entry = |entry| u32::try_from(entry).unwrap_or(u32::MAX);
+        let table = |table: Vec<u64>| wire::Table { entries: table.into_iter().map(entry).collect() };
+        self.message.operations.push(wire::Operation {
+            kind: kind.into(),
+            arguments: arguments.iter().map(|value| value.0).collect(),
+            tables: tables.into_iter().map(table).collect(),
+        });
+        self.results(results)
+    }
+
+    fn results(&mut self, count: u32) -> Vec<Value> {
+        let first = self.values;
+        self.values += count;
+        (first..self.values).map(Value).collect()
+    }
+}
+
+impl Client {
+    /// Stores a program, so that jobs can name it.
+    pub async fn register_program(&self, program: &Program) -> Result<ProgramReport> {
+        let request = RegisterRequest { program: program.bytes.clone() };
+        let send = |client: Self, request| async move { client.programs().register(request).await };
+        required(self.call(request, send).await?.report, "report")
+    }
+
+    /// What the server makes of a program: its bootstraps, its depth, its time on each pool.
+    pub async fn check_program(&self, program: &Program) -> Result<ProgramReport> {
+        let request = CheckRequest { program: program.bytes.clone() };
+        let send = |client: Self, request| async move { client.programs().check(request).await };
+        required(self.call(request, send).await?.report, "report")
+    }
+}
+
+#[cfg(test)]
+mod tests;
