@@ -4,7 +4,11 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod auth;
 pub mod config;
+pub mod database;
 pub mod error;
 pub mod limits;
 pub mod logging;
+pub mod page;
+pub mod resource;

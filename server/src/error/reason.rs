@@ -62,6 +62,7 @@ reasons! {
     REQUEST_ID_INVALID InvalidArgument "Send a fresh random UUID with each new request, and the same one when you repeat it"
     REQUEST_ID_REUSED AlreadyExists "Use a new request id for a new request"
     PAGE_TOKEN_INVALID InvalidArgument "Begin the listing again without a page token"
+    METHOD_UNKNOWN Unimplemented "Use a server that is as new as the client, or check the name of the call"
     REQUEST_TOO_LARGE ResourceExhausted "Split the request, or upload its data as a blob first"
 
     // Blobs.
