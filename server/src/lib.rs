@@ -4,11 +4,21 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod admin;
 pub mod auth;
+pub mod cli;
 pub mod config;
+pub mod connection;
 pub mod database;
+pub mod dev_certs;
+pub mod edge;
 pub mod error;
 pub mod limits;
 pub mod logging;
+pub mod metrics;
 pub mod page;
 pub mod resource;
+mod run;
+pub mod tls;
+
+pub use run::{RunError, Server, run};
