@@ -184,6 +184,10 @@ impl World {
         let stats = server.core.stats();
         assert!(stats.queued + stats.running <= self.plan.config.jobs_max, "I6: {stats:?}");
         self.note(effects, from);
+        if self.batched {
+            // The step may have changed an assignment, which only the flush will show.
+            self.transaction_is_due();
+        }
         self.schedule_tick();
     }
 
