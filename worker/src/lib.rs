@@ -1,3 +1,8 @@
-//! To be filled.
+//! The worker.
 
 #![forbid(unsafe_code)]
+
+mod cpu;
+mod locked;
+
+pub use cpu::CpuDevice;

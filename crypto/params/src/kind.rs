@@ -86,12 +86,18 @@ impl fmt::Display for ObjectKind {
 }
 
 /// Public random name of a client's secret keys; everything made under them carries it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub [u8; 16]);
 
 impl KeyId {
     /// Of objects that belong to no key.
     pub const NONE: Self = Self([0; 16]);
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "KeyId({self})")
+    }
 }
 
 impl fmt::Display for KeyId {

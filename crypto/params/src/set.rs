@@ -192,6 +192,17 @@ impl ParameterSet {
         if self.grouping == 1 { self.lwe_dimension } else { self.rotation_steps() << self.grouping }
     }
 
+    /// What one bootstrap costs beside those of other sets: about its millions of multiplications, at least 1. The
+    /// unit in which work is counted where sets meet.
+    pub const fn bootstrap_weight(&self) -> u64 {
+        let transforms = self.glwe_size() * (self.bootstrap.levels + 1);
+        let products = self.glwe_size() * self.glwe_size() * self.bootstrap.levels;
+        let log2 = self.polynomial_size.ilog2() as usize;
+        let step = (transforms * log2 + 2 * products) * self.polynomial_size;
+        let key_switch = self.big_dimension() * self.key_switch.levels * self.lwe_dimension;
+        1 + ((self.ggsw_count() * step + key_switch) >> 20) as u64
+    }
+
     /// log2 of 2N, the modulus of a blind rotation.
     pub const fn rotation_modulus_log2(&self) -> u32 {
         self.polynomial_size.trailing_zeros() + 1

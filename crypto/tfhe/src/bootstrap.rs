@@ -2,6 +2,8 @@
 
 mod run;
 
+use std::time::Duration;
+
 use cloakwork_math::{Torus, aligned::Aligned, key_product};
 use cloakwork_params::{Decomposition, ParameterSet, SetId};
 
@@ -31,6 +33,24 @@ pub struct Scratch<T, S> {
     rotation: blind_rotation::Scratch<T>,
     accumulators: Aligned<T>,
     results: Vec<T>,
+    times: StageTimes,
+}
+
+/// Where a thread's time went, of that in the two halves. What is left of the whole goes to loading, extraction and
+/// copies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageTimes {
+    /// Key switches.
+    pub key_switch: Duration,
+    /// Blind rotations, the modulus switch at their beginning included.
+    pub blind_rotate: Duration,
+}
+
+impl<T, S> Scratch<T, S> {
+    /// What was spent with this scratch since the last call.
+    pub fn take_times(&mut self) -> StageTimes {
+        std::mem::take(&mut self.times)
+    }
 }
 
 impl<T: Torus, S: Torus> ServerKey<T, S> {
@@ -90,6 +110,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             rotation: blind_rotation::Scratch::new(&self.bootstrap),
             accumulators: Aligned::new(rotation_tile * self.bootstrap.shape().glwe_words()),
             results: vec![T::default(); run::CHUNK * (self.set.big_dimension() + 1)],
+            times: StageTimes::default(),
         }
     }
 

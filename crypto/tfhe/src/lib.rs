@@ -22,7 +22,10 @@ pub mod sample_extract;
 pub mod seeded_lwe;
 mod threads;
 
-pub use bootstrap::{Scratch, ServerKey};
+/// What ciphertexts are made of.
+pub use cloakwork_math::Torus;
+
+pub use bootstrap::{Scratch, ServerKey, StageTimes};
 pub use compact::{CompactList, CompactPublicKey};
 pub use gates::{Gate, Gates};
 pub use key::{

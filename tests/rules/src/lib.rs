@@ -29,7 +29,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("cloakwork", &["client"]),
 ];
 
-/// Every dependency of the workspace at `manifest` that the rule does not allow, as a sentence.
+/// Every dependency of the workspace at `manifest` that the rule does not allow, and every shipped crate that turns on
+/// the randomness of tests, as a sentence.
 ///
 /// Reads what `cargo metadata` says of normal and build dependencies; what only tests use is free, and so are
 /// the crates under `tests/`, which nothing depends on.
@@ -74,14 +75,32 @@ fn violations_of(package: &Value) -> Vec<String> {
     let Some((_, allowed)) = ALLOWED.iter().find(|(row, _)| *row == name) else {
         return vec![format!("{name} has no row in the dependency rule")];
     };
-    let shipped = package["dependencies"].as_array().expect("a list of dependencies").iter();
-    shipped
-        .filter(|dependency| dependency["kind"] != "dev")
+    let dependencies = package["dependencies"].as_array().expect("a list of dependencies").iter();
+    let shipped: Vec<&Value> = dependencies.filter(|dependency| dependency["kind"] != "dev").collect();
+    let arrows = shipped
+        .iter()
         .map(|dependency| text(&dependency["name"]))
         .filter(|dependency| dependency.starts_with("cloakwork"))
         .filter(|dependency| !allowed.iter().any(|allowed| *dependency == format!("cloakwork-{allowed}")))
-        .map(|dependency| format!("{name} must not depend on {dependency}"))
-        .collect()
+        .map(|dependency| format!("{name} must not depend on {dependency}"));
+    let randomness = shipped
+        .iter()
+        .filter(|dependency| features(dependency).any(|feature| feature == TEST_RANDOMNESS))
+        .map(|dependency| format!("{name} must not turn on {TEST_RANDOMNESS} of {}", text(&dependency["name"])));
+    let by_default = package["features"]["default"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|feature| text(feature).ends_with(TEST_RANDOMNESS));
+    let by_default = by_default.map(|_| format!("{name} must not turn on {TEST_RANDOMNESS} by default"));
+    arrows.chain(randomness).chain(by_default).collect()
+}
+
+/// Keys and noise that anyone can repeat: for tests alone, so only what tests use may ask for it.
+const TEST_RANDOMNESS: &str = "insecure-test-randomness";
+
+fn features(dependency: &Value) -> impl Iterator<Item = &str> {
+    dependency["features"].as_array().expect("a list of features").iter().map(text)
 }
 
 fn text(value: &Value) -> &str {

@@ -30,9 +30,12 @@ fn a_planted_violation_is_found() {
     assert_eq!(
         found,
         [
+            "cloakwork-secret must not turn on insecure-test-randomness by default",
             "cloakwork-server must not depend on cloakwork-secret",
+            "cloakwork-server must not turn on insecure-test-randomness of cloakwork-secret",
             "cloakwork-stranger has no row in the dependency rule",
         ],
-        "a server that links secret keys, by a build dependency, and a crate that the rule does not know"
+        "randomness that anyone can repeat, a server that links secret keys, by a build dependency, and a crate that \
+         the rule does not know"
     );
 }

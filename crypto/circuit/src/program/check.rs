@@ -124,7 +124,7 @@ impl Rules {
         }
         let arguments: Vec<usize> = operation.arguments.iter().map(|&value| value as usize).collect();
         if let Some(value) = arguments.iter().find(|value| **value >= values.len()) {
-            return Err(format!("argument {value} is not known here: the values before it are 0 to {}", values.len()));
+            return Err(format!("argument {value} does not exist here: {} values come before it", values.len()));
         }
         let tables = self.tables(kind, operation.tables)?;
         let infos: Vec<ValueInfo> = arguments.iter().map(|&value| values[value]).collect();

@@ -1,10 +1,12 @@
 //! How a batch passes through the two halves: in chunks through the key switch, in tiles through the blind
 //! rotation, each thread with a run of lanes of its own.
 
+use std::time::Instant;
+
 use cloakwork_math::Torus;
 use cloakwork_params::Order;
 
-use super::{Scratch, ServerKey};
+use super::{Scratch, ServerKey, StageTimes};
 use crate::{
     Lut, LweList, ShapeError,
     blind_rotation::{TILE_MAX, blind_rotate, tile},
@@ -105,14 +107,16 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         scratch: &mut Scratch<T, S>,
     ) {
         let big_words = self.set.big_dimension() + 1;
-        let Scratch { inputs, digits, small, rotation, accumulators, results, .. } = scratch;
+        let Scratch { inputs, digits, small, rotation, accumulators, results, times, .. } = scratch;
         let inputs = &inputs[..chunk.len() * (self.set.input_dimension() + 1)];
         let mut outputs = outputs.chunks_exact_mut(self.set.input_dimension() + 1);
         match self.set.order {
             Order::KeySwitchFirst => {
                 let small = &mut small[..chunk.len() * (self.set.lwe_dimension + 1)];
+                let started = Instant::now();
                 key_switch(&self.key_switch, inputs, small, digits).expect("shapes were checked");
-                self.rotate_and_extract(lanes, chunk, small, accumulators, results, rotation, |results| {
+                times.key_switch += started.elapsed();
+                self.rotate_and_extract(lanes, chunk, small, accumulators, results, rotation, times, |results, _| {
                     let results = fold(lanes.sum_pairs, big_words, results).chunks_exact(big_words);
                     for (result, output) in results.zip(&mut outputs) {
                         output.copy_from_slice(result);
@@ -121,10 +125,12 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             }
             Order::BootstrapFirst => {
                 let small_words = self.set.lwe_dimension + 1;
-                self.rotate_and_extract(lanes, chunk, inputs, accumulators, results, rotation, |results| {
+                self.rotate_and_extract(lanes, chunk, inputs, accumulators, results, rotation, times, |results, times| {
                     let results = fold(lanes.sum_pairs, big_words, results);
                     let small = &mut small[..results.len() / big_words * small_words];
+                    let started = Instant::now();
                     key_switch(&self.key_switch, results, small, digits).expect("shapes were checked");
+                    times.key_switch += started.elapsed();
                     for (small, output) in small.chunks_exact(small_words).zip(&mut outputs) {
                         for (out, word) in output.iter_mut().zip(small) {
                             *out = T::from_u64(word.to_u64());
@@ -145,7 +151,8 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         accumulators: &mut [T],
         results: &mut [T],
         scratch: &mut crate::blind_rotation::Scratch<T>,
-        mut give: impl FnMut(&mut [T]),
+        times: &mut StageTimes,
+        mut give: impl FnMut(&mut [T], &mut StageTimes),
     ) {
         let words = self.set.big_dimension() + 1;
         let mut filled = 0;
@@ -159,21 +166,22 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
                 *lut = (lanes.lut)(lane).body();
             }
             let accumulators = &mut accumulators[..run.len() * shape.glwe_words()];
-            let rule = self.set.modulus_switch;
+            let (rule, started) = (self.set.modulus_switch, Instant::now());
             blind_rotate(&self.bootstrap, rule, ciphertexts, &luts[..run.len()], accumulators, scratch);
+            times.blind_rotate += started.elapsed();
             for (lane, accumulator) in run.zip(accumulators.chunks_exact(shape.glwe_words())) {
                 for &index in (lanes.lut)(lane).outputs() {
                     sample_extract(shape.polynomial_size, accumulator, index, &mut results[filled * words..][..words]);
                     filled += 1;
                     if filled == CHUNK {
-                        give(results);
+                        give(results, times);
                         filled = 0;
                     }
                 }
             }
         }
         if filled > 0 {
-            give(&mut results[..filled * words]);
+            give(&mut results[..filled * words], times);
         }
     }
 }

@@ -1,0 +1,232 @@
+//! Rows of committed blobs, and the sums over them.
+
+use cloakwork_params::{KeyId, ObjectKind, set::SetId, table};
+use sqlx::{Row as _, sqlite::SqliteRow};
+
+use super::{Connection, from_sql, to_sql};
+use crate::{
+    Digest, Error, TenantId,
+    verify::{self, Content},
+};
+
+/// A blob as the catalogue knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct BlobRow {
+    pub(crate) digest: Digest,
+    pub(crate) content: Content,
+    pub(crate) damaged: bool,
+    pub(crate) created_ms: i64,
+    pub(crate) touched_ms: i64,
+}
+
+/// The blob, damaged or not. A digest of another size names another blob, which does not exist.
+pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, digest: &Digest) -> Result<Option<BlobRow>, Error> {
+    let row = sqlx::query("SELECT * FROM blobs WHERE tenant = $1 AND digest = $2 AND size_bytes = $3")
+        .bind(tenant.as_str())
+        .bind(&digest.blake3[..])
+        .bind(to_sql(digest.size_bytes))
+        .fetch_optional(sql)
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// Parts of a key.
+pub(crate) async fn of_key(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<Vec<BlobRow>, Error> {
+    let rows = sqlx::query(
+        "SELECT blobs.* FROM blobs JOIN key_parts ON key_parts.tenant = blobs.tenant AND key_parts.digest = blobs.digest
+         WHERE key_parts.tenant = $1 AND key_parts.key_id = $2 ORDER BY blobs.digest",
+    )
+    .bind(tenant.as_str())
+    .bind(&key.0[..])
+    .fetch_all(sql)
+    .await?;
+    rows.iter().map(read).collect()
+}
+
+/// Does the tenant have a blob of this hash?
+pub(crate) async fn exists(sql: &mut Connection, tenant: &TenantId, blake3: &[u8; 32]) -> Result<bool, Error> {
+    let found = sqlx::query("SELECT 1 FROM blobs WHERE tenant = $1 AND digest = $2")
+        .bind(tenant.as_str())
+        .bind(&blake3[..])
+        .fetch_optional(sql)
+        .await?;
+    Ok(found.is_some())
+}
+
+/// Adds a blob that the catalogue does not have.
+pub(crate) async fn insert(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    digest: &Digest,
+    content: &Content,
+    now_ms: i64,
+    keep_until_ms: i64,
+) -> Result<(), Error> {
+    let is_key = verify::is_key(content.kind);
+    sqlx::query(
+        "INSERT INTO blobs (tenant, digest, size_bytes, kind, set_id, key_id, count, degree_max, noise_level_max,
+            is_key, damaged, created_ms, touched_ms, keep_until_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $11, $12)",
+    )
+    .bind(tenant.as_str())
+    .bind(&digest.blake3[..])
+    .bind(to_sql(digest.size_bytes))
+    .bind(i64::from(content.kind.number()))
+    .bind(i64::from(content.set.id.0))
+    .bind(&content.key_id.0[..])
+    .bind(to_sql(content.count))
+    .bind(i64::from(content.degree_max))
+    .bind(i64::from(content.noise_level_max))
+    .bind(i64::from(is_key))
+    .bind(now_ms)
+    .bind(keep_until_ms)
+    .execute(&mut *sql)
+    .await?;
+    account(sql, tenant, to_sql(digest.size_bytes), is_key).await
+}
+
+/// Forgets a blob, with its pins.
+pub(crate) async fn remove(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    digest: &Digest,
+    is_key: bool,
+) -> Result<(), Error> {
+    for statement in
+        ["DELETE FROM blobs WHERE tenant = $1 AND digest = $2", "DELETE FROM pins WHERE tenant = $1 AND digest = $2"]
+    {
+        sqlx::query(statement).bind(tenant.as_str()).bind(&digest.blake3[..]).execute(&mut *sql).await?;
+    }
+    account(sql, tenant, -to_sql(digest.size_bytes), is_key).await
+}
+
+/// Marks a blob as used, good, and to be kept for a while.
+pub(crate) async fn renew(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    digest: &Digest,
+    now_ms: i64,
+    keep_until_ms: i64,
+) -> Result<(), Error> {
+    sqlx::query("UPDATE blobs SET touched_ms = $3, keep_until_ms = $4, damaged = 0 WHERE tenant = $1 AND digest = $2")
+        .bind(tenant.as_str())
+        .bind(&digest.blake3[..])
+        .bind(now_ms)
+        .bind(keep_until_ms)
+        .execute(sql)
+        .await?;
+    Ok(())
+}
+
+/// Marks a blob as used.
+pub(crate) async fn touch(sql: &mut Connection, tenant: &TenantId, digest: &Digest, now_ms: i64) -> Result<(), Error> {
+    sqlx::query("UPDATE blobs SET touched_ms = $3 WHERE tenant = $1 AND digest = $2")
+        .bind(tenant.as_str())
+        .bind(&digest.blake3[..])
+        .bind(now_ms)
+        .execute(sql)
+        .await?;
+    Ok(())
+}
+
+/// Marks a blob as damaged.
+pub(crate) async fn condemn(sql: &mut Connection, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
+    sqlx::query("UPDATE blobs SET damaged = 1 WHERE tenant = $1 AND digest = $2")
+        .bind(tenant.as_str())
+        .bind(&digest.blake3[..])
+        .execute(sql)
+        .await?;
+    Ok(())
+}
+
+/// Bytes of all kinds that the tenant stores.
+pub(crate) async fn tenant_bytes(sql: &mut Connection, tenant: &TenantId) -> Result<u64, Error> {
+    let bytes: Option<i64> = sqlx::query_scalar("SELECT blob_bytes FROM usage WHERE tenant = $1")
+        .bind(tenant.as_str())
+        .fetch_optional(sql)
+        .await?;
+    Ok(from_sql(bytes.unwrap_or(0)))
+}
+
+/// Bytes of all ciphertexts, pinned or not. Cheap: one row for each tenant.
+pub(crate) async fn ciphertext_bytes(sql: &mut Connection) -> Result<u64, Error> {
+    let bytes: i64 = sqlx::query_scalar("SELECT CAST(COALESCE(SUM(ciphertext_bytes), 0) AS BIGINT) FROM usage")
+        .fetch_one(sql)
+        .await?;
+    Ok(from_sql(bytes))
+}
+
+/// Bytes of the ciphertexts that nobody has pinned. Scans; asked only when the cheap sum is above the limit.
+pub(crate) async fn unpinned_bytes(sql: &mut Connection, now_ms: i64) -> Result<u64, Error> {
+    let bytes: i64 = sqlx::query_scalar(
+        "SELECT CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) FROM blobs WHERE is_key = 0 AND NOT EXISTS (
+            SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
+            AND (pins.until_ms IS NULL OR pins.until_ms > $1))",
+    )
+    .bind(now_ms)
+    .fetch_one(sql)
+    .await?;
+    Ok(from_sql(bytes))
+}
+
+/// The least recently used ciphertexts that may go.
+pub(crate) async fn evictable(sql: &mut Connection, now_ms: i64) -> Result<Vec<(TenantId, Digest)>, Error> {
+    let rows = sqlx::query(
+        "SELECT tenant, digest, size_bytes FROM blobs WHERE is_key = 0 AND keep_until_ms <= $1 AND NOT EXISTS (
+            SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
+            AND (pins.until_ms IS NULL OR pins.until_ms > $1))
+         ORDER BY touched_ms LIMIT 256",
+    )
+    .bind(now_ms)
+    .fetch_all(sql)
+    .await?;
+    rows.iter().map(|row| Ok((TenantId::new(row.try_get("tenant")?)?, digest(row)?))).collect()
+}
+
+async fn account(sql: &mut Connection, tenant: &TenantId, bytes: i64, is_key: bool) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO usage (tenant, blob_bytes, ciphertext_bytes) VALUES ($1, $2, $3)
+         ON CONFLICT (tenant) DO UPDATE SET blob_bytes = usage.blob_bytes + $2,
+            ciphertext_bytes = usage.ciphertext_bytes + $3",
+    )
+    .bind(tenant.as_str())
+    .bind(bytes)
+    .bind(if is_key { 0 } else { bytes })
+    .execute(sql)
+    .await?;
+    Ok(())
+}
+
+fn read(row: &SqliteRow) -> Result<BlobRow, Error> {
+    let small = |column: &str| -> Result<u32, Error> {
+        let value: i64 = row.try_get(column)?;
+        u32::try_from(value).map_err(|_| damaged(column, value))
+    };
+    let number = |column: &str| -> Result<u16, Error> {
+        let value: i64 = row.try_get(column)?;
+        u16::try_from(value).map_err(|_| damaged(column, value))
+    };
+    let (kind, set) = (number("kind")?, number("set_id")?);
+    Ok(BlobRow {
+        digest: digest(row)?,
+        content: Content {
+            kind: ObjectKind::from_number(kind).ok_or_else(|| damaged("kind", kind.into()))?,
+            set: table::find(SetId(set)).ok_or_else(|| damaged("set_id", set.into()))?,
+            key_id: KeyId(super::fixed(row, "key_id")?),
+            count: from_sql(row.try_get("count")?),
+            degree_max: small("degree_max")?,
+            noise_level_max: small("noise_level_max")?,
+        },
+        damaged: row.try_get::<i64, _>("damaged")? != 0,
+        created_ms: row.try_get("created_ms")?,
+        touched_ms: row.try_get("touched_ms")?,
+    })
+}
+
+fn digest(row: &SqliteRow) -> Result<Digest, Error> {
+    Ok(Digest { blake3: super::fixed(row, "digest")?, size_bytes: from_sql(row.try_get("size_bytes")?) })
+}
+
+fn damaged(column: &str, value: i64) -> Error {
+    Error::failed(format!("the catalogue has {value} as {column}, which this version does not know"))
+}

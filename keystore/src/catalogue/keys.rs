@@ -1,0 +1,118 @@
+//! Rows of keys and of what they consist of.
+
+use cloakwork_params::KeyId;
+use sqlx::{Row as _, sqlite::SqliteRow};
+
+use super::{Connection, from_sql};
+use crate::{Digest, Error, TenantId};
+
+/// A key without its parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyRow {
+    pub(crate) key_id: KeyId,
+    pub(crate) deleting: bool,
+    pub(crate) created_ms: i64,
+}
+
+/// The tenant's key of this name.
+pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<Option<KeyRow>, Error> {
+    let row = sqlx::query("SELECT * FROM keys WHERE tenant = $1 AND key_id = $2")
+        .bind(tenant.as_str())
+        .bind(&key.0[..])
+        .fetch_optional(sql)
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// At most `limit` keys whose names come after `after`, in the order of their names.
+pub(crate) async fn page(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    after: Option<KeyId>,
+    limit: u32,
+) -> Result<Vec<KeyRow>, Error> {
+    // The empty string is before every name.
+    let after = after.map_or(Vec::new(), |key| key.0.to_vec());
+    let rows = sqlx::query("SELECT * FROM keys WHERE tenant = $1 AND key_id > $2 ORDER BY key_id LIMIT $3")
+        .bind(tenant.as_str())
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(sql)
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// Number of the tenant's keys.
+pub(crate) async fn count(sql: &mut Connection, tenant: &TenantId) -> Result<u64, Error> {
+    let count: i64 =
+        sqlx::query_scalar("SELECT COUNT(*) FROM keys WHERE tenant = $1").bind(tenant.as_str()).fetch_one(sql).await?;
+    Ok(from_sql(count))
+}
+
+/// Adds a key without parts.
+pub(crate) async fn insert(sql: &mut Connection, tenant: &TenantId, key: KeyId, now_ms: i64) -> Result<(), Error> {
+    sqlx::query("INSERT INTO keys (tenant, key_id, deleting, created_ms) VALUES ($1, $2, 0, $3)")
+        .bind(tenant.as_str())
+        .bind(&key.0[..])
+        .bind(now_ms)
+        .execute(sql)
+        .await?;
+    Ok(())
+}
+
+/// Adds a part; once is enough.
+pub(crate) async fn insert_part(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    key: KeyId,
+    digest: &Digest,
+) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO key_parts (tenant, key_id, digest) VALUES ($1, $2, $3) ON CONFLICT (tenant, digest) DO NOTHING",
+    )
+    .bind(tenant.as_str())
+    .bind(&key.0[..])
+    .bind(&digest.blake3[..])
+    .execute(sql)
+    .await?;
+    Ok(())
+}
+
+/// Is the blob a part of a key?
+pub(crate) async fn has_part(sql: &mut Connection, tenant: &TenantId, digest: &Digest) -> Result<bool, Error> {
+    let found = sqlx::query("SELECT 1 FROM key_parts WHERE tenant = $1 AND digest = $2")
+        .bind(tenant.as_str())
+        .bind(&digest.blake3[..])
+        .fetch_optional(sql)
+        .await?;
+    Ok(found.is_some())
+}
+
+/// Marks a key as deleted.
+pub(crate) async fn start_deleting(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<(), Error> {
+    sqlx::query("UPDATE keys SET deleting = 1 WHERE tenant = $1 AND key_id = $2")
+        .bind(tenant.as_str())
+        .bind(&key.0[..])
+        .execute(sql)
+        .await?;
+    Ok(())
+}
+
+/// Forgets a key and what it consists of.
+pub(crate) async fn remove(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<(), Error> {
+    for statement in [
+        "DELETE FROM key_parts WHERE tenant = $1 AND key_id = $2",
+        "DELETE FROM keys WHERE tenant = $1 AND key_id = $2",
+    ] {
+        sqlx::query(statement).bind(tenant.as_str()).bind(&key.0[..]).execute(&mut *sql).await?;
+    }
+    Ok(())
+}
+
+fn read(row: &SqliteRow) -> Result<KeyRow, Error> {
+    Ok(KeyRow {
+        key_id: KeyId(super::fixed(row, "key_id")?),
+        deleting: row.try_get::<i64, _>("deleting")? != 0,
+        created_ms: row.try_get("created_ms")?,
+    })
+}

@@ -1,0 +1,66 @@
+//! Rows of pins.
+
+use super::Connection;
+use crate::{Digest, Error, Holder, TenantId};
+
+/// Adds a pin, or changes its end.
+pub(crate) async fn put(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    digest: &Digest,
+    holder: &Holder,
+    until_ms: Option<i64>,
+) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO pins (tenant, digest, holder, until_ms) VALUES ($1, $2, $3, $4)
+         ON CONFLICT (tenant, digest, holder) DO UPDATE SET until_ms = $4",
+    )
+    .bind(tenant.as_str())
+    .bind(&digest.blake3[..])
+    .bind(&holder[..])
+    .bind(until_ms)
+    .execute(sql)
+    .await?;
+    Ok(())
+}
+
+/// Is the blob pinned by anybody?
+pub(crate) async fn pinned(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    digest: &Digest,
+    now_ms: i64,
+) -> Result<bool, Error> {
+    let found = sqlx::query(
+        "SELECT 1 FROM pins WHERE tenant = $1 AND digest = $2 AND (until_ms IS NULL OR until_ms > $3) LIMIT 1",
+    )
+    .bind(tenant.as_str())
+    .bind(&digest.blake3[..])
+    .bind(now_ms)
+    .fetch_optional(sql)
+    .await?;
+    Ok(found.is_some())
+}
+
+/// Removes all pins of a holder.
+pub(crate) async fn release(sql: &mut Connection, holder: &Holder) -> Result<(), Error> {
+    sqlx::query("DELETE FROM pins WHERE holder = $1").bind(&holder[..]).execute(sql).await?;
+    Ok(())
+}
+
+/// Everybody who holds a pin without an end.
+pub(crate) async fn holders(sql: &mut Connection) -> Result<Vec<Vec<u8>>, Error> {
+    Ok(sqlx::query_scalar("SELECT DISTINCT holder FROM pins WHERE until_ms IS NULL").fetch_all(sql).await?)
+}
+
+/// Removes the pins without an end of a holder.
+pub(crate) async fn release_endless(sql: &mut Connection, holder: &[u8]) -> Result<(), Error> {
+    sqlx::query("DELETE FROM pins WHERE holder = $1 AND until_ms IS NULL").bind(holder.to_vec()).execute(sql).await?;
+    Ok(())
+}
+
+/// Removes pins whose time is over.
+pub(crate) async fn expire(sql: &mut Connection, now_ms: i64) -> Result<(), Error> {
+    sqlx::query("DELETE FROM pins WHERE until_ms <= $1").bind(now_ms).execute(sql).await?;
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! Rows of uploads.
+
+use sqlx::{Row as _, sqlite::SqliteRow};
+
+use super::{Connection, from_sql, to_sql};
+use crate::{Digest, Error, TenantId, UploadId};
+
+/// An upload as the catalogue knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct UploadRow {
+    pub(crate) id: UploadId,
+    pub(crate) tenant: TenantId,
+    pub(crate) digest: Digest,
+    pub(crate) complete: bool,
+    pub(crate) expires_ms: i64,
+}
+
+/// The tenant's upload of this name.
+pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, id: &UploadId) -> Result<Option<UploadRow>, Error> {
+    let row = sqlx::query("SELECT * FROM uploads WHERE id = $1 AND tenant = $2")
+        .bind(id.as_str())
+        .bind(tenant.as_str())
+        .fetch_optional(sql)
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// Adds the upload, or gives the one that is there a new state and a new lease of life.
+pub(crate) async fn put(sql: &mut Connection, upload: &UploadRow) -> Result<(), Error> {
+    sqlx::query(
+        "INSERT INTO uploads (id, tenant, digest, size_bytes, complete, expires_ms) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT (id) DO UPDATE SET complete = $5, expires_ms = $6",
+    )
+    .bind(upload.id.as_str())
+    .bind(upload.tenant.as_str())
+    .bind(&upload.digest.blake3[..])
+    .bind(to_sql(upload.digest.size_bytes))
+    .bind(i64::from(upload.complete))
+    .bind(upload.expires_ms)
+    .execute(sql)
+    .await?;
+    Ok(())
+}
+
+/// Forgets an upload.
+pub(crate) async fn remove(sql: &mut Connection, id: &UploadId) -> Result<(), Error> {
+    sqlx::query("DELETE FROM uploads WHERE id = $1").bind(id.as_str()).execute(sql).await?;
+    Ok(())
+}
+
+/// Number of open uploads, of the tenant and in all, and the bytes that the tenant's will need.
+pub(crate) async fn open(sql: &mut Connection, tenant: &TenantId) -> Result<(u64, u64, u64), Error> {
+    let total: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM uploads WHERE complete = 0").fetch_one(&mut *sql).await?;
+    let (mine, bytes): (i64, i64) = sqlx::query_as(
+        "SELECT COUNT(*), CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) FROM uploads WHERE tenant = $1 AND complete = 0",
+    )
+    .bind(tenant.as_str())
+    .fetch_one(sql)
+    .await?;
+    Ok((from_sql(mine), from_sql(total), from_sql(bytes)))
+}
+
+/// Uploads that nobody has gone on with in time.
+pub(crate) async fn expired(sql: &mut Connection, now_ms: i64) -> Result<Vec<UploadRow>, Error> {
+    let rows = sqlx::query("SELECT * FROM uploads WHERE expires_ms <= $1").bind(now_ms).fetch_all(sql).await?;
+    rows.iter().map(read).collect()
+}
+
+fn read(row: &SqliteRow) -> Result<UploadRow, Error> {
+    Ok(UploadRow {
+        id: UploadId::parse(row.try_get("id")?)?,
+        tenant: TenantId::new(row.try_get("tenant")?)?,
+        digest: Digest { blake3: super::fixed(row, "digest")?, size_bytes: from_sql(row.try_get("size_bytes")?) },
+        complete: row.try_get::<i64, _>("complete")? != 0,
+        expires_ms: row.try_get("expires_ms")?,
+    })
+}

@@ -1,0 +1,53 @@
+//! Opening an SQLite database the way a service needs it: one writer, several readers.
+
+use std::{path::Path, time::Duration};
+
+use sqlx::{
+    Sqlite, SqlitePool, Transaction,
+    migrate::Migrator,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+
+/// A database in write-ahead mode. What is committed survives a power failure.
+#[derive(Clone, Debug)]
+pub struct Database {
+    writer: SqlitePool,
+    readers: SqlitePool,
+}
+
+impl Database {
+    /// Opens or makes the file, and brings its schema up to date.
+    pub async fn open(path: &Path, migrator: &Migrator, readers: u32) -> Result<Self, sqlx::Error> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .busy_timeout(BUSY_TIMEOUT);
+        let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
+        migrator.run(&writer).await?;
+        let readers = SqlitePoolOptions::new().max_connections(readers).connect_with(options.read_only(true)).await?;
+        Ok(Self { writer, readers })
+    }
+
+    /// For queries. Sees what was committed when each query, or each transaction on it, began.
+    pub fn readers(&self) -> &SqlitePool {
+        &self.readers
+    }
+
+    /// A transaction that may write. It waits for the one before it, and never fails half-way for want of the lock:
+    /// `IMMEDIATE` takes it at the start.
+    pub async fn write(&self) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
+        self.writer.begin_with("BEGIN IMMEDIATE").await
+    }
+
+    /// Closes all connections and waits for it.
+    pub async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+}
+
+/// Only another process could make us wait: a backup, or somebody's shell.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

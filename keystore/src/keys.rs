@@ -1,0 +1,274 @@
+//! Keys: manifests of blobs that were made under one client key.
+
+use std::time::SystemTime;
+
+use cloakwork_params::{KeyId, ObjectKind, ParameterSet};
+
+use crate::{
+    Digest, Error, Keystore, RequestId, TenantId,
+    catalogue::{Connection, blobs, blobs::BlobRow, keys, keys::KeyRow, pins, requests},
+    clock,
+    verify::{PART_ORDER, is_evaluation_key},
+};
+
+/// What a key may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyState {
+    /// Jobs.
+    Active,
+    /// Nothing, until its damaged part is uploaded again.
+    Quarantined,
+    /// Only the jobs that it has.
+    Deleting,
+}
+
+/// A part of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyPart {
+    /// Its blob.
+    pub digest: Digest,
+    /// What it is.
+    pub kind: ObjectKind,
+    /// What it is for.
+    pub set: &'static ParameterSet,
+}
+
+/// A key and its parts, sorted by parameter set and then in the order in which a computation needs them: key switch,
+/// bootstrap, packing, decompression.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyInfo {
+    /// The client key that all parts were made under; the key's name.
+    pub key_id: KeyId,
+    /// What it may be used for.
+    pub state: KeyState,
+    /// What it consists of.
+    pub parts: Vec<KeyPart>,
+    /// When it was registered.
+    pub created: SystemTime,
+}
+
+/// Some of a tenant's keys, in the order of their names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyPage {
+    /// The keys.
+    pub keys: Vec<KeyInfo>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<KeyId>,
+}
+
+impl KeyInfo {
+    /// Parameter sets that bootstraps can be computed for: those with a key-switch and a bootstrap key.
+    pub fn complete_sets(&self) -> Vec<&'static ParameterSet> {
+        let has = |set: &ParameterSet, kind| self.parts.iter().any(|part| part.set.id == set.id && part.kind == kind);
+        let bootstraps = self.parts.iter().filter(|part| part.kind == ObjectKind::SeededBootstrapKey);
+        bootstraps.map(|part| part.set).filter(|set| has(set, ObjectKind::SeededKeySwitchKey)).collect()
+    }
+}
+
+impl Keystore {
+    /// Makes a key of uploaded blobs. Their key id names it; if the tenant has that key, the parts are added to it.
+    pub async fn register_key(
+        &self,
+        tenant: &TenantId,
+        request_id: &RequestId,
+        parts: &[Digest],
+    ) -> Result<KeyInfo, Error> {
+        self.join_parts(tenant, request_id, None, parts).await
+    }
+
+    /// Adds parts to a key: those of another parameter set, say.
+    pub async fn add_parts(
+        &self,
+        tenant: &TenantId,
+        request_id: &RequestId,
+        key_id: KeyId,
+        parts: &[Digest],
+    ) -> Result<KeyInfo, Error> {
+        self.join_parts(tenant, request_id, Some(key_id), parts).await
+    }
+
+    /// A key.
+    pub async fn key(&self, tenant: &TenantId, key_id: KeyId) -> Result<KeyInfo, Error> {
+        let mut sql = self.reader().await?;
+        let row = keys::find(&mut sql, tenant, key_id).await?.ok_or(Error::KeyNotFound { key_id })?;
+        describe(&mut sql, tenant, row).await
+    }
+
+    /// The tenant's keys after `after`; at most as many as the limit says, whatever is asked. 0 asks for that many.
+    pub async fn list_keys(&self, tenant: &TenantId, after: Option<KeyId>, page_keys: u32) -> Result<KeyPage, Error> {
+        let most = self.limits().page_keys.max(1);
+        let wanted = if page_keys == 0 { most } else { page_keys.min(most) };
+        let mut sql = self.reader().await?;
+        let mut keys = Vec::new();
+        let mut next = None;
+        for row in keys::page(&mut sql, tenant, after, wanted.saturating_add(1)).await? {
+            if keys.len() == wanted as usize {
+                next = keys.last().map(|key: &KeyInfo| key.key_id);
+                break;
+            }
+            keys.push(describe(&mut sql, tenant, row).await?);
+        }
+        Ok(KeyPage { keys, next })
+    }
+
+    /// The blobs that bootstraps of `set` need, in the order of [`KeyInfo::parts`]. Refused unless the key is active.
+    pub async fn parts_for(&self, tenant: &TenantId, key_id: KeyId, set: &ParameterSet) -> Result<Vec<KeyPart>, Error> {
+        let key = self.key(tenant, key_id).await?;
+        match key.state {
+            KeyState::Active => {}
+            KeyState::Quarantined => return Err(Error::KeyQuarantined { key_id }),
+            KeyState::Deleting => return Err(Error::KeyDeleting { key_id }),
+        }
+        match key.complete_sets().into_iter().find(|complete| complete.id == set.id) {
+            Some(_) => Ok(key.parts.into_iter().filter(|part| part.set.id == set.id).collect()),
+            None => Err(Error::KeyIncomplete { key_id, set: set.name }),
+        }
+    }
+
+    /// Refuses any new use of a key. [`Keystore::purge_key`] removes it when its last job has ended.
+    pub async fn delete_key(&self, tenant: &TenantId, key_id: KeyId) -> Result<KeyInfo, Error> {
+        let mut tx = self.database().write().await?;
+        let row = keys::find(&mut tx, tenant, key_id).await?.ok_or(Error::KeyNotFound { key_id })?;
+        keys::start_deleting(&mut tx, tenant, key_id).await?;
+        let key = describe(&mut tx, tenant, KeyRow { deleting: true, ..row }).await?;
+        tx.commit().await?;
+        Ok(key)
+    }
+
+    /// Removes a key that is being deleted, with its parts. Refused while a job has pinned one.
+    pub async fn purge_key(&self, tenant: &TenantId, key_id: KeyId) -> Result<(), Error> {
+        let mut tx = self.database().write().await?;
+        let row = keys::find(&mut tx, tenant, key_id).await?.ok_or(Error::KeyNotFound { key_id })?;
+        let parts = blobs::of_key(&mut tx, tenant, key_id).await?;
+        let mut in_use = !row.deleting;
+        for part in &parts {
+            in_use |= pins::pinned(&mut tx, tenant, &part.digest, self.now_ms()).await?;
+        }
+        if in_use {
+            return Err(Error::KeyInUse { key_id });
+        }
+        keys::remove(&mut tx, tenant, key_id).await?;
+        for part in &parts {
+            blobs::remove(&mut tx, tenant, &part.digest, true).await?;
+        }
+        tx.commit().await?;
+        let removed: Vec<_> = parts.iter().map(|part| (tenant.clone(), part.digest)).collect();
+        self.remove_bytes(&removed).await
+    }
+
+    /// Takes a key out of use because a part's bytes are damaged. Uploading the good bytes again lifts it.
+    pub async fn quarantine(&self, tenant: &TenantId, key_id: KeyId, digest: &Digest) -> Result<(), Error> {
+        let key = self.key(tenant, key_id).await?;
+        if !key.parts.iter().any(|part| part.digest == *digest) {
+            return Err(Error::BlobNotFound { digest: *digest });
+        }
+        self.condemn(tenant, digest).await
+    }
+
+    async fn join_parts(
+        &self,
+        tenant: &TenantId,
+        request_id: &RequestId,
+        wanted: Option<KeyId>,
+        digests: &[Digest],
+    ) -> Result<KeyInfo, Error> {
+        let now_ms = self.now_ms();
+        let mut tx = self.database().write().await?;
+        requests::claim(&mut tx, tenant, request_id, &request_hash(wanted, digests), now_ms).await?;
+        let mut parts = Vec::new();
+        for digest in digests.iter().take(self.limits().parts_per_key as usize + 1) {
+            match blobs::find(&mut tx, tenant, digest).await? {
+                Some(blob) if !blob.damaged => parts.push(blob),
+                Some(_) => return Err(Error::BlobDamaged { digest: *digest }),
+                None => return Err(Error::BlobNotFound { digest: *digest }),
+            }
+        }
+        let key_id = common_key(wanted, &parts)?;
+        let row = match keys::find(&mut tx, tenant, key_id).await? {
+            Some(row) if row.deleting => return Err(Error::KeyDeleting { key_id }),
+            Some(row) => row,
+            None if wanted.is_some() => return Err(Error::KeyNotFound { key_id }),
+            None => self.new_key(&mut tx, tenant, key_id, now_ms).await?,
+        };
+        for part in &parts {
+            keys::insert_part(&mut tx, tenant, key_id, &part.digest).await?;
+        }
+        let key = describe(&mut tx, tenant, row).await?;
+        check_parts(&key, self.limits().parts_per_key)?;
+        tx.commit().await?;
+        Ok(key)
+    }
+
+    async fn new_key(
+        &self,
+        sql: &mut Connection,
+        tenant: &TenantId,
+        key_id: KeyId,
+        created_ms: i64,
+    ) -> Result<KeyRow, Error> {
+        let (got, limit) = (keys::count(sql, tenant).await? + 1, u64::from(self.limits().keys_per_tenant));
+        if got > limit {
+            return Err(Error::QuotaExceeded { what: "keys of the tenant", limit, got });
+        }
+        keys::insert(sql, tenant, key_id, created_ms).await?;
+        Ok(KeyRow { key_id, deleting: false, created_ms })
+    }
+}
+
+/// The one client key that all parts were made under.
+fn common_key(wanted: Option<KeyId>, parts: &[BlobRow]) -> Result<KeyId, Error> {
+    let differ = |why: String| Error::KeyPartsDiffer { why };
+    let first = parts.first().ok_or_else(|| differ("a key needs at least one part".to_owned()))?;
+    let key_id = wanted.unwrap_or(first.content.key_id);
+    for part in parts {
+        let (kind, got) = (part.content.kind, part.content.key_id);
+        if !is_evaluation_key(kind) {
+            return Err(differ(format!("blob {} is a {kind}, not an evaluation key", part.digest)));
+        }
+        if got != key_id {
+            return Err(differ(format!("expected parts under key id {key_id}, got one under {got}")));
+        }
+    }
+    Ok(key_id)
+}
+
+/// At most one part of a kind for each parameter set: with two, nobody could say which one counts.
+fn check_parts(key: &KeyInfo, limit: u32) -> Result<(), Error> {
+    if key.parts.len() > limit as usize {
+        let (limit, got) = (limit.into(), key.parts.len() as u64);
+        return Err(Error::QuotaExceeded { what: "parts of a key", limit, got });
+    }
+    match key.parts.windows(2).find(|two| (two[0].kind, two[0].set.id) == (two[1].kind, two[1].set.id)) {
+        None => Ok(()),
+        Some(two) => {
+            let (kind, set) = (two[0].kind, two[0].set.name);
+            Err(Error::KeyPartsDiffer { why: format!("there would be two different parts '{kind}' for {set}") })
+        }
+    }
+}
+
+async fn describe(sql: &mut Connection, tenant: &TenantId, row: KeyRow) -> Result<KeyInfo, Error> {
+    let blobs = blobs::of_key(sql, tenant, row.key_id).await?;
+    let state = match blobs.iter().any(|blob| blob.damaged) {
+        _ if row.deleting => KeyState::Deleting,
+        true => KeyState::Quarantined,
+        false => KeyState::Active,
+    };
+    let part = |blob: BlobRow| KeyPart { digest: blob.digest, kind: blob.content.kind, set: blob.content.set };
+    let mut parts: Vec<KeyPart> = blobs.into_iter().map(part).collect();
+    parts.sort_by_key(|part| (part.set.id, PART_ORDER.iter().position(|kind| *kind == part.kind)));
+    Ok(KeyInfo { key_id: row.key_id, state, parts, created: clock::from_ms(row.created_ms) })
+}
+
+fn request_hash(wanted: Option<KeyId>, digests: &[Digest]) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(match wanted {
+        None => b"register key",
+        Some(_) => b"add key part",
+    });
+    hasher.update(&wanted.unwrap_or(KeyId::NONE).0);
+    for digest in digests {
+        hasher.update(&digest.blake3).update(&digest.size_bytes.to_le_bytes());
+    }
+    hasher.finalize()
+}

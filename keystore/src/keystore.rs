@@ -1,0 +1,296 @@
+//! The handle, and how a blob is committed.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::SystemTime,
+};
+
+use bytes::Bytes;
+use cloakwork_params::{KeyId, Layout, ObjectKind, ParameterSet, envelope, set::Standing, table};
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
+
+use crate::{
+    Clock, Digest, Error, Limits, Pin, StoreOptions, TenantId,
+    catalogue::{self, Connection, blobs, blobs::BlobRow, pins, uploads, uploads::UploadRow},
+    clock,
+    database::Database,
+    staging::Staging,
+    store::{Store, object_name},
+    sweep,
+    upload::Registry,
+    verify::{self, Content, Policy, Verifier},
+};
+
+/// Where things are and what is allowed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Directory for uploads on their way. Always on local disk.
+    pub staging: PathBuf,
+    /// Where committed blobs go.
+    pub store: StoreOptions,
+    /// File of the catalogue.
+    pub catalogue: PathBuf,
+    /// Take blobs of weak and toy parameter sets.
+    pub allow_weak_sets: bool,
+    /// All the limits.
+    pub limits: Limits,
+    /// What time it is.
+    pub clock: Clock,
+}
+
+/// What is known of a committed blob.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlobInfo {
+    /// Its name.
+    pub digest: Digest,
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Its parameter set.
+    pub set: &'static ParameterSet,
+    /// The client key that it was made under.
+    pub key_id: KeyId,
+    /// Number of ciphertexts in a list, or of outputs of a lookup table; 0 for keys.
+    pub count: u64,
+    /// Largest degree in a list.
+    pub degree_max: u32,
+    /// Largest noise level in a list.
+    pub noise_level_max: u32,
+    /// When it was committed.
+    pub created: SystemTime,
+}
+
+/// Blobs and keys of all tenants. A cheap handle: clones share everything.
+#[derive(Clone, Debug)]
+pub struct Keystore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    database: Database,
+    staging: Staging,
+    store: Store,
+    limits: Limits,
+    policy: Policy,
+    clock: Clock,
+    registry: Arc<Registry>,
+    writers: Arc<Semaphore>,
+    /// Held while a blob's bytes and its row change together; a blob's lock is that of its first byte.
+    changing: Vec<Mutex<()>>,
+    largest_blob: u64,
+    puts: AtomicU64,
+}
+
+impl Keystore {
+    /// Opens the store, and removes what an interrupted process left behind.
+    pub async fn open(options: Options) -> Result<Self, Error> {
+        if let Some(directory) = options.catalogue.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        let limits = options.limits;
+        let inner = Inner {
+            database: Database::open(&options.catalogue, &catalogue::MIGRATIONS, READERS).await?,
+            staging: Staging::open(&options.staging)?,
+            store: Store::open(&options.store).await?,
+            policy: Policy { allow_weak_sets: options.allow_weak_sets, list_bytes: limits.list_bytes },
+            clock: options.clock,
+            registry: Arc::default(),
+            writers: Arc::new(Semaphore::new(limits.writers_total as usize)),
+            changing: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
+            largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
+            puts: AtomicU64::new(0),
+            limits,
+        };
+        let keystore = Self { inner: Arc::new(inner) };
+        sweep::recover(&keystore).await?;
+        Ok(keystore)
+    }
+
+    /// Closes the catalogue and waits for it. Uploads in progress fail; what they staged stays.
+    pub async fn close(&self) {
+        self.inner.database.close().await;
+    }
+
+    /// Stores a blob that is in memory, verified like any other, and pins it in the same step if so asked.
+    pub async fn put(&self, tenant: &TenantId, bytes: Bytes, pin: Option<Pin>) -> Result<BlobInfo, Error> {
+        let number = self.inner.puts.fetch_add(1, Ordering::Relaxed);
+        let staged = self.staging().unnamed_path(tenant, number);
+        let (policy, path) = (self.policy(), staged.clone());
+        let checked = tokio::task::spawn_blocking(move || {
+            let digest = Digest::of(&bytes);
+            let mut verifier = Verifier::new(digest, policy);
+            verifier.push(&bytes)?;
+            let content = verifier.finish()?;
+            crate::staging::write_whole(&path, &bytes)?;
+            Ok::<_, Error>((digest, content))
+        });
+        let stored = match checked.await? {
+            Ok((digest, content)) => self.commit(tenant, &digest, &staged, &content, pin.as_ref(), None).await,
+            Err(error) => Err(error),
+        };
+        crate::store::remove_if_there(&staged)?;
+        stored
+    }
+
+    /// Makes a staged, verified and synced file a blob of the tenant: first the bytes, then the row. A process that
+    /// dies in between leaves an orphan, which is removed at the next start, and the staged file to try again with.
+    pub(crate) async fn commit(
+        &self,
+        tenant: &TenantId,
+        digest: &Digest,
+        staged: &Path,
+        content: &Content,
+        pin: Option<&Pin>,
+        upload: Option<&UploadRow>,
+    ) -> Result<BlobInfo, Error> {
+        let name = object_name(tenant, digest);
+        let changing = self.changing(digest).await;
+        self.store().commit(staged, &name).await?;
+        let (row, evicted) = match self.record(tenant, digest, content, pin, upload).await {
+            Ok(recorded) => recorded,
+            Err(error) => {
+                // Keeps the bytes only if they are those of an older row.
+                let known = blobs::exists(&mut *self.reader().await?, tenant, &digest.blake3).await;
+                if known == Ok(false) {
+                    self.store().remove(&name).await?;
+                }
+                return Err(error);
+            }
+        };
+        drop(changing);
+        self.remove_bytes(&evicted).await?;
+        Ok(row.info())
+    }
+
+    /// Writes the row of a blob whose bytes are in place, and makes room for it.
+    async fn record(
+        &self,
+        tenant: &TenantId,
+        digest: &Digest,
+        content: &Content,
+        pin: Option<&Pin>,
+        upload: Option<&UploadRow>,
+    ) -> Result<(BlobRow, Vec<(TenantId, Digest)>), Error> {
+        let now_ms = self.now_ms();
+        let keep_until_ms = clock::after(now_ms, self.limits().keep);
+        let mut evicted = Vec::new();
+        let mut tx = self.database().write().await?;
+        if blobs::find(&mut tx, tenant, digest).await?.is_some() {
+            blobs::renew(&mut tx, tenant, digest, now_ms, keep_until_ms).await?;
+        } else {
+            if upload.is_none() {
+                self.check_tenant_bytes(&mut tx, tenant, digest.size_bytes).await?;
+            }
+            if pin.is_none() && !verify::is_key(content.kind) {
+                evicted = sweep::make_room(&mut tx, now_ms, digest.size_bytes, self.limits().unpinned_bytes).await?;
+            }
+            blobs::insert(&mut tx, tenant, digest, content, now_ms, keep_until_ms).await?;
+        }
+        if let Some(Pin { holder, until }) = pin {
+            pins::put(&mut tx, tenant, digest, holder, until.map(clock::to_ms)).await?;
+        }
+        if let Some(upload) = upload {
+            let expires_ms = clock::after(now_ms, self.limits().upload_expiry);
+            uploads::put(&mut tx, &UploadRow { complete: true, expires_ms, ..upload.clone() }).await?;
+        }
+        let row = blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
+        tx.commit().await?;
+        Ok((row, evicted))
+    }
+
+    /// Would `more` bytes be too many for the tenant? Counts open uploads as if they were complete.
+    pub(crate) async fn check_tenant_bytes(
+        &self,
+        sql: &mut Connection,
+        tenant: &TenantId,
+        more: u64,
+    ) -> Result<(), Error> {
+        let (_, _, announced) = uploads::open(sql, tenant).await?;
+        let got = blobs::tenant_bytes(sql, tenant).await?.saturating_add(announced).saturating_add(more);
+        let limit = self.limits().tenant_bytes;
+        if got > limit { Err(Error::QuotaExceeded { what: "bytes of the tenant", limit, got }) } else { Ok(()) }
+    }
+
+    /// Removes the bytes of blobs whose rows are gone, unless the row has come back.
+    pub(crate) async fn remove_bytes(&self, blobs: &[(TenantId, Digest)]) -> Result<(), Error> {
+        for (tenant, digest) in blobs {
+            let _changing = self.changing(digest).await;
+            if !blobs::exists(&mut *self.reader().await?, tenant, &digest.blake3).await? {
+                self.store().remove(&object_name(tenant, digest)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn changing(&self, digest: &Digest) -> MutexGuard<'_, ()> {
+        self.inner.changing[usize::from(digest.blake3[0])].lock().await
+    }
+
+    pub(crate) async fn reader(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, Error> {
+        Ok(self.inner.database.readers().acquire().await?)
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.inner.database
+    }
+
+    pub(crate) fn staging(&self) -> &Staging {
+        &self.inner.staging
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        self.inner.policy
+    }
+
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.inner.registry
+    }
+
+    pub(crate) fn writers(&self) -> &Arc<Semaphore> {
+        &self.inner.writers
+    }
+
+    pub(crate) fn largest_blob(&self) -> u64 {
+        self.inner.largest_blob
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.inner.clock.now_ms()
+    }
+}
+
+impl BlobRow {
+    pub(crate) fn info(&self) -> BlobInfo {
+        let Content { kind, set, key_id, count, degree_max, noise_level_max } = self.content;
+        let created = clock::from_ms(self.created_ms);
+        BlobInfo { digest: self.digest, kind, set, key_id, count, degree_max, noise_level_max, created }
+    }
+}
+
+/// Bytes of the largest key of all sets that are taken.
+fn largest_key(allow_weak_sets: bool) -> u64 {
+    let none = [0; envelope::DIMENSIONS];
+    let mut largest = 0;
+    for set in table::SETS.iter().filter(|set| allow_weak_sets || set.standing == Standing::Served) {
+        for kind in ObjectKind::all().filter(|kind| verify::is_key(*kind)) {
+            // A set may lack a kind.
+            largest = Layout::of(kind, set, &none).map_or(largest, |layout| largest.max(layout.payload_len));
+        }
+    }
+    largest + (envelope::HEADER_BYTES + envelope::TRAILER_BYTES) as u64
+}
+
+/// Connections for queries.
+const READERS: u32 = 4;

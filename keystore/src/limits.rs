@@ -1,0 +1,60 @@
+//! Everything that is bounded, and by how much.
+
+use std::time::Duration;
+
+/// The limits of a keystore. Each names its unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one upload that have been received and not yet written.
+    pub window_bytes: u32,
+    /// Uploads that one tenant may have open.
+    pub uploads_per_tenant: u32,
+    /// Uploads that may be open in all.
+    pub uploads_total: u32,
+    /// Uploads that may be receiving at the same time; each takes a thread while it does.
+    pub writers_total: u32,
+    /// Largest list of ciphertexts or lookup table. Keys have the size that their parameter set gives.
+    pub list_bytes: u64,
+    /// Bytes that one tenant may store, open uploads included.
+    pub tenant_bytes: u64,
+    /// Bytes of ciphertexts in all that nobody has pinned; the least recently used go first.
+    pub unpinned_bytes: u64,
+    /// Keys that one tenant may have.
+    pub keys_per_tenant: u32,
+    /// Parts that one key may have.
+    pub parts_per_key: u32,
+    /// Keys on one page of a list.
+    pub page_keys: u32,
+    /// Digests in one question for what is missing, or in one pin.
+    pub digests_per_call: u32,
+    /// How long an upload that nobody goes on with is kept.
+    pub upload_expiry: Duration,
+    /// How long a blob that has just been uploaded, or reported to be present, is kept from eviction.
+    pub keep: Duration,
+    /// How long a request id is remembered.
+    pub request_memory: Duration,
+    /// Age from which objects in a remote store that the catalogue does not know are removed at start-up.
+    pub orphan_age: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            window_bytes: 8 << 20,
+            uploads_per_tenant: 64,
+            uploads_total: 1024,
+            writers_total: 128,
+            list_bytes: 1 << 30,
+            tenant_bytes: 64 << 30,
+            unpinned_bytes: 32 << 30,
+            keys_per_tenant: 256,
+            parts_per_key: 64,
+            page_keys: 100,
+            digests_per_call: 4096,
+            upload_expiry: Duration::from_secs(24 * 3600),
+            keep: Duration::from_secs(3600),
+            request_memory: Duration::from_secs(24 * 3600),
+            orphan_age: Duration::from_secs(24 * 3600),
+        }
+    }
+}

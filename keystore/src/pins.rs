@@ -1,0 +1,53 @@
+//! Pins: who needs a blob to stay.
+
+use std::{collections::HashSet, time::SystemTime};
+
+use crate::{
+    Digest, Error, Holder, Keystore, TenantId,
+    catalogue::{blobs, pins},
+    clock,
+};
+
+/// A claim that blobs stay. Nothing that is pinned is evicted or deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pin {
+    /// Who needs them.
+    pub holder: Holder,
+    /// Until when; until it is released where absent.
+    pub until: Option<SystemTime>,
+}
+
+impl Keystore {
+    /// Pins blobs, all or none. A holder that pins a blob again changes the end.
+    pub async fn pin(&self, tenant: &TenantId, digests: &[Digest], pin: &Pin) -> Result<(), Error> {
+        self.check_count(digests.len())?;
+        let mut tx = self.database().write().await?;
+        for digest in digests {
+            match blobs::find(&mut tx, tenant, digest).await? {
+                None => return Err(Error::BlobNotFound { digest: *digest }),
+                Some(blob) if blob.damaged => return Err(Error::BlobDamaged { digest: *digest }),
+                Some(_) => pins::put(&mut tx, tenant, digest, &pin.holder, pin.until.map(clock::to_ms)).await?,
+            }
+        }
+        Ok(tx.commit().await?)
+    }
+
+    /// Releases everything that a holder has pinned.
+    pub async fn unpin(&self, holder: &Holder) -> Result<(), Error> {
+        let mut tx = self.database().write().await?;
+        pins::release(&mut tx, holder).await?;
+        Ok(tx.commit().await?)
+    }
+
+    /// At start-up: releases the pins without an end of everybody but these. Pins with an end keep to it.
+    pub async fn retain_holders(&self, holders: &[Holder]) -> Result<(), Error> {
+        let kept: HashSet<&[u8]> = holders.iter().map(|holder| &holder[..]).collect();
+        let mut tx = self.database().write().await?;
+        for holder in pins::holders(&mut tx).await? {
+            if !kept.contains(&holder[..]) {
+                pins::release_endless(&mut tx, &holder).await?;
+            }
+        }
+        Ok(tx.commit().await?)
+    }
+}

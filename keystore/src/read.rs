@@ -1,0 +1,106 @@
+//! Reading and deleting blobs.
+
+use std::pin::Pin;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+
+use crate::{
+    BlobInfo, Digest, Error, Keystore, TenantId,
+    catalogue::{blobs, blobs::BlobRow, keys, pins},
+    store::object_name,
+};
+
+/// A blob's bytes in pieces.
+pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
+
+/// Bytes of a piece read from local disk.
+pub(crate) const READ_CHUNK_BYTES: usize = 1 << 20;
+
+impl Keystore {
+    /// What is known of a blob.
+    pub async fn blob(&self, tenant: &TenantId, digest: &Digest) -> Result<BlobInfo, Error> {
+        Ok(self.good_blob(tenant, digest).await?.info())
+    }
+
+    /// A blob's bytes from an offset on. They are not verified again.
+    pub async fn read(&self, tenant: &TenantId, digest: &Digest, offset: u64) -> Result<ByteStream, Error> {
+        if offset > digest.size_bytes {
+            return Err(Error::OffsetOutOfRange { size_bytes: digest.size_bytes, got: offset });
+        }
+        let blob = self.good_blob(tenant, digest).await?;
+        let now_ms = self.now_ms();
+        if now_ms.saturating_sub(blob.touched_ms) > TOUCH_MS {
+            // Only the order of eviction depends on it, and a full disk must not stop readers.
+            if let Err(error) = self.touch(tenant, digest, now_ms).await {
+                tracing::debug!(%error, "blob not marked as used");
+            }
+        }
+        match self.store().read(&object_name(tenant, digest), offset, digest.size_bytes).await? {
+            Some(bytes) => Ok(bytes),
+            // Evicted or deleted in between, or else lost.
+            None => Err(self.good_blob(tenant, digest).await.err().unwrap_or(Error::BlobDamaged { digest: *digest })),
+        }
+    }
+
+    /// All of a blob's bytes; the stream ends with an error if they are not those that were committed.
+    pub async fn read_verified(&self, tenant: &TenantId, digest: &Digest) -> Result<ByteStream, Error> {
+        let bytes = self.read(tenant, digest, 0).await?;
+        let state = Some((bytes, blake3::Hasher::new(), 0));
+        Ok(Box::pin(stream::unfold((state, *digest), |(state, digest)| async move {
+            let (mut bytes, mut hasher, read) = state?;
+            match bytes.next().await {
+                Some(Ok(piece)) => {
+                    hasher.update(&piece);
+                    let read: u64 = read + piece.len() as u64;
+                    Some((Ok(piece), (Some((bytes, hasher, read)), digest)))
+                }
+                Some(Err(error)) => Some((Err(error), (None, digest))),
+                None if read == digest.size_bytes && *hasher.finalize().as_bytes() == digest.blake3 => None,
+                None => Some((Err(Error::BlobDamaged { digest }), (None, digest))),
+            }
+        })))
+    }
+
+    /// Removes a blob that no job and no key needs.
+    pub async fn delete(&self, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
+        let mut tx = self.database().write().await?;
+        let found = blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
+        if pins::pinned(&mut tx, tenant, digest, self.now_ms()).await? {
+            return Err(Error::BlobInUse { digest: *digest, by: "a job" });
+        }
+        if keys::has_part(&mut tx, tenant, digest).await? {
+            return Err(Error::BlobInUse { digest: *digest, by: "a key" });
+        }
+        blobs::remove(&mut tx, tenant, digest, crate::verify::is_key(found.content.kind)).await?;
+        tx.commit().await?;
+        self.remove_bytes(&[(tenant.clone(), *digest)]).await
+    }
+
+    /// Says that a blob's bytes were found to be damaged: it counts as missing until it is uploaded again.
+    pub async fn condemn(&self, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
+        let mut tx = self.database().write().await?;
+        blobs::find(&mut tx, tenant, digest).await?.ok_or(Error::BlobNotFound { digest: *digest })?;
+        blobs::condemn(&mut tx, tenant, digest).await?;
+        tx.commit().await?;
+        tracing::error!(%tenant, %digest, "stored blob is damaged");
+        Ok(())
+    }
+
+    async fn good_blob(&self, tenant: &TenantId, digest: &Digest) -> Result<BlobRow, Error> {
+        match blobs::find(&mut *self.reader().await?, tenant, digest).await? {
+            None => Err(Error::BlobNotFound { digest: *digest }),
+            Some(blob) if blob.damaged => Err(Error::BlobDamaged { digest: *digest }),
+            Some(blob) => Ok(blob),
+        }
+    }
+
+    async fn touch(&self, tenant: &TenantId, digest: &Digest, now_ms: i64) -> Result<(), Error> {
+        let mut tx = self.database().write().await?;
+        blobs::touch(&mut tx, tenant, digest, now_ms).await?;
+        Ok(tx.commit().await?)
+    }
+}
+
+/// How old a blob's mark of use must be before a read renews it.
+const TOUCH_MS: i64 = 60_000;

@@ -1,0 +1,72 @@
+//! Blobs that are on their way: one file for each upload, always on local disk.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{Error, TenantId, UploadId};
+
+/// The staging directory. The length of an upload's file is its committed offset.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    root: PathBuf,
+}
+
+impl Staging {
+    pub(crate) fn open(root: &Path) -> Result<Self, Error> {
+        fs::create_dir_all(root)?;
+        Ok(Self { root: root.to_owned() })
+    }
+
+    pub(crate) fn path(&self, tenant: &TenantId, id: &UploadId) -> PathBuf {
+        self.root.join(tenant.as_str()).join(id.as_str())
+    }
+
+    /// A place for bytes that are committed at once. No upload has such a name, so a sweep removes it.
+    pub(crate) fn unnamed_path(&self, tenant: &TenantId, number: u64) -> PathBuf {
+        self.root.join(tenant.as_str()).join(format!("put-{number}"))
+    }
+
+    /// Bytes that are there; none if there is no file.
+    pub(crate) fn committed_bytes(&self, tenant: &TenantId, id: &UploadId) -> Result<u64, Error> {
+        match fs::metadata(self.path(tenant, id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            metadata => Ok(metadata?.len()),
+        }
+    }
+
+    /// Tenant and upload of every file; files with any other name are removed.
+    pub(crate) fn sweep(&self) -> Result<Vec<(TenantId, UploadId)>, Error> {
+        let mut uploads = Vec::new();
+        for tenant in fs::read_dir(&self.root)? {
+            let tenant = tenant?;
+            let Ok(name) = TenantId::new(&tenant.file_name().to_string_lossy()) else { continue };
+            for file in fs::read_dir(tenant.path())? {
+                let file = file?;
+                match UploadId::parse(&file.file_name().to_string_lossy()) {
+                    Ok(id) => uploads.push((name.clone(), id)),
+                    Err(_) => fs::remove_file(file.path())?,
+                }
+            }
+        }
+        Ok(uploads)
+    }
+}
+
+/// Opens a staged file to be read from its start and then appended to.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    OpenOptions::new().read(true).append(true).create(true).open(path)
+}
+
+/// Writes and syncs a staged file in one go.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = open_file(path)?;
+    file.set_len(0)?;
+    io::Write::write_all(&mut file, bytes)?;
+    file.sync_all()
+}

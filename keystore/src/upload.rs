@@ -1,0 +1,177 @@
+//! Uploads: begin, go on, look up.
+//!
+//! A tenant has one upload for a blob, whoever begins it, so that a client that was restarted goes on where it was. Its
+//! committed offset is the length of the staged file.
+
+mod receive;
+mod registry;
+mod writer;
+
+use std::time::SystemTime;
+
+use crate::{
+    Digest, Error, Keystore, RequestId, TenantId, UploadId,
+    catalogue::{Connection, blobs, requests, uploads, uploads::UploadRow},
+    clock,
+};
+
+pub(crate) use registry::Registry;
+pub use writer::UploadWriter;
+
+/// An upload that has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadInfo {
+    /// Its name.
+    pub id: UploadId,
+    /// What the bytes must turn out to be.
+    pub digest: Digest,
+    /// Where to go on.
+    pub committed_bytes: u64,
+    /// When it is forgotten if nobody goes on.
+    pub expires: SystemTime,
+    /// The blob is stored; nothing is left to do.
+    pub complete: bool,
+}
+
+impl Keystore {
+    /// Which of some blobs the tenant lacks, in the same order. The others are kept from eviction for a while.
+    pub async fn find_missing(&self, tenant: &TenantId, digests: &[Digest]) -> Result<Vec<Digest>, Error> {
+        self.check_count(digests.len())?;
+        let now_ms = self.now_ms();
+        let keep_until_ms = clock::after(now_ms, self.limits().keep);
+        let mut missing = Vec::new();
+        let mut tx = self.database().write().await?;
+        for digest in digests {
+            match blobs::find(&mut tx, tenant, digest).await? {
+                Some(blob) if !blob.damaged => blobs::renew(&mut tx, tenant, digest, now_ms, keep_until_ms).await?,
+                _ => missing.push(*digest),
+            }
+        }
+        tx.commit().await?;
+        Ok(missing)
+    }
+
+    /// Opens an upload, or returns the one that is open; complete at once where the tenant has the blob.
+    pub async fn begin_upload(
+        &self,
+        tenant: &TenantId,
+        request_id: &RequestId,
+        digest: &Digest,
+    ) -> Result<UploadInfo, Error> {
+        if digest.size_bytes > self.largest_blob() {
+            let what = "any blob".to_owned();
+            return Err(Error::BlobTooLarge { what, limit: self.largest_blob(), got: digest.size_bytes });
+        }
+        let now_ms = self.now_ms();
+        let mut upload = UploadRow {
+            id: UploadId::of(tenant, digest),
+            tenant: tenant.clone(),
+            digest: *digest,
+            complete: false,
+            expires_ms: clock::after(now_ms, self.limits().upload_expiry),
+        };
+        let mut tx = self.database().write().await?;
+        let content = blake3::hash(format!("begin upload {digest}").as_bytes());
+        requests::claim(&mut tx, tenant, request_id, &content, now_ms).await?;
+        let blob = blobs::find(&mut tx, tenant, digest).await?;
+        if blob.as_ref().is_some_and(|blob| !blob.damaged) {
+            upload.complete = true;
+            let keep_until_ms = clock::after(now_ms, self.limits().keep);
+            blobs::renew(&mut tx, tenant, digest, now_ms, keep_until_ms).await?;
+        } else if uploads::find(&mut tx, tenant, &upload.id).await?.is_none_or(|found| found.complete) {
+            // The bytes of a damaged blob are accounted for.
+            let more = if blob.is_some() { 0 } else { digest.size_bytes };
+            self.check_open_uploads(&mut tx, tenant).await?;
+            self.check_tenant_bytes(&mut tx, tenant, more).await?;
+        }
+        uploads::put(&mut tx, &upload).await?;
+        tx.commit().await?;
+        self.describe(&upload)
+    }
+
+    /// How far an upload has come.
+    pub async fn upload(&self, tenant: &TenantId, id: &UploadId) -> Result<UploadInfo, Error> {
+        let upload = self.find_upload(tenant, id).await?;
+        self.describe(&upload)
+    }
+
+    /// Goes on with an upload at its committed offset. Whoever comes last has it: a writer before that is told so and
+    /// keeps what it has written, so that a client with a broken connection need not wait for the server to notice.
+    pub async fn append(&self, tenant: &TenantId, id: &UploadId, offset: u64) -> Result<UploadWriter, Error> {
+        let upload = self.find_upload(tenant, id).await?;
+        if upload.complete {
+            return self.completed(&upload).await;
+        }
+        let (turn, stop) = self.registry().take_over(id).await?;
+        // The writer before may have completed or spoilt it.
+        let mut upload = self.find_upload(tenant, id).await?;
+        if upload.complete {
+            return self.completed(&upload).await;
+        }
+        let committed_bytes = self.staging().committed_bytes(tenant, id)?;
+        if committed_bytes != offset {
+            return Err(Error::UploadOffsetMismatch { committed_bytes, got: offset });
+        }
+        let limit = self.limits().writers_total;
+        let writers = self.writers().clone();
+        let seat =
+            writers.try_acquire_owned().map_err(|_| Error::TooManyUploads { what: "uploads receiving", limit })?;
+        upload.expires_ms = clock::after(self.now_ms(), self.limits().upload_expiry);
+        let mut tx = self.database().write().await?;
+        uploads::put(&mut tx, &upload).await?;
+        tx.commit().await?;
+        Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, stop, seat))
+    }
+
+    async fn completed(&self, upload: &UploadRow) -> Result<UploadWriter, Error> {
+        match self.blob(&upload.tenant, &upload.digest).await {
+            Ok(blob) => Ok(UploadWriter::done(blob)),
+            // Evicted, deleted or damaged since.
+            Err(Error::BlobNotFound { .. } | Error::BlobDamaged { .. }) => {
+                Err(Error::UploadNotFound { id: upload.id.clone() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn find_upload(&self, tenant: &TenantId, id: &UploadId) -> Result<UploadRow, Error> {
+        let upload = uploads::find(&mut *self.reader().await?, tenant, id).await?;
+        let live = upload.filter(|upload| upload.expires_ms > self.now_ms());
+        live.ok_or_else(|| Error::UploadNotFound { id: id.clone() })
+    }
+
+    fn describe(&self, upload: &UploadRow) -> Result<UploadInfo, Error> {
+        let committed_bytes = match upload.complete {
+            true => upload.digest.size_bytes,
+            false => self.staging().committed_bytes(&upload.tenant, &upload.id)?,
+        };
+        Ok(UploadInfo {
+            id: upload.id.clone(),
+            digest: upload.digest,
+            committed_bytes,
+            expires: clock::from_ms(upload.expires_ms),
+            complete: upload.complete,
+        })
+    }
+
+    async fn check_open_uploads(&self, sql: &mut Connection, tenant: &TenantId) -> Result<(), Error> {
+        let (mine, total, _) = uploads::open(sql, tenant).await?;
+        let (mine_max, total_max) = (self.limits().uploads_per_tenant, self.limits().uploads_total);
+        if mine >= u64::from(mine_max) {
+            let (limit, got) = (mine_max.into(), mine + 1);
+            return Err(Error::QuotaExceeded { what: "open uploads of the tenant", limit, got });
+        }
+        if total >= u64::from(total_max) {
+            return Err(Error::TooManyUploads { what: "open uploads", limit: total_max });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_count(&self, got: usize) -> Result<(), Error> {
+        let limit = u64::from(self.limits().digests_per_call);
+        match got as u64 <= limit {
+            true => Ok(()),
+            false => Err(Error::QuotaExceeded { what: "digests in one call", limit, got: got as u64 }),
+        }
+    }
+}

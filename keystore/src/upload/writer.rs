@@ -1,0 +1,167 @@
+//! What a caller writes an upload into.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::JoinHandle,
+};
+
+use super::{
+    receive::{Message, Received, Receiver},
+    registry::{Stop, Turn},
+};
+use crate::{BlobInfo, Error, Keystore, catalogue::uploads, catalogue::uploads::UploadRow, store::remove_if_there};
+
+/// Takes an upload's bytes in order. Dropping it keeps what has come, as [`UploadWriter::pause`] does.
+#[derive(Debug)]
+pub struct UploadWriter {
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Receiving(Link),
+    /// The blob was there already; what is written is not looked at.
+    Done(Box<BlobInfo>),
+    Failed(Error),
+}
+
+/// The way to the thread.
+#[derive(Debug)]
+struct Link {
+    sender: mpsc::Sender<Message>,
+    window: Arc<Semaphore>,
+    piece_bytes: usize,
+    task: JoinHandle<Result<Ended, Error>>,
+}
+
+#[derive(Debug)]
+enum Ended {
+    Part { committed_bytes: u64 },
+    Whole(Box<BlobInfo>),
+}
+
+impl UploadWriter {
+    pub(super) fn start(
+        keystore: Keystore,
+        upload: UploadRow,
+        committed_bytes: u64,
+        turn: Turn,
+        stop: Stop,
+        seat: OwnedSemaphorePermit,
+    ) -> Self {
+        let window_bytes = keystore.limits().window_bytes.max(1) as usize;
+        let (sender, inbox) = mpsc::channel(PIECES);
+        stop.attach(sender.downgrade());
+        let receiver = Receiver {
+            path: keystore.staging().path(&upload.tenant, &upload.id),
+            digest: upload.digest,
+            committed_bytes,
+            policy: keystore.policy(),
+            stop,
+            inbox,
+        };
+        // A task of its own, so that a commit that has begun ends even if the caller goes away.
+        let task = tokio::spawn(async move {
+            let ended = drive(&keystore, &upload, receiver).await;
+            drop((turn, seat));
+            ended
+        });
+        let window = Arc::new(Semaphore::new(window_bytes));
+        let piece_bytes = window_bytes.min(PIECE_BYTES);
+        Self { state: State::Receiving(Link { sender, window, piece_bytes, task }) }
+    }
+
+    pub(super) fn done(blob: BlobInfo) -> Self {
+        Self { state: State::Done(Box::new(blob)) }
+    }
+
+    /// Takes the next bytes; waits while the window is full. An error may be about bytes that were written before.
+    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let link = match &mut self.state {
+                State::Receiving(link) => link,
+                State::Done(_) => return Ok(()),
+                State::Failed(error) => return Err(error.clone()),
+            };
+            let piece = bytes.split_to(bytes.len().min(link.piece_bytes));
+            // A window is at most 2^32 - 1 bytes.
+            let size = piece.len() as u32;
+            let place = link.window.clone().acquire_many_owned(size).await.map_err(Error::failed)?;
+            if link.sender.send(Message::Data(piece, place)).await.is_err() {
+                let error = match (&mut link.task).await {
+                    Ok(Err(error)) => error,
+                    Ok(Ok(_)) => Error::failed("the upload's thread ended early"),
+                    Err(error) => error.into(),
+                };
+                self.state = State::Failed(error.clone());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what has come and returns the committed offset.
+    pub async fn pause(self) -> Result<u64, Error> {
+        match self.state {
+            State::Receiving(Link { sender, task, .. }) => {
+                drop(sender);
+                match task.await?? {
+                    Ended::Part { committed_bytes } => Ok(committed_bytes),
+                    Ended::Whole(blob) => Ok(blob.digest.size_bytes),
+                }
+            }
+            State::Done(blob) => Ok(blob.digest.size_bytes),
+            State::Failed(error) => Err(error),
+        }
+    }
+
+    /// Verifies and commits the blob.
+    pub async fn finish(self) -> Result<BlobInfo, Error> {
+        match self.state {
+            State::Receiving(Link { sender, task, .. }) => {
+                // If the thread has ended, its own error says why.
+                let _ = sender.send(Message::Finish).await;
+                match task.await?? {
+                    Ended::Whole(blob) => Ok(*blob),
+                    Ended::Part { .. } => Err(Error::failed("the upload's thread ended early")),
+                }
+            }
+            State::Done(blob) => Ok(*blob),
+            State::Failed(error) => Err(error),
+        }
+    }
+}
+
+/// Receives, then commits or cleans up.
+async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver) -> Result<Ended, Error> {
+    let path = receiver.path.clone();
+    match tokio::task::spawn_blocking(move || receiver.run()).await? {
+        Ok(Received::Part { committed_bytes }) => Ok(Ended::Part { committed_bytes }),
+        Ok(Received::Whole(content)) => {
+            let blob = keystore.commit(&upload.tenant, &upload.digest, &path, &content, None, Some(upload)).await?;
+            remove_if_there(&path)?;
+            Ok(Ended::Whole(Box::new(blob)))
+        }
+        Err(error) => {
+            if error.condemns() {
+                tracing::warn!(tenant = %upload.tenant, reason = error.reason(), "upload refused");
+            }
+            // Damage on the way may be put right by sending again; nothing else may.
+            if error.condemns() && !matches!(error, Error::DigestMismatch { .. }) {
+                let mut tx = keystore.database().write().await?;
+                uploads::remove(&mut tx, &upload.id).await?;
+                tx.commit().await?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Largest piece that goes to the thread; a larger one is cut.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Pieces in the window, if they are too small to fill it.
+const PIECES: usize = 64;

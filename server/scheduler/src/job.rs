@@ -1,0 +1,81 @@
+//! An unfinished job.
+
+use crate::config::Config;
+use crate::queue::Rank;
+use crate::types::{NewJob, Stage, SuspectId, Time, WorkerId};
+
+/// An unfinished job and where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) spec: NewJob,
+    pub(crate) submitted: Time,
+    /// Order of arrival.
+    pub(crate) sequence: u64,
+    pub(crate) attempts: u32,
+    pub(crate) epoch: u64,
+    pub(crate) suspect: Option<SuspectId>,
+    pub(crate) solo_crashes: u32,
+    pub(crate) state: State,
+    /// Time of the job's entry among the timers: never later than [`Job::due`], but it may be earlier, so that a
+    /// renewed lease costs nothing until the old time has come.
+    pub(crate) timer: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Queued,
+    /// Promised to a worker that will hear of it once the attempt is durable.
+    Recording {
+        worker: WorkerId,
+    },
+    Leased(Lease),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) worker: WorkerId,
+    pub(crate) expires: Time,
+    /// What the worker has said of it.
+    pub(crate) seen: Option<Seen>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) stage: Stage,
+    pub(crate) progress: u64,
+    pub(crate) rows_done: u64,
+    /// When stage or progress last moved.
+    pub(crate) moved: Time,
+}
+
+impl Job {
+    pub(crate) fn rank(&self) -> Rank {
+        Rank::new(self.spec.priority, self.spec.deadline, self.sequence, self.spec.id)
+    }
+
+    /// The worker that has the job or has been promised it.
+    pub(crate) fn worker(&self) -> Option<WorkerId> {
+        match self.state {
+            State::Queued => None,
+            State::Recording { worker } | State::Leased(Lease { worker, .. }) => Some(worker),
+        }
+    }
+
+    /// When something must be done about the job if nothing happens before.
+    pub(crate) fn due(&self, config: &Config) -> Time {
+        match &self.state {
+            State::Queued | State::Recording { .. } => self.spec.deadline,
+            State::Leased(lease) => self.spec.deadline.min(lease.expires).min(lease.stalls(config)),
+        }
+    }
+}
+
+impl Lease {
+    /// When the job will have stood still for too long.
+    pub(crate) fn stalls(&self, config: &Config) -> Time {
+        match self.seen {
+            Some(seen) if seen.stage != Stage::Waiting => seen.moved.saturating_add(config.progress_timeout),
+            _ => Time::MAX,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The queued jobs of one tenant under one parameter set.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cloakwork_params::KeyId;
+
+use super::Rank;
+
+/// Keys that are looked at for one that the worker has.
+const PEEK: usize = 16;
+
+/// The queued jobs of one tenant under one parameter set, by key.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flow {
+    /// Cost served, with what was skipped by arriving late.
+    pub(super) spent: u128,
+    keys: BTreeMap<KeyId, BTreeSet<Rank>>,
+    /// The first job of each key.
+    heads: BTreeSet<(Rank, KeyId)>,
+    /// Cost served ahead of the first job.
+    passed_over: u64,
+}
+
+impl Flow {
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    pub(super) fn insert(&mut self, key: KeyId, rank: Rank) {
+        let ranks = self.keys.entry(key).or_default();
+        let before = ranks.first().copied();
+        ranks.insert(rank);
+        if before.is_none_or(|before| rank < before) {
+            before.map(|before| self.heads.remove(&(before, key)));
+            self.heads.insert((rank, key));
+        }
+    }
+
+    /// Says whether the job was there.
+    pub(super) fn remove(&mut self, key: KeyId, rank: Rank) -> bool {
+        let Some(ranks) = self.keys.get_mut(&key) else { return false };
+        let was_there = ranks.remove(&rank);
+        if self.heads.remove(&(rank, key)) {
+            match ranks.first() {
+                Some(next) => drop(self.heads.insert((*next, key))),
+                None => drop(self.keys.remove(&key)),
+            }
+        }
+        was_there
+    }
+
+    /// The first job; or the first whose key is near, of the same priority, unless the first has been passed over
+    /// for too long.
+    pub(super) fn choose(&self, near: impl Fn(KeyId) -> bool, patience: u64) -> Option<Rank> {
+        let (first, _) = self.heads.first()?;
+        if self.passed_over >= patience {
+            return Some(*first);
+        }
+        let peers = self.heads.iter().take(PEEK).take_while(|(rank, _)| rank.priority == first.priority);
+        Some(peers.into_iter().find(|(_, key)| near(*key)).map_or(*first, |(rank, _)| *rank))
+    }
+
+    /// A job of this key is being served.
+    pub(super) fn note_choice(&mut self, key: KeyId, cost: u64) {
+        let first = self.heads.first().is_some_and(|(_, first)| *first == key);
+        self.passed_over = if first { 0 } else { self.passed_over.saturating_add(cost.max(1)) };
+    }
+
+    pub(super) fn contains(&self, key: KeyId, rank: &Rank) -> bool {
+        self.keys.get(&key).is_some_and(|ranks| ranks.contains(rank))
+    }
+
+    /// Panics where two indexes disagree; returns the number of jobs.
+    pub(super) fn check(&self) -> usize {
+        let heads: BTreeSet<_> = self.keys.iter().filter_map(|(key, ranks)| Some((*ranks.first()?, *key))).collect();
+        assert_eq!(heads, self.heads, "first jobs of the keys");
+        assert_eq!(heads.len(), self.keys.len(), "a key without jobs is forgotten");
+        self.keys.values().map(BTreeSet::len).sum()
+    }
+}

@@ -1,0 +1,57 @@
+//! Whether another job may come in.
+
+use super::Scheduler;
+use crate::types::TenantId;
+
+/// A submit was refused: too many jobs are unfinished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{used} of at most {max} jobs {limit} are unfinished; wait for some to end, about {retry_after} microseconds")]
+pub struct Refusal {
+    /// The limit that is reached.
+    pub limit: Limit,
+    /// Unfinished jobs under this limit.
+    pub used: usize,
+    /// The limit's value.
+    pub max: usize,
+    /// Microseconds after which a tenth of them should be done, at the pace of late.
+    pub retry_after: u64,
+}
+
+/// A limit on unfinished jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Limit {
+    /// Of all tenants together.
+    Jobs,
+    /// Of this tenant.
+    JobsPerTenant,
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Jobs => "of the server",
+            Self::JobsPerTenant => "of this tenant",
+        })
+    }
+}
+
+impl Scheduler {
+    /// Whether a job of this tenant may be submitted now. Ask right before [`crate::Event::Submitted`], which
+    /// itself never refuses: the job may already be durable.
+    pub fn admit(&self, tenant: TenantId) -> Result<(), Refusal> {
+        let of_tenant = self.tenants.get(&tenant).copied().unwrap_or_default();
+        let limits = [
+            (Limit::Jobs, self.total, self.config.jobs_max),
+            (Limit::JobsPerTenant, of_tenant, self.config.jobs_per_tenant_max),
+        ];
+        match limits.into_iter().find(|(_, load, max)| load.jobs >= *max) {
+            None => Ok(()),
+            Some((limit, load, max)) => {
+                // A tenant gets an equal share of the pace, at least while all of them want one.
+                let sharers = if limit == Limit::Jobs { 1 } else { self.tenants.len() as u128 };
+                let retry_after = self.meter.wait_for(load.cost / 10 * sharers);
+                Err(Refusal { limit, used: load.jobs, max, retry_after })
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The life of an attempt: begun, recorded, committed or lost; and the end of a job.
+
+use super::Scheduler;
+use crate::event::{Attempt, Effect, End, Outcome, Reason, Why, reasons};
+use crate::job::{Lease, State};
+use crate::types::{JobId, Time, WorkerId};
+
+impl Scheduler {
+    /// Takes a queued job out of the queue and promises it to a worker.
+    pub(super) fn begin_attempt(&mut self, worker: WorkerId, id: JobId, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        debug_assert_eq!(job.state, State::Queued, "only a queued job is handed out");
+        let (group, cost) = (job.spec.group, job.spec.cost);
+        job.epoch += 1;
+        job.state = State::Recording { worker };
+        match job.suspect {
+            Some(suspect) => self.suspects.remove(suspect, group.set, id),
+            None => self.queue.serve(group, job.rank(), cost),
+        }
+        self.ages.remove(&(job.submitted, job.sequence));
+        if let Some(worker) = self.workers.get_mut(&worker) {
+            worker.hold(id, job.epoch, group, cost);
+        }
+        self.counters.attempts += 1;
+        effects.push(Effect::Record(Attempt {
+            job: id,
+            group,
+            epoch: job.epoch,
+            worker,
+            attempts: job.attempts,
+            suspect: job.suspect,
+            solo_crashes: job.solo_crashes,
+        }));
+    }
+
+    /// The attempt is durable: the worker may hear of it.
+    pub(super) fn recorded(&mut self, now: Time, id: JobId, epoch: u64) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let State::Recording { worker } = job.state else { return };
+        if job.epoch != epoch {
+            return;
+        }
+        job.state = State::Leased(Lease { worker, expires: now.saturating_add(self.config.lease), seen: None });
+        if let Some(hold) = self.workers.get_mut(&worker).and_then(|worker| worker.holds.get_mut(&id)) {
+            hold.recorded = true;
+        }
+        self.todo.dirty.insert(worker);
+        self.set_timer(id);
+    }
+
+    /// The attempt never began. Waits a little, so that a full disk is not asked again at once.
+    pub(super) fn not_recorded(&mut self, now: Time, id: JobId, epoch: u64, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        if job.epoch == epoch && matches!(job.state, State::Recording { .. }) {
+            self.paused_until = Some(now.saturating_add(self.config.store_pause));
+            self.requeue(id, Why::NotStarted, effects);
+        }
+    }
+
+    /// The one place where a result is let in: it must come from the holder of the latest attempt.
+    pub(super) fn committed(
+        &mut self,
+        now: Time,
+        worker: WorkerId,
+        id: JobId,
+        epoch: u64,
+        outcome: Outcome,
+        effects: &mut Vec<Effect>,
+    ) {
+        let job = self.jobs.get_mut(&id);
+        let current = job.filter(|job| {
+            job.epoch == epoch && matches!(job.state, State::Leased(Lease { worker: holder, .. }) if holder == worker)
+        });
+        let Some(job) = current else {
+            self.counters.refused += 1;
+            // Whoever commits this does not know that it lost the lease.
+            if self.workers.contains_key(&worker) {
+                self.todo.dirty.insert(worker);
+            }
+            effects.push(Effect::Refuse { job: id, epoch });
+            return;
+        };
+        effects.push(Effect::Accept { job: id, epoch });
+        match outcome {
+            Outcome::Succeeded => self.finish(now, id, End::Succeeded, effects),
+            Outcome::Failed { retryable: false, reason } => self.finish(now, id, End::Failed(reason), effects),
+            Outcome::Failed { retryable: true, reason } => {
+                // The worker outlived it.
+                job.suspect = None;
+                self.lose_attempt(now, id, Why::Failed, reason, effects);
+            }
+        }
+    }
+
+    /// The attempt counts against the job: it goes back to the queue, or ends if that was the last.
+    pub(super) fn lose_attempt(&mut self, now: Time, id: JobId, why: Why, reason: Reason, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.attempts += 1;
+        if job.attempts >= self.config.attempts_max {
+            self.finish(now, id, End::Failed(reason), effects);
+        } else {
+            self.requeue(id, why, effects);
+        }
+    }
+
+    /// What a job is told whose attempts were lost without a word from the worker.
+    pub(super) fn exhausted() -> Reason {
+        Reason::Borrowed(reasons::ATTEMPTS_EXHAUSTED)
+    }
+
+    /// Ends the attempt and puts the job back into the queue.
+    pub(super) fn requeue(&mut self, id: JobId, why: Why, effects: &mut Vec<Effect>) {
+        self.withdraw(id);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.state = State::Queued;
+        effects.push(Effect::Requeued {
+            job: id,
+            attempts: job.attempts,
+            epoch: job.epoch,
+            suspect: job.suspect,
+            solo_crashes: job.solo_crashes,
+            why,
+        });
+        *self.counters.requeued.entry(why).or_default() += 1;
+        self.enqueue(id);
+    }
+
+    pub(super) fn enqueue(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        match job.suspect {
+            Some(suspect) => self.suspects.insert(suspect, job.spec.group.set, id),
+            None => self.queue.insert(job.spec.group, job.rank()),
+        }
+        self.ages.insert((job.submitted, job.sequence));
+        self.todo.fresh.push(id);
+    }
+
+    /// Takes a job off its worker, where it has one.
+    pub(super) fn withdraw(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(holder) = job.worker() else { return };
+        let Some(worker) = self.workers.get_mut(&holder) else { return };
+        if worker.release(id, job.spec.group, job.spec.cost) {
+            self.todo.dirty.insert(holder);
+        }
+        self.todo.wake.insert(holder);
+        self.after_release(holder);
+    }
+
+    pub(super) fn cancel(&mut self, now: Time, id: JobId, effects: &mut Vec<Effect>) {
+        if self.jobs.contains_key(&id) {
+            self.finish(now, id, End::Cancelled, effects);
+        }
+    }
+
+    /// Ends a job. It is forgotten here, so that nothing can end it again.
+    pub(super) fn finish(&mut self, now: Time, id: JobId, end: End, effects: &mut Vec<Effect>) {
+        self.withdraw(id);
+        let Some(job) = self.jobs.remove(&id) else { return };
+        let (group, cost) = (job.spec.group, job.spec.cost);
+        if job.state == State::Queued {
+            match job.suspect {
+                Some(suspect) => self.suspects.remove(suspect, group.set, id),
+                None => self.queue.remove(group, job.rank()),
+            }
+            self.ages.remove(&(job.submitted, job.sequence));
+        } else {
+            self.meter.finished(now, cost);
+        }
+        self.timers.remove(&(job.timer, super::Timer::Job(id)));
+        self.total.jobs -= 1;
+        self.total.cost -= u128::from(cost);
+        if let Some(load) = self.tenants.get_mut(&group.tenant) {
+            load.jobs -= 1;
+            load.cost -= u128::from(cost);
+            if load.jobs == 0 {
+                self.tenants.remove(&group.tenant);
+            }
+        }
+        match end {
+            End::Succeeded => self.counters.succeeded += 1,
+            End::Failed(_) => self.counters.failed += 1,
+            End::Cancelled => self.counters.cancelled += 1,
+            End::DeadlineExceeded => self.counters.deadline_exceeded += 1,
+        }
+        effects.push(Effect::Finished { job: id, end });
+    }
+}

@@ -1,0 +1,70 @@
+//! Whether everything that is kept twice agrees.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Load, Scheduler, Timer};
+use crate::job::State;
+use crate::types::{Group, TenantId};
+use crate::worker::Mode;
+
+impl Scheduler {
+    /// Panics where two indexes disagree or a rule is broken. Takes time with the number of jobs: for tests.
+    pub fn check(&self) {
+        self.check_jobs();
+        self.check_workers();
+        self.check_totals();
+        let todo = &self.todo;
+        assert!(todo.fresh.is_empty() && todo.wake.is_empty() && !todo.wake_all, "a step is left unfinished");
+    }
+
+    fn check_jobs(&self) {
+        for (id, job) in &self.jobs {
+            assert!(job.timer <= job.due(&self.config), "{id:?} would be forgotten: {job:?}");
+            assert!(self.timers.contains(&(job.timer, Timer::Job(*id))), "{id:?} has no timer");
+            let queued = job.state == State::Queued;
+            assert_eq!(self.ages.contains(&(job.submitted, job.sequence)), queued, "age of {id:?}");
+            if let Some(holder) = job.worker() {
+                let hold = self.workers.get(&holder).and_then(|worker| worker.holds.get(id));
+                let recorded = matches!(job.state, State::Leased(_));
+                assert!(hold.is_some_and(|hold| hold.epoch == job.epoch && hold.recorded == recorded), "{id:?} hangs");
+            }
+        }
+        let queued = || self.jobs.values().filter(|job| job.state == State::Queued);
+        self.queue.check(queued().filter(|job| job.suspect.is_none()).map(|job| (job.spec.group, job.rank())));
+        self.suspects.check(queued().filter_map(|job| Some((job.suspect?, job.spec.group.set, job.spec.id))));
+        assert_eq!(self.ages.len(), queued().count(), "ages");
+        assert_eq!(self.timers.len(), self.jobs.len() + self.workers.len(), "timers");
+    }
+
+    fn check_workers(&self) {
+        for (id, worker) in &self.workers {
+            assert!(worker.timer <= worker.silent_at, "{id:?} would never be given up");
+            assert!(self.timers.contains(&(worker.timer, Timer::Worker(*id))), "{id:?} has no timer");
+            let jobs: Vec<_> = worker.holds.keys().map(|job| &self.jobs[job]).collect();
+            assert!(jobs.iter().all(|job| job.worker() == Some(*id)), "{id:?} holds what is not its");
+            assert_eq!(worker.held_cost, jobs.iter().map(|job| job.spec.cost).sum::<u64>(), "cost on {id:?}");
+            let mut groups: BTreeMap<Group, usize> = BTreeMap::new();
+            jobs.iter().for_each(|job| *groups.entry(job.spec.group).or_default() += 1);
+            assert_eq!(worker.groups, groups, "groups on {id:?}");
+            let suspects: BTreeSet<_> = jobs.iter().map(|job| job.suspect).collect();
+            match worker.mode {
+                Mode::Exclusive => assert!(!suspects.contains(&None) && !jobs.is_empty(), "{id:?} is exclusive"),
+                _ => assert!(suspects.iter().all(Option::is_none), "{id:?} holds suspects beside others"),
+            }
+        }
+    }
+
+    fn check_totals(&self) {
+        let mut tenants: BTreeMap<TenantId, Load> = BTreeMap::new();
+        for job in self.jobs.values() {
+            let load = tenants.entry(job.spec.group.tenant).or_default();
+            load.jobs += 1;
+            load.cost += u128::from(job.spec.cost);
+        }
+        assert_eq!(self.tenants, tenants, "load of the tenants");
+        assert_eq!(self.total.jobs, self.jobs.len(), "load in all");
+        let counters = &self.counters;
+        let ended = counters.succeeded + counters.failed + counters.cancelled + counters.deadline_exceeded;
+        assert_eq!(counters.submitted + counters.restored, ended + self.jobs.len() as u64, "I8: jobs in and out");
+    }
+}

@@ -1,0 +1,90 @@
+//! Which worker gets which jobs.
+
+use super::Scheduler;
+use crate::event::Effect;
+use crate::job::State;
+use crate::types::{JobId, Time, WorkerId};
+use crate::worker::{Mode, Turn};
+
+impl Scheduler {
+    /// Finishes a step: workers that may take more do, and jobs that came to the queue find a worker with room.
+    pub(super) fn settle(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let fresh = std::mem::take(&mut self.todo.fresh);
+        if self.recovering || self.paused_until.is_some() {
+            self.todo.wake.clear();
+            self.todo.wake_all = false;
+            return;
+        }
+        self.todo.wake_all |= !self.suspects.is_empty() && !fresh.is_empty();
+        while let Some(worker) = self.next_awake() {
+            self.fill(now, worker, effects);
+        }
+        for id in fresh {
+            while self.is_waiting(id) {
+                let Some(worker) = self.best_worker(now, id) else { break };
+                if !self.fill(now, worker, effects) {
+                    break;
+                }
+            }
+        }
+        // A trial that began in the second loop may have set a reserved worker free.
+        while let Some(worker) = self.next_awake() {
+            self.fill(now, worker, effects);
+        }
+    }
+
+    fn next_awake(&mut self) -> Option<WorkerId> {
+        if std::mem::take(&mut self.todo.wake_all) {
+            self.todo.wake.extend(self.workers.keys());
+        }
+        self.todo.wake.pop_first()
+    }
+
+    fn is_waiting(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_some_and(|job| job.state == State::Queued && job.suspect.is_none())
+    }
+
+    /// Of the workers with room for the job: one that has its key, and of those the least loaded.
+    fn best_worker(&self, now: Time, id: JobId) -> Option<WorkerId> {
+        let group = self.jobs.get(&id)?.spec.group;
+        let candidates = self.workers.iter().filter(|(_, worker)| {
+            worker.mode == Mode::Shared && worker.has_room(now, &self.config) && worker.sets.contains(&group.set)
+        });
+        candidates.min_by_key(|(id, worker)| (!worker.is_near(&group), worker.load(), **id)).map(|(id, _)| *id)
+    }
+
+    /// Hands jobs to a worker until it has what it wants. Says whether it got any.
+    fn fill(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
+        let config = self.config;
+        let Some(worker) = self.workers.get_mut(&id) else { return false };
+        if worker.mode == Mode::Reserved && !worker.is_willing(now, &config) {
+            worker.mode = Mode::Shared;
+            self.todo.wake_all = true;
+        }
+        if !worker.has_room(now, &config) || self.try_suspects(id, effects) {
+            return false;
+        }
+        let any = self.fill_shared(now, id, effects);
+        // Where no other jobs wait for this worker, the suspects need not wait either.
+        if self.end_turn(id) && !any {
+            self.try_suspects(id, effects);
+        }
+        any
+    }
+
+    fn fill_shared(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
+        let mut any = false;
+        while let Some(worker) = self.workers.get(&id).filter(|worker| worker.has_room(now, &self.config)) {
+            let Some(job) = self.queue.pick(&worker.sets, |group| worker.is_near(group)) else { break };
+            self.begin_attempt(id, job, effects);
+            any = true;
+        }
+        any
+    }
+
+    /// Others have had their turn on this worker. Says whether it was theirs.
+    fn end_turn(&mut self, id: WorkerId) -> bool {
+        let Some(worker) = self.workers.get_mut(&id) else { return false };
+        std::mem::replace(&mut worker.turn, Turn::Suspects) == Turn::Others
+    }
+}

@@ -1,0 +1,181 @@
+//! What can be asked.
+
+use std::collections::BTreeMap;
+
+use super::Scheduler;
+use crate::event::Why;
+use crate::job::State;
+use crate::types::{Group, JobId, Stage, Time, WorkerId};
+use crate::worker::Mode;
+
+/// Figures of this moment, and counters since the scheduler was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Jobs that wait, suspects included.
+    pub queued: usize,
+    /// Jobs promised to a worker or leased by one.
+    pub running: usize,
+    /// Of those that wait, how many are suspected of killing their worker.
+    pub suspects: usize,
+    /// Cost of all unfinished jobs.
+    pub cost: u128,
+    /// Tenants with unfinished jobs.
+    pub tenants: usize,
+    /// When the oldest of the waiting jobs was submitted.
+    pub oldest_queued: Option<Time>,
+    /// Cost finished per second of late; 0 while nothing is known.
+    pub cost_per_second: u64,
+    /// By kind of worker.
+    pub pools: BTreeMap<String, PoolStats>,
+    /// What has happened so far.
+    pub counters: Counters,
+}
+
+/// Figures of the workers of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Attached workers.
+    pub workers: usize,
+    /// Those of them that want no new jobs.
+    pub draining: usize,
+    /// Those of them that try suspects, or are kept free for it.
+    pub exclusive: usize,
+    /// Jobs that they hold or were promised.
+    pub jobs: usize,
+    /// Cost of those jobs.
+    pub held_cost: u128,
+    /// Cost that the workers would like to hold.
+    pub wanted_cost: u128,
+}
+
+/// What has happened since the scheduler was made. They balance: submitted and restored jobs have ended in one of four
+/// ways or are unfinished.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// New jobs.
+    pub submitted: u64,
+    /// Jobs from the store.
+    pub restored: u64,
+    /// Jobs that ended with results.
+    pub succeeded: u64,
+    /// Jobs that ended without.
+    pub failed: u64,
+    /// Jobs that ended by request.
+    pub cancelled: u64,
+    /// Jobs that ended too late.
+    pub deadline_exceeded: u64,
+    /// Attempts begun.
+    pub attempts: u64,
+    /// Attempts that ended without ending the job.
+    pub requeued: BTreeMap<Why, u64>,
+    /// Commits refused.
+    pub refused: u64,
+    /// Workers that crashed.
+    pub crashes: u64,
+    /// Workers given up because they said nothing.
+    pub workers_silent: u64,
+    /// Reports of workers beyond the limit.
+    pub workers_refused: u64,
+}
+
+/// Where an unfinished job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobView {
+    /// Its group.
+    pub group: Group,
+    /// Number of the latest attempt.
+    pub epoch: u64,
+    /// Failed and lost attempts.
+    pub attempts: u32,
+    /// The worker that has it or was promised it.
+    pub worker: Option<WorkerId>,
+    /// What that worker last said it was doing.
+    pub stage: Option<Stage>,
+    /// Rows that it last said were done.
+    pub rows_done: u64,
+    /// Whether it is suspected of killing its worker.
+    pub suspect: bool,
+}
+
+/// An attached worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerView {
+    /// Its name.
+    pub id: WorkerId,
+    /// Its kind.
+    pub pool: String,
+    /// Jobs that it holds or was promised.
+    pub jobs: usize,
+    /// Cost of those jobs.
+    pub held_cost: u64,
+    /// Wants no new jobs.
+    pub draining: bool,
+}
+
+impl Scheduler {
+    /// Figures for metrics. Takes time with the number of workers, not of jobs.
+    pub fn stats(&self) -> Stats {
+        let suspects = self.suspects.len();
+        let queued = self.queue.len() + suspects;
+        let mut pools: BTreeMap<String, PoolStats> = BTreeMap::new();
+        for worker in self.workers.values() {
+            let pool = pools.entry(worker.pool.clone()).or_default();
+            pool.workers += 1;
+            pool.draining += usize::from(worker.draining);
+            pool.exclusive += usize::from(worker.mode != Mode::Shared);
+            pool.jobs += worker.holds.len();
+            pool.held_cost += u128::from(worker.held_cost);
+            pool.wanted_cost += u128::from(worker.wanted);
+        }
+        Stats {
+            queued,
+            running: self.jobs.len() - queued,
+            suspects,
+            cost: self.total.cost,
+            tenants: self.tenants.len(),
+            oldest_queued: self.ages.first().map(|(submitted, _)| *submitted),
+            cost_per_second: self.meter.per_second(),
+            pools,
+            counters: self.counters.clone(),
+        }
+    }
+
+    /// An unfinished job.
+    pub fn job(&self, id: JobId) -> Option<JobView> {
+        let job = self.jobs.get(&id)?;
+        let seen = if let State::Leased(lease) = &job.state { lease.seen } else { None };
+        Some(JobView {
+            group: job.spec.group,
+            epoch: job.epoch,
+            attempts: job.attempts,
+            worker: job.worker(),
+            stage: seen.map(|seen| seen.stage),
+            rows_done: seen.map_or(0, |seen| seen.rows_done),
+            suspect: job.suspect.is_some(),
+        })
+    }
+
+    /// Whether the worker holds this attempt right now: may read the job's inputs, for one.
+    pub fn holds(&self, worker: WorkerId, job: JobId, epoch: u64) -> bool {
+        self.jobs.get(&job).is_some_and(|job| {
+            job.epoch == epoch && matches!(&job.state, State::Leased(lease) if lease.worker == worker)
+        })
+    }
+
+    /// Every lease that the worker shall hold.
+    pub fn assignment(&self, worker: WorkerId) -> Vec<(JobId, u64)> {
+        let holds = self.workers.get(&worker).into_iter().flat_map(|worker| &worker.holds);
+        holds.filter(|(_, hold)| hold.recorded).map(|(job, hold)| (*job, hold.epoch)).collect()
+    }
+
+    /// The attached workers.
+    pub fn workers(&self) -> impl Iterator<Item = WorkerView> + '_ {
+        self.workers.iter().map(|(id, worker)| WorkerView {
+            id: *id,
+            pool: worker.pool.clone(),
+            jobs: worker.holds.len(),
+            held_cost: worker.held_cost,
+            draining: worker.draining,
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! Finding the job that kills its worker.
+//!
+//! Everything a crashed worker held is suspect, and is tried again in halves, each with nothing beside it. What ends
+//! in any other way than with a crash is cleared by that. So the suspects halve with each crash until the culprit
+//! stands alone, and all it takes to go on after the server died with the worker is stored with the jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cloakwork_params::SetId;
+
+use super::Scheduler;
+use crate::event::{Effect, End, Reason, Why, reasons};
+use crate::types::{JobId, SuspectId, Time, WorkerId};
+use crate::worker::{Mode, Turn, Worker};
+
+/// The suspects that wait to be tried.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Suspects {
+    last: u64,
+    len: usize,
+    groups: BTreeMap<SuspectId, BTreeSet<JobId>>,
+    by_set: BTreeMap<SetId, BTreeSet<(SuspectId, JobId)>>,
+}
+
+impl Suspects {
+    /// A group that never was.
+    pub(super) fn create(&mut self) -> SuspectId {
+        self.last += 1;
+        SuspectId(self.last)
+    }
+
+    /// This group was made by an earlier process.
+    pub(super) fn used(&mut self, suspect: Option<SuspectId>) {
+        self.last = self.last.max(suspect.map_or(0, |suspect| suspect.0));
+    }
+
+    pub(super) fn insert(&mut self, suspect: SuspectId, set: SetId, job: JobId) {
+        self.len += usize::from(self.groups.entry(suspect).or_default().insert(job));
+        self.by_set.entry(set).or_default().insert((suspect, job));
+    }
+
+    pub(super) fn remove(&mut self, suspect: SuspectId, set: SetId, job: JobId) {
+        if let Some(group) = self.groups.get_mut(&suspect) {
+            self.len -= usize::from(group.remove(&job));
+            if group.is_empty() {
+                self.groups.remove(&suspect);
+            }
+        }
+        if let Some(jobs) = self.by_set.get_mut(&set) {
+            jobs.remove(&(suspect, job));
+            if jobs.is_empty() {
+                self.by_set.remove(&set);
+            }
+        }
+    }
+
+    /// The oldest group that has a job for one of these sets.
+    pub(super) fn first_for(&self, sets: &BTreeSet<SetId>) -> Option<SuspectId> {
+        if self.groups.is_empty() {
+            return None;
+        }
+        sets.iter().filter_map(|set| Some(self.by_set.get(set)?.first()?.0)).min()
+    }
+
+    fn members(&self, suspect: SuspectId) -> Vec<JobId> {
+        self.groups.get(&suspect).map_or_else(Vec::new, |jobs| jobs.iter().copied().collect())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Panics where the indexes disagree. `queued` has every job that should be here, once.
+    pub(super) fn check(&self, queued: impl Iterator<Item = (SuspectId, SetId, JobId)>) {
+        let mut count = 0;
+        for (suspect, set, job) in queued {
+            count += 1;
+            assert!(self.groups.get(&suspect).is_some_and(|jobs| jobs.contains(&job)), "{job:?} is not in its group");
+            assert!(self.by_set.get(&set).is_some_and(|jobs| jobs.contains(&(suspect, job))), "{job:?} is not by set");
+            assert!(suspect.0 <= self.last, "{suspect:?} would be given away again");
+        }
+        assert_eq!(count, self.len, "suspects");
+        assert_eq!(count, self.groups.values().map(BTreeSet::len).sum::<usize>(), "suspects in groups");
+        assert_eq!(count, self.by_set.values().map(BTreeSet::len).sum::<usize>(), "suspects by set");
+    }
+}
+
+impl Scheduler {
+    /// Blames what a crashed worker was computing. It is already gone from the workers.
+    pub(super) fn blame(&mut self, now: Time, mut held: Vec<JobId>, effects: &mut Vec<Effect>) {
+        self.counters.crashes += 1;
+        if let [id] = held[..] {
+            return self.blame_one(now, id, effects);
+        }
+        // Jobs of one group stay together: the halves fill their waves.
+        held.sort_by_key(|id| self.jobs.get(id).map(|job| (job.spec.group, *id)));
+        let (first, second) = held.split_at(held.len().div_ceil(2));
+        for half in [first, second].into_iter().filter(|half| !half.is_empty()) {
+            let suspect = self.suspects.create();
+            for &id in half {
+                if let Some(job) = self.jobs.get_mut(&id) {
+                    job.suspect = Some(suspect);
+                }
+                self.requeue(id, Why::WorkerCrashed, effects);
+            }
+        }
+    }
+
+    fn blame_one(&mut self, now: Time, id: JobId, effects: &mut Vec<Effect>) {
+        let suspect = self.suspects.create();
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.suspect = Some(suspect);
+        job.solo_crashes += 1;
+        if job.solo_crashes >= self.config.solo_crashes_max {
+            self.finish(now, id, End::Failed(Reason::Borrowed(reasons::POISON)), effects);
+        } else {
+            self.requeue(id, Why::WorkerCrashed, effects);
+        }
+    }
+
+    /// Gives suspects their turn on a worker. True where the worker gets them, or is to wait for them.
+    pub(super) fn try_suspects(&mut self, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
+        let Some(worker) = self.workers.get(&id) else { return false };
+        let pending = if worker.turn == Turn::Suspects { self.suspects.first_for(&worker.sets) } else { None };
+        let Some(suspect) = pending else { return self.set_mode(id, Mode::Shared) };
+        let others = |count: &dyn Fn(&Worker) -> bool| {
+            self.workers.iter().filter(|(other, worker)| **other != id && count(worker)).count()
+        };
+        // Half of the workers at most are kept from other work.
+        let limit = (others(&|worker| !worker.draining && worker.wanted > 0) + 1).div_ceil(2);
+        if worker.holds.is_empty() && worker.idle && others(&|worker| worker.mode == Mode::Exclusive) < limit {
+            self.begin_trial(id, suspect, effects);
+            return true;
+        }
+        if others(&|worker| worker.mode != Mode::Shared) < limit {
+            self.set_mode(id, Mode::Reserved);
+            return true;
+        }
+        self.set_mode(id, Mode::Shared)
+    }
+
+    /// Hands a group of suspects to an empty worker. What it cannot take becomes a group of its own.
+    fn begin_trial(&mut self, id: WorkerId, suspect: SuspectId, effects: &mut Vec<Effect>) {
+        self.set_mode(id, Mode::Exclusive);
+        let mut rest = None;
+        for job_id in self.suspects.members(suspect) {
+            let (Some(worker), Some(job)) = (self.workers.get(&id), self.jobs.get_mut(&job_id)) else { continue };
+            let set = job.spec.group.set;
+            let full = worker.held_cost >= worker.wanted || worker.holds.len() >= self.config.leases_per_worker_max;
+            if worker.sets.contains(&set) && !full {
+                self.begin_attempt(id, job_id, effects);
+            } else {
+                let rest = *rest.get_or_insert_with(|| self.suspects.create());
+                self.suspects.remove(suspect, set, job_id);
+                self.suspects.insert(rest, set, job_id);
+                job.suspect = Some(rest);
+            }
+        }
+        if self.workers.values().any(|worker| worker.mode == Mode::Reserved) {
+            self.todo.wake_all = true;
+        }
+    }
+
+    /// A trial is over when nothing is left of it. Then it is the turn of others on this worker.
+    pub(super) fn after_release(&mut self, id: WorkerId) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        if worker.mode == Mode::Exclusive && worker.holds.is_empty() {
+            worker.mode = Mode::Shared;
+            worker.turn = Turn::Others;
+            self.todo.wake_all |= !self.suspects.is_empty();
+        }
+    }
+
+    /// Always false, for callers that have nothing else to say.
+    fn set_mode(&mut self, id: WorkerId, mode: Mode) -> bool {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.mode = mode;
+        }
+        false
+    }
+}

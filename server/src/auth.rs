@@ -1,0 +1,208 @@
+//! Who calls, and what they may call. Everything is refused that no rule allows.
+
+mod cache;
+pub mod policy;
+mod store;
+mod token;
+
+use std::{fmt, net::IpAddr, time::Duration};
+
+use http::{HeaderMap, header::AUTHORIZATION};
+
+pub use cache::Verifier;
+pub use store::{StoreError, TenantRow, TokenRow, TokenStore};
+pub use token::{Secret, TokenId};
+
+use crate::{
+    error::{ApiError, PERMISSION_DENIED, UNAUTHENTICATED},
+    resource::Tenant,
+};
+use policy::{Access, Rule};
+
+/// Somebody who was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// Whom they speak for.
+    pub tenant: Tenant,
+    /// What they may do.
+    pub scopes: Scopes,
+}
+
+/// A right that tokens are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Upload ciphertexts and programs; submit and cancel jobs.
+    Jobs,
+    /// Upload, register and delete keys.
+    Keys,
+    /// List and fetch.
+    Read,
+    /// Be a worker.
+    Worker,
+    /// Operate the server.
+    Admin,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: [Self; 5] = [Self::Jobs, Self::Keys, Self::Read, Self::Worker, Self::Admin];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Jobs => "jobs",
+            Self::Keys => "keys",
+            Self::Read => "read",
+            Self::Worker => "worker",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// The scope of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+/// A set of scopes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Scopes(u8);
+
+impl Scopes {
+    /// All of them.
+    pub const ALL: Self = Self(0b1_1111);
+
+    /// Is this one in?
+    pub fn contains(self, scope: Scope) -> bool {
+        self.0 & 1 << scope as u8 != 0
+    }
+
+    /// The set without one of them.
+    #[must_use]
+    pub fn without(self, scope: Scope) -> Self {
+        Self(self.0 & !(1 << scope as u8))
+    }
+
+    /// Those in the set.
+    pub fn iter(self) -> impl Iterator<Item = Scope> {
+        Scope::ALL.into_iter().filter(move |scope| self.contains(*scope))
+    }
+
+    /// Reads names with commas between them. Unknown ones are an error, the name itself.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        text.split(',').map(|name| Scope::named(name.trim()).ok_or_else(|| name.to_owned())).collect()
+    }
+}
+
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().fold(0, |bits, scope| bits | 1 << scope as u8))
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.iter().map(Scope::name).collect::<Vec<_>>().join(","))
+    }
+}
+
+impl fmt::Debug for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{self}}}")
+    }
+}
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// This very process.
+    Embedded,
+    /// The network.
+    Network {
+        /// The other end.
+        address: IpAddr,
+        /// It has shown a certificate of the configured authority.
+        certified: bool,
+    },
+}
+
+/// The rules that the configuration sets.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Let callers on this machine in without a token.
+    pub anonymous: bool,
+    /// Workers on the network need a certificate.
+    pub worker_mtls: bool,
+}
+
+/// Lets callers in or not.
+#[derive(Debug)]
+pub struct Authenticator {
+    rules: Rules,
+    tokens: Verifier,
+}
+
+impl Authenticator {
+    /// One that asks `store` about tokens and remembers its answers: up to `entries` of them, each for `time`.
+    pub fn new(rules: Rules, store: TokenStore, entries: usize, time: Duration) -> Self {
+        Self { rules, tokens: Verifier::new(store, entries, time) }
+    }
+
+    /// Who calls, if the rule lets them: the one place where that is decided.
+    ///
+    /// Nobody is returned only where the rule is open to anyone.
+    pub async fn admit(&self, peer: Peer, headers: &HeaderMap, rule: &Rule) -> Result<Option<Principal>, ApiError> {
+        if rule.access == Access::Anyone {
+            return Ok(None);
+        }
+        let principal = self.identify(peer, headers, rule).await?;
+        if let Access::AnyOf(scopes) = rule.access
+            && !scopes.iter().any(|scope| principal.scopes.contains(*scope))
+        {
+            let wanted = scopes.iter().map(|scope| scope.name()).collect::<Vec<_>>().join(" or ");
+            let message =
+                format!("{} needs the scope {wanted}, and the caller has {:?}", rule.method, principal.scopes);
+            return Err(PERMISSION_DENIED.error(message).with("scope", wanted));
+        }
+        Ok(Some(principal))
+    }
+
+    async fn identify(&self, peer: Peer, headers: &HeaderMap, rule: &Rule) -> Result<Principal, ApiError> {
+        let Peer::Network { address, certified } = peer else {
+            return Ok(Principal { tenant: Tenant::local(), scopes: Scopes::ALL });
+        };
+        if rule.access == Access::AnyOf(&[Scope::Worker]) {
+            if certified {
+                return Ok(Principal { tenant: Tenant::workers(), scopes: [Scope::Worker].into_iter().collect() });
+            }
+            if self.rules.worker_mtls {
+                return Err(UNAUTHENTICATED.error("workers must show a client certificate to this server"));
+            }
+        }
+        if let Some(token) = bearer(headers)? {
+            return self.tokens.verify(token).await;
+        }
+        if self.rules.anonymous && address.to_canonical().is_loopback() {
+            return Ok(Principal { tenant: Tenant::local(), scopes: Scopes::ALL.without(Scope::Worker) });
+        }
+        Err(UNAUTHENTICATED.error("the call has no token"))
+    }
+}
+
+/// The token of the one `authorization` header.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if values.next().is_some() {
+        return Err(UNAUTHENTICATED.error("the call has more than one authorization header"));
+    }
+    // The header's own text stays out of the message: it may be a secret of another service.
+    let malformed = || UNAUTHENTICATED.error("the authorization header is not of the form 'Bearer cw_...'");
+    let (scheme, token) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(malformed)?;
+    if scheme.eq_ignore_ascii_case("bearer") { Ok(Some(token.trim())) } else { Err(malformed()) }
+}
+
+#[cfg(test)]
+mod tests;

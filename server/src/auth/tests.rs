@@ -1,0 +1,228 @@
+use std::time::{Duration, Instant, SystemTime};
+
+use super::*;
+use crate::database::{Database, MIGRATIONS};
+
+const REMOTE: Peer = Peer::Network { address: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), certified: false };
+const LOOPBACK: Peer = Peer::Network { address: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), certified: false };
+const CERTIFIED: Peer = Peer::Network { address: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), certified: true };
+const OPEN: Rules = Rules { anonymous: true, worker_mtls: false };
+const CLOSED: Rules = Rules { anonymous: false, worker_mtls: true };
+const SUBMIT: &str = "/cloakwork.v1.JobService/SubmitJob";
+const GET_JOB: &str = "/cloakwork.v1.JobService/GetJob";
+const ATTACH: &str = "/cloakwork.v1.WorkerService/Attach";
+
+struct Fixture {
+    store: TokenStore,
+    acme: Tenant,
+    path: std::path::PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Fixture {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("server.db");
+        let store = TokenStore::new(Database::open(&path, &MIGRATIONS, 2).await.unwrap());
+        let acme = Tenant::new("acme").unwrap();
+        store.create_tenant(&acme).await.unwrap();
+        Self { store, acme, path, _directory: directory }
+    }
+
+    fn authenticator(&self, rules: Rules, cache: Duration) -> Authenticator {
+        Authenticator::new(rules, self.store.clone(), 4, cache)
+    }
+
+    async fn token(&self, scopes: &str, expires: Option<SystemTime>) -> Secret {
+        self.store.create_token(&self.acme, Scopes::parse(scopes).unwrap(), "test", expires).await.unwrap()
+    }
+}
+
+fn bearing(token: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+    headers
+}
+
+async fn code(authenticator: &Authenticator, peer: Peer, headers: &HeaderMap, method: &str) -> &'static str {
+    match authenticator.admit(peer, headers, policy::rule(method).unwrap()).await {
+        Ok(_) => "OK",
+        Err(error) => error.reason().code,
+    }
+}
+
+#[tokio::test]
+async fn a_token_lets_its_tenant_do_what_its_scopes_say() {
+    let fixture = Fixture::new().await;
+    let authenticator = fixture.authenticator(CLOSED, Duration::from_secs(3600));
+    let read = bearing(fixture.token("read", None).await.reveal());
+    // Twice: from the database and from memory.
+    for _ in 0..2 {
+        let principal = authenticator.admit(REMOTE, &read, policy::rule(GET_JOB).unwrap()).await.unwrap().unwrap();
+        assert_eq!(principal.tenant, fixture.acme);
+        assert_eq!(principal.scopes.to_string(), "read");
+        assert_eq!(code(&authenticator, REMOTE, &read, SUBMIT).await, "PERMISSION_DENIED");
+        assert_eq!(code(&authenticator, REMOTE, &read, ATTACH).await, "UNAUTHENTICATED");
+    }
+}
+
+#[tokio::test]
+async fn every_scope_opens_exactly_the_calls_of_the_table() {
+    let fixture = Fixture::new().await;
+    let authenticator =
+        fixture.authenticator(Rules { anonymous: false, worker_mtls: false }, Duration::from_secs(3600));
+    for scope in Scope::ALL {
+        let headers = bearing(fixture.token(scope.name(), None).await.reveal());
+        for rule in policy::RULES {
+            let expected = match rule.access {
+                Access::Anyone | Access::Known => "OK",
+                Access::AnyOf(scopes) if scopes.contains(&scope) => "OK",
+                Access::AnyOf(_) => "PERMISSION_DENIED",
+            };
+            assert_eq!(
+                code(&authenticator, REMOTE, &headers, rule.method).await,
+                expected,
+                "{scope:?} {}",
+                rule.method
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn expired_revoked_and_unknown_tokens_are_refused() {
+    let fixture = Fixture::new().await;
+    let authenticator = fixture.authenticator(OPEN, Duration::ZERO);
+    let expired = fixture.token("jobs", Some(SystemTime::now() - Duration::from_secs(1))).await;
+    assert_eq!(code(&authenticator, LOOPBACK, &bearing(expired.reveal()), SUBMIT).await, "TOKEN_EXPIRED");
+    let later = fixture.token("jobs", Some(SystemTime::now() + Duration::from_secs(3600))).await;
+    assert_eq!(code(&authenticator, LOOPBACK, &bearing(later.reveal()), SUBMIT).await, "OK");
+    fixture.store.revoke_token(&later.id()).await.unwrap();
+    assert_eq!(code(&authenticator, LOOPBACK, &bearing(later.reveal()), SUBMIT).await, "TOKEN_EXPIRED");
+    // A right public part with a wrong secret, and one that nobody ever made.
+    let good = fixture.token("jobs", None).await;
+    let last = if good.reveal().ends_with('0') { "1" } else { "0" };
+    let wrong = format!("{}{last}", &good.reveal()[..good.reveal().len() - 1]);
+    assert_eq!(code(&authenticator, LOOPBACK, &bearing(&wrong), SUBMIT).await, "UNAUTHENTICATED");
+    let stranger = Secret::generate().unwrap();
+    assert_eq!(code(&authenticator, LOOPBACK, &bearing(stranger.reveal()), SUBMIT).await, "UNAUTHENTICATED");
+    fixture.store.revoke_tenant(&fixture.acme).await.unwrap();
+    assert_eq!(code(&authenticator, LOOPBACK, &bearing(good.reveal()), SUBMIT).await, "TOKEN_EXPIRED");
+    let refused = fixture.store.create_token(&fixture.acme, Scopes::ALL, "", None).await;
+    assert!(matches!(refused, Err(store::StoreError::TenantUnknown(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_revocation_counts_when_the_memory_has_faded() {
+    let fixture = Fixture::new().await;
+    let token = fixture.token("jobs", None).await;
+    let headers = bearing(token.reveal());
+    let long = fixture.authenticator(CLOSED, Duration::from_secs(3600));
+    let short = fixture.authenticator(CLOSED, Duration::from_millis(100));
+    for authenticator in [&long, &short] {
+        assert_eq!(code(authenticator, REMOTE, &headers, SUBMIT).await, "OK");
+    }
+    fixture.store.revoke_token(&token.id()).await.unwrap();
+    assert_eq!(code(&long, REMOTE, &headers, SUBMIT).await, "OK", "this one still remembers");
+    let begin = Instant::now();
+    while code(&short, REMOTE, &headers, SUBMIT).await == "OK" {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the revocation never counted");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_memory_has_an_end() {
+    let fixture = Fixture::new().await;
+    let authenticator = fixture.authenticator(CLOSED, Duration::from_secs(3600));
+    for _ in 0..20 {
+        let headers = bearing(fixture.token("jobs", None).await.reveal());
+        assert_eq!(code(&authenticator, REMOTE, &headers, SUBMIT).await, "OK");
+        assert!(authenticator.tokens.remembered_count() <= 4);
+    }
+}
+
+#[tokio::test]
+async fn callers_without_a_token() {
+    let fixture = Fixture::new().await;
+    let open = fixture.authenticator(OPEN, Duration::ZERO);
+    let closed = fixture.authenticator(CLOSED, Duration::ZERO);
+    let none = HeaderMap::new();
+    let principal = open.admit(LOOPBACK, &none, policy::rule(SUBMIT).unwrap()).await.unwrap().unwrap();
+    assert_eq!(principal.tenant, Tenant::local());
+    let mapped = Peer::Network { address: "::ffff:127.0.0.1".parse().unwrap(), certified: false };
+    assert_eq!(code(&open, mapped, &none, SUBMIT).await, "OK");
+    assert_eq!(code(&open, LOOPBACK, &none, ATTACH).await, "PERMISSION_DENIED");
+    assert_eq!(code(&open, REMOTE, &none, SUBMIT).await, "UNAUTHENTICATED");
+    assert_eq!(code(&closed, LOOPBACK, &none, SUBMIT).await, "UNAUTHENTICATED");
+    assert_eq!(code(&closed, Peer::Embedded, &none, ATTACH).await, "OK");
+    assert_eq!(code(&closed, REMOTE, &none, "/grpc.health.v1.Health/Check").await, "OK");
+}
+
+#[tokio::test]
+async fn a_certificate_is_for_workers_only() {
+    let fixture = Fixture::new().await;
+    let closed = fixture.authenticator(CLOSED, Duration::ZERO);
+    let none = HeaderMap::new();
+    let principal = closed.admit(CERTIFIED, &none, policy::rule(ATTACH).unwrap()).await.unwrap().unwrap();
+    assert_eq!(principal.tenant, Tenant::workers());
+    assert_eq!(code(&closed, CERTIFIED, &none, SUBMIT).await, "UNAUTHENTICATED");
+    // Where certificates are asked for, a worker's token is not enough without one.
+    let token = bearing(fixture.token("worker", None).await.reveal());
+    assert_eq!(code(&closed, REMOTE, &token, ATTACH).await, "UNAUTHENTICATED");
+    assert_eq!(code(&fixture.authenticator(OPEN, Duration::ZERO), REMOTE, &token, ATTACH).await, "OK");
+}
+
+#[tokio::test]
+async fn malformed_headers_are_refused_even_where_none_would_do() {
+    let fixture = Fixture::new().await;
+    let open = fixture.authenticator(OPEN, Duration::ZERO);
+    let good = fixture.token("jobs", None).await.reveal().to_owned();
+    for value in ["", "Bearer", "Bearer ", "Basic dTpw", good.as_str(), "Bearer cw_", "Bearer \u{e9}"] {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        let error = open.admit(LOOPBACK, &headers, policy::rule(SUBMIT).unwrap()).await.unwrap_err();
+        assert_eq!(error.reason(), UNAUTHENTICATED, "{value}");
+        assert!(!error.to_string().contains("dTpw"));
+    }
+    let mut twice = bearing(&good);
+    twice.append(AUTHORIZATION, format!("Bearer {good}").parse().unwrap());
+    assert_eq!(code(&open, LOOPBACK, &twice, SUBMIT).await, "UNAUTHENTICATED");
+    let mut lower = HeaderMap::new();
+    lower.insert(AUTHORIZATION, format!("bearer {good}").parse().unwrap());
+    assert_eq!(code(&open, LOOPBACK, &lower, SUBMIT).await, "OK");
+}
+
+#[tokio::test]
+async fn tokens_are_stored_as_hashes_only_and_listed_without_them() {
+    let fixture = Fixture::new().await;
+    let token = fixture.token("jobs,read", None).await;
+    let rows = fixture.store.tokens(Some(&fixture.acme)).await.unwrap();
+    assert_eq!((rows.len(), rows[0].id.as_str(), rows[0].scopes.as_str()), (1, token.id().as_str(), "jobs,read"));
+    assert!(fixture.store.tokens(Some(&Tenant::local())).await.unwrap().is_empty());
+    fixture.store.close().await;
+    let bytes = std::fs::read(&fixture.path).unwrap();
+    let secret = &token.reveal().as_bytes()[token.reveal().len() - 64..];
+    assert!(bytes.windows(12).any(|window| window == token.id().as_str().as_bytes()), "the row is in the file");
+    assert!(!bytes.windows(16).any(|window| window == &secret[..16]), "the secret is in the file");
+}
+
+#[tokio::test]
+async fn the_last_use_is_noted_and_tenants_are_made_once() {
+    let fixture = Fixture::new().await;
+    let token = fixture.token("jobs", None).await;
+    let authenticator = fixture.authenticator(CLOSED, Duration::ZERO);
+    assert_eq!(code(&authenticator, REMOTE, &bearing(token.reveal()), SUBMIT).await, "OK");
+    let begin = Instant::now();
+    while fixture.store.tokens(None).await.unwrap()[0].last_used_ms.is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the use was never noted");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let again = fixture.store.create_tenant(&fixture.acme).await;
+    assert!(matches!(again, Err(store::StoreError::TenantExists(_))));
+    let nobody = fixture.store.revoke_tenant(&Tenant::local()).await;
+    assert!(matches!(nobody, Err(store::StoreError::TenantUnknown(_))));
+    let no_token = fixture.store.revoke_token(&TokenId::parse("000000000000").unwrap()).await;
+    assert!(matches!(no_token, Err(store::StoreError::TokenUnknown(_))));
+    assert_eq!(fixture.store.tenants().await.unwrap().len(), 1);
+}

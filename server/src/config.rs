@@ -1,0 +1,200 @@
+//! What an operator can set: one TOML file, the environment over it, flags over that. Unknown names are refused, and
+//! everything that is wrong is reported at once.
+
+mod check;
+mod nearest;
+mod print;
+mod settings;
+mod source;
+mod value;
+
+use std::{
+    fmt,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+};
+
+pub use print::print;
+pub use value::{BlobStore, LogFormat};
+
+use crate::limits::Limits;
+
+/// The whole configuration. [`print`] documents each setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Take keys and jobs of parameter sets below the project's own bar.
+    pub allow_weak_sets: bool,
+    /// Addresses and transport security.
+    pub listen: Listen,
+    /// Where data is kept.
+    pub storage: Storage,
+    /// Who may call.
+    pub auth: Auth,
+    /// The worker inside this process.
+    pub worker: Worker,
+    /// What is logged.
+    pub log: Log,
+    /// All limits.
+    pub limits: Limits,
+}
+
+/// Addresses and transport security.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The gRPC port.
+    pub address: SocketAddr,
+    /// The port for probes and metrics.
+    pub admin_address: SocketAddr,
+    /// Certificate chain in PEM; TLS is on where it is set.
+    pub tls_certificate: Option<PathBuf>,
+    /// Its private key in PEM.
+    pub tls_key: Option<PathBuf>,
+    /// Authority whose client certificates are accepted.
+    pub client_ca: Option<PathBuf>,
+    /// Use the certificate on the admin port as well.
+    pub admin_tls: bool,
+}
+
+/// Where data is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Storage {
+    /// Directory of the database, of staged uploads, and of local blobs.
+    pub directory: PathBuf,
+    /// Where blobs go.
+    pub blobs: BlobStore,
+    /// Address of the S3-compatible store; empty for Amazon's own.
+    pub s3_endpoint: String,
+    /// Its bucket.
+    pub s3_bucket: String,
+    /// Its region.
+    pub s3_region: String,
+}
+
+/// Who may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auth {
+    /// Callers without a token are the tenant `local`. Only on a loopback address.
+    pub anonymous: bool,
+    /// Workers on the network must show a client certificate.
+    pub worker_mtls: bool,
+}
+
+/// The worker inside this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worker {
+    /// Run one.
+    pub embedded: bool,
+    /// Threads that compute; 0 for one on each core.
+    pub threads: u64,
+    /// Memory for expanded keys; 0 for half of the machine's.
+    pub memory_bytes: u64,
+}
+
+/// What is logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Lines for people or for machines.
+    pub format: LogFormat,
+    /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,cloakwork_server=debug`.
+    pub level: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            allow_weak_sets: false,
+            listen: Listen {
+                address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7270)),
+                admin_address: SocketAddr::from((Ipv4Addr::LOCALHOST, 7271)),
+                tls_certificate: None,
+                tls_key: None,
+                client_ca: None,
+                admin_tls: false,
+            },
+            storage: Storage {
+                directory: PathBuf::from("cloakwork-data"),
+                blobs: BlobStore::Local,
+                s3_endpoint: String::new(),
+                s3_bucket: String::new(),
+                s3_region: "us-east-1".to_owned(),
+            },
+            auth: Auth { anonymous: true, worker_mtls: false },
+            worker: Worker { embedded: true, threads: 0, memory_bytes: 0 },
+            log: Log { format: LogFormat::Text, level: "info".to_owned() },
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads the file, then the environment, then the flags, each over what came before, and checks the result.
+    ///
+    /// `environment` may be everything there is; what does not begin with `CLOAKWORK_` is left alone. Flags are pairs
+    /// of a setting's full name (`listen.address`) and its value.
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+        flags: &[(String, String)],
+    ) -> Result<Self, ConfigError> {
+        let mut problems = Vec::new();
+        let mut config = Self::default();
+        if let Some(path) = file {
+            match std::fs::read_to_string(path) {
+                Ok(text) => source::apply_file(&mut config, &path.display().to_string(), &text, &mut problems),
+                Err(error) => problems
+                    .push(Problem { place: path.display().to_string(), text: format!("cannot be read: {error}") }),
+            }
+        }
+        source::apply_environment(&mut config, environment, &mut problems);
+        source::apply_flags(&mut config, flags, &mut problems);
+        if problems.is_empty() {
+            problems = check::problems(&config);
+        }
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }
+    }
+
+    /// Reads a configuration from its text alone; `name` is what errors call it.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
+        let mut problems = Vec::new();
+        let mut config = Self::default();
+        source::apply_file(&mut config, name, text, &mut problems);
+        if problems.is_empty() {
+            problems = check::problems(&config);
+        }
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }
+    }
+
+    /// Is TLS on?
+    pub fn tls(&self) -> bool {
+        self.listen.tls_certificate.is_some()
+    }
+}
+
+/// Everything that is wrong with a configuration. Displays as one line for each problem.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// In the order in which they were found; never empty.
+    pub problems: Vec<Problem>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// `cloakwork.toml:12`, the name of a variable, or a flag.
+    pub place: String,
+    /// What was expected and what came.
+    pub text: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Problem { place, text }) in self.problems.iter().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            write!(f, "{newline}{place}: {text}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! What settings must not say together.
+
+use std::net::SocketAddr;
+
+use super::{BlobStore, Config, Problem};
+
+/// Everything that is wrong although each value is allowed by itself.
+pub(super) fn problems(config: &Config) -> Vec<Problem> {
+    let Config { listen, storage, auth, limits, log, .. } = config;
+    let mut problems = limits.contradictions();
+    let mut unless = |fine: bool, text: &str| {
+        if !fine {
+            problems.push(text.to_owned());
+        }
+    };
+    unless(
+        !auth.anonymous || listen.address.ip().is_loopback(),
+        &format!(
+            "auth.anonymous lets everybody in who can reach {}: set auth.anonymous = false and create tokens, or listen \
+             on a loopback address",
+            listen.address
+        ),
+    );
+    unless(!same_port(listen.address, listen.admin_address), "listen.address and listen.admin_address are the same");
+    unless(
+        listen.tls_certificate.is_some() == listen.tls_key.is_some(),
+        "listen.tls_certificate and listen.tls_key go together: set both or neither",
+    );
+    unless(
+        listen.client_ca.is_none() || listen.tls_certificate.is_some(),
+        "listen.client_ca needs TLS: set listen.tls_certificate and listen.tls_key",
+    );
+    unless(
+        !listen.admin_tls || listen.tls_certificate.is_some(),
+        "listen.admin_tls needs listen.tls_certificate and listen.tls_key",
+    );
+    unless(
+        !auth.worker_mtls || listen.client_ca.is_some(),
+        "auth.worker_mtls needs listen.client_ca, the authority that the workers' certificates come from",
+    );
+    unless(
+        storage.blobs != BlobStore::S3 || !storage.s3_bucket.is_empty(),
+        "storage.blobs = \"s3\" needs storage.s3_bucket",
+    );
+    let endpoint = storage.s3_endpoint.as_str();
+    unless(
+        endpoint.is_empty() || endpoint.starts_with("http://") || endpoint.starts_with("https://"),
+        "storage.s3_endpoint must begin with http:// or https://",
+    );
+    unless(
+        !endpoint.contains('@'),
+        "storage.s3_endpoint must not hold credentials: they come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    );
+    if let Err(text) = crate::logging::check_level(&log.level) {
+        problems.push(format!("log.level {text}"));
+    }
+    problems.into_iter().map(|text| Problem { place: "configuration".to_owned(), text }).collect()
+}
+
+/// Port 0 is a fresh one each time.
+fn same_port(left: SocketAddr, right: SocketAddr) -> bool {
+    left.port() != 0 && left == right
+}

@@ -1,0 +1,142 @@
+//! Every setting with its documentation. The limits join as the section `limits`.
+
+use super::{
+    Config,
+    value::{Raw, Value as _},
+};
+use crate::limits::{LIMITS, Limit};
+
+/// A section of the file; the first one is the top of it and has no name.
+pub(super) struct Section {
+    pub(super) name: &'static str,
+    pub(super) doc: &'static str,
+    pub(super) settings: &'static [Setting],
+}
+
+/// A row.
+pub(super) struct Setting {
+    pub(super) name: &'static str,
+    pub(super) doc: &'static str,
+    /// In TOML, for a setting that has no default.
+    pub(super) example: &'static str,
+    set: fn(&mut Config, &Raw) -> Result<(), String>,
+    pub(super) show: fn(&Config) -> Option<String>,
+}
+
+/// What a full name stands for.
+pub(super) enum Target {
+    Setting(&'static Setting),
+    Limit(&'static Limit),
+}
+
+impl Target {
+    /// The setting or limit of this full name, `listen.address` for one.
+    pub(super) fn named(key: &str) -> Option<Self> {
+        let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
+        if section == "limits" {
+            return Limit::named(name).map(Self::Limit);
+        }
+        let section = SECTIONS.iter().find(|row| row.name == section)?;
+        section.settings.iter().find(|row| row.name == name).map(Self::Setting)
+    }
+
+    pub(super) fn set(&self, config: &mut Config, raw: &Raw) -> Result<(), String> {
+        match self {
+            Self::Setting(setting) => (setting.set)(config, raw),
+            Self::Limit(limit) => config.limits.set(limit, u64::read(raw)?),
+        }
+    }
+}
+
+/// All full names.
+pub(super) fn keys() -> impl Iterator<Item = String> {
+    let settings = SECTIONS.iter().flat_map(|section| {
+        section.settings.iter().map(|setting| {
+            if section.name.is_empty() { setting.name.to_owned() } else { format!("{}.{}", section.name, setting.name) }
+        })
+    });
+    settings.chain(LIMITS.iter().map(|limit| format!("limits.{}", limit.name)))
+}
+
+/// Is there a section of this name?
+pub(super) fn is_section(name: &str) -> bool {
+    name == "limits" || (!name.is_empty() && SECTIONS.iter().any(|section| section.name == name))
+}
+
+macro_rules! sections {
+    ($($section:literal $section_doc:literal { $($path:ident $(. $field:ident)? $(= $example:literal)?: $doc:literal;)* })*) => {
+        pub(super) const SECTIONS: &[Section] = &[$(
+            Section {
+                name: $section,
+                doc: $section_doc,
+                settings: &[$(
+                    Setting {
+                        name: sections!(@name $path $($field)?),
+                        doc: $doc,
+                        example: concat!("" $(, $example)?),
+                        set: |config, raw| {
+                            config.$path $(.$field)? = super::value::Value::read(raw)?;
+                            Ok(())
+                        },
+                        show: |config| config.$path $(.$field)?.show(),
+                    },
+                )*],
+            },
+        )*];
+    };
+    (@name $path:ident) => { stringify!($path) };
+    (@name $path:ident $field:ident) => { stringify!($field) };
+}
+
+sections! {
+    "" "" {
+        allow_weak_sets:
+            "Take keys and jobs of parameter sets below 128 bits or with failures more likely than 2^-128. For tests and comparisons only.";
+    }
+    "listen" "Addresses and transport security." {
+        listen.address:
+            "The gRPC port. Beyond loopback, set auth.anonymous = false, and TLS unless something in front of the server does it.";
+        listen.admin_address:
+            "The port for /livez, /readyz and /metrics. It asks nobody for a token: keep it on a private network.";
+        listen.tls_certificate = "\"/etc/cloakwork/server.pem\"":
+            "Certificate chain in PEM. TLS is on when it is set.";
+        listen.tls_key = "\"/etc/cloakwork/server.key\"":
+            "The certificate's private key in PEM.";
+        listen.client_ca = "\"/etc/cloakwork/ca.pem\"":
+            "Authority in PEM. A caller that shows a certificate must have it from there; workers may sign in with it.";
+        listen.admin_tls:
+            "Use the certificate on the admin port as well.";
+    }
+    "storage" "Where data is kept." {
+        storage.directory:
+            "Directory of the database, of staged uploads and of local blobs. One server at a time.";
+        storage.blobs:
+            "Where keys and ciphertexts go: \"local\" (the directory) or \"s3\" (an S3-compatible store).";
+        storage.s3_endpoint:
+            "Address of the store, such as \"http://127.0.0.1:9000\"; empty for Amazon's own. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, never from here.";
+        storage.s3_bucket:
+            "The bucket. It must exist.";
+        storage.s3_region:
+            "The bucket's region.";
+    }
+    "auth" "Who may call. Tokens are made with `cloakwork-server token create`." {
+        auth.anonymous:
+            "Callers without a token are the tenant `local`. The server refuses to start with this on an address beyond loopback.";
+        auth.worker_mtls:
+            "Workers that connect over the network must show a certificate of listen.client_ca; a token is not enough.";
+    }
+    "worker" "The worker inside this process. Others run with `cloakwork-worker --server`." {
+        worker.embedded:
+            "Run it.";
+        worker.threads:
+            "Threads that compute; 0 for one on each core.";
+        worker.memory_bytes:
+            "Memory for expanded keys; 0 for half of the machine's.";
+    }
+    "log" "What is logged, on standard error." {
+        log.format:
+            "\"text\" for people or \"json\" for machines.";
+        log.level:
+            "error, warn, info, debug or trace; or a filter such as \"info,cloakwork_server=debug\".";
+    }
+}

@@ -1,0 +1,160 @@
+//! Values as they come, and the types that they become.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+/// A value as one of the sources has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Raw {
+    /// From the environment or a flag: text that may stand for any type.
+    Untyped(String),
+    /// A string of the file.
+    Text(String),
+    /// A boolean of the file.
+    Bool(bool),
+    /// An integer of the file.
+    Integer(i64),
+    /// Something that no setting is: its TOML type.
+    Other(&'static str),
+}
+
+impl Raw {
+    fn described(&self) -> String {
+        match self {
+            Self::Untyped(text) | Self::Text(text) => format!("'{text}'"),
+            Self::Bool(value) => format!("the boolean {value}"),
+            Self::Integer(value) => format!("the number {value}"),
+            Self::Other(kind) => format!("of type {kind}"),
+        }
+    }
+}
+
+/// A type that settings have.
+pub(super) trait Value: Sized {
+    /// Takes the value over, or says what is wrong with it: "must be ..., not ...".
+    fn read(raw: &Raw) -> Result<Self, String>;
+
+    /// The value in TOML; nothing where it is not set.
+    fn show(&self) -> Option<String>;
+}
+
+impl Value for bool {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        match raw {
+            Raw::Bool(value) => Ok(*value),
+            Raw::Untyped(text) if text == "true" => Ok(true),
+            Raw::Untyped(text) if text == "false" => Ok(false),
+            other => Err(format!("must be true or false, not {}", other.described())),
+        }
+    }
+
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Value for u64 {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let value = match raw {
+            Raw::Integer(value) => Self::try_from(*value).ok(),
+            // Underscores as TOML has them.
+            Raw::Untyped(text) => text.replace('_', "").parse().ok(),
+            _ => None,
+        };
+        value.ok_or_else(|| format!("must be a whole number, 0 or more, not {}", raw.described()))
+    }
+
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl Value for String {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        match raw {
+            Raw::Text(text) | Raw::Untyped(text) => Ok(text.clone()),
+            other => Err(format!("must be a string, not {}", other.described())),
+        }
+    }
+
+    fn show(&self) -> Option<String> {
+        Some(toml::Value::String(self.clone()).to_string())
+    }
+}
+
+impl Value for PathBuf {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let text = String::read(raw)?;
+        if text.is_empty() {
+            return Err("must be a path, and is empty".to_owned());
+        }
+        Ok(Self::from(text))
+    }
+
+    fn show(&self) -> Option<String> {
+        self.to_string_lossy().into_owned().show()
+    }
+}
+
+impl Value for Option<PathBuf> {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let text = String::read(raw)?;
+        Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+    }
+
+    fn show(&self) -> Option<String> {
+        self.as_ref().and_then(PathBuf::show)
+    }
+}
+
+impl Value for SocketAddr {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let text = String::read(raw)?;
+        text.parse().map_err(|_| format!("must be an IP address and a port, such as 127.0.0.1:7270, not '{text}'"))
+    }
+
+    fn show(&self) -> Option<String> {
+        self.to_string().show()
+    }
+}
+
+/// A type with a few named values.
+macro_rules! choice {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$variant_meta])* $variant),* }
+
+        impl Value for $name {
+            fn read(raw: &Raw) -> Result<Self, String> {
+                match String::read(raw)?.as_str() {
+                    $($text => Ok(Self::$variant),)*
+                    other => Err(format!("must be {}, not '{other}'", [$($text),*].join(" or "))),
+                }
+            }
+
+            fn show(&self) -> Option<String> {
+                match self { $(Self::$variant => $text.to_owned().show()),* }
+            }
+        }
+    };
+}
+
+choice! {
+    /// Where blobs go.
+    BlobStore {
+        /// Into the data directory.
+        Local = "local",
+        /// Into an S3-compatible store.
+        S3 = "s3",
+    }
+}
+
+choice! {
+    /// The form of log lines.
+    LogFormat {
+        /// For people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}

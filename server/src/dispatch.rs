@@ -1,0 +1,129 @@
+//! One task owns the scheduler and decides everything; whoever wants something from it sends a command.
+//!
+//! Commands that have queued up are decided together, what they change is made durable in one transaction, and only
+//! then does anybody hear of it. So the disk syncs once for many jobs, and nothing is acknowledged that a crash could
+//! undo.
+
+mod actor;
+mod command;
+mod effects;
+mod live;
+mod submit;
+mod workers;
+
+use std::sync::Arc;
+
+use cloakwork_keystore::Keystore;
+use cloakwork_scheduler::{JobId, WorkerId};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::{
+    error::{ApiError, DRAINING},
+    jobs::{Admitted, JobView},
+    limits::Limits,
+    metrics::Metrics,
+    store::Store,
+};
+
+use command::Command;
+pub use command::{Outcome, WorkerReport};
+pub use live::{Leased, Wish};
+pub use workers::PoolView;
+
+/// Commands that may wait for the dispatcher.
+const COMMANDS_MAX: usize = 4096;
+
+/// Talks to the dispatcher. Cheap to clone.
+#[derive(Clone)]
+pub struct Dispatcher {
+    commands: mpsc::Sender<Command>,
+    pools: watch::Receiver<Arc<Vec<PoolView>>>,
+}
+
+/// What the dispatcher works with.
+pub struct Parts {
+    /// Jobs.
+    pub store: Store,
+    /// Blobs.
+    pub keystore: Keystore,
+    /// Limits.
+    pub limits: Arc<Limits>,
+    /// Metrics.
+    pub metrics: Metrics,
+}
+
+/// A job that changes under one's eyes.
+pub type Watched = watch::Receiver<JobView>;
+
+impl Dispatcher {
+    /// Takes over the jobs of the process before and starts. The task ends when the last handle is gone.
+    pub async fn start(parts: Parts) -> Result<(Self, tokio::task::JoinHandle<()>), ApiError> {
+        let (commands, received) = mpsc::channel(COMMANDS_MAX);
+        let (actor, pools) = actor::Actor::restore(parts, received).await?;
+        Ok((Self { commands, pools }, tokio::spawn(actor.run())))
+    }
+
+    /// Stores a job and queues it. The same request again gives the same job.
+    pub async fn submit(&self, job: Admitted) -> Result<Watched, ApiError> {
+        self.ask(|reply| Command::Submit { job: Box::new(job), reply }).await?
+    }
+
+    /// Ends a job that has not ended; of one that has, only what became of it.
+    pub async fn cancel(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
+        self.ask(|reply| Command::Cancel { tenant: tenant.into(), job, reply }).await
+    }
+
+    /// A job that has not ended, or has ended just now.
+    pub async fn watch(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
+        self.ask(|reply| Command::Watch { tenant: tenant.into(), job, reply }).await
+    }
+
+    /// A worker opened its stream; the wishes come through what is returned.
+    pub async fn attach(&self, report: WorkerReport) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
+        self.ask(|reply| Command::Attach { report, reply }).await?
+    }
+
+    /// A worker reported on the stream with this number.
+    pub async fn report(&self, stream: u64, report: WorkerReport) -> Result<(), ApiError> {
+        self.send(Command::Report { stream, report }).await
+    }
+
+    /// A worker's stream ended.
+    pub async fn detach(&self, worker: WorkerId, stream: u64) -> Result<(), ApiError> {
+        self.send(Command::Detach { worker, stream }).await
+    }
+
+    /// The job behind a lease, if the worker holds it.
+    pub async fn leased(&self, worker: WorkerId, job: JobId, epoch: u64) -> Result<Option<Arc<Leased>>, ApiError> {
+        self.ask(|reply| Command::Leased { worker, job, epoch, reply }).await
+    }
+
+    /// A worker hands in how a job ended. False when the lease is no longer its own.
+    pub async fn commit(&self, outcome: Outcome) -> Result<bool, ApiError> {
+        self.ask(|reply| Command::Commit { outcome: Box::new(outcome), reply }).await
+    }
+
+    /// Takes no new jobs from now on.
+    pub async fn drain(&self) -> Result<(), ApiError> {
+        self.send(Command::Drain).await
+    }
+
+    /// What workers there are.
+    pub fn pools(&self) -> Arc<Vec<PoolView>> {
+        self.pools.borrow().clone()
+    }
+
+    async fn ask<A>(&self, command: impl FnOnce(oneshot::Sender<A>) -> Command) -> Result<A, ApiError> {
+        let (reply, answer) = oneshot::channel();
+        self.send(command(reply)).await?;
+        answer.await.map_err(|_| gone())
+    }
+
+    async fn send(&self, command: Command) -> Result<(), ApiError> {
+        self.commands.send(command).await.map_err(|_| gone())
+    }
+}
+
+fn gone() -> ApiError {
+    DRAINING.error("the server is stopping")
+}

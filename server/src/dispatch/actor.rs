@@ -1,0 +1,411 @@
+//! The dispatcher's loop: commands in, one transaction, then everything that others get to know.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use cloakwork_proto::v1::JobState;
+use cloakwork_scheduler::{Config, Effect, Event, JobId, RestoredJob, Scheduler, SuspectId, WorkerId};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::{sleep, sleep_until},
+};
+
+use super::{
+    Parts, PoolView, Watched,
+    command::{Command, Outcome, WorkerReport},
+    effects::Ending,
+    live::{Jobs, Leased, Live},
+    workers::Workers,
+};
+use crate::{
+    clock::{Epoch, unix_micros},
+    error::ApiError,
+    jobs::{JobMeta, id},
+    limits::Limits,
+    database,
+    store::{LiveJob, Write},
+};
+
+/// Commands that are decided together.
+const BATCH: usize = 256;
+
+/// How long the records of ended jobs may wait for company on their way to the disk.
+const LATE: Duration = Duration::from_millis(100);
+
+/// Pause after the store has failed.
+const STORE_PAUSE: Duration = Duration::from_millis(250);
+
+/// Bytes of waiting jobs' inputs that are kept in memory; the store has the others.
+pub(super) const WORK_BYTES_MAX: usize = 256 << 20;
+
+pub(super) struct Actor {
+    pub(super) parts: Parts,
+    pub(super) scheduler: Scheduler,
+    pub(super) clock: Epoch,
+    commands: mpsc::Receiver<Command>,
+    pools: watch::Sender<Arc<Vec<PoolView>>>,
+    pub(super) jobs: Jobs,
+    /// Live jobs by what makes a repeated request the same job.
+    pub(super) requests: HashMap<(Arc<str>, [u8; 16]), JobId>,
+    pub(super) tenants: HashMap<Arc<str>, cloakwork_scheduler::TenantId>,
+    pub(super) workers: Workers,
+    pub(super) work_bytes: usize,
+    pub(super) draining: bool,
+    // What has been decided and is not durable yet.
+    pub(super) writes: Vec<Write>,
+    pub(super) answers: Vec<Answer>,
+    pub(super) recorded: Vec<(JobId, u64)>,
+    pub(super) requeued: Vec<JobId>,
+    pub(super) endings: Vec<Ending>,
+    pub(super) assignments: BTreeMap<WorkerId, Vec<(JobId, u64)>>,
+    /// Records that are complete only now that their jobs' ends are durable.
+    late: Vec<Write>,
+    late_since: Option<Instant>,
+    /// The result that is being handed in, and the scheduler's verdict on it.
+    pub(super) outcome: Option<Box<Outcome>>,
+    pub(super) verdict: Option<bool>,
+}
+
+/// Replies that wait until what they acknowledge is durable.
+pub(super) enum Answer {
+    Submitted(oneshot::Sender<Result<Watched, ApiError>>, Watched),
+    Cancelled(oneshot::Sender<Result<Option<Watched>, ApiError>>, Watched),
+    Committed(oneshot::Sender<Result<bool, ApiError>>),
+}
+
+impl Actor {
+    /// An actor with the jobs of the process before.
+    pub(super) async fn restore(
+        parts: Parts,
+        commands: mpsc::Receiver<Command>,
+    ) -> Result<(Self, watch::Receiver<Arc<Vec<PoolView>>>), ApiError> {
+        let (pools, watched) = watch::channel(Arc::default());
+        let mut actor = Self {
+            scheduler: Scheduler::new(config(&parts.limits)),
+            parts,
+            clock: Epoch::begin(),
+            commands,
+            pools,
+            jobs: Jobs::new(),
+            requests: HashMap::new(),
+            tenants: HashMap::new(),
+            workers: Workers::default(),
+            work_bytes: 0,
+            draining: false,
+            writes: Vec::new(),
+            answers: Vec::new(),
+            recorded: Vec::new(),
+            requeued: Vec::new(),
+            endings: Vec::new(),
+            assignments: BTreeMap::new(),
+            late: Vec::new(),
+            late_since: None,
+            outcome: None,
+            verdict: None,
+        };
+        actor.reload(true).await.map_err(database::failed)?;
+        actor.settle().await.map_err(database::failed)?;
+        Ok((actor, watched))
+    }
+
+    /// Runs until nobody can send commands any more.
+    pub(super) async fn run(mut self) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let wake = tokio::time::Instant::from_std(self.next_wake());
+            tokio::select! {
+                biased;
+                received = self.commands.recv_many(&mut batch, BATCH) => if received == 0 { break },
+                () = sleep_until(wake) => {}
+            }
+            for command in batch.drain(..) {
+                self.handle(command).await;
+            }
+            self.tick();
+            if let Err(error) = self.settle().await {
+                self.recover(error).await;
+            }
+        }
+        let _ = self.settle().await;
+    }
+
+    async fn handle(&mut self, command: Command) {
+        match command {
+            Command::Submit { job, reply } => self.submit(*job, reply).await,
+            Command::Cancel { tenant, job, reply } => self.cancel(&tenant, job, reply),
+            Command::Watch { tenant, job, reply } => {
+                let _ = reply.send(self.watched(&tenant, job));
+            }
+            Command::Attach { report, reply } => {
+                let attached = self.workers.attach(report.clone());
+                self.reported(report);
+                let _ = reply.send(attached);
+            }
+            Command::Report { stream, report } => {
+                if self.workers.report(stream, report.clone()) {
+                    self.reported(report);
+                }
+            }
+            Command::Detach { worker, stream } => {
+                if self.workers.detach(worker, stream) {
+                    self.step(Event::WorkerGone { worker, crashed: false });
+                }
+                self.publish_pools();
+            }
+            Command::Leased { worker, job, epoch, reply } => {
+                let wish = self.workers.wished(worker);
+                let leased = wish.iter().find(|leased| leased.meta.id == job && leased.epoch == epoch);
+                let _ = reply.send(leased.cloned());
+            }
+            Command::Commit { outcome, reply } => self.commit(outcome, reply),
+            Command::Drain => self.draining = true,
+        }
+    }
+
+    fn watched(&self, tenant: &str, job: JobId) -> Option<Watched> {
+        self.jobs.get(&job).filter(|live| *live.meta.tenant == *tenant).map(|live| live.view.subscribe())
+    }
+
+    fn cancel(&mut self, tenant: &str, job: JobId, reply: oneshot::Sender<Result<Option<Watched>, ApiError>>) {
+        match self.watched(tenant, job) {
+            Some(watched) => {
+                self.step(Event::CancelRequested { job });
+                self.answers.push(Answer::Cancelled(reply, watched));
+            }
+            None => drop(reply.send(Ok(None))),
+        }
+    }
+
+    fn commit(&mut self, outcome: Box<Outcome>, reply: oneshot::Sender<Result<bool, ApiError>>) {
+        let event = Event::Committed {
+            worker: outcome.worker,
+            job: outcome.job,
+            epoch: outcome.epoch,
+            outcome: super::effects::verdict_on(&outcome),
+        };
+        self.outcome = Some(outcome);
+        self.verdict = None;
+        self.step(event);
+        self.outcome = None;
+        match self.verdict.take() {
+            Some(true) => self.answers.push(Answer::Committed(reply)),
+            _ => {
+                self.parts.metrics.stale_result();
+                let _ = reply.send(Ok(false));
+            }
+        }
+    }
+
+    fn reported(&mut self, report: WorkerReport) {
+        for lease in &report.report.leases {
+            let Some(live) = self.jobs.get(&lease.job).filter(|live| live.epoch == lease.epoch) else { continue };
+            if live.view.borrow().rows_done != lease.rows_done {
+                live.publish(|view| view.rows_done = lease.rows_done.min(view.meta.rows));
+            }
+        }
+        self.step(Event::Reported { worker: report.worker, report: report.report });
+        self.publish_pools();
+    }
+
+    fn publish_pools(&mut self) {
+        let pools = self.workers.pools();
+        self.pools.send_if_modified(|known| {
+            let changed = **known != pools;
+            if changed {
+                *known = Arc::new(pools);
+            }
+            changed
+        });
+    }
+
+    /// Feeds the scheduler and takes note of what it wants.
+    pub(super) fn step(&mut self, event: Event) {
+        let mut effects: Vec<Effect> = Vec::new();
+        self.scheduler.step(self.clock.now(), event, &mut effects);
+        for effect in effects {
+            self.effect(effect);
+        }
+    }
+
+    fn tick(&mut self) {
+        for worker in self.workers.take_lost() {
+            tracing::warn!(worker = %format_args!("{:032x}", worker.0), "a worker is lost");
+            self.step(Event::WorkerGone { worker, crashed: true });
+        }
+        if self.scheduler.next_timer().is_some_and(|due| due <= self.clock.now()) {
+            self.step(Event::Tick);
+        }
+        self.parts.metrics.observe(&self.scheduler.stats());
+    }
+
+    fn next_wake(&self) -> Instant {
+        let now = Instant::now();
+        let timer = self.scheduler.next_timer().map(|due| {
+            now + Duration::from_micros(due.saturating_sub(self.clock.now()).min(Duration::from_secs(60).as_micros() as u64))
+        });
+        let late = self.late_since.map(|since| since + LATE);
+        let far = now + Duration::from_secs(60);
+        [timer, late, self.workers.next_lost()].into_iter().flatten().min().unwrap_or(far)
+    }
+
+    /// Makes everything durable that has been decided, then lets everybody know.
+    async fn settle(&mut self) -> Result<(), sqlx::Error> {
+        let late_due = self.late_since.is_some_and(|since| since.elapsed() >= LATE);
+        while !self.writes.is_empty() || late_due && !self.late.is_empty() {
+            self.writes.append(&mut self.late);
+            self.late_since = None;
+            let begun = Instant::now();
+            self.parts.store.apply(&self.writes).await?;
+            self.parts.metrics.database("apply", begun.elapsed());
+            self.writes.clear();
+            self.announce();
+        }
+        self.announce();
+        self.assign().await;
+        // Jobs that turned out to have no key ended while they were handed out.
+        if self.writes.is_empty() { Ok(()) } else { Box::pin(self.settle()).await }
+    }
+
+    /// What has become durable is made known; this may decide more.
+    fn announce(&mut self) {
+        for job in std::mem::take(&mut self.requeued) {
+            if let Some(live) = self.jobs.get(&job) {
+                live.publish(|view| (view.state, view.rows_done) = (JobState::Queued, 0));
+            }
+        }
+        for ending in std::mem::take(&mut self.endings) {
+            let write = self.end(ending);
+            self.late.push(write);
+            self.late_since.get_or_insert_with(Instant::now);
+        }
+        for answer in std::mem::take(&mut self.answers) {
+            answer.send();
+        }
+        for (job, epoch) in std::mem::take(&mut self.recorded) {
+            self.step(Event::Recorded { job, epoch });
+        }
+    }
+
+    /// The store has failed: what was decided is void, and memory must not be ahead of the store.
+    async fn recover(&mut self, error: sqlx::Error) {
+        let refusal = database::failed(error);
+        for answer in std::mem::take(&mut self.answers) {
+            answer.refuse(&refusal);
+        }
+        while let Err(error) = self.reload(false).await {
+            database::failed(error);
+            sleep(STORE_PAUSE).await;
+        }
+    }
+
+    /// Builds the scheduler anew from the store. `restarted` when the process before took its embedded worker along.
+    async fn reload(&mut self, restarted: bool) -> Result<(), sqlx::Error> {
+        let stored = self.parts.store.live_jobs().await?;
+        self.writes.clear();
+        self.recorded.clear();
+        self.requeued.clear();
+        self.endings.clear();
+        self.assignments.clear();
+        let mut before = std::mem::take(&mut self.jobs);
+        self.requests.clear();
+        self.work_bytes = 0;
+        self.scheduler = Scheduler::new(config(&self.parts.limits));
+        for job in stored {
+            let live = before.remove(&job.meta.id).unwrap_or_else(|| {
+                Live::restored(job.meta.clone(), job.worker.is_some(), job.attempts, job.epoch)
+            });
+            self.restore_job(job, live);
+        }
+        let known: Vec<WorkerReport> = self.workers.latest().cloned().collect();
+        let dead = if restarted { self.embedded_before().await? } else { Vec::new() };
+        self.step(Event::Recovered { dead });
+        known.into_iter().for_each(|report| self.reported(report));
+        Ok(())
+    }
+
+    fn restore_job(&mut self, job: LiveJob, live: Live) {
+        let scheduled = self.scheduled(&job.meta);
+        self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), job.meta.id);
+        self.work_bytes += live.work.as_ref().map_or(0, |work| work.bytes());
+        self.jobs.insert(job.meta.id, live);
+        self.step(Event::Restored(RestoredJob {
+            job: scheduled,
+            submitted: 0,
+            attempts: job.attempts,
+            epoch: job.epoch,
+            suspect: job.suspect.map(SuspectId),
+            solo_crashes: job.solo_crashes,
+            holder: job.worker.map(WorkerId),
+        }));
+    }
+
+    /// Embedded workers of earlier processes: they are dead for certain.
+    async fn embedded_before(&self) -> Result<Vec<WorkerId>, sqlx::Error> {
+        let workers = self.parts.store.embedded_workers().await?;
+        Ok(workers.into_iter().map(WorkerId).collect())
+    }
+
+    /// A time of day on the scheduler's clock.
+    pub(super) fn monotonic(&self, unix: i64) -> u64 {
+        let left = unix.saturating_sub(unix_micros());
+        self.clock.now().saturating_add_signed(left)
+    }
+
+    /// Lets go of what was pinned for a job that will not run.
+    pub(super) fn release(&self, meta: &JobMeta) {
+        let (keystore, holder) = (self.parts.keystore.clone(), id::to_bytes(meta.id));
+        tokio::spawn(async move {
+            if let Err(error) = keystore.unpin(&holder).await {
+                tracing::warn!(%error, "a job's inputs stay pinned until the next start");
+            }
+        });
+    }
+
+    /// Hands out what the scheduler has assigned.
+    async fn assign(&mut self) {
+        for (worker, leases) in std::mem::take(&mut self.assignments) {
+            let before = self.workers.wished(worker);
+            let mut wish: Vec<Arc<Leased>> = Vec::with_capacity(leases.len());
+            for (job, epoch) in leases {
+                match before.iter().find(|leased| leased.meta.id == job && leased.epoch == epoch) {
+                    Some(leased) => wish.push(leased.clone()),
+                    None => wish.extend(self.lease(worker, job, epoch).await),
+                }
+            }
+            self.workers.wish(worker, Arc::new(wish));
+        }
+    }
+}
+
+impl Answer {
+    fn send(self) {
+        match self {
+            Self::Submitted(reply, watched) => drop(reply.send(Ok(watched))),
+            Self::Cancelled(reply, watched) => drop(reply.send(Ok(Some(watched)))),
+            Self::Committed(reply) => drop(reply.send(Ok(true))),
+        }
+    }
+
+    fn refuse(self, error: &ApiError) {
+        match self {
+            Self::Submitted(reply, _) => drop(reply.send(Err(error.clone()))),
+            Self::Cancelled(reply, _) => drop(reply.send(Err(error.clone()))),
+            Self::Committed(reply) => drop(reply.send(Err(error.clone()))),
+        }
+    }
+}
+
+fn config(limits: &Limits) -> Config {
+    Config {
+        lease: limits.lease_ms * 1000,
+        progress_timeout: limits.progress_ms * 1000,
+        attempts_max: u32::try_from(limits.job_attempts).unwrap_or(u32::MAX),
+        jobs_max: usize::try_from(limits.queued_jobs).unwrap_or(usize::MAX),
+        jobs_per_tenant_max: usize::try_from(limits.tenant_queued_jobs).unwrap_or(usize::MAX),
+        workers_max: usize::try_from(limits.workers).unwrap_or(usize::MAX),
+        ..Config::default()
+    }
+}

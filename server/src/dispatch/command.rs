@@ -1,0 +1,70 @@
+//! What the dispatcher can be asked.
+
+use std::{sync::Arc, time::Instant};
+
+use cloakwork_keystore::Digest;
+use cloakwork_proto::v1;
+use cloakwork_scheduler::{JobId, Report, WorkerId};
+use tokio::sync::{oneshot, watch};
+
+use super::{Watched, live::{Leased, Wish}};
+use crate::{
+    error::ApiError,
+    jobs::{Admitted, Content},
+};
+
+/// See the methods of the same names.
+pub(super) enum Command {
+    Submit { job: Box<Admitted>, reply: oneshot::Sender<Result<Watched, ApiError>> },
+    Cancel { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Option<Watched>> },
+    Watch { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Option<Watched>> },
+    Attach { report: WorkerReport, reply: oneshot::Sender<Result<(watch::Receiver<Wish>, u64), ApiError>> },
+    Report { stream: u64, report: WorkerReport },
+    Detach { worker: WorkerId, stream: u64 },
+    Leased { worker: WorkerId, job: JobId, epoch: u64, reply: oneshot::Sender<Option<Arc<Leased>>> },
+    Commit { outcome: Box<Outcome>, reply: oneshot::Sender<bool> },
+    Drain,
+}
+
+/// What a worker said of itself.
+#[derive(Clone, Debug)]
+pub struct WorkerReport {
+    /// Who.
+    pub worker: WorkerId,
+    /// Name for people.
+    pub name: Arc<str>,
+    /// What the scheduler needs to know.
+    pub report: Report,
+    /// Points of its time curve.
+    pub waves: Vec<v1::DeviceWave>,
+}
+
+/// How an attempt at a job ended, as the worker says.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Who.
+    pub worker: WorkerId,
+    /// What.
+    pub job: JobId,
+    /// Which attempt.
+    pub epoch: u64,
+    /// What came of it.
+    pub result: Result<Vec<Content>, Failure>,
+    /// The stages that the worker measured.
+    pub latency: v1::LatencyRecord,
+    /// When it began to come in.
+    pub returned: Instant,
+    /// When the outputs were stored.
+    pub stored: Instant,
+}
+
+/// Why an attempt failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Code and sentence.
+    pub error: v1::JobError,
+    /// Would another attempt have a chance?
+    pub retryable: bool,
+    /// The part of the key that proved wrong.
+    pub bad_key_part: Option<Digest>,
+}

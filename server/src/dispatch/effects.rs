@@ -1,0 +1,234 @@
+//! What the scheduler wants, turned into changes of the store and words to others.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use cloakwork_keystore::Pin;
+use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
+use cloakwork_scheduler::{self as scheduler, Effect, Event, JobId, Refusal, WorkerId};
+
+use super::{
+    actor::{Actor, WORK_BYTES_MAX},
+    command::Outcome,
+    live::{Leased, Work},
+};
+use crate::{
+    clock::unix_micros,
+    database,
+    error::{
+        ApiError, DEADLINE_EXCEEDED, JOB_ATTEMPTS_EXHAUSTED, JOB_CANCELLED, JOB_POISON, QUEUE_FULL, TENANT_QUEUE_FULL,
+    },
+    jobs::{Content, End, id},
+    store::{Attempt, Ended, Requeued, Write},
+};
+
+/// A job whose end is on its way to the disk.
+pub(super) struct Ending {
+    job: JobId,
+    end: Arc<End>,
+    worker: Option<LatencyRecord>,
+}
+
+impl Actor {
+    pub(super) fn effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Record(attempt) => self.record(attempt),
+            Effect::Assign { worker, leases } => drop(self.assignments.insert(worker, leases)),
+            Effect::Requeued { job, attempts, epoch, suspect, solo_crashes, why } => {
+                tracing::info!(job = %id::to_text(job), attempts, ?why, "a job went back to the queue");
+                self.parts.metrics.requeued(why);
+                if let Some(live) = self.jobs.get_mut(&job) {
+                    live.timeline.leased = None;
+                }
+                let suspect = suspect.map(|group| group.0);
+                self.writes.push(Write::Requeued(Requeued { job, epoch, attempts, suspect, solo_crashes }));
+                self.requeued.push(job);
+            }
+            Effect::Accept { .. } => self.verdict = Some(true),
+            Effect::Refuse { .. } => self.verdict = Some(false),
+            Effect::Finished { job, end } => self.finished(job, end),
+        }
+    }
+
+    fn record(&mut self, attempt: scheduler::Attempt) {
+        let scheduler::Attempt { job, epoch, worker, attempts, suspect, solo_crashes, .. } = attempt;
+        if let Some(live) = self.jobs.get_mut(&job) {
+            live.epoch = epoch;
+        }
+        self.writes.push(Write::Attempt(Attempt {
+            job,
+            epoch,
+            attempts,
+            worker: worker.0,
+            suspect: suspect.map(|group| group.0),
+            solo_crashes,
+        }));
+        self.recorded.push((job, epoch));
+    }
+
+    fn finished(&mut self, job: JobId, end: scheduler::End) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let outcome = self.outcome.take().filter(|outcome| outcome.job == job);
+        let (mut outputs, mut error, mut worker) = (Vec::new(), None, None);
+        if let Some(outcome) = outcome {
+            (live.timeline.returned, live.timeline.stored) = (Some(outcome.returned), Some(outcome.stored));
+            worker = Some(outcome.latency);
+            match outcome.result {
+                Ok(contents) => outputs = contents,
+                Err(failure) => error = Some(failure.error),
+            }
+        }
+        let state = match &end {
+            scheduler::End::Succeeded => JobState::Succeeded,
+            scheduler::End::Cancelled => JobState::Cancelled,
+            scheduler::End::Failed(_) | scheduler::End::DeadlineExceeded => JobState::Failed,
+        };
+        let ended_micros = unix_micros();
+        let attempts = u32::try_from(live.epoch).unwrap_or(u32::MAX);
+        let end = Arc::new(End {
+            state,
+            ended_micros,
+            outputs_expire_micros: (state == JobState::Succeeded)
+                .then(|| ended_micros.saturating_add(live.meta.keep_outputs_micros)),
+            error: (state != JobState::Succeeded).then(|| error.unwrap_or_else(|| reason_of(&end))),
+            outputs,
+            latency: live.timeline.record(Instant::now(), worker.clone(), attempts),
+        });
+        self.writes.push(Write::Ended(Ended { job, end: end.clone() }));
+        self.endings.push(Ending { job, end, worker });
+    }
+
+    /// The end is durable: watchers learn of it, with a record that counts the end's own cost. Returns the change that
+    /// keeps that record.
+    pub(super) fn end(&mut self, ending: Ending) -> Write {
+        let Ending { job, end, worker } = ending;
+        let mut end = Arc::unwrap_or_clone(end);
+        if let Some(live) = self.jobs.remove(&job) {
+            let attempts = end.latency.attempts;
+            end.latency = live.timeline.record(Instant::now(), worker, attempts);
+            self.requests.remove(&(live.meta.tenant.clone(), live.meta.request_id));
+            self.work_bytes -= live.work.as_ref().map_or(0, |work| work.bytes());
+            self.settle_pins(&live.meta.tenant, job, &end);
+            self.parts.metrics.ended(&live.meta, &end);
+            let shared = Arc::new(end.clone());
+            live.publish(|view| (view.state, view.end) = (end.state, Some(shared)));
+        }
+        Write::Latency(job, end.latency)
+    }
+
+    /// Inputs may go, outputs must stay.
+    fn settle_pins(&self, tenant: &str, job: JobId, end: &End) {
+        let keystore = self.parts.keystore.clone();
+        let blobs: Vec<_> = end.outputs.iter().filter(|output| output.bytes.is_none()).map(Content::blob).collect();
+        let pin = Pin { holder: id::output_holder(job), until: end.outputs_expire_micros.map(from_micros) };
+        let Ok(tenant) = cloakwork_keystore::TenantId::new(tenant) else { return };
+        tokio::spawn(async move {
+            let kept = match blobs.is_empty() {
+                true => Ok(()),
+                false => keystore.pin(&tenant, &blobs, &pin).await,
+            };
+            for result in [kept, keystore.unpin(&id::to_bytes(job)).await] {
+                if let Err(error) = result {
+                    tracing::warn!(%error, job = %id::to_text(job), "the pins of a job that has ended did not change");
+                }
+            }
+        });
+    }
+
+    /// The lease of a job that was just given to a worker; none if it turns out that the job cannot run.
+    pub(super) async fn lease(&mut self, worker: WorkerId, job: JobId, epoch: u64) -> Option<Arc<Leased>> {
+        let work = match self.work(job).await {
+            Ok(work) => work?,
+            Err(error) => {
+                tracing::warn!(%error, job = %id::to_text(job), "a job cannot be handed out");
+                let retryable = error.retry_delay().is_some() || error.reason().grpc == tonic::Code::Unavailable;
+                let outcome = scheduler::Outcome::Failed { retryable, reason: error.reason().code.into() };
+                self.step(Event::Committed { worker, job, epoch, outcome });
+                return None;
+            }
+        };
+        let live = self.jobs.get_mut(&job)?;
+        live.timeline.leased = Some(Instant::now());
+        live.publish(|view| view.state = JobState::Running);
+        let left = live.meta.deadline_micros.saturating_sub(unix_micros()).max(0).unsigned_abs();
+        let deadline = Instant::now() + Duration::from_micros(left);
+        Some(Arc::new(Leased { meta: live.meta.clone(), epoch, work, deadline }))
+    }
+
+    /// What a job computes on, from memory or from the store.
+    async fn work(&mut self, job: JobId) -> Result<Option<Arc<Work>>, ApiError> {
+        let Some(live) = self.jobs.get(&job) else { return Ok(None) };
+        if let Some(work) = &live.work {
+            return Ok(Some(work.clone()));
+        }
+        let meta = live.meta.clone();
+        let store = &self.parts.store;
+        let inputs = store.inputs(job).await.map_err(database::failed)?;
+        let program = store.program(&meta.tenant, meta.program).await.map_err(database::failed)?;
+        let program = program.ok_or_else(|| crate::error::PROGRAM_NOT_FOUND.error("the job's program is gone"))?;
+        let tenant = cloakwork_keystore::TenantId::new(&meta.tenant)?;
+        let parts = self.parts.keystore.parts_for(&tenant, meta.key_id, meta.set).await?;
+        let key_parts = parts.into_iter().map(|part| part.digest).collect();
+        let work = Arc::new(Work { program, inputs: inputs.into(), key_parts });
+        self.keep(job, work.clone());
+        Ok(Some(work))
+    }
+
+    /// Keeps a job's work in memory while there is room.
+    pub(super) fn keep(&mut self, job: JobId, work: Arc<Work>) {
+        let bytes = work.bytes();
+        if self.work_bytes + bytes > WORK_BYTES_MAX {
+            return;
+        }
+        if let Some(live) = self.jobs.get_mut(&job) {
+            self.work_bytes += bytes;
+            live.work = Some(work);
+        }
+    }
+}
+
+/// What the scheduler is told of an outcome.
+pub(super) fn verdict_on(outcome: &Outcome) -> scheduler::Outcome {
+    match &outcome.result {
+        Ok(_) => scheduler::Outcome::Succeeded,
+        Err(failure) => {
+            scheduler::Outcome::Failed { retryable: failure.retryable, reason: failure.error.reason.clone().into() }
+        }
+    }
+}
+
+/// Why a job was not taken.
+pub(super) fn refused(tenant: &str, refusal: Refusal) -> ApiError {
+    let wait = Duration::from_micros(refusal.retry_after);
+    let (reason, subject) = match refusal.limit {
+        scheduler::Limit::JobsPerTenant => (TENANT_QUEUE_FULL, format!("tenants/{tenant}")),
+        scheduler::Limit::Jobs => (QUEUE_FULL, "server".to_owned()),
+    };
+    let message = format!("{} jobs have not ended: that is the limit", refusal.max);
+    reason.error(message.clone()).quota(subject, message).retry_after(wait)
+}
+
+fn reason_of(end: &scheduler::End) -> JobError {
+    let (reason, message) = match end {
+        scheduler::End::Succeeded => return JobError::default(),
+        scheduler::End::Cancelled => (JOB_CANCELLED.code, "the job was cancelled"),
+        scheduler::End::DeadlineExceeded => (DEADLINE_EXCEEDED.code, "the job did not end within its time limit"),
+        scheduler::End::Failed(reason) => match reason.as_ref() {
+            scheduler::reasons::POISON => (JOB_POISON.code, "the job brought down every worker that it was given to alone"),
+            scheduler::reasons::ATTEMPTS_EXHAUSTED => {
+                (JOB_ATTEMPTS_EXHAUSTED.code, "the workers that the job was given to were lost too often")
+            }
+            other => {
+                let message = crate::error::Reason::named(other).map_or("the job failed", |reason| reason.advice);
+                return JobError { reason: other.to_owned(), message: message.to_owned() };
+            }
+        },
+    };
+    JobError { reason: reason.to_owned(), message: message.to_owned() }
+}
+
+fn from_micros(micros: i64) -> std::time::SystemTime {
+    std::time::UNIX_EPOCH + Duration::from_micros(micros.max(0).unsigned_abs())
+}

@@ -1,0 +1,128 @@
+//! Jobs that have not ended, and what a worker is told of them.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use cloakwork_keystore::Digest;
+use cloakwork_proto::v1::{self, assigned_input::Source};
+use cloakwork_scheduler::JobId;
+use tokio::sync::watch;
+
+use crate::jobs::{Admitted, Content, JobMeta, JobView, Timeline, group_bytes};
+
+/// A job that has not ended.
+pub(super) struct Live {
+    pub(super) meta: Arc<JobMeta>,
+    pub(super) timeline: Timeline,
+    pub(super) attempts: u32,
+    pub(super) epoch: u64,
+    pub(super) view: watch::Sender<JobView>,
+    /// What it computes on. Absent while it waits and memory is short; the store has it.
+    pub(super) work: Option<Arc<Work>>,
+}
+
+/// What a job computes, and on what.
+#[derive(Debug)]
+pub struct Work {
+    /// The program's bytes.
+    pub program: Bytes,
+    /// What it reads.
+    pub inputs: Arc<[Content]>,
+    /// Parts of the key that it needs.
+    pub key_parts: Vec<Digest>,
+}
+
+/// A job in the hands of a worker.
+#[derive(Debug)]
+pub struct Leased {
+    /// What it is.
+    pub meta: Arc<JobMeta>,
+    /// Which attempt.
+    pub epoch: u64,
+    /// What it computes, and on what.
+    pub work: Arc<Work>,
+    /// When the server gives up on it.
+    pub deadline: Instant,
+}
+
+/// Every job that a worker shall hold.
+pub type Wish = Arc<Vec<Arc<Leased>>>;
+
+impl Live {
+    pub(super) fn new(job: &Admitted) -> Self {
+        let work = Work { program: job.program.clone(), inputs: job.inputs.clone(), key_parts: job.key_parts.clone() };
+        Self {
+            meta: job.meta.clone(),
+            timeline: job.timeline,
+            attempts: 0,
+            epoch: 0,
+            view: view(job.meta.clone(), v1::JobState::Queued),
+            work: Some(Arc::new(work)),
+        }
+    }
+
+    /// A job of the process before.
+    pub(super) fn restored(meta: Arc<JobMeta>, running: bool, attempts: u32, epoch: u64) -> Self {
+        let state = if running { v1::JobState::Running } else { v1::JobState::Queued };
+        let view = view(meta.clone(), state);
+        Self { meta, timeline: Timeline::restart(), attempts, epoch, view, work: None }
+    }
+
+    /// Changes what watchers see.
+    pub(super) fn publish(&self, change: impl FnOnce(&mut JobView)) {
+        self.view.send_modify(change);
+    }
+}
+
+impl Work {
+    /// Bytes that it keeps in memory.
+    pub(super) fn bytes(&self) -> usize {
+        let inputs = self.inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len);
+        self.program.len() + inputs.sum::<usize>()
+    }
+}
+
+impl Leased {
+    /// The lease as the protocol names it.
+    pub fn lease(&self) -> v1::Lease {
+        v1::Lease { job_id: Bytes::copy_from_slice(&crate::jobs::id::to_bytes(self.meta.id)), epoch: self.epoch }
+    }
+
+    /// All that the worker has to know.
+    pub fn content(&self) -> v1::JobContent {
+        let meta = &*self.meta;
+        let digest = |digest: &Digest| v1::Digest {
+            blake3: Bytes::copy_from_slice(&digest.blake3),
+            size_bytes: digest.size_bytes,
+        };
+        let input = |input: &Content| v1::AssignedInput {
+            source: Some(match &input.bytes {
+                Some(bytes) => Source::Inline(bytes.clone()),
+                None => Source::Blob(input.to_proto_digest()),
+            }),
+        };
+        v1::JobContent {
+            program: self.work.program.clone(),
+            group: group_bytes(&meta.tenant, meta.key_id, meta.set),
+            key_id: Bytes::copy_from_slice(&meta.key_id.0),
+            parameter_set: meta.set.name.to_owned(),
+            key_parts: self.work.key_parts.iter().map(digest).collect(),
+            inputs: self.work.inputs.iter().map(input).collect(),
+            rows: meta.rows,
+            priority: i32::from(meta.priority),
+        }
+    }
+
+    /// May the worker read this blob for the job?
+    pub fn needs(&self, blob: &Digest) -> bool {
+        let mut inputs = self.work.inputs.iter().filter(|input| input.bytes.is_none());
+        self.work.key_parts.contains(blob) || inputs.any(|input| input.blob() == *blob)
+    }
+}
+
+fn view(meta: Arc<JobMeta>, state: v1::JobState) -> watch::Sender<JobView> {
+    watch::Sender::new(JobView { meta, state, rows_done: 0, end: None })
+}
+
+/// Jobs by number.
+pub(super) type Jobs = std::collections::HashMap<JobId, Live>;

@@ -1,0 +1,100 @@
+//! Taking in a job.
+
+use cloakwork_scheduler::{Event, Group, NewJob as Scheduled, TenantId};
+use tokio::sync::oneshot;
+
+use super::{
+    Watched,
+    actor::{Actor, Answer},
+    live::Live,
+};
+use crate::{
+    error::{ApiError, DRAINING, REQUEST_ID_REUSED},
+    jobs::{Admitted, JobMeta, JobView, cost},
+    database,
+    store::{NewJob, Write},
+};
+
+impl Actor {
+    pub(super) async fn submit(&mut self, job: Admitted, reply: oneshot::Sender<Result<Watched, ApiError>>) {
+        match self.known(&job.meta).await {
+            Ok(Some(known)) => {
+                self.release(&job.meta);
+                // The first of the two may still be on its way to the disk.
+                self.answers.push(Answer::Submitted(reply, known));
+            }
+            Ok(None) => match self.accept(&job) {
+                Ok(watched) => self.answers.push(Answer::Submitted(reply, watched)),
+                Err(refusal) => {
+                    self.release(&job.meta);
+                    let _ = reply.send(Err(refusal));
+                }
+            },
+            Err(error) => {
+                self.release(&job.meta);
+                let _ = reply.send(Err(error));
+            }
+        }
+    }
+
+    /// The job that the same request has made before.
+    async fn known(&self, meta: &JobMeta) -> Result<Option<Watched>, ApiError> {
+        let same = |other: &JobMeta| {
+            if other.request_digest == meta.request_digest {
+                return Ok(());
+            }
+            let message = format!("request id {} belongs to another request", uuid::Uuid::from_bytes(meta.request_id));
+            Err(REQUEST_ID_REUSED.error(message))
+        };
+        if let Some(live) = self.requests.get(&(meta.tenant.clone(), meta.request_id)).and_then(|id| self.jobs.get(id)) {
+            same(&live.meta)?;
+            return Ok(Some(live.view.subscribe()));
+        }
+        let stored = self.parts.store.job_by_request(&meta.tenant, &meta.request_id).await.map_err(database::failed)?;
+        let Some(view) = stored else { return Ok(None) };
+        same(&view.meta)?;
+        Ok(Some(ended(view)))
+    }
+
+    fn accept(&mut self, job: &Admitted) -> Result<Watched, ApiError> {
+        if self.draining {
+            return Err(DRAINING.error("the server is stopping and takes no new jobs"));
+        }
+        let tenant = self.tenant(&job.meta.tenant);
+        self.scheduler.admit(tenant).map_err(|refusal| super::effects::refused(&job.meta.tenant, refusal))?;
+        let live = Live::new(job);
+        let watched = live.view.subscribe();
+        self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), job.meta.id);
+        self.jobs.insert(job.meta.id, live);
+        self.writes.push(Write::Submitted(NewJob {
+            meta: job.meta.clone(),
+            program: job.program.clone(),
+            inputs: job.inputs.clone(),
+        }));
+        let event = Event::Submitted(self.scheduled(&job.meta));
+        self.step(event);
+        Ok(watched)
+    }
+
+    /// The job as the scheduler sees it.
+    pub(super) fn scheduled(&mut self, meta: &JobMeta) -> Scheduled {
+        Scheduled {
+            id: meta.id,
+            group: Group { tenant: self.tenant(&meta.tenant), key: meta.key_id, set: meta.set.id },
+            cost: cost(meta),
+            priority: meta.priority,
+            deadline: self.monotonic(meta.deadline_micros),
+        }
+    }
+
+    /// The scheduler's number of a tenant.
+    fn tenant(&mut self, tenant: &std::sync::Arc<str>) -> TenantId {
+        let next = TenantId(self.tenants.len() as u64);
+        *self.tenants.entry(tenant.clone()).or_insert(next)
+    }
+}
+
+/// A job that will not change any more, to be watched like one that might.
+pub(super) fn ended(view: JobView) -> Watched {
+    tokio::sync::watch::Sender::new(view).subscribe()
+}

@@ -1,0 +1,146 @@
+//! Attached workers: their streams, what they shall hold, what they said.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use cloakwork_params::SetId;
+use cloakwork_proto::v1;
+use cloakwork_scheduler::WorkerId;
+use tokio::sync::watch;
+
+use super::{WorkerReport, live::Wish};
+
+/// How long a worker whose stream broke may take to come back before it is taken for dead.
+const RECONNECT: Duration = Duration::from_secs(3);
+
+/// The workers that are attached, or were a moment ago.
+#[derive(Default)]
+pub(super) struct Workers {
+    links: HashMap<WorkerId, Link>,
+    streams: u64,
+}
+
+pub(super) struct Link {
+    pub(super) latest: WorkerReport,
+    /// Number of the stream that counts; a worker that attaches again leaves the old one behind.
+    stream: u64,
+    wish: watch::Sender<Wish>,
+    /// When the stream broke.
+    lost: Option<Instant>,
+}
+
+/// Workers of one kind, as clients see them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolView {
+    /// 'cpu', say.
+    pub kind: String,
+    /// Names of its workers.
+    pub workers: Vec<Arc<str>>,
+    /// Sets that at least one of them serves.
+    pub sets: Vec<SetId>,
+    /// The widest measured wave for each set.
+    pub waves: Vec<v1::DeviceWave>,
+    /// Keys that are resident, and where.
+    pub resident: Vec<(cloakwork_params::KeyId, Arc<str>)>,
+}
+
+impl Workers {
+    /// A worker opened a stream. What it shall hold comes through the receiver.
+    pub(super) fn attach(&mut self, report: WorkerReport) -> (watch::Receiver<Wish>, u64) {
+        self.streams += 1;
+        let stream = self.streams;
+        let old = self.links.remove(&report.worker);
+        // The same wish again: the new stream has yet to be told.
+        let wish = watch::Sender::new(old.map(|link| link.wish.borrow().clone()).unwrap_or_default());
+        let receiver = wish.subscribe();
+        self.links.insert(report.worker, Link { latest: report, stream, wish, lost: None });
+        (receiver, stream)
+    }
+
+    /// A report, unless it comes from a stream that was left behind.
+    pub(super) fn report(&mut self, stream: u64, report: WorkerReport) -> bool {
+        match self.links.get_mut(&report.worker) {
+            Some(link) if link.stream == stream => {
+                link.latest = report;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A stream ended. True when the worker had said that it was leaving and has nothing left.
+    pub(super) fn detach(&mut self, worker: WorkerId, stream: u64) -> bool {
+        let Some(link) = self.links.get_mut(&worker).filter(|link| link.stream == stream) else { return false };
+        link.lost = Some(Instant::now());
+        let left = link.latest.report.draining && link.latest.report.leases.is_empty();
+        if left {
+            self.links.remove(&worker);
+        }
+        left
+    }
+
+    /// Workers that have not come back in time. They are forgotten.
+    pub(super) fn take_lost(&mut self) -> Vec<WorkerId> {
+        let late = |link: &Link| link.lost.is_some_and(|lost| lost.elapsed() >= RECONNECT);
+        let lost: Vec<WorkerId> =
+            self.links.iter().filter(|(_, link)| late(link)).map(|(worker, _)| *worker).collect();
+        lost.iter().for_each(|worker| drop(self.links.remove(worker)));
+        lost
+    }
+
+    /// When the next worker may have to be given up.
+    pub(super) fn next_lost(&self) -> Option<Instant> {
+        self.links.values().filter_map(|link| link.lost).min().map(|lost| lost + RECONNECT)
+    }
+
+    /// What a worker shall hold from now on.
+    pub(super) fn wish(&self, worker: WorkerId, wish: Wish) {
+        if let Some(link) = self.links.get(&worker) {
+            link.wish.send_replace(wish);
+        }
+    }
+
+    /// What a worker shall hold.
+    pub(super) fn wished(&self, worker: WorkerId) -> Wish {
+        self.links.get(&worker).map(|link| link.wish.borrow().clone()).unwrap_or_default()
+    }
+
+    /// What attached workers said last.
+    pub(super) fn latest(&self) -> impl Iterator<Item = &WorkerReport> {
+        self.links.values().map(|link| &link.latest)
+    }
+
+    /// Name and device of a worker.
+    pub(super) fn name(&self, worker: WorkerId) -> Option<Arc<str>> {
+        self.links.get(&worker).map(|link| link.latest.name.clone())
+    }
+
+    /// The workers by their kind.
+    pub(super) fn pools(&self) -> Vec<PoolView> {
+        let mut pools: BTreeMap<String, PoolView> = BTreeMap::new();
+        let attached = self.links.values().filter(|link| link.lost.is_none());
+        for WorkerReport { name, report, waves, .. } in attached.map(|link| &link.latest) {
+            let pool = pools.entry(report.pool.clone()).or_insert_with(|| PoolView {
+                kind: report.pool.clone(),
+                workers: Vec::new(),
+                sets: Vec::new(),
+                waves: Vec::new(),
+                resident: Vec::new(),
+            });
+            pool.workers.push(name.clone());
+            let unseen = report.sets.iter().filter(|set| !pool.sets.contains(set)).copied().collect::<Vec<_>>();
+            pool.sets.extend(unseen);
+            for wave in waves {
+                match pool.waves.iter_mut().find(|known| known.parameter_set == wave.parameter_set && known.width == wave.width) {
+                    Some(known) => known.micros = known.micros.max(wave.micros),
+                    None => pool.waves.push(wave.clone()),
+                }
+            }
+            pool.resident.extend(report.resident.iter().map(|(key, _)| (*key, name.clone())));
+        }
+        pools.into_values().collect()
+    }
+}

@@ -1,0 +1,123 @@
+//! The catalogue of reasons. Each has a page `docs/errors/{code}.md`; a test holds table and pages together.
+
+use std::borrow::Cow;
+
+use tonic::Code;
+
+use super::ApiError;
+
+/// Why a call or a job failed, as a stable code.
+#[derive(Clone, Copy, Debug)]
+pub struct Reason {
+    /// `UPPER_SNAKE`; what `ErrorInfo.reason` and `JobError.reason` say. Never changes its meaning.
+    pub code: &'static str,
+    /// The gRPC code that a call fails with.
+    pub grpc: Code,
+    /// What to do, in a sentence.
+    pub advice: &'static str,
+}
+
+impl Reason {
+    /// An error for this reason; `message` says what was expected and what came.
+    pub fn error(self, message: impl Into<Cow<'static, str>>) -> ApiError {
+        ApiError::new(self, message)
+    }
+
+    /// The row with this code.
+    pub fn named(code: &str) -> Option<Self> {
+        REASONS.iter().copied().find(|reason| reason.code == code)
+    }
+}
+
+impl PartialEq for Reason {
+    fn eq(&self, other: &Self) -> bool {
+        self.code == other.code
+    }
+}
+
+impl Eq for Reason {}
+
+macro_rules! reasons {
+    ($($name:ident $grpc:ident $advice:literal)*) => {
+        $(
+            #[doc = $advice]
+            pub const $name: Reason = Reason { code: stringify!($name), grpc: Code::$grpc, advice: $advice };
+        )*
+        /// Every reason, in the order of the table.
+        pub const REASONS: &[Reason] = &[$($name),*];
+    };
+}
+
+reasons! {
+    // Who calls.
+    UNAUTHENTICATED Unauthenticated "Send a token in the header `authorization: Bearer cw_...`"
+    TOKEN_EXPIRED Unauthenticated "Ask the operator for a new token"
+    PERMISSION_DENIED PermissionDenied "Use a token that has the scope this call needs"
+    WRONG_TENANT NotFound "Use names of the tenant that your token belongs to"
+
+    // What the request says.
+    INVALID_ARGUMENT InvalidArgument "Correct the fields that the error lists"
+    FIELD_MISSING InvalidArgument "Set the field"
+    NAME_INVALID InvalidArgument "Use resource names as the server returned them"
+    REQUEST_ID_INVALID InvalidArgument "Send a fresh random UUID with each new request, and the same one when you repeat it"
+    REQUEST_ID_REUSED AlreadyExists "Use a new request id for a new request"
+    PAGE_TOKEN_INVALID InvalidArgument "Begin the listing again without a page token"
+    METHOD_UNKNOWN Unimplemented "Use a server that is as new as the client, or check the name of the call"
+    REQUEST_TOO_LARGE ResourceExhausted "Split the request, or upload its data as a blob first"
+
+    // Blobs.
+    BLOB_NOT_FOUND NotFound "Upload the blob first"
+    UPLOAD_NOT_FOUND NotFound "Begin the upload again; what is already stored is not sent twice"
+    UPLOAD_OFFSET_MISMATCH OutOfRange "Ask GetUpload for the committed offset and go on from there"
+    DIGEST_MISMATCH InvalidArgument "Upload the blob again from its first byte, with the digest of exactly these bytes"
+    SECRET_KEY_REJECTED InvalidArgument "Keep secret keys to yourself; upload the evaluation key"
+    BLOB_TOO_LARGE OutOfRange "Send a smaller blob; the server's limits are in GetCapabilities"
+    QUOTA_EXCEEDED ResourceExhausted "Delete keys or ciphertexts, or ask the operator for more room"
+    ENVELOPE_INVALID InvalidArgument "Send objects as the client library encodes them"
+    WEAK_SET_REFUSED FailedPrecondition "Use a parameter set that the server lists in GetCapabilities"
+
+    // Keys.
+    KEY_NOT_FOUND NotFound "Register the evaluation key first"
+    KEY_INCOMPLETE FailedPrecondition "Add the parts that are missing with AddPart"
+    KEY_QUARANTINED FailedPrecondition "Upload the damaged part again and register it"
+    KEY_DELETING FailedPrecondition "Wait until the jobs that use the key have ended, then register it again"
+    KEY_PARTS_DIFFER InvalidArgument "Register parts that were all made under one client key"
+    KEY_MISMATCH FailedPrecondition "Use ciphertexts that were made under the job's key and parameter set"
+    KEY_CORRUPT DataLoss "Upload the key again; the stored bytes are no longer what was uploaded"
+
+    // Storage.
+    STORAGE_FULL ResourceExhausted "Try again later, or ask the operator to make room"
+    STORAGE_FAILED Unavailable "Try again; if it lasts, tell the operator"
+    DATABASE_UNAVAILABLE Unavailable "Try again; if it lasts, tell the operator"
+
+    // Ciphertexts and programs.
+    CIPHERTEXT_NOT_FOUND NotFound "Upload the ciphertexts again"
+    CIPHERTEXT_IN_USE FailedPrecondition "Delete the ciphertexts when the jobs that read them have ended"
+    PROGRAM_INVALID InvalidArgument "Correct the program; the error names the operation"
+    PROGRAM_NOT_FOUND NotFound "Register the program first, or send it inside the job"
+    INPUT_INVALID InvalidArgument "Send one list for each input of the program, as its types say"
+    SET_NOT_SERVED FailedPrecondition "Use a parameter set that a worker of this server serves"
+
+    // Jobs.
+    JOB_NOT_FOUND NotFound "Check the job's name; jobs are forgotten some time after they ended"
+    JOB_POISON Aborted "Check the job's inputs; do not send it again unchanged"
+    JOB_ATTEMPTS_EXHAUSTED Aborted "Submit the job again when the service is well"
+    JOB_CANCELLED Cancelled "Submit the job again if you still want its result"
+    OUTPUT_EXPIRED NotFound "Run the job again, and fetch its outputs in time"
+    OUTPUT_NOT_READY FailedPrecondition "Wait until the job has succeeded"
+    DEADLINE_EXCEEDED DeadlineExceeded "Allow more time, or send less work at once"
+
+    // Load.
+    OVERLOADED ResourceExhausted "Try again after the delay in RetryInfo"
+    QUEUE_FULL ResourceExhausted "Try again after the delay in RetryInfo"
+    TENANT_QUEUE_FULL ResourceExhausted "Wait for some of your jobs to end, then try again"
+    DRAINING Unavailable "Try again; another server or the restarted one will answer"
+
+    // Workers.
+    STALE_LEASE Aborted "Drop the job; another worker has it now"
+    WORKER_UNKNOWN FailedPrecondition "Attach first, then report"
+    WORKER_REFUSED FailedPrecondition "Run a worker of the server's version that passes its self-test"
+
+    // Ours.
+    INTERNAL Internal "Try again; if it lasts, tell the operator what the message says"
+}

@@ -1,0 +1,212 @@
+//! From a request to a job that can be stored and run: everything that can be refused is refused here.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use cloakwork_circuit::ProgramId;
+use cloakwork_keystore::{Digest, Keystore, Pin, TenantId};
+use cloakwork_params::{KeyId, ParameterSet, set::Standing};
+use cloakwork_proto::v1::{self, job_spec};
+use prost::Message as _;
+
+use super::{
+    Content, JobMeta, Timeline, id,
+    inputs::{self, Wanted},
+};
+use crate::{
+    caller::Caller,
+    clock,
+    error::{ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE, SET_NOT_SERVED},
+    limits::Limits,
+    programs::{Compiled, Programs},
+    resource::{self, KeyName, ProgramName},
+    database,
+    store::Store,
+};
+
+/// Checks requests.
+#[derive(Clone)]
+pub struct Admission {
+    pub(super) store: Store,
+    pub(super) keystore: Keystore,
+    programs: Programs,
+    limits: Arc<Limits>,
+    allow_weak_sets: bool,
+}
+
+/// A job that has passed.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    /// What it is.
+    pub meta: Arc<JobMeta>,
+    /// The program's bytes.
+    pub program: Bytes,
+    /// What it reads.
+    pub inputs: Arc<[Content]>,
+    /// Parts of the key that it needs.
+    pub key_parts: Vec<Digest>,
+    /// When things happened so far.
+    pub timeline: Timeline,
+}
+
+impl Admission {
+    /// Admission by these limits.
+    pub fn new(
+        store: Store,
+        keystore: Keystore,
+        programs: Programs,
+        limits: Arc<Limits>,
+        allow_weak_sets: bool,
+    ) -> Self {
+        Self { store, keystore, programs, limits, allow_weak_sets }
+    }
+
+    /// Checks a request that came in at `received`.
+    ///
+    /// Blobs that the job reads are pinned for it; whoever drops an admitted job has to unpin them.
+    pub async fn admit(
+        &self,
+        caller: &Caller,
+        request_id: &str,
+        spec: Option<v1::JobSpec>,
+        received: Instant,
+    ) -> Result<Admitted, ApiError> {
+        let tenant = &caller.tenant;
+        let request_id = resource::request_id(request_id)?.into_bytes();
+        let spec = spec.ok_or_else(|| FIELD_MISSING.error("the request has no spec").field("spec", "missing"))?;
+        let request_digest = *blake3::hash(&spec.encode_to_vec()).as_bytes();
+        let program = self.program(caller, &spec).await?;
+        let set = program.set;
+        served(set, self.allow_weak_sets)?;
+        let key_id = KeyId(KeyName::parse_own(&spec.key, &caller.principal)?.key_id);
+        let parts = self.keystore.parts_for(tenant, key_id, set).await?;
+        let wanted = Wanted { set, key_id, inputs: &program.inputs };
+        let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs).await?;
+        let pbs_count = self.size(&program, rows)?;
+        let created_micros = clock::unix_micros();
+        let meta = JobMeta {
+            id: id::new(),
+            tenant: tenant.as_str().into(),
+            request_id,
+            request_digest,
+            program: program.id,
+            key_id,
+            set,
+            rows,
+            pbs_count,
+            priority: priority(spec.priority)?,
+            inline_outputs: spec.inline_outputs,
+            keep_outputs_micros: span(
+                "keep_outputs",
+                spec.keep_outputs,
+                self.limits.output_keep_seconds,
+                self.limits.output_keep_seconds_max,
+            )?,
+            created_micros,
+            deadline_micros: created_micros
+                + span("time_limit", spec.time_limit, self.limits.job_seconds, self.limits.job_seconds_max)?,
+        };
+        self.pin(tenant, &meta, &inputs).await?;
+        Ok(Admitted {
+            meta: Arc::new(meta),
+            program: program.bytes.clone(),
+            inputs: inputs.into(),
+            key_parts: parts.into_iter().map(|part| part.digest).collect(),
+            timeline: Timeline::start(received),
+        })
+    }
+
+    async fn program(&self, caller: &Caller, spec: &v1::JobSpec) -> Result<Arc<Compiled>, ApiError> {
+        match &spec.program {
+            Some(job_spec::Program::ProgramInline(bytes)) => self.programs.compile(bytes),
+            Some(job_spec::Program::ProgramName(name)) => {
+                let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
+                let bytes = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
+                let bytes = bytes.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
+                self.programs.compile(&bytes)
+            }
+            None => Err(FIELD_MISSING.error("the job has no program").field("spec.program", "missing")),
+        }
+    }
+
+    fn size(&self, program: &Compiled, rows: u64) -> Result<u64, ApiError> {
+        let limits = &self.limits;
+        if rows == 0 {
+            return Err(INPUT_INVALID.error("the inputs hold no ciphertexts: expected at least one row"));
+        }
+        let pbs_count = program.pbs_count.saturating_mul(rows);
+        for (what, limit, got) in
+            [("rows", limits.job_rows, rows), ("bootstraps", limits.job_bootstraps, pbs_count)]
+        {
+            if got > limit {
+                return Err(REQUEST_TOO_LARGE.error(format!("{got} {what} in one job: at most {limit}")));
+            }
+        }
+        Ok(pbs_count)
+    }
+
+    async fn pin(&self, tenant: &TenantId, meta: &JobMeta, inputs: &[Content]) -> Result<(), ApiError> {
+        let blobs: Vec<Digest> = inputs.iter().filter(|input| input.bytes.is_none()).map(Content::blob).collect();
+        if blobs.is_empty() {
+            return Ok(());
+        }
+        Ok(self.keystore.pin(tenant, &blobs, &Pin { holder: id::to_bytes(meta.id), until: None }).await?)
+    }
+}
+
+/// Refuses sets that this server does not serve.
+pub fn served(set: &'static ParameterSet, allow_weak_sets: bool) -> Result<(), ApiError> {
+    match set.standing {
+        Standing::Served => Ok(()),
+        Standing::Weak(_) | Standing::Toy if allow_weak_sets => Ok(()),
+        Standing::Weak(why) => Err(SET_NOT_SERVED.error(format!("{} is a weak parameter set: {why}", set.name))),
+        Standing::Toy => Err(SET_NOT_SERVED.error(format!("{} is for tests and protects nothing", set.name))),
+    }
+}
+
+fn priority(given: i32) -> Result<i8, ApiError> {
+    match i8::try_from(given) {
+        Ok(priority) if (-10..=10).contains(&priority) => Ok(priority),
+        _ => Err(INVALID_ARGUMENT
+            .error(format!("a priority of {given}: expected -10 to 10"))
+            .field("spec.priority", "expected -10 to 10")),
+    }
+}
+
+/// A duration of the request in microseconds: `default` seconds where absent, at most `max`.
+fn span(
+    field: &'static str,
+    given: Option<prost_types::Duration>,
+    default: u64,
+    max: u64,
+) -> Result<i64, ApiError> {
+    let given = match given {
+        None => Duration::from_secs(default),
+        Some(duration) => Duration::try_from(duration).map_err(|_| {
+            INVALID_ARGUMENT.error(format!("{field} is no duration from now on")).field(field, "expected at least 0")
+        })?,
+    };
+    Ok(i64::try_from(given.min(Duration::from_secs(max)).as_micros()).unwrap_or(i64::MAX))
+}
+
+impl Content {
+    /// As the key store names it.
+    pub fn blob(&self) -> Digest {
+        Digest { blake3: self.digest, size_bytes: self.size_bytes }
+    }
+}
+
+/// What a job's cost is counted in: bootstraps, times what one of the set costs.
+pub fn cost(meta: &JobMeta) -> u64 {
+    meta.pbs_count.saturating_mul(meta.set.bootstrap_weight()).max(1)
+}
+
+/// Names what may share waves.
+pub fn group_bytes(tenant: &str, key_id: KeyId, set: &ParameterSet) -> Bytes {
+    let mut hasher = blake3::Hasher::new_derive_key("cloakwork server, group of jobs that may share waves");
+    hasher.update(tenant.as_bytes()).update(&[0]).update(&key_id.0).update(&set.id.0.to_le_bytes());
+    Bytes::copy_from_slice(&hasher.finalize().as_bytes()[..16])
+}

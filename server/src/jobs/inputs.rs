@@ -1,0 +1,122 @@
+//! The lists of ciphertexts that a job reads: found, checked against program and key, counted.
+
+use cloakwork_circuit::Input;
+use cloakwork_keystore::BlobInfo;
+use cloakwork_params::{KeyId, ObjectKind, ParameterSet};
+use cloakwork_proto::v1::{JobInput, job_input::Source};
+use cloakwork_scheduler::JobId;
+
+use super::{Admission, Content};
+use crate::{
+    caller::Caller,
+    database,
+    error::{
+        ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INPUT_INVALID, JOB_NOT_FOUND, KEY_MISMATCH,
+        OUTPUT_EXPIRED, OUTPUT_NOT_READY,
+    },
+    resource::{CiphertextName, ListName, OutputName},
+};
+
+/// What inputs are held to.
+pub(super) struct Wanted<'p> {
+    pub(super) set: &'static ParameterSet,
+    pub(super) key_id: KeyId,
+    pub(super) inputs: &'p [Input],
+}
+
+/// The job's inputs, and the number of ciphertexts that all of them have.
+pub(super) async fn resolve(
+    admission: &Admission,
+    caller: &Caller,
+    wanted: &Wanted<'_>,
+    inputs: Vec<JobInput>,
+) -> Result<(Vec<Content>, u64), ApiError> {
+    if inputs.len() != wanted.inputs.len() {
+        let message = format!("{} inputs: the program takes {}", inputs.len(), wanted.inputs.len());
+        return Err(INPUT_INVALID.error(message));
+    }
+    let mut contents = Vec::with_capacity(inputs.len());
+    let mut rows = None;
+    for (index, (input, declared)) in inputs.into_iter().zip(wanted.inputs).enumerate() {
+        let (content, info) = find(admission, caller, index, input).await?;
+        conform(wanted, index, declared, &info)?;
+        let expected = *rows.get_or_insert(info.count);
+        if info.count != expected {
+            let message = format!("input {index} has {} ciphertexts, input 0 has {expected}", info.count);
+            return Err(INPUT_INVALID.error(message));
+        }
+        contents.push(content);
+    }
+    // A program without inputs runs once.
+    Ok((contents, rows.unwrap_or(1)))
+}
+
+async fn find(
+    admission: &Admission,
+    caller: &Caller,
+    index: usize,
+    input: JobInput,
+) -> Result<(Content, BlobInfo), ApiError> {
+    let name = match input.source {
+        None => return Err(FIELD_MISSING.error(format!("input {index} is empty: expected a list or its name"))),
+        Some(Source::Inline(bytes)) => {
+            let info = admission.keystore.check(&bytes).map_err(ApiError::from)?;
+            return Ok((Content::inline(bytes), info));
+        }
+        Some(Source::Name(name)) => name,
+    };
+    let tenant = &caller.tenant;
+    match ListName::parse_own(&name, &caller.principal)? {
+        ListName::Ciphertext(CiphertextName { digest, .. }) => {
+            let info = admission.keystore.blob_named(tenant, &digest).await?.ok_or_else(|| {
+                CIPHERTEXT_NOT_FOUND.error(format!("input {index}: {name} is not here"))
+            })?;
+            Ok((Content { digest, size_bytes: info.digest.size_bytes, bytes: None }, info))
+        }
+        ListName::Output(OutputName { job, index: place }) => {
+            let job = JobId(job.job.as_u128());
+            let view = admission.store.job(tenant.as_str(), job, true).await.map_err(database::failed)?;
+            let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("input {index}: there is no job for {name}")))?;
+            let Some(end) = view.end else {
+                return Err(OUTPUT_NOT_READY.error(format!("input {index}: the job of {name} has not ended")));
+            };
+            let count = end.outputs.len();
+            let content = end.outputs.get(place as usize).cloned().ok_or_else(|| {
+                OUTPUT_EXPIRED.error(format!("input {index}: the job of {name} has {count} outputs to read"))
+            })?;
+            let info = match &content.bytes {
+                Some(bytes) => admission.keystore.check(bytes)?,
+                None => admission.keystore.blob(tenant, &content.blob()).await?,
+            };
+            Ok((content, info))
+        }
+    }
+}
+
+fn conform(wanted: &Wanted<'_>, index: usize, declared: &Input, info: &BlobInfo) -> Result<(), ApiError> {
+    let readable = [ObjectKind::LweList, ObjectKind::SeededLweList, ObjectKind::CompactList];
+    if !readable.contains(&info.kind) {
+        return Err(INPUT_INVALID.error(format!("input {index} is a {}: expected an LWE ciphertext list", info.kind)));
+    }
+    if info.set.id != wanted.set.id {
+        let message = format!("input {index} was made for {}: the program is for {}", info.set.name, wanted.set.name);
+        return Err(INPUT_INVALID.error(message));
+    }
+    if info.key_id != wanted.key_id {
+        let message = format!("input {index} was made under key {}: the job runs under {}", info.key_id, wanted.key_id);
+        return Err(KEY_MISMATCH.error(message));
+    }
+    for (what, limit, got) in [
+        ("degree", declared.degree_max, info.degree_max),
+        ("noise level", declared.noise_level_max, info.noise_level_max),
+    ] {
+        if got > limit {
+            let message = format!(
+                "input {index} ('{}') has a {what} of {got}: the program declares at most {limit}",
+                declared.name
+            );
+            return Err(INPUT_INVALID.error(message));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! The latency record: where a job's time went, as a partition of the server's wall time.
+
+use std::time::{Duration, Instant};
+
+use cloakwork_proto::v1::LatencyRecord;
+
+/// The moments in a job's life that the server itself sees, on its monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeline {
+    /// The request came in.
+    pub received: Instant,
+    /// It had been checked.
+    pub validated: Instant,
+    /// The latest attempt was handed to a worker.
+    pub leased: Option<Instant>,
+    /// The worker's result began to come in.
+    pub returned: Option<Instant>,
+    /// Result stored; what is left is to make the end durable.
+    pub stored: Option<Instant>,
+}
+
+impl Timeline {
+    /// Of a request that has just been checked.
+    pub fn start(received: Instant) -> Self {
+        Self { received, validated: Instant::now(), leased: None, returned: None, stored: None }
+    }
+
+    /// Of a job that was taken over from an earlier process: what it did before is not known.
+    pub fn restart() -> Self {
+        let now = Instant::now();
+        Self { received: now, validated: now, leased: None, returned: None, stored: None }
+    }
+
+    /// The record of a job that ended at `ended`. `worker` holds the stages that the worker measured.
+    ///
+    /// What the worker does not account for between lease and return is the way there and back.
+    pub fn record(&self, ended: Instant, worker: Option<LatencyRecord>, attempts: u32) -> LatencyRecord {
+        let mut record = worker.unwrap_or_default();
+        let inside = worker_nanos(&record);
+        let span = |from: Instant, to: Instant| nanos(to.saturating_duration_since(from));
+        record.transit_nanos = 0;
+        record.attempts = attempts;
+        record.validate_nanos = span(self.received, self.validated);
+        match (self.leased, self.returned) {
+            (Some(leased), Some(returned)) => {
+                let stored = self.stored.unwrap_or(returned);
+                record.queue_nanos = span(self.validated, leased);
+                let outside = span(leased, returned);
+                record.dispatch_nanos = outside.saturating_sub(inside);
+                shrink_to(&mut record, outside);
+                record.store_nanos += span(returned, stored);
+                record.commit_nanos = span(stored, ended);
+            }
+            // It ended without a result: all of it was waiting, in the queue or for an attempt that came to nothing.
+            _ => {
+                let attempts = record.attempts;
+                record = LatencyRecord { attempts, validate_nanos: record.validate_nanos, ..Default::default() };
+                record.queue_nanos = span(self.validated, ended);
+            }
+        }
+        record.wall_nanos = record.validate_nanos
+            + record.queue_nanos
+            + record.dispatch_nanos
+            + worker_nanos(&record)
+            + record.commit_nanos;
+        record
+    }
+}
+
+/// The stages that workers measure.
+fn stages(record: &mut LatencyRecord) -> [&mut u64; 7] {
+    [
+        &mut record.key_load_nanos,
+        &mut record.fetch_nanos,
+        &mut record.wave_wait_nanos,
+        &mut record.key_switch_nanos,
+        &mut record.blind_rotate_nanos,
+        &mut record.other_compute_nanos,
+        &mut record.store_nanos,
+    ]
+}
+
+fn worker_nanos(record: &LatencyRecord) -> u64 {
+    stages(&mut record.clone()).into_iter().fold(0, |sum, stage| sum.saturating_add(*stage))
+}
+
+/// A worker whose stages add up to more than the time that passed here is wrong; the record must add up all the same.
+fn shrink_to(record: &mut LatencyRecord, outside: u64) {
+    let mut left = outside;
+    for stage in stages(record) {
+        *stage = (*stage).min(left);
+        left -= *stage;
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeline(micros: [u64; 5]) -> (Timeline, Instant) {
+        let start = Instant::now();
+        let [validated, leased, returned, stored, ended] = micros.map(|micros| start + Duration::from_micros(micros));
+        let timeline = Timeline {
+            received: start,
+            validated,
+            leased: Some(leased),
+            returned: Some(returned),
+            stored: Some(stored),
+        };
+        (timeline, ended)
+    }
+
+    #[test]
+    fn the_stages_are_a_partition_of_the_wall_time() {
+        let (timeline, ended) = timeline([10, 30, 1000, 1100, 1400]);
+        let worker =
+            LatencyRecord { fetch_nanos: 100_000, blind_rotate_nanos: 600_000, store_nanos: 50_000, ..Default::default() };
+        let record = timeline.record(ended, Some(worker), 1);
+        assert_eq!(record.validate_nanos, 10_000);
+        assert_eq!(record.queue_nanos, 20_000);
+        assert_eq!(record.dispatch_nanos, 970_000 - 750_000);
+        assert_eq!(record.store_nanos, 50_000 + 100_000);
+        assert_eq!(record.commit_nanos, 300_000);
+        assert_eq!(record.wall_nanos, 1_400_000);
+    }
+
+    #[test]
+    fn a_worker_that_exaggerates_does_not_break_the_sum() {
+        let (timeline, ended) = timeline([10, 30, 1000, 1000, 1400]);
+        let worker = LatencyRecord { fetch_nanos: u64::MAX, blind_rotate_nanos: u64::MAX, ..Default::default() };
+        assert_eq!(timeline.record(ended, Some(worker), 1).wall_nanos, 1_400_000);
+    }
+
+    #[test]
+    fn a_job_that_never_ran_has_only_waited() {
+        let start = Instant::now();
+        let timeline = Timeline { received: start, validated: start, leased: None, returned: None, stored: None };
+        let record = timeline.record(start + Duration::from_millis(5), None, 0);
+        assert_eq!((record.queue_nanos, record.wall_nanos), (5_000_000, 5_000_000));
+    }
+}

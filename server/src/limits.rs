@@ -1,0 +1,154 @@
+//! Every limit of the server, in one table. It is the `[limits]` section of the configuration, what GetCapabilities
+//! reports, and `docs/limits.md`.
+
+mod table;
+
+use std::{fmt::Write as _, ops::RangeInclusive};
+
+pub use table::{LIMITS, Limits};
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Name in the configuration; ends in the unit where that is not a plain number.
+    pub name: &'static str,
+    /// Its value where nobody sets another.
+    pub default: u64,
+    /// What may be set, both ends included.
+    pub least: u64,
+    /// See `least`.
+    pub most: u64,
+    /// `count`, `bytes`, `ms` or `seconds`.
+    pub unit: &'static str,
+    /// What is limited.
+    pub meaning: &'static str,
+    /// Why this default.
+    pub why: &'static str,
+    pub(crate) field: fn(&mut Limits) -> &mut u64,
+}
+
+impl Limit {
+    /// The row with this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        LIMITS.iter().find(|limit| limit.name == name)
+    }
+
+    /// What may be set.
+    pub fn range(&self) -> RangeInclusive<u64> {
+        self.least..=self.most
+    }
+}
+
+impl Limits {
+    /// Each row with the value that is set.
+    pub fn values(&self) -> impl Iterator<Item = (&'static Limit, u64)> {
+        let mut copy = self.clone();
+        LIMITS.iter().map(move |limit| (limit, *(limit.field)(&mut copy)))
+    }
+
+    /// Sets a limit by its name, within its range.
+    pub fn set(&mut self, limit: &Limit, value: u64) -> Result<(), String> {
+        if !limit.range().contains(&value) {
+            return Err(format!("must be between {} and {}, not {value}", limit.least, limit.most));
+        }
+        *(limit.field)(self) = value;
+        Ok(())
+    }
+
+    /// Pairs that contradict each other, as a sentence each.
+    pub fn contradictions(&self) -> Vec<String> {
+        let pairs = [
+            ("inline_bytes", self.inline_bytes, "message_bytes", self.message_bytes),
+            ("chunk_bytes", self.chunk_bytes, "message_bytes", self.message_bytes),
+            ("stream_window_bytes", self.stream_window_bytes, "connection_window_bytes", self.connection_window_bytes),
+            ("tenant_requests", self.tenant_requests, "requests", self.requests),
+            ("tenant_queued_jobs", self.tenant_queued_jobs, "queued_jobs", self.queued_jobs),
+            ("job_seconds", self.job_seconds, "job_seconds_max", self.job_seconds_max),
+            ("output_keep_seconds", self.output_keep_seconds, "output_keep_seconds_max", self.output_keep_seconds_max),
+            ("blob_bytes", self.blob_bytes, "tenant_bytes", self.tenant_bytes),
+            ("report_ms", self.report_ms, "lease_ms", self.lease_ms / 2),
+        ];
+        let above = pairs.into_iter().filter(|(_, small, _, large)| small > large);
+        above
+            .map(|(name, small, other, large)| {
+                let half = if name == "report_ms" { "half of " } else { "" };
+                format!("limits.{name} = {small} must not be more than {half}limits.{other} ({large})")
+            })
+            .collect()
+    }
+}
+
+/// The text of `docs/limits.md`.
+pub fn document() -> String {
+    let mut text = String::from(
+        "# Limits\n\n\
+         Every queue, buffer, cache and request of the server has a limit, and this is all of them. Each can be set in\n\
+         the section `[limits]` of the configuration, or as `CLOAKWORK_LIMITS__NAME`. Sizes are in bytes, times in the\n\
+         unit that the name ends in.\n\n\
+         This page is written by a test, from the table in `server/src/limits/table.rs`.\n\n\
+         | limit | default | may be | unit | what it limits | why this default |\n\
+         |---|---:|---|---|---|---|\n",
+    );
+    for Limit { name, default, least, most, unit, meaning, why, .. } in LIMITS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "| `{name}` | {default} | {least} to {most} | {unit} | {meaning} | {why} |");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn the_page_is_what_the_table_says() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/limits.md");
+        if std::env::var_os("CLOAKWORK_UPDATE_DOCS").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(path).unwrap_or_default() == document(),
+            "docs/limits.md is stale: run this test with CLOAKWORK_UPDATE_DOCS=1"
+        );
+    }
+
+    #[test]
+    fn rows_are_distinct_and_their_defaults_allowed() {
+        let names: HashSet<_> = LIMITS.iter().map(|limit| limit.name).collect();
+        assert_eq!(names.len(), LIMITS.len());
+        for (limit, value) in Limits::default().values() {
+            assert_eq!(value, limit.default, "{}", limit.name);
+            assert!(limit.range().contains(&value), "{}", limit.name);
+            if limit.unit != "count" {
+                assert!(limit.name.contains(limit.unit), "{} has no unit in its name", limit.name);
+            }
+        }
+        assert_eq!(Limits::default().contradictions(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_limit_sets_its_own_field_and_keeps_to_its_range() {
+        for limit in LIMITS {
+            let mut limits = Limits::default();
+            assert!(limits.set(limit, limit.least).is_ok());
+            for (other, value) in limits.values() {
+                let expected = if other.name == limit.name { limit.least } else { other.default };
+                assert_eq!(value, expected, "{} changed {}", limit.name, other.name);
+            }
+            assert!(limits.set(limit, limit.most + 1).is_err());
+            assert!(limit.least == 0 || limits.set(limit, limit.least - 1).is_err());
+        }
+    }
+
+    #[test]
+    fn contradictions_name_both_sides() {
+        let limits = Limits { inline_bytes: 9 << 20, message_bytes: 8 << 20, ..Limits::default() };
+        let found = limits.contradictions();
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("inline_bytes") && found[0].contains("message_bytes"), "{found:?}");
+        let limits = Limits { lease_ms: 3000, report_ms: 2000, ..Limits::default() };
+        assert!(limits.contradictions()[0].contains("half of limits.lease_ms"));
+    }
+}

@@ -1,0 +1,179 @@
+//! The rows.
+
+use super::Limit;
+
+macro_rules! limits {
+    ($($name:ident = $default:expr, $unit:ident $least:expr => $most:expr, $meaning:literal, $why:literal;)*) => {
+        /// The limits that a server keeps to. Units are in the names.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Limits {
+            $(#[doc = $meaning] pub $name: u64,)*
+        }
+
+        impl Default for Limits {
+            fn default() -> Self {
+                Self { $($name: $default,)* }
+            }
+        }
+
+        /// Every limit, in the order of the documentation.
+        pub const LIMITS: &[Limit] = &[$(
+            Limit {
+                name: stringify!($name),
+                default: $default,
+                least: $least,
+                most: $most,
+                unit: stringify!($unit),
+                meaning: $meaning,
+                why: $why,
+                field: |limits| &mut limits.$name,
+            },
+        )*];
+    };
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const DAY: u64 = 24 * 3600;
+
+limits! {
+    connections = 512, count 1 => 65_536,
+        "Open connections to the API port; further ones wait to be accepted",
+        "Each may fill its window: 512 of 16 MiB are 8 GiB at the very worst";
+    connection_streams = 256, count 1 => 65_536,
+        "Calls at once on one connection",
+        "More than a client needs that sends one bootstrap at a time from 64 threads";
+    stream_window_bytes = 16 * MIB, bytes 64 * KIB => 512 * MIB,
+        "Bytes of one call that may be on their way unread (HTTP/2 window); the memory that one upload takes",
+        "With the usual 64 KiB, an upload over a long line runs at an eighth of the speed";
+    connection_window_bytes = 16 * MIB, bytes 64 * KIB => 512 * MIB,
+        "Bytes of all calls of one connection that may be on their way unread",
+        "One upload at full speed on each connection";
+    header_list_bytes = 16 * KIB, bytes KIB => MIB,
+        "All headers of one call together",
+        "What clients take as well; our own calls use less than 1 KiB";
+    header_timeout_ms = 10_000, ms 10 => 600_000,
+        "From accepting a connection to its first request, TLS included",
+        "A handshake over a bad line takes seconds; somebody who wants to hold a connection takes for ever";
+    idle_timeout_ms = 120_000, ms 100 => 86_400_000,
+        "Connection without a byte in either direction",
+        "Pings go every 20 seconds, so that only a dead peer is silent for so long";
+    ping_ms = 20_000, ms 100 => 3_600_000,
+        "Between HTTP/2 pings to a silent peer; one that does not answer for as long is dropped",
+        "Shorter than what home routers remember";
+    admin_connections = 64, count 1 => 4096,
+        "Open connections to the admin port",
+        "A scraper, a probe and somebody who looks";
+    requests = 4096, count 1 => 1_000_000,
+        "Calls being handled at once, those that only wait for a job left out",
+        "Some MiB of messages each at worst, some KiB as a rule";
+    tenant_requests = 1024, count 1 => 1_000_000,
+        "Calls of one tenant being handled at once",
+        "A quarter of all, so that no tenant shuts the others out";
+    watchers = 4096, count 1 => 1_000_000,
+        "Calls that wait for a job (WatchJob, RunJob) or for health at once, from all tenants",
+        "Some KiB each";
+    tenant_watchers = 1024, count 1 => 1_000_000,
+        "Calls of one tenant that wait for a job at once",
+        "A quarter of all";
+    message_bytes = 8 * MIB, bytes 64 * KIB => 256 * MIB,
+        "One message",
+        "Holds a chunk or inline inputs with room to spare; larger things are blobs";
+    inline_bytes = 4 * MIB, bytes 0 => 256 * MIB,
+        "Inputs that ride inside one SubmitJob, and outputs inside one Job",
+        "About 250 blocks of 16 KiB";
+    chunk_bytes = MIB, bytes 4 * KIB => 64 * MIB,
+        "Data in each message of an upload or download, as the server sends and suggests it",
+        "Beyond 1 MiB nothing gets faster";
+    find_missing = 1000, count 1 => 100_000,
+        "Digests in one FindMissing",
+        "One query of the database";
+    page_size = 100, count 1 => 10_000,
+        "Entries on a page of a listing; larger wishes are cut down to this",
+        "A page stays below 1 MiB";
+    blob_bytes = 16 * GIB, bytes MIB => 1024 * GIB,
+        "One blob",
+        "The largest key of any parameter set";
+    uploads = 256, count 1 => 65_536,
+        "Uploads that are open at once, from all tenants",
+        "Each holds a staging file";
+    tenant_uploads = 32, count 1 => 65_536,
+        "Uploads of one tenant that are open at once",
+        "A client sends a few at a time";
+    upload_expiry_seconds = DAY, seconds 1 => 365 * DAY,
+        "Upload that nobody goes on with",
+        "A night with the lid closed should not cost a key's upload";
+    upload_idle_ms = 60_000, ms 10 => 3_600_000,
+        "Between two messages of a running upload",
+        "A slow line sends 1 MiB in less; a stalled client gives its place away";
+    tenant_bytes = 64 * GIB, bytes MIB => 1024 * 1024 * GIB,
+        "Blobs of one tenant together: keys, ciphertexts and outputs",
+        "A hundred keys of ordinary size";
+    tenant_keys = 100, count 1 => 1_000_000,
+        "Evaluation keys of one tenant",
+        "A tenant has a few";
+    key_parts = 64, count 1 => 4096,
+        "Parts of one key",
+        "Two for each parameter set";
+    program_bytes = MIB, bytes KIB => 64 * MIB,
+        "One encoded program",
+        "Tens of thousands of operations";
+    tenant_programs = 10_000, count 1 => 10_000_000,
+        "Programs that one tenant has registered",
+        "10 GiB at the very worst, some MiB as a rule";
+    queued_jobs = 100_000, count 1 => 10_000_000,
+        "Jobs that wait, from all tenants",
+        "What the scheduler is measured with";
+    tenant_queued_jobs = 10_000, count 1 => 10_000_000,
+        "Jobs of one tenant that wait",
+        "A tenth of all";
+    job_rows = 65_536, count 1 => 16_777_216,
+        "Rows of inputs of one job",
+        "1 GiB of blocks of 16 KiB; more is better sent as several jobs";
+    job_bootstraps = 10_000_000, count 1 => 1_000_000_000_000,
+        "Bootstraps of one job, over all its rows",
+        "Some hours of one CPU worker";
+    job_seconds = 3600, seconds 1 => 30 * DAY,
+        "From acceptance to the end of a job, where the job sets no limit of its own",
+        "Long enough for a busy evening, short enough to notice a job that hangs";
+    job_seconds_max = DAY, seconds 1 => 30 * DAY,
+        "The longest limit that a job may set",
+        "A key that is being deleted waits for at most this long";
+    job_attempts = 5, count 1 => 100,
+        "Times that a job is handed to a worker because the last one was lost",
+        "Workers die more often than jobs are at fault, and five deaths are no accident";
+    job_record_seconds = 7 * DAY, seconds 60 => 365 * DAY,
+        "An ended job and its latency record are kept for this long",
+        "A week's worth of questions";
+    output_keep_seconds = DAY, seconds 1 => 365 * DAY,
+        "Outputs that nobody has fetched, where the job says nothing else",
+        "The client may be a batch that runs once a day";
+    output_keep_seconds_max = 7 * DAY, seconds 1 => 365 * DAY,
+        "The longest time that a job may ask for its outputs to be kept",
+        "They count against the tenant's bytes meanwhile";
+    workers = 256, count 1 => 65_536,
+        "Workers that are attached at once",
+        "More than one server feeds";
+    report_ms = 1000, ms 10 => 60_000,
+        "Between two reports of a worker",
+        "Several reports may be lost before a lease is";
+    lease_ms = 10_000, ms 50 => 3_600_000,
+        "A worker that has not reported for this long loses its jobs",
+        "Ten reports; a shorter one takes jobs from workers that only swap";
+    progress_ms = 120_000, ms 100 => 86_400_000,
+        "A job whose progress stands still for this long is taken from its worker",
+        "Reading and expanding the largest key takes most of a minute on a slow disk";
+    token_cache = 4096, count 1 => 1_000_000,
+        "Tokens that are known to be good without asking the database",
+        "Some hundred bytes each";
+    token_cache_ms = 2000, ms 0 => 60_000,
+        "For how long they are; a revocation counts at the latest after this",
+        "A query every two seconds for each token in use is nothing";
+    database_readers = 4, count 1 => 64,
+        "Connections that read the database, beside the one that writes",
+        "Readers do not wait for the writer, and four cores' worth of them is plenty";
+    drain_ms = 30_000, ms 0 => 3_600_000,
+        "From the signal to stop to the end of the process; what runs then is handed to the next one",
+        "What Kubernetes grants";
+}

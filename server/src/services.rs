@@ -1,0 +1,17 @@
+//! The gRPC services: requests in, typed names and checks, and then whoever does the work.
+
+mod blob;
+mod capability;
+mod ciphertext;
+mod job;
+mod key;
+mod program;
+mod worker;
+
+pub use blob::Blobs;
+pub use capability::Capabilities;
+pub use ciphertext::Ciphertexts;
+pub use job::Jobs;
+pub use key::Keys;
+pub use program::ProgramsService;
+pub use worker::Workers;

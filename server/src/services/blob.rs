@@ -1,0 +1,157 @@
+//! Moving the bytes of keys and ciphertexts.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use cloakwork_keystore::{Keystore, UploadId, UploadInfo};
+use cloakwork_proto::v1::{
+    BeginUploadRequest, BeginUploadResponse, FindMissingRequest, FindMissingResponse, GetUploadRequest,
+    GetUploadResponse, ReadRequest, ReadResponse, Upload, WriteRequest, WriteResponse,
+    blob_service_server::BlobService,
+};
+use tokio::time::timeout;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::{
+    caller::Caller,
+    digest,
+    error::{ApiError, DEADLINE_EXCEEDED, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
+    limits::Limits,
+    metrics::Metrics,
+    resource::{self, UploadName},
+};
+
+/// The blob service.
+#[derive(Clone)]
+pub struct Blobs {
+    /// Keeps them.
+    pub keystore: Keystore,
+    /// Limits.
+    pub limits: Arc<Limits>,
+    /// Metrics.
+    pub metrics: Metrics,
+}
+
+#[tonic::async_trait]
+impl BlobService for Blobs {
+    type ReadStream = Pin<Box<dyn Stream<Item = Result<ReadResponse, Status>> + Send>>;
+
+    async fn find_missing(&self, request: Request<FindMissingRequest>) -> Result<Response<FindMissingResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let asked = &request.get_ref().digests;
+        if asked.len() as u64 > self.limits.find_missing {
+            let message = format!("{} digests: at most {} in one call", asked.len(), self.limits.find_missing);
+            return Err(REQUEST_TOO_LARGE.error(message).into());
+        }
+        let asked = asked.iter().map(|digest| digest::parse(Some(digest), "digests")).collect::<Result<Vec<_>, _>>()?;
+        let missing = self.keystore.find_missing(&caller.tenant, &asked).await.map_err(ApiError::from)?;
+        Ok(Response::new(FindMissingResponse { missing: missing.iter().map(digest::to_proto).collect() }))
+    }
+
+    async fn begin_upload(&self, request: Request<BeginUploadRequest>) -> Result<Response<BeginUploadResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.get_ref();
+        let request_id = resource::request_id(&request.request_id)?.into_bytes();
+        let digest = digest::parse(request.digest.as_ref(), "digest")?;
+        let upload = self.keystore.begin_upload(&caller.tenant, request_id, digest).await.map_err(ApiError::from)?;
+        if upload.committed_bytes > 0 && !upload.complete {
+            self.metrics.upload_resumed();
+        }
+        Ok(Response::new(BeginUploadResponse { upload: Some(self.upload(caller.tenant.as_str(), &upload)) }))
+    }
+
+    async fn write(&self, request: Request<Streaming<WriteRequest>>) -> Result<Response<WriteResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let mut messages = request.into_inner();
+        let first = self.next(&mut messages).await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
+        let id = upload_id(&caller, &first.upload)?;
+        let begun = std::time::Instant::now();
+        let mut writer = self.keystore.append(&caller.tenant, &id, first.offset_bytes).await.map_err(ApiError::from)?;
+        let mut offset = first.offset_bytes;
+        let mut message = Some(first);
+        // A stream that breaks off leaves what has come; the client goes on from there.
+        let finished = loop {
+            let WriteRequest { offset_bytes, data, finish, .. } = match message {
+                Some(message) => message,
+                None => break false,
+            };
+            if offset_bytes != offset {
+                let error = UPLOAD_OFFSET_MISMATCH.error(format!("data for byte {offset_bytes}: expected byte {offset}"));
+                writer.pause().await.map_err(ApiError::from)?;
+                return Err(error.with("committed_bytes", offset).into());
+            }
+            offset += data.len() as u64;
+            self.metrics.uploaded(data.len());
+            writer.write(data).await.map_err(ApiError::from)?;
+            if finish {
+                break true;
+            }
+            message = match self.next(&mut messages).await {
+                Ok(message) => message,
+                Err(broken) => {
+                    writer.pause().await.map_err(ApiError::from)?;
+                    return Err(broken);
+                }
+            };
+        };
+        let upload = if finished {
+            if self.next(&mut messages).await?.is_some() {
+                return Err(INVALID_ARGUMENT.error("messages follow the one that finishes the upload").into());
+            }
+            writer.finish().await.map_err(ApiError::from)?;
+            self.metrics.upload_seconds(begun.elapsed());
+            self.keystore.upload(&caller.tenant, &id).await.map_err(ApiError::from)?
+        } else {
+            writer.pause().await.map_err(ApiError::from)?;
+            self.keystore.upload(&caller.tenant, &id).await.map_err(ApiError::from)?
+        };
+        Ok(Response::new(WriteResponse { upload: Some(self.upload(caller.tenant.as_str(), &upload)) }))
+    }
+
+    async fn get_upload(&self, request: Request<GetUploadRequest>) -> Result<Response<GetUploadResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let id = upload_id(&caller, &request.get_ref().name)?;
+        let upload = self.keystore.upload(&caller.tenant, &id).await.map_err(ApiError::from)?;
+        Ok(Response::new(GetUploadResponse { upload: Some(self.upload(caller.tenant.as_str(), &upload)) }))
+    }
+
+    async fn read(&self, request: Request<ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.get_ref();
+        let digest = digest::parse(request.digest.as_ref(), "digest")?;
+        let chunks = self.keystore.read(&caller.tenant, &digest, request.offset_bytes).await.map_err(ApiError::from)?;
+        let messages = chunks.map(|chunk| match chunk {
+            Ok(data) => Ok(ReadResponse { data }),
+            Err(error) => Err(ApiError::from(error).into()),
+        });
+        Ok(Response::new(Box::pin(messages)))
+    }
+}
+
+impl Blobs {
+    /// The next message, if it comes in time.
+    async fn next(&self, messages: &mut Streaming<WriteRequest>) -> Result<Option<WriteRequest>, Status> {
+        match timeout(Duration::from_millis(self.limits.upload_idle_ms), messages.message()).await {
+            Ok(message) => message,
+            Err(_) => Err(DEADLINE_EXCEEDED
+                .error(format!("nothing came for {} ms; go on from the committed offset", self.limits.upload_idle_ms))
+                .into()),
+        }
+    }
+
+    fn upload(&self, tenant: &str, upload: &UploadInfo) -> Upload {
+        Upload {
+            name: format!("tenants/{tenant}/uploads/{}", upload.id),
+            digest: Some(digest::to_proto(&upload.digest)),
+            committed_bytes: upload.committed_bytes,
+            chunk_bytes: u32::try_from(self.limits.chunk_bytes).unwrap_or(u32::MAX),
+            expire_time: Some(upload.expires.into()),
+            complete: upload.complete,
+        }
+    }
+}
+
+fn upload_id(caller: &Caller, name: &str) -> Result<UploadId, ApiError> {
+    let name = UploadName::parse_own(name, &caller.principal)?;
+    Ok(UploadId::from_bytes(name.upload))
+}

@@ -1,0 +1,102 @@
+//! What the server can do.
+
+use std::sync::Arc;
+
+use cloakwork_circuit::wire::operation::Kind;
+use cloakwork_params::{Encoding, Layout, ObjectKind, ParameterSet, envelope::DIMENSIONS, set::Standing, table};
+use cloakwork_proto::v1::{
+    GetCapabilitiesRequest, GetCapabilitiesResponse, Limit, ParameterSet as Described, Pool, PreferredWave,
+    capability_service_server::CapabilityService,
+};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    caller::Caller,
+    dispatch::{Dispatcher, PoolView},
+    jobs::served,
+    limits::Limits,
+};
+
+/// The capability service.
+#[derive(Clone)]
+pub struct Capabilities {
+    /// Knows the workers.
+    pub dispatcher: Dispatcher,
+    /// Limits.
+    pub limits: Arc<Limits>,
+    /// Are sets below the project's own bar served?
+    pub allow_weak_sets: bool,
+}
+
+#[tonic::async_trait]
+impl CapabilityService for Capabilities {
+    async fn get_capabilities(
+        &self,
+        request: Request<GetCapabilitiesRequest>,
+    ) -> Result<Response<GetCapabilitiesResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let limits = self.limits.values().map(|(limit, value)| Limit {
+            name: limit.name.to_owned(),
+            value,
+            unit: limit.unit.to_owned(),
+            meaning: limit.meaning.to_owned(),
+        });
+        let sets = table::SETS.iter().filter(|set| served(set, self.allow_weak_sets).is_ok());
+        Ok(Response::new(GetCapabilitiesResponse {
+            server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            tenant: caller.tenant.to_string(),
+            limits: limits.collect(),
+            parameter_sets: sets.map(describe).collect(),
+            operations: OPERATIONS.iter().map(|kind| kind.as_str_name().to_owned()).collect(),
+            pools: self.dispatcher.pools().iter().map(pool).collect(),
+        }))
+    }
+}
+
+/// What programs may do.
+const OPERATIONS: &[Kind] = &[
+    Kind::Lookup,
+    Kind::LookupBivariate,
+    Kind::LookupMany,
+    Kind::Not,
+    Kind::And,
+    Kind::Nand,
+    Kind::Nor,
+    Kind::Or,
+    Kind::Xnor,
+    Kind::Xor,
+    Kind::Mux,
+];
+
+fn describe(set: &ParameterSet) -> Described {
+    let (message_modulus, carry_modulus) = match set.encoding {
+        Encoding::Shortint { message_modulus, carry_modulus, .. } => (message_modulus as u32, carry_modulus as u32),
+        Encoding::Boolean => (0, 0),
+    };
+    let bytes = |kind| Layout::of(kind, set, &[0; DIMENSIONS]).map_or(0, |layout| layout.payload_len);
+    let security = set.security.glwe_log2.map_or(set.security.lwe_log2, |big| big.min(set.security.lwe_log2));
+    Described {
+        name: set.name.to_owned(),
+        id: u32::from(set.id.0),
+        security_log2: security,
+        failure_log2: set.failure.computed_log2,
+        weakness: match set.standing {
+            Standing::Served => String::new(),
+            Standing::Weak(why) => why.to_owned(),
+            Standing::Toy => "for tests; protects nothing".to_owned(),
+        },
+        message_modulus,
+        carry_modulus,
+        bootstrap_key_bytes: bytes(ObjectKind::SeededBootstrapKey),
+        key_switch_key_bytes: bytes(ObjectKind::SeededKeySwitchKey),
+    }
+}
+
+fn pool(pool: &PoolView) -> Pool {
+    let waves = pool.waves.iter().map(|wave| PreferredWave {
+        parameter_set: wave.parameter_set.clone(),
+        width: wave.width,
+        micros: wave.micros,
+    });
+    Pool { kind: pool.kind.clone(), workers: pool.workers.len() as u32, waves: waves.collect() }
+}

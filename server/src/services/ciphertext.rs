@@ -1,0 +1,212 @@
+//! Lists of ciphertexts that jobs read and write.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use cloakwork_keystore::{BlobInfo, Keystore};
+use cloakwork_proto::v1::{
+    Ciphertext, DeleteRequest, DeleteResponse, DescribeRequest, DescribeResponse, GetRequest, GetResponse, PutRequest,
+    PutResponse, ciphertext_service_server::CiphertextService,
+};
+use cloakwork_scheduler::JobId;
+use tokio::time::timeout;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{Request, Response, Status, Streaming};
+use uuid::Uuid;
+
+use crate::{
+    caller::Caller,
+    clock, database, digest,
+    error::{
+        ApiError, CIPHERTEXT_NOT_FOUND, DEADLINE_EXCEEDED, FIELD_MISSING, INVALID_ARGUMENT, JOB_NOT_FOUND,
+        OUTPUT_EXPIRED, OUTPUT_NOT_READY,
+    },
+    jobs::Content,
+    limits::Limits,
+    resource::{CiphertextName, ListName, OutputName},
+    store::Store,
+};
+
+/// The ciphertext service.
+#[derive(Clone)]
+pub struct Ciphertexts {
+    /// Keeps them.
+    pub keystore: Keystore,
+    /// Keeps small outputs of jobs.
+    pub store: Store,
+    /// Limits.
+    pub limits: Arc<Limits>,
+}
+
+/// How long outputs are kept once they have been fetched: long enough to fetch them again after a broken line.
+const FETCHED_MICROS: i64 = 600_000_000;
+
+type Chunks = Pin<Box<dyn Stream<Item = Result<GetResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl CiphertextService for Ciphertexts {
+    type GetStream = Chunks;
+
+    async fn put(&self, request: Request<Streaming<PutRequest>>) -> Result<Response<PutResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let mut messages = request.into_inner();
+        let first = self.next(&mut messages).await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
+        let digest = digest::parse(first.digest.as_ref(), "digest")?;
+        let tenant = &caller.tenant;
+        let request_id = Uuid::new_v4().into_bytes();
+        let upload = self.keystore.begin_upload(tenant, request_id, digest).await.map_err(ApiError::from)?;
+        if !upload.complete {
+            // What an interrupted call has left is written over by coming again.
+            let mut skip = upload.committed_bytes;
+            let mut writer =
+                self.keystore.append(tenant, &upload.id, upload.committed_bytes).await.map_err(ApiError::from)?;
+            let mut message = Some(first);
+            while let Some(PutRequest { mut data, .. }) = message {
+                let known = data.split_to(usize::try_from(skip).unwrap_or(usize::MAX).min(data.len()));
+                skip -= known.len() as u64;
+                writer.write(data).await.map_err(ApiError::from)?;
+                message = self.next(&mut messages).await?;
+            }
+            writer.finish().await.map_err(ApiError::from)?;
+        }
+        let info = self.keystore.blob(tenant, &digest).await.map_err(ApiError::from)?;
+        Ok(Response::new(PutResponse { ciphertext: Some(self.describe_blob(&caller, &info)) }))
+    }
+
+    async fn get(&self, request: Request<GetRequest>) -> Result<Response<Self::GetStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let GetRequest { name, offset_bytes } = request.into_inner();
+        let stream = match ListName::parse_own(&name, &caller.principal)? {
+            ListName::Ciphertext(name) => {
+                let info = self.find(&caller, &name).await?;
+                self.blob(&caller, &Content { digest: name.digest, size_bytes: info.digest.size_bytes, bytes: None }, offset_bytes)
+                    .await?
+            }
+            ListName::Output(name) => {
+                let content = self.output(&caller, &name).await?;
+                let stream = match &content.bytes {
+                    Some(bytes) => self.inline(bytes.clone(), offset_bytes)?,
+                    None => self.blob(&caller, &content, offset_bytes).await?,
+                };
+                self.when_fetched(JobId(name.job.job.as_u128()), stream)
+            }
+        };
+        Ok(Response::new(stream))
+    }
+
+    async fn delete(&self, request: Request<DeleteRequest>) -> Result<Response<DeleteResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        match ListName::parse_own(&request.get_ref().name, &caller.principal)? {
+            ListName::Ciphertext(name) => {
+                let info = self.find(&caller, &name).await?;
+                self.keystore.delete(&caller.tenant, &info.digest).await.map_err(ApiError::from)?;
+            }
+            ListName::Output(name) => {
+                self.output(&caller, &name).await?;
+                let job = JobId(name.job.job.as_u128());
+                self.store.expire_outputs(job, clock::unix_micros()).await.map_err(database::failed)?;
+            }
+        }
+        Ok(Response::new(DeleteResponse {}))
+    }
+
+    async fn describe(&self, request: Request<DescribeRequest>) -> Result<Response<DescribeResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let name = request.into_inner().name;
+        let info = match ListName::parse_own(&name, &caller.principal)? {
+            ListName::Ciphertext(name) => self.find(&caller, &name).await?,
+            ListName::Output(name) => {
+                let content = self.output(&caller, &name).await?;
+                match &content.bytes {
+                    Some(bytes) => self.keystore.check(bytes).map_err(ApiError::from)?,
+                    None => self.keystore.blob(&caller.tenant, &content.blob()).await.map_err(ApiError::from)?,
+                }
+            }
+        };
+        Ok(Response::new(DescribeResponse { ciphertext: Some(describe(name, &info)) }))
+    }
+}
+
+impl Ciphertexts {
+    async fn next(&self, messages: &mut Streaming<PutRequest>) -> Result<Option<PutRequest>, Status> {
+        match timeout(Duration::from_millis(self.limits.upload_idle_ms), messages.message()).await {
+            Ok(message) => message,
+            Err(_) => {
+                Err(DEADLINE_EXCEEDED.error(format!("nothing came for {} ms", self.limits.upload_idle_ms)).into())
+            }
+        }
+    }
+
+    async fn find(&self, caller: &Caller, name: &CiphertextName) -> Result<BlobInfo, ApiError> {
+        let info = self.keystore.blob_named(&caller.tenant, &name.digest).await?;
+        info.ok_or_else(|| CIPHERTEXT_NOT_FOUND.error(format!("{name} is not here")))
+    }
+
+    /// An output of a job that has succeeded.
+    async fn output(&self, caller: &Caller, name: &OutputName) -> Result<Content, ApiError> {
+        let job = JobId(name.job.job.as_u128());
+        let view = self.store.job(caller.tenant.as_str(), job, true).await.map_err(database::failed)?;
+        let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("there is no job for {name}")))?;
+        let end = view.end.filter(|end| end.error.is_none());
+        let end = end.ok_or_else(|| OUTPUT_NOT_READY.error(format!("the job of {name} has not succeeded")))?;
+        if end.outputs.is_empty() {
+            return Err(OUTPUT_EXPIRED.error(format!("{name} has expired")));
+        }
+        let count = end.outputs.len();
+        end.outputs
+            .get(name.index as usize)
+            .cloned()
+            .ok_or_else(|| INVALID_ARGUMENT.error(format!("the job of {name} has {count} outputs")))
+    }
+
+    fn inline(&self, mut bytes: Bytes, offset: u64) -> Result<Chunks, ApiError> {
+        let offset = usize::try_from(offset).ok().filter(|offset| *offset <= bytes.len());
+        let offset = offset.ok_or_else(|| {
+            INVALID_ARGUMENT.error(format!("the offset lies behind the {} bytes", bytes.len())).field("offset_bytes", "too large")
+        })?;
+        let mut rest = bytes.split_off(offset);
+        let chunk = usize::try_from(self.limits.chunk_bytes).unwrap_or(usize::MAX).max(1);
+        let mut chunks = Vec::with_capacity(rest.len() / chunk + 1);
+        while !rest.is_empty() {
+            chunks.push(Ok(GetResponse { data: rest.split_to(chunk.min(rest.len())) }));
+        }
+        Ok(Box::pin(tokio_stream::iter(chunks)))
+    }
+
+    async fn blob(&self, caller: &Caller, content: &Content, offset: u64) -> Result<Chunks, ApiError> {
+        let chunks = self.keystore.read(&caller.tenant, &content.blob(), offset).await?;
+        Ok(Box::pin(chunks.map(|chunk| match chunk {
+            Ok(data) => Ok(GetResponse { data }),
+            Err(error) => Err(ApiError::from(error).into()),
+        })))
+    }
+
+    /// Lets the outputs of a job go some time after one has been read to its end.
+    fn when_fetched(&self, job: JobId, chunks: Chunks) -> Chunks {
+        let store = self.store.clone();
+        let end = futures_util::stream::once(async move {
+            if let Err(error) = store.expire_outputs(job, clock::unix_micros() + FETCHED_MICROS).await {
+                tracing::warn!(%error, "the outputs of a job stay although they have been fetched");
+            }
+            None
+        });
+        Box::pin(chunks.map(Some).chain(end).filter_map(|chunk| chunk))
+    }
+
+    fn describe_blob(&self, caller: &Caller, info: &BlobInfo) -> Ciphertext {
+        describe(format!("tenants/{}/ciphertexts/{}", caller.tenant, info.digest.hex()), info)
+    }
+}
+
+fn describe(name: String, info: &BlobInfo) -> Ciphertext {
+    Ciphertext {
+        name,
+        digest: Some(digest::to_proto(&info.digest)),
+        kind: info.kind.to_string(),
+        parameter_set: info.set.name.to_owned(),
+        key_id: Bytes::copy_from_slice(&info.key_id.0),
+        count: info.count,
+        degree_max: info.degree_max,
+        noise_level_max: info.noise_level_max,
+    }
+}

@@ -1,0 +1,145 @@
+//! Jobs: submitted, watched, cancelled, listed.
+
+use std::{pin::Pin, sync::Arc, time::Instant};
+
+use cloakwork_proto::v1::{
+    self, CancelJobRequest, CancelJobResponse, GetJobRequest, GetJobResponse, JobState, ListJobsRequest,
+    ListJobsResponse, RunJobRequest, RunJobResponse, SubmitJobRequest, SubmitJobResponse, WatchJobRequest,
+    WatchJobResponse, job_service_server::JobService,
+};
+use cloakwork_scheduler::JobId;
+use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    caller::Caller,
+    database,
+    dispatch::{Dispatcher, Watched},
+    error::{ApiError, DRAINING, INVALID_ARGUMENT, JOB_NOT_FOUND, PAGE_TOKEN_INVALID},
+    jobs::{Admission, JobView, id},
+    limits::Limits,
+    page,
+    resource::JobName,
+    store::Store,
+};
+
+/// The job service.
+#[derive(Clone)]
+pub struct Jobs {
+    /// Checks requests.
+    pub admission: Admission,
+    /// Who decides.
+    pub dispatcher: Dispatcher,
+    /// Jobs that have ended.
+    pub store: Store,
+    /// Limits.
+    pub limits: Arc<Limits>,
+}
+
+#[tonic::async_trait]
+impl JobService for Jobs {
+    type WatchJobStream = Pin<Box<dyn Stream<Item = Result<WatchJobResponse, Status>> + Send>>;
+
+    async fn submit_job(&self, request: Request<SubmitJobRequest>) -> Result<Response<SubmitJobResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let SubmitJobRequest { request_id, spec } = request.into_inner();
+        let watched = self.submit(&caller, &request_id, spec).await?;
+        let job = Some(watched.borrow().to_proto());
+        Ok(Response::new(SubmitJobResponse { job }))
+    }
+
+    async fn get_job(&self, request: Request<GetJobRequest>) -> Result<Response<GetJobResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let watched = self.find(&caller, &request.get_ref().name).await?;
+        let job = Some(watched.borrow().to_proto());
+        Ok(Response::new(GetJobResponse { job }))
+    }
+
+    async fn list_jobs(&self, request: Request<ListJobsRequest>) -> Result<Response<ListJobsResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let ListJobsRequest { page_size, page_token, states } = request.into_inner();
+        let count = page::size(page_size, self.limits.page_size)?;
+        let states: Vec<JobState> = states.into_iter().map(state).collect::<Result<_, _>>()?;
+        let listing = format!("tenants/{}/jobs {states:?}", caller.tenant);
+        let before = page::position(&listing, &page_token)?.as_deref().map(position).transpose()?;
+        let page = self.store.jobs(caller.tenant.as_str(), &states, before, count).await.map_err(database::failed)?;
+        Ok(Response::new(ListJobsResponse {
+            jobs: page.jobs.iter().map(JobView::to_proto).collect(),
+            next_page_token: page.next.map(|job| page::token(&listing, &id::to_bytes(job))).unwrap_or_default(),
+        }))
+    }
+
+    async fn cancel_job(&self, request: Request<CancelJobRequest>) -> Result<Response<CancelJobResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let name = &request.get_ref().name;
+        let watched = match self.dispatcher.cancel(caller.tenant.as_str(), job_id(&caller, name)?).await? {
+            Some(watched) => watched,
+            None => self.find(&caller, name).await?,
+        };
+        let job = Some(watched.borrow().to_proto());
+        Ok(Response::new(CancelJobResponse { job }))
+    }
+
+    async fn watch_job(&self, request: Request<WatchJobRequest>) -> Result<Response<Self::WatchJobStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let watched = self.find(&caller, &request.get_ref().name).await?;
+        let mut ended = false;
+        let views = WatchStream::new(watched).take_while(move |view| {
+            // The end itself is still sent.
+            let more = !ended;
+            ended = view.end.is_some();
+            more
+        });
+        let messages = views.map(|view| Ok(WatchJobResponse { job: Some(view.to_proto()) }));
+        Ok(Response::new(Box::pin(messages)))
+    }
+
+    async fn run_job(&self, request: Request<RunJobRequest>) -> Result<Response<RunJobResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let RunJobRequest { request_id, spec } = request.into_inner();
+        let watched = self.submit(&caller, &request_id, spec).await?;
+        let job = Some(end_of(watched).await?);
+        Ok(Response::new(RunJobResponse { job }))
+    }
+}
+
+impl Jobs {
+    async fn submit(&self, caller: &Caller, request_id: &str, spec: Option<v1::JobSpec>) -> Result<Watched, ApiError> {
+        let received = Instant::now();
+        let job = self.admission.admit(caller, request_id, spec, received).await?;
+        self.dispatcher.submit(job).await
+    }
+
+    /// A job of the tenant, live or ended.
+    async fn find(&self, caller: &Caller, name: &str) -> Result<Watched, ApiError> {
+        let job = job_id(caller, name)?;
+        if let Some(watched) = self.dispatcher.watch(caller.tenant.as_str(), job).await? {
+            return Ok(watched);
+        }
+        let view = self.store.job(caller.tenant.as_str(), job, true).await.map_err(database::failed)?;
+        let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("there is no job {}", id::to_text(job))))?;
+        Ok(tokio::sync::watch::Sender::new(view).subscribe())
+    }
+}
+
+/// Waits until the job has ended.
+async fn end_of(mut watched: Watched) -> Result<v1::Job, ApiError> {
+    match watched.wait_for(|view| view.end.is_some()).await {
+        Ok(view) => Ok(view.to_proto()),
+        Err(_) => Err(DRAINING.error("the server is stopping; the job goes on when it is back")),
+    }
+}
+
+fn job_id(caller: &Caller, name: &str) -> Result<JobId, ApiError> {
+    Ok(JobId(JobName::parse_own(name, &caller.principal)?.job.as_u128()))
+}
+
+/// Where a page begins.
+fn position(bytes: &[u8]) -> Result<JobId, ApiError> {
+    id::from_bytes(bytes).ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token is not one of this listing"))
+}
+
+fn state(number: i32) -> Result<JobState, ApiError> {
+    JobState::try_from(number)
+        .map_err(|_| INVALID_ARGUMENT.error(format!("{number} is no state of a job")).field("states", "unknown state"))
+}

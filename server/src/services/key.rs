@@ -1,0 +1,133 @@
+//! Evaluation keys.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cloakwork_keystore::{Digest, KeyInfo, KeyState, Keystore};
+use cloakwork_params::KeyId;
+use cloakwork_proto::v1::{
+    self, AddPartRequest, AddPartResponse, DeleteKeyRequest, DeleteKeyResponse, GetKeyRequest, GetKeyResponse, Key,
+    KeyPart, ListKeysRequest, ListKeysResponse, RegisterKeyRequest, RegisterKeyResponse,
+    key_service_server::KeyService,
+};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    caller::Caller,
+    database, digest,
+    dispatch::Dispatcher,
+    error::{ApiError, PAGE_TOKEN_INVALID},
+    limits::Limits,
+    page,
+    resource::{self, KeyName},
+    store::Store,
+};
+
+/// The key service.
+#[derive(Clone)]
+pub struct Keys {
+    /// Keeps them.
+    pub keystore: Keystore,
+    /// Knows which jobs use them.
+    pub store: Store,
+    /// Knows where they are resident.
+    pub dispatcher: Dispatcher,
+    /// Limits.
+    pub limits: Arc<Limits>,
+}
+
+#[tonic::async_trait]
+impl KeyService for Keys {
+    async fn register_key(&self, request: Request<RegisterKeyRequest>) -> Result<Response<RegisterKeyResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.get_ref();
+        let request_id = resource::request_id(&request.request_id)?.into_bytes();
+        let parts = parts(&request.parts)?;
+        let key = self.keystore.register_key(&caller.tenant, request_id, &parts).await.map_err(ApiError::from)?;
+        Ok(Response::new(RegisterKeyResponse { key: Some(self.key(&caller, &key)) }))
+    }
+
+    async fn add_part(&self, request: Request<AddPartRequest>) -> Result<Response<AddPartResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let request = request.get_ref();
+        let request_id = resource::request_id(&request.request_id)?.into_bytes();
+        let key_id = key_id(&caller, &request.name)?;
+        let parts = parts(&request.parts)?;
+        let key = self.keystore.add_parts(&caller.tenant, request_id, key_id, &parts).await.map_err(ApiError::from)?;
+        Ok(Response::new(AddPartResponse { key: Some(self.key(&caller, &key)) }))
+    }
+
+    async fn get_key(&self, request: Request<GetKeyRequest>) -> Result<Response<GetKeyResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let key_id = key_id(&caller, &request.get_ref().name)?;
+        let key = self.keystore.key(&caller.tenant, key_id).await.map_err(ApiError::from)?;
+        Ok(Response::new(GetKeyResponse { key: Some(self.key(&caller, &key)) }))
+    }
+
+    async fn list_keys(&self, request: Request<ListKeysRequest>) -> Result<Response<ListKeysResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let ListKeysRequest { page_size, page_token } = request.get_ref();
+        let count = page::size(*page_size, self.limits.page_size)?;
+        let listing = format!("tenants/{}/keys", caller.tenant);
+        let after = page::position(&listing, page_token)?.as_deref().map(position).transpose()?;
+        let page = self.keystore.list_keys(&caller.tenant, after, count).await.map_err(ApiError::from)?;
+        Ok(Response::new(ListKeysResponse {
+            keys: page.keys.iter().map(|key| self.key(&caller, key)).collect(),
+            next_page_token: page.next.map(|key| page::token(&listing, &key.0)).unwrap_or_default(),
+        }))
+    }
+
+    async fn delete_key(&self, request: Request<DeleteKeyRequest>) -> Result<Response<DeleteKeyResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let key_id = key_id(&caller, &request.get_ref().name)?;
+        let key = self.keystore.delete_key(&caller.tenant, key_id).await.map_err(ApiError::from)?;
+        // With live jobs it goes later, when the last of them has ended.
+        if !self.store.key_in_use(caller.tenant.as_str(), key_id).await.map_err(database::failed)? {
+            self.keystore.purge_key(&caller.tenant, key_id).await.map_err(ApiError::from)?;
+        }
+        Ok(Response::new(DeleteKeyResponse { key: Some(self.key(&caller, &key)) }))
+    }
+}
+
+impl Keys {
+    fn key(&self, caller: &Caller, key: &KeyInfo) -> Key {
+        let pools = self.dispatcher.pools();
+        let resident = pools.iter().flat_map(|pool| &pool.resident).filter(|(key_id, _)| *key_id == key.key_id);
+        let state = match key.state {
+            KeyState::Active => v1::KeyState::Active,
+            KeyState::Quarantined => v1::KeyState::Quarantined,
+            KeyState::Deleting => v1::KeyState::Deleting,
+        };
+        Key {
+            name: format!("tenants/{}/keys/{}", caller.tenant, key.key_id),
+            key_id: Bytes::copy_from_slice(&key.key_id.0),
+            state: state.into(),
+            parts: key.parts.iter().map(part).collect(),
+            parameter_sets: key.complete_sets().iter().map(|set| set.name.to_owned()).collect(),
+            create_time: Some(key.created.into()),
+            resident_workers: resident.map(|(_, worker)| worker.to_string()).collect(),
+        }
+    }
+}
+
+fn part(part: &cloakwork_keystore::KeyPart) -> KeyPart {
+    KeyPart {
+        digest: Some(digest::to_proto(&part.digest)),
+        kind: part.kind.to_string(),
+        parameter_set: part.set.name.to_owned(),
+    }
+}
+
+fn parts(parts: &[v1::Digest]) -> Result<Vec<Digest>, ApiError> {
+    parts.iter().map(|part| digest::parse(Some(part), "parts")).collect()
+}
+
+fn key_id(caller: &Caller, name: &str) -> Result<KeyId, ApiError> {
+    Ok(KeyId(KeyName::parse_own(name, &caller.principal)?.key_id))
+}
+
+/// Where a page begins.
+fn position(bytes: &[u8]) -> Result<KeyId, ApiError> {
+    let bytes = bytes.try_into().map_err(|_| PAGE_TOKEN_INVALID.error("page_token is not one of this listing"))?;
+    Ok(KeyId(bytes))
+}

@@ -1,0 +1,109 @@
+//! Programs that jobs can name instead of carrying them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cloakwork_circuit::{ProgramId, Type};
+use cloakwork_keystore::TenantId;
+use cloakwork_proto::v1::{
+    self, CheckRequest, CheckResponse, GetProgramRequest, GetProgramResponse, PoolEstimate, ProgramReport,
+    RegisterRequest, RegisterResponse, program_service_server::ProgramService,
+};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    caller::Caller,
+    clock, database,
+    dispatch::{Dispatcher, PoolView},
+    error::{ApiError, PROGRAM_NOT_FOUND, QUOTA_EXCEEDED, REQUEST_TOO_LARGE},
+    limits::Limits,
+    programs::{Compiled, Programs},
+    resource::ProgramName,
+    store::Store,
+};
+
+/// The program service.
+#[derive(Clone)]
+pub struct ProgramsService {
+    /// Compiles them.
+    pub programs: Programs,
+    /// Keeps them.
+    pub store: Store,
+    /// Knows the workers.
+    pub dispatcher: Dispatcher,
+    /// Limits.
+    pub limits: Arc<Limits>,
+}
+
+#[tonic::async_trait]
+impl ProgramService for ProgramsService {
+    async fn register(&self, request: Request<RegisterRequest>) -> Result<Response<RegisterResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let compiled = self.compile(&request.get_ref().program)?;
+        let count = self.store.program_count(caller.tenant.as_str()).await.map_err(database::failed)?;
+        let known = self.store.program(caller.tenant.as_str(), compiled.id).await.map_err(database::failed)?.is_some();
+        if !known && count >= self.limits.tenant_programs {
+            let message = format!("{count} programs are registered: that is the limit");
+            return Err(QUOTA_EXCEEDED.error(message.clone()).quota(format!("tenants/{}", caller.tenant), message).into());
+        }
+        self.store
+            .put_program(caller.tenant.as_str(), compiled.id, &compiled.bytes, clock::unix_micros())
+            .await
+            .map_err(database::failed)?;
+        Ok(Response::new(RegisterResponse { report: Some(self.report(&caller.tenant, &compiled)) }))
+    }
+
+    async fn get_program(&self, request: Request<GetProgramRequest>) -> Result<Response<GetProgramResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let name = &request.get_ref().name;
+        let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
+        let program = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
+        let program = program.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
+        let report = Some(self.report(&caller.tenant, &*self.programs.compile(&program)?));
+        Ok(Response::new(GetProgramResponse { program, report }))
+    }
+
+    async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let compiled = self.compile(&request.get_ref().program)?;
+        Ok(Response::new(CheckResponse { report: Some(self.report(&caller.tenant, &compiled)) }))
+    }
+}
+
+impl ProgramsService {
+    fn compile(&self, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
+        if bytes.len() as u64 > self.limits.program_bytes {
+            let message = format!("a program of {} bytes: at most {}", bytes.len(), self.limits.program_bytes);
+            return Err(REQUEST_TOO_LARGE.error(message));
+        }
+        self.programs.compile(bytes)
+    }
+
+    fn report(&self, tenant: &TenantId, program: &Compiled) -> ProgramReport {
+        let types = program.outputs.iter().map(|ty| match ty {
+            Type::Block => v1::Type::Block as i32,
+            Type::Bool => v1::Type::Bool as i32,
+        });
+        ProgramReport {
+            name: format!("tenants/{tenant}/programs/{}", program.id),
+            parameter_set: program.set.name.to_owned(),
+            output_types: types.collect(),
+            pbs_count: program.pbs_count,
+            depth: program.depth,
+            estimates: self.dispatcher.pools().iter().filter_map(|pool| estimate(pool, program)).collect(),
+        }
+    }
+}
+
+/// What a row takes by the pool's time curve, if it has one for the set.
+fn estimate(pool: &PoolView, program: &Compiled) -> Option<PoolEstimate> {
+    let curve = || pool.waves.iter().filter(|wave| wave.parameter_set == program.set.name && wave.width > 0);
+    let narrow = curve().min_by_key(|wave| wave.width)?;
+    let wide = curve().max_by_key(|wave| wave.width)?;
+    let one_wave = if narrow.width == 1 { narrow.micros } else { narrow.micros / u64::from(narrow.width) };
+    Some(PoolEstimate {
+        pool: pool.kind.clone(),
+        one_row_micros: one_wave.saturating_mul(u64::from(program.depth)),
+        batched_row_micros: wide.micros.saturating_mul(program.pbs_count) / u64::from(wide.width),
+    })
+}

@@ -1,0 +1,354 @@
+//! What workers call. The lease is the only right that a worker has: it reads what the jobs leased to it need, and
+//! hands in their results.
+
+use std::{
+    collections::HashSet,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use cloakwork_keystore::{Digest, Keystore, TenantId};
+use cloakwork_params::{KeyId, ObjectKind, table};
+use cloakwork_proto::v1::{
+    self, AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest, ReadBlobResponse,
+    commit_header, commit_result_request::Part, worker_service_server::WorkerService,
+};
+use cloakwork_scheduler::{JobId, LeaseReport, Report, Stage, WorkerId};
+use tokio::sync::watch;
+use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::{
+    digest,
+    dispatch::{Dispatcher, Failure, Leased, Outcome, Wish, WorkerReport},
+    error::{ApiError, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT, STALE_LEASE},
+    jobs::{Content, id},
+    limits::Limits,
+};
+
+/// The worker service.
+#[derive(Clone)]
+pub struct Workers {
+    /// Who decides.
+    pub dispatcher: Dispatcher,
+    /// Blobs.
+    pub keystore: Keystore,
+    /// Limits.
+    pub limits: Arc<Limits>,
+}
+
+type Stream_<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl WorkerService for Workers {
+    type AttachStream = Stream_<AttachResponse>;
+    type ReadBlobStream = Stream_<ReadBlobResponse>;
+
+    async fn attach(&self, request: Request<Streaming<AttachRequest>>) -> Result<Response<Self::AttachStream>, Status> {
+        let mut reports = request.into_inner();
+        let first = reports.message().await?.ok_or_else(|| FIELD_MISSING.error("the stream ended before a report"))?;
+        let report = report(&first)?;
+        let worker = report.worker;
+        let shown = watch::Sender::new(shown(&first));
+        let assignments = Assignments {
+            shown: shown.subscribe(),
+            sent: HashSet::new(),
+            interval: Duration::from_millis(self.limits.report_ms),
+        };
+        let (wishes, stream) = self.dispatcher.attach(report).await?;
+        tracing::info!(worker = %format_args!("{:032x}", worker.0), name = %first.name, "a worker attached");
+        let dispatcher = self.dispatcher.clone();
+        tokio::spawn(async move {
+            // Ends with the stream, however that ends.
+            while let Ok(Some(message)) = reports.message().await {
+                let Ok(report) = self::report(&message) else { break };
+                if report.worker != worker {
+                    break;
+                }
+                shown.send_replace(self::shown(&message));
+                if dispatcher.report(stream, report).await.is_err() {
+                    return;
+                }
+            }
+            let _ = dispatcher.detach(worker, stream).await;
+        });
+        Ok(Response::new(Box::pin(assignments.stream(wishes))))
+    }
+
+    async fn read_blob(&self, request: Request<ReadBlobRequest>) -> Result<Response<Self::ReadBlobStream>, Status> {
+        let request = request.into_inner();
+        let leased = self.leased(&request.worker_id, request.lease.as_ref()).await?;
+        let digest = digest::parse(request.digest.as_ref(), "digest")?;
+        if !leased.needs(&digest) {
+            return Err(STALE_LEASE.error("the leased job does not need this blob").into());
+        }
+        let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
+        let chunks = self.keystore.read(&tenant, &digest, request.offset_bytes).await.map_err(ApiError::from)?;
+        let messages = chunks.map(|chunk| match chunk {
+            Ok(data) => Ok(ReadBlobResponse { data }),
+            Err(error) => Err(ApiError::from(error).into()),
+        });
+        Ok(Response::new(Box::pin(messages)))
+    }
+
+    async fn commit_result(
+        &self,
+        request: Request<Streaming<CommitResultRequest>>,
+    ) -> Result<Response<CommitResultResponse>, Status> {
+        let returned = Instant::now();
+        let mut parts = request.into_inner();
+        let Some(Part::Header(header)) = parts.message().await?.and_then(|message| message.part) else {
+            return Err(FIELD_MISSING.error("expected a header first").into());
+        };
+        let Ok(leased) = self.leased(&header.worker_id, header.lease.as_ref()).await else {
+            return Ok(Response::new(CommitResultResponse { accepted: false }));
+        };
+        let result = match header.outcome {
+            Some(commit_header::Outcome::Outputs(outputs)) => {
+                Ok(self.outputs(&leased, &outputs.digests, &mut parts).await?)
+            }
+            Some(commit_header::Outcome::Failure(failure)) => Err(self.failure(&leased, failure).await?),
+            None => return Err(FIELD_MISSING.error("the header has no outcome").into()),
+        };
+        let outcome = Outcome {
+            worker: worker_id(&header.worker_id)?,
+            job: leased.meta.id,
+            epoch: leased.epoch,
+            result,
+            latency: header.latency.unwrap_or_default(),
+            returned,
+            stored: Instant::now(),
+        };
+        let accepted = self.dispatcher.commit(outcome).await?;
+        Ok(Response::new(CommitResultResponse { accepted }))
+    }
+}
+
+impl Workers {
+    async fn leased(&self, worker: &[u8], lease: Option<&v1::Lease>) -> Result<Arc<Leased>, ApiError> {
+        let worker = worker_id(worker)?;
+        let (job, epoch) = lease_id(lease)?;
+        let leased = self.dispatcher.leased(worker, job, epoch).await?;
+        leased.ok_or_else(|| STALE_LEASE.error("the job is no longer leased to this worker"))
+    }
+
+    /// Takes in the outputs: small ones stay with the job, others become blobs.
+    async fn outputs(
+        &self,
+        leased: &Leased,
+        digests: &[v1::Digest],
+        parts: &mut Streaming<CommitResultRequest>,
+    ) -> Result<Vec<Content>, Status> {
+        let mut data = Incoming { parts, rest: Bytes::new() };
+        let mut inline_left = self.limits.inline_bytes;
+        let mut contents = Vec::with_capacity(digests.len());
+        for wanted in digests {
+            let digest = digest::parse(Some(wanted), "digests")?;
+            let small = digest.size_bytes <= inline_left;
+            let bytes = if small {
+                inline_left -= digest.size_bytes;
+                Some(self.small_output(leased, &digest, &mut data).await?)
+            } else {
+                self.large_output(leased, &digest, &mut data).await?;
+                None
+            };
+            contents.push(Content { digest: digest.blake3, size_bytes: digest.size_bytes, bytes });
+        }
+        match data.next().await? {
+            Some(_) => Err(INVALID_ARGUMENT.error("bytes follow the last output").into()),
+            None => Ok(contents),
+        }
+    }
+
+    async fn small_output(
+        &self,
+        leased: &Leased,
+        digest: &Digest,
+        data: &mut Incoming<'_>,
+    ) -> Result<Bytes, Status> {
+        let mut bytes = Vec::with_capacity(digest.size_bytes as usize);
+        while (bytes.len() as u64) < digest.size_bytes {
+            bytes.extend_from_slice(&data.take(digest.size_bytes - bytes.len() as u64).await?);
+        }
+        let bytes = Bytes::from(bytes);
+        let info = self.keystore.check(&bytes).map_err(ApiError::from)?;
+        if info.digest != *digest {
+            return Err(DIGEST_MISMATCH.error("an output is not what its digest says").into());
+        }
+        let meta = &leased.meta;
+        let right = info.kind == ObjectKind::LweList && info.set.id == meta.set.id && info.key_id == meta.key_id;
+        if !right || info.count != meta.rows {
+            return Err(INVALID_ARGUMENT.error("an output is no list of the job's set, key and rows").into());
+        }
+        Ok(bytes)
+    }
+
+    async fn large_output(&self, leased: &Leased, digest: &Digest, data: &mut Incoming<'_>) -> Result<(), Status> {
+        let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
+        let request = *uuid::Uuid::new_v4().as_bytes();
+        let upload = self.keystore.begin_upload(&tenant, request, *digest).await.map_err(ApiError::from)?;
+        let mut left = digest.size_bytes;
+        if upload.complete {
+            while left > 0 {
+                left -= data.take(left).await?.len() as u64;
+            }
+            return Ok(());
+        }
+        // What an earlier attempt left behind need not be sent again, but it comes again all the same.
+        let mut skip = upload.committed_bytes;
+        let mut writer =
+            self.keystore.append(&tenant, &upload.id, upload.committed_bytes).await.map_err(ApiError::from)?;
+        while left > 0 {
+            let mut bytes = data.take(left).await?;
+            left -= bytes.len() as u64;
+            let known = bytes.split_to(usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len()));
+            skip -= known.len() as u64;
+            if !bytes.is_empty() {
+                writer.write(bytes).await.map_err(ApiError::from)?;
+            }
+        }
+        writer.finish().await.map_err(ApiError::from)?;
+        Ok(())
+    }
+
+    /// What a worker says went wrong; a key whose bytes are damaged is put aside.
+    async fn failure(&self, leased: &Leased, failure: v1::CommitFailure) -> Result<Failure, ApiError> {
+        let bad_key_part = match &failure.bad_key_part {
+            Some(part) => Some(digest::parse(Some(part), "bad_key_part")?),
+            None => None,
+        };
+        if let Some(part) = bad_key_part.filter(|part| leased.work.key_parts.contains(part)) {
+            let tenant = TenantId::new(&leased.meta.tenant)?;
+            self.keystore.quarantine(&tenant, leased.meta.key_id, part).await?;
+        }
+        let mut message = failure.message;
+        message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+        let known = crate::error::Reason::named(&failure.reason).unwrap_or(crate::error::INTERNAL);
+        Ok(Failure {
+            error: v1::JobError { reason: known.code.to_owned(), message },
+            retryable: failure.retryable,
+        })
+    }
+}
+
+/// Bytes of a worker's message that are kept.
+const MESSAGE_MAX: usize = 1024;
+
+/// The data of a result, across messages.
+struct Incoming<'s> {
+    parts: &'s mut Streaming<CommitResultRequest>,
+    rest: Bytes,
+}
+
+impl Incoming<'_> {
+    /// The next bytes, at most `most`.
+    async fn take(&mut self, most: u64) -> Result<Bytes, Status> {
+        if self.rest.is_empty() {
+            self.rest = self.next().await?.ok_or_else(|| INVALID_ARGUMENT.error("the outputs end early"))?;
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(self.rest.len());
+        Ok(self.rest.split_to(most))
+    }
+
+    /// The next message that holds anything.
+    async fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        if !self.rest.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.rest)));
+        }
+        while let Some(message) = self.parts.message().await? {
+            match message.part {
+                Some(Part::Data(data)) if data.is_empty() => {}
+                Some(Part::Data(data)) => return Ok(Some(data)),
+                _ => return Err(INVALID_ARGUMENT.error("expected data after the header").into()),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Turns wishes into messages. The content of a job goes out once on each stream.
+struct Assignments {
+    /// Leases that the worker has shown on this stream.
+    shown: watch::Receiver<HashSet<(JobId, u64)>>,
+    sent: HashSet<(JobId, u64)>,
+    interval: Duration,
+}
+
+impl Assignments {
+    fn stream(mut self, wishes: watch::Receiver<Wish>) -> impl Stream<Item = Result<AttachResponse, Status>> + Send {
+        WatchStream::new(wishes).map(move |wish| Ok(self.message(&wish)))
+    }
+
+    fn message(&mut self, wish: &[Arc<Leased>]) -> AttachResponse {
+        let wanted: HashSet<(JobId, u64)> = wish.iter().map(|leased| (leased.meta.id, leased.epoch)).collect();
+        self.sent.retain(|lease| wanted.contains(lease));
+        let now = Instant::now();
+        let assignments = wish.iter().map(|leased| {
+            let lease = (leased.meta.id, leased.epoch);
+            let known = self.shown.borrow().contains(&lease) || !self.sent.insert(lease);
+            v1::Assignment {
+                lease: Some(leased.lease()),
+                content: (!known).then(|| leased.content()),
+                time_left: leased.deadline.saturating_duration_since(now).try_into().ok(),
+            }
+        });
+        AttachResponse {
+            assignments: assignments.collect(),
+            report_interval: self.interval.try_into().ok(),
+            draining: false,
+        }
+    }
+}
+
+fn shown(message: &AttachRequest) -> HashSet<(JobId, u64)> {
+    message.leases.iter().filter_map(|lease| lease_id(lease.lease.as_ref()).ok()).collect()
+}
+
+fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
+    let leases = message.leases.iter().map(|lease| {
+        let (job, epoch) = lease_id(lease.lease.as_ref())?;
+        let stage = match lease.stage() {
+            v1::LeaseStage::Waiting => Stage::Waiting,
+            v1::LeaseStage::Computing => Stage::Computing,
+            v1::LeaseStage::Committing => Stage::Committing,
+            v1::LeaseStage::Fetching | v1::LeaseStage::Unspecified => Stage::Fetching,
+        };
+        Ok(LeaseReport { job, epoch, stage, progress: lease.progress, rows_done: lease.rows_done })
+    });
+    let set = |name: &String| table::by_name(name).map(|set| set.id);
+    let resident = message.resident_keys.iter().filter_map(|key| {
+        Some((KeyId(key.key_id.as_ref().try_into().ok()?), set(&key.parameter_set)?))
+    });
+    Ok(WorkerReport {
+        worker: worker_id(&message.worker_id)?,
+        name: message.name.chars().take(NAME_MAX).collect::<String>().into(),
+        report: Report {
+            pool: message.pool.chars().take(NAME_MAX).collect(),
+            sets: message.parameter_sets.iter().filter_map(set).collect(),
+            wanted_cost: message.wanted_cost,
+            leases: leases.collect::<Result<_, ApiError>>()?,
+            resident: resident.collect(),
+            draining: message.draining,
+        },
+        waves: message.waves.iter().filter(|wave| table::by_name(&wave.parameter_set).is_some()).cloned().collect(),
+    })
+}
+
+/// Characters of a worker's name that are kept.
+const NAME_MAX: usize = 64;
+
+fn worker_id(bytes: &[u8]) -> Result<WorkerId, ApiError> {
+    let bytes: [u8; 16] = bytes.try_into().map_err(|_| {
+        INVALID_ARGUMENT.error(format!("a worker id of {} bytes: expected 16", bytes.len())).field("worker_id", "16 bytes")
+    })?;
+    Ok(WorkerId(u128::from_be_bytes(bytes)))
+}
+
+fn lease_id(lease: Option<&v1::Lease>) -> Result<(JobId, u64), ApiError> {
+    let lease = lease.ok_or_else(|| FIELD_MISSING.error("a lease is missing").field("lease", "missing"))?;
+    let job = id::from_bytes(&lease.job_id)
+        .ok_or_else(|| INVALID_ARGUMENT.error("a job id is not 16 bytes long").field("lease.job_id", "16 bytes"))?;
+    Ok((job, lease.epoch))
+}

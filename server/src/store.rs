@@ -1,0 +1,27 @@
+//! The server's own database: programs, jobs and what they read and wrote.
+//!
+//! SQL is the only truth about a job; everything in memory can be made from it again. Queries keep to what SQLite and
+//! PostgreSQL have in common.
+
+mod jobs;
+mod programs;
+mod write;
+
+use crate::database::Database;
+
+pub use jobs::{JobPage, LiveJob};
+pub use write::{Attempt, Ended, NewJob, Requeued, Write};
+
+/// A cheap handle on the database.
+#[derive(Clone)]
+pub struct Store {
+    database: Database,
+}
+
+impl Store {
+    /// A store in `database`, whose tables are there.
+    pub fn new(database: Database) -> Self {
+        Self { database }
+    }
+}
+

@@ -1,0 +1,93 @@
+//! What goes when its time has come: outputs that have expired, jobs that nobody remembers, keys that were deleted.
+
+use std::{sync::Arc, time::Duration};
+
+use cloakwork_keystore::{Holder, Keystore, TenantId};
+use cloakwork_params::KeyId;
+
+use crate::{clock, jobs::id, limits::Limits, store::Store};
+
+/// Between two rounds.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Rows that one statement deletes, so that nobody waits long behind it.
+const ROWS: u32 = 256;
+
+/// Sweeps from time to time.
+pub struct Sweeper {
+    /// Jobs.
+    pub store: Store,
+    /// Blobs.
+    pub keystore: Keystore,
+    /// Limits.
+    pub limits: Arc<Limits>,
+}
+
+impl Sweeper {
+    /// Before anything else runs: pins that no live job needs are released. What a process that was killed had
+    /// pinned for a job that it never stored is among them.
+    pub async fn begin(&self) -> Result<(), cloakwork_keystore::Error> {
+        let live = match self.store.live_jobs().await {
+            Ok(live) => live,
+            Err(error) => {
+                tracing::warn!(%error, "pins are not cleaned up this time");
+                return Ok(());
+            }
+        };
+        let holders: Vec<Holder> = live.iter().map(|job| id::to_bytes(job.meta.id)).collect();
+        self.keystore.retain_holders(&holders).await
+    }
+
+    /// Sweeps until the task is dropped.
+    pub async fn run(self) {
+        let mut interval = tokio::time::interval(INTERVAL);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            interval.tick().await;
+            for result in [self.outputs().await, self.jobs().await, self.keys().await] {
+                if let Err(error) = result {
+                    tracing::warn!(error, "sweeping failed; it will be tried again");
+                }
+            }
+        }
+    }
+
+    async fn outputs(&self) -> Result<(), String> {
+        loop {
+            let expired = self.store.expired_outputs(clock::unix_micros(), ROWS).await.map_err(text)?;
+            for job in &expired {
+                self.store.drop_outputs(*job).await.map_err(text)?;
+                self.keystore.unpin(&id::output_holder(*job)).await.map_err(text)?;
+            }
+            if expired.len() < ROWS as usize {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn jobs(&self) -> Result<(), String> {
+        let kept = i64::try_from(self.limits.job_record_seconds.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
+        let before = clock::unix_micros().saturating_sub(kept);
+        while self.store.forget_jobs(before, ROWS).await.map_err(text)? == u64::from(ROWS) {}
+        Ok(())
+    }
+
+    /// Keys that were deleted while jobs used them.
+    async fn keys(&self) -> Result<(), String> {
+        for (tenant, key_id) in self.keystore.deleting_keys().await.map_err(text)? {
+            self.purge(&tenant, key_id).await?;
+        }
+        Ok(())
+    }
+
+    async fn purge(&self, tenant: &TenantId, key_id: KeyId) -> Result<(), String> {
+        if !self.store.key_in_use(tenant.as_str(), key_id).await.map_err(text)? {
+            self.keystore.purge_key(tenant, key_id).await.map_err(text)?;
+        }
+        Ok(())
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,79 @@
+//! Keys as streams of parts.
+
+use std::io::{self, Read};
+
+use cloakwork_params::{EnvelopeError, EnvelopeReader, Expected, KeyId, ObjectKind, ParameterSet};
+use cloakwork_tfhe::{
+    SeededBootstrapKey, SeededKeySwitchKey, Torus,
+    format::{Decoded, FormatError, WireObject, decode},
+};
+
+use crate::DeviceError;
+
+/// An evaluation key, part by part.
+///
+/// A reader that finds its bytes to be other than those asked for returns an error of kind
+/// [`io::ErrorKind::InvalidData`]; errors of any other kind are taken to pass.
+pub trait KeySource {
+    /// The parameter set that the key must have.
+    fn set(&self) -> &'static ParameterSet;
+
+    /// The key's name, which every part must carry.
+    fn key_id(&self) -> KeyId;
+
+    /// Number of parts.
+    fn parts(&self) -> usize;
+
+    /// The bytes of a part: an envelope.
+    fn open(&self, part: usize) -> io::Result<Box<dyn Read + '_>>;
+}
+
+/// The parts of a bootstrap, in host memory and seeded.
+pub struct SeededParts<T, S> {
+    /// The key-switch key.
+    pub key_switch: SeededKeySwitchKey<S>,
+    /// The bootstrap key.
+    pub bootstrap: SeededBootstrapKey<T>,
+}
+
+impl<T: Torus, S: Torus> SeededParts<T, S> {
+    /// Reads what a bootstrap needs and leaves the rest. Every byte of a part that is used has been verified.
+    pub fn read(source: &dyn KeySource) -> Result<Self, DeviceError> {
+        let (mut key_switch, mut bootstrap) = (None, None);
+        for part in 0..source.parts() {
+            let io_error = |error: io::Error| part_error(part, EnvelopeError::from(error).into());
+            let mut input = source.open(part).map_err(io_error)?;
+            let mut head = Vec::new();
+            let header_bytes = cloakwork_params::envelope::HEADER_BYTES as u64;
+            input.by_ref().take(header_bytes).read_to_end(&mut head).map_err(io_error)?;
+            let kind = EnvelopeReader::open(&head[..]).map(|envelope| envelope.header().kind);
+            let whole = head.as_slice().chain(input);
+            match kind.map_err(|error| part_error(part, error.into()))? {
+                ObjectKind::SeededKeySwitchKey => key_switch = Some(decode_part(source, part, whole)?),
+                ObjectKind::SeededBootstrapKey => bootstrap = Some(decode_part(source, part, whole)?),
+                _ => {}
+            }
+        }
+        let missing = |what| DeviceError::MissingKeyPart { what, set: source.set().name };
+        Ok(Self {
+            key_switch: key_switch.ok_or(missing("key-switch key"))?,
+            bootstrap: bootstrap.ok_or(missing("bootstrap key"))?,
+        })
+    }
+}
+
+/// What a failure to read part `part` means: wrong bytes, or bytes that could not be had.
+pub fn part_error(part: usize, problem: FormatError) -> DeviceError {
+    match problem {
+        FormatError::Envelope(EnvelopeError::Io { kind, message }) if kind != io::ErrorKind::InvalidData => {
+            DeviceError::Unreadable { part, message }
+        }
+        problem => DeviceError::BadKeyPart { part, problem },
+    }
+}
+
+fn decode_part<O: WireObject>(source: &dyn KeySource, part: usize, input: impl Read) -> Result<O, DeviceError> {
+    let expected = Expected { set: Some(source.set()), key_id: Some(source.key_id()) };
+    let Decoded { object, .. } = decode(input, &expected).map_err(|problem| part_error(part, problem))?;
+    Ok(object)
+}

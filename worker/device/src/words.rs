@@ -1,0 +1,62 @@
+//! Ciphertext words on the host, of either width.
+
+use cloakwork_params::{ParameterSet, TorusWidth};
+use cloakwork_tfhe::Lut;
+
+/// Words to read, of the width that the parameter set's ciphertexts have.
+#[derive(Clone, Copy, Debug)]
+pub enum Words<'a> {
+    /// 32 bits.
+    U32(&'a [u32]),
+    /// 64 bits.
+    U64(&'a [u64]),
+}
+
+/// Words to write, of the width that the parameter set's ciphertexts have.
+#[derive(Debug)]
+pub enum WordsMut<'a> {
+    /// 32 bits.
+    U32(&'a mut [u32]),
+    /// 64 bits.
+    U64(&'a mut [u64]),
+}
+
+/// A lookup table on the host.
+#[derive(Clone, Copy, Debug)]
+pub enum HostLut<'a> {
+    /// Of a set with 32-bit words.
+    U32(&'a Lut<u32>),
+    /// Of a set with 64-bit words.
+    U64(&'a Lut<u64>),
+}
+
+impl Words<'_> {
+    /// Width and number.
+    pub fn shape(&self) -> (TorusWidth, usize) {
+        match self {
+            Self::U32(words) => (TorusWidth::U32, words.len()),
+            Self::U64(words) => (TorusWidth::U64, words.len()),
+        }
+    }
+}
+
+impl WordsMut<'_> {
+    /// Width and number.
+    pub fn shape(&self) -> (TorusWidth, usize) {
+        match self {
+            Self::U32(words) => (TorusWidth::U32, words.len()),
+            Self::U64(words) => (TorusWidth::U64, words.len()),
+        }
+    }
+}
+
+impl HostLut<'_> {
+    /// Does the table fit ciphertexts of `set`?
+    pub fn fits(&self, set: &ParameterSet) -> bool {
+        let (width, coefficients) = match self {
+            Self::U32(lut) => (TorusWidth::U32, lut.body().len()),
+            Self::U64(lut) => (TorusWidth::U64, lut.body().len()),
+        };
+        width == set.torus && coefficients == set.polynomial_size
+    }
+}

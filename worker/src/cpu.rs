@@ -1,0 +1,192 @@
+//! The CPU as a device: an arena in host memory, and threads of its own that take the lanes of waves as they come.
+//!
+//! A thread that finds nothing more to do in one wave goes on with the next. No wave waits for another one's end.
+
+mod arena;
+mod curve;
+mod key;
+mod pool;
+mod run;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use cloakwork_device::{
+    Arena, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave, Words, WordsMut,
+    WorkStats,
+};
+use cloakwork_params::{ParameterSet, table::SETS};
+
+use self::{arena::HostArena, key::HostKey, pool::Pool, run::Run};
+use crate::locked::Locked as _;
+
+/// A device of as many threads as it is given.
+pub struct CpuDevice {
+    pool: Arc<Pool>,
+    threads: Vec<JoinHandle<()>>,
+    numbers: AtomicU64,
+    keys: Mutex<HashMap<u64, Arc<dyn HostKey>>>,
+    luts: Mutex<HashMap<u64, (&'static ParameterSet, run::LoadedLut)>>,
+    arenas: Mutex<HashMap<u64, Arc<HostArena>>>,
+    tickets: Mutex<HashMap<u64, Arc<Run>>>,
+}
+
+/// Most ciphertexts that one pass over a key serves; see `cloakwork_tfhe`.
+const TILE: usize = 16;
+
+impl CpuDevice {
+    /// A device with `threads` threads, at least one.
+    pub fn new(threads: usize) -> std::io::Result<Self> {
+        let pool = Arc::new(Pool::new(threads.max(1)));
+        let threads = (0..threads.max(1)).map(|index| {
+            let pool = pool.clone();
+            std::thread::Builder::new().name(format!("cpu-{index}")).spawn(move || pool.work())
+        });
+        let threads = threads.collect::<Result<_, _>>()?;
+        Ok(Self {
+            pool,
+            threads,
+            numbers: AtomicU64::new(1),
+            keys: Mutex::default(),
+            luts: Mutex::default(),
+            arenas: Mutex::default(),
+            tickets: Mutex::default(),
+        })
+    }
+
+    fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn arena(&self, arena: Arena) -> Result<Arc<HostArena>, DeviceError> {
+        find(&self.arenas, arena.number, "arena")
+    }
+}
+
+impl Device for CpuDevice {
+    fn describe(&self) -> DeviceInfo {
+        let units = self.threads.len();
+        DeviceInfo {
+            kind: "cpu",
+            name: format!("cpu, {units} threads"),
+            sets: SETS.iter().collect(),
+            units,
+            tile: TILE,
+            width_max: units * run::TASK_LANES,
+            curve: self.pool.curve(),
+        }
+    }
+
+    fn load_key(&self, source: &dyn KeySource) -> Result<KeySlot, DeviceError> {
+        let key = key::load(source, self.threads.len())?;
+        let slot = KeySlot { number: self.number(), bytes: key.bytes() };
+        self.keys.locked().insert(slot.number, key);
+        Ok(slot)
+    }
+
+    fn key_bytes(&self, set: &'static ParameterSet) -> u64 {
+        key::bytes(set)
+    }
+
+    fn evict_key(&self, key: KeySlot) {
+        // What it frees may be gigabytes: not under the lock.
+        let freed = self.keys.locked().remove(&key.number);
+        drop(freed);
+    }
+
+    fn load_lut(&self, set: &'static ParameterSet, lut: HostLut<'_>) -> Result<LutSlot, DeviceError> {
+        if !lut.fits(set) {
+            return Err(DeviceError::WrongSet { what: "the table", expected: set.name, got: "another set" });
+        }
+        let slot = LutSlot(self.number());
+        self.luts.locked().insert(slot.0, (set, lut.into()));
+        Ok(slot)
+    }
+
+    fn evict_lut(&self, lut: LutSlot) {
+        self.luts.locked().remove(&lut.0);
+    }
+
+    fn create_arena(&self, set: &'static ParameterSet, limit_bytes: u64) -> Result<Arena, DeviceError> {
+        let host = HostArena::new(set, limit_bytes)?;
+        let arena = Arena { number: self.number(), slots: host.len() };
+        self.arenas.locked().insert(arena.number, Arc::new(host));
+        Ok(arena)
+    }
+
+    fn drop_arena(&self, arena: Arena) {
+        let freed = self.arenas.locked().remove(&arena.number);
+        drop(freed);
+    }
+
+    fn write(&self, arena: Arena, slots: &[u32], words: Words<'_>) -> Result<(), DeviceError> {
+        self.arena(arena)?.write(slots, words)
+    }
+
+    fn read(&self, arena: Arena, slots: &[u32], words: WordsMut<'_>) -> Result<(), DeviceError> {
+        self.arena(arena)?.read(slots, words)
+    }
+
+    fn submit(&self, key: KeySlot, arena: Arena, wave: Wave) -> Result<Ticket, DeviceError> {
+        let key = find(&self.keys, key.number, "key")?;
+        let arena = self.arena(arena)?;
+        let expected = arena.set();
+        if key.set().id != expected.id {
+            return Err(DeviceError::WrongSet { what: "the key", expected: expected.name, got: key.set().name });
+        }
+        let mut luts = Vec::with_capacity(wave.tables().len());
+        for slot in wave.tables() {
+            let (set, lut) = find(&self.luts, slot.0, "table")?;
+            if set.id != expected.id {
+                return Err(DeviceError::WrongSet { what: "a table", expected: expected.name, got: set.name });
+            }
+            luts.push(lut);
+        }
+        let run = Arc::new(Run::new(key, arena, wave, luts, self.threads.len())?);
+        let ticket = Ticket(self.number());
+        self.tickets.locked().insert(ticket.0, run.clone());
+        self.pool.push(run);
+        Ok(ticket)
+    }
+
+    fn wait(&self, ticket: Ticket, deadline: Instant) -> Result<WorkStats, DeviceError> {
+        let run = find(&self.tickets, ticket.0, "ticket")?;
+        let began = Instant::now();
+        match run.wait(deadline) {
+            Some(result) => {
+                self.tickets.locked().remove(&ticket.0);
+                result
+            }
+            None => Err(DeviceError::NotDone(deadline.saturating_duration_since(began).max(Duration::ZERO))),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.pool.has_room()
+    }
+
+    fn set_waker(&self, waker: Waker) {
+        self.pool.set_waker(waker);
+    }
+}
+
+impl Drop for CpuDevice {
+    fn drop(&mut self) {
+        self.pool.close();
+        for thread in self.threads.drain(..) {
+            // It catches the panics of what it runs; there is nothing left to report to.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn find<V: Clone>(map: &Mutex<HashMap<u64, V>>, number: u64, what: &'static str) -> Result<V, DeviceError> {
+    map.locked().get(&number).cloned().ok_or(DeviceError::UnknownHandle { what })
+}
