@@ -79,6 +79,11 @@ impl UploadId {
         }
     }
 
+    /// From its digits' values.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(format!("{:032x}", u128::from_be_bytes(bytes)))
+    }
+
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -14,6 +14,7 @@ mod ids;
 mod keys;
 mod keystore;
 mod limits;
+mod lookup;
 mod pins;
 mod read;
 mod staging;

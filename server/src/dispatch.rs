@@ -8,6 +8,7 @@ mod actor;
 mod command;
 mod effects;
 mod live;
+mod record;
 mod submit;
 mod workers;
 
@@ -21,12 +22,12 @@ use crate::{
     error::{ApiError, DRAINING},
     jobs::{Admitted, JobView},
     limits::Limits,
-    metrics::Metrics,
+    metrics::Telemetry,
     store::Store,
 };
 
 use command::Command;
-pub use command::{Outcome, WorkerReport};
+pub use command::{Failure, Outcome, WorkerReport};
 pub use live::{Leased, Wish};
 pub use workers::PoolView;
 
@@ -49,7 +50,7 @@ pub struct Parts {
     /// Limits.
     pub limits: Arc<Limits>,
     /// Metrics.
-    pub metrics: Metrics,
+    pub telemetry: Arc<Telemetry>,
 }
 
 /// A job that changes under one's eyes.
@@ -70,7 +71,7 @@ impl Dispatcher {
 
     /// Ends a job that has not ended; of one that has, only what became of it.
     pub async fn cancel(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
-        self.ask(|reply| Command::Cancel { tenant: tenant.into(), job, reply }).await
+        self.ask(|reply| Command::Cancel { tenant: tenant.into(), job, reply }).await?
     }
 
     /// A job that has not ended, or has ended just now.
@@ -80,7 +81,7 @@ impl Dispatcher {
 
     /// A worker opened its stream; the wishes come through what is returned.
     pub async fn attach(&self, report: WorkerReport) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
-        self.ask(|reply| Command::Attach { report, reply }).await?
+        self.ask(|reply| Command::Attach { report, reply }).await
     }
 
     /// A worker reported on the stream with this number.
@@ -100,7 +101,7 @@ impl Dispatcher {
 
     /// A worker hands in how a job ended. False when the lease is no longer its own.
     pub async fn commit(&self, outcome: Outcome) -> Result<bool, ApiError> {
-        self.ask(|reply| Command::Commit { outcome: Box::new(outcome), reply }).await
+        self.ask(|reply| Command::Commit { outcome: Box::new(outcome), reply }).await?
     }
 
     /// Takes no new jobs from now on.

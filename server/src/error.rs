@@ -1,6 +1,7 @@
 //! What a caller is told when something goes wrong: a [`Reason`] out of one table, a message about this very case,
 //! and the `google.rpc` details that let a program act on it.
 
+mod convert;
 mod reason;
 
 use std::{borrow::Cow, collections::HashMap, time::Duration};

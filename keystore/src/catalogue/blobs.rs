@@ -30,6 +30,20 @@ pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, digest: &Diges
     row.as_ref().map(read).transpose()
 }
 
+/// The blob of this hash, damaged or not. The hash alone names it; its size is for those who want to be sure.
+pub(crate) async fn named(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    blake3: &[u8; 32],
+) -> Result<Option<BlobRow>, Error> {
+    let row = sqlx::query("SELECT * FROM blobs WHERE tenant = $1 AND digest = $2")
+        .bind(tenant.as_str())
+        .bind(&blake3[..])
+        .fetch_optional(sql)
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
 /// Parts of a key.
 pub(crate) async fn of_key(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<Vec<BlobRow>, Error> {
     let rows = sqlx::query(

@@ -98,6 +98,16 @@ pub(crate) async fn start_deleting(sql: &mut Connection, tenant: &TenantId, key:
     Ok(())
 }
 
+/// Keys of all tenants that have been deleted and are still there, at most `limit`.
+pub(crate) async fn deleting(sql: &mut Connection, limit: u32) -> Result<Vec<(TenantId, KeyId)>, Error> {
+    let rows = sqlx::query("SELECT tenant, key_id FROM keys WHERE deleting = 1 LIMIT $1")
+        .bind(i64::from(limit))
+        .fetch_all(sql)
+        .await?;
+    let name = |row: &SqliteRow| Ok((TenantId::new(row.try_get("tenant")?)?, KeyId(super::fixed(row, "key_id")?)));
+    rows.iter().map(name).collect()
+}
+
 /// Forgets a key and what it consists of.
 pub(crate) async fn remove(sql: &mut Connection, tenant: &TenantId, key: KeyId) -> Result<(), Error> {
     for statement in [

@@ -18,14 +18,15 @@ use super::{
     command::{Command, Outcome, WorkerReport},
     effects::Ending,
     live::{Jobs, Leased, Live},
+    record,
     workers::Workers,
 };
 use crate::{
     clock::{Epoch, unix_micros},
+    database,
     error::ApiError,
     jobs::{JobMeta, id},
     limits::Limits,
-    database,
     store::{LiveJob, Write},
 };
 
@@ -151,6 +152,7 @@ impl Actor {
             }
             Command::Detach { worker, stream } => {
                 if self.workers.detach(worker, stream) {
+                    self.parts.telemetry.metrics.worker_disconnects.add(1, ["left"]);
                     self.step(Event::WorkerGone { worker, crashed: false });
                 }
                 self.publish_pools();
@@ -193,7 +195,7 @@ impl Actor {
         match self.verdict.take() {
             Some(true) => self.answers.push(Answer::Committed(reply)),
             _ => {
-                self.parts.metrics.stale_result();
+                self.parts.telemetry.metrics.stale_results.add(1, []);
                 let _ = reply.send(Ok(false));
             }
         }
@@ -233,18 +235,22 @@ impl Actor {
     fn tick(&mut self) {
         for worker in self.workers.take_lost() {
             tracing::warn!(worker = %format_args!("{:032x}", worker.0), "a worker is lost");
+            self.parts.telemetry.metrics.worker_disconnects.add(1, ["lost"]);
             self.step(Event::WorkerGone { worker, crashed: true });
         }
         if self.scheduler.next_timer().is_some_and(|due| due <= self.clock.now()) {
             self.step(Event::Tick);
         }
-        self.parts.metrics.observe(&self.scheduler.stats());
+        let stats = self.scheduler.stats();
+        record::observe(&self.parts.telemetry.metrics, &stats, self.clock.now(), &self.pools.borrow());
     }
 
     fn next_wake(&self) -> Instant {
         let now = Instant::now();
         let timer = self.scheduler.next_timer().map(|due| {
-            now + Duration::from_micros(due.saturating_sub(self.clock.now()).min(Duration::from_secs(60).as_micros() as u64))
+            now + Duration::from_micros(
+                due.saturating_sub(self.clock.now()).min(Duration::from_secs(60).as_micros() as u64),
+            )
         });
         let late = self.late_since.map(|since| since + LATE);
         let far = now + Duration::from_secs(60);
@@ -259,7 +265,7 @@ impl Actor {
             self.late_since = None;
             let begun = Instant::now();
             self.parts.store.apply(&self.writes).await?;
-            self.parts.metrics.database("apply", begun.elapsed());
+            record::database(&self.parts.telemetry.metrics, "apply", begun.elapsed());
             self.writes.clear();
             self.announce();
         }
@@ -314,9 +320,9 @@ impl Actor {
         self.work_bytes = 0;
         self.scheduler = Scheduler::new(config(&self.parts.limits));
         for job in stored {
-            let live = before.remove(&job.meta.id).unwrap_or_else(|| {
-                Live::restored(job.meta.clone(), job.worker.is_some(), job.attempts, job.epoch)
-            });
+            let live = before
+                .remove(&job.meta.id)
+                .unwrap_or_else(|| Live::restored(job.meta.clone(), job.worker.is_some(), job.epoch));
             self.restore_job(job, live);
         }
         let known: Vec<WorkerReport> = self.workers.latest().cloned().collect();

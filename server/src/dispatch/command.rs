@@ -2,12 +2,14 @@
 
 use std::{sync::Arc, time::Instant};
 
-use cloakwork_keystore::Digest;
 use cloakwork_proto::v1;
 use cloakwork_scheduler::{JobId, Report, WorkerId};
 use tokio::sync::{oneshot, watch};
 
-use super::{Watched, live::{Leased, Wish}};
+use super::{
+    Watched,
+    live::{Leased, Wish},
+};
 use crate::{
     error::ApiError,
     jobs::{Admitted, Content},
@@ -16,13 +18,13 @@ use crate::{
 /// See the methods of the same names.
 pub(super) enum Command {
     Submit { job: Box<Admitted>, reply: oneshot::Sender<Result<Watched, ApiError>> },
-    Cancel { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Option<Watched>> },
+    Cancel { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Result<Option<Watched>, ApiError>> },
     Watch { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Option<Watched>> },
-    Attach { report: WorkerReport, reply: oneshot::Sender<Result<(watch::Receiver<Wish>, u64), ApiError>> },
+    Attach { report: WorkerReport, reply: oneshot::Sender<(watch::Receiver<Wish>, u64)> },
     Report { stream: u64, report: WorkerReport },
     Detach { worker: WorkerId, stream: u64 },
     Leased { worker: WorkerId, job: JobId, epoch: u64, reply: oneshot::Sender<Option<Arc<Leased>>> },
-    Commit { outcome: Box<Outcome>, reply: oneshot::Sender<bool> },
+    Commit { outcome: Box<Outcome>, reply: oneshot::Sender<Result<bool, ApiError>> },
     Drain,
 }
 
@@ -37,6 +39,8 @@ pub struct WorkerReport {
     pub report: Report,
     /// Points of its time curve.
     pub waves: Vec<v1::DeviceWave>,
+    /// What its resident keys take.
+    pub resident_bytes: u64,
 }
 
 /// How an attempt at a job ended, as the worker says.
@@ -65,6 +69,4 @@ pub struct Failure {
     pub error: v1::JobError,
     /// Would another attempt have a chance?
     pub retryable: bool,
-    /// The part of the key that proved wrong.
-    pub bad_key_part: Option<Digest>,
 }

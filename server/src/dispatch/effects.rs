@@ -13,6 +13,7 @@ use super::{
     actor::{Actor, WORK_BYTES_MAX},
     command::Outcome,
     live::{Leased, Work},
+    record,
 };
 use crate::{
     clock::unix_micros,
@@ -38,7 +39,7 @@ impl Actor {
             Effect::Assign { worker, leases } => drop(self.assignments.insert(worker, leases)),
             Effect::Requeued { job, attempts, epoch, suspect, solo_crashes, why } => {
                 tracing::info!(job = %id::to_text(job), attempts, ?why, "a job went back to the queue");
-                self.parts.metrics.requeued(why);
+                record::requeued(&self.parts.telemetry.metrics, why);
                 if let Some(live) = self.jobs.get_mut(&job) {
                     live.timeline.leased = None;
                 }
@@ -111,7 +112,7 @@ impl Actor {
             self.requests.remove(&(live.meta.tenant.clone(), live.meta.request_id));
             self.work_bytes -= live.work.as_ref().map_or(0, |work| work.bytes());
             self.settle_pins(&live.meta.tenant, job, &end);
-            self.parts.metrics.ended(&live.meta, &end);
+            record::ended(&self.parts.telemetry.metrics, &live.meta, &end);
             let shared = Arc::new(end.clone());
             live.publish(|view| (view.state, view.end) = (end.state, Some(shared)));
         }
@@ -169,7 +170,7 @@ impl Actor {
         let program = store.program(&meta.tenant, meta.program).await.map_err(database::failed)?;
         let program = program.ok_or_else(|| crate::error::PROGRAM_NOT_FOUND.error("the job's program is gone"))?;
         let tenant = cloakwork_keystore::TenantId::new(&meta.tenant)?;
-        let parts = self.parts.keystore.parts_for(&tenant, meta.key_id, meta.set).await?;
+        let parts = self.parts.keystore.parts_in_use(&tenant, meta.key_id, meta.set).await?;
         let key_parts = parts.into_iter().map(|part| part.digest).collect();
         let work = Arc::new(Work { program, inputs: inputs.into(), key_parts });
         self.keep(job, work.clone());
@@ -216,7 +217,9 @@ fn reason_of(end: &scheduler::End) -> JobError {
         scheduler::End::Cancelled => (JOB_CANCELLED.code, "the job was cancelled"),
         scheduler::End::DeadlineExceeded => (DEADLINE_EXCEEDED.code, "the job did not end within its time limit"),
         scheduler::End::Failed(reason) => match reason.as_ref() {
-            scheduler::reasons::POISON => (JOB_POISON.code, "the job brought down every worker that it was given to alone"),
+            scheduler::reasons::POISON => {
+                (JOB_POISON.code, "the job brought down every worker that it was given to alone")
+            }
             scheduler::reasons::ATTEMPTS_EXHAUSTED => {
                 (JOB_ATTEMPTS_EXHAUSTED.code, "the workers that the job was given to were lost too often")
             }

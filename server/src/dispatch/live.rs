@@ -14,7 +14,6 @@ use crate::jobs::{Admitted, Content, JobMeta, JobView, Timeline, group_bytes};
 pub(super) struct Live {
     pub(super) meta: Arc<JobMeta>,
     pub(super) timeline: Timeline,
-    pub(super) attempts: u32,
     pub(super) epoch: u64,
     pub(super) view: watch::Sender<JobView>,
     /// What it computes on. Absent while it waits and memory is short; the store has it.
@@ -54,7 +53,6 @@ impl Live {
         Self {
             meta: job.meta.clone(),
             timeline: job.timeline,
-            attempts: 0,
             epoch: 0,
             view: view(job.meta.clone(), v1::JobState::Queued),
             work: Some(Arc::new(work)),
@@ -62,10 +60,10 @@ impl Live {
     }
 
     /// A job of the process before.
-    pub(super) fn restored(meta: Arc<JobMeta>, running: bool, attempts: u32, epoch: u64) -> Self {
+    pub(super) fn restored(meta: Arc<JobMeta>, running: bool, epoch: u64) -> Self {
         let state = if running { v1::JobState::Running } else { v1::JobState::Queued };
         let view = view(meta.clone(), state);
-        Self { meta, timeline: Timeline::restart(), attempts, epoch, view, work: None }
+        Self { meta, timeline: Timeline::restart(), epoch, view, work: None }
     }
 
     /// Changes what watchers see.

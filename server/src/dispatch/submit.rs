@@ -7,11 +7,12 @@ use super::{
     Watched,
     actor::{Actor, Answer},
     live::Live,
+    record,
 };
 use crate::{
+    database,
     error::{ApiError, DRAINING, REQUEST_ID_REUSED},
     jobs::{Admitted, JobMeta, JobView, cost},
-    database,
     store::{NewJob, Write},
 };
 
@@ -46,7 +47,8 @@ impl Actor {
             let message = format!("request id {} belongs to another request", uuid::Uuid::from_bytes(meta.request_id));
             Err(REQUEST_ID_REUSED.error(message))
         };
-        if let Some(live) = self.requests.get(&(meta.tenant.clone(), meta.request_id)).and_then(|id| self.jobs.get(id)) {
+        if let Some(live) = self.requests.get(&(meta.tenant.clone(), meta.request_id)).and_then(|id| self.jobs.get(id))
+        {
             same(&live.meta)?;
             return Ok(Some(live.view.subscribe()));
         }
@@ -71,6 +73,7 @@ impl Actor {
             program: job.program.clone(),
             inputs: job.inputs.clone(),
         }));
+        record::submitted(&self.parts.telemetry.metrics, &job.meta);
         let event = Event::Submitted(self.scheduled(&job.meta));
         self.step(event);
         Ok(watched)

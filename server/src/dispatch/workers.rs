@@ -45,6 +45,8 @@ pub struct PoolView {
     pub waves: Vec<v1::DeviceWave>,
     /// Keys that are resident, and where.
     pub resident: Vec<(cloakwork_params::KeyId, Arc<str>)>,
+    /// What the resident keys take.
+    pub resident_bytes: u64,
 }
 
 impl Workers {
@@ -85,8 +87,7 @@ impl Workers {
     /// Workers that have not come back in time. They are forgotten.
     pub(super) fn take_lost(&mut self) -> Vec<WorkerId> {
         let late = |link: &Link| link.lost.is_some_and(|lost| lost.elapsed() >= RECONNECT);
-        let lost: Vec<WorkerId> =
-            self.links.iter().filter(|(_, link)| late(link)).map(|(worker, _)| *worker).collect();
+        let lost: Vec<WorkerId> = self.links.iter().filter(|(_, link)| late(link)).map(|(worker, _)| *worker).collect();
         lost.iter().for_each(|worker| drop(self.links.remove(worker)));
         lost
     }
@@ -113,32 +114,33 @@ impl Workers {
         self.links.values().map(|link| &link.latest)
     }
 
-    /// Name and device of a worker.
-    pub(super) fn name(&self, worker: WorkerId) -> Option<Arc<str>> {
-        self.links.get(&worker).map(|link| link.latest.name.clone())
-    }
-
     /// The workers by their kind.
     pub(super) fn pools(&self) -> Vec<PoolView> {
         let mut pools: BTreeMap<String, PoolView> = BTreeMap::new();
         let attached = self.links.values().filter(|link| link.lost.is_none());
-        for WorkerReport { name, report, waves, .. } in attached.map(|link| &link.latest) {
+        for WorkerReport { name, report, waves, resident_bytes, .. } in attached.map(|link| &link.latest) {
             let pool = pools.entry(report.pool.clone()).or_insert_with(|| PoolView {
                 kind: report.pool.clone(),
                 workers: Vec::new(),
                 sets: Vec::new(),
                 waves: Vec::new(),
                 resident: Vec::new(),
+                resident_bytes: 0,
             });
             pool.workers.push(name.clone());
             let unseen = report.sets.iter().filter(|set| !pool.sets.contains(set)).copied().collect::<Vec<_>>();
             pool.sets.extend(unseen);
             for wave in waves {
-                match pool.waves.iter_mut().find(|known| known.parameter_set == wave.parameter_set && known.width == wave.width) {
+                match pool
+                    .waves
+                    .iter_mut()
+                    .find(|known| known.parameter_set == wave.parameter_set && known.width == wave.width)
+                {
                     Some(known) => known.micros = known.micros.max(wave.micros),
                     None => pool.waves.push(wave.clone()),
                 }
             }
+            pool.resident_bytes += resident_bytes;
             pool.resident.extend(report.resident.iter().map(|(key, _)| (*key, name.clone())));
         }
         pools.into_values().collect()

@@ -18,12 +18,13 @@ use super::{
 };
 use crate::{
     caller::Caller,
-    clock,
-    error::{ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE, SET_NOT_SERVED},
+    clock, database,
+    error::{
+        ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE, SET_NOT_SERVED,
+    },
     limits::Limits,
     programs::{Compiled, Programs},
     resource::{self, KeyName, ProgramName},
-    database,
     store::Store,
 };
 
@@ -82,7 +83,9 @@ impl Admission {
         let set = program.set;
         served(set, self.allow_weak_sets)?;
         let key_id = KeyId(KeyName::parse_own(&spec.key, &caller.principal)?.key_id);
-        let parts = self.keystore.parts_for(tenant, key_id, set).await?;
+        // Refused unless the key may be used from now on; of its parts, a job needs two.
+        self.keystore.parts_for(tenant, key_id, set).await?;
+        let parts = self.keystore.parts_in_use(tenant, key_id, set).await?;
         let wanted = Wanted { set, key_id, inputs: &program.inputs };
         let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs).await?;
         let pbs_count = self.size(&program, rows)?;
@@ -138,9 +141,7 @@ impl Admission {
             return Err(INPUT_INVALID.error("the inputs hold no ciphertexts: expected at least one row"));
         }
         let pbs_count = program.pbs_count.saturating_mul(rows);
-        for (what, limit, got) in
-            [("rows", limits.job_rows, rows), ("bootstraps", limits.job_bootstraps, pbs_count)]
-        {
+        for (what, limit, got) in [("rows", limits.job_rows, rows), ("bootstraps", limits.job_bootstraps, pbs_count)] {
             if got > limit {
                 return Err(REQUEST_TOO_LARGE.error(format!("{got} {what} in one job: at most {limit}")));
             }
@@ -177,12 +178,7 @@ fn priority(given: i32) -> Result<i8, ApiError> {
 }
 
 /// A duration of the request in microseconds: `default` seconds where absent, at most `max`.
-fn span(
-    field: &'static str,
-    given: Option<prost_types::Duration>,
-    default: u64,
-    max: u64,
-) -> Result<i64, ApiError> {
+fn span(field: &'static str, given: Option<prost_types::Duration>, default: u64, max: u64) -> Result<i64, ApiError> {
     let given = match given {
         None => Duration::from_secs(default),
         Some(duration) => Duration::try_from(duration).map_err(|_| {

@@ -11,8 +11,8 @@ use crate::{
     caller::Caller,
     database,
     error::{
-        ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INPUT_INVALID, JOB_NOT_FOUND, KEY_MISMATCH,
-        OUTPUT_EXPIRED, OUTPUT_NOT_READY,
+        ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INPUT_INVALID, JOB_NOT_FOUND, KEY_MISMATCH, OUTPUT_EXPIRED,
+        OUTPUT_NOT_READY,
     },
     resource::{CiphertextName, ListName, OutputName},
 };
@@ -68,9 +68,11 @@ async fn find(
     let tenant = &caller.tenant;
     match ListName::parse_own(&name, &caller.principal)? {
         ListName::Ciphertext(CiphertextName { digest, .. }) => {
-            let info = admission.keystore.blob_named(tenant, &digest).await?.ok_or_else(|| {
-                CIPHERTEXT_NOT_FOUND.error(format!("input {index}: {name} is not here"))
-            })?;
+            let info = admission
+                .keystore
+                .blob_named(tenant, &digest)
+                .await?
+                .ok_or_else(|| CIPHERTEXT_NOT_FOUND.error(format!("input {index}: {name} is not here")))?;
             Ok((Content { digest, size_bytes: info.digest.size_bytes, bytes: None }, info))
         }
         ListName::Output(OutputName { job, index: place }) => {

@@ -117,8 +117,12 @@ mod tests {
     #[test]
     fn the_stages_are_a_partition_of_the_wall_time() {
         let (timeline, ended) = timeline([10, 30, 1000, 1100, 1400]);
-        let worker =
-            LatencyRecord { fetch_nanos: 100_000, blind_rotate_nanos: 600_000, store_nanos: 50_000, ..Default::default() };
+        let worker = LatencyRecord {
+            fetch_nanos: 100_000,
+            blind_rotate_nanos: 600_000,
+            store_nanos: 50_000,
+            ..Default::default()
+        };
         let record = timeline.record(ended, Some(worker), 1);
         assert_eq!(record.validate_nanos, 10_000);
         assert_eq!(record.queue_nanos, 20_000);

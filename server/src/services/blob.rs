@@ -17,7 +17,7 @@ use crate::{
     digest,
     error::{ApiError, DEADLINE_EXCEEDED, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
     limits::Limits,
-    metrics::Metrics,
+    metrics::Telemetry,
     resource::{self, UploadName},
 };
 
@@ -29,14 +29,17 @@ pub struct Blobs {
     /// Limits.
     pub limits: Arc<Limits>,
     /// Metrics.
-    pub metrics: Metrics,
+    pub telemetry: Arc<Telemetry>,
 }
 
 #[tonic::async_trait]
 impl BlobService for Blobs {
     type ReadStream = Pin<Box<dyn Stream<Item = Result<ReadResponse, Status>> + Send>>;
 
-    async fn find_missing(&self, request: Request<FindMissingRequest>) -> Result<Response<FindMissingResponse>, Status> {
+    async fn find_missing(
+        &self,
+        request: Request<FindMissingRequest>,
+    ) -> Result<Response<FindMissingResponse>, Status> {
         let caller = Caller::of(&request)?;
         let asked = &request.get_ref().digests;
         if asked.len() as u64 > self.limits.find_missing {
@@ -48,14 +51,17 @@ impl BlobService for Blobs {
         Ok(Response::new(FindMissingResponse { missing: missing.iter().map(digest::to_proto).collect() }))
     }
 
-    async fn begin_upload(&self, request: Request<BeginUploadRequest>) -> Result<Response<BeginUploadResponse>, Status> {
+    async fn begin_upload(
+        &self,
+        request: Request<BeginUploadRequest>,
+    ) -> Result<Response<BeginUploadResponse>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.get_ref();
         let request_id = resource::request_id(&request.request_id)?.into_bytes();
         let digest = digest::parse(request.digest.as_ref(), "digest")?;
-        let upload = self.keystore.begin_upload(&caller.tenant, request_id, digest).await.map_err(ApiError::from)?;
+        let upload = self.keystore.begin_upload(&caller.tenant, &request_id, &digest).await.map_err(ApiError::from)?;
         if upload.committed_bytes > 0 && !upload.complete {
-            self.metrics.upload_resumed();
+            self.telemetry.metrics.uploads_resumed.add(1, []);
         }
         Ok(Response::new(BeginUploadResponse { upload: Some(self.upload(caller.tenant.as_str(), &upload)) }))
     }
@@ -76,12 +82,13 @@ impl BlobService for Blobs {
                 None => break false,
             };
             if offset_bytes != offset {
-                let error = UPLOAD_OFFSET_MISMATCH.error(format!("data for byte {offset_bytes}: expected byte {offset}"));
+                let error =
+                    UPLOAD_OFFSET_MISMATCH.error(format!("data for byte {offset_bytes}: expected byte {offset}"));
                 writer.pause().await.map_err(ApiError::from)?;
                 return Err(error.with("committed_bytes", offset).into());
             }
             offset += data.len() as u64;
-            self.metrics.uploaded(data.len());
+            self.telemetry.metrics.upload_bytes.add(data.len() as u64, []);
             writer.write(data).await.map_err(ApiError::from)?;
             if finish {
                 break true;
@@ -99,7 +106,7 @@ impl BlobService for Blobs {
                 return Err(INVALID_ARGUMENT.error("messages follow the one that finishes the upload").into());
             }
             writer.finish().await.map_err(ApiError::from)?;
-            self.metrics.upload_seconds(begun.elapsed());
+            self.telemetry.metrics.upload_time.record(begun.elapsed().as_secs_f64(), []);
             self.keystore.upload(&caller.tenant, &id).await.map_err(ApiError::from)?
         } else {
             writer.pause().await.map_err(ApiError::from)?;

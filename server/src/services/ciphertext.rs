@@ -54,7 +54,7 @@ impl CiphertextService for Ciphertexts {
         let digest = digest::parse(first.digest.as_ref(), "digest")?;
         let tenant = &caller.tenant;
         let request_id = Uuid::new_v4().into_bytes();
-        let upload = self.keystore.begin_upload(tenant, request_id, digest).await.map_err(ApiError::from)?;
+        let upload = self.keystore.begin_upload(tenant, &request_id, &digest).await.map_err(ApiError::from)?;
         if !upload.complete {
             // What an interrupted call has left is written over by coming again.
             let mut skip = upload.committed_bytes;
@@ -79,8 +79,12 @@ impl CiphertextService for Ciphertexts {
         let stream = match ListName::parse_own(&name, &caller.principal)? {
             ListName::Ciphertext(name) => {
                 let info = self.find(&caller, &name).await?;
-                self.blob(&caller, &Content { digest: name.digest, size_bytes: info.digest.size_bytes, bytes: None }, offset_bytes)
-                    .await?
+                self.blob(
+                    &caller,
+                    &Content { digest: name.digest, size_bytes: info.digest.size_bytes, bytes: None },
+                    offset_bytes,
+                )
+                .await?
             }
             ListName::Output(name) => {
                 let content = self.output(&caller, &name).await?;
@@ -162,7 +166,9 @@ impl Ciphertexts {
     fn inline(&self, mut bytes: Bytes, offset: u64) -> Result<Chunks, ApiError> {
         let offset = usize::try_from(offset).ok().filter(|offset| *offset <= bytes.len());
         let offset = offset.ok_or_else(|| {
-            INVALID_ARGUMENT.error(format!("the offset lies behind the {} bytes", bytes.len())).field("offset_bytes", "too large")
+            INVALID_ARGUMENT
+                .error(format!("the offset lies behind the {} bytes", bytes.len()))
+                .field("offset_bytes", "too large")
         })?;
         let mut rest = bytes.split_off(offset);
         let chunk = usize::try_from(self.limits.chunk_bytes).unwrap_or(usize::MAX).max(1);

@@ -38,12 +38,15 @@ pub struct Keys {
 
 #[tonic::async_trait]
 impl KeyService for Keys {
-    async fn register_key(&self, request: Request<RegisterKeyRequest>) -> Result<Response<RegisterKeyResponse>, Status> {
+    async fn register_key(
+        &self,
+        request: Request<RegisterKeyRequest>,
+    ) -> Result<Response<RegisterKeyResponse>, Status> {
         let caller = Caller::of(&request)?;
         let request = request.get_ref();
         let request_id = resource::request_id(&request.request_id)?.into_bytes();
         let parts = parts(&request.parts)?;
-        let key = self.keystore.register_key(&caller.tenant, request_id, &parts).await.map_err(ApiError::from)?;
+        let key = self.keystore.register_key(&caller.tenant, &request_id, &parts).await.map_err(ApiError::from)?;
         Ok(Response::new(RegisterKeyResponse { key: Some(self.key(&caller, &key)) }))
     }
 
@@ -53,7 +56,7 @@ impl KeyService for Keys {
         let request_id = resource::request_id(&request.request_id)?.into_bytes();
         let key_id = key_id(&caller, &request.name)?;
         let parts = parts(&request.parts)?;
-        let key = self.keystore.add_parts(&caller.tenant, request_id, key_id, &parts).await.map_err(ApiError::from)?;
+        let key = self.keystore.add_parts(&caller.tenant, &request_id, key_id, &parts).await.map_err(ApiError::from)?;
         Ok(Response::new(AddPartResponse { key: Some(self.key(&caller, &key)) }))
     }
 

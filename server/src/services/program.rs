@@ -44,7 +44,10 @@ impl ProgramService for ProgramsService {
         let known = self.store.program(caller.tenant.as_str(), compiled.id).await.map_err(database::failed)?.is_some();
         if !known && count >= self.limits.tenant_programs {
             let message = format!("{count} programs are registered: that is the limit");
-            return Err(QUOTA_EXCEEDED.error(message.clone()).quota(format!("tenants/{}", caller.tenant), message).into());
+            return Err(QUOTA_EXCEEDED
+                .error(message.clone())
+                .quota(format!("tenants/{}", caller.tenant), message)
+                .into());
         }
         self.store
             .put_program(caller.tenant.as_str(), compiled.id, &compiled.bytes, clock::unix_micros())

@@ -162,12 +162,7 @@ impl Workers {
         }
     }
 
-    async fn small_output(
-        &self,
-        leased: &Leased,
-        digest: &Digest,
-        data: &mut Incoming<'_>,
-    ) -> Result<Bytes, Status> {
+    async fn small_output(&self, leased: &Leased, digest: &Digest, data: &mut Incoming<'_>) -> Result<Bytes, Status> {
         let mut bytes = Vec::with_capacity(digest.size_bytes as usize);
         while (bytes.len() as u64) < digest.size_bytes {
             bytes.extend_from_slice(&data.take(digest.size_bytes - bytes.len() as u64).await?);
@@ -188,7 +183,7 @@ impl Workers {
     async fn large_output(&self, leased: &Leased, digest: &Digest, data: &mut Incoming<'_>) -> Result<(), Status> {
         let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
         let request = *uuid::Uuid::new_v4().as_bytes();
-        let upload = self.keystore.begin_upload(&tenant, request, *digest).await.map_err(ApiError::from)?;
+        let upload = self.keystore.begin_upload(&tenant, &request, digest).await.map_err(ApiError::from)?;
         let mut left = digest.size_bytes;
         if upload.complete {
             while left > 0 {
@@ -221,15 +216,12 @@ impl Workers {
         };
         if let Some(part) = bad_key_part.filter(|part| leased.work.key_parts.contains(part)) {
             let tenant = TenantId::new(&leased.meta.tenant)?;
-            self.keystore.quarantine(&tenant, leased.meta.key_id, part).await?;
+            self.keystore.quarantine(&tenant, leased.meta.key_id, &part).await?;
         }
         let mut message = failure.message;
         message.truncate(message.floor_char_boundary(MESSAGE_MAX));
         let known = crate::error::Reason::named(&failure.reason).unwrap_or(crate::error::INTERNAL);
-        Ok(Failure {
-            error: v1::JobError { reason: known.code.to_owned(), message },
-            retryable: failure.retryable,
-        })
+        Ok(Failure { error: v1::JobError { reason: known.code.to_owned(), message }, retryable: failure.retryable })
     }
 }
 
@@ -318,9 +310,10 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
         Ok(LeaseReport { job, epoch, stage, progress: lease.progress, rows_done: lease.rows_done })
     });
     let set = |name: &String| table::by_name(name).map(|set| set.id);
-    let resident = message.resident_keys.iter().filter_map(|key| {
-        Some((KeyId(key.key_id.as_ref().try_into().ok()?), set(&key.parameter_set)?))
-    });
+    let resident = message
+        .resident_keys
+        .iter()
+        .filter_map(|key| Some((KeyId(key.key_id.as_ref().try_into().ok()?), set(&key.parameter_set)?)));
     Ok(WorkerReport {
         worker: worker_id(&message.worker_id)?,
         name: message.name.chars().take(NAME_MAX).collect::<String>().into(),
@@ -332,6 +325,7 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
             resident: resident.collect(),
             draining: message.draining,
         },
+        resident_bytes: message.resident_keys.iter().map(|key| key.bytes).fold(0, u64::saturating_add),
         waves: message.waves.iter().filter(|wave| table::by_name(&wave.parameter_set).is_some()).cloned().collect(),
     })
 }
@@ -341,7 +335,9 @@ const NAME_MAX: usize = 64;
 
 fn worker_id(bytes: &[u8]) -> Result<WorkerId, ApiError> {
     let bytes: [u8; 16] = bytes.try_into().map_err(|_| {
-        INVALID_ARGUMENT.error(format!("a worker id of {} bytes: expected 16", bytes.len())).field("worker_id", "16 bytes")
+        INVALID_ARGUMENT
+            .error(format!("a worker id of {} bytes: expected 16", bytes.len()))
+            .field("worker_id", "16 bytes")
     })?;
     Ok(WorkerId(u128::from_be_bytes(bytes)))
 }

@@ -41,11 +41,7 @@ const COLUMNS: &str = "SELECT * FROM jobs";
 
 impl Store {
     /// The job with this request id, and the digest of the request that made it.
-    pub async fn job_by_request(
-        &self,
-        tenant: &str,
-        request_id: &[u8; 16],
-    ) -> Result<Option<JobView>, sqlx::Error> {
+    pub async fn job_by_request(&self, tenant: &str, request_id: &[u8; 16]) -> Result<Option<JobView>, sqlx::Error> {
         let row = sqlx::query("SELECT * FROM jobs WHERE tenant = $1 AND request_id = $2")
             .bind(tenant.to_owned())
             .bind(request_id.to_vec())
@@ -179,15 +175,14 @@ impl Store {
 
     /// Do live jobs of the tenant use this key?
     pub async fn key_in_use(&self, tenant: &str, key_id: KeyId) -> Result<bool, sqlx::Error> {
-        let count: i64 = sqlx::query_scalar(
-            "SELECT COUNT(*) FROM jobs WHERE state IN ($1, $2) AND tenant = $3 AND key_id = $4",
-        )
-        .bind(JobState::Queued as i32)
-        .bind(JobState::Running as i32)
-        .bind(tenant.to_owned())
-        .bind(key_id.0.to_vec())
-        .fetch_one(self.database.readers())
-        .await?;
+        let count: i64 =
+            sqlx::query_scalar("SELECT COUNT(*) FROM jobs WHERE state IN ($1, $2) AND tenant = $3 AND key_id = $4")
+                .bind(JobState::Queued as i32)
+                .bind(JobState::Running as i32)
+                .bind(tenant.to_owned())
+                .bind(key_id.0.to_vec())
+                .fetch_one(self.database.readers())
+                .await?;
         Ok(count > 0)
     }
 
@@ -201,9 +196,11 @@ impl Store {
     /// Notes that this process runs a worker of its own. Earlier ones are forgotten once no job names them.
     pub async fn begin_embedded_worker(&self, worker: u128) -> Result<(), sqlx::Error> {
         let mut transaction = self.database.write().await?;
-        sqlx::query("DELETE FROM embedded_workers WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE worker = embedded_workers.id)")
-            .execute(&mut *transaction)
-            .await?;
+        sqlx::query(
+            "DELETE FROM embedded_workers WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE worker = embedded_workers.id)",
+        )
+        .execute(&mut *transaction)
+        .await?;
         sqlx::query("INSERT INTO embedded_workers (id) VALUES ($1)")
             .bind(worker.to_be_bytes().to_vec())
             .execute(&mut *transaction)
@@ -280,11 +277,7 @@ fn live_job(row: &SqliteRow) -> Result<LiveJob, sqlx::Error> {
 
 fn content(row: &SqliteRow) -> Result<Content, sqlx::Error> {
     let bytes: Option<Vec<u8>> = row.try_get("bytes")?;
-    Ok(Content {
-        digest: array(row, "digest")?,
-        size_bytes: number(row, "size_bytes")?,
-        bytes: bytes.map(Bytes::from),
-    })
+    Ok(Content { digest: array(row, "digest")?, size_bytes: number(row, "size_bytes")?, bytes: bytes.map(Bytes::from) })
 }
 
 fn number(row: &SqliteRow, column: &'static str) -> Result<u64, sqlx::Error> {

@@ -22,12 +22,11 @@ impl Store {
 
     /// A program's bytes, as registered.
     pub async fn program(&self, tenant: &str, id: ProgramId) -> Result<Option<Bytes>, sqlx::Error> {
-        let bytes: Option<Vec<u8>> =
-            sqlx::query_scalar("SELECT bytes FROM programs WHERE tenant = $1 AND digest = $2")
-                .bind(tenant.to_owned())
-                .bind(id.0.to_vec())
-                .fetch_optional(self.database.readers())
-                .await?;
+        let bytes: Option<Vec<u8>> = sqlx::query_scalar("SELECT bytes FROM programs WHERE tenant = $1 AND digest = $2")
+            .bind(tenant.to_owned())
+            .bind(id.0.to_vec())
+            .fetch_optional(self.database.readers())
+            .await?;
         Ok(bytes.map(Bytes::from))
     }
 

@@ -134,7 +134,13 @@ impl NewJob {
         .bind(meta.deadline_micros)
         .execute(&mut *connection)
         .await?;
-        contents(connection, "INSERT INTO job_inputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5)", meta.id, &self.inputs).await
+        contents(
+            connection,
+            "INSERT INTO job_inputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5)",
+            meta.id,
+            &self.inputs,
+        )
+        .await
     }
 }
 
@@ -196,7 +202,13 @@ impl Ended {
             .bind(id::to_bytes(self.job).to_vec())
             .execute(&mut *connection)
             .await?;
-        contents(connection, "INSERT INTO job_outputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5)", self.job, &end.outputs).await
+        contents(
+            connection,
+            "INSERT INTO job_outputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5)",
+            self.job,
+            &end.outputs,
+        )
+        .await
     }
 }
 

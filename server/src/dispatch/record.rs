@@ -1,0 +1,113 @@
+//! What the dispatcher counts and measures.
+
+use std::time::Duration;
+
+use cloakwork_proto::v1::{JobState, LatencyRecord, WaveCut};
+use cloakwork_scheduler::{Stats, Why};
+
+use super::PoolView;
+use crate::{
+    error::{INTERNAL, Reason},
+    jobs::{End, JobMeta},
+    metrics::Metrics,
+};
+
+/// A job was accepted.
+pub(super) fn submitted(metrics: &Metrics, meta: &JobMeta) {
+    metrics.jobs_submitted.add(1, [meta.set.name]);
+}
+
+/// A job's attempt ended without ending the job.
+pub(super) fn requeued(metrics: &Metrics, why: Why) {
+    let clock = match why {
+        Why::WorkerCrashed => "connection",
+        Why::LeaseExpired => "lease",
+        Why::NoProgress => "progress",
+        Why::Failed | Why::NotStarted | Why::WorkerLeft => return,
+    };
+    metrics.leases_expired.add(1, [clock]);
+}
+
+/// A job ended.
+pub(super) fn ended(metrics: &Metrics, meta: &JobMeta, end: &End) {
+    let state = match end.state {
+        JobState::Succeeded => "succeeded",
+        JobState::Cancelled => "cancelled",
+        _ => "failed",
+    };
+    let reason = end.error.as_ref().map_or("", |error| Reason::named(&error.reason).unwrap_or(INTERNAL).code);
+    metrics.jobs_ended.add(1, [state, reason]);
+    let record = &end.latency;
+    let run = record.wall_nanos.saturating_sub(record.validate_nanos).saturating_sub(record.queue_nanos);
+    metrics.job_queue.record(seconds(record.queue_nanos), []);
+    metrics.job_run.record(seconds(run), []);
+    metrics.job_wall.record(seconds(record.wall_nanos), []);
+    metrics.job_attempts.record(f64::from(record.attempts), []);
+    for (stage, nanos) in stages(record) {
+        metrics.job_stage.record(seconds(nanos), [stage]);
+    }
+    if end.state != JobState::Succeeded {
+        return;
+    }
+    metrics.pbs.add(record.pbs_count, [meta.set.name]);
+    metrics.key_cache.add(1, [if record.key_load_nanos > 0 { "miss" } else { "hit" }]);
+    for cut in &record.cuts {
+        metrics.waves.add(cut.waves, [cut_name(cut.cut())]);
+    }
+    for wave in &record.waves {
+        metrics.wave_width.record(f64::from(wave.width), []);
+    }
+    if record.wave_count > 0 {
+        metrics.wave_fill.record(record.mean_wave_fill, []);
+    }
+}
+
+/// How things stand.
+pub(super) fn observe(metrics: &Metrics, stats: &Stats, now: u64, pools: &[PoolView]) {
+    metrics.jobs_queued.set(stats.queued as u64, []);
+    metrics.jobs_running.set(stats.running as u64, []);
+    let oldest = stats.oldest_queued.map_or(0, |since| now.saturating_sub(since));
+    metrics.oldest_queued.set(oldest / 1_000_000, []);
+    let all: usize = stats.pools.values().map(|pool| pool.workers).sum();
+    let draining: usize = stats.pools.values().map(|pool| pool.draining).sum();
+    metrics.workers.set((all - draining) as u64, ["ready"]);
+    metrics.workers.set(draining as u64, ["draining"]);
+    metrics.keys_resident.set(pools.iter().map(|pool| pool.resident.len() as u64).sum(), []);
+    metrics.key_resident_bytes.set(pools.iter().map(|pool| pool.resident_bytes).sum(), []);
+}
+
+/// An operation of the database took this long.
+pub(super) fn database(metrics: &Metrics, op: &'static str, took: Duration) {
+    metrics.db_time.record(took.as_secs_f64(), [op]);
+}
+
+fn stages(record: &LatencyRecord) -> [(&'static str, u64); 11] {
+    [
+        ("validate", record.validate_nanos),
+        ("queue", record.queue_nanos),
+        ("dispatch", record.dispatch_nanos),
+        ("key_load", record.key_load_nanos),
+        ("fetch", record.fetch_nanos),
+        ("wave_wait", record.wave_wait_nanos),
+        ("key_switch", record.key_switch_nanos),
+        ("blind_rotate", record.blind_rotate_nanos),
+        ("other_compute", record.other_compute_nanos),
+        ("store", record.store_nanos),
+        ("commit", record.commit_nanos),
+    ]
+}
+
+fn cut_name(cut: WaveCut) -> &'static str {
+    match cut {
+        WaveCut::Full => "full",
+        WaveCut::Deadline => "deadline",
+        WaveCut::Idle => "idle",
+        WaveCut::OtherKey => "other_key",
+        WaveCut::Drain => "drain",
+        WaveCut::Unspecified => "unknown",
+    }
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}

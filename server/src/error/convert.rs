@@ -1,0 +1,50 @@
+//! What other crates refuse, as reasons.
+
+use cloakwork_keystore::Error;
+
+use super::*;
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        let reason = match &error {
+            Error::BlobDamaged { .. } | Error::BlobNotFound { .. } => BLOB_NOT_FOUND,
+            Error::BlobInUse { .. } => CIPHERTEXT_IN_USE,
+            Error::BlobTooLarge { .. } => BLOB_TOO_LARGE,
+            Error::DigestMismatch { .. } => DIGEST_MISMATCH,
+            Error::EntryOutOfRange { .. } | Error::EnvelopeInvalid(_) | Error::SizeMismatch { .. } => ENVELOPE_INVALID,
+            Error::InvalidName { .. } => NAME_INVALID,
+            Error::KeyDeleting { .. } | Error::KeyInUse { .. } => KEY_DELETING,
+            Error::KeyIncomplete { .. } => KEY_INCOMPLETE,
+            Error::KeyNotFound { .. } => KEY_NOT_FOUND,
+            Error::KeyPartsDiffer { .. } => KEY_PARTS_DIFFER,
+            Error::KeyQuarantined { .. } => KEY_QUARANTINED,
+            Error::OffsetOutOfRange { .. } => INVALID_ARGUMENT,
+            Error::QuotaExceeded { .. } => QUOTA_EXCEEDED,
+            Error::RequestIdReused => REQUEST_ID_REUSED,
+            Error::SecretKeyRejected => SECRET_KEY_REJECTED,
+            Error::CiphertextSpaceFull { .. } | Error::StorageFull => STORAGE_FULL,
+            Error::StorageFailed { .. } => STORAGE_FAILED,
+            Error::TooManyUploads { .. } => OVERLOADED,
+            Error::UploadNotFound { .. } => UPLOAD_NOT_FOUND,
+            Error::UploadOffsetMismatch { .. } | Error::UploadTakenOver => UPLOAD_OFFSET_MISMATCH,
+            Error::WeakSetRefused { .. } => WEAK_SET_REFUSED,
+            // The enum may grow; what nobody thought of is ours to explain.
+            _ => INTERNAL,
+        };
+        if let Error::StorageFailed { message } = &error {
+            // The cause may name paths, so it stays here.
+            tracing::error!(message, "the key store failed");
+            return reason.error("the server's storage did not answer").retry_after(RETRY);
+        }
+        let retry = [STORAGE_FULL, OVERLOADED].contains(&reason);
+        let answer = reason.error(error.to_string());
+        let answer = if retry { answer.retry_after(RETRY) } else { answer };
+        match error {
+            Error::UploadOffsetMismatch { committed_bytes, .. } => answer.with("committed_bytes", committed_bytes),
+            _ => answer,
+        }
+    }
+}
+
+/// When to try again what failed for want of room.
+const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
