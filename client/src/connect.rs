@@ -108,7 +108,7 @@ impl std::fmt::Debug for Token {
 
 /// Puts the token into every call.
 #[derive(Clone, Debug)]
-pub struct Authorization(pub(crate) Option<Token>);
+pub(crate) struct Authorization(pub(crate) Option<Token>);
 
 impl Interceptor for Authorization {
     fn call(&mut self, mut request: Request<()>) -> std::result::Result<Request<()>, Status> {

@@ -7,7 +7,7 @@
 //!
 //! # async fn example() -> Result<(), cloakwork_client::ClientError> {
 //! let set = set_by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128")?;
-//! let client = Client::connect(&ConnectOptions::new("http://127.0.0.1:7100")).await?;
+//! let client = Client::connect(&ConnectOptions::new("http://127.0.0.1:7270")).await?;
 //! let keys = Keys::generate(set, Progress::none()).await?;
 //! let key = client.push_key(&keys, &Progress::none()).await?;
 //!

@@ -1,0 +1,95 @@
+//! The arguments, and the manual that `--help` prints.
+
+use std::path::PathBuf;
+
+use clap::{Args as Group, Parser, Subcommand};
+
+use crate::commands::{bench, completions, demo, gate, jobs, keygen, keys, pbs, top};
+
+/// Compute on encrypted data with a Cloakwork server.
+///
+/// Keys are made here and the secret one stays here: the server gets evaluation keys and ciphertexts, computes on what
+/// it cannot read, and returns ciphertexts that only this key opens.
+#[derive(Debug, Parser)]
+#[command(name = "cloakwork", version, max_term_width = 100, after_help = AFTER_HELP, subcommand_required = true)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, Group)]
+pub(crate) struct Global {
+    /// Address of the server; https:// for TLS.
+    #[arg(long, global = true, env = "CLOAKWORK_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
+    pub(crate) server: String,
+    /// API token. Better given by the environment: arguments can be read by other users of the machine.
+    #[arg(long, global = true, env = "CLOAKWORK_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// PEM certificate to trust instead of the system's.
+    #[arg(long, global = true, env = "CLOAKWORK_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Directory of the keys.
+    #[arg(long, global = true, env = "CLOAKWORK_KEYS", value_name = "DIR", default_value = DEFAULT_KEYS)]
+    pub(crate) keys: PathBuf,
+    /// File whose first line is the passphrase of the client key.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Print JSON: one document, or one a line where a command goes on for a while.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a client key and its evaluation key.
+    Keygen(keygen::Args),
+    /// Put evaluation keys on the server, list them, delete them.
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Encrypt values, run a function on each by programmable bootstraps, decrypt.
+    Pbs(pbs::Args),
+    /// Encrypt bits, run a boolean gate on each pair, decrypt.
+    Gate(gate::Args),
+    /// List, show, follow and cancel jobs.
+    #[command(subcommand)]
+    Jobs(jobs::Command),
+    /// The parameter sets that the server serves, with their security and failure figures.
+    Sets,
+    /// Measure throughput and latency.
+    Bench(bench::Args),
+    /// Watch pools, queues and rates.
+    Top(top::Args),
+    /// Everything once, on fresh keys: upload, compute, decrypt, check.
+    Demo(demo::Args),
+    /// Print a completion script for a shell.
+    Completions(completions::Args),
+}
+
+pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7270";
+pub(crate) const DEFAULT_KEYS: &str = "cloakwork-keys";
+
+const AFTER_HELP: &str = "\
+Examples:
+  cloakwork keygen                                  make keys in ./cloakwork-keys
+  cloakwork keys push                               upload the evaluation key
+  cloakwork pbs --fn square --values 1,2,3          the squares, computed under encryption
+  cloakwork pbs --expr 'x*y % 4' --values 1,2 --values2 3,2
+  cloakwork jobs show JOB                           where its time went
+  cloakwork --json jobs ls | jq .jobs
+
+Exit codes:
+  0  done
+  1  something that has no code of its own
+  2  wrong arguments
+  3  not found: a key, job or ciphertext
+  4  refused, or not valid
+  5  the server cannot be reached, or did not answer in time
+  6  overloaded, or over a quota
+  7  the job failed or was cancelled, or a result was wrong
+  8  trouble with the keys in the directory";
+
+#[cfg(test)]
+mod tests;

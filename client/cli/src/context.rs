@@ -1,0 +1,75 @@
+//! What commands share: the server, the keys, and how to speak to the user.
+
+use std::path::Path;
+
+use cloakwork_client::{Client, ClientError, Code, ConnectOptions, Encrypted, Finished, JobRequest, Keys, Program, Token};
+use zeroize::Zeroizing;
+
+use crate::{args::Global, failure::Failure};
+
+/// The global arguments, put to use.
+pub(crate) struct Context {
+    pub(crate) global: Global,
+}
+
+impl Context {
+    /// The server, asked who it takes us for.
+    pub(crate) async fn connect(&self) -> Result<Client, Failure> {
+        let mut options = ConnectOptions::new(&self.global.server);
+        if let Some(token) = &self.global.token {
+            options = options.token(Token::new(token)?);
+        }
+        if let Some(path) = &self.global.ca {
+            options.ca_pem = Some(std::fs::read(path)?);
+        }
+        Ok(Client::connect(&options).await?)
+    }
+
+    /// The keys of the directory.
+    pub(crate) async fn keys(&self) -> Result<Keys, Failure> {
+        let (directory, passphrase) = (self.global.keys.clone(), self.passphrase()?);
+        let load = move || Keys::load(&directory, passphrase.as_ref().map(|passphrase| passphrase.as_str()));
+        // Opening a sealed key takes a second of computing.
+        tokio::task::spawn_blocking(load).await.map_err(std::io::Error::other)?.map_err(Failure::from)
+    }
+
+    /// The first line of the passphrase file.
+    pub(crate) fn passphrase(&self) -> Result<Option<Zeroizing<String>>, Failure> {
+        self.global.passphrase_file.as_deref().map(read_passphrase).transpose()
+    }
+
+    /// Runs a program on rows under the keys' evaluation key, and decrypts its first output.
+    pub(crate) async fn run(
+        &self,
+        client: &Client,
+        keys: &Keys,
+        program: Program,
+        inputs: Vec<Encrypted>,
+    ) -> Result<(Finished, Zeroizing<Vec<u64>>), Failure> {
+        let key = client.key_name(keys.key_id()).await?;
+        let request = inputs.into_iter().fold(JobRequest::new(program, &key), JobRequest::encrypted);
+        let finished = client.run(&request).await.map_err(|error| self.explain(error))?;
+        let values = keys.decrypt(&client.output(finished.output(0)?).await?)?;
+        Ok((finished, values))
+    }
+
+    /// What to do about a key that the server does not know.
+    fn explain(&self, error: ClientError) -> Failure {
+        match &error {
+            ClientError::Refused(refusal) if refusal.code == Code::NotFound => {
+                let keys = self.global.keys.display();
+                Failure::NotFound(format!("{error}\nHas the key been pushed? cloakwork --keys {keys} keys push"))
+            }
+            _ => error.into(),
+        }
+    }
+}
+
+fn read_passphrase(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let failed = |problem: String| Failure::Passphrase { path: path.display().to_string(), problem };
+    let content = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| failed(error.to_string()))?;
+    match content.lines().next().filter(|line| !line.is_empty()) {
+        Some(line) => Ok(Zeroizing::new(line.to_owned())),
+        None => Err(failed("its first line is empty: expected a passphrase".into())),
+    }
+}

@@ -1,0 +1,125 @@
+//! Expressions in x and y: a small language for lookup tables.
+//!
+//! ```text
+//! comparison = sum [("==" | "!=" | "<" | "<=" | ">" | ">=") sum]
+//! sum        = product {("+" | "-") product}
+//! product    = factor {("*" | "/" | "%") factor}
+//! factor     = "-" factor | "(" comparison ")" | number | "x" | "y"
+//! ```
+
+mod lexer;
+mod parser;
+
+use std::str::FromStr;
+
+/// A parsed expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expression(Node);
+
+/// What the names stand for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Variables {
+    pub(crate) x: u64,
+    pub(crate) y: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    Number(i64),
+    X,
+    Y,
+    Negative(Box<Node>),
+    Operation(Box<Node>, Operator, Box<Node>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Modulo,
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Expression {
+    /// Its value modulo `modulus`. Division and `%` round down, so that -1 % 4 is 3; by zero, they are an error.
+    pub(crate) fn evaluate(&self, variables: Variables, modulus: u64) -> Result<u64, String> {
+        let Variables { x, y } = variables;
+        let value = self.0.value(variables).map_err(|problem| format!("{problem} at x = {x}, y = {y}"))?;
+        Ok(value.rem_euclid(modulus as i64) as u64)
+    }
+
+    /// Does it speak of y?
+    pub(crate) fn uses_y(&self) -> bool {
+        self.0.uses_y()
+    }
+}
+
+impl FromStr for Expression {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parser::parse(text).map(Self)
+    }
+}
+
+impl Node {
+    fn value(&self, variables: Variables) -> Result<i64, String> {
+        Ok(match self {
+            Self::Number(number) => *number,
+            Self::X => variables.x as i64,
+            Self::Y => variables.y as i64,
+            Self::Negative(inner) => inner.value(variables)?.checked_neg().ok_or("too large a number")?,
+            Self::Operation(left, operator, right) => {
+                operator.apply(left.value(variables)?, right.value(variables)?)?
+            }
+        })
+    }
+
+    fn uses_y(&self) -> bool {
+        match self {
+            Self::Y => true,
+            Self::Number(_) | Self::X => false,
+            Self::Negative(inner) => inner.uses_y(),
+            Self::Operation(left, _, right) => left.uses_y() || right.uses_y(),
+        }
+    }
+}
+
+impl Operator {
+    fn apply(self, left: i64, right: i64) -> Result<i64, &'static str> {
+        let sized = |value: Option<i64>| value.ok_or("too large a number");
+        match self {
+            Self::Add => sized(left.checked_add(right)),
+            Self::Subtract => sized(left.checked_sub(right)),
+            Self::Multiply => sized(left.checked_mul(right)),
+            Self::Divide | Self::Modulo if right == 0 => Err("division by zero"),
+            Self::Divide => floor_divide(left, right),
+            Self::Modulo => {
+                let back = floor_divide(left, right)?.checked_mul(right);
+                sized(back.and_then(|back| left.checked_sub(back)))
+            }
+            Self::Equal => Ok((left == right).into()),
+            Self::NotEqual => Ok((left != right).into()),
+            Self::Less => Ok((left < right).into()),
+            Self::LessOrEqual => Ok((left <= right).into()),
+            Self::Greater => Ok((left > right).into()),
+            Self::GreaterOrEqual => Ok((left >= right).into()),
+        }
+    }
+}
+
+fn floor_divide(left: i64, right: i64) -> Result<i64, &'static str> {
+    let quotient = left.checked_div(right).ok_or("too large a number")?;
+    let inexact = quotient * right != left;
+    Ok(if inexact && (left < 0) != (right < 0) { quotient - 1 } else { quotient })
+}
+
+#[cfg(test)]
+mod tests;

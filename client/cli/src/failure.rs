@@ -1,0 +1,92 @@
+//! How commands fail, and the exit codes that tell how.
+
+use std::io;
+
+use cloakwork_client::{ClientError, Code};
+use serde_json::json;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The SDK, which is mostly to say the server.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// A terminal or a file of no special kind.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// Arguments that make no sense together.
+    #[error("{0}")]
+    Usage(String),
+    /// Something that was asked for is not there.
+    #[error("{0}")]
+    NotFound(String),
+    /// A result that is not what it must be.
+    #[error("{0}")]
+    WrongResult(String),
+    /// The passphrase file.
+    #[error("{path}: {problem}")]
+    Passphrase { path: String, problem: String },
+}
+
+impl Failure {
+    /// The process's exit code; `--help` explains them.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Client(error) => client_exit_code(error),
+            Self::Io(_) => OTHER,
+            Self::Usage(_) => USAGE,
+            Self::NotFound(_) => NOT_FOUND,
+            Self::WrongResult(_) => JOB_FAILED,
+            Self::Passphrase { .. } => LOCAL_KEY,
+        }
+    }
+
+    /// One line for people, or a JSON document, on standard error.
+    pub(crate) fn print(&self, json: bool) {
+        if !json {
+            eprintln!("cloakwork: {self}");
+            return;
+        }
+        let refusal = match self {
+            Self::Client(error) => error.refusal(),
+            _ => None,
+        };
+        let document = json!({ "error": {
+            "exit_code": self.exit_code(),
+            "message": self.to_string(),
+            "reason": refusal.map(|refusal| &refusal.reason).filter(|reason| !reason.is_empty()),
+            "code": refusal.map(|refusal| format!("{:?}", refusal.code)),
+            "retry_after_seconds": refusal.and_then(|refusal| refusal.retry_after).map(|delay| delay.as_secs_f64()),
+            "metadata": refusal.map(|refusal| &refusal.metadata),
+        }});
+        eprintln!("{document}");
+    }
+}
+
+fn client_exit_code(error: &ClientError) -> u8 {
+    match error {
+        ClientError::Endpoint { .. } | ClientError::UnknownSet { .. } | ClientError::ValueTooLarge { .. } => USAGE,
+        ClientError::Program(_) => REFUSED,
+        ClientError::Transport { .. } | ClientError::Timeout => UNAVAILABLE,
+        ClientError::JobFailed { .. } => JOB_FAILED,
+        ClientError::KeyFile(_) | ClientError::KeyPartMissing { .. } | ClientError::Secret(_) => LOCAL_KEY,
+        ClientError::Format(_) | ClientError::Io { .. } => LOCAL_KEY,
+        ClientError::Refused(refusal) => match refusal.code {
+            Code::NotFound => NOT_FOUND,
+            Code::Unavailable | Code::DeadlineExceeded => UNAVAILABLE,
+            Code::ResourceExhausted => OVERLOADED,
+            Code::Internal | Code::Unknown | Code::DataLoss => OTHER,
+            _ => REFUSED,
+        },
+        _ => OTHER,
+    }
+}
+
+const OTHER: u8 = 1;
+const USAGE: u8 = 2;
+const NOT_FOUND: u8 = 3;
+const REFUSED: u8 = 4;
+const UNAVAILABLE: u8 = 5;
+const OVERLOADED: u8 = 6;
+const JOB_FAILED: u8 = 7;
+const LOCAL_KEY: u8 = 8;

@@ -1,0 +1,90 @@
+//! Tables for people, documents for programs.
+
+use serde_json::Value;
+
+/// Rows under a header, each column as wide as it must be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new<const N: usize>(header: [&str; N]) -> Self {
+        Self { rows: vec![header.map(str::to_owned).to_vec()] }
+    }
+
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.to_vec());
+    }
+
+    /// The table, with the columns of numbers to the right.
+    pub(crate) fn render(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let cells = |column: usize| self.rows.iter().filter_map(move |row| row.get(column));
+        let width = |column| cells(column).map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let number = |column| cells(column).skip(1).all(|cell| cell.starts_with(|first: char| "-0123456789".contains(first)));
+        let layout: Vec<(usize, bool)> = (0..columns).map(|column| (width(column), number(column))).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (cell, &(width, number)) in row.iter().zip(&layout) {
+                let padded = if number { format!("{cell:>width$}  ") } else { format!("{cell:<width$}  ") };
+                line.push_str(&padded);
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Prints one or the other.
+pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
+    if json {
+        println!("{}", document());
+    } else {
+        print!("{}", text());
+    }
+}
+
+/// `12.3 ms`, say.
+pub(crate) fn duration(nanos: u64) -> String {
+    let value = nanos as f64;
+    match nanos {
+        0..1_000 => format!("{nanos} ns"),
+        1_000..1_000_000 => format!("{:.1} us", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", value / 1e6),
+        _ => format!("{:.2} s", value / 1e9),
+    }
+}
+
+/// `12.3 MB`, say.
+pub(crate) fn bytes(count: u64) -> String {
+    let value = count as f64;
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{:.1} kB", value / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", value / 1e6),
+        _ => format!("{:.2} GB", value / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_cells_and_numbers_go_right() {
+        let mut table = Table::new(["name", "count"]);
+        table.row(["a".into(), "7".into()]);
+        table.row(["longer".into(), "123".into()]);
+        assert_eq!(table.render(), "name    count\na           7\nlonger    123\n");
+    }
+
+    #[test]
+    fn units_fit_their_numbers() {
+        let durations = [999, 1_500, 2_345_678, 90_000_000_000].map(duration);
+        assert_eq!(durations, ["999 ns", "1.5 us", "2.35 ms", "90.00 s"]);
+        assert_eq!([999, 30_100_000, 4_000_000_000].map(bytes), ["999 B", "30.1 MB", "4.00 GB"]);
+    }
+}

@@ -1,0 +1,70 @@
+//! What the server says, as the client understands it.
+
+use std::time::Duration;
+
+use cloakwork_client::{Client, ClientError, Code, ConnectOptions, RetryPolicy, Token};
+use tonic::Status;
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+#[test]
+fn details_are_taken_apart() {
+    let mut details = ErrorDetails::new();
+    details
+        .set_error_info("QUOTA_EXCEEDED", "cloakwork", [("limit".to_owned(), "100".to_owned())])
+        .set_retry_info(Some(Duration::from_millis(1500)))
+        .add_bad_request_violation("spec.inputs", "has 3, expected 2");
+    let status = Status::with_error_details(Code::ResourceExhausted, "too many jobs", details);
+    let error = ClientError::from(status);
+    let refusal = error.refusal().expect("a refusal");
+    assert_eq!((refusal.code, refusal.reason.as_str()), (Code::ResourceExhausted, "QUOTA_EXCEEDED"));
+    assert_eq!(refusal.retry_after, Some(Duration::from_millis(1500)));
+    assert_eq!(refusal.metadata["limit"], "100");
+    let text = "QUOTA_EXCEEDED: too many jobs; spec.inputs: has 3, expected 2 (try again in 1.5 s)";
+    assert_eq!(error.to_string(), text);
+    assert!(error.is_retryable());
+}
+
+#[test]
+fn a_bare_status_will_do_and_damaged_details_do_no_harm() {
+    let error = ClientError::from(Status::not_found("no such key"));
+    assert_eq!(error.to_string(), "NotFound: no such key");
+    let damaged = Status::with_details(Code::Internal, "oops", vec![0xff; 40].into());
+    let error = ClientError::from(damaged);
+    assert_eq!(error.refusal().map(|refusal| refusal.code), Some(Code::Internal));
+    assert!(!error.is_retryable());
+}
+
+#[tokio::test]
+async fn nobody_there_is_a_failed_connection() {
+    // A port that was free a moment ago, and that nobody listens on.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let options =
+        ConnectOptions { retry: RetryPolicy::NEVER, ..ConnectOptions::new(format!("http://127.0.0.1:{port}")) };
+    let error = Client::connect(&options).await.unwrap_err();
+    assert!(matches!(&error, ClientError::Transport { problem } if problem.contains("refused")), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_a_timeout() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let options = ConnectOptions {
+        retry: RetryPolicy::NEVER,
+        call_timeout: Duration::from_millis(50),
+        ..ConnectOptions::new(format!("http://{}", silent.local_addr().unwrap()))
+    };
+    assert_eq!(Client::connect(&options).await.unwrap_err(), ClientError::Timeout);
+}
+
+#[tokio::test]
+async fn addresses_are_checked_before_they_are_used() {
+    let refused = |options: &ConnectOptions| match Client::lazy(options).unwrap_err() {
+        ClientError::Endpoint { problem, .. } => problem,
+        other => panic!("{other:?}"),
+    };
+    assert!(refused(&ConnectOptions::new("127.0.0.1:7270")).contains("expected http://"));
+    assert!(refused(&ConnectOptions::new("ftp://host")).contains("expected http://"));
+    let with_ca = ConnectOptions { ca_pem: Some(b"x".to_vec()), ..ConnectOptions::new("http://host:1") };
+    assert!(refused(&with_ca).contains("https"));
+    assert!(Token::new("line\nbreak").is_err());
+    assert_eq!(format!("{:?}", Token::new("secret").expect("a token")), "Token(..)");
+}

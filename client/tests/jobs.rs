@@ -1,0 +1,135 @@
+//! Jobs that outlive the connections they were handed in over.
+
+mod common;
+
+use std::time::Duration;
+
+use cloakwork_client::{
+    Client, ClientError, Code, JobRequest, ProgramBuilder, has_ended,
+    proto::{Job, JobError, JobState, job_service_server::JobServiceServer},
+    set_by_name,
+};
+use common::{
+    POLICY,
+    jobs::{Jobs, job},
+    pipe,
+};
+use futures_util::TryStreamExt as _;
+use tonic::{Status, transport::Server};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+fn connect(jobs: &Jobs) -> Client {
+    pipe::client(Server::builder().add_service(JobServiceServer::new(jobs.clone())), vec![], POLICY)
+}
+
+fn request() -> JobRequest {
+    let mut program = ProgramBuilder::new(set_by_name("TOY_MESSAGE_2_CARRY_2").expect("a toy"));
+    let x = program.input("x");
+    program.output(x);
+    JobRequest::new(program.build().expect("a program"), "tenants/t/keys/k")
+}
+
+fn unavailable() -> Status {
+    Status::unavailable("going down")
+}
+
+fn running(rows_done: u64) -> Job {
+    Job { rows_done, ..job(JobState::Running) }
+}
+
+#[tokio::test]
+async fn a_run_returns_the_job_and_the_time_on_the_way() {
+    let jobs = Jobs::default();
+    jobs.script().runs.push_back(Ok(job(JobState::Succeeded)));
+    let finished = connect(&jobs).run(&request()).await.expect("a result");
+    let latency = finished.job.latency.as_ref().expect("a record");
+    assert_eq!(u128::from(latency.transit_nanos + latency.wall_nanos), finished.wall.as_nanos());
+    assert!(finished.output(0).is_err());
+}
+
+#[tokio::test]
+async fn a_run_that_breaks_is_found_again_by_its_request_id() {
+    let jobs = Jobs::default();
+    {
+        let mut script = jobs.script();
+        script.runs.push_back(Err(unavailable()));
+        script.watches.push_back(vec![Ok(running(1)), Err(unavailable())]);
+        script.watches.push_back(vec![Ok(running(1)), Ok(job(JobState::Succeeded))]);
+    }
+    let request = request();
+    let finished = connect(&jobs).run(&request).await.expect("a result");
+    assert_eq!(finished.job.state(), JobState::Succeeded);
+    assert_eq!(jobs.script().request_ids, [request.request_id(), request.request_id()]);
+    let specs = &jobs.script().specs;
+    assert_eq!(specs[0], specs[1]);
+}
+
+#[tokio::test]
+async fn an_overloaded_server_is_asked_again_after_its_time() {
+    let jobs = Jobs::default();
+    let details = ErrorDetails::with_retry_info(Some(Duration::from_millis(2)));
+    {
+        let mut script = jobs.script();
+        script.runs.push_back(Err(Status::with_error_details(Code::ResourceExhausted, "full", details)));
+        script.runs.push_back(Ok(job(JobState::Succeeded)));
+    }
+    connect(&jobs).run(&request()).await.expect("a result");
+    assert_eq!(jobs.script().request_ids.len(), 2);
+}
+
+#[tokio::test]
+async fn a_job_that_failed_is_an_error_with_its_reason() {
+    let jobs = Jobs::default();
+    let error = JobError { reason: "JOB_POISONED".into(), message: "it killed its worker".into() };
+    jobs.script().runs.push_back(Ok(Job { error: Some(error), ..job(JobState::Failed) }));
+    let error = connect(&jobs).run(&request()).await.unwrap_err();
+    assert_eq!(error.to_string(), "tenants/t/jobs/1 has failed: JOB_POISONED: it killed its worker");
+    assert!(!error.is_retryable());
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_over_breaks_and_repeats_nothing() {
+    let jobs = Jobs::default();
+    {
+        let mut script = jobs.script();
+        script.watches.push_back(vec![Ok(job(JobState::Queued)), Ok(running(1)), Err(unavailable())]);
+        script.watches.push_back(vec![Ok(running(1))]);
+        script.watches.push_back(vec![]);
+        script.watches.push_back(vec![Ok(running(2)), Ok(job(JobState::Cancelled)), Ok(running(3))]);
+    }
+    let seen: Vec<Job> = connect(&jobs).watch("tenants/t/jobs/1").try_collect().await.expect("the end");
+    let states: Vec<_> = seen.iter().map(|job| (job.state(), job.rows_done)).collect();
+    let expected =
+        [(JobState::Queued, 0), (JobState::Running, 1), (JobState::Running, 2), (JobState::Cancelled, 0)];
+    assert_eq!(states, expected);
+    assert!(has_ended(&seen[3]));
+}
+
+#[tokio::test]
+async fn a_watch_without_news_is_given_up() {
+    let jobs = Jobs::default();
+    jobs.script().watches = vec![vec![Ok(running(1)), Err(unavailable())]; 1].into();
+    for _ in 0..50 {
+        // Always the same: no news, and so no progress.
+        jobs.script().watches.push_back(vec![Ok(running(1))]);
+    }
+    let watch: Result<Vec<Job>, ClientError> = connect(&jobs).watch("tenants/t/jobs/1").try_collect().await;
+    assert!(watch.unwrap_err().is_retryable());
+    let left = jobs.script().watches.len();
+    assert_eq!(51 - left, POLICY.attempts_max as usize);
+}
+
+#[tokio::test]
+async fn lists_run_over_all_pages() {
+    let jobs = Jobs::default();
+    jobs.script().jobs =
+        (0..5).map(|index| Job { name: format!("tenants/t/jobs/{index}"), ..Default::default() }).collect();
+    let client = connect(&jobs);
+    let names: Vec<String> =
+        client.jobs(&[JobState::Failed]).map_ok(|job| job.name).try_collect().await.expect("all");
+    assert_eq!(names, (0..5).map(|index| format!("tenants/t/jobs/{index}")).collect::<Vec<_>>());
+    assert_eq!(jobs.script().states, [JobState::Failed as i32]);
+    let error = client.job("tenants/t/jobs/9").await.unwrap_err();
+    assert_eq!(error.refusal().map(|refusal| refusal.code), Some(Code::NotFound));
+    assert_eq!(client.cancel("tenants/t/jobs/1").await.expect("a job").state(), JobState::Cancelled);
+}

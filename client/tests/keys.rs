@@ -1,0 +1,74 @@
+//! Keys in memory and on disk, and what they encrypt.
+
+use cloakwork_client::{CLIENT_KEY_FILE, ClientError, Digest, KeyFileError, Keys, Progress, Source, set_by_name};
+use zeroize::Zeroizing;
+
+const SETS: [&str; 4] =
+    ["TOY_MESSAGE_2_CARRY_2", "TOY_MESSAGE_2_CARRY_2_KS32", "TOY_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2", "TOY_BOOLEAN"];
+
+#[tokio::test]
+async fn values_come_back_under_every_word_width() {
+    for name in SETS {
+        let keys = Keys::generate(set_by_name(name).expect("a toy"), Progress::none()).await.expect("keys");
+        let list = keys.encrypt(&[1, 0, 1], 1).expect("a list");
+        assert_eq!(list.count, 3);
+        assert_eq!(*keys.decrypt(&list.envelope).expect("values"), [1, 0, 1], "{name}");
+        let stranger = Keys::generate(keys.set(), Progress::none()).await.expect("keys");
+        assert!(matches!(stranger.decrypt(&list.envelope), Err(ClientError::Format(_))));
+    }
+}
+
+#[tokio::test]
+async fn a_value_above_its_bound_is_refused_and_not_told() {
+    let keys = Keys::generate(set_by_name(SETS[0]).expect("a toy"), Progress::none()).await.expect("keys");
+    let error = keys.encrypt(&[3, 13], 12).unwrap_err();
+    assert_eq!(error, ClientError::ValueTooLarge { index: 1, max: 12 });
+    assert!(keys.encrypt(&[16], 16).is_err(), "the set has no such value");
+}
+
+#[tokio::test]
+async fn a_directory_holds_what_was_made_and_nobody_overwrites_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("keys");
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let steps = told.clone();
+    let progress = Progress::new(move |step| steps.lock().unwrap().push((step.done, step.total)));
+    let set = set_by_name(SETS[0]).expect("a toy");
+    let made = Keys::generate_in(path.clone(), set, None, progress).await.expect("keys");
+    let loaded = Keys::load(&path, None).expect("keys");
+    assert_eq!(loaded.key_id(), made.key_id());
+    assert_eq!(*loaded.decrypt(&made.encrypt(&[7], 15).expect("a list").envelope).expect("values"), [7]);
+    let (done, total) = *told.lock().unwrap().last().expect("steps");
+    assert_eq!(done, total);
+    // The parts are most of their files.
+    let sizes: u64 = loaded
+        .parts()
+        .iter()
+        .map(|part| match &part.source {
+            Source::File(path) => Digest::of_file(path).expect("a file").size_bytes,
+            Source::Bytes(_) => panic!("not from a file"),
+        })
+        .sum();
+    assert_eq!(sizes, total + 2 * 144);
+    let again = Keys::generate_in(path, set, None, Progress::none()).await.unwrap_err();
+    assert!(matches!(again, ClientError::KeyFile(KeyFileError::Exists { .. })), "{again:?}");
+}
+
+#[tokio::test]
+async fn a_directory_is_checked_when_it_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (set, path) = (set_by_name(SETS[0]).expect("a toy"), directory.path().join("keys"));
+    let passphrase = Some(Zeroizing::new("tree".to_owned()));
+    Keys::generate_in(path.clone(), set, passphrase, Progress::none()).await.expect("keys");
+    assert_eq!(Keys::load(&path, None).unwrap_err(), ClientError::KeyFile(KeyFileError::PassphraseNeeded));
+    assert_eq!(Keys::load(&path, Some("bush")).unwrap_err(), ClientError::KeyFile(KeyFileError::WrongPassphrase));
+    Keys::load(&path, Some("tree")).expect("keys");
+    let part = path.join("TOY_MESSAGE_2_CARRY_2.bootstrap");
+    std::fs::copy(path.join("TOY_MESSAGE_2_CARRY_2.key-switch"), &part).unwrap();
+    assert!(matches!(Keys::load(&path, Some("tree")), Err(ClientError::Format(_))));
+    std::fs::remove_file(&part).unwrap();
+    let missing = ClientError::KeyPartMissing { path: part.display().to_string() };
+    assert_eq!(Keys::load(&path, Some("tree")).unwrap_err(), missing);
+    std::fs::remove_file(path.join(CLIENT_KEY_FILE)).unwrap();
+    assert!(matches!(Keys::load(&path, None), Err(ClientError::KeyFile(KeyFileError::Io { .. }))));
+}
