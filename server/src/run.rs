@@ -10,7 +10,11 @@ use std::{
 };
 
 use rustls::ServerConfig;
-use tokio::{net::TcpListener, task::JoinSet, time::timeout};
+use tokio::{
+    net::TcpListener,
+    task::{JoinHandle, JoinSet},
+    time::{Instant, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use tonic_health::server::HealthReporter;
@@ -18,6 +22,7 @@ use tonic_health::server::HealthReporter;
 use crate::{
     admin::{self, Readiness},
     auth::{Authenticator, Rules, TokenStore},
+    backend::Backend,
     config::Config,
     database::{self, Database, MIGRATIONS},
     edge::Edge,
@@ -90,7 +95,10 @@ pub struct Server {
     readiness: Readiness,
     health: HealthReporter,
     database: Database,
+    backend: Backend,
+    worker: Option<JoinHandle<()>>,
     drain: Duration,
+    stop_worker: CancellationToken,
     // Ends the API; the admin port goes on to report until the very end.
     stop: CancellationToken,
     stop_admin: CancellationToken,
@@ -117,15 +125,38 @@ impl Server {
             let limits = config.limits.clone();
             async move { admin::serve(listener, admin_tls, &limits, readiness, telemetry, stop).await }
         });
+        let backend = Backend::open(&config, database.clone(), telemetry.clone())
+            .await
+            .map_err(|error| internal("the stores")(error.into()))?;
         let (health, routes) = standard_routes().map_err(|error| internal("reflection")(error.into()))?;
-        let edge = Edge::new(authenticator(&config, &database), telemetry, routes, &config.limits);
-        let stop = CancellationToken::new();
+        let edge = Edge::new(authenticator(&config, &database), telemetry, backend.routes(routes), &config.limits);
+        let (stop, stop_worker) = (CancellationToken::new(), CancellationToken::new());
+        let mut worker = None;
+        if config.worker.embedded {
+            let channel = edge.embedded_channel(&stop);
+            let started = backend.start_worker(&config, channel, stop_worker.clone()).await;
+            worker = Some(started.map_err(|error| internal("the embedded worker")(error.into()))?);
+        }
         let mut api = JoinSet::new();
         let address = serve_api(&mut api, edge, &config, api_tls, stop.clone()).await?;
         readiness.ready();
         tracing::info!(%address, admin_address = %admin_address, tls = config.tls(), "the server is ready");
         let drain = Duration::from_millis(config.limits.drain_ms);
-        Ok(Self { address, admin_address, readiness, health, database, drain, stop, stop_admin, api, admin })
+        Ok(Self {
+            address,
+            admin_address,
+            readiness,
+            health,
+            database,
+            backend,
+            worker,
+            drain,
+            stop_worker,
+            stop,
+            stop_admin,
+            api,
+            admin,
+        })
     }
 
     /// The gRPC port.
@@ -144,11 +175,21 @@ impl Server {
         tracing::info!(grace_ms = u64::try_from(self.drain.as_millis()).unwrap_or(u64::MAX), "the server drains");
         self.readiness.drain();
         self.health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
+        self.backend.drain().await;
+        // The worker ends or hands back what it holds while the server still answers it.
+        let deadline = Instant::now() + self.drain;
+        self.stop_worker.cancel();
+        if let Some(worker) = self.worker.take()
+            && timeout_at(deadline, worker).await.is_err()
+        {
+            tracing::warn!("the embedded worker had not ended when the grace was over");
+        }
         self.stop.cancel();
-        if timeout(self.drain, join(&mut self.api)).await.is_err() {
+        if timeout_at(deadline, join(&mut self.api)).await.is_err() {
             tracing::warn!("some calls had not ended when the grace was over");
             self.api.shutdown().await;
         }
+        self.backend.close().await;
         self.stop_admin.cancel();
         self.admin.shutdown().await;
         self.database.close().await;

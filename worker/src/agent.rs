@@ -73,8 +73,10 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 impl Agent {
     pub(crate) fn new(options: Options, device: Arc<dyn Device>, channel: Channel) -> Result<Self, WorkerError> {
-        let mut worker_id = [0; 16];
-        getrandom::fill(&mut worker_id).map_err(|error| std::io::Error::other(error.to_string()))?;
+        let mut worker_id = options.id.unwrap_or_default().to_be_bytes();
+        if options.id.is_none() {
+            getrandom::fill(&mut worker_id).map_err(|error| std::io::Error::other(error.to_string()))?;
+        }
         let changed = Arc::new(Notify::new());
         Ok(Self {
             client: client(channel, options.token.as_deref())?,

@@ -7,6 +7,8 @@ use crate::WorkerError;
 /// How a worker shall run. [`Options::default`] suits a machine that does nothing else.
 #[derive(Clone)]
 pub struct Options {
+    /// Number of the worker process; a random one where absent. No two processes may have the same.
+    pub id: Option<u128>,
     /// Name for people.
     pub name: String,
     /// Pool that the worker belongs to.
@@ -30,6 +32,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            id: None,
             name: "worker".to_owned(),
             pool: "cpu".to_owned(),
             token: None,
@@ -61,8 +64,9 @@ impl Options {
 impl std::fmt::Debug for Options {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Not the token.
-        let Self { name, pool, token: _, threads, key_memory, arena_memory, job_memory, jobs_max, grace } = self;
+        let Self { id, name, pool, token: _, threads, key_memory, arena_memory, job_memory, jobs_max, grace } = self;
         out.debug_struct("Options")
+            .field("id", id)
             .field("name", name)
             .field("pool", pool)
             .field("threads", threads)
