@@ -6,19 +6,19 @@ use cloakwork_scheduler::{
     Time, WorkerId,
 };
 
-pub const SECOND: Time = 1_000_000;
+pub(crate) const SECOND: Time = 1_000_000;
 
-pub struct Bed {
-    pub core: Scheduler,
-    pub now: Time,
+pub(crate) struct Bed {
+    pub(crate) core: Scheduler,
+    pub(crate) now: Time,
 }
 
 impl Bed {
-    pub fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config) -> Self {
         Self { core: Scheduler::new(config), now: 0 }
     }
 
-    pub fn step(&mut self, event: Event) -> Vec<Effect> {
+    pub(crate) fn step(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.core.step(self.now, event, &mut effects);
         self.core.check();
@@ -26,7 +26,7 @@ impl Bed {
     }
 
     /// A step, and everything that it asks for is recorded.
-    pub fn run(&mut self, event: Event) -> Vec<Effect> {
+    pub(crate) fn run(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = self.step(event);
         let attempts: Vec<Attempt> = attempts(&effects);
         for attempt in attempts {
@@ -35,35 +35,35 @@ impl Bed {
         effects
     }
 
-    pub fn submit(&mut self, job: NewJob) -> Vec<Effect> {
+    pub(crate) fn submit(&mut self, job: NewJob) -> Vec<Effect> {
         self.run(Event::Submitted(job))
     }
 
-    pub fn worker(&mut self, id: u128, wanted_cost: u64) -> Vec<Effect> {
+    pub(crate) fn worker(&mut self, id: u128, wanted_cost: u64) -> Vec<Effect> {
         self.report(id, |report| report.wanted_cost = wanted_cost)
     }
 
-    pub fn report_leases(&mut self, id: u128, held: &[(u128, u64, Stage, u64)]) -> Vec<Effect> {
+    pub(crate) fn report_leases(&mut self, id: u128, held: &[(u128, u64, Stage, u64)]) -> Vec<Effect> {
         self.report(id, |report| report.leases = leases(held))
     }
 
-    pub fn report(&mut self, id: u128, change: impl Fn(&mut Report)) -> Vec<Effect> {
+    pub(crate) fn report(&mut self, id: u128, change: impl Fn(&mut Report)) -> Vec<Effect> {
         let mut report =
             Report { pool: "cpu".to_owned(), sets: vec![SetId(1)], wanted_cost: 100, ..Report::default() };
         change(&mut report);
         self.run(Event::Reported { worker: WorkerId(id), report })
     }
 
-    pub fn commit(&mut self, worker: u128, job: u128, epoch: u64) -> Vec<Effect> {
+    pub(crate) fn commit(&mut self, worker: u128, job: u128, epoch: u64) -> Vec<Effect> {
         self.outcome(worker, job, epoch, Outcome::Succeeded)
     }
 
-    pub fn outcome(&mut self, worker: u128, job: u128, epoch: u64, outcome: Outcome) -> Vec<Effect> {
+    pub(crate) fn outcome(&mut self, worker: u128, job: u128, epoch: u64, outcome: Outcome) -> Vec<Effect> {
         self.run(Event::Committed { worker: WorkerId(worker), job: JobId(job), epoch, outcome })
     }
 }
 
-pub fn leases(held: &[(u128, u64, Stage, u64)]) -> Vec<LeaseReport> {
+pub(crate) fn leases(held: &[(u128, u64, Stage, u64)]) -> Vec<LeaseReport> {
     let lease = |&(job, epoch, stage, progress): &(u128, u64, Stage, u64)| LeaseReport {
         job: JobId(job),
         epoch,
@@ -74,26 +74,26 @@ pub fn leases(held: &[(u128, u64, Stage, u64)]) -> Vec<LeaseReport> {
     held.iter().map(lease).collect()
 }
 
-pub fn of(id: u128) -> JobId {
+pub(crate) fn of(id: u128) -> JobId {
     JobId(id)
 }
 
-pub fn attempts(effects: &[Effect]) -> Vec<Attempt> {
+pub(crate) fn attempts(effects: &[Effect]) -> Vec<Attempt> {
     let attempt = |effect: &Effect| if let Effect::Record(attempt) = effect { Some(*attempt) } else { None };
     effects.iter().filter_map(attempt).collect()
 }
 
-pub fn attempt_of(effects: &[Effect], id: u128) -> Option<Attempt> {
+pub(crate) fn attempt_of(effects: &[Effect], id: u128) -> Option<Attempt> {
     attempts(effects).into_iter().find(|attempt| attempt.job == JobId(id))
 }
 
-pub fn job(id: u128) -> NewJob {
+pub(crate) fn job(id: u128) -> NewJob {
     let group = Group { tenant: TenantId(1), key: KeyId([1; 16]), set: SetId(1) };
     NewJob { id: JobId(id), group, cost: 1, priority: 0, deadline: 3600 * SECOND }
 }
 
 /// Changes to a job.
-pub trait With: Sized {
+pub(crate) trait With: Sized {
     fn cost(self, cost: u64) -> Self;
     fn tenant(self, tenant: u64) -> Self;
     fn key(self, key: u8) -> Self;
