@@ -128,8 +128,15 @@ impl Scheduler {
 
     fn submitted(&mut self, now: Time, spec: NewJob) {
         self.counters.submitted += u64::from(!self.jobs.contains_key(&spec.id));
-        let fresh =
-            RestoredJob { job: spec, submitted: now, attempts: 0, epoch: 0, suspect: None, solo_crashes: 0, holder: None };
+        let fresh = RestoredJob {
+            job: spec,
+            submitted: now,
+            attempts: 0,
+            epoch: 0,
+            suspect: None,
+            solo_crashes: 0,
+            holder: None,
+        };
         self.add(now, fresh);
     }
 

@@ -177,14 +177,8 @@ impl World {
                 worker.work.retain(|job, work| leases.contains(&(*job, work.epoch)));
                 for (job, epoch) in leases {
                     let wish = self.store.rows[&job].wish;
-                    let new = Work {
-                        epoch,
-                        kind: wish.kind,
-                        left: wish.cost,
-                        progress: 0,
-                        started: false,
-                        committing: None,
-                    };
+                    let new =
+                        Work { epoch, kind: wish.kind, left: wish.cost, progress: 0, started: false, committing: None };
                     worker.work.entry(job).or_insert(new);
                     worker.past.push((job, epoch));
                 }

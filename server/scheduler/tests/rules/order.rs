@@ -1,9 +1,7 @@
-//! The scheduler's rules, one test each, readable as its documentation.
+//! Who gets what and when, and what ends an attempt or a job.
 
-mod common;
-
-use cloakwork_scheduler::{Config, Effect, End, Event, Limit, Outcome, Stage, WorkerId, Why};
-use common::{Bed, SECOND, With, attempt_of, job, of};
+use crate::common::{Bed, SECOND, With, attempt_of, job, of};
+use cloakwork_scheduler::{Config, Effect, End, Event, Limit, Outcome, Stage, Why, WorkerId};
 
 #[test]
 fn a_job_goes_to_a_free_worker_in_the_step_that_submits_it() {
@@ -277,7 +275,7 @@ fn a_worker_that_drains_gets_nothing_new_and_leaves_without_blame() {
     bed.submit(job(1));
     bed.report(1, |report| {
         report.draining = true;
-        report.leases = common::leases(&[(1, 1, Stage::Computing, 1)]);
+        report.leases = crate::common::leases(&[(1, 1, Stage::Computing, 1)]);
     });
     assert_eq!(bed.submit(job(2)), []);
     let effects = bed.step(Event::WorkerGone { worker: WorkerId(1), crashed: false });

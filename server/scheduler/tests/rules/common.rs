@@ -48,8 +48,7 @@ impl Bed {
     }
 
     pub(crate) fn report(&mut self, id: u128, change: impl Fn(&mut Report)) -> Vec<Effect> {
-        let mut report =
-            Report { pool: "cpu".to_owned(), sets: vec![SetId(1)], wanted_cost: 100, ..Report::default() };
+        let mut report = Report { pool: "cpu".to_owned(), sets: vec![SetId(1)], wanted_cost: 100, ..Report::default() };
         change(&mut report);
         self.run(Event::Reported { worker: WorkerId(id), report })
     }
