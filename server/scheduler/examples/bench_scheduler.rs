@@ -112,11 +112,11 @@ impl Bench {
         if let Some((worker, job, epoch)) = self.leased.pop_front() {
             self.feed(Event::Committed { worker, job, epoch, outcome: Outcome::Succeeded });
         }
-        if self.rounds % 32 == 0 {
+        if self.rounds.is_multiple_of(32) {
             self.scheduler.flush(&mut self.effects);
             self.effects.clear();
         }
-        if self.rounds % 256 == 0 {
+        if self.rounds.is_multiple_of(256) {
             self.report(WorkerId(u128::from(self.rounds / 256 % WORKERS)));
             self.feed(Event::Tick);
         }

@@ -59,7 +59,7 @@ pub(super) enum ToWorker {
 impl World {
     pub(super) fn new_worker(&mut self, slot: u64, embedded: bool) {
         let id = WorkerId(u128::from(self.random.next()));
-        let sets = if slot == 0 || slot % 3 != 0 { vec![SetId(1), SetId(2)] } else { vec![SetId(1)] };
+        let sets = if slot == 0 || !slot.is_multiple_of(3) { vec![SetId(1), SetId(2)] } else { vec![SetId(1)] };
         let lies = !embedded && slot < self.plan.liars;
         let worker = SimWorker {
             id,

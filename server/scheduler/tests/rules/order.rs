@@ -29,7 +29,7 @@ fn a_job_that_cannot_be_recorded_waits_a_little_and_is_tried_again() {
     bed.step(Event::Submitted(job(1)));
     let effects = bed.step(Event::NotRecorded { job: of(1), epoch: 1 });
     assert!(matches!(effects[..], [Effect::Requeued { why: Why::NotStarted, attempts: 0, .. }]), "{effects:?}");
-    bed.now = bed.core.next_timer().unwrap();
+    bed.now = bed.core.next_timer().expect("the pause ends");
     let effects = bed.step(Event::Tick);
     assert_eq!(attempt_of(&effects, 1).map(|attempt| attempt.epoch), Some(2));
 }
@@ -290,11 +290,11 @@ fn limits_refuse_with_a_time_to_wait() {
     let mut bed = Bed::new(Config { jobs_max: 3, jobs_per_tenant_max: 2, ..Config::default() });
     bed.submit(job(1));
     bed.submit(job(2));
-    let refusal = bed.core.admit(cloakwork_scheduler::TenantId(1)).unwrap_err();
+    let refusal = bed.core.admit(cloakwork_scheduler::TenantId(1)).expect_err("over the limit");
     assert_eq!((refusal.limit, refusal.used, refusal.max), (Limit::JobsPerTenant, 2, 2));
     assert!(refusal.retry_after > 0);
     bed.submit(job(3).tenant(2));
-    assert_eq!(bed.core.admit(cloakwork_scheduler::TenantId(2)).unwrap_err().limit, Limit::Jobs);
+    assert_eq!(bed.core.admit(cloakwork_scheduler::TenantId(2)).expect_err("over the limit").limit, Limit::Jobs);
 }
 
 #[test]

@@ -154,14 +154,14 @@ fn the_culprit_is_found_over_restarts() {
 
 fn apply(store: &mut Vec<RestoredJob>, failed: &mut Vec<JobId>, effects: &[Effect]) {
     for attempt in attempts(effects) {
-        let row = store.iter_mut().find(|row| row.job.id == attempt.job).unwrap();
+        let row = store.iter_mut().find(|row| row.job.id == attempt.job).expect("stored");
         (row.epoch, row.suspect, row.holder) = (attempt.epoch, attempt.suspect, Some(attempt.worker));
         (row.attempts, row.solo_crashes) = (attempt.attempts, attempt.solo_crashes);
     }
     for effect in effects {
         match effect {
             Effect::Requeued { job, suspect, solo_crashes, .. } => {
-                let row = store.iter_mut().find(|row| row.job.id == *job).unwrap();
+                let row = store.iter_mut().find(|row| row.job.id == *job).expect("stored");
                 // A report may have handed it out again in the same step.
                 if attempts(effects).iter().all(|attempt| attempt.job != *job) {
                     row.holder = None;
