@@ -109,11 +109,11 @@ impl Queue {
             self.clock = self.clock.max(account.served);
             account.served += u128::from(cost);
         }
-        if let Some(ring) = self.rings.get_mut(&group.set) {
-            if let Some(flow) = ring.flows.get_mut(&group.tenant) {
-                ring.round = ring.round.max(flow.spent / u128::from(self.quantum));
-                flow.note_choice(group.key, cost);
-            }
+        if let Some(ring) = self.rings.get_mut(&group.set)
+            && let Some(flow) = ring.flows.get_mut(&group.tenant)
+        {
+            ring.round = ring.round.max(flow.spent / u128::from(self.quantum));
+            flow.note_choice(group.key, cost);
         }
         self.leave(group, rank, cost);
     }

@@ -9,14 +9,15 @@ mod suspects;
 mod timers;
 mod workers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::BuildHasherDefault;
 
 pub use admission::{Limit, Refusal};
 pub use stats::{Counters, JobView, PoolStats, Stats, WorkerView};
 
 use crate::config::{COST_MAX, Config};
 use crate::event::{Effect, Event};
-use crate::job::{Job, State};
+use crate::job::{Job, JobHasher, State};
 use crate::meter::Meter;
 use crate::queue::Queue;
 use crate::types::{JobId, NewJob, RestoredJob, TenantId, Time, WorkerId};
@@ -29,7 +30,7 @@ use timers::Timer;
 pub struct Scheduler {
     config: Config,
     /// Every unfinished job.
-    jobs: BTreeMap<JobId, Job>,
+    jobs: HashMap<JobId, Job, BuildHasherDefault<JobHasher>>,
     /// Those that wait and are not suspects.
     queue: Queue,
     /// Those that wait and are.
@@ -75,7 +76,7 @@ impl Scheduler {
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            jobs: BTreeMap::new(),
+            jobs: HashMap::default(),
             queue: Queue::new(config.quantum, config.patience),
             suspects: Suspects::default(),
             workers: BTreeMap::new(),
@@ -127,8 +128,15 @@ impl Scheduler {
 
     fn submitted(&mut self, now: Time, spec: NewJob) {
         self.counters.submitted += u64::from(!self.jobs.contains_key(&spec.id));
-        let fresh =
-            RestoredJob { job: spec, submitted: now, attempts: 0, epoch: 0, suspect: None, solo_crashes: 0, holder: None };
+        let fresh = RestoredJob {
+            job: spec,
+            submitted: now,
+            attempts: 0,
+            epoch: 0,
+            suspect: None,
+            solo_crashes: 0,
+            holder: None,
+        };
         self.add(now, fresh);
     }
 

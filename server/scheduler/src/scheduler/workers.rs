@@ -57,8 +57,7 @@ impl Scheduler {
             Some(seen) if seen.stage == report.stage && report.progress <= seen.progress => seen.moved,
             _ => now,
         };
-        lease.seen =
-            Some(Seen { stage: report.stage, progress: report.progress, rows_done: report.rows_done, moved });
+        lease.seen = Some(Seen { stage: report.stage, progress: report.progress, rows_done: report.rows_done, moved });
         self.set_timer(report.job);
         true
     }

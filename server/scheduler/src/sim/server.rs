@@ -180,6 +180,7 @@ impl World {
             server.core.step(now, event, &mut effects);
         }
         self.summary.steps += 1;
+        assert!(self.summary.steps < 50_000, "I7: the scheduler keeps its server busy with nothing");
         server.core.check();
         let stats = server.core.stats();
         assert!(stats.queued + stats.running <= self.plan.config.jobs_max, "I6: {stats:?}");

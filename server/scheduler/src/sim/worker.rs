@@ -59,7 +59,7 @@ pub(super) enum ToWorker {
 impl World {
     pub(super) fn new_worker(&mut self, slot: u64, embedded: bool) {
         let id = WorkerId(u128::from(self.random.next()));
-        let sets = if slot == 0 || slot % 3 != 0 { vec![SetId(1), SetId(2)] } else { vec![SetId(1)] };
+        let sets = if slot == 0 || !slot.is_multiple_of(3) { vec![SetId(1), SetId(2)] } else { vec![SetId(1)] };
         let lies = !embedded && slot < self.plan.liars;
         let worker = SimWorker {
             id,
@@ -177,14 +177,8 @@ impl World {
                 worker.work.retain(|job, work| leases.contains(&(*job, work.epoch)));
                 for (job, epoch) in leases {
                     let wish = self.store.rows[&job].wish;
-                    let new = Work {
-                        epoch,
-                        kind: wish.kind,
-                        left: wish.cost,
-                        progress: 0,
-                        started: false,
-                        committing: None,
-                    };
+                    let new =
+                        Work { epoch, kind: wish.kind, left: wish.cost, progress: 0, started: false, committing: None };
                     worker.work.entry(job).or_insert(new);
                     worker.past.push((job, epoch));
                 }

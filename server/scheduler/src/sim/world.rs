@@ -189,9 +189,7 @@ impl World {
                 "FLAKY" => matches!(row.wish.kind, Kind::Flaky | Kind::Poison),
                 "BROKEN" => row.wish.kind == Kind::Broken,
                 reasons::ATTEMPTS_EXHAUSTED => row.attempts + 1 >= config.attempts_max,
-                reasons::POISON => {
-                    row.wish.kind == Kind::Poison || row.innocent_crashes >= config.solo_crashes_max
-                }
+                reasons::POISON => row.wish.kind == Kind::Poison || row.innocent_crashes >= config.solo_crashes_max,
                 _ => false,
             },
         };

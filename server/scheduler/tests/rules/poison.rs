@@ -1,0 +1,199 @@
+//! How the job that kills its worker is found, on a worker of its own and on one that takes the server along.
+
+use std::collections::BTreeSet;
+
+use crate::common::{Bed, With, attempts, job, of};
+use cloakwork_scheduler::{Config, Effect, End, Event, JobId, RestoredJob, Why, WorkerId, reasons};
+
+/// Runs jobs 1 to `count` on workers that die whenever they hold the culprit. Returns the crashes it took.
+fn hunt(count: u128, culprit: u128, config: Config) -> u32 {
+    let mut bed = Bed::new(config);
+    (1..=count).for_each(|id| drop(bed.submit(job(id))));
+    let (mut crashes, mut ends) = (0, BTreeSet::new());
+    for worker in 1.. {
+        bed.report(worker, |report| report.wanted_cost = 10_000);
+        let held = bed.core.assignment(WorkerId(worker));
+        let effects = if held.iter().any(|(id, _)| *id == of(culprit)) {
+            crashes += 1;
+            bed.run(Event::WorkerGone { worker: WorkerId(worker), crashed: true })
+        } else {
+            let commits = held.iter().flat_map(|(id, epoch)| bed.commit(worker, id.0, *epoch));
+            let mut effects: Vec<Effect> = commits.collect();
+            effects.extend(bed.run(Event::WorkerGone { worker: WorkerId(worker), crashed: false }));
+            effects
+        };
+        for effect in effects {
+            if let Effect::Finished { job, end } = effect {
+                let poison = End::Failed(reasons::POISON.into());
+                assert_eq!(end, if job == of(culprit) { poison } else { End::Succeeded });
+                assert!(ends.insert(job), "{job:?} ends twice");
+            }
+        }
+        if ends.len() as u128 == count {
+            break;
+        }
+    }
+    crashes
+}
+
+#[test]
+fn only_the_culprit_fails_after_few_crashes() {
+    for (count, culprit) in [(1, 1), (2, 2), (7, 3), (64, 64), (100, 1), (1000, 421)] {
+        let config = Config::default();
+        let most = u128::BITS - (count - 1u128).leading_zeros() + config.solo_crashes_max;
+        let crashes = hunt(count, culprit, config);
+        assert!(crashes <= most, "{count} jobs: {crashes} crashes");
+    }
+}
+
+#[test]
+fn suspects_are_tried_with_nothing_beside_them() {
+    let mut bed = Bed::new(Config::default());
+    (1..=4).for_each(|id| drop(bed.submit(job(id))));
+    bed.worker(1, 100);
+    let effects = bed.run(Event::WorkerGone { worker: WorkerId(1), crashed: true });
+    assert_eq!(
+        effects.iter().filter(|effect| matches!(effect, Effect::Requeued { why: Why::WorkerCrashed, .. })).count(),
+        4
+    );
+    bed.submit(job(5));
+    bed.worker(2, 100);
+    let held = bed.core.assignment(WorkerId(2));
+    assert_eq!(held, [(of(1), 2), (of(2), 2)], "a half, and nothing of the others");
+    bed.submit(job(6));
+    assert_eq!(bed.core.assignment(WorkerId(2)), held);
+    // Other workers go on with other work meanwhile.
+    bed.worker(3, 100);
+    assert_eq!(bed.core.assignment(WorkerId(3)), [(of(5), 1), (of(6), 1)]);
+}
+
+#[test]
+fn suspects_and_others_take_turns_on_the_only_worker() {
+    let mut bed = Bed::new(Config::default());
+    (1..=4).for_each(|id| drop(bed.submit(job(id))));
+    bed.worker(1, 100);
+    bed.run(Event::WorkerGone { worker: WorkerId(1), crashed: true });
+    let (mut next, mut turns) = (10, Vec::new());
+    for _ in 0..4 {
+        // There are always other jobs waiting.
+        (0..3).for_each(|_| {
+            next += 1;
+            bed.submit(job(next));
+        });
+        bed.worker(2, 2);
+        let held = bed.core.assignment(WorkerId(2));
+        turns.push(held.iter().all(|(id, _)| id.0 <= 4));
+        held.iter().for_each(|(id, epoch)| drop(bed.commit(2, id.0, *epoch)));
+        while let [(id, epoch), ..] = bed.core.assignment(WorkerId(2))[..] {
+            turns.push(id.0 <= 4);
+            bed.commit(2, id.0, epoch);
+        }
+    }
+    let suspects = turns.iter().filter(|suspect| **suspect).count();
+    assert!(suspects >= 2, "suspects get their turn: {turns:?}");
+    assert!(turns.iter().filter(|suspect| !**suspect).count() >= 2, "so do others: {turns:?}");
+}
+
+#[test]
+fn a_failure_clears_a_suspect_as_a_success_does() {
+    let mut bed = Bed::new(Config::default());
+    bed.submit(job(1));
+    bed.worker(1, 100);
+    bed.run(Event::WorkerGone { worker: WorkerId(1), crashed: true });
+    assert!(bed.core.job(of(1)).is_some_and(|job| job.suspect));
+    bed.worker(2, 100);
+    let failed = cloakwork_scheduler::Outcome::Failed { retryable: true, reason: "IO".into() };
+    bed.outcome(2, 1, 2, failed);
+    assert!(bed.core.job(of(1)).is_some_and(|job| !job.suspect));
+}
+
+/// The server dies with its embedded worker each time: everything that is known has gone through the store.
+#[test]
+fn the_culprit_is_found_over_restarts() {
+    let culprit = of(37);
+    let mut store: Vec<RestoredJob> = (1..=50)
+        .map(|id| RestoredJob {
+            job: job(id).cost(1),
+            submitted: 0,
+            attempts: 0,
+            epoch: 0,
+            suspect: None,
+            solo_crashes: 0,
+            holder: None,
+        })
+        .collect();
+    let mut failed = Vec::new();
+    let mut lives = 0;
+    while !store.is_empty() {
+        lives += 1;
+        assert!(lives <= 20, "{store:?}");
+        let mut bed = Bed::new(Config::default());
+        for row in store.clone() {
+            bed.step(Event::Restored(row));
+        }
+        let dead = (1..lives).map(WorkerId).collect();
+        let effects = bed.step(Event::Recovered { dead });
+        apply(&mut store, &mut failed, &effects);
+        // One life: report, work, until the culprit comes along.
+        loop {
+            let effects = bed.report(lives, |report| report.wanted_cost = 10_000);
+            apply(&mut store, &mut failed, &effects);
+            let held = bed.core.assignment(WorkerId(lives));
+            if held.is_empty() || held.iter().any(|(id, _)| *id == culprit) {
+                break;
+            }
+            for (id, epoch) in held {
+                let effects = bed.commit(lives, id.0, epoch);
+                apply(&mut store, &mut failed, &effects);
+            }
+        }
+    }
+    assert_eq!(failed, [culprit]);
+    assert!(lives <= 6 + 3 + 1, "{lives} lives");
+}
+
+fn apply(store: &mut Vec<RestoredJob>, failed: &mut Vec<JobId>, effects: &[Effect]) {
+    for attempt in attempts(effects) {
+        let row = store.iter_mut().find(|row| row.job.id == attempt.job).expect("stored");
+        (row.epoch, row.suspect, row.holder) = (attempt.epoch, attempt.suspect, Some(attempt.worker));
+        (row.attempts, row.solo_crashes) = (attempt.attempts, attempt.solo_crashes);
+    }
+    for effect in effects {
+        match effect {
+            Effect::Requeued { job, suspect, solo_crashes, .. } => {
+                let row = store.iter_mut().find(|row| row.job.id == *job).expect("stored");
+                // A report may have handed it out again in the same step.
+                if attempts(effects).iter().all(|attempt| attempt.job != *job) {
+                    row.holder = None;
+                }
+                (row.suspect, row.solo_crashes) = (*suspect, *solo_crashes);
+            }
+            Effect::Finished { job, end } => {
+                store.retain(|row| row.job.id != *job);
+                if *end != End::Succeeded {
+                    failed.push(*job);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_worker_may_go_on_after_the_server_was_away() {
+    let mut bed = Bed::new(Config::default());
+    let row = RestoredJob {
+        job: job(1),
+        submitted: 0,
+        attempts: 1,
+        epoch: 4,
+        suspect: None,
+        solo_crashes: 0,
+        holder: Some(WorkerId(9)),
+    };
+    bed.step(Event::Restored(row));
+    bed.step(Event::Recovered { dead: vec![] });
+    assert_eq!(bed.core.job(of(1)).and_then(|job| job.worker), Some(WorkerId(9)));
+    assert_eq!(bed.commit(9, 1, 3)[0], Effect::Refuse { job: of(1), epoch: 3 });
+    assert_eq!(bed.commit(9, 1, 4)[0], Effect::Accept { job: of(1), epoch: 4 });
+}
