@@ -13,7 +13,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::registry::Stop;
+use super::registry::Presence;
 use crate::{
     Digest, Error,
     staging::open_file,
@@ -49,7 +49,7 @@ pub(super) struct Receiver {
     pub(super) digest: Digest,
     pub(super) committed_bytes: u64,
     pub(super) policy: Policy,
-    pub(super) stop: Stop,
+    pub(super) presence: Presence,
     pub(super) inbox: mpsc::Receiver<Message>,
 }
 
@@ -72,8 +72,10 @@ impl Receiver {
         // A header's bytes, kept in memory until the whole header is known not to be of a secret key.
         let mut held = Vec::new();
         loop {
+            self.presence.set_idle(true);
             let message = self.inbox.blocking_recv();
-            if self.stop.is_stopped() {
+            self.presence.set_idle(false);
+            if self.presence.is_stopped() {
                 return Err(Error::UploadTakenOver);
             }
             match message {
@@ -106,7 +108,7 @@ impl Receiver {
     fn read_again(&self, file: &mut File, verifier: &mut Verifier) -> Result<(), Error> {
         let mut left = self.committed_bytes;
         let mut buffer = vec![0; READ_AGAIN_BYTES.min(usize::try_from(left).unwrap_or(READ_AGAIN_BYTES))];
-        while left > 0 && !self.stop.is_stopped() {
+        while left > 0 {
             let step = file.read(&mut buffer)?;
             if step == 0 {
                 return Err(Error::failed("a staged file is shorter than it was a moment ago"));
