@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
@@ -56,10 +56,11 @@ pub(super) struct Receiver {
 impl Receiver {
     /// Runs until the sender is done, gone or stopped. Of a blob that cannot become good nothing stays.
     pub(super) fn run(self) -> Result<Received, Error> {
-        let path = self.path.clone();
+        let (path, start) = (self.path.clone(), self.committed_bytes);
         let received = self.receive();
         match &received {
             Err(error) if error.condemns() => remove_if_there(&path)?,
+            Err(Error::StorageFull) => give_back(&path, start)?,
             _ => {}
         }
         received
@@ -128,7 +129,7 @@ struct StagedFile {
 }
 
 impl StagedFile {
-    fn open(path: &std::path::Path) -> Result<Self, Error> {
+    fn open(path: &Path) -> Result<Self, Error> {
         Ok(Self { file: open_file(path)?, unsynced: 0, syncing: None })
     }
 
@@ -144,6 +145,16 @@ impl StagedFile {
         Ok(())
     }
 }
+
+/// Frees a little of a full disk, or the catalogue could not even write down that something is deleted. Nothing that
+/// was committed before is given back.
+fn give_back(path: &Path, start: u64) -> Result<(), Error> {
+    let file = open_file(path)?;
+    let length = file.metadata()?.len();
+    Ok(file.set_len(length.saturating_sub(GIVE_BACK_BYTES).max(start.min(length)))?)
+}
+
+const GIVE_BACK_BYTES: u64 = 1 << 20;
 
 /// Bytes after which the next sync begins.
 const SYNC_BYTES: usize = 16 << 20;
