@@ -178,8 +178,8 @@ pub enum Error {
         /// The offset that came.
         got: u64,
     },
-    /// Somebody else went on with the upload.
-    #[error("this upload was taken over by a later writer; go on from its committed offset")]
+    /// The writer was silent while another one waited.
+    #[error("this upload was taken over by another writer after a pause; go on from its committed offset")]
     UploadTakenOver,
     /// A set that this server does not serve.
     #[error("parameter set {set} is weak and not served here")]

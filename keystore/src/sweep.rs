@@ -23,7 +23,7 @@ impl Keystore {
         let mut swept = Swept::default();
         for upload in uploads::expired(&mut *self.reader().await?, now_ms).await? {
             // Not under somebody's hands, however slow they are.
-            let Some(_turn) = self.registry().try_take(&upload.id) else { continue };
+            let Some(_turn) = self.registry().try_take_turn(&upload.id) else { continue };
             let mut tx = self.database().write().await?;
             uploads::remove(&mut tx, &upload.id).await?;
             tx.commit().await?;

@@ -95,14 +95,14 @@ impl Keystore {
         self.describe(&upload)
     }
 
-    /// Goes on with an upload at its committed offset. Whoever comes last has it: a writer before that is told so and
-    /// keeps what it has written, so that a client with a broken connection need not wait for the server to notice.
+    /// Goes on with an upload at its committed offset. While somebody else writes to it this waits: until that one has
+    /// completed it, which completes it for both, or has been silent for a second, which ends its turn.
     pub async fn append(&self, tenant: &TenantId, id: &UploadId, offset: u64) -> Result<UploadWriter, Error> {
         let upload = self.find_upload(tenant, id).await?;
         if upload.complete {
             return self.completed(&upload).await;
         }
-        let (turn, stop) = self.registry().take_over(id).await?;
+        let (turn, presence) = self.registry().take_turn(id).await;
         // The writer before may have completed or spoilt it.
         let mut upload = self.find_upload(tenant, id).await?;
         if upload.complete {
@@ -120,7 +120,7 @@ impl Keystore {
         let mut tx = self.database().write().await?;
         uploads::put(&mut tx, &upload).await?;
         tx.commit().await?;
-        Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, stop, seat))
+        Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, seat))
     }
 
     async fn completed(&self, upload: &UploadRow) -> Result<UploadWriter, Error> {

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{Read, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::registry::Stop;
+use super::registry::Presence;
 use crate::{
     Digest, Error,
     staging::open_file,
@@ -49,17 +49,18 @@ pub(super) struct Receiver {
     pub(super) digest: Digest,
     pub(super) committed_bytes: u64,
     pub(super) policy: Policy,
-    pub(super) stop: Stop,
+    pub(super) presence: Presence,
     pub(super) inbox: mpsc::Receiver<Message>,
 }
 
 impl Receiver {
     /// Runs until the sender is done, gone or stopped. Of a blob that cannot become good nothing stays.
     pub(super) fn run(self) -> Result<Received, Error> {
-        let path = self.path.clone();
+        let (path, start) = (self.path.clone(), self.committed_bytes);
         let received = self.receive();
         match &received {
             Err(error) if error.condemns() => remove_if_there(&path)?,
+            Err(Error::StorageFull) => give_back(&path, start)?,
             _ => {}
         }
         received
@@ -72,8 +73,10 @@ impl Receiver {
         // A header's bytes, kept in memory until the whole header is known not to be of a secret key.
         let mut held = Vec::new();
         loop {
+            self.presence.set_idle(true);
             let message = self.inbox.blocking_recv();
-            if self.stop.is_stopped() {
+            self.presence.set_idle(false);
+            if self.presence.is_stopped() {
                 return Err(Error::UploadTakenOver);
             }
             match message {
@@ -106,7 +109,7 @@ impl Receiver {
     fn read_again(&self, file: &mut File, verifier: &mut Verifier) -> Result<(), Error> {
         let mut left = self.committed_bytes;
         let mut buffer = vec![0; READ_AGAIN_BYTES.min(usize::try_from(left).unwrap_or(READ_AGAIN_BYTES))];
-        while left > 0 && !self.stop.is_stopped() {
+        while left > 0 {
             let step = file.read(&mut buffer)?;
             if step == 0 {
                 return Err(Error::failed("a staged file is shorter than it was a moment ago"));
@@ -126,7 +129,7 @@ struct StagedFile {
 }
 
 impl StagedFile {
-    fn open(path: &std::path::Path) -> Result<Self, Error> {
+    fn open(path: &Path) -> Result<Self, Error> {
         Ok(Self { file: open_file(path)?, unsynced: 0, syncing: None })
     }
 
@@ -142,6 +145,16 @@ impl StagedFile {
         Ok(())
     }
 }
+
+/// Frees a little of a full disk, or the catalogue could not even write down that something is deleted. Nothing that
+/// was committed before is given back.
+fn give_back(path: &Path, start: u64) -> Result<(), Error> {
+    let file = open_file(path)?;
+    let length = file.metadata()?.len();
+    Ok(file.set_len(length.saturating_sub(GIVE_BACK_BYTES).max(start.min(length)))?)
+}
+
+const GIVE_BACK_BYTES: u64 = 1 << 20;
 
 /// Bytes after which the next sync begins.
 const SYNC_BYTES: usize = 16 << 20;

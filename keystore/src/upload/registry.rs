@@ -1,4 +1,8 @@
-//! Who writes to which upload. One at a time, and the last to come.
+//! Who writes to which upload: one at a time.
+//!
+//! Whoever comes while somebody writes waits: that one either completes the blob for both, or falls silent and loses
+//! its turn. So a client that reconnects is not locked out by its own broken connection, and two that send the same
+//! blob do not chase each other away.
 
 use std::{
     collections::HashMap,
@@ -6,12 +10,13 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use tokio::sync::{OwnedMutexGuard, mpsc::WeakSender};
 
 use super::receive::Message;
-use crate::{Error, UploadId};
+use crate::UploadId;
 
 /// The uploads that somebody writes to, or waits to.
 #[derive(Debug, Default)]
@@ -19,17 +24,19 @@ pub(crate) struct Registry {
     entries: Mutex<HashMap<UploadId, Entry>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Entry {
     lock: Arc<tokio::sync::Mutex<()>>,
-    /// Of whoever came last, writing or still waiting.
-    stop: Stop,
+    /// Of the one who writes, or wrote last.
+    presence: Presence,
 }
 
-/// Ends a writer, now or when it gets its turn.
+/// How a writer's thread and those who wait for it know of each other.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop {
+pub(crate) struct Presence {
     stopped: Arc<AtomicBool>,
+    /// Since when the thread has had nothing to do.
+    idle_since: Arc<Mutex<Option<Instant>>>,
     inbox: Arc<Mutex<Option<WeakSender<Message>>>>,
 }
 
@@ -42,33 +49,38 @@ pub(crate) struct Turn {
 }
 
 impl Registry {
-    /// Stops whoever writes, waits until it has, and is next, unless somebody comes later still.
-    pub(crate) async fn take_over(self: &Arc<Self>, id: &UploadId) -> Result<(Turn, Stop), Error> {
-        let stop = Stop::default();
-        let lock = {
-            let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-            let fresh = || Entry { lock: Arc::default(), stop: stop.clone() };
-            let entry = entries.entry(id.clone()).or_insert_with(fresh);
-            if !Arc::ptr_eq(&entry.stop.stopped, &stop.stopped) {
-                std::mem::replace(&mut entry.stop, stop.clone()).now();
-            }
-            entry.lock.clone()
-        };
+    /// Waits for the turn, and ends that of a writer who has fallen silent.
+    pub(crate) async fn take_turn(self: &Arc<Self>, id: &UploadId) -> (Turn, Presence) {
         let mut turn = Turn { registry: self.clone(), id: id.clone(), guard: None };
-        turn.guard = Some(lock.lock_owned().await);
-        if stop.is_stopped() { Err(Error::UploadTakenOver) } else { Ok((turn, stop)) }
+        let lock = self.with_entry(id, |entry| entry.lock.clone());
+        let mut waiting = std::pin::pin!(lock.lock_owned());
+        let guard = loop {
+            tokio::select! {
+                biased;
+                guard = &mut waiting => break guard,
+                () = tokio::time::sleep(LOOK_EVERY) => self.with_entry(id, |entry| entry.presence.end_if_silent()),
+            }
+        };
+        turn.guard = Some(guard);
+        let presence = Presence::default();
+        self.with_entry(id, |entry| entry.presence = presence.clone());
+        (turn, presence)
     }
 
-    /// Takes the turn if nobody writes.
-    pub(crate) fn try_take(self: &Arc<Self>, id: &UploadId) -> Option<Turn> {
+    /// Takes the turn if nobody has it or waits for it.
+    pub(crate) fn try_take_turn(self: &Arc<Self>, id: &UploadId) -> Option<Turn> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.contains_key(id) {
             return None;
         }
-        let lock = Arc::<tokio::sync::Mutex<()>>::default();
-        let guard = lock.clone().try_lock_owned().ok();
-        entries.insert(id.clone(), Entry { lock, stop: Stop::default() });
+        let entry = entries.entry(id.clone()).or_default();
+        let guard = entry.lock.clone().try_lock_owned().ok();
         Some(Turn { registry: self.clone(), id: id.clone(), guard })
+    }
+
+    fn with_entry<T>(&self, id: &UploadId, with: impl FnOnce(&mut Entry) -> T) -> T {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        with(entries.entry(id.clone()).or_default())
     }
 }
 
@@ -83,22 +95,35 @@ impl Drop for Turn {
     }
 }
 
-impl Stop {
+impl Presence {
     /// Where to wake the writer.
     pub(crate) fn attach(&self, inbox: WeakSender<Message>) {
         *self.inbox.lock().unwrap_or_else(PoisonError::into_inner) = Some(inbox);
+    }
+
+    /// The thread has nothing to do from now on, or something again.
+    pub(crate) fn set_idle(&self, idle: bool) {
+        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = idle.then(Instant::now);
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    fn now(&self) {
-        self.stopped.store(true, Ordering::Release);
-        let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(inbox) = inbox.as_ref().and_then(WeakSender::upgrade) {
-            // A full inbox means that the writer is awake and will look at the flag.
-            let _ = inbox.try_send(Message::Look);
+    fn end_if_silent(&self) {
+        let idle_since = *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle_since.is_some_and(|since| since.elapsed() >= SILENCE) {
+            self.stopped.store(true, Ordering::Release);
+            let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(inbox) = inbox.as_ref().and_then(WeakSender::upgrade) {
+                // A full inbox means that the thread is awake by now and will see the flag.
+                let _ = inbox.try_send(Message::Look);
+            }
         }
     }
 }
+
+/// How long a writer may send nothing while another one waits.
+const SILENCE: Duration = Duration::from_secs(1);
+
+const LOOK_EVERY: Duration = Duration::from_millis(100);

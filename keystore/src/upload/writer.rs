@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     receive::{Message, Received, Receiver},
-    registry::{Stop, Turn},
+    registry::{Presence, Turn},
 };
 use crate::{BlobInfo, Error, Keystore, catalogue::uploads, catalogue::uploads::UploadRow, store::remove_if_there};
 
@@ -49,18 +49,18 @@ impl UploadWriter {
         upload: UploadRow,
         committed_bytes: u64,
         turn: Turn,
-        stop: Stop,
+        presence: Presence,
         seat: OwnedSemaphorePermit,
     ) -> Self {
         let window_bytes = keystore.limits().window_bytes.max(1) as usize;
         let (sender, inbox) = mpsc::channel(PIECES);
-        stop.attach(sender.downgrade());
+        presence.attach(sender.downgrade());
         let receiver = Receiver {
             path: keystore.staging().path(&upload.tenant, &upload.id),
             digest: upload.digest,
             committed_bytes,
             policy: keystore.policy(),
-            stop,
+            presence,
             inbox,
         };
         // A task of its own, so that a commit that has begun ends even if the caller goes away.

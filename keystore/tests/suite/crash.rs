@@ -1,0 +1,95 @@
+//! A real process, killed in the middle of an upload.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use bytes::Bytes;
+use cloakwork_keystore::Digest;
+
+use crate::{
+    home::{Home, read, tenant},
+    objects::list,
+};
+
+const CHUNK_BYTES: usize = 64 << 10;
+const WINDOW_BYTES: u32 = 256 << 10;
+const CHILD: &str = "CLOAKWORK_TEST_UPLOAD_INTO";
+
+fn blob() -> Bytes {
+    list(8_000, 1)
+}
+
+/// The child: uploads for ever and says after each chunk how much it has handed over. Does nothing in a usual run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn child_that_uploads() {
+    let Some(root) = std::env::var_os(CHILD) else { return };
+    let mut home = Home::local();
+    home.limits.window_bytes = WINDOW_BYTES;
+    let mut options = home.options(root.as_ref());
+    options.store = cloakwork_keystore::StoreOptions::Local(std::path::Path::new(&root).join("blobs"));
+    let keystore = cloakwork_keystore::Keystore::open(options).await.expect("it opens");
+    let bytes = blob();
+    let upload = keystore.begin_upload(&tenant(), &[9; 16], &Digest::of(&bytes)).await.expect("opened");
+    let mut writer = keystore.append(&tenant(), &upload.id, upload.committed_bytes).await.expect("opened");
+    let mut sent = upload.committed_bytes as usize;
+    while sent < bytes.len() {
+        let end = bytes.len().min(sent + CHUNK_BYTES);
+        writer.write(bytes.slice(sent..end)).await.expect("well formed");
+        sent = end;
+        println!("\nsent {sent}");
+    }
+    writer.finish().await.expect("well formed");
+    println!("\nfinished");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_9_costs_at_most_a_chunk_and_the_window() {
+    let mut home = Home::local();
+    home.limits.window_bytes = WINDOW_BYTES;
+    let bytes = blob();
+    let mut kills = 0;
+    // Further on each time; one child after the other goes on where the last one was killed.
+    for kill_at in [200_000, 3_000_000, 8_000_000, 15_000_000] {
+        let sent = upload_until(home.root(), kill_at);
+        let keystore = home.open().await;
+        let upload = keystore.begin_upload(&tenant(), &[9; 16], &Digest::of(&bytes)).await.expect("opened");
+        let lost = sent.saturating_sub(upload.committed_bytes);
+        assert!(lost <= u64::from(WINDOW_BYTES) + CHUNK_BYTES as u64, "{lost} bytes of {sent} were lost");
+        assert!(!upload.complete);
+        kills += 1;
+        keystore.close().await;
+    }
+    assert_eq!(kills, 4);
+    let keystore = home.open().await;
+    home.upload(&keystore, &bytes).await.expect("well formed");
+    assert_eq!(read(&keystore, &Digest::of(&bytes), 0).await.expect("there"), bytes);
+    assert!(home.staged_files().is_empty());
+}
+
+/// Starts a child, kills it when it has handed over `kill_at` bytes, and returns how many it said in the end.
+fn upload_until(root: &std::path::Path, kill_at: u64) -> u64 {
+    let mut child = Command::new(std::env::current_exe().expect("this test"))
+        .args(["--exact", "crash::child_that_uploads", "--nocapture", "--test-threads=1"])
+        .env(CHILD, root)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the child starts");
+    let mut killed = false;
+    let mut sent = 0;
+    // Reads on after the kill: what was said before it counts.
+    for line in BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok) {
+        assert_ne!(line, "finished", "the child was too fast to be killed");
+        if let Some(bytes) = line.strip_prefix("sent ") {
+            sent = bytes.parse().expect("a number");
+        }
+        if sent >= kill_at && !killed {
+            child.kill().expect("it runs");
+            killed = true;
+        }
+    }
+    assert!(killed, "the child ended after {sent} bytes without being killed");
+    child.wait().expect("it ended");
+    sent
+}

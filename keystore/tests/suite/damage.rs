@@ -1,0 +1,73 @@
+//! Bytes that change or vanish at rest, and what a dead process leaves behind.
+
+use cloakwork_keystore::{Digest, Error, KeyState};
+
+use crate::{
+    home::{Home, collect, read, tenant},
+    objects::{KEY, bootstrap_key, key_switch_key, list, toy},
+};
+
+on_both_stores!(damage_at_rest_is_found_and_healed, orphans_are_removed_at_the_start);
+
+async fn damage_at_rest_is_found_and_healed(home: Home) {
+    let keystore = home.open().await;
+    let blobs = [bootstrap_key(toy(), KEY, 1), key_switch_key(toy(), KEY, 1)];
+    let digests = [Digest::of(&blobs[0]), Digest::of(&blobs[1])];
+    for bytes in &blobs {
+        home.upload(&keystore, bytes).await.expect("well formed");
+    }
+    keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
+    let path = home.blob_file(&digests[0]);
+    let mut bytes = std::fs::read(&path).expect("there");
+    bytes[20_000] ^= 4;
+    for damaged in [Some(&bytes[..]), Some(&blobs[0][..30_000]), None] {
+        std::fs::remove_file(&path).expect("there");
+        if let Some(bytes) = damaged {
+            std::fs::write(&path, bytes).expect("a directory");
+        }
+        let found = match keystore.read_verified(&tenant(), &digests[0]).await {
+            Ok(stream) => collect(stream).await,
+            Err(error) => Err(error),
+        };
+        // An S3 client may itself notice that there is less than there should be.
+        let found = found.expect_err("damaged");
+        assert!(matches!(found.reason(), "BLOB_DAMAGED" | "STORAGE_FAILED"), "{found}");
+        keystore.quarantine(&tenant(), KEY, &digests[0]).await.expect("a part");
+        assert_eq!(keystore.key(&tenant(), KEY).await.expect("there").state, KeyState::Quarantined);
+        assert_eq!(keystore.parts_for(&tenant(), KEY, toy()).await, Err(Error::KeyQuarantined { key_id: KEY }));
+        assert_eq!(read(&keystore, &digests[0], 0).await, Err(Error::BlobDamaged { digest: digests[0] }));
+        assert_eq!(keystore.find_missing(&tenant(), &digests).await.expect("asked"), digests[..1]);
+        let refused = keystore.register_key(&tenant(), &home.request(), &digests).await;
+        assert_eq!(refused, Err(Error::BlobDamaged { digest: digests[0] }));
+        home.upload(&keystore, &blobs[0]).await.expect("well formed");
+        let key = keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
+        assert_eq!(key.state, KeyState::Active);
+        let healed = keystore.read_verified(&tenant(), &digests[0]).await.expect("there");
+        assert_eq!(collect(healed).await.expect("good"), blobs[0]);
+    }
+    let foreign = keystore.quarantine(&tenant(), KEY, &Digest::of(b"nowhere")).await;
+    assert_eq!(foreign.expect_err("no part").reason(), "BLOB_NOT_FOUND");
+}
+
+async fn orphans_are_removed_at_the_start(home: Home) {
+    let keystore = home.open().await;
+    let bytes = list(5, 1);
+    let kept = home.upload(&keystore, &bytes).await.expect("well formed").digest;
+    let open = home.begin(&keystore, &Digest::of(&list(5, 2))).await.expect("opened");
+    let mut writer = keystore.append(&tenant(), &open.id, 0).await.expect("opened");
+    writer.write(list(5, 2).slice(..500)).await.expect("well formed");
+    writer.pause().await.expect("kept");
+    // A commit that got as far as the bytes, one that did not get that far, and uploads that nobody knows.
+    let orphan = home.blob_file(&Digest::of(b"orphan"));
+    let half = home.blob_file(&kept).with_extension("new");
+    std::fs::create_dir_all(orphan.parent().expect("a directory")).expect("a directory");
+    let staging = home.root().join("staging/alice");
+    for path in [&orphan, &half, &staging.join("put-7"), &staging.join("0".repeat(32))] {
+        std::fs::write(path, b"left behind").expect("a directory");
+    }
+    let keystore = home.open().await;
+    assert_eq!(home.blob_files(), [home.blob_file(&kept)]);
+    assert_eq!(home.staged_files(), [staging.join(open.id.as_str())]);
+    assert_eq!(read(&keystore, &kept, 0).await.expect("there"), bytes);
+    assert_eq!(keystore.upload(&tenant(), &open.id).await.expect("open").committed_bytes, 500);
+}

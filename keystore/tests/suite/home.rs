@@ -1,0 +1,181 @@
+//! A keystore of its own for each test, and what tests do with it all the time.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use bytes::{Bytes, BytesMut};
+use cloakwork_keystore::{
+    BlobInfo, Clock, Digest, Error, Keystore, Limits, Options, RequestId, S3Options, StoreOptions, TenantId, UploadInfo,
+};
+use futures_util::TryStreamExt;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto::Builder,
+};
+use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
+
+/// Directories, a clock and options. Opening it twice in a row is a restart.
+pub(crate) struct Home {
+    directory: tempfile::TempDir,
+    store: StoreOptions,
+    bytes_at: PathBuf,
+    pub(crate) limits: Limits,
+    pub(crate) allow_weak_sets: bool,
+    ahead_s: Arc<AtomicU64>,
+    requests: AtomicU64,
+}
+
+impl Home {
+    pub(crate) fn local() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let bytes_at = directory.path().join("blobs");
+        Self::new(directory, StoreOptions::Local(bytes_at.clone()), bytes_at)
+    }
+
+    /// With a server of its own, on loopback, that keeps its buckets in this home.
+    pub(crate) async fn s3() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let bytes_at = directory.path().join("s3");
+        std::fs::create_dir_all(bytes_at.join(BUCKET)).expect("a directory");
+        let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(&bytes_at).expect("a directory"));
+        service.set_auth(SimpleAuth::from_single(ACCESS, SECRET));
+        let service = service.build();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let service = service.clone();
+                tokio::spawn(async move {
+                    let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await;
+                });
+            }
+        });
+        let options = S3Options {
+            endpoint: Some(endpoint),
+            bucket: BUCKET.to_owned(),
+            region: "us-east-1".to_owned(),
+            prefix: "cloakwork/blobs".to_owned(),
+            access_key_id: Some(ACCESS.to_owned()),
+            secret_access_key: Some(SECRET.to_owned()),
+            allow_http: true,
+        };
+        let bytes_at = bytes_at.join(BUCKET).join("cloakwork/blobs");
+        let mut home = Self::new(directory, StoreOptions::S3(options), bytes_at);
+        home.limits.orphan_age = Duration::ZERO;
+        home
+    }
+
+    /// In a directory that a test made itself.
+    pub(crate) fn at(directory: tempfile::TempDir) -> Self {
+        let bytes_at = directory.path().join("blobs");
+        Self::new(directory, StoreOptions::Local(bytes_at.clone()), bytes_at)
+    }
+
+    fn new(directory: tempfile::TempDir, store: StoreOptions, bytes_at: PathBuf) -> Self {
+        let limits = Limits::default();
+        let ahead_s = Arc::default();
+        Self { directory, store, bytes_at, limits, allow_weak_sets: true, ahead_s, requests: AtomicU64::new(1) }
+    }
+
+    pub(crate) async fn open(&self) -> Keystore {
+        Keystore::open(self.options(self.directory.path())).await.expect("it opens")
+    }
+
+    pub(crate) fn options(&self, root: &Path) -> Options {
+        let ahead_s = self.ahead_s.clone();
+        Options {
+            staging: root.join("staging"),
+            store: self.store.clone(),
+            catalogue: root.join("catalogue.db"),
+            allow_weak_sets: self.allow_weak_sets,
+            limits: self.limits.clone(),
+            clock: Clock::from_fn(move || SystemTime::now() + Duration::from_secs(ahead_s.load(Ordering::SeqCst))),
+        }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn wait(&self, time: Duration) {
+        self.ahead_s.fetch_add(time.as_secs() + 1, Ordering::SeqCst);
+    }
+
+    /// A request id that was not used yet.
+    pub(crate) fn request(&self) -> RequestId {
+        u128::from(self.requests.fetch_add(1, Ordering::SeqCst)).to_le_bytes()
+    }
+
+    pub(crate) async fn begin(&self, keystore: &Keystore, digest: &Digest) -> Result<UploadInfo, Error> {
+        keystore.begin_upload(&tenant(), &self.request(), digest).await
+    }
+
+    /// A whole upload in pieces of 64 KiB.
+    pub(crate) async fn upload(&self, keystore: &Keystore, bytes: &Bytes) -> Result<BlobInfo, Error> {
+        let upload = self.begin(keystore, &Digest::of(bytes)).await?;
+        let offset = upload.committed_bytes.min(bytes.len() as u64);
+        let mut writer = keystore.append(&tenant(), &upload.id, offset).await?;
+        for piece in bytes[offset as usize..].chunks(1 << 16) {
+            writer.write(Bytes::copy_from_slice(piece)).await?;
+        }
+        writer.finish().await
+    }
+
+    /// Files of uploads on their way.
+    pub(crate) fn staged_files(&self) -> Vec<PathBuf> {
+        files_below(&self.directory.path().join("staging"))
+    }
+
+    /// Files of committed blobs.
+    pub(crate) fn blob_files(&self) -> Vec<PathBuf> {
+        files_below(&self.bytes_at)
+    }
+
+    pub(crate) fn blob_file(&self, digest: &Digest) -> PathBuf {
+        let hex = digest.hex();
+        self.bytes_at.join("alice").join(&hex[..2]).join(hex)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+pub(crate) fn tenant() -> TenantId {
+    TenantId::new("alice").expect("a name")
+}
+
+pub(crate) fn other_tenant() -> TenantId {
+    TenantId::new("bob").expect("a name")
+}
+
+pub(crate) async fn read(keystore: &Keystore, digest: &Digest, offset: u64) -> Result<Bytes, Error> {
+    let stream = keystore.read(&tenant(), digest, offset).await?;
+    collect(stream).await
+}
+
+pub(crate) async fn collect(stream: cloakwork_keystore::ByteStream) -> Result<Bytes, Error> {
+    let all = stream.try_fold(BytesMut::new(), |mut all, piece| async move {
+        all.extend_from_slice(&piece);
+        Ok(all)
+    });
+    Ok(all.await?.freeze())
+}
+
+fn files_below(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        match entry.path() {
+            directory if directory.is_dir() => found.extend(files_below(&directory)),
+            file => found.push(file),
+        }
+    }
+    found
+}
+
+const BUCKET: &str = "bucket";
+const ACCESS: &str = "access";
+const SECRET: &str = "secret";

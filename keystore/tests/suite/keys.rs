@@ -1,0 +1,138 @@
+//! Key manifests.
+
+use bytes::Bytes;
+use cloakwork_keystore::{Digest, Error, KeyState, Keystore, Pin};
+use cloakwork_params::{KeyId, ObjectKind};
+
+use crate::{
+    home::{Home, other_tenant, tenant},
+    objects::{KEY, bootstrap_key, key_switch_key, list, object, set, toy},
+};
+
+async fn upload_all(home: &Home, keystore: &Keystore, blobs: &[Bytes]) -> Vec<Digest> {
+    let mut digests = Vec::new();
+    for bytes in blobs {
+        digests.push(home.upload(keystore, bytes).await.expect("well formed").digest);
+    }
+    digests
+}
+
+#[tokio::test]
+async fn a_key_grows_part_by_part() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let (one, two) = (toy(), set("TOY_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2"));
+    let blobs = [
+        object(ObjectKind::SeededDecompressionKey, one, KEY, 0, 1),
+        bootstrap_key(one, KEY, 1),
+        key_switch_key(one, KEY, 1),
+        object(ObjectKind::SeededPackingKey, one, KEY, 0, 1),
+        bootstrap_key(two, KEY, 1),
+    ];
+    let digests = upload_all(&home, &keystore, &blobs).await;
+    let request = home.request();
+    let key = keystore.register_key(&tenant(), &request, &digests[..2]).await.expect("parts");
+    assert_eq!((key.key_id, key.state, key.parts.len()), (KEY, KeyState::Active, 2));
+    assert!(key.complete_sets().is_empty());
+    let incomplete = keystore.parts_for(&tenant(), KEY, one).await;
+    assert_eq!(incomplete, Err(Error::KeyIncomplete { key_id: KEY, set: one.name }));
+    // The same request again, and the same id for another one.
+    assert_eq!(keystore.register_key(&tenant(), &request, &digests[..2]).await.expect("parts"), key);
+    let reused = keystore.register_key(&tenant(), &request, &digests[..3]).await;
+    assert_eq!(reused, Err(Error::RequestIdReused));
+    let key = keystore.add_parts(&tenant(), &home.request(), KEY, &digests[2..]).await.expect("parts");
+    assert_eq!(key.complete_sets(), [one]);
+    let parts = keystore.parts_for(&tenant(), KEY, one).await.expect("complete");
+    let order: Vec<_> = parts.iter().map(|part| part.digest).collect();
+    assert_eq!(order, [digests[2], digests[1], digests[3], digests[0]]);
+    assert_eq!(keystore.delete(&tenant(), &digests[1]).await.expect_err("a part").reason(), "BLOB_IN_USE");
+    // With the parts of an existing key, that key.
+    let again = keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
+    assert_eq!(again, key);
+    assert_eq!(home.open().await.key(&tenant(), KEY).await.expect("durable"), key);
+    assert_eq!(keystore.key(&other_tenant(), KEY).await, Err(Error::KeyNotFound { key_id: KEY }));
+}
+
+#[tokio::test]
+async fn parts_that_do_not_fit_are_refused_and_change_nothing() {
+    let mut home = Home::local();
+    home.limits.parts_per_key = 2;
+    home.limits.keys_per_tenant = 1;
+    let keystore = home.open().await;
+    let stranger = KeyId([8; 16]);
+    let blobs = [
+        bootstrap_key(toy(), KEY, 1),
+        bootstrap_key(toy(), KEY, 2),
+        key_switch_key(toy(), stranger, 1),
+        list(3, 1),
+        key_switch_key(toy(), KEY, 1),
+        object(ObjectKind::SeededPackingKey, toy(), KEY, 0, 1),
+    ];
+    let digests = upload_all(&home, &keystore, &blobs).await;
+    for (parts, reason) in [
+        (vec![], "KEY_PARTS_DIFFER"),
+        (vec![digests[0], digests[1]], "KEY_PARTS_DIFFER"),
+        (vec![digests[0], digests[2]], "KEY_PARTS_DIFFER"),
+        (vec![digests[3]], "KEY_PARTS_DIFFER"),
+        (vec![digests[0], Digest::of(b"nowhere")], "BLOB_NOT_FOUND"),
+        (vec![digests[0], digests[4], digests[5]], "QUOTA_EXCEEDED"),
+    ] {
+        let error = keystore.register_key(&tenant(), &home.request(), &parts).await.expect_err(reason);
+        assert_eq!(error.reason(), reason, "{error}");
+    }
+    assert_eq!(keystore.key(&tenant(), KEY).await, Err(Error::KeyNotFound { key_id: KEY }));
+    let unknown = keystore.add_parts(&tenant(), &home.request(), KEY, &digests[..1]).await;
+    assert_eq!(unknown, Err(Error::KeyNotFound { key_id: KEY }));
+    let stolen = keystore.register_key(&other_tenant(), &home.request(), &digests[..1]).await;
+    assert_eq!(stolen, Err(Error::BlobNotFound { digest: digests[0] }));
+    keystore.register_key(&tenant(), &home.request(), &digests[..1]).await.expect("one part");
+    let second = keystore.register_key(&tenant(), &home.request(), &digests[2..3]).await;
+    assert_eq!(second.expect_err("one key too many").reason(), "QUOTA_EXCEEDED");
+}
+
+#[tokio::test]
+async fn a_key_goes_when_its_last_job_has_ended() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let blobs = [bootstrap_key(toy(), KEY, 1), key_switch_key(toy(), KEY, 1)];
+    let digests = upload_all(&home, &keystore, &blobs).await;
+    keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
+    let job = Pin { holder: [1; 16], until: None };
+    keystore.pin(&tenant(), &digests, &job).await.expect("there");
+    assert_eq!(keystore.purge_key(&tenant(), KEY).await, Err(Error::KeyInUse { key_id: KEY }), "not deleted");
+    assert_eq!(keystore.delete_key(&tenant(), KEY).await.expect("there").state, KeyState::Deleting);
+    assert_eq!(keystore.parts_for(&tenant(), KEY, toy()).await, Err(Error::KeyDeleting { key_id: KEY }));
+    let refused = keystore.register_key(&tenant(), &home.request(), &digests).await;
+    assert_eq!(refused, Err(Error::KeyDeleting { key_id: KEY }));
+    assert_eq!(keystore.purge_key(&tenant(), KEY).await, Err(Error::KeyInUse { key_id: KEY }), "pinned");
+    keystore.unpin(&job.holder).await.expect("released");
+    keystore.purge_key(&tenant(), KEY).await.expect("free");
+    assert_eq!(keystore.key(&tenant(), KEY).await, Err(Error::KeyNotFound { key_id: KEY }));
+    assert_eq!(keystore.find_missing(&tenant(), &digests).await.expect("asked"), digests);
+    assert!(home.blob_files().is_empty());
+}
+
+#[tokio::test]
+async fn keys_are_listed_page_by_page() {
+    let mut home = Home::local();
+    home.limits.page_keys = 2;
+    let keystore = home.open().await;
+    for name in 1..=5 {
+        let digests = upload_all(&home, &keystore, &[key_switch_key(toy(), KeyId([name; 16]), 1)]).await;
+        keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
+    }
+    let (mut names, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        // More than the limit allows.
+        let page = keystore.list_keys(&tenant(), after, 1000).await.expect("listed");
+        assert!(page.keys.len() <= 2);
+        names.extend(page.keys.iter().map(|key| key.key_id.0[0]));
+        pages += 1;
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((names, pages), (vec![1, 2, 3, 4, 5], 3));
+    assert!(keystore.list_keys(&other_tenant(), None, 0).await.expect("listed").keys.is_empty());
+}

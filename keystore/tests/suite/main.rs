@@ -1,0 +1,32 @@
+//! The keystore against real files, a real database, real processes and an S3-compatible server.
+
+#![forbid(unsafe_code)]
+
+/// Runs each of some tests on a local directory and on an S3-compatible store.
+macro_rules! on_both_stores {
+    ($($name:ident),* $(,)?) => {
+        mod local {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(crate::home::Home::local()).await;
+            })*
+        }
+        mod s3 {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(crate::home::Home::s3().await).await;
+            })*
+        }
+    };
+}
+
+mod crash;
+mod damage;
+mod full;
+mod home;
+mod keys;
+mod objects;
+mod refusals;
+mod resume;
+mod space;
+mod uploads;

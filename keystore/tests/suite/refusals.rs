@@ -1,0 +1,96 @@
+//! What must not get in, and that nothing of it stays.
+
+use bytes::Bytes;
+use cloakwork_keystore::{Digest, Error};
+
+use crate::{
+    home::{Home, tenant},
+    objects::{bootstrap_key, client_key, list, object, served, toy},
+};
+
+on_both_stores!(nothing_of_a_refused_blob_stays);
+
+async fn nothing_of_a_refused_blob_stays(mut home: Home) {
+    home.allow_weak_sets = false;
+    home.limits.list_bytes = 1 << 20;
+    let keystore = home.open().await;
+    let good = object(cloakwork_params::ObjectKind::LweList, served(), crate::objects::KEY, 4, 1);
+    let flipped = |at: usize| {
+        let mut bytes = good.to_vec();
+        bytes[at] ^= 0x40;
+        Bytes::from(bytes)
+    };
+    let cases = [
+        ("SECRET_KEY_REJECTED", Bytes::from(client_key())),
+        ("WEAK_SET_REFUSED", list(4, 1)),
+        ("WEAK_SET_REFUSED", bootstrap_key(toy(), crate::objects::KEY, 1)),
+        ("ENVELOPE_INVALID", Bytes::from(vec![0; 4000])),
+        ("ENVELOPE_INVALID", flipped(32)),
+        ("ENVELOPE_INVALID", flipped(good.len() - 1)),
+        ("ENTRY_OUT_OF_RANGE", flipped(112)),
+        ("BLOB_TOO_LARGE", object(cloakwork_params::ObjectKind::LweList, served(), crate::objects::KEY, 100, 1)),
+        ("SIZE_MISMATCH", good.slice(..good.len() - 1)),
+    ];
+    for (reason, bytes) in cases {
+        for step in [bytes.len(), 1000, 37] {
+            let digest = Digest::of(&bytes);
+            let upload = home.begin(&keystore, &digest).await.expect("opened");
+            let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("opened");
+            let mut refused = Ok(());
+            for piece in bytes.chunks(step) {
+                refused = refused.and(writer.write(Bytes::copy_from_slice(piece)).await);
+            }
+            let error = writer.finish().await.expect_err(reason);
+            assert_eq!(error.reason(), reason, "{error}");
+            assert!(refused.is_ok() || refused == Err(error));
+            assert!(home.staged_files().is_empty(), "{reason}");
+            assert!(home.blob_files().is_empty(), "{reason}");
+            let gone = keystore.upload(&tenant(), &upload.id).await;
+            assert_eq!(gone, Err(Error::UploadNotFound { id: upload.id }), "{reason}");
+        }
+        let direct = keystore.put(&tenant(), bytes, None).await.expect_err(reason);
+        assert_eq!(direct.reason(), reason, "{direct}");
+        assert!(home.staged_files().is_empty(), "{reason}");
+    }
+    home.upload(&keystore, &good).await.expect("well formed");
+}
+
+/// Not a byte of a secret key reaches the disk, however it is cut, and the refusal comes with its header.
+#[tokio::test]
+async fn a_secret_key_is_refused_with_its_header() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let bytes = Bytes::from(client_key());
+    let digest = Digest::of(&bytes);
+    for cut in [11, 12, 111] {
+        let upload = home.begin(&keystore, &digest).await.expect("opened");
+        let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("opened");
+        writer.write(bytes.slice(..cut)).await.expect("nothing to be seen yet");
+        // What is less than a header is not kept.
+        assert_eq!(writer.pause().await, Ok(0));
+        let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("opened");
+        writer.write(bytes.slice(..112)).await.expect("handed over");
+        // No more than the header has come, and the connection just ends.
+        let ended = writer.pause().await;
+        assert_eq!(ended, Err(Error::SecretKeyRejected));
+        assert!(home.staged_files().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_lie_about_the_size_costs_nothing() {
+    let mut home = Home::local();
+    home.limits.list_bytes = 1 << 20;
+    home.allow_weak_sets = false;
+    let keystore = home.open().await;
+    let bytes = list(40, 1);
+    let huge = Digest { size_bytes: 1 << 50, ..Digest::of(&bytes) };
+    assert_eq!(home.begin(&keystore, &huge).await.expect_err("too large").reason(), "BLOB_TOO_LARGE");
+    // Announced small, sent large: refused by the header, and before the announced size is passed.
+    let small = Digest { size_bytes: 500, ..Digest::of(&bytes) };
+    let upload = home.begin(&keystore, &small).await.expect("opened");
+    let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("opened");
+    let _ = writer.write(bytes.clone()).await;
+    assert_eq!(writer.finish().await.expect_err("a lie").reason(), "SIZE_MISMATCH");
+    assert!(home.staged_files().is_empty());
+}

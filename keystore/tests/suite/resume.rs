@@ -1,0 +1,142 @@
+//! Interruptions: whatever breaks off where, the blob is the same.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cloakwork_keystore::{Digest, Error};
+use proptest::prelude::*;
+
+use crate::{
+    home::{Home, read, tenant},
+    objects::list,
+};
+
+/// What happens between two pieces.
+#[derive(Clone, Copy, Debug)]
+enum Break {
+    Nothing,
+    Pause,
+    Drop,
+    Restart,
+}
+
+fn plan() -> impl Strategy<Value = Vec<(usize, Break)>> {
+    let what = prop_oneof![
+        4 => Just(Break::Nothing), 1 => Just(Break::Pause), 1 => Just(Break::Drop), 1 => Just(Break::Restart)
+    ];
+    proptest::collection::vec((1usize..60_000, what), 0..24)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn chunks_and_interruptions_do_not_matter(count in 1u32..150, window in 200u32..100_000, plan in plan()) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
+        runtime.block_on(follow(count, window, plan));
+    }
+}
+
+async fn follow(count: u32, window: u32, plan: Vec<(usize, Break)>) {
+    let mut home = Home::local();
+    home.limits.window_bytes = window;
+    let bytes = list(count, 1);
+    let digest = Digest::of(&bytes);
+    let mut keystore = home.open().await;
+    let id = home.begin(&keystore, &digest).await.expect("opened").id;
+    let mut writer = keystore.append(&tenant(), &id, 0).await.expect("opened");
+    let mut sent = 0;
+    for (step, then) in plan {
+        let end = (sent + step).min(bytes.len());
+        writer.write(bytes.slice(sent..end)).await.expect("well formed");
+        sent = end;
+        match then {
+            Break::Nothing => continue,
+            Break::Pause => {
+                let kept = writer.pause().await.expect("kept");
+                // All of it, unless not even the header was there.
+                assert!(kept == sent as u64 || (kept == 0 && sent < 112), "{kept} of {sent}");
+            }
+            Break::Drop => drop(writer),
+            Break::Restart => {
+                writer.pause().await.expect("kept");
+                keystore = home.open().await;
+            }
+        }
+        // A dropped writer's thread may still be taking what is in its window.
+        sent = loop {
+            let offset = keystore.upload(&tenant(), &id).await.expect("open").committed_bytes;
+            match keystore.append(&tenant(), &id, offset).await {
+                Ok(again) => {
+                    writer = again;
+                    break offset as usize;
+                }
+                Err(Error::UploadOffsetMismatch { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        };
+    }
+    writer.write(bytes.slice(sent..)).await.expect("well formed");
+    let blob = writer.finish().await.expect("well formed");
+    assert_eq!((blob.digest, blob.count), (digest, u64::from(count)));
+    assert_eq!(read(&keystore, &digest, 0).await.expect("there"), bytes);
+    assert!(home.staged_files().is_empty());
+}
+
+#[tokio::test]
+async fn a_wrong_offset_names_the_right_one() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let bytes = list(50, 1);
+    let id = home.begin(&keystore, &Digest::of(&bytes)).await.expect("opened").id;
+    let mut writer = keystore.append(&tenant(), &id, 0).await.expect("opened");
+    writer.write(bytes.slice(..5000)).await.expect("well formed");
+    assert_eq!(writer.pause().await, Ok(5000));
+    for got in [0, 4999, 5001, u64::MAX] {
+        let refused = keystore.append(&tenant(), &id, got).await;
+        assert_eq!(refused.err(), Some(Error::UploadOffsetMismatch { committed_bytes: 5000, got }));
+    }
+}
+
+#[tokio::test]
+async fn finishing_too_early_or_with_damage_starts_again() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let bytes = list(50, 1);
+    let digest = Digest::of(&bytes);
+    let id = home.begin(&keystore, &digest).await.expect("opened").id;
+    let mut damaged = bytes.to_vec();
+    damaged[60_000] ^= 1;
+    let mut writer = keystore.append(&tenant(), &id, 0).await.expect("opened");
+    writer.write(Bytes::from(damaged)).await.expect("well formed so far");
+    let error = writer.finish().await.expect_err("damaged");
+    assert_eq!(error.reason(), "DIGEST_MISMATCH");
+    assert_eq!(keystore.upload(&tenant(), &id).await.expect("still open").committed_bytes, 0);
+    assert!(home.staged_files().is_empty());
+    home.upload(&keystore, &bytes).await.expect("well formed");
+    // Too early: refused, and gone.
+    let bytes = list(50, 2);
+    let id = home.begin(&keystore, &Digest::of(&bytes)).await.expect("opened").id;
+    let mut writer = keystore.append(&tenant(), &id, 0).await.expect("opened");
+    writer.write(bytes.slice(..70_000)).await.expect("well formed");
+    assert_eq!(writer.finish().await.expect_err("too early").reason(), "SIZE_MISMATCH");
+    assert_eq!(keystore.upload(&tenant(), &id).await.expect_err("gone").reason(), "UPLOAD_NOT_FOUND");
+    assert!(home.staged_files().is_empty());
+}
+
+#[tokio::test]
+async fn an_upload_that_nobody_goes_on_with_expires() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let bytes = list(50, 1);
+    let id = home.begin(&keystore, &Digest::of(&bytes)).await.expect("opened").id;
+    let mut writer = keystore.append(&tenant(), &id, 0).await.expect("opened");
+    writer.write(bytes.slice(..5000)).await.expect("well formed");
+    home.wait(home.limits.upload_expiry + Duration::from_secs(1));
+    // Not while somebody writes.
+    assert_eq!(keystore.sweep().await.expect("swept").uploads, 0);
+    writer.pause().await.expect("kept");
+    assert_eq!(keystore.sweep().await.expect("swept").uploads, 1);
+    assert!(home.staged_files().is_empty());
+    assert_eq!(keystore.upload(&tenant(), &id).await, Err(Error::UploadNotFound { id }));
+}

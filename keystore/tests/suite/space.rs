@@ -1,0 +1,124 @@
+//! Limits: quota, numbers of uploads, eviction and what is safe from it.
+
+use std::time::{Duration, SystemTime};
+
+use cloakwork_keystore::{Digest, Error, Pin};
+
+use crate::{
+    home::{Home, other_tenant, read, tenant},
+    objects::{KEY, bootstrap_key, list, toy},
+};
+
+on_both_stores!(what_is_pinned_stays_and_the_oldest_of_the_rest_goes);
+
+const JOB: [u8; 16] = [1; 16];
+
+fn pin(holder: [u8; 16]) -> Pin {
+    Pin { holder, until: None }
+}
+
+async fn what_is_pinned_stays_and_the_oldest_of_the_rest_goes(mut home: Home) {
+    let blobs: Vec<_> = (0..6).map(|salt| list(50, salt)).collect();
+    let size = blobs[0].len() as u64;
+    home.limits.unpinned_bytes = 3 * size;
+    let keystore = home.open().await;
+    let key = home.upload(&keystore, &bootstrap_key(toy(), KEY, 1)).await.expect("well formed").digest;
+    let mut digests = Vec::new();
+    for bytes in &blobs[..3] {
+        digests.push(home.upload(&keystore, bytes).await.expect("well formed").digest);
+        home.wait(Duration::from_secs(100));
+    }
+    // All are recent: nothing may go yet, and a fourth one has to wait.
+    let full = home.upload(&keystore, &blobs[3]).await;
+    assert_eq!(full, Err(Error::CiphertextSpaceFull { limit: 3 * size }));
+    // A result that is pinned from the start does not need the space.
+    digests.push(keystore.put(&tenant(), blobs[3].clone(), Some(pin(JOB))).await.expect("well formed").digest);
+    keystore.pin(&tenant(), &digests[..1], &pin(JOB)).await.expect("there");
+    home.wait(home.limits.keep);
+    // Asking for one keeps it.
+    assert_eq!(keystore.find_missing(&tenant(), &digests[1..2]).await.expect("asked"), []);
+    for bytes in &blobs[4..] {
+        digests.push(home.upload(&keystore, bytes).await.expect("well formed").digest);
+    }
+    let missing = keystore.find_missing(&tenant(), &digests).await.expect("asked");
+    assert_eq!(missing, [digests[2]]);
+    assert_eq!(read(&keystore, &digests[0], 0).await.expect("pinned"), blobs[0]);
+    assert_eq!(keystore.delete(&tenant(), &digests[0]).await.expect_err("pinned").reason(), "BLOB_IN_USE");
+    assert_eq!(home.blob_files().len(), 6);
+    // The job ends: two more count, and two have to go.
+    keystore.unpin(&JOB).await.expect("released");
+    home.wait(home.limits.keep);
+    assert_eq!(keystore.sweep().await.expect("swept").blobs, 2);
+    assert_eq!(home.blob_files().len(), 4);
+    assert_eq!(keystore.find_missing(&tenant(), &[key]).await.expect("asked"), [], "keys are never evicted");
+}
+
+#[tokio::test]
+async fn pins_last_over_a_restart_and_end_in_time() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let digest = home.upload(&keystore, &list(5, 1)).await.expect("well formed").digest;
+    let other = home.upload(&keystore, &list(5, 2)).await.expect("well formed").digest;
+    let nowhere = Digest::of(b"nowhere");
+    let refused = keystore.pin(&tenant(), &[digest, nowhere], &pin(JOB)).await;
+    assert_eq!(refused, Err(Error::BlobNotFound { digest: nowhere }));
+    assert_eq!(keystore.pin(&other_tenant(), &[digest], &pin(JOB)).await, Err(Error::BlobNotFound { digest }));
+    keystore.pin(&tenant(), &[digest], &pin(JOB)).await.expect("there");
+    keystore.pin(&tenant(), &[digest], &pin([2; 16])).await.expect("there");
+    let until = Some(SystemTime::now() + Duration::from_secs(1000));
+    keystore.pin(&tenant(), &[other], &Pin { holder: [3; 16], until }).await.expect("there");
+    let keystore = home.open().await;
+    // Only the second job is still alive.
+    keystore.retain_holders(&[[2; 16]]).await.expect("released");
+    assert_eq!(keystore.delete(&tenant(), &digest).await.expect_err("pinned").reason(), "BLOB_IN_USE");
+    keystore.unpin(&[2; 16]).await.expect("released");
+    keystore.delete(&tenant(), &digest).await.expect("free");
+    assert_eq!(keystore.delete(&tenant(), &other).await.expect_err("pinned").reason(), "BLOB_IN_USE");
+    home.wait(Duration::from_secs(1000));
+    keystore.delete(&tenant(), &other).await.expect("free");
+}
+
+#[tokio::test]
+async fn the_quota_counts_what_is_announced() {
+    let mut home = Home::local();
+    let bytes = [list(50, 1), list(50, 2), list(50, 3)];
+    let size = bytes[0].len() as u64;
+    home.limits.tenant_bytes = 2 * size;
+    let keystore = home.open().await;
+    home.upload(&keystore, &bytes[0]).await.expect("well formed");
+    home.begin(&keystore, &Digest::of(&bytes[1])).await.expect("fits");
+    let error = home.begin(&keystore, &Digest::of(&bytes[2])).await.expect_err("too much");
+    assert_eq!(error, Error::QuotaExceeded { what: "bytes of the tenant", limit: 2 * size, got: 3 * size });
+    let error = keystore.put(&tenant(), bytes[2].clone(), None).await.expect_err("too much");
+    assert_eq!(error.reason(), "QUOTA_EXCEEDED");
+    assert_eq!(home.blob_files().len(), 1, "nothing stays of what was refused");
+    // Each tenant has its own, and what is deleted is free again.
+    keystore.put(&other_tenant(), bytes[2].clone(), None).await.expect("fits");
+    keystore.delete(&tenant(), &Digest::of(&bytes[0])).await.expect("free");
+    home.upload(&keystore, &bytes[2]).await.expect("fits");
+}
+
+#[tokio::test]
+async fn open_uploads_are_counted() {
+    let mut home = Home::local();
+    home.limits.uploads_per_tenant = 2;
+    home.limits.uploads_total = 3;
+    home.limits.writers_total = 1;
+    let keystore = home.open().await;
+    let digests: Vec<_> = (0..4).map(|salt| Digest::of(&list(5, salt))).collect();
+    let first = home.begin(&keystore, &digests[0]).await.expect("first");
+    let second = home.begin(&keystore, &digests[1]).await.expect("second");
+    assert_eq!(home.begin(&keystore, &digests[2]).await.expect_err("third").reason(), "QUOTA_EXCEEDED");
+    home.begin(&keystore, &digests[0]).await.expect("the same once more");
+    keystore.begin_upload(&other_tenant(), &home.request(), &digests[0]).await.expect("third in all");
+    let full = keystore.begin_upload(&other_tenant(), &home.request(), &digests[1]).await;
+    assert_eq!(full.expect_err("fourth in all").reason(), "TOO_MANY_UPLOADS");
+    let writer = keystore.append(&tenant(), &first.id, 0).await.expect("a seat");
+    let waiting = keystore.append(&tenant(), &second.id, 0).await;
+    assert_eq!(waiting.expect_err("no seat").reason(), "TOO_MANY_UPLOADS");
+    // Taking over one's own upload needs no second seat.
+    let writer_again = keystore.append(&tenant(), &first.id, 0).await.expect("the same seat");
+    drop(writer);
+    writer_again.pause().await.expect("kept");
+    keystore.append(&tenant(), &second.id, 0).await.expect("a seat");
+}
