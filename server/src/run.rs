@@ -118,10 +118,10 @@ impl Server {
             async move { admin::serve(listener, admin_tls, &limits, readiness, telemetry, stop).await }
         });
         let (health, routes) = standard_routes().map_err(|error| internal("reflection")(error.into()))?;
-        let edge = Edge::new(authenticator(&config, &database), telemetry, routes, &config.limits);
         let stop = CancellationToken::new();
+        let edge = Edge::new(authenticator(&config, &database), telemetry, routes, &config.limits, stop.clone());
         let mut api = JoinSet::new();
-        let address = serve_api(&mut api, edge, &config, api_tls, stop.clone()).await?;
+        let address = serve_api(&mut api, edge, &config, api_tls).await?;
         readiness.ready();
         tracing::info!(%address, admin_address = %admin_address, tls = config.tls(), "the server is ready");
         let drain = Duration::from_millis(config.limits.drain_ms);
@@ -180,10 +180,9 @@ async fn serve_api(
     edge: Arc<Edge>,
     config: &Config,
     tls: Option<Arc<ServerConfig>>,
-    stop: CancellationToken,
 ) -> Result<SocketAddr, RunError> {
     let (listener, address) = bind("listen.address", config.listen.address).await?;
-    api.spawn(edge.serve(listener, tls, stop));
+    api.spawn(edge.serve(listener, tls));
     Ok(address)
 }
 
