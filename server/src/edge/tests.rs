@@ -204,7 +204,7 @@ async fn one_call_too_many_is_refused_at_once_and_health_is_not() {
     drop(response);
     go.notify_one();
     assert_eq!(fixture.call(LOOPBACK, SUBMIT, &[]).await.status(), 200);
-    assert!(!fixture.counted("cloakwork_rejected_total{reason=\"OVERLOADED\"} 3"));
+    assert!(fixture.counted("cloakwork_rejected_total{reason=\"OVERLOADED\"} 2"));
 }
 
 #[tokio::test]
