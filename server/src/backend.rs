@@ -5,10 +5,13 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use cloakwork_keystore::{Clock, Keystore, Options, S3Options, StoreOptions};
 use cloakwork_proto::v1::{
-    blob_service_server::BlobServiceServer, capability_service_server::CapabilityServiceServer,
-    ciphertext_service_server::CiphertextServiceServer, job_service_server::JobServiceServer,
-    key_service_server::KeyServiceServer, program_service_server::ProgramServiceServer,
-    worker_service_server::WorkerServiceServer,
+    blob_service_server::{self, BlobServiceServer},
+    capability_service_server::{self, CapabilityServiceServer},
+    ciphertext_service_server::{self, CiphertextServiceServer},
+    job_service_server::{self, JobServiceServer},
+    key_service_server::{self, KeyServiceServer},
+    program_service_server::{self, ProgramServiceServer},
+    worker_service_server::{self, WorkerServiceServer},
 };
 use cloakwork_worker::CancellationToken;
 use tokio::task::JoinHandle;
@@ -27,6 +30,17 @@ use crate::{
     store::Store,
     sweep::Sweeper,
 };
+
+/// Names of the services, as health checks ask for them.
+pub const SERVICES: &[&str] = &[
+    blob_service_server::SERVICE_NAME,
+    capability_service_server::SERVICE_NAME,
+    ciphertext_service_server::SERVICE_NAME,
+    job_service_server::SERVICE_NAME,
+    key_service_server::SERVICE_NAME,
+    program_service_server::SERVICE_NAME,
+    worker_service_server::SERVICE_NAME,
+];
 
 /// Everything that answers calls.
 #[derive(Debug)]
@@ -134,15 +148,17 @@ impl Backend {
         let _ = self.dispatcher.drain().await;
     }
 
+    /// Decides nothing from now on. Whoever waits for a job that has not ended learns that the server stops.
+    pub async fn stop(&mut self) {
+        // It fails only when there is nobody left to stop.
+        let _ = self.dispatcher.stop().await;
+        let _ = (&mut self.dispatching).await;
+    }
+
     /// Ends what runs in the background and closes the key store. Comes after the last call has ended.
     pub async fn close(self) {
-        let Self { keystore, dispatcher, sweeping, dispatching, .. } = self;
-        sweeping.abort();
-        drop(dispatcher);
-        // The services hold handles as well; what is decided is durable at any moment.
-        dispatching.abort();
-        let _ = dispatching.await;
-        keystore.close().await;
+        self.sweeping.abort();
+        self.keystore.close().await;
     }
 }
 

@@ -109,6 +109,11 @@ impl Dispatcher {
         self.send(Command::Drain).await
     }
 
+    /// Ends the dispatcher. What has been decided is durable; jobs that have not ended go on in the next process.
+    pub async fn stop(&self) -> Result<(), ApiError> {
+        self.send(Command::Stop).await
+    }
+
     /// What workers there are.
     pub fn pools(&self) -> Arc<Vec<PoolView>> {
         self.pools.borrow().clone()

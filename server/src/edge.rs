@@ -13,7 +13,10 @@ use http::{Request, Response};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    time::{Instant, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 use tonic::{
     Status,
@@ -28,15 +31,15 @@ pub use deadline::Deadline;
 use crate::{
     auth::{
         Authenticator, Peer,
-        policy::{self, Rule},
+        policy::{self, Load, Rule},
     },
     connection::{self, Connection, Patience},
-    error::{ApiError, METHOD_UNKNOWN},
+    error::{ApiError, DRAINING, METHOD_UNKNOWN},
     limits::Limits,
     metrics::Telemetry,
 };
 use admission::{Admission, Place};
-use body::Guarded;
+use body::{Cut, Guarded};
 use call::Call;
 
 /// Bytes in the pipe between the embedded worker and the server, each way.
@@ -50,38 +53,43 @@ pub struct Edge {
     telemetry: Arc<Telemetry>,
     routes: Routes,
     limits: Limits,
+    draining: CancellationToken,
 }
 
 impl Edge {
-    /// One that lets callers through to `routes`.
+    /// One that lets callers through to `routes`. Once `draining` is cancelled it takes no further connections, and
+    /// ends the streams that would wait for ever.
     ///
     /// Handlers find [`Principal`](crate::auth::Principal), [`Deadline`] and [`Peer`] in the extensions of a request.
-    pub fn new(authenticator: Authenticator, telemetry: Arc<Telemetry>, routes: Routes, limits: &Limits) -> Arc<Self> {
+    pub fn new(
+        authenticator: Authenticator,
+        telemetry: Arc<Telemetry>,
+        routes: Routes,
+        limits: &Limits,
+        draining: CancellationToken,
+    ) -> Arc<Self> {
         let admission = Arc::new(Admission::new(limits));
-        Arc::new(Self { authenticator, admission, telemetry, routes: routes.prepare(), limits: limits.clone() })
+        let (routes, limits) = (routes.prepare(), limits.clone());
+        Arc::new(Self { authenticator, admission, telemetry, routes, limits, draining })
     }
 
-    /// Serves a port until `stop`, then until its calls have ended.
-    pub async fn serve(
-        self: Arc<Self>,
-        listener: TcpListener,
-        tls: Option<Arc<ServerConfig>>,
-        stop: CancellationToken,
-    ) {
+    /// Serves a port until the server drains, then until its calls have ended.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
         let Limits { connections, header_timeout_ms, idle_timeout_ms, .. } = self.limits;
         let patience = Patience {
             connections: usize::try_from(connections).unwrap_or(usize::MAX),
             header: Duration::from_millis(header_timeout_ms),
             idle: Duration::from_millis(idle_timeout_ms),
         };
-        let ended = stop.clone();
-        connection::serve(listener, tls, patience, stop, move |connection, peer| {
-            self.clone().serve_connection(connection, peer, ended.clone())
+        let draining = self.draining.clone();
+        connection::serve(listener, tls, patience, draining.clone(), move |connection, peer| {
+            self.clone().serve_connection(connection, peer, draining.clone())
         })
         .await;
     }
 
-    /// A channel for the worker inside this process. It speaks the same protocol as any other.
+    /// A channel for the worker inside this process, which speaks the same protocol as any other. It lasts until
+    /// `stop`, so that the worker can hand in results while the server drains.
     pub fn embedded_channel(self: &Arc<Self>, stop: &CancellationToken) -> Channel {
         let (edge, stop) = (self.clone(), stop.clone());
         let connector = tower::service_fn(move |_| {
@@ -150,7 +158,8 @@ impl Edge {
         match outcome {
             Ok((mut response, place)) => {
                 call.end(response.headers_mut());
-                response.map(|body| Body::new(Guarded::new(body, deadline, call, place)))
+                let cut = self.cut(rule, deadline);
+                response.map(|body| Body::new(Guarded::new(body, cut, call, place)))
             }
             Err(error) => {
                 let mut response = empty();
@@ -183,6 +192,21 @@ impl Edge {
         match self.routes.clone().call(request).await {
             Ok(response) => Ok((response, place)),
         }
+    }
+
+    /// What ends the body of a call that does not end by itself.
+    fn cut(&self, rule: &Rule, Deadline(at): Deadline) -> Option<Cut> {
+        let waits = rule.load == Load::Wait;
+        if at.is_none() && !waits {
+            return None;
+        }
+        let draining = self.draining.clone();
+        Some(Box::pin(async move {
+            tokio::select! {
+                () = async { sleep_until(at.unwrap_or_else(Instant::now)).await }, if at.is_some() => deadline::exceeded(),
+                () = draining.cancelled(), if waits => DRAINING.error("the server is about to stop"),
+            }
+        }))
     }
 
     fn refuse(&self, method: &'static str, error: ApiError) -> Response<Body> {

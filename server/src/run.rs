@@ -17,12 +17,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
-use tonic_health::server::HealthReporter;
+use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
     admin::{self, Readiness},
     auth::{Authenticator, Rules, TokenStore},
-    backend::Backend,
+    backend::{self, Backend},
     config::Config,
     database::{self, Database, MIGRATIONS},
     edge::Edge,
@@ -99,6 +99,7 @@ pub struct Server {
     worker: Option<JoinHandle<()>>,
     drain: Duration,
     stop_worker: CancellationToken,
+    stop_embedded: CancellationToken,
     // Ends the API; the admin port goes on to report until the very end.
     stop: CancellationToken,
     stop_admin: CancellationToken,
@@ -129,16 +130,20 @@ impl Server {
             .await
             .map_err(|error| internal("the stores")(error.into()))?;
         let (health, routes) = standard_routes().map_err(|error| internal("reflection")(error.into()))?;
-        let edge = Edge::new(authenticator(&config, &database), telemetry, backend.routes(routes), &config.limits);
-        let (stop, stop_worker) = (CancellationToken::new(), CancellationToken::new());
+        for service in backend::SERVICES {
+            health.set_service_status(service, ServingStatus::Serving).await;
+        }
+        let (stop, stop_worker, stop_embedded) = <(CancellationToken, CancellationToken, CancellationToken)>::default();
+        let routes = backend.routes(routes);
+        let edge = Edge::new(authenticator(&config, &database), telemetry, routes, &config.limits, stop.clone());
         let mut worker = None;
         if config.worker.embedded {
-            let channel = edge.embedded_channel(&stop);
+            let channel = edge.embedded_channel(&stop_embedded);
             let started = backend.start_worker(&config, channel, stop_worker.clone()).await;
             worker = Some(started.map_err(|error| internal("the embedded worker")(error.into()))?);
         }
         let mut api = JoinSet::new();
-        let address = serve_api(&mut api, edge, &config, api_tls, stop.clone()).await?;
+        let address = serve_api(&mut api, edge, &config, api_tls).await?;
         readiness.ready();
         tracing::info!(%address, admin_address = %admin_address, tls = config.tls(), "the server is ready");
         let drain = Duration::from_millis(config.limits.drain_ms);
@@ -152,6 +157,7 @@ impl Server {
             worker,
             drain,
             stop_worker,
+            stop_embedded,
             stop,
             stop_admin,
             api,
@@ -174,7 +180,9 @@ impl Server {
         shutdown.await;
         tracing::info!(grace_ms = u64::try_from(self.drain.as_millis()).unwrap_or(u64::MAX), "the server drains");
         self.readiness.drain();
-        self.health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
+        for service in [""].iter().chain(backend::SERVICES) {
+            self.health.set_service_status(service, ServingStatus::NotServing).await;
+        }
         self.backend.drain().await;
         // The worker ends or hands back what it holds while the server still answers it.
         let deadline = Instant::now() + self.drain;
@@ -184,6 +192,9 @@ impl Server {
         {
             tracing::warn!("the embedded worker had not ended when the grace was over");
         }
+        self.stop_embedded.cancel();
+        // Whoever waits for a job is told to come back.
+        self.backend.stop().await;
         self.stop.cancel();
         if timeout_at(deadline, join(&mut self.api)).await.is_err() {
             tracing::warn!("some calls had not ended when the grace was over");
@@ -221,10 +232,9 @@ async fn serve_api(
     edge: Arc<Edge>,
     config: &Config,
     tls: Option<Arc<ServerConfig>>,
-    stop: CancellationToken,
 ) -> Result<SocketAddr, RunError> {
     let (listener, address) = bind("listen.address", config.listen.address).await?;
-    api.spawn(edge.serve(listener, tls, stop));
+    api.spawn(edge.serve(listener, tls));
     Ok(address)
 }
 

@@ -55,6 +55,7 @@ pub(super) struct Actor {
     pub(super) workers: Workers,
     pub(super) work_bytes: usize,
     pub(super) draining: bool,
+    stopped: bool,
     // What has been decided and is not durable yet.
     pub(super) writes: Vec<Write>,
     pub(super) answers: Vec<Answer>,
@@ -96,6 +97,7 @@ impl Actor {
             workers: Workers::default(),
             work_bytes: 0,
             draining: false,
+            stopped: false,
             writes: Vec::new(),
             answers: Vec::new(),
             recorded: Vec::new(),
@@ -126,6 +128,9 @@ impl Actor {
                 self.handle(command).await;
             }
             self.tick();
+            if self.stopped {
+                break;
+            }
             if let Err(error) = self.settle().await {
                 self.recover(error).await;
             }
@@ -164,6 +169,7 @@ impl Actor {
             }
             Command::Commit { outcome, reply } => self.commit(outcome, reply),
             Command::Drain => self.draining = true,
+            Command::Stop => self.stopped = true,
         }
     }
 

@@ -26,6 +26,7 @@ pub(super) enum Command {
     Leased { worker: WorkerId, job: JobId, epoch: u64, reply: oneshot::Sender<Option<Arc<Leased>>> },
     Commit { outcome: Box<Outcome>, reply: oneshot::Sender<Result<bool, ApiError>> },
     Drain,
+    Stop,
 }
 
 /// What a worker said of itself.

@@ -1,7 +1,7 @@
 //! The body of a response, with everything that must last until its end.
 
 use std::{
-    future::Future as _,
+    future::Future,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -9,28 +9,26 @@ use std::{
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
-use tokio::time::{Sleep, sleep_until};
 use tonic::{Status, body::Body};
 
-use super::{
-    admission::Place,
-    call::Call,
-    deadline::{self, Deadline},
-};
+use super::{admission::Place, call::Call};
+use crate::error::ApiError;
 
-/// Passes a body on until it ends or its time is over.
+/// Resolves when a body must end that does not end by itself, and says why.
+pub(super) type Cut = Pin<Box<dyn Future<Output = ApiError> + Send>>;
+
+/// Passes a body on until it ends or is cut.
 pub(super) struct Guarded {
-    // Dropped when the time is over, so that whoever fills it learns of it.
+    // Dropped when it is cut, so that whoever fills it learns of it.
     inner: Option<Body>,
-    timer: Option<Pin<Box<Sleep>>>,
+    cut: Option<Cut>,
     call: Call,
     _place: Place,
 }
 
 impl Guarded {
-    pub(super) fn new(inner: Body, deadline: Deadline, call: Call, place: Place) -> Self {
-        let timer = deadline.0.map(|at| Box::pin(sleep_until(at)));
-        Self { inner: Some(inner), timer, call, _place: place }
+    pub(super) fn new(inner: Body, cut: Option<Cut>, call: Call, place: Place) -> Self {
+        Self { inner: Some(inner), cut, call, _place: place }
     }
 }
 
@@ -53,15 +51,15 @@ impl http_body::Body for Guarded {
                 Poll::Ready(frame)
             }
             Poll::Pending => {
-                let Some(timer) = &mut this.timer else {
+                let Some(cut) = &mut this.cut else {
                     return Poll::Pending;
                 };
-                if timer.as_mut().poll(cx).is_pending() {
+                let Poll::Ready(error) = cut.as_mut().poll(cx) else {
                     return Poll::Pending;
-                }
+                };
                 this.inner = None;
                 let mut trailers = HeaderMap::new();
-                this.call.fail(deadline::exceeded(), &mut trailers);
+                this.call.fail(error, &mut trailers);
                 Poll::Ready(Some(Ok(Frame::trailers(trailers))))
             }
         }

@@ -1,2 +1,242 @@
-#[test]
-fn placeholder() {}
+use std::time::Duration;
+
+use axum::{Extension, Router, routing::post};
+use http::header::AUTHORIZATION;
+use http_body::Body as _;
+use tokio::sync::{Notify, mpsc};
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+use super::*;
+use crate::{
+    auth::{Principal, Rules, TokenStore},
+    database::{Database, MIGRATIONS},
+    error::{self, KEY_NOT_FOUND},
+};
+
+const SUBMIT: &str = "/cloakwork.v1.JobService/SubmitJob";
+const GET: &str = "/cloakwork.v1.JobService/GetJob";
+const WATCH: &str = "/cloakwork.v1.JobService/WatchJob";
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+const LOOPBACK: Peer = Peer::Network { address: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), certified: false };
+const REMOTE: Peer =
+    Peer::Network { address: std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), certified: false };
+
+struct Fixture {
+    edge: Arc<Edge>,
+    telemetry: Arc<Telemetry>,
+    draining: CancellationToken,
+    _directory: tempfile::TempDir,
+}
+
+impl Fixture {
+    async fn new(router: Router, limits: Limits) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap();
+        let rules = Rules { anonymous: true, worker_mtls: false };
+        let authenticator = Authenticator::new(rules, TokenStore::new(database), 8, Duration::from_secs(1));
+        let telemetry = Arc::new(Telemetry::new().unwrap());
+        let draining = CancellationToken::new();
+        let edge = Edge::new(authenticator, telemetry.clone(), router.into(), &limits, draining.clone());
+        Self { edge, telemetry, draining, _directory: directory }
+    }
+
+    async fn call(&self, peer: Peer, path: &str, headers: &[(&str, &str)]) -> Response<Body> {
+        let mut request = Request::post(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let call = self.edge.clone().handle(peer, request.body(Body::empty()).unwrap());
+        // Far beyond anything here: a call that hangs must not hang the tests.
+        tokio::time::timeout(Duration::from_secs(60), call).await.unwrap()
+    }
+
+    fn counted(&self, line: &str) -> bool {
+        self.telemetry.scrape().unwrap().lines().any(|found| found == line)
+    }
+}
+
+/// How a call ended: out of the headers, or out of the trailers once the body is read.
+async fn end(response: Response<Body>) -> (Code, String) {
+    let (parts, mut body) = response.into_parts();
+    let mut status = Status::from_header_map(&parts.headers);
+    while let Some(frame) = tokio::time::timeout(
+        Duration::from_secs(60),
+        std::future::poll_fn(|cx| std::pin::Pin::new(&mut body).poll_frame(cx)),
+    )
+    .await
+    .unwrap()
+    {
+        if let Some(trailers) = frame.unwrap().trailers_ref() {
+            status = Status::from_header_map(trailers);
+        }
+    }
+    let status = status.expect("a status");
+    let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
+    (status.code(), reason)
+}
+
+fn ok() -> Response<Body> {
+    Status::ok("").into_http()
+}
+
+fn answering(status: fn() -> Status) -> Router {
+    Router::new().route(SUBMIT, post(async move || status().into_http::<axum::body::Body>()))
+}
+
+#[tokio::test]
+async fn calls_that_nobody_knows_are_refused_and_counted_together() {
+    let fixture = Fixture::new(Router::new(), Limits::default()).await;
+    for path in ["/", "/cloakwork.v1.JobService/DropTables", "/x/y/z"] {
+        let answer = fixture.call(LOOPBACK, path, &[]).await;
+        assert_eq!(end(answer).await, (Code::Unimplemented, "METHOD_UNKNOWN".to_owned()), "{path}");
+    }
+    assert!(fixture.counted("cloakwork_grpc_calls_total{code=\"UNIMPLEMENTED\",method=\"_OTHER\"} 3"));
+    assert!(fixture.counted("cloakwork_rejected_total{reason=\"METHOD_UNKNOWN\"} 3"));
+}
+
+#[tokio::test]
+async fn handlers_learn_who_calls_and_strangers_do_not_reach_them() {
+    let router = Router::new().route(
+        SUBMIT,
+        post(async |Extension(caller): Extension<Principal>, Extension(Deadline(at)): Extension<Deadline>| {
+            assert_eq!(caller.tenant.as_str(), "local");
+            assert!(at.is_some());
+            "x"
+        }),
+    );
+    let fixture = Fixture::new(router, Limits::default()).await;
+    let answer = fixture.call(LOOPBACK, SUBMIT, &[("grpc-timeout", "1H")]).await;
+    assert_eq!(answer.status(), 200);
+    assert!(Status::from_header_map(answer.headers()).is_none());
+    let answer = fixture.call(REMOTE, SUBMIT, &[]).await;
+    assert_eq!(end(answer).await, (Code::Unauthenticated, "UNAUTHENTICATED".to_owned()));
+    let answer = fixture.call(LOOPBACK, SUBMIT, &[(AUTHORIZATION.as_str(), "Bearer nonsense")]).await;
+    assert_eq!(end(answer).await, (Code::Unauthenticated, "UNAUTHENTICATED".to_owned()));
+    let answer = fixture.call(LOOPBACK, SUBMIT, &[("grpc-timeout", "soon")]).await;
+    assert_eq!(end(answer).await, (Code::InvalidArgument, "INVALID_ARGUMENT".to_owned()));
+}
+
+#[tokio::test]
+async fn an_expired_deadline_has_its_own_code() {
+    let router = Router::new()
+        .route(SUBMIT, post(async || std::future::pending::<()>().await))
+        .route(GET, post(async || axum::body::Body::new(Endless { _drop: None })));
+    let fixture = Fixture::new(router, Limits::default()).await;
+    let expected = (Code::DeadlineExceeded, "DEADLINE_EXCEEDED".to_owned());
+    for time in ["0n", "1u", "20m"] {
+        assert_eq!(end(fixture.call(LOOPBACK, SUBMIT, &[("grpc-timeout", time)]).await).await, expected, "{time}");
+    }
+    assert_eq!(end(fixture.call(LOOPBACK, GET, &[("grpc-timeout", "200m")]).await).await, expected);
+    assert!(
+        fixture.counted(&format!("cloakwork_grpc_calls_total{{code=\"DEADLINE_EXCEEDED\",method=\"{SUBMIT}\"}} 3"))
+    );
+}
+
+/// A body that never ends, and tells when it is dropped.
+struct Endless {
+    _drop: Option<mpsc::Sender<()>>,
+}
+
+impl http_body::Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        std::task::Poll::Pending
+    }
+}
+
+#[tokio::test]
+async fn draining_ends_the_streams_that_wait() {
+    let (sender, mut dropped) = mpsc::channel::<()>(1);
+    let router =
+        Router::new().route(WATCH, post(async move || axum::body::Body::new(Endless { _drop: Some(sender.clone()) })));
+    let fixture = Fixture::new(router, Limits::default()).await;
+    let answer = fixture.call(LOOPBACK, WATCH, &[]).await;
+    let ended = tokio::spawn(end(answer));
+    fixture.draining.cancel();
+    assert_eq!(ended.await.unwrap(), (Code::Unavailable, "DRAINING".to_owned()));
+    let Fixture { edge, .. } = fixture;
+    drop(edge);
+    // Nobody holds the sender any more: the body went, and the router with the edge.
+    assert_eq!(tokio::time::timeout(Duration::from_secs(60), dropped.recv()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn one_call_too_many_is_refused_at_once_and_health_is_not() {
+    let (go, entered) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let router = {
+        let (go, entered) = (go.clone(), entered.clone());
+        Router::new()
+            .route(
+                SUBMIT,
+                post(async move || {
+                    entered.notify_one();
+                    go.notified().await;
+                    "the last byte"
+                }),
+            )
+            .route(HEALTH, post(async || ok().map(axum::body::Body::new)))
+    };
+    let limits = Limits { requests: 1, tenant_requests: 1, ..Limits::default() };
+    let fixture = Arc::new(Fixture::new(router, limits).await);
+    let first = tokio::spawn({
+        let fixture = fixture.clone();
+        async move { fixture.call(LOOPBACK, SUBMIT, &[]).await }
+    });
+    entered.notified().await;
+    let refused = fixture.call(LOOPBACK, SUBMIT, &[]).await;
+    let status = Status::from_header_map(refused.headers()).unwrap();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert_eq!(status.get_details_error_info().unwrap().reason, "OVERLOADED");
+    assert!(status.get_details_retry_info().unwrap().retry_delay.is_some());
+    assert!(status.get_details_quota_failure().is_some());
+    assert_eq!(end(fixture.call(LOOPBACK, HEALTH, &[]).await).await.0, Code::Ok);
+    go.notify_one();
+    let response = first.await.unwrap();
+    // The place is the call's until its last byte.
+    let refused = fixture.call(LOOPBACK, SUBMIT, &[]).await;
+    assert_eq!(end(refused).await.1, "OVERLOADED");
+    drop(response);
+    go.notify_one();
+    assert_eq!(fixture.call(LOOPBACK, SUBMIT, &[]).await.status(), 200);
+    assert!(fixture.counted("cloakwork_rejected_total{reason=\"OVERLOADED\"} 2"));
+}
+
+#[tokio::test]
+async fn errors_of_the_transport_get_a_reason_and_ours_keep_theirs() {
+    type Case = (fn() -> Status, Code, &'static str);
+    let cases: [Case; 7] = [
+        (|| Status::internal("failed to decode Protobuf message: x"), Code::InvalidArgument, "INVALID_ARGUMENT"),
+        (|| Status::internal("Missing request message."), Code::InvalidArgument, "INVALID_ARGUMENT"),
+        (|| Status::internal("oh"), Code::Internal, "INTERNAL"),
+        (|| Status::out_of_range("message length too large"), Code::ResourceExhausted, "REQUEST_TOO_LARGE"),
+        (|| Status::unimplemented(""), Code::Unimplemented, "METHOD_UNKNOWN"),
+        (|| Status::unknown("oh"), Code::Internal, "INTERNAL"),
+        (|| KEY_NOT_FOUND.error("no key").into(), Code::NotFound, "KEY_NOT_FOUND"),
+    ];
+    for (status, code, reason) in cases {
+        let fixture = Fixture::new(answering(status), Limits::default()).await;
+        let answer = fixture.call(LOOPBACK, SUBMIT, &[]).await;
+        assert_eq!(end(answer).await, (code, reason.to_owned()), "{}", status());
+        assert!(fixture.counted(&format!("cloakwork_rejected_total{{reason=\"{reason}\"}} 1")), "{reason}");
+        let name = error::code_name(code);
+        assert!(fixture.counted(&format!("cloakwork_grpc_calls_total{{code=\"{name}\",method=\"{SUBMIT}\"}} 1")));
+    }
+}
+
+#[tokio::test]
+async fn callers_that_go_away_are_counted() {
+    let router = Router::new().route(SUBMIT, post(async || std::future::pending::<()>().await));
+    let fixture = Fixture::new(router, Limits { requests: 1, tenant_requests: 1, ..Limits::default() }).await;
+    for _ in 0..3 {
+        let request = Request::post(SUBMIT).body(Body::empty()).unwrap();
+        let call = fixture.edge.clone().handle(LOOPBACK, request);
+        assert!(tokio::time::timeout(Duration::from_millis(10), call).await.is_err());
+    }
+    assert!(fixture.counted(&format!("cloakwork_grpc_calls_total{{code=\"CANCELLED\",method=\"{SUBMIT}\"}} 3")));
+}

@@ -1,1 +1,263 @@
+use std::{net::Ipv4Addr, time::Instant};
 
+use cloakwork_proto::v1::{
+    AttachRequest, GetJobRequest, job_service_client::JobServiceClient, worker_service_client::WorkerServiceClient,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::oneshot,
+    task::JoinHandle,
+};
+use tonic::{
+    Code,
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+};
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+
+use super::*;
+use crate::dev_certs;
+
+/// For whatever should take no time at all.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Running {
+    address: SocketAddr,
+    admin_address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<()>,
+    directory: tempfile::TempDir,
+}
+
+impl Running {
+    async fn start(change: impl FnOnce(&mut Config, &Path)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.listen.address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        config.listen.admin_address = config.listen.address;
+        config.storage.directory = directory.path().join("data");
+        change(&mut config, directory.path());
+        let server = Server::start(config).await.unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let (address, admin_address) = (server.address(), server.admin_address());
+        let ended = tokio::spawn(server.run(async move { stopped.await.unwrap() }));
+        Self { address, admin_address, stop, ended, directory }
+    }
+
+    async fn plain(&self) -> Channel {
+        Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
+    }
+
+    /// Connects as somebody with this worker certificate who trusts our authority, or says that it failed.
+    async fn secure(&self, authority: &Path, identity: Option<&Path>) -> Result<Channel, tonic::transport::Error> {
+        let read = |path: PathBuf| std::fs::read(path).unwrap();
+        let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(authority.join("ca.pem"))));
+        if let Some(directory) = identity {
+            let [certificate, key] = ["worker.pem", "worker.key"].map(|name| read(directory.join(name)));
+            tls = tls.identity(Identity::from_pem(certificate, key));
+        }
+        let endpoint = Endpoint::from_shared(format!("https://localhost:{}", self.address.port())).unwrap();
+        endpoint.tls_config(tls)?.connect().await
+    }
+
+    async fn admin(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.admin_address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    async fn end(self) {
+        self.stop.send(()).unwrap();
+        timeout(PATIENCE, self.ended).await.expect("the server drains").unwrap();
+    }
+}
+
+fn with_tls(config: &mut Config, directory: &Path) {
+    dev_certs::write(directory, &[]).unwrap();
+    config.listen.tls_certificate = Some(directory.join("server.pem"));
+    config.listen.tls_key = Some(directory.join("server.key"));
+    config.listen.client_ca = Some(directory.join("ca.pem"));
+    config.auth.worker_mtls = true;
+}
+
+async fn attach(channel: Channel) -> tonic::Status {
+    let reports = tokio_stream(AttachRequest::default());
+    WorkerServiceClient::new(channel).attach(reports).await.unwrap_err()
+}
+
+fn tokio_stream(first: AttachRequest) -> impl futures_util::Stream<Item = AttachRequest> {
+    futures_util::stream::iter([first])
+}
+
+#[tokio::test]
+async fn probes_health_and_metrics_follow_the_server_through_its_life() {
+    let server = Running::start(|_, _| ()).await;
+    assert!(server.admin("/livez").await.starts_with("HTTP/1.1 200"));
+    assert!(server.admin("/readyz").await.ends_with("ready\n"));
+    assert!(server.admin("/nothing").await.starts_with("HTTP/1.1 404"));
+    let mut health = HealthClient::new(server.plain().await);
+    let request = HealthCheckRequest { service: String::new() };
+    let answer = health.check(request.clone()).await.unwrap().into_inner();
+    assert_eq!(answer.status(), ServingStatus::Serving);
+    let mut watched = health.watch(request).await.unwrap().into_inner();
+    assert_eq!(watched.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    let metrics = server.admin("/metrics").await;
+    assert!(metrics.contains("cloakwork_build_info{version="), "{metrics}");
+    assert!(
+        metrics.contains("cloakwork_grpc_calls_total{code=\"OK\",method=\"/grpc.health.v1.Health/Check\"} 1"),
+        "{metrics}"
+    );
+    // A stream that is open does not hold the end up, and learns of it.
+    let begin = Instant::now();
+    let last = tokio::spawn(async move {
+        let status = watched.message().await.unwrap().unwrap().status();
+        (status, watched.message().await.unwrap_err())
+    });
+    server.end().await;
+    assert!(begin.elapsed() < Duration::from_secs(25), "the server waited for its whole grace");
+    let (status, error) = last.await.unwrap();
+    assert_eq!((status, error.code()), (ServingStatus::NotServing, Code::Unavailable));
+}
+
+#[tokio::test]
+async fn reflection_tells_the_protocol() {
+    use tonic_reflection::pb::v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+    };
+    let server = Running::start(|_, _| ()).await;
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut client = ServerReflectionClient::new(server.plain().await);
+    let mut answers = client.server_reflection_info(futures_util::stream::iter([request])).await.unwrap().into_inner();
+    let answer = answers.message().await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(services)) = answer.message_response else {
+        panic!("{answer:?}");
+    };
+    let names: Vec<_> = services.service.into_iter().map(|service| service.name).collect();
+    for name in ["cloakwork.v1.JobService", "cloakwork.v1.WorkerService", "grpc.health.v1.Health"] {
+        assert!(names.iter().any(|found| found == name), "{name}: {names:?}");
+    }
+    drop((answers, client));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn tls_lets_in_who_trusts_the_authority_and_workers_only_with_a_certificate() {
+    let server = Running::start(with_tls).await;
+    let ours = server.directory.path();
+    // A tenant needs no certificate, and here not even a token.
+    let channel = server.secure(ours, None).await.unwrap();
+    let answer = HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await.unwrap();
+    assert_eq!(answer.into_inner().status(), ServingStatus::Serving);
+    let error = JobServiceClient::new(channel.clone()).get_job(GetJobRequest::default()).await.unwrap_err();
+    assert_ne!(error.code(), Code::Unauthenticated, "{error:?}");
+    // A worker does.
+    let error = attach(channel).await;
+    assert_eq!(error.code(), Code::Unauthenticated, "{error:?}");
+    assert!(error.message().contains("certificate"), "{error:?}");
+    let error = attach(server.secure(ours, Some(ours)).await.unwrap()).await;
+    assert!(!matches!(error.code(), Code::Unauthenticated | Code::PermissionDenied), "{error:?}");
+    // Somebody else's certificate is worse than none.
+    let others = tempfile::tempdir().unwrap();
+    dev_certs::write(others.path(), &[]).unwrap();
+    match server.secure(ours, Some(others.path())).await {
+        Err(_) => {}
+        // With TLS 1.3 the client may learn of the refusal only when it sends something.
+        Ok(channel) => assert!(HealthClient::new(channel).check(HealthCheckRequest::default()).await.is_err()),
+    }
+    // A client that trusts another authority refuses the server; one without TLS gets nothing.
+    assert!(server.secure(others.path(), None).await.is_err());
+    let mut plain =
+        HealthClient::new(Endpoint::from_shared(format!("http://{}", server.address)).unwrap().connect_lazy());
+    assert!(plain.check(HealthCheckRequest::default()).await.is_err());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn the_admin_port_speaks_tls_where_it_shall() {
+    let server = Running::start(|config, directory| {
+        with_tls(config, directory);
+        config.listen.admin_tls = true;
+    })
+    .await;
+    let mut roots = rustls::RootCertStore::empty();
+    let authority = std::fs::read(server.directory.path().join("ca.pem")).unwrap();
+    let authority = rustls::pki_types::pem::PemObject::from_pem_slice(&authority).unwrap();
+    roots.add(authority).unwrap();
+    let client = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(server.admin_address).await.unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(client));
+    let mut stream = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    // The end of the stream may come without a farewell.
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn silent_connections_are_dropped() {
+    let server = Running::start(|config, _| config.limits.header_timeout_ms = 100).await;
+    for (address, said) in
+        [(server.address, &b""[..]), (server.address, b"PRI * HTTP"), (server.admin_address, b"GET ")]
+    {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        let mut rest = Vec::new();
+        // Closed or reset, but not left open.
+        let _ = timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("the server hangs up");
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_wait_for_a_place() {
+    let server = Running::start(|config, _| config.limits.connections = 1).await;
+    let first = server.plain().await;
+    assert!(HealthClient::new(first.clone()).check(HealthCheckRequest::default()).await.is_ok());
+    let mut second =
+        HealthClient::new(Endpoint::from_shared(format!("http://{}", server.address)).unwrap().connect_lazy());
+    let waiting = tokio::spawn(async move { second.check(HealthCheckRequest::default()).await });
+    assert!(HealthClient::new(first.clone()).check(HealthCheckRequest::default()).await.is_ok());
+    assert!(!waiting.is_finished());
+    drop(first);
+    assert!(timeout(PATIENCE, waiting).await.unwrap().unwrap().is_ok());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn what_keeps_a_server_from_starting_is_named() {
+    let running = Running::start(|_, _| ()).await;
+    let mut config = Config::default();
+    config.listen.address = running.address;
+    config.listen.admin_address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    config.storage.directory = running.directory.path().join("other");
+    let error = Server::start(config.clone()).await.unwrap_err().to_string();
+    assert!(error.starts_with(&format!("listen.address = {}", running.address)), "{error}");
+    let file = running.directory.path().join("file");
+    std::fs::write(&file, "not a certificate").unwrap();
+    config.listen.address = config.listen.admin_address;
+    config.storage.directory = file.join("data");
+    let error = Server::start(config.clone()).await.unwrap_err().to_string();
+    assert!(error.starts_with("storage.directory"), "{error}");
+    config.listen.tls_certificate = Some(file.clone());
+    config.listen.tls_key = Some(file.clone());
+    let error = Server::start(config.clone()).await.unwrap_err().to_string();
+    assert!(error.contains("must hold certificates in PEM"), "{error}");
+    config.listen.tls_key = Some(file.join("missing"));
+    config.listen.tls_certificate = Some(file.join("missing"));
+    let error = Server::start(config).await.unwrap_err().to_string();
+    assert!(error.contains("missing: "), "{error}");
+    running.end().await;
+}
