@@ -61,12 +61,7 @@ impl Backend {
         let limits = Arc::new(config.limits.clone());
         let keystore = Keystore::open(keystore_options(config)).await?;
         let store = Store::new(database);
-        let sweeper = Sweeper {
-            store: store.clone(),
-            keystore: keystore.clone(),
-            limits: limits.clone(),
-            telemetry: telemetry.clone(),
-        };
+        let sweeper = Sweeper { store: store.clone(), keystore: keystore.clone(), limits: limits.clone() };
         sweeper.begin().await?;
         let parts = Parts {
             store: store.clone(),

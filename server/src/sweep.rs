@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use cloakwork_keystore::{Holder, Keystore, TenantId};
 use cloakwork_params::KeyId;
 
-use crate::{clock, jobs::id, limits::Limits, metrics::Telemetry, store::Store};
+use crate::{clock, jobs::id, limits::Limits, store::Store};
 
 /// Between two rounds.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -21,8 +21,6 @@ pub struct Sweeper {
     pub keystore: Keystore,
     /// Limits.
     pub limits: Arc<Limits>,
-    /// Metrics.
-    pub telemetry: Arc<Telemetry>,
 }
 
 impl Sweeper {
@@ -46,7 +44,7 @@ impl Sweeper {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             interval.tick().await;
-            for result in [self.outputs().await, self.jobs().await, self.keys().await] {
+            for result in [self.outputs().await, self.jobs().await, self.keys().await, self.blobs().await] {
                 if let Err(error) = result {
                     tracing::warn!(error, "sweeping failed; it will be tried again");
                 }
@@ -79,6 +77,11 @@ impl Sweeper {
         for (tenant, key_id) in self.keystore.deleting_keys().await.map_err(text)? {
             self.purge(&tenant, key_id).await?;
         }
+        Ok(())
+    }
+
+    async fn blobs(&self) -> Result<(), String> {
+        self.keystore.sweep().await.map_err(text)?;
         Ok(())
     }
 

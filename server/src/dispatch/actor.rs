@@ -229,13 +229,11 @@ impl Actor {
         });
     }
 
-    /// Feeds the scheduler and takes note of what it wants.
+    /// Feeds the scheduler and takes note of what it wants. Assignments come when all that is known has been fed.
     pub(super) fn step(&mut self, event: Event) {
         let mut effects: Vec<Effect> = Vec::new();
-        self.scheduler.step(self.clock.now(), event, &mut effects);
-        for effect in effects {
-            self.effect(effect);
-        }
+        self.scheduler.feed(self.clock.now(), event, &mut effects);
+        effects.into_iter().for_each(|effect| self.effect(effect));
     }
 
     fn tick(&mut self) {
@@ -276,6 +274,9 @@ impl Actor {
             self.announce();
         }
         self.announce();
+        let mut effects = Vec::new();
+        self.scheduler.flush(&mut effects);
+        effects.into_iter().for_each(|effect| self.effect(effect));
         self.assign().await;
         // Jobs that turned out to have no key ended while they were handed out.
         if self.writes.is_empty() { Ok(()) } else { Box::pin(self.settle()).await }

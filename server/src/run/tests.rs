@@ -15,6 +15,8 @@ use tonic::{
 };
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
+use tokio::time::timeout;
+
 use super::*;
 use crate::dev_certs;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cloakwork_client::{Digest, Keys, Progress, set_by_name};
+use cloakwork_client::{Digest, Keys, Progress, Source, set_by_name};
 use cloakwork_proto::v1::{
     self, BeginUploadRequest, GetUploadRequest, WriteRequest, blob_service_client::BlobServiceClient,
 };
@@ -18,7 +18,10 @@ const CHUNK: usize = 1 << 20;
 async fn part() -> Bytes {
     let set = set_by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").expect("a set");
     let keys = Keys::generate(set, Progress::none()).await.expect("keys");
-    let parts = keys.parts().iter().map(|part| part.source().bytes().expect("in memory"));
+    let parts = keys.parts().iter().map(|part| match &part.source {
+        Source::Bytes(bytes) => bytes.clone(),
+        Source::File(path) => panic!("{} is not in memory", path.display()),
+    });
     parts.max_by_key(Bytes::len).expect("two parts")
 }
 
