@@ -59,7 +59,10 @@ pub fn shortint<S: Torus>(device: &dyn Device, name: &str, seed: u64, lanes: u32
     let poison = bench.poison::<u64>(&outputs);
     let stats = bench.run(wave).expect("work that can be done");
     let results = bench.read::<u64>(&outputs);
-    assert!(results.iter().zip(poison.iter()).all(|(result, poison)| result != poison), "{name}: a slot kept its poison");
+    assert!(
+        results.iter().zip(poison.iter()).all(|(result, poison)| result != poison),
+        "{name}: a slot kept its poison"
+    );
     assert_eq!(keys.decrypt(&results), expected, "{name}, seed {seed}");
     assert_eq!(bench.read::<u64>(&(0..2 * lanes).collect::<Vec<_>>()), inputs, "{name}: inputs stay as they are");
     assert_eq!(stats.key_switch + stats.blind_rotate + stats.other, stats.ended - stats.began, "a partition");
@@ -104,7 +107,10 @@ pub fn boolean(device: &dyn Device, name: &str, seed: u64, lanes: u32) {
     let poison = bench.poison::<u32>(&outputs);
     bench.run(wave).expect("work that can be done");
     let results = bench.read::<u32>(&outputs);
-    assert!(results.iter().zip(poison.iter()).all(|(result, poison)| result != poison), "{name}: a slot kept its poison");
+    assert!(
+        results.iter().zip(poison.iter()).all(|(result, poison)| result != poison),
+        "{name}: a slot kept its poison"
+    );
     assert_eq!(keys.decrypt(&results), expected, "{name}, seed {seed}");
     finish(bench, &[sign]);
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod conformance;
+pub mod flaky;
 pub mod host;
 pub mod jobs;
 pub mod server;

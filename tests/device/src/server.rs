@@ -246,10 +246,7 @@ impl service::WorkerService for FakeServer {
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
-    async fn read_blob(
-        &self,
-        request: Request<v1::ReadBlobRequest>,
-    ) -> Result<Response<Self::ReadBlobStream>, Status> {
+    async fn read_blob(&self, request: Request<v1::ReadBlobRequest>) -> Result<Response<Self::ReadBlobStream>, Status> {
         let request = request.into_inner();
         let digest = request.digest.expect("a digest").blake3;
         let mut state = self.state();

@@ -176,8 +176,13 @@ impl Core {
         for (id, error) in failed {
             self.fail(id, device_failure(&error));
         }
-        let done: Vec<u64> =
-            self.groups.values().flat_map(|group| group.jobs.iter()).filter(|(_, job)| job.is_done()).map(|(id, _)| *id).collect();
+        let done: Vec<u64> = self
+            .groups
+            .values()
+            .flat_map(|group| group.jobs.iter())
+            .filter(|(_, job)| job.is_done())
+            .map(|(id, _)| *id)
+            .collect();
         done.into_iter().for_each(|id| self.finish_if_done(id));
     }
 
