@@ -70,6 +70,9 @@ pub fn shortint<S: Torus>(device: &dyn Device, name: &str, seed: u64, lanes: u32
     finish(bench, &[one, pair, many]);
 }
 
+/// Factor of both inputs, constant, and the same on bits.
+type Gate = (i64, u64, fn(bool, bool) -> bool);
+
 /// Every gate on every pair of bits, negation, and sums by hand, in one wave.
 pub fn boolean(device: &dyn Device, name: &str, seed: u64, lanes: u32) {
     let mut keys = Keys::generate::<u32, u32>(name, seed);
@@ -78,7 +81,7 @@ pub fn boolean(device: &dyn Device, name: &str, seed: u64, lanes: u32) {
     bench.write(0, &keys.encrypt::<u32>(&bits));
     let sign = bench.lut(&Lut::<u32>::sign(keys.set.polynomial_size, 1 << 29));
     let eighth = 1u64 << 61;
-    let gates: [(i64, u64, fn(bool, bool) -> bool); 6] = [
+    let gates: [Gate; 6] = [
         (1, eighth.wrapping_neg(), |x, y| x && y),
         (-1, eighth, |x, y| !(x && y)),
         (-1, eighth.wrapping_neg(), |x, y| !(x || y)),

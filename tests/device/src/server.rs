@@ -172,6 +172,11 @@ impl FakeServer {
         self.until("the end of all jobs", all).await
     }
 
+    /// How a job ended, if it has.
+    pub fn ended(&self, job: &Bytes) -> Option<End> {
+        self.state().ended.get(job).cloned()
+    }
+
     fn wake(&self) {
         self.version.send_modify(|version| *version += 1);
     }

@@ -168,6 +168,29 @@ async fn a_withdrawn_job_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_arrives_joins_those_that_run() {
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, TOY, 1);
+    let program = client.chain(&[add(1)]);
+    let endless = client.chain(&vec![add(1); 16_000]);
+    let large = server.assign([client.job(&endless, &[0; 50], false)]);
+    let worker = start(&server, Options { arena_memory: 1 << 30, grace: Duration::ZERO, ..options() });
+    let computing = |server: &FakeServer| {
+        let report = server.last_report()?;
+        (report.leases.first()?.progress > 20).then_some(())
+    };
+    server.until("progress", computing).await;
+    let mut urgent = client.job(&program, &[0, 1, 2], true);
+    urgent.priority = 5;
+    let names = server.assign([urgent]);
+    let end = server.ends(&names).await.remove(0);
+    assert_eq!(client.answer(&end), [1, 2, 3]);
+    assert!(end.latency.waves.iter().any(|wave| wave.width > wave.own_width), "{:?}", end.latency.waves);
+    assert!(server.ended(&large[0]).is_none(), "the large job goes on");
+    assert!(matches!(worker.stop().await, Err(WorkerError::HandedBack { jobs: 1, .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn broken_streams_and_refused_commits_cost_no_work() {
     let server = Arc::new(FakeServer::default());
     let mut client = Client::new::<u64, u64>(&server, TOY, 1);

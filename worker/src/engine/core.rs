@@ -106,12 +106,13 @@ impl Core {
         }
         let device = self.device.clone();
         let Some(group) = self.groups.get_mut(&name) else { return };
-        match group.add(job, &device) {
-            Ok(()) => {
+        match group.tables(&job, &device) {
+            Ok(tables) => {
+                group.add(job, tables);
                 self.jobs.insert(id, name);
                 self.finish_if_done(id);
             }
-            Err((job, error)) => {
+            Err(error) => {
                 fail(
                     job,
                     match error {
