@@ -80,7 +80,9 @@ pub enum DeviceError {
         message: String,
     },
     /// A known answer came out wrong. The device must not be used.
-    #[error("self-test failed on {set}, lane {lane}: expected a phase of {expected:#x}, off by at most {bound:#x}, got {got:#x}")]
+    #[error(
+        "self-test failed on {set}, lane {lane}: expected a phase of {expected:#x}, off by at most {bound:#x}, got {got:#x}"
+    )]
     SelfTest {
         /// The parameter set of the vector.
         set: &'static str,

@@ -113,7 +113,8 @@ impl Run {
             result: None,
             error: None,
         };
-        let run = Self { key, arena, wave, luts, order, tabled, tasks, state: Mutex::new(state), ended: Condvar::new() };
+        let run =
+            Self { key, arena, wave, luts, order, tabled, tasks, state: Mutex::new(state), ended: Condvar::new() };
         if run.tasks.is_empty() {
             run.end(&mut run.state.locked());
         }
@@ -235,7 +236,9 @@ pub(super) fn combine<T: Word>(wave: &Wave, lane: usize, slots: &[Slot<T>], sum:
                 1 => sum.copy_from_slice(&read(first.slot)),
                 factor => {
                     let factor = T::from_i64(factor);
-                    sum.iter_mut().zip(read(first.slot).iter()).for_each(|(sum, word)| *sum = word.wrapping_mul(factor));
+                    sum.iter_mut()
+                        .zip(read(first.slot).iter())
+                        .for_each(|(sum, word)| *sum = word.wrapping_mul(factor));
                 }
             }
             for term in rest {

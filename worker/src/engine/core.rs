@@ -106,12 +106,13 @@ impl Core {
         }
         let device = self.device.clone();
         let Some(group) = self.groups.get_mut(&name) else { return };
-        match group.add(job, &device) {
-            Ok(()) => {
+        match group.tables(&job, &device) {
+            Ok(tables) => {
+                group.add(job, tables);
                 self.jobs.insert(id, name);
                 self.finish_if_done(id);
             }
-            Err((job, error)) => {
+            Err(error) => {
                 fail(
                     job,
                     match error {
@@ -176,8 +177,13 @@ impl Core {
         for (id, error) in failed {
             self.fail(id, device_failure(&error));
         }
-        let done: Vec<u64> =
-            self.groups.values().flat_map(|group| group.jobs.iter()).filter(|(_, job)| job.is_done()).map(|(id, _)| *id).collect();
+        let done: Vec<u64> = self
+            .groups
+            .values()
+            .flat_map(|group| group.jobs.iter())
+            .filter(|(_, job)| job.is_done())
+            .map(|(id, _)| *id)
+            .collect();
         done.into_iter().for_each(|id| self.finish_if_done(id));
     }
 

@@ -12,7 +12,7 @@ use cloakwork_params::ParameterSet;
 
 use super::{
     job::{EngineJob, Job, LaneId, Slots},
-    tables::{TableError, Tables},
+    tables::{Table, TableError, Tables},
 };
 
 /// The live jobs of one group, key and set.
@@ -49,14 +49,13 @@ impl Group {
         }
     }
 
-    pub(super) fn add(&mut self, job: EngineJob, device: &Arc<dyn Device>) -> Result<(), (EngineJob, TableError)> {
-        match self.tables.get(device, self.set, &job.plan.graph.tables) {
-            Ok(tables) => {
-                self.jobs.insert(job.id, Job::new(job, tables));
-                Ok(())
-            }
-            Err(error) => Err((job, error)),
-        }
+    /// The tables of a job, made ready.
+    pub(super) fn tables(&mut self, job: &EngineJob, device: &Arc<dyn Device>) -> Result<Vec<Arc<Table>>, TableError> {
+        self.tables.get(device, self.set, &job.plan.graph.tables)
+    }
+
+    pub(super) fn add(&mut self, job: EngineJob, tables: Vec<Arc<Table>>) {
+        self.jobs.insert(job.id, Job::new(job, tables));
     }
 
     /// Lanes that could be computed now.

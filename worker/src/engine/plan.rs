@@ -16,12 +16,8 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(graph: Graph) -> Self {
         let values = graph.values();
-        let mut plan = Self {
-            users: vec![Vec::new(); values],
-            uses: vec![0; values],
-            waits: vec![0; graph.nodes.len()],
-            graph,
-        };
+        let mut plan =
+            Self { users: vec![Vec::new(); values], uses: vec![0; values], waits: vec![0; graph.nodes.len()], graph };
         for (index, node) in plan.graph.nodes.iter().enumerate() {
             let mut needed: Vec<ValueId> = node.terms.iter().map(|term| term.value).collect();
             needed.sort_unstable();

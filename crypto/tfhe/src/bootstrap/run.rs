@@ -125,18 +125,27 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             }
             Order::BootstrapFirst => {
                 let small_words = self.set.lwe_dimension + 1;
-                self.rotate_and_extract(lanes, chunk, inputs, accumulators, results, rotation, times, |results, times| {
-                    let results = fold(lanes.sum_pairs, big_words, results);
-                    let small = &mut small[..results.len() / big_words * small_words];
-                    let started = Instant::now();
-                    key_switch(&self.key_switch, results, small, digits).expect("shapes were checked");
-                    times.key_switch += started.elapsed();
-                    for (small, output) in small.chunks_exact(small_words).zip(&mut outputs) {
-                        for (out, word) in output.iter_mut().zip(small) {
-                            *out = T::from_u64(word.to_u64());
+                self.rotate_and_extract(
+                    lanes,
+                    chunk,
+                    inputs,
+                    accumulators,
+                    results,
+                    rotation,
+                    times,
+                    |results, times| {
+                        let results = fold(lanes.sum_pairs, big_words, results);
+                        let small = &mut small[..results.len() / big_words * small_words];
+                        let started = Instant::now();
+                        key_switch(&self.key_switch, results, small, digits).expect("shapes were checked");
+                        times.key_switch += started.elapsed();
+                        for (small, output) in small.chunks_exact(small_words).zip(&mut outputs) {
+                            for (out, word) in output.iter_mut().zip(small) {
+                                *out = T::from_u64(word.to_u64());
+                            }
                         }
-                    }
-                });
+                    },
+                );
             }
         }
     }

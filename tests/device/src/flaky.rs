@@ -1,0 +1,99 @@
+//! A device with faults that tests choose.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
+
+use cloakwork_device::{
+    Arena, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave, Words, WordsMut,
+    WorkStats,
+};
+use cloakwork_params::{ParameterSet, Standing};
+
+/// Another device, but with memory for so many lanes of a wave, and losing a wave when told to.
+pub struct Flaky<D> {
+    inner: D,
+    width_max: usize,
+    lose: AtomicBool,
+}
+
+impl<D: Device> Flaky<D> {
+    /// Faults around `inner`.
+    pub fn new(inner: D, width_max: usize) -> Self {
+        Self { inner, width_max, lose: AtomicBool::new(false) }
+    }
+
+    /// Loses the next wave.
+    pub fn lose_next(&self) {
+        self.lose.store(true, Ordering::SeqCst);
+    }
+}
+
+impl<D: Device> Device for Flaky<D> {
+    fn describe(&self) -> DeviceInfo {
+        let mut info = self.inner.describe();
+        // No known answers: those of the self-test come in one wide wave.
+        info.sets.retain(|set| set.standing == Standing::Served);
+        info
+    }
+
+    fn load_key(&self, key: &dyn KeySource) -> Result<KeySlot, DeviceError> {
+        self.inner.load_key(key)
+    }
+
+    fn key_bytes(&self, set: &'static ParameterSet) -> u64 {
+        self.inner.key_bytes(set)
+    }
+
+    fn evict_key(&self, key: KeySlot) {
+        self.inner.evict_key(key);
+    }
+
+    fn load_lut(&self, set: &'static ParameterSet, lut: HostLut<'_>) -> Result<LutSlot, DeviceError> {
+        self.inner.load_lut(set, lut)
+    }
+
+    fn evict_lut(&self, lut: LutSlot) {
+        self.inner.evict_lut(lut);
+    }
+
+    fn create_arena(&self, set: &'static ParameterSet, limit_bytes: u64) -> Result<Arena, DeviceError> {
+        self.inner.create_arena(set, limit_bytes)
+    }
+
+    fn drop_arena(&self, arena: Arena) {
+        self.inner.drop_arena(arena);
+    }
+
+    fn write(&self, arena: Arena, slots: &[u32], words: Words<'_>) -> Result<(), DeviceError> {
+        self.inner.write(arena, slots, words)
+    }
+
+    fn read(&self, arena: Arena, slots: &[u32], words: WordsMut<'_>) -> Result<(), DeviceError> {
+        self.inner.read(arena, slots, words)
+    }
+
+    fn submit(&self, key: KeySlot, arena: Arena, wave: Wave) -> Result<Ticket, DeviceError> {
+        if self.lose.swap(false, Ordering::SeqCst) {
+            return Err(DeviceError::Lost { message: "as the test asked".to_owned() });
+        }
+        let (needed, available) = (wave.width() as u64, self.width_max as u64);
+        if needed > available {
+            return Err(DeviceError::OutOfMemory { needed, available });
+        }
+        self.inner.submit(key, arena, wave)
+    }
+
+    fn wait(&self, ticket: Ticket, deadline: Instant) -> Result<WorkStats, DeviceError> {
+        self.inner.wait(ticket, deadline)
+    }
+
+    fn has_room(&self) -> bool {
+        self.inner.has_room()
+    }
+
+    fn set_waker(&self, waker: Waker) {
+        self.inner.set_waker(waker);
+    }
+}

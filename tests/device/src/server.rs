@@ -1,0 +1,308 @@
+//! A server in memory: what a worker sees of one, with levers to pull.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use cloakwork_proto::v1::{
+    self, commit_header::Outcome, commit_result_request::Part, worker_service_server as service,
+};
+use hyper_util::rt::TokioIo;
+use tokio::sync::{mpsc, watch};
+use tokio_stream::{Stream, StreamExt as _, wrappers::ReceiverStream};
+use tonic::{
+    Request, Response, Status, Streaming,
+    transport::{Channel, Endpoint, Server, Uri},
+};
+
+/// The server. Clones share everything.
+#[derive(Clone)]
+pub struct FakeServer {
+    state: Arc<Mutex<State>>,
+    /// Grows when a stream should look at the state again.
+    version: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    wanted: Vec<(v1::Lease, v1::JobContent)>,
+    blobs: HashMap<Bytes, Bytes>,
+    blob_reads: HashMap<Bytes, usize>,
+    ended: HashMap<Bytes, End>,
+    reports: Vec<v1::AttachRequest>,
+    /// Commits to answer with UNAVAILABLE first.
+    refuse_commits: usize,
+    /// Streams opened before this one are to end.
+    generation: u64,
+    streams: usize,
+    stalled: bool,
+    draining: bool,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// What the worker measured.
+    pub latency: v1::LatencyRecord,
+    /// The outputs, one after the other, or the failure.
+    pub result: Result<Bytes, v1::CommitFailure>,
+    /// Their digests.
+    pub digests: Vec<v1::Digest>,
+}
+
+impl Default for FakeServer {
+    fn default() -> Self {
+        Self { state: Arc::default(), version: watch::Sender::new(0) }
+    }
+}
+
+impl FakeServer {
+    /// Serves on connections in memory, and returns a channel that opens them.
+    pub fn serve(&self) -> Channel {
+        let (connections, incoming) = mpsc::channel(16);
+        let service = service::WorkerServiceServer::new(self.clone()).max_decoding_message_size(64 << 20);
+        let incoming = ReceiverStream::new(incoming).map(Ok::<tokio::io::DuplexStream, std::io::Error>);
+        tokio::spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
+        let connect = tower::service_fn(move |_: Uri| {
+            let connections = connections.clone();
+            async move {
+                let (ours, theirs) = tokio::io::duplex(1 << 20);
+                connections.send(theirs).await.map_err(std::io::Error::other)?;
+                Ok::<_, std::io::Error>(TokioIo::new(ours))
+            }
+        });
+        Endpoint::from_static("http://memory").connect_with_connector_lazy(connect)
+    }
+
+    /// Stores a blob.
+    pub fn blob(&self, bytes: impl Into<Bytes>) -> v1::Digest {
+        let bytes = bytes.into();
+        let blake3 = Bytes::copy_from_slice(blake3::hash(&bytes).as_bytes());
+        let digest = v1::Digest { blake3: blake3.clone(), size_bytes: bytes.len() as u64 };
+        self.state().blobs.insert(blake3, bytes);
+        digest
+    }
+
+    /// Changes the bytes of a blob behind its digest.
+    pub fn corrupt(&self, digest: &v1::Digest, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.state();
+        let blob = state.blobs.get_mut(&digest.blake3).expect("a blob");
+        let mut bytes = blob.to_vec();
+        change(&mut bytes);
+        *blob = bytes.into();
+    }
+
+    /// Times that a blob was asked for.
+    pub fn reads(&self, digest: &v1::Digest) -> usize {
+        self.state().blob_reads.get(&digest.blake3).copied().unwrap_or(0)
+    }
+
+    /// Wants jobs held, under a lease of epoch 1 each. Returns their names.
+    pub fn assign(&self, jobs: impl IntoIterator<Item = v1::JobContent>) -> Vec<Bytes> {
+        let mut state = self.state();
+        let mut names = Vec::new();
+        for content in jobs {
+            let number = (state.wanted.len() + state.ended.len()) as u128 + 1;
+            let job_id = Bytes::copy_from_slice(&number.to_le_bytes());
+            names.push(job_id.clone());
+            state.wanted.push((v1::Lease { job_id, epoch: 1 }, content));
+        }
+        drop(state);
+        self.wake();
+        names
+    }
+
+    /// Wants a job no more.
+    pub fn withdraw(&self, job: &Bytes) {
+        self.state().wanted.retain(|(lease, _)| lease.job_id != *job);
+        self.wake();
+    }
+
+    /// Ends all streams, as a server that restarts would.
+    pub fn cut_streams(&self) {
+        self.state().generation += 1;
+        self.wake();
+    }
+
+    /// Answers the next commits with UNAVAILABLE.
+    pub fn refuse_commits(&self, count: usize) {
+        self.state().refuse_commits = count;
+    }
+
+    /// Stops answering, or goes on.
+    pub fn stall(&self, stalled: bool) {
+        self.state().stalled = stalled;
+        self.wake();
+    }
+
+    /// Streams opened so far.
+    pub fn streams(&self) -> usize {
+        self.state().streams
+    }
+
+    /// The last report.
+    pub fn last_report(&self) -> Option<v1::AttachRequest> {
+        self.state().reports.last().cloned()
+    }
+
+    /// Waits until `found` finds something; panics after a time that no sound worker takes.
+    pub async fn until<R>(&self, what: &str, found: impl Fn(&Self) -> Option<R>) -> R {
+        let mut changes = self.version.subscribe();
+        let search = async {
+            loop {
+                if let Some(result) = found(self) {
+                    return result;
+                }
+                changes.changed().await.expect("the sender lives in self");
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(120), search).await.unwrap_or_else(|_| panic!("never came: {what}"))
+    }
+
+    /// Waits for jobs to end.
+    pub async fn ends(&self, jobs: &[Bytes]) -> Vec<End> {
+        let all = |server: &Self| {
+            let state = server.state();
+            jobs.iter().map(|job| state.ended.get(job).cloned()).collect::<Option<Vec<End>>>()
+        };
+        self.until("the end of all jobs", all).await
+    }
+
+    /// How a job ended, if it has.
+    pub fn ended(&self, job: &Bytes) -> Option<End> {
+        self.state().ended.get(job).cloned()
+    }
+
+    fn wake(&self) {
+        self.version.send_modify(|version| *version += 1);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The whole wish; what has been shown goes without its content.
+    fn wish(&self, shown: &[v1::Lease]) -> v1::AttachResponse {
+        let state = self.state();
+        let assignment = |(lease, content): &(v1::Lease, v1::JobContent)| v1::Assignment {
+            lease: Some(lease.clone()),
+            content: (!shown.contains(lease)).then(|| content.clone()),
+            time_left: None,
+        };
+        let report_interval = Some(Duration::from_millis(200).try_into().expect("a short time"));
+        let assignments = state.wanted.iter().map(assignment).collect();
+        v1::AttachResponse { assignments, report_interval, draining: state.draining }
+    }
+
+    async fn talk(
+        self,
+        mut reports: Streaming<v1::AttachRequest>,
+        sender: mpsc::Sender<Result<v1::AttachResponse, Status>>,
+    ) {
+        let mut changes = self.version.subscribe();
+        let generation = self.state().generation;
+        let mut shown = Vec::new();
+        loop {
+            tokio::select! {
+                report = reports.message() => match report {
+                    Ok(Some(report)) => {
+                        shown = report.leases.iter().filter_map(|report| report.lease.clone()).collect();
+                        self.state().reports.push(report);
+                        self.wake();
+                    }
+                    _ => return,
+                },
+                _ = changes.changed() => {}
+            }
+            let (over, stalled) = {
+                let state = self.state();
+                (state.generation != generation, state.stalled)
+            };
+            if over {
+                let _ = sender.send(Err(Status::unavailable("restarting"))).await;
+                return;
+            }
+            if !stalled && sender.send(Ok(self.wish(&shown))).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+type Boxed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl service::WorkerService for FakeServer {
+    type AttachStream = Boxed<v1::AttachResponse>;
+    type ReadBlobStream = Boxed<v1::ReadBlobResponse>;
+
+    async fn attach(
+        &self,
+        request: Request<Streaming<v1::AttachRequest>>,
+    ) -> Result<Response<Self::AttachStream>, Status> {
+        self.state().streams += 1;
+        let (sender, receiver) = mpsc::channel(16);
+        tokio::spawn(self.clone().talk(request.into_inner(), sender));
+        self.wake();
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn read_blob(&self, request: Request<v1::ReadBlobRequest>) -> Result<Response<Self::ReadBlobStream>, Status> {
+        let request = request.into_inner();
+        let digest = request.digest.expect("a digest").blake3;
+        let mut state = self.state();
+        let leased = state.wanted.iter().any(|(lease, _)| Some(lease) == request.lease.as_ref());
+        if !leased {
+            return Err(Status::permission_denied("no such lease"));
+        }
+        *state.blob_reads.entry(digest.clone()).or_default() += 1;
+        let blob = state.blobs.get(&digest).cloned().ok_or_else(|| Status::not_found("no such blob"))?;
+        drop(state);
+        let rest = blob.slice((request.offset_bytes as usize).min(blob.len())..);
+        let pieces: Vec<Bytes> = (0..rest.len())
+            .step_by(1 << 16)
+            .map(|start| rest.slice(start..(start + (1 << 16)).min(rest.len())))
+            .collect();
+        let messages = pieces.into_iter().map(|data| Ok(v1::ReadBlobResponse { data }));
+        Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
+    }
+
+    async fn commit_result(
+        &self,
+        request: Request<Streaming<v1::CommitResultRequest>>,
+    ) -> Result<Response<v1::CommitResultResponse>, Status> {
+        let mut parts = request.into_inner();
+        let Some(Part::Header(header)) = parts.message().await?.and_then(|message| message.part) else {
+            return Err(Status::invalid_argument("a header comes first"));
+        };
+        let mut data = Vec::new();
+        while let Some(message) = parts.message().await? {
+            let Some(Part::Data(piece)) = message.part else { return Err(Status::invalid_argument("data")) };
+            assert!(piece.len() <= 1 << 20, "pieces of a megabyte");
+            data.extend_from_slice(&piece);
+        }
+        let mut state = self.state();
+        if state.refuse_commits > 0 {
+            state.refuse_commits -= 1;
+            return Err(Status::unavailable("not now"));
+        }
+        let accepted = state.wanted.iter().any(|(lease, _)| Some(lease) == header.lease.as_ref());
+        let job = header.lease.expect("a lease").job_id;
+        if accepted {
+            state.wanted.retain(|(lease, _)| lease.job_id != job);
+            let (result, digests) = match header.outcome.expect("an outcome") {
+                Outcome::Outputs(outputs) => (Ok(data.into()), outputs.digests),
+                Outcome::Failure(failure) => (Err(failure), Vec::new()),
+            };
+            let twice = state.ended.insert(job, End { latency: header.latency.expect("a record"), result, digests });
+            assert!(twice.is_none(), "one result for a job");
+        }
+        drop(state);
+        self.wake();
+        Ok(Response::new(v1::CommitResultResponse { accepted }))
+    }
+}

@@ -1,0 +1,29 @@
+//! The CPU device passes the suite, on any number of threads.
+
+use cloakwork_tests_device::conformance;
+use cloakwork_worker::CpuDevice;
+
+#[test]
+fn toys_on_two_threads() {
+    conformance::on_toys(&CpuDevice::new(2).expect("threads"));
+}
+
+#[test]
+fn toys_on_one_and_on_five_threads() {
+    for threads in [1, 5] {
+        let device = CpuDevice::new(threads).expect("threads");
+        conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2", 3, 130);
+        conformance::boolean(&device, "TOY_BOOLEAN", 3, 130);
+    }
+}
+
+#[test]
+fn sets_that_people_use() {
+    let device = CpuDevice::new(2).expect("threads");
+    conformance::shortint::<u64>(&device, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", 1, 24);
+    conformance::shortint::<u32>(&device, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", 1, 24);
+    conformance::boolean(&device, "PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS", 1, 30);
+    conformance::boolean(&device, "PARAMETERS_ERROR_PROB_2_POW_MINUS_165", 1, 30);
+    let multi_bit = "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
+    conformance::shortint::<u64>(&device, multi_bit, 1, 8);
+}

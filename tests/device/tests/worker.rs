@@ -1,0 +1,268 @@
+//! A worker and a server in memory: what is computed, and what becomes of it when things go wrong.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use cloakwork_proto::v1::LatencyRecord;
+use cloakwork_tests_device::{flaky::Flaky, jobs::Client, server::FakeServer};
+use cloakwork_worker::{CancellationToken, CpuDevice, Options, WorkerError, run, run_on};
+use tokio::task::JoinHandle;
+
+const TOY: &str = "TOY_MESSAGE_2_CARRY_2";
+
+struct Worker {
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), WorkerError>>,
+}
+
+fn options() -> Options {
+    Options { threads: 2, arena_memory: 64 << 20, grace: Duration::from_secs(60), ..Options::default() }
+}
+
+fn start(server: &FakeServer, options: Options) -> Worker {
+    let stop = CancellationToken::new();
+    Worker { task: tokio::spawn(run(options, server.serve(), stop.clone())), stop }
+}
+
+impl Worker {
+    async fn stop(self) -> Result<(), WorkerError> {
+        self.stop.cancel();
+        self.task.await.expect("no panic")
+    }
+}
+
+fn add(by: u32) -> Vec<u32> {
+    (0..16).map(|x| (x + by) % 16).collect()
+}
+
+fn holds(record: &LatencyRecord) {
+    let sum = record.key_load_nanos
+        + record.fetch_nanos
+        + record.wave_wait_nanos
+        + record.key_switch_nanos
+        + record.blind_rotate_nanos
+        + record.other_compute_nanos
+        + record.store_nanos;
+    assert_eq!(sum, record.wall_nanos, "the stages add up: {record:?}");
+    assert_eq!(record.cuts.iter().map(|cut| cut.waves).sum::<u64>(), record.wave_count);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_share_waves_and_the_key_is_loaded_once() {
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, TOY, 1);
+    let program = client.chain(&[add(1), add(5)]);
+    let mut jobs: Vec<_> = (0..60).map(|job| client.job(&program, &[job % 4], job % 2 == 0)).collect();
+    let rows: Vec<u64> = (0..3000).map(|row| row % 4).collect();
+    jobs.push(client.job(&program, &rows, false));
+    let names = server.assign(jobs);
+    let worker = start(&server, options());
+    let ends = server.ends(&names).await;
+    let expected = |message: u64| (message + 6) % 16;
+    for (job, end) in ends[..60].iter().enumerate() {
+        assert_eq!(client.answer(end), [expected(job as u64 % 4)]);
+        assert_eq!((end.latency.pbs_count, end.latency.wave_count), (2, 2));
+        holds(&end.latency);
+    }
+    let large = ends.last().expect("the large job");
+    assert_eq!(client.answer(large), rows.iter().map(|row| expected(*row)).collect::<Vec<_>>());
+    holds(&large.latency);
+    assert_eq!(large.latency.pbs_count, 6000);
+    assert!(large.latency.mean_wave_fill > 0.5, "{}", large.latency.mean_wave_fill);
+    let shared = ends.iter().flat_map(|end| &end.latency.waves).filter(|wave| wave.width > wave.own_width).count();
+    assert!(shared > 60, "{shared} times, a job shared a wave with another one");
+    for part in &client.parts {
+        assert_eq!(server.reads(part), 1, "one load, however many wait for it");
+    }
+    worker.stop().await.expect("a clean end");
+    let last = server.last_report().expect("a report");
+    assert!(last.draining && last.leases.is_empty());
+    assert_eq!(last.resident_keys.len(), 1);
+    assert!(last.waves.iter().any(|wave| wave.parameter_set == TOY), "a time curve");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_and_groups_go_their_own_ways() {
+    let server = Arc::new(FakeServer::default());
+    let mut clients = [Client::new::<u64, u64>(&server, TOY, 1), Client::new::<u64, u64>(&server, TOY, 2)];
+    let mut names: [Vec<Bytes>; 2] = Default::default();
+    for _ in 0..5 {
+        for (client, names) in clients.iter_mut().zip(&mut names) {
+            let program = client.chain(&[add(3)]);
+            names.extend(server.assign([client.job(&program, &[0, 1, 2, 3], true)]));
+        }
+    }
+    // Room for one key at a time.
+    let key_memory = 400 << 10;
+    let worker = start(&server, Options { key_memory, ..options() });
+    for (client, names) in clients.iter().zip(&names) {
+        for end in server.ends(names).await {
+            assert_eq!(client.answer(&end), [3, 4, 5, 6]);
+            holds(&end.latency);
+        }
+    }
+    worker.stop().await.expect("a clean end");
+    let resident = server.last_report().expect("a report").resident_keys;
+    assert!(resident.iter().map(|key| key.bytes).sum::<u64>() <= key_memory, "{resident:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_bytes_and_wrong_inputs_are_told_apart() {
+    let server = Arc::new(FakeServer::default());
+    let mut good = Client::new::<u64, u64>(&server, TOY, 1);
+    let mut bad = Client::new::<u64, u64>(&server, TOY, 2);
+    server.corrupt(&bad.parts[1], |bytes| bytes[4000] ^= 1);
+    let program = good.chain(&[add(1)]);
+    let corrupt = bad.job(&program, &[1], true);
+    let foreign = {
+        let mut job = good.job(&program, &[1], true);
+        job.inputs = bad.job(&program, &[1], true).inputs;
+        job
+    };
+    let mut short = good.job(&program, &[1, 2], true);
+    short.rows = 3;
+    let narrow = good.program(1, 2, Vec::new(), vec![0]);
+    let excess = good.job(&narrow, &[1], true);
+    let nonsense = good.job(&Bytes::from_static(b"\xff\xff"), &[1], true);
+    let names = server.assign([corrupt, foreign, short, excess, nonsense, good.job(&program, &[2], false)]);
+    let worker = start(&server, options());
+    let ends = server.ends(&names).await;
+    let reasons: Vec<&str> = ends
+        .iter()
+        .map(|end| match &end.result {
+            Ok(_) => "",
+            Err(failure) => {
+                assert!(!failure.retryable, "{failure:?}");
+                &failure.reason
+            }
+        })
+        .collect();
+    let invalid = "INPUT_INVALID";
+    assert_eq!(reasons, ["KEY_CORRUPT", invalid, invalid, invalid, "PROGRAM_INVALID", ""]);
+    let failure = ends[0].result.as_ref().expect_err("a corrupt key");
+    assert_eq!(failure.bad_key_part.as_ref(), Some(&bad.parts[1]));
+    assert_eq!(good.answer(&ends[5]), [3]);
+    ends.iter().for_each(|end| holds(&end.latency));
+    worker.stop().await.expect("a clean end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_withdrawn_job_makes_room() {
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, TOY, 1);
+    let program = client.chain(&[add(1)]);
+    let endless = client.chain(&vec![add(1); 16_000]);
+    let names = server.assign([client.job(&endless, &[0; 50], false)]);
+    let worker = start(&server, Options { arena_memory: 1 << 30, ..options() });
+    let computing = |server: &FakeServer| {
+        let report = server.last_report()?;
+        (report.leases.first()?.progress > 20).then_some(())
+    };
+    server.until("progress", computing).await;
+    server.withdraw(&names[0]);
+    let gone = |server: &FakeServer| server.last_report().filter(|report| report.leases.is_empty()).map(drop);
+    server.until("an empty report", gone).await;
+    let names = server.assign([client.job(&program, &[2], true)]);
+    assert_eq!(client.answer(&server.ends(&names).await[0]), [3]);
+    worker.stop().await.expect("a clean end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_arrives_joins_those_that_run() {
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, TOY, 1);
+    let program = client.chain(&[add(1)]);
+    let endless = client.chain(&vec![add(1); 16_000]);
+    let large = server.assign([client.job(&endless, &[0; 50], false)]);
+    let worker = start(&server, Options { arena_memory: 1 << 30, grace: Duration::ZERO, ..options() });
+    let computing = |server: &FakeServer| {
+        let report = server.last_report()?;
+        (report.leases.first()?.progress > 20).then_some(())
+    };
+    server.until("progress", computing).await;
+    let mut urgent = client.job(&program, &[0, 1, 2], true);
+    urgent.priority = 5;
+    let names = server.assign([urgent]);
+    let end = server.ends(&names).await.remove(0);
+    assert_eq!(client.answer(&end), [1, 2, 3]);
+    assert!(end.latency.waves.iter().any(|wave| wave.width > wave.own_width), "{:?}", end.latency.waves);
+    assert!(server.ended(&large[0]).is_none(), "the large job goes on");
+    assert!(matches!(worker.stop().await, Err(WorkerError::HandedBack { jobs: 1, .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn broken_streams_and_refused_commits_cost_no_work() {
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, TOY, 1);
+    let program = client.chain(&vec![add(1); 200]);
+    let messages: Vec<u64> = (0..100).map(|row| row % 4).collect();
+    let names = server.assign([client.job(&program, &messages, false)]);
+    server.refuse_commits(2);
+    let worker = start(&server, options());
+    let held = |server: &FakeServer| server.last_report().filter(|report| !report.leases.is_empty()).map(drop);
+    server.until("a lease", held).await;
+    server.cut_streams();
+    server.until("another stream", |server| (server.streams() >= 2).then_some(())).await;
+    let end = &server.ends(&names).await[0];
+    assert_eq!(client.answer(end), messages.iter().map(|message| (message + 200) % 16).collect::<Vec<_>>());
+    assert_eq!(end.latency.pbs_count, 20_000, "nothing was computed twice");
+
+    // A server that says nothing for a while is heard again.
+    server.stall(true);
+    let names = server.assign([client.job(&program, &[1], true)]);
+    server.stall(false);
+    assert_eq!(client.answer(&server.ends(&names).await[0]), [(1 + 200) % 16]);
+    worker.stop().await.expect("a clean end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn draining_ends_what_runs_and_takes_nothing_new() {
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, TOY, 1);
+    let program = client.chain(&vec![add(1); 300]);
+    let names = server.assign([client.job(&program, &[0; 64], false)]);
+    let worker = start(&server, options());
+    let held = |server: &FakeServer| server.last_report().filter(|report| !report.leases.is_empty()).map(drop);
+    server.until("a lease", held).await;
+    worker.stop.cancel();
+    server.until("a draining report", |server| server.last_report().filter(|report| report.draining)).await;
+    let late = server.assign([client.job(&program, &[0], true)]);
+    assert_eq!(client.answer(&server.ends(&names).await[0]), [300 % 16; 64]);
+    worker.stop().await.expect("a clean end");
+    let last = server.last_report().expect("a report");
+    assert_eq!((last.wanted_cost, last.leases.len()), (0, 0));
+    server.withdraw(&late[0]);
+
+    // What does not end within the grace time is handed back.
+    let endless = client.chain(&vec![add(1); 16_000]);
+    server.assign([client.job(&endless, &[0; 50], false)]);
+    let worker = start(&server, Options { grace: Duration::ZERO, arena_memory: 1 << 30, ..options() });
+    server.until("a lease", held).await;
+    assert!(matches!(worker.stop().await, Err(WorkerError::HandedBack { jobs: 1, .. })));
+    assert!(server.last_report().expect("a report").leases.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_without_memory_gets_narrower_waves_and_one_that_fails_fails_its_wave_only() {
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, TOY, 1);
+    let program = client.chain(&[add(1)]);
+    let device = Arc::new(Flaky::new(CpuDevice::new(2).expect("threads"), 4));
+    let stop = CancellationToken::new();
+    let worker = tokio::spawn(run_on(device.clone(), options(), server.serve(), stop.clone()));
+    let messages: Vec<u64> = (0..100).map(|row| row % 4).collect();
+    let names = server.assign([client.job(&program, &messages, false)]);
+    let end = &server.ends(&names).await[0];
+    assert_eq!(client.answer(end), messages.iter().map(|message| message + 1).collect::<Vec<_>>());
+    assert!(end.latency.waves.iter().all(|wave| wave.width <= 4), "{:?}", end.latency.waves);
+
+    device.lose_next();
+    let names = server.assign([client.job(&program, &[1], true)]);
+    let end = &server.ends(&names).await[0];
+    let failure = end.result.as_ref().expect_err("a lost wave");
+    assert_eq!((failure.reason.as_str(), failure.retryable), ("DEVICE_FAILED", true));
+    let names = server.assign([client.job(&program, &[2], true)]);
+    assert_eq!(client.answer(&server.ends(&names).await[0]), [3]);
+    stop.cancel();
+    worker.await.expect("no panic").expect("a clean end");
+}

@@ -1,0 +1,137 @@
+//! The command line.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use clap::Parser;
+use cloakwork_worker::Options;
+use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tracing_subscriber::EnvFilter;
+
+/// Computes encrypted jobs for a Cloakwork server.
+///
+/// The worker connects to the server, takes the jobs that the server leases to it, reads their keys and inputs through
+/// the same connection, and hands the results in. It opens no port and keeps nothing on disk. Several workers may share
+/// a server; each is told which keys the others hold, by being sent other jobs.
+///
+/// It stops on SIGTERM or an interrupt: it takes no new jobs, lets those it has end for as long as --grace says, and
+/// hands the rest back. If the server goes away, it keeps what it has and connects again.
+#[derive(Debug, Parser)]
+#[command(name = "cloakwork-worker", version)]
+pub(crate) struct Cli {
+    /// Where the server's worker port is: http://host:port, or https://host:port for TLS
+    #[arg(long, value_name = "URL", env = "CLOAKWORK_WORKER_SERVER")]
+    server: String,
+    /// Name that people see in logs and records; the host's own by default
+    #[arg(long, env = "CLOAKWORK_WORKER_NAME")]
+    name: Option<String>,
+    /// Pool that the worker joins
+    #[arg(long, default_value = "cpu")]
+    pool: String,
+    /// File that holds the worker's token, in one line. Keep it readable by the worker alone
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Certificate authority that the server's certificate must come from (PEM). Needed for https
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// The worker's own certificate (PEM), where the server asks for one
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Private key of --cert (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Threads that compute; one for each core by default
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Memory that the worker may use, in MiB: half for evaluation keys, a quarter each for ciphertexts under way and
+    /// for inputs and outputs
+    #[arg(long, value_name = "MIB", default_value_t = 8192)]
+    memory: u64,
+    /// Seconds that jobs may go on when the worker is asked to stop
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    grace: u64,
+    /// What to log, as in 'info' or 'cloakwork_worker=debug'
+    #[arg(long, value_name = "FILTER", default_value = "info", env = "CLOAKWORK_LOG")]
+    log: String,
+}
+
+impl Cli {
+    pub(crate) fn log_filter(&self) -> EnvFilter {
+        EnvFilter::new(&self.log)
+    }
+
+    pub(crate) fn options(&self) -> Result<Options, std::io::Error> {
+        let token = self.token_file.as_ref().map(read).transpose()?;
+        let defaults = Options::default();
+        let memory = self.memory << 20;
+        Ok(Options {
+            name: self.name.clone().unwrap_or_else(host_name),
+            pool: self.pool.clone(),
+            token: token.map(|token| String::from_utf8_lossy(&token).trim().to_owned()),
+            threads: self.threads.unwrap_or(defaults.threads),
+            key_memory: memory / 2,
+            arena_memory: memory / 4,
+            job_memory: memory / 4,
+            grace: Duration::from_secs(self.grace),
+            ..defaults
+        })
+    }
+
+    /// The server, with windows wide enough for keys and a keep-alive that notices a dead connection.
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, Box<dyn std::error::Error>> {
+        let mut endpoint = Endpoint::from_shared(self.server.clone())?
+            .connect_timeout(Duration::from_secs(10))
+            .tcp_nodelay(true)
+            .initial_stream_window_size(16 << 20)
+            .initial_connection_window_size(32 << 20)
+            .http2_keep_alive_interval(Duration::from_secs(10))
+            .keep_alive_timeout(Duration::from_secs(10))
+            .keep_alive_while_idle(true);
+        if self.server.starts_with("https:") {
+            let mut tls = ClientTlsConfig::new();
+            if let Some(ca) = &self.ca {
+                tls = tls.ca_certificate(Certificate::from_pem(read(ca)?));
+            }
+            if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
+                tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
+            }
+            endpoint = endpoint.tls_config(tls)?;
+        } else if self.ca.is_some() || self.cert.is_some() {
+            return Err(format!("{}: --ca and --cert are for https", self.server).into());
+        }
+        Ok(endpoint)
+    }
+}
+
+/// A file that an option names; the error says which.
+fn read(path: &PathBuf) -> Result<Vec<u8>, std::io::Error> {
+    fs::read(path).map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+fn host_name() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "worker".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+        let cli = Cli::parse_from(["cloakwork-worker", "--server", "http://[::1]:1", "--memory", "400"]);
+        let options = cli.options().expect("options");
+        assert_eq!((options.key_memory, options.arena_memory), (200 << 20, 100 << 20));
+        assert!(cli.endpoint().is_ok());
+        assert!(Cli::try_parse_from(["cloakwork-worker", "--server", "x", "--cert", "y"]).is_err(), "no key");
+    }
+
+    #[test]
+    fn certificates_without_tls_are_refused() {
+        let cli = Cli::parse_from(["cloakwork-worker", "--server", "http://[::1]:1", "--ca", "/nowhere"]);
+        assert!(cli.endpoint().is_err());
+    }
+}
