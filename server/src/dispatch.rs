@@ -35,7 +35,7 @@ pub use workers::PoolView;
 const COMMANDS_MAX: usize = 4096;
 
 /// Talks to the dispatcher. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Dispatcher {
     commands: mpsc::Sender<Command>,
     pools: watch::Receiver<Arc<Vec<PoolView>>>,

@@ -62,6 +62,8 @@ impl Limits {
             ("chunk_bytes", self.chunk_bytes, "message_bytes", self.message_bytes),
             ("stream_window_bytes", self.stream_window_bytes, "connection_window_bytes", self.connection_window_bytes),
             ("tenant_requests", self.tenant_requests, "requests", self.requests),
+            ("tenant_watchers", self.tenant_watchers, "watchers", self.watchers),
+            ("tenant_uploads", self.tenant_uploads, "uploads", self.uploads),
             ("tenant_queued_jobs", self.tenant_queued_jobs, "queued_jobs", self.queued_jobs),
             ("job_seconds", self.job_seconds, "job_seconds_max", self.job_seconds_max),
             ("output_keep_seconds", self.output_keep_seconds, "output_keep_seconds_max", self.output_keep_seconds_max),

@@ -13,7 +13,7 @@ pub use jobs::{JobPage, LiveJob};
 pub use write::{Attempt, Ended, NewJob, Requeued, Write};
 
 /// A cheap handle on the database.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
 }

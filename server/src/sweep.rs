@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use cloakwork_keystore::{Holder, Keystore, TenantId};
 use cloakwork_params::KeyId;
 
-use crate::{clock, jobs::id, limits::Limits, store::Store};
+use crate::{clock, jobs::id, limits::Limits, metrics::Telemetry, store::Store};
 
 /// Between two rounds.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -21,6 +21,8 @@ pub struct Sweeper {
     pub keystore: Keystore,
     /// Limits.
     pub limits: Arc<Limits>,
+    /// Metrics.
+    pub telemetry: Arc<Telemetry>,
 }
 
 impl Sweeper {

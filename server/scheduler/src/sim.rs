@@ -1,1 +1,61 @@
-//! x
+//! A seeded simulator: clients, a store that may lose its latest transaction, a server that may die between any two
+//! steps, and workers that crash, stall, lie, drain and come back. It checks the invariants of docs and design after
+//! every step, and a seed is the whole run.
+//!
+//! I1 and I8: every acknowledged job ends once · I2: a stale commit is never accepted · I4: one request, one job ·
+//! I5: suspects are alone, and a worker only gets sets that it serves · I6: limits hold · I7: once the faults stop, all
+//! jobs end within a computed time · only poison is called poison, and it costs few crashes.
+
+mod client;
+mod plan;
+mod random;
+mod server;
+mod store;
+#[cfg(test)]
+mod tests;
+mod worker;
+mod world;
+
+use world::World;
+
+/// What happened in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Events that the scheduler took.
+    pub steps: u64,
+    /// Simulated microseconds.
+    pub micros: u64,
+    /// Jobs.
+    pub jobs: u64,
+    /// Jobs that ended with results.
+    pub succeeded: u64,
+    /// Times that the server died.
+    pub server_deaths: u64,
+    /// Workers that died.
+    pub worker_deaths: u64,
+    /// Commits refused.
+    pub refused: u64,
+    /// Jobs found to be poison.
+    pub poison: u64,
+}
+
+/// Runs a seed. Panics where an invariant is broken, after a line that says how to see it again.
+pub fn run(seed: u64, trace: bool) -> Summary {
+    let _replay = Replay(seed);
+    World::new(seed, trace).run()
+}
+
+/// Says how to see a failure again.
+struct Replay(u64);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "seed {0} failed; to see it again:\n  cargo run -p cloakwork-scheduler --features sim --example simulate \
+                 -- --seed {0} --trace",
+                self.0
+            );
+        }
+    }
+}

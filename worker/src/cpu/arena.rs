@@ -26,7 +26,7 @@ pub(super) enum SlotWords {
 pub(super) type Slot<T> = RwLock<Vec<T>>;
 
 /// Most slots of an arena, whatever its limit in bytes.
-const SLOTS_MAX: u64 = 1 << 16;
+const SLOTS_MAX: u64 = 1 << 18;
 
 #[derive(Clone, Copy, Default)]
 struct SlotState {

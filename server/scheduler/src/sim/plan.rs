@@ -1,0 +1,136 @@
+//! What a seed is about: limits, jobs, and how hard the faults are.
+
+use cloakwork_params::{KeyId, SetId};
+
+use super::random::Random;
+use crate::config::Config;
+use crate::types::{Group, TenantId, Time};
+
+/// A tenth of a second.
+pub(super) const TENTH: u64 = 100_000;
+/// Work that the slowest worker does in a tenth of a second.
+pub(super) const RATE_MIN: u64 = 20;
+
+/// How a job behaves wherever it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Good,
+    /// Kills its worker.
+    Poison,
+    /// Fails for a reason that may pass, and never does.
+    Flaky,
+    /// Fails for a reason that stays.
+    Broken,
+    /// Stands still in its first attempt.
+    Sticky,
+}
+
+/// A job that a client wants done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) kind: Kind,
+    pub(super) group: Group,
+    pub(super) cost: u64,
+    pub(super) priority: i8,
+    pub(super) at: Time,
+    /// Longer than any run, mostly.
+    pub(super) deadline: Time,
+    pub(super) cancel_at: Option<Time>,
+}
+
+pub(super) struct Plan {
+    pub(super) config: Config,
+    pub(super) wishes: Vec<Wish>,
+    /// The worker lives inside the server, and takes it along when it dies.
+    pub(super) embedded: bool,
+    pub(super) remote_workers: u64,
+    /// No faults from here on.
+    pub(super) quiet_at: Time,
+    pub(super) faults: u64,
+    /// Longest time on the way for a message while there are faults.
+    pub(super) delay_max: u64,
+    /// Transactions that fail, of a hundred, while there are faults.
+    pub(super) bad_transactions: u64,
+    pub(super) liars: u64,
+    /// When all must be done.
+    pub(super) end: Time,
+}
+
+impl Plan {
+    pub(super) fn new(random: &mut Random) -> Self {
+        let embedded = random.percent(40);
+        let lease = random.range(5, 15) * TENTH;
+        let config = Config {
+            lease,
+            progress_timeout: random.range(10, 30) * TENTH,
+            attempts_max: random.range(2, 5) as u32,
+            solo_crashes_max: random.range(1, 3) as u32,
+            jobs_max: random.range(4, 24) as usize,
+            jobs_per_tenant_max: random.range(2, 16) as usize,
+            workers_max: random.range(5, 7) as usize,
+            leases_per_worker_max: random.range(2, 24) as usize,
+            resident_keys_max: 4,
+            quantum: random.range(1, 200),
+            patience: random.range(1, 400),
+            store_pause: TENTH,
+        };
+        let quiet_at = random.range(10, 80) * TENTH;
+        let poison = if random.percent(40) { random.range(5, 30) } else { 0 };
+        let strange = if random.percent(50) { 20 } else { 0 };
+        let count = random.range(1, 20);
+        let wishes: Vec<Wish> = (0..count).map(|_| wish(random, quiet_at, poison, strange)).collect();
+        let remote_workers = if embedded { random.range(0, 2) } else { random.range(1, 4) };
+        let harsh = random.percent(70);
+        let mut plan = Self {
+            config,
+            wishes,
+            embedded,
+            remote_workers,
+            quiet_at,
+            faults: if harsh { random.range(0, 10) } else { 0 },
+            delay_max: if random.percent(30) { 2 * lease } else { TENTH / 5 },
+            bad_transactions: if harsh { random.range(0, 5) } else { 0 },
+            liars: if harsh { random.range(0, 2) } else { 0 },
+            end: 0,
+        };
+        plan.end = plan.quiet_at + plan.time_to_finish();
+        plan
+    }
+
+    /// I7: how long everything may take when nothing goes wrong but what the jobs do themselves. Each time that an
+    /// attempt comes to nothing costs at most its lease, its progress clock, a restart and the work of all; and how
+    /// often that may happen is bounded for each kind of job.
+    fn time_to_finish(&self) -> Time {
+        let work: u64 = self.wishes.iter().map(|wish| wish.cost.div_ceil(RATE_MIN) + 4).sum::<u64>() * TENTH * 2;
+        let overhead = 2 * self.config.lease + self.config.progress_timeout + 30 * TENTH;
+        let halvings = 5 + u64::from(self.config.solo_crashes_max);
+        let retries = |wish: &Wish| match wish.kind {
+            Kind::Poison => halvings + u64::from(self.config.attempts_max),
+            Kind::Flaky => u64::from(self.config.attempts_max),
+            _ => 2,
+        };
+        (self.wishes.iter().map(retries).sum::<u64>() + 2) * (work + overhead)
+    }
+}
+
+fn wish(random: &mut Random, quiet_at: Time, poison: u64, strange: u64) -> Wish {
+    let tenant = TenantId(random.range(1, 3));
+    let key = KeyId([(10 * tenant.0 + random.range(0, 1)) as u8; 16]);
+    let group = Group { tenant, key, set: SetId(random.range(1, 2) as u16) };
+    let kind = if random.percent(poison) {
+        Kind::Poison
+    } else if random.percent(strange) {
+        random.pick(&[Kind::Flaky, Kind::Broken, Kind::Sticky]).unwrap_or(Kind::Good)
+    } else {
+        Kind::Good
+    };
+    let cost = match random.range(0, 9) {
+        0 => 0,
+        1 => random.range(200, 1000),
+        _ => random.range(1, 60),
+    };
+    let at = random.range(0, quiet_at);
+    let deadline = if random.percent(5) { at + random.range(1, 40) * TENTH } else { Time::MAX / 2 };
+    let cancel_at = random.percent(10).then(|| at + random.range(0, 20) * TENTH);
+    Wish { kind, group, cost, priority: random.range(0, 4) as i8 - 2, at, deadline, cancel_at }
+}

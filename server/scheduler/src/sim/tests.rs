@@ -1,0 +1,29 @@
+//! The seeds that every test run goes through.
+
+use super::{Summary, run};
+
+#[test]
+fn ten_thousand_seeds_hold_the_invariants() {
+    let mut sum = Summary::default();
+    for seed in 0..10_000 {
+        let summary = run(seed, false);
+        sum.steps += summary.steps;
+        sum.succeeded += summary.succeeded;
+        sum.server_deaths += summary.server_deaths;
+        sum.worker_deaths += summary.worker_deaths;
+        sum.refused += summary.refused;
+        sum.poison += summary.poison;
+    }
+    // A simulator in which nothing goes wrong proves nothing.
+    println!("{sum:?}");
+    assert!(sum.succeeded > 50_000, "{sum:?}");
+    assert!(sum.server_deaths > 5_000 && sum.worker_deaths > 5_000, "{sum:?}");
+    assert!(sum.refused > 1_000 && sum.poison > 1_000, "{sum:?}");
+}
+
+#[test]
+fn a_seed_is_the_whole_run() {
+    for seed in [1, 2, 3, 1_000_003] {
+        assert_eq!(run(seed, false), run(seed, false));
+    }
+}

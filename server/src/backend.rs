@@ -1,0 +1,190 @@
+//! What lies behind the edge: the key store, the job store, the dispatcher, the services on top of them, and the worker
+//! inside this process.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use cloakwork_keystore::{Clock, Keystore, Options, S3Options, StoreOptions};
+use cloakwork_proto::v1::{
+    blob_service_server::BlobServiceServer, capability_service_server::CapabilityServiceServer,
+    ciphertext_service_server::CiphertextServiceServer, job_service_server::JobServiceServer,
+    key_service_server::KeyServiceServer, program_service_server::ProgramServiceServer,
+    worker_service_server::WorkerServiceServer,
+};
+use cloakwork_worker::CancellationToken;
+use tokio::task::JoinHandle;
+use tonic::{service::Routes, transport::Channel};
+
+use crate::{
+    config::{BlobStore, Config, Storage},
+    database::Database,
+    dispatch::{Dispatcher, Parts},
+    error::ApiError,
+    jobs::Admission,
+    limits::Limits,
+    metrics::Telemetry,
+    programs::Programs,
+    services::{Blobs, Capabilities, Ciphertexts, Jobs, Keys, ProgramsService, Workers},
+    store::Store,
+    sweep::Sweeper,
+};
+
+/// Everything that answers calls.
+#[derive(Debug)]
+pub struct Backend {
+    keystore: Keystore,
+    store: Store,
+    dispatcher: Dispatcher,
+    limits: Arc<Limits>,
+    telemetry: Arc<Telemetry>,
+    allow_weak_sets: bool,
+    sweeping: JoinHandle<()>,
+    dispatching: JoinHandle<()>,
+}
+
+impl Backend {
+    /// Opens the stores and takes up the jobs of the process before.
+    pub async fn open(config: &Config, database: Database, telemetry: Arc<Telemetry>) -> Result<Self, ApiError> {
+        let limits = Arc::new(config.limits.clone());
+        let keystore = Keystore::open(keystore_options(config)).await?;
+        let store = Store::new(database);
+        let sweeper = Sweeper {
+            store: store.clone(),
+            keystore: keystore.clone(),
+            limits: limits.clone(),
+            telemetry: telemetry.clone(),
+        };
+        sweeper.begin().await?;
+        let parts = Parts {
+            store: store.clone(),
+            keystore: keystore.clone(),
+            limits: limits.clone(),
+            telemetry: telemetry.clone(),
+        };
+        let (dispatcher, dispatching) = Dispatcher::start(parts).await?;
+        let sweeping = tokio::spawn(sweeper.run());
+        let allow_weak_sets = config.allow_weak_sets;
+        Ok(Self { keystore, store, dispatcher, limits, telemetry, allow_weak_sets, sweeping, dispatching })
+    }
+
+    /// The services, added to those that are there.
+    pub fn routes(&self, routes: Routes) -> Routes {
+        let Self { keystore, store, dispatcher, limits, telemetry, allow_weak_sets, .. } = self;
+        let (keystore, store, dispatcher) = (|| keystore.clone(), || store.clone(), || dispatcher.clone());
+        let (limits, programs) = (|| limits.clone(), Programs::default());
+        let message = usize::try_from(self.limits.message_bytes).unwrap_or(usize::MAX);
+        macro_rules! sized {
+            ($server:ident, $service:expr) => {
+                $server::new($service).max_decoding_message_size(message).max_encoding_message_size(message)
+            };
+        }
+        let blobs = Blobs { keystore: keystore(), limits: limits(), telemetry: telemetry.clone() };
+        let capabilities =
+            Capabilities { dispatcher: dispatcher(), limits: limits(), allow_weak_sets: *allow_weak_sets };
+        let ciphertexts = Ciphertexts { keystore: keystore(), store: store(), limits: limits() };
+        let jobs = Jobs {
+            admission: Admission::new(store(), keystore(), programs.clone(), limits(), *allow_weak_sets),
+            dispatcher: dispatcher(),
+            store: store(),
+            limits: limits(),
+        };
+        let keys = Keys { keystore: keystore(), store: store(), dispatcher: dispatcher(), limits: limits() };
+        let programs = ProgramsService { programs, store: store(), dispatcher: dispatcher(), limits: limits() };
+        let workers = Workers { dispatcher: dispatcher(), keystore: keystore(), limits: limits() };
+        routes
+            .add_service(sized!(BlobServiceServer, blobs))
+            .add_service(sized!(CapabilityServiceServer, capabilities))
+            .add_service(sized!(CiphertextServiceServer, ciphertexts))
+            .add_service(sized!(JobServiceServer, jobs))
+            .add_service(sized!(KeyServiceServer, keys))
+            .add_service(sized!(ProgramServiceServer, programs))
+            .add_service(sized!(WorkerServiceServer, workers))
+    }
+
+    /// Starts the worker inside this process on a channel to its own server.
+    pub async fn start_worker(
+        &self,
+        config: &Config,
+        channel: Channel,
+        stop: CancellationToken,
+    ) -> Result<JoinHandle<()>, ApiError> {
+        let id = uuid::Uuid::new_v4().as_u128();
+        self.store.begin_embedded_worker(id).await.map_err(crate::database::failed)?;
+        let mut options = cloakwork_worker::Options {
+            id: Some(id),
+            name: "embedded".to_owned(),
+            grace: Duration::from_millis(self.limits.drain_ms),
+            ..cloakwork_worker::Options::default()
+        };
+        if config.worker.threads > 0 {
+            options.threads = usize::try_from(config.worker.threads).unwrap_or(usize::MAX);
+        }
+        if config.worker.memory_bytes > 0 {
+            options.key_memory = config.worker.memory_bytes;
+        }
+        Ok(tokio::spawn(async move {
+            if let Err(error) = cloakwork_worker::run(options, channel, stop).await {
+                tracing::error!(%error, "the embedded worker has stopped");
+            }
+        }))
+    }
+
+    /// Takes no new jobs from now on.
+    pub async fn drain(&self) {
+        // It fails only when there is nobody left to take one.
+        let _ = self.dispatcher.drain().await;
+    }
+
+    /// Ends what runs in the background and closes the key store. Comes after the last call has ended.
+    pub async fn close(self) {
+        let Self { keystore, dispatcher, sweeping, dispatching, .. } = self;
+        sweeping.abort();
+        drop(dispatcher);
+        // The services hold handles as well; what is decided is durable at any moment.
+        dispatching.abort();
+        let _ = dispatching.await;
+        keystore.close().await;
+    }
+}
+
+fn keystore_options(config: &Config) -> Options {
+    let Config { allow_weak_sets, storage, limits, .. } = config;
+    let small = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
+    Options {
+        staging: storage.directory.join("staging"),
+        store: blob_store(storage),
+        catalogue: storage.directory.join("keystore.db"),
+        allow_weak_sets: *allow_weak_sets,
+        limits: cloakwork_keystore::Limits {
+            uploads_per_tenant: small(limits.tenant_uploads),
+            uploads_total: small(limits.uploads),
+            list_bytes: limits.blob_bytes,
+            tenant_bytes: limits.tenant_bytes,
+            keys_per_tenant: small(limits.tenant_keys),
+            parts_per_key: small(limits.key_parts),
+            page_keys: small(limits.page_size),
+            digests_per_call: small(limits.find_missing),
+            upload_expiry: Duration::from_secs(limits.upload_expiry_seconds),
+            ..cloakwork_keystore::Limits::default()
+        },
+        clock: Clock::system(),
+    }
+}
+
+fn blob_store(storage: &Storage) -> StoreOptions {
+    match storage.blobs {
+        BlobStore::Local => StoreOptions::Local(blob_directory(&storage.directory)),
+        BlobStore::S3 => StoreOptions::S3(S3Options {
+            endpoint: Some(storage.s3_endpoint.clone()).filter(|endpoint| !endpoint.is_empty()),
+            bucket: storage.s3_bucket.clone(),
+            region: storage.s3_region.clone(),
+            prefix: String::new(),
+            access_key_id: None,
+            secret_access_key: None,
+            allow_http: storage.s3_endpoint.starts_with("http://"),
+        }),
+    }
+}
+
+fn blob_directory(data: &Path) -> std::path::PathBuf {
+    data.join("blobs")
+}

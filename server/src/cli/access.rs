@@ -1,0 +1,178 @@
+//! `tenant` and `token`. They work on the database itself, beside a running server or without one.
+
+use std::{
+    future::Future,
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use clap::{Args, Subcommand};
+
+use super::{failed, load};
+use crate::{
+    auth::{Scopes, StoreError, TokenId, TokenStore},
+    resource::Tenant,
+    run::open_database,
+};
+
+/// Where the database is.
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    /// Configuration file [environment: CLOAKWORK_CONFIG].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The server's data directory.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TenantCommand {
+    /// Make a tenant.
+    Create {
+        /// 1 to 63 of a-z, 0-9 and '-'.
+        #[arg(value_parser = tenant)]
+        name: Tenant,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// List all tenants.
+    List {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Make all tokens of a tenant useless, for ever. What it has stored stays.
+    Revoke {
+        #[arg(value_parser = tenant)]
+        name: Tenant,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TokenCommand {
+    /// Make a token and print it. It is not stored and cannot be shown again.
+    Create {
+        /// Whom it speaks for.
+        #[arg(long, value_parser = tenant)]
+        tenant: Tenant,
+        /// What it may do: jobs, keys, read, worker, admin; with commas between them.
+        #[arg(long, value_name = "SCOPES", default_value = "jobs,keys,read", value_parser = scopes)]
+        scopes: Scopes,
+        /// Days until it expires; 0 for never.
+        #[arg(long, value_name = "DAYS", default_value_t = 90)]
+        days: u32,
+        /// What it is for, for those who read the list later.
+        #[arg(long, default_value = "")]
+        note: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// List tokens by their public part.
+    List {
+        /// Only those of a tenant.
+        #[arg(long, value_parser = tenant)]
+        tenant: Option<Tenant>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Make a token useless, within seconds also on a running server.
+    Revoke {
+        /// The public part: the twelve digits behind `cw_`.
+        #[arg(value_parser = token_id)]
+        id: TokenId,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+impl TenantCommand {
+    pub(super) fn run(self) -> Result<(), ExitCode> {
+        match self {
+            Self::Create { name, place } => place.with_store(async |store| store.create_tenant(&name).await),
+            Self::Revoke { name, place } => place.with_store(async |store| store.revoke_tenant(&name).await),
+            Self::List { place } => place.with_store(async |store| {
+                println!("{:<32} {:<20} REVOKED", "TENANT", "CREATED");
+                for row in store.tenants().await? {
+                    println!("{:<32} {:<20} {}", row.name, time(Some(row.created_ms)), time(row.revoked_ms));
+                }
+                Ok(())
+            }),
+        }
+    }
+}
+
+impl TokenCommand {
+    pub(super) fn run(self) -> Result<(), ExitCode> {
+        match self {
+            Self::Create { tenant, scopes, days, note, place } => place.with_store(async |store| {
+                let life = Duration::from_secs(u64::from(days) * 24 * 3600);
+                let expires = (days > 0).then(|| SystemTime::now() + life);
+                let secret = store.create_token(&tenant, scopes, &note, expires).await?;
+                println!("{}", secret.reveal());
+                eprintln!("Keep it: it cannot be shown again. Its public part is {}.", secret.id());
+                Ok(())
+            }),
+            Self::Revoke { id, place } => place.with_store(async |store| store.revoke_token(&id).await),
+            Self::List { tenant, place } => place.with_store(async |store| {
+                println!(
+                    "{:<12} {:<24} {:<22} {:<20} {:<20} {:<20} {:<20} NOTE",
+                    "TOKEN", "TENANT", "SCOPES", "CREATED", "EXPIRES", "REVOKED", "LAST USED"
+                );
+                for row in store.tokens(tenant.as_ref()).await? {
+                    let [created, expires, revoked, used] =
+                        [Some(row.created_ms), row.expires_ms, row.revoked_ms, row.last_used_ms].map(time);
+                    println!(
+                        "{:<12} {:<24} {:<22} {created:<20} {expires:<20} {revoked:<20} {used:<20} {}",
+                        row.id, row.tenant, row.scopes, row.note
+                    );
+                }
+                Ok(())
+            }),
+        }
+    }
+}
+
+impl Place {
+    fn with_store<F>(self, work: impl FnOnce(TokenStore) -> F) -> Result<(), ExitCode>
+    where
+        F: Future<Output = Result<(), StoreError>>,
+    {
+        let flags: Vec<_> = self
+            .data
+            .map(|path| ("storage.directory".to_owned(), path.to_string_lossy().into_owned()))
+            .into_iter()
+            .collect();
+        let config = load(self.config, &flags)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        runtime.block_on(async {
+            let database = open_database(&config.storage.directory, 1).await.map_err(failed)?;
+            let done = work(TokenStore::new(database.clone())).await;
+            database.close().await;
+            done.map_err(failed)
+        })
+    }
+}
+
+/// A time as `2026-01-31T12:00:00Z`, and `-` where there is none.
+fn time(ms: Option<i64>) -> String {
+    let Some(since) = ms.and_then(|ms| u64::try_from(ms).ok()) else {
+        return "-".to_owned();
+    };
+    let time = prost_types::Timestamp::from(UNIX_EPOCH + Duration::from_secs(since / 1000));
+    time.to_string()
+}
+
+fn tenant(text: &str) -> Result<Tenant, String> {
+    Tenant::new(text).map_err(|error| error.message().to_owned())
+}
+
+fn scopes(text: &str) -> Result<Scopes, String> {
+    Scopes::parse(text).map_err(|unknown| format!("there is no scope '{unknown}': jobs, keys, read, worker, admin"))
+}
+
+fn token_id(text: &str) -> Result<TokenId, String> {
+    TokenId::parse(text).ok_or_else(|| "must be the twelve digits behind `cw_`".to_owned())
+}

@@ -1,0 +1,203 @@
+//! What every call passes on its way in: the table of rights, the limits on calls at once, authentication, the
+//! caller's deadline; and on its way out: a reason for each error, and the counters.
+
+mod admission;
+mod body;
+mod call;
+mod deadline;
+
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    Status,
+    body::Body,
+    service::Routes,
+    transport::{Channel, Endpoint},
+};
+use tower::Service as _;
+
+pub use deadline::Deadline;
+
+use crate::{
+    auth::{
+        Authenticator, Peer,
+        policy::{self, Rule},
+    },
+    connection::{self, Connection, Patience},
+    error::{ApiError, METHOD_UNKNOWN},
+    limits::Limits,
+    metrics::Telemetry,
+};
+use admission::{Admission, Place};
+use body::Guarded;
+use call::Call;
+
+/// Bytes in the pipe between the embedded worker and the server, each way.
+const PIPE_BYTES: usize = 1 << 20;
+
+/// The gRPC side of a server.
+#[derive(Debug)]
+pub struct Edge {
+    authenticator: Authenticator,
+    admission: Arc<Admission>,
+    telemetry: Arc<Telemetry>,
+    routes: Routes,
+    limits: Limits,
+}
+
+impl Edge {
+    /// One that lets callers through to `routes`.
+    ///
+    /// Handlers find [`Principal`](crate::auth::Principal), [`Deadline`] and [`Peer`] in the extensions of a request.
+    pub fn new(authenticator: Authenticator, telemetry: Arc<Telemetry>, routes: Routes, limits: &Limits) -> Arc<Self> {
+        let admission = Arc::new(Admission::new(limits));
+        Arc::new(Self { authenticator, admission, telemetry, routes: routes.prepare(), limits: limits.clone() })
+    }
+
+    /// Serves a port until `stop`, then until its calls have ended.
+    pub async fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        tls: Option<Arc<ServerConfig>>,
+        stop: CancellationToken,
+    ) {
+        let Limits { connections, header_timeout_ms, idle_timeout_ms, .. } = self.limits;
+        let patience = Patience {
+            connections: usize::try_from(connections).unwrap_or(usize::MAX),
+            header: Duration::from_millis(header_timeout_ms),
+            idle: Duration::from_millis(idle_timeout_ms),
+        };
+        let ended = stop.clone();
+        connection::serve(listener, tls, patience, stop, move |connection, peer| {
+            self.clone().serve_connection(connection, peer, ended.clone())
+        })
+        .await;
+    }
+
+    /// A channel for the worker inside this process. It speaks the same protocol as any other.
+    pub fn embedded_channel(self: &Arc<Self>, stop: &CancellationToken) -> Channel {
+        let (edge, stop) = (self.clone(), stop.clone());
+        let connector = tower::service_fn(move |_| {
+            let (near, far) = tokio::io::duplex(PIPE_BYTES);
+            tokio::spawn(edge.clone().serve_connection(Connection::embedded(far), Peer::Embedded, stop.clone()));
+            async move { Ok::<_, Infallible>(TokioIo::new(near)) }
+        });
+        let window = u32::try_from(self.limits.stream_window_bytes).unwrap_or(u32::MAX);
+        Endpoint::from_static("http://embedded")
+            .initial_stream_window_size(window)
+            .initial_connection_window_size(window)
+            .connect_with_connector_lazy(connector)
+    }
+
+    async fn serve_connection(self: Arc<Self>, connection: Connection, peer: Peer, stop: CancellationToken) {
+        let Limits {
+            connection_streams, stream_window_bytes, connection_window_bytes, header_list_bytes, ping_ms, ..
+        } = self.limits;
+        let [streams, stream_window, connection_window, header_list] =
+            [connection_streams, stream_window_bytes, connection_window_bytes, header_list_bytes]
+                .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
+        let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
+            let edge = self.clone();
+            async move { Ok::<_, Infallible>(edge.handle(peer, request).await) }
+        });
+        let mut http = http2::Builder::new(TokioExecutor::new());
+        http.timer(TokioTimer::new())
+            .max_concurrent_streams(streams)
+            .initial_stream_window_size(stream_window)
+            .initial_connection_window_size(connection_window)
+            .max_header_list_size(header_list)
+            .keep_alive_interval(Duration::from_millis(ping_ms))
+            .keep_alive_timeout(Duration::from_millis(ping_ms));
+        let mut running = pin!(http.serve_connection(TokioIo::new(connection), service));
+        let ended = tokio::select! {
+            ended = running.as_mut() => ended,
+            () = stop.cancelled() => {
+                running.as_mut().graceful_shutdown();
+                running.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, ?peer, "a connection broke");
+        }
+    }
+
+    /// Handles one call.
+    pub async fn handle<B>(self: Arc<Self>, peer: Peer, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Some(rule) = policy::rule(request.uri().path()) else {
+            return self.refuse("_OTHER", METHOD_UNKNOWN.error("the server has no such call"));
+        };
+        let deadline = match Deadline::of(request.headers()) {
+            Ok(deadline) => deadline,
+            Err(error) => return self.refuse(rule.method, error),
+        };
+        let mut call = Call::begin(self.telemetry.clone(), rule.method);
+        let work = self.work(peer, rule, deadline, request);
+        let outcome = match deadline.0 {
+            Some(at) => tokio::time::timeout_at(at, work).await.unwrap_or_else(|_| Err(deadline::exceeded())),
+            None => work.await,
+        };
+        match outcome {
+            Ok((mut response, place)) => {
+                call.end(response.headers_mut());
+                response.map(|body| Body::new(Guarded::new(body, deadline, call, place)))
+            }
+            Err(error) => {
+                let mut response = empty();
+                call.fail(error, response.headers_mut());
+                response
+            }
+        }
+    }
+
+    async fn work<B>(
+        &self,
+        peer: Peer,
+        rule: &Rule,
+        deadline: Deadline,
+        mut request: Request<B>,
+    ) -> Result<(Response<Body>, Place), ApiError>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let mut place = self.admission.enter(rule.load)?;
+        let principal = self.authenticator.admit(peer, request.headers(), rule).await?;
+        request.extensions_mut().insert(deadline);
+        request.extensions_mut().insert(peer);
+        if let Some(principal) = principal {
+            place.of_tenant(&principal.tenant)?;
+            request.extensions_mut().insert(principal);
+        }
+        // A router is always ready.
+        match self.routes.clone().call(request).await {
+            Ok(response) => Ok((response, place)),
+        }
+    }
+
+    fn refuse(&self, method: &'static str, error: ApiError) -> Response<Body> {
+        let mut response = empty();
+        Call::begin(self.telemetry.clone(), method).fail(error, response.headers_mut());
+        response
+    }
+}
+
+/// A response that ends with its headers, and has as yet no status.
+fn empty() -> Response<Body> {
+    let mut response = Status::ok("").into_http();
+    response.headers_mut().remove(Status::GRPC_STATUS);
+    response
+}
+
+#[cfg(test)]
+mod tests;

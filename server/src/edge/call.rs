@@ -1,0 +1,80 @@
+//! What is known of a running call, and how it ends: every error leaves with a reason, and is counted by it.
+
+use std::{sync::Arc, time::Instant};
+
+use http::HeaderMap;
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::{
+    error::{ApiError, INTERNAL, INVALID_ARGUMENT, METHOD_UNKNOWN, REQUEST_TOO_LARGE, Reason, code_name},
+    metrics::Telemetry,
+};
+
+/// Counts its call when it is dropped; by then somebody has said how the call ended, or the caller was gone.
+#[derive(Debug)]
+pub(super) struct Call {
+    telemetry: Arc<Telemetry>,
+    method: &'static str,
+    begin: Instant,
+    code: Code,
+    reason: Option<&'static str>,
+}
+
+impl Call {
+    pub(super) fn begin(telemetry: Arc<Telemetry>, method: &'static str) -> Self {
+        Self { telemetry, method, begin: Instant::now(), code: Code::Cancelled, reason: None }
+    }
+
+    /// Notes the end of the call out of headers or trailers. An error that has no reason yet is given one.
+    pub(super) fn end(&mut self, headers: &mut HeaderMap) {
+        let Some(status) = Status::from_header_map(headers) else {
+            return;
+        };
+        self.code = status.code();
+        if status.code() == Code::Ok {
+            return;
+        }
+        if let Some(info) = status.get_details_error_info() {
+            self.reason = Some(Reason::named(&info.reason).map_or("other", |reason| reason.code));
+        } else if let Some(error) = explained(&status) {
+            self.fail(error, headers);
+        }
+    }
+
+    /// Ends the call with an error of ours.
+    pub(super) fn fail(&mut self, error: ApiError, headers: &mut HeaderMap) {
+        self.code = error.reason().grpc;
+        self.reason = Some(error.reason().code);
+        for name in [Status::GRPC_STATUS, Status::GRPC_MESSAGE, Status::GRPC_STATUS_DETAILS] {
+            headers.remove(name);
+        }
+        if let Err(error) = Status::from(error).add_header(headers) {
+            tracing::error!(%error, "a status did not fit into headers");
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let metrics = &self.telemetry.metrics;
+        metrics.grpc_calls.add(1, [self.method, code_name(self.code)]);
+        metrics.grpc_time.record(self.begin.elapsed().as_secs_f64(), [self.method]);
+        if let Some(reason) = self.reason {
+            metrics.rejected.add(1, [reason]);
+        }
+    }
+}
+
+/// Errors of the transport, which knows nothing of reasons. It also calls a malformed request an internal error.
+fn explained(status: &Status) -> Option<ApiError> {
+    const MALFORMED: [&str; 4] = ["decode", "Missing request message", "protocol error", "Unexpected EOF"];
+    let message = status.message().to_owned();
+    match status.code() {
+        Code::OutOfRange | Code::ResourceExhausted => Some(REQUEST_TOO_LARGE.error(message)),
+        Code::Unimplemented => Some(METHOD_UNKNOWN.error("the server has no such call")),
+        Code::Internal if MALFORMED.iter().any(|part| message.contains(part)) => Some(INVALID_ARGUMENT.error(message)),
+        Code::Internal | Code::Unknown => Some(INTERNAL.error(message)),
+        _ => None,
+    }
+}

@@ -1,0 +1,79 @@
+//! The time that a caller allows: the header `grpc-timeout`.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::time::Instant;
+
+use crate::error::{ApiError, DEADLINE_EXCEEDED, INVALID_ARGUMENT};
+
+/// When the caller stops waiting; nothing where it never does. In the extensions of each request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline(pub Option<Instant>);
+
+/// Longer than any call; beyond this, clocks overflow.
+const MOST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl Deadline {
+    /// Reads the header of a call that has just arrived.
+    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
+        let Some(value) = headers.get("grpc-timeout") else {
+            return Ok(Self(None));
+        };
+        let time = value.to_str().ok().and_then(parse).ok_or_else(|| {
+            INVALID_ARGUMENT.error("grpc-timeout must be up to 8 digits and a unit of H, M, S, m, u or n")
+        })?;
+        Ok(Self(Some(Instant::now() + time.min(MOST))))
+    }
+}
+
+/// What a call is told whose time is over.
+pub(super) fn exceeded() -> ApiError {
+    DEADLINE_EXCEEDED.error("the time that the caller allowed is over")
+}
+
+fn parse(text: &str) -> Option<Duration> {
+    let unit = text.chars().next_back()?;
+    let digits = &text[..text.len() - unit.len_utf8()];
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let amount: u64 = digits.parse().ok()?;
+    Some(match unit {
+        'H' => Duration::from_secs(amount * 3600),
+        'M' => Duration::from_secs(amount * 60),
+        'S' => Duration::from_secs(amount),
+        'm' => Duration::from_millis(amount),
+        'u' => Duration::from_micros(amount),
+        'n' => Duration::from_nanos(amount),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit() {
+        let known =
+            [("1H", 3_600_000_000), ("2M", 120_000_000), ("3S", 3_000_000), ("4m", 4000), ("5u", 5), ("6000n", 6)];
+        for (text, micros) in known {
+            assert_eq!(parse(text), Some(Duration::from_micros(micros)), "{text}");
+        }
+        assert_eq!(parse("99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));
+        for bad in ["", "S", "1", "1s", "-1S", "+1S", "123456789S", "1 S", "1é", "1.5S"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn headers() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(Deadline::of(&headers), Ok(Deadline(None)));
+        headers.insert("grpc-timeout", "99999999H".parse().unwrap());
+        assert!(Deadline::of(&headers).unwrap().0.is_some());
+        headers.insert("grpc-timeout", "soon".parse().unwrap());
+        assert_eq!(Deadline::of(&headers).unwrap_err().reason(), INVALID_ARGUMENT);
+    }
+}

@@ -1,0 +1,114 @@
+//! The table.
+
+use opentelemetry::metrics::Meter;
+
+use super::{Counter, Gauge, Histogram, Kind, Metric};
+
+macro_rules! metrics {
+    ($($field:ident: $kind:ident [$($label:literal),*] $name:literal $unit:literal $help:literal $(, $buckets:expr)?;)*) => {
+        /// A handle for each row of the table.
+        #[derive(Debug)]
+        pub struct Metrics {
+            $(#[doc = $help] pub $field: $kind<{ labels(&[$($label),*]) }>,)*
+        }
+
+        impl Metrics {
+            pub(super) fn new(meter: &Meter) -> Self {
+                let mut rows = METRICS.iter();
+                // Fields and rows come out of the same list.
+                $(let $field = $kind::new(meter, rows.next().expect("a row for each field"));)*
+                Self { $($field),* }
+            }
+        }
+
+        /// Every metric, in the order of the documentation.
+        pub const METRICS: &[Metric] = &[$(
+            Metric {
+                name: concat!("cloakwork_", $name),
+                kind: Kind::$kind,
+                unit: $unit,
+                help: $help,
+                labels: &[$($label),*],
+                buckets: metrics!(@buckets $($buckets)?),
+            },
+        )*];
+    };
+    (@buckets) => { &[] };
+    (@buckets $buckets:expr) => { $buckets };
+}
+
+const fn labels(labels: &[&str]) -> usize {
+    labels.len()
+}
+
+/// From a bootstrap to a long job.
+const JOB_SECONDS: &[f64] =
+    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0];
+
+/// From a look into memory to a slow call.
+const CALL_SECONDS: &[f64] = &[
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0,
+];
+
+const WIDTHS: &[f64] =
+    &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 16_384.0, 65_536.0];
+
+const RATIOS: &[f64] = &[0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0];
+
+const COUNTS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0];
+
+metrics! {
+    // Jobs.
+    jobs_submitted: Counter ["parameter_set"] "jobs_submitted_total" "jobs"
+        "Jobs that were accepted; a repeated request counts once";
+    jobs_ended: Counter ["state", "reason"] "jobs_ended_total" "jobs"
+        "Jobs that ended, by state (succeeded, failed, cancelled) and reason (empty for success)";
+    jobs_queued: Gauge [] "jobs_queued" "jobs" "Jobs that wait for a worker";
+    jobs_running: Gauge [] "jobs_running" "jobs" "Jobs that a worker holds";
+    oldest_queued: Gauge [] "job_oldest_queued_seconds" "seconds" "For how long the oldest waiting job has been waiting";
+    job_queue: Histogram [] "job_queue_seconds" "seconds" "From acceptance to the lease that succeeded", JOB_SECONDS;
+    job_run: Histogram [] "job_run_seconds" "seconds" "From that lease to the end", JOB_SECONDS;
+    job_wall: Histogram [] "job_seconds" "seconds" "From acceptance to the end", JOB_SECONDS;
+    job_stage: Histogram ["stage"] "job_stage_seconds" "seconds"
+        "A job's time in each stage of its latency record", JOB_SECONDS;
+    job_attempts: Histogram [] "job_attempts" "attempts" "Times that a job was handed to a worker before it ended", COUNTS;
+
+    // Bootstraps and the waves they run in.
+    pbs: Counter ["parameter_set"] "pbs_total" "bootstraps" "Bootstraps of jobs that succeeded";
+    waves: Counter ["cut"] "job_waves_total" "waves"
+        "Waves by the reason they were cut for, as jobs report them; a wave counts once for each of its jobs";
+    wave_width: Histogram [] "wave_width" "bootstraps" "Width of waves, as jobs report them", WIDTHS;
+    wave_fill: Histogram [] "wave_fill_ratio" "ratio" "A job's mean share of the preferred width", RATIOS;
+
+    // Keys.
+    keys_stored: Gauge [] "keys_stored" "keys" "Evaluation keys of all tenants";
+    keys_resident: Gauge [] "keys_resident" "keys" "Expanded keys in the memory of workers";
+    key_resident_bytes: Gauge [] "key_resident_bytes" "bytes" "What they take";
+    key_cache: Counter ["result"] "key_cache_jobs_total" "jobs"
+        "Jobs that found their key expanded on the worker (hit) or had to wait for it (miss)";
+
+    // Uploads and downloads.
+    uploads_active: Gauge [] "uploads_active" "uploads" "Uploads being received at this moment";
+    upload_bytes: Counter [] "upload_bytes_total" "bytes" "Bytes received in uploads";
+    uploads_resumed: Counter [] "uploads_resumed_total" "uploads" "Uploads that went on from behind their first byte";
+    upload_time: Histogram [] "upload_seconds" "seconds" "From an upload's beginning to its commit", JOB_SECONDS;
+    digest_mismatches: Counter [] "upload_digest_mismatches_total" "uploads" "Uploads whose bytes were not those announced";
+    download_bytes: Counter [] "download_bytes_total" "bytes" "Bytes sent to tenants and workers";
+
+    // Workers.
+    workers: Gauge ["state"] "workers" "workers" "Attached workers, by state (ready, draining)";
+    worker_disconnects: Counter ["reason"] "worker_disconnects_total" "workers"
+        "Workers that went, by reason (left, lost, refused)";
+    leases_expired: Counter ["clock"] "leases_expired_total" "leases"
+        "Jobs taken from a worker, by the clock that ran out (connection, lease, progress)";
+    stale_results: Counter [] "stale_results_total" "results" "Results that came after their lease was lost; thrown away";
+
+    // The server itself.
+    grpc_calls: Counter ["method", "code"] "grpc_calls_total" "calls" "Calls that ended, by their gRPC code";
+    grpc_time: Histogram ["method"] "grpc_call_seconds" "seconds" "From a call's arrival to its last byte", CALL_SECONDS;
+    rejected: Counter ["reason"] "rejected_total" "calls" "Calls that ended with an error, by reason; docs/errors explains each";
+    db_time: Histogram ["op"] "db_seconds" "seconds" "Operations of the database, waiting for the writer included", CALL_SECONDS;
+    invariant_violations: Counter ["id"] "invariant_violations_total" "violations"
+        "Invariants that were found broken (ARCHITECTURE.md has the ids); anything but 0 is a fault";
+    build_info: Gauge ["version"] "build_info" "1" "Always 1; the label tells the version";
+}

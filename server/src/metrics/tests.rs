@@ -1,0 +1,91 @@
+use std::collections::HashSet;
+
+use super::*;
+
+#[test]
+fn the_page_is_what_the_table_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
+    if std::env::var_os("CLOAKWORK_UPDATE_DOCS").is_some() {
+        std::fs::write(path, document()).unwrap();
+    }
+    assert!(
+        std::fs::read_to_string(path).unwrap_or_default() == document(),
+        "docs/metrics.md is stale: run this test with CLOAKWORK_UPDATE_DOCS=1"
+    );
+}
+
+#[test]
+fn rows_keep_to_the_conventions() {
+    let names: HashSet<_> = METRICS.iter().map(|metric| metric.name).collect();
+    assert_eq!(names.len(), METRICS.len());
+    for Metric { name, kind, unit, buckets, .. } in METRICS {
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+        assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
+        assert_eq!(buckets.is_empty(), *kind != Kind::Histogram, "{name}");
+        assert!(buckets.is_sorted(), "{name}");
+        if *unit == "seconds" {
+            assert!(name.ends_with("_seconds"), "{name}");
+        }
+        if *unit == "bytes" {
+            assert!(name.contains("_bytes"), "{name}");
+        }
+        // Or the check of a scrape would take it for a histogram.
+        assert!(!name.ends_with("_count"), "{name}");
+    }
+}
+
+#[test]
+fn nothing_but_the_build_is_there_before_something_is_recorded() {
+    let telemetry = Telemetry::new().unwrap();
+    let missing = never_recorded(&telemetry.scrape().unwrap());
+    assert_eq!(missing.len(), METRICS.len() - 1);
+    assert!(!missing.contains(&"cloakwork_build_info"));
+}
+
+#[test]
+fn what_is_recorded_is_in_the_scrape_under_its_declared_name() {
+    let telemetry = Telemetry::new().unwrap();
+    let metrics = &telemetry.metrics;
+    metrics.stale_results.add(0, []);
+    metrics.upload_bytes.add(40, []);
+    metrics.upload_bytes.add(2, []);
+    metrics.pbs.add(7, ["2_2"]);
+    metrics.jobs_ended.add(1, ["failed", "JOB_POISON"]);
+    metrics.workers.set(3, ["ready"]);
+    metrics.jobs_queued.set(5, []);
+    metrics.jobs_queued.set(4, []);
+    metrics.job_queue.record(0.003, []);
+    metrics.job_stage.record(0.02, ["key_load"]);
+    let scrape = telemetry.scrape().unwrap();
+    for line in [
+        "cloakwork_stale_results_total 0",
+        "cloakwork_upload_bytes_total 42",
+        "cloakwork_pbs_total{parameter_set=\"2_2\"} 7",
+        "cloakwork_jobs_ended_total{reason=\"JOB_POISON\",state=\"failed\"} 1",
+        "cloakwork_workers{state=\"ready\"} 3",
+        "cloakwork_jobs_queued 4",
+        "cloakwork_job_queue_seconds_bucket{le=\"0.0025\"} 0",
+        "cloakwork_job_queue_seconds_bucket{le=\"0.005\"} 1",
+        "cloakwork_job_stage_seconds_count{stage=\"key_load\"} 1",
+    ] {
+        assert!(scrape.lines().any(|found| found == line), "no '{line}' in\n{scrape}");
+    }
+    let missing = never_recorded(&scrape);
+    assert!(!missing.contains(&"cloakwork_job_queue_seconds") && !missing.contains(&"cloakwork_upload_bytes_total"));
+    assert!(missing.contains(&"cloakwork_grpc_calls_total"));
+    assert_eq!(missing.len(), METRICS.len() - 9);
+}
+
+#[test]
+fn every_kind_of_row_reports_the_help_of_the_table() {
+    let telemetry = Telemetry::new().unwrap();
+    telemetry.metrics.uploads_resumed.add(1, []);
+    telemetry.metrics.keys_stored.set(1, []);
+    telemetry.metrics.wave_width.record(1.0, []);
+    let scrape = telemetry.scrape().unwrap();
+    for name in ["cloakwork_uploads_resumed_total", "cloakwork_keys_stored", "cloakwork_wave_width"] {
+        let metric = METRICS.iter().find(|metric| metric.name == name).unwrap();
+        assert!(scrape.contains(&format!("# HELP {name} {}", metric.help)), "{name}\n{scrape}");
+        assert!(scrape.contains(&format!("# TYPE {name} {}", format!("{:?}", metric.kind).to_lowercase())), "{name}");
+    }
+}

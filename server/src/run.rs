@@ -1,0 +1,247 @@
+//! From a configuration to a running server, and from a signal to its orderly end.
+
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use rustls::ServerConfig;
+use tokio::{
+    net::TcpListener,
+    task::{JoinHandle, JoinSet},
+    time::{Instant, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
+use tonic_health::server::HealthReporter;
+
+use crate::{
+    admin::{self, Readiness},
+    auth::{Authenticator, Rules, TokenStore},
+    backend::Backend,
+    config::Config,
+    database::{self, Database, MIGRATIONS},
+    edge::Edge,
+    metrics::Telemetry,
+    tls::{self, Port, TlsError},
+};
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The data directory cannot be used.
+    #[error("storage.directory {path}: {source}", path = path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The database cannot be opened or brought up to date.
+    #[error("the database {path}: {source}", path = path.display())]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: sqlx::Error,
+    },
+    /// A port cannot be had.
+    #[error("{setting} = {address}: {source}")]
+    Port {
+        /// The setting that names it.
+        setting: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Something that has no cause outside of the program.
+    #[error("{what}: {cause}")]
+    Internal {
+        /// What did not start.
+        what: &'static str,
+        /// Why.
+        cause: String,
+    },
+}
+
+/// Runs a server until `shutdown`, then lets what runs end, for as long as the limits say.
+pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
+    Server::start(config).await?.run(shutdown).await;
+    Ok(())
+}
+
+/// Opens the server's database below a data directory, which is made where it is missing.
+pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Database, RunError> {
+    std::fs::create_dir_all(directory).map_err(|source| RunError::Directory { path: directory.to_owned(), source })?;
+    let path = directory.join(database::FILE);
+    let readers = u32::try_from(readers).unwrap_or(u32::MAX);
+    let opened = Database::open(&path, &MIGRATIONS, readers).await;
+    opened.map_err(|source| RunError::Database { path, source })
+}
+
+/// A server whose ports are open.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    admin_address: SocketAddr,
+    readiness: Readiness,
+    health: HealthReporter,
+    database: Database,
+    backend: Backend,
+    worker: Option<JoinHandle<()>>,
+    drain: Duration,
+    stop_worker: CancellationToken,
+    // Ends the API; the admin port goes on to report until the very end.
+    stop: CancellationToken,
+    stop_admin: CancellationToken,
+    api: JoinSet<()>,
+    admin: JoinSet<()>,
+}
+
+impl Server {
+    /// Opens database and ports and begins to serve.
+    pub async fn start(config: Config) -> Result<Self, RunError> {
+        let api_tls = tls::server_config(&config.listen, Port::Api)?;
+        let admin_tls = tls::server_config(&config.listen, Port::Admin)?;
+        let database = open_database(&config.storage.directory, config.limits.database_readers).await?;
+        let internal = |what| {
+            move |error: Box<dyn std::error::Error + Send + Sync>| RunError::Internal { what, cause: error.to_string() }
+        };
+        let telemetry = Arc::new(Telemetry::new().map_err(internal("the metrics"))?);
+        let readiness = Readiness::default();
+        let stop_admin = CancellationToken::new();
+        let mut admin = JoinSet::new();
+        let (listener, admin_address) = bind("listen.admin_address", config.listen.admin_address).await?;
+        admin.spawn({
+            let (readiness, telemetry, stop) = (readiness.clone(), telemetry.clone(), stop_admin.clone());
+            let limits = config.limits.clone();
+            async move { admin::serve(listener, admin_tls, &limits, readiness, telemetry, stop).await }
+        });
+        let backend = Backend::open(&config, database.clone(), telemetry.clone())
+            .await
+            .map_err(|error| internal("the stores")(error.into()))?;
+        let (health, routes) = standard_routes().map_err(|error| internal("reflection")(error.into()))?;
+        let edge = Edge::new(authenticator(&config, &database), telemetry, backend.routes(routes), &config.limits);
+        let (stop, stop_worker) = (CancellationToken::new(), CancellationToken::new());
+        let mut worker = None;
+        if config.worker.embedded {
+            let channel = edge.embedded_channel(&stop);
+            let started = backend.start_worker(&config, channel, stop_worker.clone()).await;
+            worker = Some(started.map_err(|error| internal("the embedded worker")(error.into()))?);
+        }
+        let mut api = JoinSet::new();
+        let address = serve_api(&mut api, edge, &config, api_tls, stop.clone()).await?;
+        readiness.ready();
+        tracing::info!(%address, admin_address = %admin_address, tls = config.tls(), "the server is ready");
+        let drain = Duration::from_millis(config.limits.drain_ms);
+        Ok(Self {
+            address,
+            admin_address,
+            readiness,
+            health,
+            database,
+            backend,
+            worker,
+            drain,
+            stop_worker,
+            stop,
+            stop_admin,
+            api,
+            admin,
+        })
+    }
+
+    /// The gRPC port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The admin port.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// Serves until `shutdown`, then drains: says so to probes, takes no new connections, and waits for running calls.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
+        shutdown.await;
+        tracing::info!(grace_ms = u64::try_from(self.drain.as_millis()).unwrap_or(u64::MAX), "the server drains");
+        self.readiness.drain();
+        self.health.set_service_status("", tonic_health::ServingStatus::NotServing).await;
+        self.backend.drain().await;
+        // The worker ends or hands back what it holds while the server still answers it.
+        let deadline = Instant::now() + self.drain;
+        self.stop_worker.cancel();
+        if let Some(worker) = self.worker.take()
+            && timeout_at(deadline, worker).await.is_err()
+        {
+            tracing::warn!("the embedded worker had not ended when the grace was over");
+        }
+        self.stop.cancel();
+        if timeout_at(deadline, join(&mut self.api)).await.is_err() {
+            tracing::warn!("some calls had not ended when the grace was over");
+            self.api.shutdown().await;
+        }
+        self.backend.close().await;
+        self.stop_admin.cancel();
+        self.admin.shutdown().await;
+        self.database.close().await;
+        tracing::info!("the server has stopped");
+    }
+}
+
+fn authenticator(config: &Config, database: &Database) -> Authenticator {
+    let rules = Rules { anonymous: config.auth.anonymous, worker_mtls: config.auth.worker_mtls };
+    let entries = usize::try_from(config.limits.token_cache).unwrap_or(usize::MAX);
+    let time = Duration::from_millis(config.limits.token_cache_ms);
+    Authenticator::new(rules, TokenStore::new(database.clone()), entries, time)
+}
+
+/// Health and reflection, which every server has.
+fn standard_routes() -> Result<(HealthReporter, Routes), tonic_reflection::server::Error> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(cloakwork_proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let routes = Routes::new(health).add_service(reflection().build_v1()?).add_service(reflection().build_v1alpha()?);
+    Ok((reporter, routes))
+}
+
+async fn serve_api(
+    api: &mut JoinSet<()>,
+    edge: Arc<Edge>,
+    config: &Config,
+    tls: Option<Arc<ServerConfig>>,
+    stop: CancellationToken,
+) -> Result<SocketAddr, RunError> {
+    let (listener, address) = bind("listen.address", config.listen.address).await?;
+    api.spawn(edge.serve(listener, tls, stop));
+    Ok(address)
+}
+
+async fn bind(setting: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError> {
+    let failed = |source| RunError::Port { setting, address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+async fn join(tasks: &mut JoinSet<()>) {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a task of the server failed");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

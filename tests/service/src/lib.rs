@@ -1,0 +1,26 @@
+//! Servers and workers as processes on loopback, to be started, killed, stopped and started again.
+
+#![forbid(unsafe_code)]
+
+mod binaries;
+mod process;
+mod server;
+mod tenant;
+mod worker;
+
+pub use binaries::binary;
+pub use process::{Process, Signal};
+pub use server::{Server, Setup, TOY};
+pub use tenant::{Tenant, VALUES};
+pub use worker::Worker;
+
+use std::time::{Duration, Instant};
+
+/// Waits until `done` says so. What does not happen within a minute never will.
+pub async fn eventually<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() -> F) {
+    let begun = Instant::now();
+    while !done().await {
+        assert!(begun.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,61 @@
+//! Somebody with keys who checks what comes back.
+
+use cloakwork_client::{Client, Finished, JobRequest, Keys, Program, ProgramBuilder, Progress, Result, set_by_name};
+
+use crate::TOY;
+
+/// A client with a key that is registered.
+pub struct Tenant {
+    /// Talks to the server.
+    pub client: Client,
+    /// The keys.
+    pub keys: Keys,
+    /// Resource name of the key.
+    pub key: String,
+}
+
+/// Values of a block of the toy set.
+pub const VALUES: u64 = 16;
+
+impl Tenant {
+    /// Makes keys of the toy set and registers them.
+    pub async fn new(client: Client) -> Self {
+        Self::of_set(client, TOY).await
+    }
+
+    /// Makes keys of a set and registers them.
+    pub async fn of_set(client: Client, set: &str) -> Self {
+        let keys = Keys::generate(set_by_name(set).expect("a set"), Progress::none()).await.expect("keys");
+        let key = client.push_key(&keys, &Progress::none()).await.expect("the key is taken");
+        Self { client, keys, key: key.name }
+    }
+
+    /// A program that looks `x` up in the table of a function.
+    pub fn lookup(&self, function: impl Fn(u64) -> u64) -> Program {
+        let mut program = ProgramBuilder::new(self.keys.set());
+        let x = program.input_up_to("x", VALUES as u32 - 1);
+        let result = program.lookup(x, function);
+        program.output(result);
+        program.build().expect("a program")
+    }
+
+    /// A job that squares each value modulo 16.
+    pub fn squares(&self, values: &[u64]) -> JobRequest {
+        let list = self.keys.encrypt(values, VALUES as u32 - 1).expect("values of a block");
+        JobRequest::new(self.lookup(|x| x * x % VALUES), &self.key).encrypted(list)
+    }
+
+    /// The values of a finished job's first output.
+    pub async fn values(&self, finished: &Finished) -> Result<Vec<u64>> {
+        let envelope = self.client.output(finished.output(0)?).await?;
+        Ok(self.keys.decrypt(&envelope)?.to_vec())
+    }
+
+    /// Runs a job and checks its result.
+    pub async fn check_squares(&self, values: &[u64]) -> Finished {
+        let finished = self.client.run(&self.squares(values)).await.expect("the job succeeds");
+        let expected: Vec<u64> = values.iter().map(|x| x * x % VALUES).collect();
+        assert_eq!(self.values(&finished).await.expect("a readable output"), expected);
+        finished
+    }
+}

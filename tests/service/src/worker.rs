@@ -1,0 +1,27 @@
+//! A worker process.
+
+use std::process::Command;
+
+use crate::{Process, Server, binary};
+
+/// A worker that can be killed, stopped and started again.
+pub struct Worker {
+    process: Process,
+}
+
+impl Worker {
+    /// Starts a worker for this server.
+    pub fn start(server: &Server, name: &str, token: &str) -> Self {
+        let directory = server.directory();
+        let token_file = directory.join(format!("{name}.token"));
+        std::fs::write(&token_file, token).expect("a token file");
+        let mut command = Command::new(binary("cloakwork-worker"));
+        command.args(["--server", &server.url(), "--name", name, "--threads", "1", "--token-file"]).arg(token_file);
+        Self { process: Process::start(command, &directory.join(format!("{name}.log"))) }
+    }
+
+    /// The process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}

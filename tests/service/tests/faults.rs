@@ -1,0 +1,131 @@
+//! Processes are killed, stopped and cut off; every acknowledged job ends once, and rightly.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use cloakwork_client::{Client, Finished, proto::JobState};
+use cloakwork_tests_service::{Server, Setup, Signal, Tenant, VALUES, Worker, eventually};
+
+/// Values of the job with this number.
+fn values(number: usize) -> Vec<u64> {
+    (0..8).map(|row| (number * 3 + row) as u64 % VALUES).collect()
+}
+
+/// Submits and checks jobs, several at a time, until all are done. Whatever breaks meanwhile is the client's to mend.
+async fn run_jobs(tenant: &Tenant, jobs: usize, done: &AtomicUsize) {
+    use futures_util::StreamExt as _;
+    let numbers = futures_util::stream::iter(0..jobs);
+    numbers
+        .for_each_concurrent(16, |number| async move {
+            let finished = patiently(&tenant.client, tenant, &values(number)).await;
+            let expected: Vec<u64> = values(number).iter().map(|x| x * x % VALUES).collect();
+            assert_eq!(tenant.values(&finished).await.expect("an output"), expected, "job {number}");
+            done.fetch_add(1, Ordering::Relaxed);
+        })
+        .await;
+}
+
+/// Runs a job; while nobody answers, the same request again.
+async fn patiently(client: &Client, tenant: &Tenant, values: &[u64]) -> Finished {
+    let request = tenant.squares(values);
+    loop {
+        match client.run(&request).await {
+            Ok(finished) => return finished,
+            Err(error) if error.is_break() || error.is_retryable() => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Err(error) => panic!("a job was lost: {error}"),
+        }
+    }
+}
+
+/// Every job that the server knows has succeeded, and none twice.
+async fn all_succeeded(tenant: &Tenant, jobs: usize) {
+    use futures_util::StreamExt as _;
+    let listed: Vec<_> = tenant.client.jobs(&[]).map(|job| job.expect("a job")).collect().await;
+    assert_eq!(listed.len(), jobs, "one job for each request");
+    for job in listed {
+        assert_eq!(job.state(), JobState::Succeeded, "{job:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_killed_under_load() {
+    const JOBS: usize = 150;
+    let server = Server::start(Setup::default().without_worker()).await;
+    let token = server.token("workers", "worker");
+    let tenant = Tenant::new(server.client().await).await;
+    let done = AtomicUsize::new(0);
+    let killer = async {
+        let mut first = Worker::start(&server, "first", &token);
+        let mut second = Worker::start(&server, "second", &token);
+        for round in 1..=4 {
+            eventually("some jobs are done", || async { done.load(Ordering::Relaxed) >= round * JOBS / 8 }).await;
+            let victim = if round % 2 == 0 { &mut first } else { &mut second };
+            victim.process().kill();
+            *victim = Worker::start(&server, "again", &token);
+        }
+        eventually("all jobs are done", || async { done.load(Ordering::Relaxed) == JOBS }).await;
+    };
+    tokio::join!(run_jobs(&tenant, JOBS, &done), killer);
+    all_succeeded(&tenant, JOBS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_is_killed_under_load() {
+    const JOBS: usize = 150;
+    let mut server = Server::start(Setup::default()).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let done = AtomicUsize::new(0);
+    let killer = async {
+        for round in 1..=3 {
+            eventually("some jobs are done", || async { done.load(Ordering::Relaxed) >= round * JOBS / 6 }).await;
+            server.kill();
+            server.restart().await;
+        }
+    };
+    tokio::join!(run_jobs(&tenant, JOBS, &done), killer);
+    all_succeeded(&tenant, JOBS).await;
+    assert!(server.metric("cloakwork_invariant_violations_total").await == 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stood_still_for_too_long_hands_in_nothing() {
+    let server = Server::start(Setup::default().without_worker().with("limits.lease_ms", 1000)).await;
+    let token = server.token("workers", "worker");
+    let tenant = Tenant::new(server.client().await).await;
+    let mut sleeper = Worker::start(&server, "sleeper", &token);
+    tenant.check_squares(&values(0)).await;
+    // Enough work that the worker is in the middle of it when it stops.
+    let many: Vec<u64> = (0..4000).map(|row| row % VALUES).collect();
+    let job = tenant.client.submit(&tenant.squares(&many)).await.expect("accepted");
+    eventually("the job runs", || async {
+        tenant.client.job(&job.name).await.expect("a job").state() == JobState::Running
+    })
+    .await;
+    sleeper.process().signal(Signal::Stop);
+    let _other = Worker::start(&server, "other", &token);
+    let ended = tenant.client.wait(&job.name).await.expect("the other worker does it");
+    assert_eq!(ended.state(), JobState::Succeeded);
+    assert!(ended.latency.expect("a record").attempts >= 2);
+    sleeper.process().signal(Signal::Continue);
+    tenant.check_squares(&values(1)).await;
+    eventually("the sleeper is back", || async { server.metric("cloakwork_workers").await >= 2.0 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_asked_to_stop_ends_well_and_loses_nothing() {
+    const JOBS: usize = 60;
+    let mut server = Server::start(Setup::default()).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let done = AtomicUsize::new(0);
+    let stopper = async {
+        eventually("some jobs are done", || async { done.load(Ordering::Relaxed) >= JOBS / 3 }).await;
+        server.stop();
+        server.restart().await;
+    };
+    tokio::join!(run_jobs(&tenant, JOBS, &done), stopper);
+    all_succeeded(&tenant, JOBS).await;
+}

@@ -1,0 +1,84 @@
+//! A job that kills whatever runs it. Somebody watches that job and kills its worker whenever it runs: the worker, or
+//! the server with the worker inside.
+
+use std::time::Duration;
+
+use cloakwork_client::proto::{Job, JobState};
+use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, Worker};
+
+const NEIGHBOURS: usize = 12;
+
+/// Submits a job that will be called poison, among others that are none.
+async fn submit(tenant: &Tenant) -> (Job, Vec<Job>) {
+    let mut neighbours = Vec::new();
+    let mut poison = None;
+    for number in 0..=NEIGHBOURS {
+        // Long enough that nobody ends before somebody has looked.
+        let rows = if number == NEIGHBOURS / 2 { 30_000 } else { 200 };
+        let values: Vec<u64> = (0..rows).map(|row| (row + number as u64) % VALUES).collect();
+        let job = tenant.client.submit(&tenant.squares(&values)).await.expect("accepted");
+        if number == NEIGHBOURS / 2 { poison = Some(job) } else { neighbours.push(job) }
+    }
+    (poison.expect("one of them"), neighbours)
+}
+
+async fn state(tenant: &Tenant, job: &Job) -> Option<Job> {
+    tokio::time::timeout(Duration::from_secs(2), tenant.client.job(&job.name)).await.ok()?.ok()
+}
+
+async fn neighbours_succeed(tenant: &Tenant, neighbours: &[Job]) {
+    for neighbour in neighbours {
+        let ended = tenant.client.wait(&neighbour.name).await.expect("the server answers");
+        assert_eq!(ended.state(), JobState::Succeeded, "{ended:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_culprit_alone_fails_when_workers_die() {
+    let server = Server::start(Setup::default().without_worker()).await;
+    let token = server.token("workers", "worker");
+    let tenant = Tenant::new(server.client().await).await;
+    let (poison, neighbours) = submit(&tenant).await;
+    let mut worker = Worker::start(&server, "victim", &token);
+    let mut crashes = 0;
+    let ended = loop {
+        match state(&tenant, &poison).await {
+            Some(job) if job.error.is_some() => break job,
+            Some(job) if job.state() == JobState::Running => {
+                worker.process().kill();
+                crashes += 1;
+                assert!(crashes <= 12, "a culprit among {NEIGHBOURS} should stand alone by now");
+                worker = Worker::start(&server, "victim", &token);
+                // The server takes a moment to notice.
+                while state(&tenant, &poison).await.is_some_and(|job| job.state() == JobState::Running) {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+            _ => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    assert_eq!(ended.error.expect("an error").reason, "JOB_POISON");
+    neighbours_succeed(&tenant, &neighbours).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_culprit_alone_fails_when_the_server_dies_with_it() {
+    let mut server = Server::start(Setup::default()).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let (poison, neighbours) = submit(&tenant).await;
+    let mut crashes = 0;
+    let ended = loop {
+        match state(&tenant, &poison).await {
+            Some(job) if job.error.is_some() => break job,
+            Some(job) if job.state() == JobState::Running => {
+                server.kill();
+                crashes += 1;
+                assert!(crashes <= 12, "a culprit among {NEIGHBOURS} should stand alone by now");
+                server.restart().await;
+            }
+            _ => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
+    };
+    assert_eq!(ended.error.expect("an error").reason, "JOB_POISON");
+    neighbours_succeed(&tenant, &neighbours).await;
+}

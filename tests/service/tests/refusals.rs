@@ -1,0 +1,257 @@
+//! What is missing, malformed, too large, somebody else's, unknown, repeated or out of order gets the documented code
+//! and reason, and leaves nothing behind.
+
+use bytes::Bytes;
+use cloakwork_client::{Input, JobRequest, Keys, ProgramBuilder, Progress, set_by_name};
+use cloakwork_proto::v1::{
+    self, BeginUploadRequest, Digest, FindMissingRequest, GetJobRequest, GetProgramRequest, JobInput, JobSpec,
+    ListJobsRequest, RegisterKeyRequest, RegisterRequest, SubmitJobRequest, WriteRequest,
+    blob_service_client::BlobServiceClient, job_input, job_service_client::JobServiceClient, job_spec,
+    key_service_client::KeyServiceClient, program_service_client::ProgramServiceClient,
+    worker_service_client::WorkerServiceClient,
+};
+use cloakwork_tests_service::{Server, Setup, TOY, Tenant, VALUES};
+use tonic::{Code, Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+const REQUEST: &str = "7b0c9a52-0a4f-4e3b-9f5e-3a8d5b1c2d4e";
+
+async fn channel(server: &Server) -> Channel {
+    Channel::from_shared(server.url()).expect("a URL").connect().await.expect("the server answers")
+}
+
+fn reason(status: &Status) -> (Code, String) {
+    let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
+    (status.code(), reason)
+}
+
+fn digest(bytes: &[u8]) -> Digest {
+    let digest = cloakwork_client::Digest::of(bytes);
+    Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes }
+}
+
+/// What happens to somebody who uploads these bytes under this digest.
+async fn upload(channel: Channel, bytes: Vec<u8>, digest: Digest) -> Result<(), Status> {
+    let mut blobs = BlobServiceClient::new(channel);
+    let begin = BeginUploadRequest { request_id: fresh(), digest: Some(digest) };
+    let upload = blobs.begin_upload(begin).await?.into_inner().upload.expect("an upload");
+    let mut offset = 0;
+    let mut messages = Vec::new();
+    for chunk in bytes.chunks(10_000) {
+        messages.push(WriteRequest {
+            upload: upload.name.clone(),
+            offset_bytes: offset,
+            data: Bytes::copy_from_slice(chunk),
+            finish: false,
+        });
+        offset += chunk.len() as u64;
+    }
+    if let Some(last) = messages.last_mut() {
+        last.finish = true;
+    }
+    blobs.write(futures_util::stream::iter(messages)).await?;
+    Ok(())
+}
+
+fn fresh() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    format!("7b0c9a52-0a4f-4e3b-9f5e-{:012x}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uploads_that_are_wrong_leave_nothing() {
+    let server = Server::start(Setup::default()).await;
+    let channel = channel(&server).await;
+    let keys = Keys::generate(set_by_name(TOY).expect("a set"), Progress::none()).await.expect("keys");
+    let list = keys.encrypt(&[1, 2, 3], 3).expect("values").envelope().to_vec();
+    let directory = tempfile::tempdir().expect("a directory");
+    let home = directory.path().join("keys");
+    Keys::generate_in(home.clone(), set_by_name(TOY).expect("a set"), None, Progress::none()).await.expect("keys");
+    let secret = std::fs::read(home.join(cloakwork_client::CLIENT_KEY_FILE)).expect("a client key");
+
+    let mut flipped = list.clone();
+    flipped[200] ^= 1;
+    let mut longer = list.clone();
+    longer.extend_from_slice(b"more");
+    let lying = Digest { size_bytes: 1 << 50, ..digest(&list) };
+    for (what, bytes, digest, expected) in [
+        ("a secret key", secret.clone(), digest(&secret), (Code::InvalidArgument, "SECRET_KEY_REJECTED")),
+        ("a flipped bit, by its own digest", flipped.clone(), digest(&flipped), (Code::InvalidArgument, "ENVELOPE_INVALID")),
+        ("a flipped bit, by the old digest", flipped, digest(&list), (Code::InvalidArgument, "DIGEST_MISMATCH")),
+        ("bytes behind the end", longer.clone(), digest(&longer), (Code::InvalidArgument, "ENVELOPE_INVALID")),
+        ("a text", b"hello".repeat(100), digest(&b"hello".repeat(100)), (Code::InvalidArgument, "ENVELOPE_INVALID")),
+        ("a size beyond any object", list.clone(), lying, (Code::OutOfRange, "BLOB_TOO_LARGE")),
+    ] {
+        let status = upload(channel.clone(), bytes, digest.clone()).await.expect_err(what);
+        assert_eq!(reason(&status), (expected.0, expected.1.to_owned()), "{what}: {status:?}");
+        let missing = BlobServiceClient::new(channel.clone())
+            .find_missing(FindMissingRequest { digests: vec![digest] })
+            .await
+            .expect("an answer");
+        assert_eq!(missing.into_inner().missing.len(), 1, "{what} was kept");
+    }
+    // Neither the staging area nor the log has anything of the secret key.
+    let key_id = &secret[16..32];
+    for file in files(server.directory()) {
+        let bytes = std::fs::read(&file).unwrap_or_default();
+        let found = bytes.windows(64).any(|window| secret[64..].windows(64).step_by(64).any(|part| part == window && part.iter().any(|byte| *byte != 0)));
+        assert!(!found, "{} holds a part of the secret key {key_id:02x?}", file.display());
+    }
+}
+
+fn files(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.path() {
+            path if path.is_dir() => found.extend(files(&path)),
+            path => found.push(path),
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_are_wrong_are_told_why() {
+    let server = Server::start(Setup::default()).await;
+    let channel = channel(&server).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let other = Keys::generate(tenant.keys.set(), Progress::none()).await.expect("other keys");
+    let program = tenant.lookup(|x| x).bytes().clone();
+    let list = |keys: &Keys, values: &[u64]| keys.encrypt(values, 15).expect("values").envelope().clone();
+    let good = list(&tenant.keys, &[1, 2]);
+    let inline = |bytes: &Bytes| JobInput { source: Some(job_input::Source::Inline(bytes.clone())) };
+    let named = |name: &str| JobInput { source: Some(job_input::Source::Name(name.into())) };
+    let spec = |inputs: Vec<JobInput>| JobSpec {
+        program: Some(job_spec::Program::ProgramInline(program.clone())),
+        key: tenant.key.clone(),
+        inputs,
+        ..Default::default()
+    };
+    let request = |spec: JobSpec| SubmitJobRequest { request_id: fresh(), spec: Some(spec) };
+    let foreign_key = tenant.key.replace("tenants/local", "tenants/somebody");
+    let unknown_key = format!("tenants/local/keys/{}", "0".repeat(32));
+    let unknown_list = format!("tenants/local/ciphertexts/{}", "0".repeat(64));
+    let unknown_job = format!("tenants/local/jobs/{REQUEST}/outputs/0");
+    let mut truncated = good.to_vec();
+    truncated.truncate(300);
+    let mut wide = ProgramBuilder::new(tenant.keys.set());
+    let x = wide.input("x");
+    wide.output(x);
+    let messages_only = wide.build().expect("a program").bytes().clone();
+
+    let cases: Vec<(&str, SubmitJobRequest, Code, &str)> = vec![
+        ("nothing", SubmitJobRequest::default(), Code::InvalidArgument, "REQUEST_ID_INVALID"),
+        ("no spec", SubmitJobRequest { request_id: fresh(), spec: None }, Code::InvalidArgument, "FIELD_MISSING"),
+        ("no program", request(JobSpec { program: None, ..spec(vec![]) }), Code::InvalidArgument, "FIELD_MISSING"),
+        (
+            "garbage for a program",
+            request(JobSpec { program: Some(job_spec::Program::ProgramInline(Bytes::from_static(&[255; 40]))), ..spec(vec![]) }),
+            Code::InvalidArgument,
+            "PROGRAM_INVALID",
+        ),
+        (
+            "an unknown program",
+            request(JobSpec {
+                program: Some(job_spec::Program::ProgramName(format!("tenants/local/programs/{}", "0".repeat(64)))),
+                ..spec(vec![])
+            }),
+            Code::NotFound,
+            "PROGRAM_NOT_FOUND",
+        ),
+        ("a key's name that is none", request(JobSpec { key: "keys/1".into(), ..spec(vec![]) }), Code::InvalidArgument, "NAME_INVALID"),
+        ("somebody else's key", request(JobSpec { key: foreign_key, ..spec(vec![]) }), Code::NotFound, "WRONG_TENANT"),
+        ("an unknown key", request(JobSpec { key: unknown_key, ..spec(vec![]) }), Code::NotFound, "KEY_NOT_FOUND"),
+        ("too few inputs", request(spec(vec![])), Code::InvalidArgument, "INPUT_INVALID"),
+        ("an empty input", request(spec(vec![JobInput { source: None }])), Code::InvalidArgument, "FIELD_MISSING"),
+        ("a truncated list", request(spec(vec![inline(&truncated.into())])), Code::InvalidArgument, "ENVELOPE_INVALID"),
+        ("another key's list", request(spec(vec![inline(&list(&other, &[1]))])), Code::FailedPrecondition, "KEY_MISMATCH"),
+        ("an empty list", request(spec(vec![inline(&list(&tenant.keys, &[]))])), Code::InvalidArgument, "INPUT_INVALID"),
+        (
+            "values above what the program declares",
+            request(JobSpec {
+                program: Some(job_spec::Program::ProgramInline(messages_only)),
+                ..spec(vec![inline(&good)])
+            }),
+            Code::InvalidArgument,
+            "INPUT_INVALID",
+        ),
+        ("a list that is not there", request(spec(vec![named(&unknown_list)])), Code::NotFound, "CIPHERTEXT_NOT_FOUND"),
+        ("the output of no job", request(spec(vec![named(&unknown_job)])), Code::NotFound, "JOB_NOT_FOUND"),
+        ("a priority out of range", request(JobSpec { priority: 11, ..spec(vec![inline(&good)]) }), Code::InvalidArgument, "INVALID_ARGUMENT"),
+    ];
+    let mut jobs = JobServiceClient::new(channel.clone());
+    for (what, message, code, expected) in cases {
+        let status = jobs.submit_job(message).await.expect_err(what);
+        assert_eq!(reason(&status), (code, expected.to_owned()), "{what}: {status:?}");
+    }
+    let listed = jobs.list_jobs(ListJobsRequest::default()).await.expect("an answer").into_inner().jobs;
+    assert!(listed.is_empty(), "a refused request has left a job: {listed:?}");
+
+    // The same id for something else.
+    let first = request(spec(vec![inline(&good)]));
+    let second = SubmitJobRequest { request_id: first.request_id.clone(), spec: Some(JobSpec { priority: 1, ..spec(vec![inline(&good)]) }) };
+    jobs.submit_job(first).await.expect("accepted");
+    let status = jobs.submit_job(second).await.expect_err("another request");
+    assert_eq!(reason(&status), (Code::AlreadyExists, "REQUEST_ID_REUSED".into()));
+
+    for (page_size, page_token, expected) in
+        [(-1, String::new(), "INVALID_ARGUMENT"), (0, "forged".to_owned(), "PAGE_TOKEN_INVALID")]
+    {
+        let status = jobs.list_jobs(ListJobsRequest { page_size, page_token, states: vec![] }).await.expect_err("wrong");
+        assert_eq!(reason(&status).1, expected);
+    }
+    let status = jobs.get_job(GetJobRequest { name: format!("tenants/local/jobs/{REQUEST}") }).await.expect_err("none");
+    assert_eq!(reason(&status), (Code::NotFound, "JOB_NOT_FOUND".into()));
+
+    let mut keys = KeyServiceClient::new(channel.clone());
+    let part = digest(&good);
+    let status = keys
+        .register_key(RegisterKeyRequest { request_id: fresh(), parts: vec![part] })
+        .await
+        .expect_err("nobody uploaded it");
+    assert_eq!(reason(&status), (Code::NotFound, "BLOB_NOT_FOUND".into()));
+    let mut programs = ProgramServiceClient::new(channel.clone());
+    let status = programs.register(RegisterRequest { program: Bytes::from_static(b"\xff") }).await.expect_err("no program");
+    assert_eq!(reason(&status), (Code::InvalidArgument, "PROGRAM_INVALID".into()));
+    let status = programs.get_program(GetProgramRequest { name: "x".into() }).await.expect_err("no name");
+    assert_eq!(reason(&status), (Code::InvalidArgument, "NAME_INVALID".into()));
+
+    // Nobody without a worker's right may be one.
+    let status = WorkerServiceClient::new(channel)
+        .read_blob(v1::ReadBlobRequest::default())
+        .await
+        .expect_err("tenants are no workers");
+    assert_eq!(reason(&status), (Code::PermissionDenied, "PERMISSION_DENIED".into()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_do_not_see_each_other() {
+    let server = Server::start(Setup::default()).await;
+    let (mine, yours) = (server.token("mine", "jobs,keys,read"), server.token("yours", "jobs,keys,read"));
+    let (mine, yours) = (server.client_with(&mine).await, server.client_with(&yours).await);
+    let mine = Tenant::new(mine).await;
+    let list = mine.keys.encrypt(&[1, 2], VALUES as u32 - 1).expect("values");
+    let stored = mine.client.store(&list).await.expect("stored");
+    let finished = mine.check_squares(&[1, 2, 3]).await;
+    let output = finished.output(0).expect("an output").name.clone();
+
+    let reason = |result: Result<(), cloakwork_client::ClientError>| {
+        result.expect_err("not yours").refusal().map(|refusal| refusal.reason.clone()).unwrap_or_default()
+    };
+    assert_eq!(reason(yours.job(&finished.job.name).await.map(drop)), "WRONG_TENANT");
+    assert_eq!(reason(yours.cancel(&finished.job.name).await.map(drop)), "WRONG_TENANT");
+    assert_eq!(reason(yours.describe(&stored).await.map(drop)), "WRONG_TENANT");
+    assert_eq!(reason(yours.delete(&stored).await), "WRONG_TENANT");
+    assert_eq!(reason(yours.key(&mine.key).await.map(drop)), "WRONG_TENANT");
+    let job = JobRequest::new(mine.lookup(|x| x), &mine.key).input(Input::Name(output));
+    assert_eq!(reason(yours.run(&job).await.map(drop)), "WRONG_TENANT");
+
+    // The same name under one's own tenant tells nothing: what others have is missing here.
+    let renamed = |name: &str| name.replace("tenants/mine", "tenants/yours");
+    assert_eq!(reason(yours.job(&renamed(&finished.job.name)).await.map(drop)), "JOB_NOT_FOUND");
+    assert_eq!(reason(yours.describe(&renamed(&stored)).await.map(drop)), "CIPHERTEXT_NOT_FOUND");
+    assert_eq!(reason(yours.key(&renamed(&mine.key)).await.map(drop)), "KEY_NOT_FOUND");
+    let missing = yours.find_missing(&[list.digest()]).await.expect("an answer");
+    assert_eq!(missing.len(), 1, "another tenant's blob is as good as none");
+}

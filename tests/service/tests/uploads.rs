@@ -1,0 +1,109 @@
+//! Keys go up in pieces, over kills.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cloakwork_client::{Digest, Keys, Progress, set_by_name};
+use cloakwork_proto::v1::{
+    self, BeginUploadRequest, GetUploadRequest, WriteRequest, blob_service_client::BlobServiceClient,
+};
+use cloakwork_tests_service::{Server, Setup, eventually};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+const CHUNK: usize = 1 << 20;
+
+/// A real key's larger part: 30 MB.
+async fn part() -> Bytes {
+    let set = set_by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").expect("a set");
+    let keys = Keys::generate(set, Progress::none()).await.expect("keys");
+    let parts = keys.parts().iter().map(|part| part.source().bytes().expect("in memory"));
+    parts.max_by_key(Bytes::len).expect("two parts")
+}
+
+async fn blobs(server: &Server) -> BlobServiceClient<Channel> {
+    let channel = Channel::from_shared(server.url()).expect("a URL").connect().await.expect("the server answers");
+    BlobServiceClient::new(channel)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_goes_on_after_the_server_was_killed() {
+    let mut server = Server::start(Setup::default().without_worker()).await;
+    let part = part().await;
+    let digest = Digest::of(&part);
+    let digest = v1::Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes };
+    let begin = |id: &str| BeginUploadRequest { request_id: id.into(), digest: Some(digest.clone()) };
+    let mut client = blobs(&server).await;
+    let upload = client
+        .begin_upload(begin("0d6f2a6e-51f1-4b52-8d93-6f3e8a4d7c10"))
+        .await
+        .expect("an upload")
+        .into_inner()
+        .upload
+        .expect("an upload");
+
+    // Two thirds of the bytes, then the end of the world.
+    let (messages, stream) = mpsc::channel(4);
+    let name = upload.name.clone();
+    let sent = part.len() * 2 / 3 / CHUNK * CHUNK;
+    let writing = tokio::spawn(async move { client.write(ReceiverStream::new(stream)).await.map(drop) });
+    for offset in (0..sent).step_by(CHUNK) {
+        let data = part.slice(offset..offset + CHUNK);
+        let message = WriteRequest { upload: name.clone(), offset_bytes: offset as u64, data, finish: false };
+        messages.send(message).await.expect("the stream is open");
+    }
+    let mut client = blobs(&server).await;
+    eventually("what was sent has come", || {
+        let mut client = client.clone();
+        let name = name.clone();
+        async move { committed(&mut client, &name).await + (2 << 20) + (8 << 20) >= sent as u64 }
+    })
+    .await;
+    server.kill();
+    assert!(writing.await.expect("the task ends").is_err(), "the connection broke");
+    drop(messages);
+    server.restart().await;
+
+    client = blobs(&server).await;
+    let upload = client
+        .begin_upload(begin("0d6f2a6e-51f1-4b52-8d93-6f3e8a4d7c11"))
+        .await
+        .expect("the same upload")
+        .into_inner()
+        .upload
+        .expect("an upload");
+    let committed = upload.committed_bytes as usize;
+    assert!(sent - committed <= CHUNK + (8 << 20), "at most a chunk and a window are sent again: {committed} of {sent}");
+    assert!(committed > 0);
+    let mut rest = Vec::new();
+    for offset in (committed..part.len()).step_by(CHUNK) {
+        let end = part.len().min(offset + CHUNK);
+        let data = part.slice(offset..end);
+        let finish = end == part.len();
+        rest.push(WriteRequest { upload: upload.name.clone(), offset_bytes: offset as u64, data, finish });
+    }
+    let written = client.write(tokio_stream::iter(rest)).await.expect("the rest is taken").into_inner();
+    assert!(written.upload.expect("an upload").complete);
+    let again = client.begin_upload(begin("0d6f2a6e-51f1-4b52-8d93-6f3e8a4d7c12")).await.expect("an answer").into_inner();
+    assert!(again.upload.expect("an upload").complete, "nothing is sent twice");
+}
+
+async fn committed(client: &mut BlobServiceClient<Channel>, name: &str) -> u64 {
+    let answer = client.get_upload(GetUploadRequest { name: name.into() }).await;
+    answer.ok().and_then(|answer| answer.into_inner().upload).map_or(0, |upload| upload.committed_bytes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_uploaded_once_however_often_the_line_breaks() {
+    let mut server = Server::start(Setup::default().without_worker()).await;
+    let set = set_by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").expect("a set");
+    let keys = Keys::generate(set, Progress::none()).await.expect("keys");
+    let client = server.client().await;
+    let pushing = tokio::spawn(async move { client.push_key(&keys, &Progress::none()).await });
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    server.kill();
+    server.restart().await;
+    let key = pushing.await.expect("the task ends").expect("the client goes on by itself");
+    assert_eq!(key.parameter_sets, [set.name]);
+}

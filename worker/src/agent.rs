@@ -1,0 +1,206 @@
+//! The agent: holds the jobs that the server wants held, and tells it how they fare.
+//!
+//! Level-triggered: every report is complete, every assignment is the whole wish, and what is held follows from the
+//! last one. Three clocks are kept apart. The connection has HTTP/2's keep-alive; the leases have the reports, which go on
+//! whatever the jobs do; and each job has a progress number, which only moves when the job does.
+
+mod attach;
+mod commit;
+mod job;
+mod report;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use cloakwork_device::Device;
+use cloakwork_proto::v1;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+
+use crate::{
+    Options, WorkerError,
+    connection::{Client, client},
+    engine::{Engine, JobStatus},
+    key_cache::KeyCache,
+    locked::Locked as _,
+};
+
+/// Everything that a worker process has.
+pub(crate) struct Agent {
+    options: Options,
+    client: Client,
+    worker_id: Bytes,
+    device: Arc<dyn Device>,
+    engine: Engine,
+    keys: Arc<KeyCache>,
+    /// KiB that inputs and outputs may take.
+    job_memory: Arc<Semaphore>,
+    held: Mutex<HashMap<LeaseId, Arc<Held>>>,
+    /// Leases whose end the server has heard of. An assignment that was sent before may still name one.
+    ended: Mutex<VecDeque<LeaseId>>,
+    /// Told when the server should hear of something soon.
+    changed: Arc<Notify>,
+    draining: AtomicBool,
+}
+
+/// A lease as a map's key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct LeaseId {
+    job_id: Bytes,
+    epoch: u64,
+}
+
+/// A leased job.
+struct Held {
+    lease: v1::Lease,
+    status: Arc<JobStatus>,
+    /// The server wants it no more.
+    withdrawn: CancellationToken,
+}
+
+/// Ended leases that are remembered.
+const ENDED_MAX: usize = 4096;
+/// How long the last words may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+impl Agent {
+    pub(crate) fn new(options: Options, device: Arc<dyn Device>, channel: Channel) -> Result<Self, WorkerError> {
+        let mut worker_id = options.id.unwrap_or_default().to_be_bytes();
+        if options.id.is_none() {
+            getrandom::fill(&mut worker_id).map_err(|error| std::io::Error::other(error.to_string()))?;
+        }
+        let changed = Arc::new(Notify::new());
+        Ok(Self {
+            client: client(channel, options.token.as_deref())?,
+            worker_id: Bytes::copy_from_slice(&worker_id),
+            engine: Engine::start(device.clone(), options.arena_memory)?,
+            keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),
+            job_memory: Arc::new(Semaphore::new(kib(options.job_memory) as usize)),
+            held: Mutex::default(),
+            ended: Mutex::default(),
+            changed,
+            draining: AtomicBool::new(false),
+            device,
+            options,
+        })
+    }
+
+    /// Works until `shutdown`, then ends what it holds or hands it back.
+    pub(crate) async fn run(self: &Arc<Self>, shutdown: CancellationToken) -> Result<(), WorkerError> {
+        let serve = self.serve();
+        tokio::pin!(serve);
+        tokio::select! {
+            result = &mut serve => return result,
+            () = shutdown.cancelled() => {}
+        }
+        self.draining.store(true, Ordering::Release);
+        self.engine.drain();
+        self.changed.notify_one();
+        let grace = self.options.grace;
+        tokio::select! {
+            result = &mut serve => return result,
+            () = tokio::time::sleep(grace) => {}
+        }
+        let jobs = self.keep(|_| false);
+        self.changed.notify_one();
+        // What is held no more is not in the last report: that hands it back.
+        let _ = tokio::time::timeout(FAREWELL, serve).await;
+        if jobs == 0 { Ok(()) } else { Err(WorkerError::HandedBack { jobs, grace }) }
+    }
+
+    /// Makes what is held what the server wishes.
+    fn apply(self: &Arc<Self>, wish: v1::AttachResponse) {
+        let mut wanted = HashMap::with_capacity(wish.assignments.len());
+        for assignment in wish.assignments {
+            if let Some(id) = assignment.lease.as_ref().map(LeaseId::from) {
+                wanted.insert(id, assignment);
+            }
+        }
+        self.keep(|id| wanted.contains_key(id));
+        for (id, assignment) in wanted {
+            self.begin(id, assignment);
+        }
+    }
+
+    /// Lets go of all leases but those that `wanted` names. Returns how many it let go of.
+    fn keep(&self, wanted: impl Fn(&LeaseId) -> bool) -> usize {
+        let mut held = self.held.locked();
+        let before = held.len();
+        held.retain(|id, lease| {
+            let keep = wanted(id);
+            if !keep {
+                lease.withdrawn.cancel();
+            }
+            keep
+        });
+        let gone = before - held.len();
+        if gone > 0 {
+            self.changed.notify_one();
+        }
+        gone
+    }
+
+    /// Takes a job on, unless it is held, has ended, or there is no place for it.
+    fn begin(self: &Arc<Self>, id: LeaseId, assignment: v1::Assignment) {
+        let (Some(lease), Some(content)) = (assignment.lease, assignment.content) else { return };
+        let mut all = self.held.locked();
+        let full = all.len() >= self.options.jobs_max || self.is_draining();
+        if full || all.contains_key(&id) || self.ended.locked().contains(&id) {
+            return;
+        }
+        let held = Arc::new(Held { lease, status: Arc::default(), withdrawn: CancellationToken::new() });
+        all.insert(id.clone(), held.clone());
+        drop(all);
+        self.changed.notify_one();
+        let left = assignment.time_left.and_then(|left| Duration::try_from(left).ok());
+        let deadline = left.map(|left| Instant::now() + left);
+        let agent = self.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = held.withdrawn.cancelled() => return,
+                () = agent.do_job(&held, content, deadline) => {}
+            }
+            agent.end(&id);
+        });
+    }
+
+    /// A job has ended and the server knows.
+    fn end(&self, id: &LeaseId) {
+        let mut ended = self.ended.locked();
+        if ended.len() >= ENDED_MAX {
+            ended.pop_front();
+        }
+        ended.push_back(id.clone());
+        drop(ended);
+        self.held.locked().remove(id);
+        self.changed.notify_one();
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    /// Nothing is left to do here.
+    fn may_leave(&self) -> bool {
+        self.is_draining() && self.held.locked().is_empty()
+    }
+}
+
+impl From<&v1::Lease> for LeaseId {
+    fn from(lease: &v1::Lease) -> Self {
+        Self { job_id: lease.job_id.clone(), epoch: lease.epoch }
+    }
+}
+
+/// Bytes in units that a semaphore can count.
+fn kib(bytes: u64) -> u32 {
+    bytes.div_ceil(1024).min(u64::from(u32::MAX) >> 4) as u32
+}

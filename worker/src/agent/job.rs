@@ -1,0 +1,245 @@
+//! One job, from its assignment to its end.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use cloakwork_circuit::{Graph, LIMITS, Program};
+use cloakwork_params::KeyId;
+use cloakwork_proto::v1::{self, LeaseStage, assigned_input::Source, commit_header::Outcome};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::{Agent, Held, kib};
+use crate::{
+    blob::BlobReader,
+    engine::{EngineJob, Finished, GroupId, JobFailure, Plan},
+    inputs::{self, Rows},
+    key_cache::{KeyLease, KeyRequest},
+    latency::{Stage, Stopwatch},
+    outputs::OutputList,
+};
+
+/// Inputs and outputs below this many bytes are decoded and encoded at once rather than on another thread.
+const SMALL: usize = 1 << 16;
+
+/// A checked job.
+struct Task {
+    key_id: KeyId,
+    program: Program,
+    plan: Arc<Plan>,
+    rows: usize,
+    request: KeyRequest,
+    inputs: Vec<v1::AssignedInput>,
+    priority: i32,
+}
+
+impl Agent {
+    pub(super) async fn do_job(&self, held: &Held, content: v1::JobContent, deadline: Option<Instant>) {
+        let mut stopwatch = Stopwatch::start(Instant::now());
+        held.status.enter(LeaseStage::Fetching);
+        let result = self.compute(held, content, deadline, &mut stopwatch).await;
+        held.status.enter(LeaseStage::Committing);
+        self.changed.notify_one();
+        let (outcome, outputs, stage) = match result {
+            Ok(outputs) => {
+                let digests = outputs.iter().map(|(_, digest)| digest.clone()).collect();
+                let outputs = outputs.into_iter().map(|(bytes, _)| bytes).collect();
+                (Outcome::Outputs(v1::CommitOutputs { digests }), outputs, Stage::Store)
+            }
+            Err((failure, stage)) => {
+                tracing::warn!(reason = failure.reason, message = failure.message, "a job failed");
+                let failure = v1::CommitFailure {
+                    reason: failure.reason.to_owned(),
+                    message: failure.message,
+                    retryable: failure.retryable,
+                    bad_key_part: failure.bad_key_part,
+                };
+                (Outcome::Failure(failure), Vec::new(), stage)
+            }
+        };
+        let mut latency = stopwatch.finish(stage, Instant::now());
+        latency.worker = self.options.name.clone();
+        latency.device = self.device.describe().name;
+        let header = v1::CommitHeader {
+            worker_id: self.worker_id.clone(),
+            lease: Some(held.lease.clone()),
+            latency: Some(latency),
+            outcome: Some(outcome),
+        };
+        self.commit(held, header, outputs).await;
+    }
+
+    /// The encoded outputs with their digests, or a failure and the stage it came in.
+    async fn compute(
+        &self,
+        held: &Held,
+        content: v1::JobContent,
+        deadline: Option<Instant>,
+        stopwatch: &mut Stopwatch,
+    ) -> Result<Vec<(Bytes, v1::Digest)>, (JobFailure, Stage)> {
+        let fetching = |failure| (failure, Stage::Fetch);
+        let task = self.check(held, content).map_err(fetching)?;
+        let _memory = self.reserve(&task).await.map_err(fetching)?;
+        stopwatch.advance(Stage::Fetch, Instant::now());
+
+        // Key and inputs come at the same time. What the key takes counts as its own, the rest as the inputs'.
+        let key = async {
+            let result = self.keys.get(&task.request).await;
+            held.status.advance();
+            result.map(|(lease, resident)| (lease, (!resident).then(Instant::now)))
+        };
+        let fetched = tokio::try_join!(key, self.fetch(held, &task));
+        let ((key, loaded), inputs) = fetched.map_err(fetching)?;
+        if let Some(loaded) = loaded {
+            stopwatch.advance(Stage::KeyLoad, loaded);
+        }
+        stopwatch.advance(Stage::Fetch, Instant::now());
+        held.status.enter(LeaseStage::Waiting);
+
+        let waiting = |failure| (failure, Stage::WaveWait);
+        let finished = self.run_waves(held, &task, key, inputs, deadline, stopwatch.clone()).await.map_err(waiting)?;
+        *stopwatch = finished.stopwatch;
+        encode(&task, finished.outputs).await.map_err(|failure| (failure, Stage::Store))
+    }
+
+    fn check(&self, held: &Held, content: v1::JobContent) -> Result<Task, JobFailure> {
+        let invalid = |message: String| JobFailure::lasting("PROGRAM_INVALID", message);
+        let program = Program::decode(&content.program, &LIMITS).map_err(|error| invalid(error.to_string()))?;
+        let set = program.set();
+        if set.name != content.parameter_set {
+            let problem = format!("the program is for {}, the job for {}", set.name, content.parameter_set);
+            return Err(invalid(problem));
+        }
+        let key_id = content.key_id.as_ref().try_into().map(KeyId);
+        let key_id = key_id.map_err(|_| invalid(format!("a key id of {} bytes: it has 16", content.key_id.len())))?;
+        let (expected, got) = (program.inputs().len(), content.inputs.len());
+        if expected != got {
+            return Err(JobFailure::lasting("INPUT_INVALID", format!("{got} inputs: the program takes {expected}")));
+        }
+        let rows = u32::try_from(content.rows).map_err(|_| invalid(format!("{} rows: too many", content.rows)))?;
+        let request = KeyRequest {
+            group: GroupId { group: content.group, key_id, set: set.id },
+            set,
+            parts: content.key_parts,
+            blobs: self.blobs(held),
+        };
+        let plan = Arc::new(Plan::new(program.lower()));
+        let (rows, priority) = (rows as usize, content.priority);
+        Ok(Task { key_id, program, plan, rows, request, inputs: content.inputs, priority })
+    }
+
+    /// Memory for a job's inputs and outputs, each in two forms for a moment. A job that takes more than there is gets
+    /// all of it.
+    async fn reserve(&self, task: &Task) -> Result<OwnedSemaphorePermit, JobFailure> {
+        let size = |input: &v1::AssignedInput| match &input.source {
+            Some(Source::Inline(bytes)) => bytes.len() as u64,
+            Some(Source::Blob(digest)) => digest.size_bytes,
+            None => 0,
+        };
+        let inputs = task.inputs.iter().map(size).fold(0, u64::saturating_add);
+        let set = task.program.set();
+        let ciphertext = (set.input_dimension() as u64 + 1) * u64::from(set.torus.bits() / 8);
+        let outputs = (task.rows * task.plan.graph.outputs.len()) as u64 * ciphertext;
+        let bytes = inputs.saturating_add(outputs).saturating_mul(2).min(self.options.job_memory);
+        let permits = self.job_memory.clone().acquire_many_owned(kib(bytes).max(1)).await;
+        permits.map_err(|_| JobFailure::passing("DEVICE_FAILED", "the worker is going away"))
+    }
+
+    async fn fetch(&self, held: &Held, task: &Task) -> Result<Vec<Box<dyn Rows>>, JobFailure> {
+        let blobs = self.blobs(held);
+        let mut inputs = Vec::with_capacity(task.inputs.len());
+        for (index, source) in task.inputs.iter().enumerate() {
+            let bytes = match &source.source {
+                Some(Source::Inline(bytes)) => bytes.clone(),
+                Some(Source::Blob(digest)) => blobs.read(digest).await?,
+                None => return Err(invalid_input(task, index, "it has no source")),
+            };
+            held.status.advance();
+            let (set, key_id, rows) = (task.program.set(), task.key_id, task.rows as u64);
+            let spec = task.program.inputs()[index].clone();
+            let size = bytes.len();
+            let read = move || inputs::read(&bytes, set, key_id, rows, &spec);
+            let read = on_thread(size, read).await?.map_err(|problem| invalid_input(task, index, problem))?;
+            inputs.push(read);
+        }
+        Ok(inputs)
+    }
+
+    async fn run_waves(
+        &self,
+        held: &Held,
+        task: &Task,
+        key: KeyLease,
+        inputs: Vec<Box<dyn Rows>>,
+        deadline: Option<Instant>,
+        stopwatch: Stopwatch,
+    ) -> Result<Finished, JobFailure> {
+        let (done, end) = oneshot::channel();
+        let id = self.engine.job_id();
+        self.engine.submit(EngineJob {
+            id,
+            group: task.request.group.clone(),
+            key,
+            plan: task.plan.clone(),
+            inputs,
+            rows: task.rows,
+            priority: task.priority,
+            deadline,
+            status: held.status.clone(),
+            stopwatch,
+            done: Some(done),
+            #[cfg(feature = "failpoints")]
+            fault: crate::failpoints::of(&task.program),
+        });
+        // Dropped with this future when the lease is withdrawn.
+        let _cancel = Cancel { agent: self, id };
+        end.await.unwrap_or_else(|_| Err(JobFailure::passing("DEVICE_FAILED", "the wave engine has ended")))
+    }
+
+    fn blobs(&self, held: &Held) -> BlobReader {
+        BlobReader { client: self.client.clone(), worker_id: self.worker_id.clone(), lease: held.lease.clone() }
+    }
+}
+
+/// Takes a job out of the engine; one that has ended is not there any more.
+struct Cancel<'a> {
+    agent: &'a Agent,
+    id: u64,
+}
+
+impl Drop for Cancel<'_> {
+    fn drop(&mut self) {
+        self.agent.engine.cancel(self.id);
+    }
+}
+
+async fn encode(task: &Task, lists: Vec<OutputList>) -> Result<Vec<(Bytes, v1::Digest)>, JobFailure> {
+    let plan = task.plan.clone();
+    let key_id = task.key_id;
+    let size = task.rows * task.plan.graph.outputs.len() * task.program.set().input_dimension() * 8;
+    let encode = move || {
+        let Graph { set, outputs, .. } = &plan.graph;
+        let one = |(list, output): (OutputList, &cloakwork_circuit::Output)| {
+            let bytes = Bytes::from(list.encode(set, key_id, output)?);
+            let blake3 = Bytes::copy_from_slice(blake3::hash(&bytes).as_bytes());
+            let size_bytes = bytes.len() as u64;
+            Ok((bytes, v1::Digest { blake3, size_bytes }))
+        };
+        lists.into_iter().zip(outputs).map(one).collect()
+    };
+    let encoded: Result<_, cloakwork_tfhe::format::FormatError> = on_thread(size, encode).await?;
+    encoded.map_err(|error| JobFailure::lasting("OUTPUT_INVALID", error))
+}
+
+/// Runs what may take long on a thread for such things, and what cannot here.
+async fn on_thread<R: Send + 'static>(size: usize, work: impl FnOnce() -> R + Send + 'static) -> Result<R, JobFailure> {
+    if size <= SMALL {
+        return Ok(work());
+    }
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|error| JobFailure::passing("DEVICE_FAILED", error))
+}
+
+fn invalid_input(task: &Task, index: usize, problem: impl std::fmt::Display) -> JobFailure {
+    let name = &task.program.inputs()[index].name;
+    JobFailure::lasting("INPUT_INVALID", format!("input {index} ('{name}'): {problem}"))
+}

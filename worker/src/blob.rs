@@ -1,0 +1,231 @@
+//! Blobs of leased jobs, from the server.
+
+use std::{
+    io::{self, Read},
+    time::Duration,
+};
+
+use bytes::{Buf as _, Bytes};
+use cloakwork_device::KeySource;
+use cloakwork_params::{KeyId, ParameterSet};
+use cloakwork_proto::v1;
+use tokio::{runtime::Handle, sync::mpsc};
+use tonic::Status;
+
+use crate::{backoff::Backoff, connection::Client, engine::JobFailure, key_cache::KeyRequest};
+
+/// Reads blobs under one lease.
+#[derive(Clone)]
+pub(crate) struct BlobReader {
+    pub(crate) client: Client,
+    pub(crate) worker_id: Bytes,
+    pub(crate) lease: v1::Lease,
+}
+
+/// Pieces of a blob that may wait to be used. With pieces of a megabyte, what a load holds beside the key itself.
+const PIECES: usize = 8;
+/// Attempts to go on after a break that brought no byte.
+const ATTEMPTS: u32 = 6;
+/// Longest wait for the next piece.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl BlobReader {
+    /// A whole blob, verified. For ciphertexts; keys are streamed.
+    pub(crate) async fn read(&self, digest: &v1::Digest) -> Result<Bytes, JobFailure> {
+        let (sender, mut pieces) = mpsc::channel(PIECES);
+        let fetch = self.fetch(digest.clone(), sender);
+        let gather = async {
+            let mut check = Check::new(digest);
+            let mut bytes = Vec::new();
+            while let Some(piece) = pieces.recv().await {
+                let piece = piece.map_err(|status| JobFailure::passing("BLOB_UNAVAILABLE", status.message()))?;
+                check.take(&piece).map_err(|problem| JobFailure::passing("BLOB_CORRUPT", problem))?;
+                bytes.extend_from_slice(&piece);
+            }
+            check.end().map_err(|problem| JobFailure::passing("BLOB_CORRUPT", problem))?;
+            Ok(bytes.into())
+        };
+        tokio::join!(fetch, gather).1
+    }
+
+    /// Sends the pieces of a blob, going on where a break was. Ends early when nobody takes them any more.
+    async fn fetch(&self, digest: v1::Digest, sender: mpsc::Sender<Result<Bytes, Status>>) {
+        let mut offset = 0;
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        let mut attempts = 0;
+        loop {
+            let before = offset;
+            let status = match self.fetch_from(&digest, &mut offset, &sender).await {
+                Ok(()) => return,
+                Err(status) => status,
+            };
+            attempts = if offset > before { 1 } else { attempts + 1 };
+            if attempts >= ATTEMPTS || !crate::connection::passes(&status) {
+                let _ = sender.send(Err(status)).await;
+                return;
+            }
+            backoff.wait().await;
+        }
+    }
+
+    async fn fetch_from(
+        &self,
+        digest: &v1::Digest,
+        offset: &mut u64,
+        sender: &mpsc::Sender<Result<Bytes, Status>>,
+    ) -> Result<(), Status> {
+        let request = v1::ReadBlobRequest {
+            worker_id: self.worker_id.clone(),
+            lease: Some(self.lease.clone()),
+            digest: Some(digest.clone()),
+            offset_bytes: *offset,
+        };
+        let late = |_| Status::deadline_exceeded("the server sent nothing for too long");
+        let mut client = self.client.clone();
+        let call = client.read_blob(request);
+        let mut stream = tokio::time::timeout(PATIENCE, call).await.map_err(late)??.into_inner();
+        while let Some(message) = tokio::time::timeout(PATIENCE, stream.message()).await.map_err(late)?? {
+            *offset += message.data.len() as u64;
+            if sender.send(Ok(message.data)).await.is_err() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Holds bytes to their digest as they come.
+struct Check {
+    expected: Bytes,
+    size: u64,
+    got: u64,
+    hasher: blake3::Hasher,
+}
+
+impl Check {
+    fn new(digest: &v1::Digest) -> Self {
+        Self { expected: digest.blake3.clone(), size: digest.size_bytes, got: 0, hasher: blake3::Hasher::new() }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.got += bytes.len() as u64;
+        if self.got > self.size {
+            return Err(format!("the blob has more bytes than the {} of its digest", self.size));
+        }
+        self.hasher.update(bytes);
+        Ok(())
+    }
+
+    fn end(&self) -> Result<(), String> {
+        if self.got != self.size {
+            return Err(format!("the blob has {} bytes, its digest says {}", self.got, self.size));
+        }
+        if self.hasher.finalize().as_bytes()[..] != self.expected[..] {
+            return Err("the blob's bytes do not have its digest".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// A key whose parts come from the server.
+pub(crate) struct RemoteKey {
+    set: &'static ParameterSet,
+    key_id: KeyId,
+    parts: Vec<v1::Digest>,
+    blobs: BlobReader,
+    runtime: Handle,
+}
+
+impl RemoteKey {
+    /// To be made within the runtime and read outside of it.
+    pub(crate) fn new(request: &KeyRequest) -> Self {
+        Self {
+            set: request.set,
+            key_id: request.group.key_id,
+            parts: request.parts.clone(),
+            blobs: request.blobs.clone(),
+            runtime: Handle::current(),
+        }
+    }
+}
+
+impl KeySource for RemoteKey {
+    fn set(&self) -> &'static ParameterSet {
+        self.set
+    }
+
+    fn key_id(&self) -> KeyId {
+        self.key_id
+    }
+
+    fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn open(&self, part: usize) -> io::Result<Box<dyn Read + '_>> {
+        let digest = self.parts.get(part).ok_or(io::ErrorKind::NotFound)?;
+        let (sender, pieces) = mpsc::channel(PIECES);
+        let (blobs, wanted) = (self.blobs.clone(), digest.clone());
+        self.runtime.spawn(async move { blobs.fetch(wanted, sender).await });
+        Ok(Box::new(PieceReader { pieces, piece: Bytes::new(), check: Check::new(digest) }))
+    }
+}
+
+/// Hands pieces out as they come, and ends well only if all of them together have their digest.
+struct PieceReader {
+    pieces: mpsc::Receiver<Result<Bytes, Status>>,
+    piece: Bytes,
+    check: Check,
+}
+
+impl Read for PieceReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let invalid = |problem| io::Error::new(io::ErrorKind::InvalidData, problem);
+        while self.piece.is_empty() {
+            match self.pieces.blocking_recv() {
+                Some(Ok(piece)) => {
+                    self.check.take(&piece).map_err(invalid)?;
+                    self.piece = piece;
+                }
+                Some(Err(status)) => return Err(io::Error::other(status.message().to_owned())),
+                None => return self.check.end().map(|()| 0).map_err(invalid),
+            }
+        }
+        let count = buffer.len().min(self.piece.len());
+        self.piece.copy_to_slice(&mut buffer[..count]);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(pieces: &[&[u8]], of: &[u8]) -> PieceReader {
+        let (sender, receiver) = mpsc::channel(PIECES);
+        pieces.iter().for_each(|piece| sender.try_send(Ok(Bytes::copy_from_slice(piece))).expect("room"));
+        let blake3 = Bytes::copy_from_slice(blake3::hash(of).as_bytes());
+        let digest = v1::Digest { blake3, size_bytes: of.len() as u64 };
+        PieceReader { pieces: receiver, piece: Bytes::new(), check: Check::new(&digest) }
+    }
+
+    #[test]
+    fn bytes_are_held_to_their_digest() {
+        let mut text = String::new();
+        reader(&[b"clo", b"", b"ak"], b"cloak").read_to_string(&mut text).expect("the right bytes");
+        assert_eq!(text, "cloak");
+        for (pieces, what) in [(&[&b"cloa"[..]][..], "short"), (&[b"cloaks"], "long"), (&[b"clock"], "other")] {
+            let error = reader(pieces, b"cloak").read_to_end(&mut Vec::new()).expect_err(what);
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_break_is_not_corruption() {
+        let (sender, pieces) = mpsc::channel(PIECES);
+        sender.try_send(Err(Status::unavailable("gone"))).expect("room");
+        let digest = v1::Digest { blake3: Bytes::new(), size_bytes: 5 };
+        let mut reader = PieceReader { pieces, piece: Bytes::new(), check: Check::new(&digest) };
+        assert_ne!(reader.read(&mut [0; 8]).expect_err("a break").kind(), io::ErrorKind::InvalidData);
+    }
+}

@@ -1,0 +1,131 @@
+//! The wave engine: the ready nodes of all jobs under one key, computed together.
+//!
+//! One thread owns all of it. It gathers the next wave while the device computes one, takes results as they come, and
+//! otherwise sleeps. A job that arrives joins at the next wave; one that is cancelled leaves with it.
+
+mod core;
+mod group;
+mod job;
+mod plan;
+mod tables;
+mod width;
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc,
+    },
+    thread::JoinHandle,
+};
+
+use bytes::Bytes;
+use cloakwork_device::Device;
+use cloakwork_params::{KeyId, SetId};
+use cloakwork_proto::v1;
+
+pub(crate) use self::{
+    job::{EngineJob, Finished, JobStatus},
+    plan::Plan,
+    width::preferred,
+};
+use crate::locked::Locked as _;
+
+/// Jobs that may share a wave: those of one opaque group, one key and one set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct GroupId {
+    pub(crate) group: Bytes,
+    pub(crate) key_id: KeyId,
+    pub(crate) set: SetId,
+}
+
+/// How a job ended that has no result.
+#[derive(Clone, Debug)]
+pub(crate) struct JobFailure {
+    /// Stable code, as in docs/errors.
+    pub(crate) reason: &'static str,
+    pub(crate) message: String,
+    /// Would another attempt have a chance?
+    pub(crate) retryable: bool,
+    /// The part of the key that proved wrong.
+    pub(crate) bad_key_part: Option<v1::Digest>,
+}
+
+impl JobFailure {
+    /// One that another attempt, here or elsewhere, may not share.
+    pub(crate) fn passing(reason: &'static str, message: impl ToString) -> Self {
+        Self { reason, message: message.to_string(), retryable: true, bad_key_part: None }
+    }
+
+    /// One that every attempt would share.
+    pub(crate) fn lasting(reason: &'static str, message: impl ToString) -> Self {
+        Self { reason, message: message.to_string(), retryable: false, bad_key_part: None }
+    }
+}
+
+enum Command {
+    Job(Box<EngineJob>),
+    Cancel(u64),
+    Drain,
+    /// The device has something to say.
+    Wake,
+    Close,
+}
+
+/// A handle on the engine's thread. Its queue is bounded by the jobs that the agent holds.
+pub(crate) struct Engine {
+    commands: mpsc::Sender<Command>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    jobs: AtomicU64,
+}
+
+impl Engine {
+    /// Starts an engine whose rows under way take up at most `arena_bytes` on the device.
+    pub(crate) fn start(device: Arc<dyn Device>, arena_bytes: u64) -> std::io::Result<Self> {
+        let (commands, inbox) = mpsc::channel();
+        let woken = Arc::new(AtomicBool::new(false));
+        let waker = {
+            let (commands, woken) = (commands.clone(), woken.clone());
+            move || {
+                // One wake-up in the queue is as good as many.
+                if !woken.swap(true, Ordering::AcqRel) {
+                    let _ = commands.send(Command::Wake);
+                }
+            }
+        };
+        device.set_waker(Arc::new(waker));
+        let core = core::Core::new(device, inbox, woken, arena_bytes);
+        let thread = std::thread::Builder::new().name("waves".to_owned()).spawn(move || core.run())?;
+        Ok(Self { commands, thread: Mutex::new(Some(thread)), jobs: AtomicU64::new(1) })
+    }
+
+    /// A name for a job.
+    pub(crate) fn job_id(&self) -> u64 {
+        self.jobs.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes a job on. What becomes of it comes through its `done`.
+    pub(crate) fn submit(&self, job: EngineJob) {
+        // A closed engine drops the job, and with it the sender of its end.
+        let _ = self.commands.send(Command::Job(Box::new(job)));
+    }
+
+    /// Forgets a job; its lanes are free from the next wave on.
+    pub(crate) fn cancel(&self, id: u64) {
+        let _ = self.commands.send(Command::Cancel(id));
+    }
+
+    /// Waves that end from now on were cut because nothing more will come.
+    pub(crate) fn drain(&self) {
+        let _ = self.commands.send(Command::Drain);
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.commands.send(Command::Close);
+        if let Some(thread) = self.thread.locked().take() {
+            let _ = thread.join();
+        }
+    }
+}

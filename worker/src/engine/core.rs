@@ -1,0 +1,375 @@
+//! The engine's thread.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::Receiver,
+    },
+    time::{Duration, Instant},
+};
+
+use cloakwork_device::{Device, DeviceError, DeviceInfo, KeySlot, Ticket, WorkStats};
+use cloakwork_params::ParameterSet;
+use cloakwork_proto::v1::{LeaseStage, WaveCut};
+
+use super::{
+    Command, GroupId, JobFailure,
+    group::Group,
+    job::{EngineJob, Finished, LaneId},
+    tables::TableError,
+    width::preferred,
+};
+use crate::latency::WaveShare;
+
+/// Everything that the thread owns.
+pub(super) struct Core {
+    device: Arc<dyn Device>,
+    inbox: Receiver<Command>,
+    woken: Arc<AtomicBool>,
+    arena_bytes: u64,
+    info: DeviceInfo,
+    groups: BTreeMap<GroupId, Group>,
+    /// The group of each job.
+    jobs: HashMap<u64, GroupId>,
+    flights: Vec<Flight>,
+    draining: bool,
+}
+
+/// A wave on the device.
+struct Flight {
+    ticket: Ticket,
+    group: GroupId,
+    lanes: Vec<LaneId>,
+    width: usize,
+    preferred: usize,
+    cut: WaveCut,
+}
+
+/// Waves on the device when it has no room for more: one that is computed, and the next.
+const QUEUE: usize = 2;
+
+impl Core {
+    pub(super) fn new(
+        device: Arc<dyn Device>,
+        inbox: Receiver<Command>,
+        woken: Arc<AtomicBool>,
+        arena_bytes: u64,
+    ) -> Self {
+        let info = device.describe();
+        Self {
+            device,
+            inbox,
+            woken,
+            arena_bytes,
+            info,
+            groups: BTreeMap::new(),
+            jobs: HashMap::new(),
+            flights: Vec::new(),
+            draining: false,
+        }
+    }
+
+    pub(super) fn run(mut self) {
+        while let Ok(command) = self.inbox.recv() {
+            let mut next = Some(command);
+            while let Some(command) = next {
+                match command {
+                    Command::Job(job) => self.add(*job),
+                    Command::Cancel(id) => self.remove(id),
+                    Command::Drain => self.draining = true,
+                    Command::Wake => self.woken.store(false, Ordering::Release),
+                    Command::Close => return,
+                }
+                next = self.inbox.try_recv().ok();
+            }
+            self.collect();
+            self.fill();
+        }
+    }
+
+    fn add(&mut self, job: EngineJob) {
+        let (id, name, set) = (job.id, job.group.clone(), job.plan.graph.set);
+        let group = match self.group(&name, set) {
+            Ok(group) => group,
+            Err(error) => return fail(job, device_failure(&error)),
+        };
+        if job.plan.slots() > group.arena.slots {
+            let message = format!(
+                "a row of the program needs room for {} ciphertexts; the worker has room for {}",
+                job.plan.slots(),
+                group.arena.slots
+            );
+            fail(job, JobFailure::lasting("PROGRAM_TOO_LARGE", message));
+            return self.tidy(&name);
+        }
+        let device = self.device.clone();
+        let Some(group) = self.groups.get_mut(&name) else { return };
+        match group.add(job, &device) {
+            Ok(()) => {
+                self.jobs.insert(id, name);
+                self.finish_if_done(id);
+            }
+            Err((job, error)) => {
+                fail(
+                    job,
+                    match error {
+                        TableError::Lut(error) => JobFailure::lasting("PROGRAM_INVALID", error),
+                        TableError::Device(error) => device_failure(&error),
+                    },
+                );
+                self.tidy(&name);
+            }
+        }
+    }
+
+    fn group(&mut self, name: &GroupId, set: &'static ParameterSet) -> Result<&Group, DeviceError> {
+        if !self.groups.contains_key(name) {
+            let arena = self.device.create_arena(set, self.arena_bytes)?;
+            self.groups.insert(name.clone(), Group::new(set, arena, Instant::now()));
+        }
+        self.groups.get(name).ok_or(DeviceError::UnknownHandle { what: "arena" })
+    }
+
+    /// Takes what the device has finished.
+    fn collect(&mut self) {
+        let mut index = 0;
+        while index < self.flights.len() {
+            match self.device.wait(self.flights[index].ticket, Instant::now()) {
+                Err(DeviceError::NotDone(_)) => index += 1,
+                result => {
+                    let flight = self.flights.swap_remove(index);
+                    self.info = self.device.describe();
+                    self.land(flight, result);
+                }
+            }
+        }
+    }
+
+    /// Submits waves while the device can use them.
+    fn fill(&mut self) {
+        loop {
+            self.admit();
+            let room = self.device.has_room();
+            if !room && self.flights.len() >= QUEUE {
+                return;
+            }
+            let Some(name) = self.choose(room) else { return };
+            self.launch(&name, room);
+        }
+    }
+
+    fn admit(&mut self) {
+        let count = self.groups.len().max(1) as u32;
+        let used = |group: &Group| f64::from(group.slots.reserved) / f64::from(group.arena.slots.max(1));
+        let mut total: f64 = self.groups.values().map(used).sum();
+        let mut failed = Vec::new();
+        for group in self.groups.values_mut() {
+            let others = total - used(group);
+            let left = ((1.0 - others).max(0.0) * f64::from(group.arena.slots)) as u32;
+            let wanted = 2 * preferred(&self.info, group.set);
+            let share = (group.arena.slots / count).max(1).min(left);
+            failed.extend(group.admit(wanted, share, self.device.as_ref()));
+            total = others + used(group);
+        }
+        for (id, error) in failed {
+            self.fail(id, device_failure(&error));
+        }
+        let done: Vec<u64> =
+            self.groups.values().flat_map(|group| group.jobs.iter()).filter(|(_, job)| job.is_done()).map(|(id, _)| *id).collect();
+        done.into_iter().for_each(|id| self.finish_if_done(id));
+    }
+
+    /// The group whose turn it is: of those that the device could use a wave of, the one that has waited longest.
+    fn choose(&self, room: bool) -> Option<GroupId> {
+        let now = Instant::now();
+        let worth = |group: &Group| {
+            let ready = group.ready();
+            ready > 0 && (room || ready >= self.width(group) || group.urgent(now, self.horizon(group)))
+        };
+        let waiting = self.groups.iter().filter(|(_, group)| worth(group));
+        waiting.min_by_key(|(_, group)| group.served).map(|(name, _)| name.clone())
+    }
+
+    fn width(&self, group: &Group) -> usize {
+        preferred(&self.info, group.set).min(group.width_limit)
+    }
+
+    /// A deadline that is nearer than this is near: four waves.
+    fn horizon(&self, group: &Group) -> Duration {
+        let width = self.width(group).next_power_of_two();
+        let point = self.info.curve.iter().find(|point| point.set.id == group.set.id && point.width == width);
+        4 * point.map_or(Duration::from_millis(100), |point| point.time)
+    }
+
+    fn launch(&mut self, name: &GroupId, room: bool) {
+        let now = Instant::now();
+        let Some(group) = self.groups.get(name) else { return };
+        let (width, horizon) = (self.width(group), self.horizon(group));
+        let urgent = group.urgent(now, horizon);
+        let others = self.groups.iter().any(|(other, group)| other != name && group.ready() > 0);
+        let preferred = preferred(&self.info, group.set);
+        let Some(group) = self.groups.get_mut(name) else { return };
+        let (wave, lanes) = group.gather(width, now, horizon);
+        let bootstraps = wave.width();
+        let cut = if bootstraps >= width {
+            WaveCut::Full
+        } else if !room && urgent {
+            WaveCut::Deadline
+        } else if self.draining {
+            WaveCut::Drain
+        } else if others {
+            WaveCut::OtherKey
+        } else {
+            WaveCut::Idle
+        };
+        let mut key: Option<KeySlot> = None;
+        for lane in &lanes {
+            if let Some(job) = group.jobs.get(&lane.job) {
+                key = Some(job.job.key.slot());
+                job.job.status.enter(LeaseStage::Computing);
+                #[cfg(feature = "failpoints")]
+                crate::failpoints::strike(job.job.fault);
+            }
+        }
+        let Some(key) = key else { return };
+        let flight = Flight { ticket: Ticket(0), group: name.clone(), lanes, width: bootstraps, preferred, cut };
+        match self.device.submit(key, group.arena, wave) {
+            Ok(ticket) => self.flights.push(Flight { ticket, ..flight }),
+            Err(error) => self.land(flight, Err(error)),
+        }
+    }
+
+    /// A wave has ended, one way or the other.
+    fn land(&mut self, flight: Flight, result: Result<WorkStats, DeviceError>) {
+        let mut own: BTreeMap<u64, u32> = BTreeMap::new();
+        for lane in &flight.lanes {
+            *own.entry(lane.job).or_default() += 1;
+        }
+        let mut failed: Vec<(u64, JobFailure)> = Vec::new();
+        if let Some(group) = self.groups.get_mut(&flight.group) {
+            match result {
+                Ok(stats) => {
+                    for (id, lanes) in count_bootstraps(group, &flight.lanes) {
+                        let Some(job) = group.jobs.get_mut(&id) else { continue };
+                        job.job.stopwatch.wave(WaveShare {
+                            stats,
+                            width: flight.width as u32,
+                            own_width: lanes,
+                            preferred: flight.preferred as u32,
+                            cut: flight.cut,
+                        });
+                        job.job.status.advance();
+                    }
+                    for lane in flight.lanes {
+                        let Some(job) = group.jobs.get_mut(&lane.job) else { continue };
+                        let computed =
+                            job.computed(lane.row, lane.node, &mut group.slots, self.device.as_ref(), group.arena);
+                        if let Err(error) = computed {
+                            failed.push((lane.job, device_failure(&error)));
+                        }
+                    }
+                }
+                Err(error) => {
+                    let splits = matches!(error, DeviceError::OutOfMemory { .. }) && flight.width > 1;
+                    if splits {
+                        group.width_limit = (flight.width / 2).max(1);
+                    }
+                    for lane in flight.lanes.into_iter().rev() {
+                        if let Some(job) = group.jobs.get_mut(&lane.job) {
+                            job.put_back(lane.row, lane.node, &mut group.slots);
+                        }
+                    }
+                    if !splits {
+                        failed.extend(own.keys().map(|id| (*id, device_failure(&error))));
+                    }
+                }
+            }
+        }
+        failed.into_iter().for_each(|(id, failure)| self.fail(id, failure));
+        for id in own.into_keys() {
+            self.finish_if_done(id);
+            self.free_if_cancelled(id);
+        }
+    }
+
+    /// Hands the outputs over when the last row is there.
+    fn finish_if_done(&mut self, id: u64) {
+        let Some(job) = self.job(id).filter(|job| job.is_done() && !job.cancelled) else { return };
+        let outputs = std::mem::take(&mut job.outputs);
+        let finished = Finished { outputs, stopwatch: job.job.stopwatch.clone() };
+        if let Some(done) = job.job.done.take() {
+            let _ = done.send(Ok(finished));
+        }
+        self.remove(id);
+    }
+
+    fn fail(&mut self, id: u64, failure: JobFailure) {
+        if let Some(done) = self.job(id).and_then(|job| job.job.done.take()) {
+            let _ = done.send(Err(failure));
+        }
+        self.remove(id);
+    }
+
+    /// Forgets a job, at once or when its last lane has landed.
+    fn remove(&mut self, id: u64) {
+        if let Some(job) = self.job(id) {
+            job.cancelled = true;
+            job.ready.clear();
+            self.free_if_cancelled(id);
+        }
+    }
+
+    fn free_if_cancelled(&mut self, id: u64) {
+        let Some(name) = self.jobs.get(&id).cloned() else { return };
+        let Some(group) = self.groups.get_mut(&name) else { return };
+        let Some(job) = group.jobs.get_mut(&id).filter(|job| job.cancelled) else { return };
+        job.ready.clear();
+        if job.lanes_in_flight == 0 {
+            job.free(&mut group.slots);
+            group.jobs.remove(&id);
+            self.jobs.remove(&id);
+            self.tidy(&name);
+        }
+    }
+
+    /// Forgets a group that has no jobs.
+    fn tidy(&mut self, name: &GroupId) {
+        if self.groups.get(name).is_some_and(|group| group.jobs.is_empty())
+            && let Some(group) = self.groups.remove(name)
+        {
+            self.device.drop_arena(group.arena);
+        }
+    }
+
+    fn job(&mut self, id: u64) -> Option<&mut super::job::Job> {
+        let name = self.jobs.get(&id)?;
+        self.groups.get_mut(name)?.jobs.get_mut(&id)
+    }
+}
+
+/// Bootstraps of each job in a wave; 0 for one that only has lanes without a table in it.
+fn count_bootstraps(group: &Group, lanes: &[LaneId]) -> BTreeMap<u64, u32> {
+    let mut counts = BTreeMap::new();
+    for lane in lanes {
+        let Some(job) = group.jobs.get(&lane.job) else { continue };
+        let tabled = job.job.plan.graph.nodes[lane.node as usize].table.is_some();
+        *counts.entry(lane.job).or_default() += u32::from(tabled);
+    }
+    counts
+}
+
+fn fail(mut job: EngineJob, failure: JobFailure) {
+    if let Some(done) = job.done.take() {
+        let _ = done.send(Err(failure));
+    }
+}
+
+/// What a device's error means for the jobs that it hit.
+fn device_failure(error: &DeviceError) -> JobFailure {
+    match error {
+        DeviceError::OutOfMemory { .. } => JobFailure::passing("WORKER_OUT_OF_MEMORY", error),
+        _ => JobFailure::passing("DEVICE_FAILED", error),
+    }
+}

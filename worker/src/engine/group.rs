@@ -1,0 +1,154 @@
+//! Jobs that share waves, and which of their lanes come first.
+
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use cloakwork_device::{Arena, Device, DeviceError, NO_TABLE, Wave};
+use cloakwork_params::ParameterSet;
+
+use super::{
+    job::{EngineJob, Job, LaneId, Slots},
+    tables::{TableError, Tables},
+};
+
+/// The live jobs of one group, key and set.
+pub(super) struct Group {
+    pub(super) set: &'static ParameterSet,
+    pub(super) arena: Arena,
+    pub(super) slots: Slots,
+    pub(super) jobs: BTreeMap<u64, Job>,
+    tables: Tables,
+    /// When it last had a wave, or came.
+    pub(super) served: Instant,
+    /// Widest wave that the device had the memory for.
+    pub(super) width_limit: usize,
+    /// Which of equal jobs comes first; moves on with every wave.
+    turn: usize,
+}
+
+/// Lanes that one of several equal jobs gets before the next one's turn.
+const STEP: usize = 8;
+/// Rows that begin together.
+const ROWS_AT_ONCE: usize = 16;
+
+impl Group {
+    pub(super) fn new(set: &'static ParameterSet, arena: Arena, now: Instant) -> Self {
+        Self {
+            set,
+            arena,
+            slots: Slots::default(),
+            jobs: BTreeMap::new(),
+            tables: Tables::default(),
+            served: now,
+            width_limit: usize::MAX,
+            turn: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, job: EngineJob, device: &Arc<dyn Device>) -> Result<(), (EngineJob, TableError)> {
+        match self.tables.get(device, self.set, &job.plan.graph.tables) {
+            Ok(tables) => {
+                self.jobs.insert(job.id, Job::new(job, tables));
+                Ok(())
+            }
+            Err(error) => Err((job, error)),
+        }
+    }
+
+    /// Lanes that could be computed now.
+    pub(super) fn ready(&self) -> usize {
+        self.jobs.values().map(|job| job.ready.len()).sum()
+    }
+
+    /// Is a deadline nearer than `horizon`?
+    pub(super) fn urgent(&self, now: Instant, horizon: Duration) -> bool {
+        self.jobs.values().any(|job| !job.ready.is_empty() && is_urgent(job, now, horizon))
+    }
+
+    /// Begins rows, the most important first, until there are lanes for two waves or no slots are left of `share`.
+    /// Returns jobs whose rows could not begin.
+    pub(super) fn admit(&mut self, wanted: usize, share: u32, device: &dyn Device) -> Vec<(u64, DeviceError)> {
+        let mut failed = Vec::new();
+        let mut ready = self.ready();
+        let now = Instant::now();
+        for id in self.order(now, Duration::ZERO).into_iter().flatten() {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let each = job.job.plan.slots().max(1);
+            while job.ready.len() < wanted && ready < 4 * wanted && job.rows_waiting() > 0 {
+                // A group that has nothing under way gets a row even where its share is less.
+                let limit = if self.slots.reserved == 0 { self.arena.slots.min(share.max(each)) } else { share };
+                let room = limit.saturating_sub(self.slots.reserved) / each;
+                let count = ROWS_AT_ONCE.min(job.rows_waiting()).min(room as usize);
+                if count == 0 {
+                    break;
+                }
+                self.slots.reserve(each * count as u32);
+                let before = job.ready.len();
+                if let Err(error) = job.begin_rows(count, &mut self.slots, device, self.arena) {
+                    failed.push((id, error));
+                    break;
+                }
+                ready += job.ready.len() - before;
+            }
+        }
+        failed
+    }
+
+    /// Takes lanes for a wave of up to `width` bootstraps.
+    pub(super) fn gather(&mut self, width: usize, now: Instant, horizon: Duration) -> (Wave, Vec<LaneId>) {
+        let (mut wave, mut lanes, mut bootstraps) = (Wave::default(), Vec::new(), 0);
+        let mut outputs = Vec::new();
+        // Lanes without a table cost next to nothing; they only must not be without end.
+        let full = |bootstraps: usize, lanes: &Vec<LaneId>| bootstraps >= width || lanes.len() >= 4 * width;
+        for class in self.order(now, horizon) {
+            let mut left = true;
+            while left && !full(bootstraps, &lanes) {
+                left = false;
+                for &id in &class {
+                    let Some(job) = self.jobs.get_mut(&id) else { continue };
+                    for _ in 0..STEP {
+                        if full(bootstraps, &lanes) {
+                            break;
+                        }
+                        let Some((row, node)) = job.ready.pop_front() else { break };
+                        left = true;
+                        outputs.clear();
+                        job.take_results(row, node, &mut self.slots, &mut outputs);
+                        let spec = &job.job.plan.graph.nodes[node as usize];
+                        let table = spec.table.map_or(NO_TABLE, |table| wave.table(job.tables[table].slot));
+                        bootstraps += usize::from(table != NO_TABLE);
+                        wave.push(job.terms(row, node), spec.constant, table, &outputs);
+                        job.lanes_in_flight += 1;
+                        lanes.push(LaneId { job: id, row, node });
+                    }
+                }
+            }
+        }
+        self.turn = self.turn.wrapping_add(1);
+        self.served = now;
+        (wave, lanes)
+    }
+
+    /// Jobs in classes of equal importance: by priority, and within one those first whose deadline is near.
+    fn order(&self, now: Instant, horizon: Duration) -> Vec<Vec<u64>> {
+        let mut classes: BTreeMap<(Reverse<i32>, bool), Vec<u64>> = BTreeMap::new();
+        for (&id, job) in self.jobs.iter().filter(|(_, job)| !job.ready.is_empty() || job.rows_waiting() > 0) {
+            let relaxed = !is_urgent(job, now, horizon);
+            classes.entry((Reverse(job.job.priority), relaxed)).or_default().push(id);
+        }
+        let mut classes: Vec<_> = classes.into_values().collect();
+        for class in &mut classes {
+            let first = self.turn % class.len();
+            class.rotate_left(first);
+        }
+        classes
+    }
+}
+
+fn is_urgent(job: &Job, now: Instant, horizon: Duration) -> bool {
+    job.job.deadline.is_some_and(|deadline| deadline <= now + horizon)
+}

@@ -1,0 +1,45 @@
+//! What can be known of a graph before a row passes through it.
+
+use cloakwork_circuit::{Graph, ValueId};
+
+/// A graph, and who waits for whom in it.
+pub(crate) struct Plan {
+    pub(crate) graph: Graph,
+    /// By value: the nodes that use it, each once.
+    pub(super) users: Vec<Vec<u32>>,
+    /// By value: how often it is needed, by nodes and as output.
+    pub(super) uses: Vec<u32>,
+    /// By node: results of other nodes that it needs.
+    pub(super) waits: Vec<u32>,
+}
+
+impl Plan {
+    pub(crate) fn new(graph: Graph) -> Self {
+        let values = graph.values();
+        let mut plan = Self {
+            users: vec![Vec::new(); values],
+            uses: vec![0; values],
+            waits: vec![0; graph.nodes.len()],
+            graph,
+        };
+        for (index, node) in plan.graph.nodes.iter().enumerate() {
+            let mut needed: Vec<ValueId> = node.terms.iter().map(|term| term.value).collect();
+            needed.sort_unstable();
+            needed.dedup();
+            for value in needed {
+                plan.users[value].push(index as u32);
+                plan.uses[value] += 1;
+                plan.waits[index] += u32::from(value >= plan.graph.inputs);
+            }
+        }
+        for output in &plan.graph.outputs {
+            plan.uses[output.value] += 1;
+        }
+        plan
+    }
+
+    /// Slots that a row may need at most.
+    pub(crate) fn slots(&self) -> u32 {
+        self.uses.len() as u32
+    }
+}

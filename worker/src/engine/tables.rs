@@ -1,0 +1,82 @@
+//! Lookup tables on the device, each for as long as a job needs it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
+
+use cloakwork_circuit::Table as Functions;
+use cloakwork_device::{Device, DeviceError, HostLut, LutSlot};
+use cloakwork_params::{ParameterSet, TorusWidth};
+use cloakwork_tfhe::{Lut, LutError};
+
+/// A table that leaves the device with its last user.
+pub(super) struct Table {
+    pub(super) slot: LutSlot,
+    device: Arc<dyn Device>,
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.device.evict_lut(self.slot);
+    }
+}
+
+/// The tables of a group. Bounded by its jobs, whose programs are.
+#[derive(Default)]
+pub(super) struct Tables {
+    known: HashMap<Functions, Weak<Table>>,
+}
+
+/// Why a table cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TableError {
+    #[error(transparent)]
+    Lut(#[from] LutError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// 1/8 of the torus, in units of 2^-64: a boolean true.
+const EIGHTH: u64 = 1 << 61;
+
+impl Tables {
+    /// The tables of a graph, in its order.
+    pub(super) fn get(
+        &mut self,
+        device: &Arc<dyn Device>,
+        set: &'static ParameterSet,
+        tables: &[Functions],
+    ) -> Result<Vec<Arc<Table>>, TableError> {
+        self.known.retain(|_, table| table.strong_count() > 0);
+        let mut get = |functions: &Functions| {
+            if let Some(table) = self.known.get(functions).and_then(Weak::upgrade) {
+                return Ok(table);
+            }
+            let table = Arc::new(Table { slot: load(device.as_ref(), set, functions)?, device: device.clone() });
+            self.known.insert(functions.clone(), Arc::downgrade(&table));
+            Ok(table)
+        };
+        tables.iter().map(&mut get).collect()
+    }
+}
+
+fn load(device: &dyn Device, set: &'static ParameterSet, table: &Functions) -> Result<LutSlot, TableError> {
+    Ok(match (table, set.torus) {
+        (Functions::Sign, TorusWidth::U32) => {
+            device.load_lut(set, HostLut::U32(&Lut::sign(set.polynomial_size, (EIGHTH >> 32) as u32)))?
+        }
+        (Functions::Sign, TorusWidth::U64) => {
+            device.load_lut(set, HostLut::U64(&Lut::sign(set.polynomial_size, EIGHTH)))?
+        }
+        (Functions::Functions(functions), _) => {
+            let closures: Vec<Box<dyn Fn(u64) -> u64 + '_>> = functions.iter().map(|entries| lookup(entries)).collect();
+            let closures: Vec<&dyn Fn(u64) -> u64> = closures.iter().map(AsRef::as_ref).collect();
+            device.load_lut(set, HostLut::U64(&Lut::from_fns(set, &closures)?))?
+        }
+    })
+}
+
+fn lookup(entries: &[u64]) -> Box<dyn Fn(u64) -> u64 + '_> {
+    Box::new(|input| entries.get(input as usize).copied().unwrap_or(0))
+}

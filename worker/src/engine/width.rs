@@ -1,0 +1,65 @@
+//! How wide a wave should be.
+
+use cloakwork_device::DeviceInfo;
+use cloakwork_params::ParameterSet;
+
+/// What a wider wave must save to be worth its longer wait.
+const WORTH: f64 = 0.02;
+
+/// The narrowest of the device's whole widths that no wider one beats by [`WORTH`], by what has been measured. A width
+/// that was never measured is tried.
+pub(crate) fn preferred(info: &DeviceInfo, set: &'static ParameterSet) -> usize {
+    let per_lane = |width: usize| {
+        let point = info.curve.iter().find(|point| point.set.id == set.id && point.width == width.next_power_of_two());
+        point.map(|point| point.time.as_secs_f64() / point.width as f64)
+    };
+    let widths = widths(info);
+    let mut measured = Vec::with_capacity(widths.len());
+    for &width in &widths {
+        match per_lane(width) {
+            Some(time) => measured.push((width, time)),
+            None => return width,
+        }
+    }
+    let best = measured.iter().map(|(_, time)| *time).fold(f64::MAX, f64::min);
+    let good = measured.iter().find(|(_, time)| *time <= best * (1.0 + WORTH));
+    good.map_or(info.tile * info.units, |(width, _)| *width)
+}
+
+/// Whole tiles on every unit, doubled up to the widest.
+fn widths(info: &DeviceInfo) -> Vec<usize> {
+    let least = (info.tile * info.units).clamp(1, info.width_max.max(1));
+    std::iter::successors(Some(least), |width| Some(width * 2)).take_while(|width| *width <= info.width_max).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cloakwork_device::CurvePoint;
+
+    use super::*;
+
+    #[test]
+    fn tries_what_it_does_not_know_and_takes_the_narrowest_good_one() {
+        let set = &cloakwork_params::table::SETS[0];
+        let point = |width: usize, micros: u64| CurvePoint { set, width, time: Duration::from_micros(micros) };
+        let mut info = DeviceInfo {
+            kind: "cpu",
+            name: String::new(),
+            sets: vec![set],
+            units: 2,
+            tile: 16,
+            width_max: 128,
+            curve: Vec::new(),
+        };
+        assert_eq!(preferred(&info, set), 32);
+        info.curve = vec![point(32, 3300)];
+        assert_eq!(preferred(&info, set), 64, "the next one is tried");
+        info.curve = vec![point(32, 3300), point(64, 6450), point(128, 12_800)];
+        assert_eq!(preferred(&info, set), 64, "128 saves less than two in a hundred");
+        info.curve = vec![point(32, 3210), point(64, 6450), point(128, 12_800)];
+        assert_eq!(preferred(&info, set), 32);
+        assert_eq!(preferred(&info, &cloakwork_params::table::SETS[1]), 32, "sets have curves of their own");
+    }
+}

@@ -1,0 +1,132 @@
+//! A job's inputs: decoded, checked, and written to the device when a row's turn comes.
+
+use std::ops::Range;
+
+use cloakwork_circuit::Input;
+use cloakwork_device::{Arena, Device, DeviceError, Words};
+use cloakwork_params::{
+    CiphertextInfo, EnvelopeError, EnvelopeReader, Expected, KeyId, ObjectKind, ParameterSet, TorusWidth,
+};
+use cloakwork_tfhe::{
+    CompactList, LweList, SeededLweList, Torus,
+    format::{CiphertextList, FormatError, ListForm, decode},
+};
+
+/// Ciphertexts of one input, row by row, in the form they came in.
+pub(crate) trait Rows: Send {
+    /// Writes some rows to slots, expanded.
+    fn write(&self, rows: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError>;
+}
+
+/// Why an input is refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub(crate) enum InputError {
+    #[error("{0}")]
+    Format(#[from] FormatError),
+    #[error("a {0} is no list of ciphertexts that a job can take")]
+    Kind(ObjectKind),
+    #[error("{got} ciphertexts: the job has {expected} rows")]
+    Count { expected: u64, got: u64 },
+    #[error("row {row} has a {what} of {got}: the program takes at most {max}")]
+    Bookkeeping { row: usize, what: &'static str, max: u32, got: u32 },
+}
+
+/// Decodes the bytes of an input and holds them to what the program says.
+pub(crate) fn read(
+    bytes: &[u8],
+    set: &'static ParameterSet,
+    key_id: KeyId,
+    rows: u64,
+    input: &Input,
+) -> Result<Box<dyn Rows>, InputError> {
+    let kind = EnvelopeReader::open(bytes).map_err(FormatError::from)?.header().kind;
+    let request = Request { bytes, set, key_id, rows, input };
+    match set.torus {
+        TorusWidth::U32 => request.read::<u32>(kind),
+        TorusWidth::U64 => request.read::<u64>(kind),
+    }
+}
+
+struct Request<'a> {
+    bytes: &'a [u8],
+    set: &'static ParameterSet,
+    key_id: KeyId,
+    rows: u64,
+    input: &'a Input,
+}
+
+impl Request<'_> {
+    fn read<T: Wide>(&self, kind: ObjectKind) -> Result<Box<dyn Rows>, InputError> {
+        Ok(match kind {
+            ObjectKind::LweList => Box::new(self.list::<LweList<T>>()?),
+            ObjectKind::SeededLweList => Box::new(self.list::<SeededLweList<T>>()?),
+            ObjectKind::CompactList => Box::new(self.list::<CompactList<T>>()?),
+            other => return Err(InputError::Kind(other)),
+        })
+    }
+
+    fn list<L: ListForm>(&self) -> Result<L, InputError> {
+        let expected = Expected { set: Some(self.set), key_id: Some(self.key_id) };
+        let (list, info) = decode::<CiphertextList<L>>(self.bytes, &expected)?.object.into_parts();
+        let got = list.count() as u64;
+        if got != self.rows {
+            return Err(InputError::Count { expected: self.rows, got });
+        }
+        info.iter().enumerate().try_for_each(|(row, info)| self.bookkeeping(row, info))?;
+        Ok(list)
+    }
+
+    fn bookkeeping(&self, row: usize, info: &CiphertextInfo) -> Result<(), InputError> {
+        for (what, max, got) in [
+            ("largest value", self.input.degree_max, info.degree),
+            ("noise level", self.input.noise_level_max, info.noise_level),
+        ] {
+            if got > max {
+                return Err(InputError::Bookkeeping { row, what, max, got });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<EnvelopeError> for InputError {
+    fn from(error: EnvelopeError) -> Self {
+        Self::Format(error.into())
+    }
+}
+
+/// A word that devices take.
+pub(crate) trait Wide: Torus {
+    fn words(words: &[Self]) -> Words<'_>;
+}
+
+impl Wide for u32 {
+    fn words(words: &[Self]) -> Words<'_> {
+        Words::U32(words)
+    }
+}
+
+impl Wide for u64 {
+    fn words(words: &[Self]) -> Words<'_> {
+        Words::U64(words)
+    }
+}
+
+impl<T: Wide> Rows for LweList<T> {
+    fn write(&self, rows: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
+        let words = self.dimension() + 1;
+        device.write(arena, slots, T::words(&self.words()[rows.start * words..rows.end * words]))
+    }
+}
+
+impl<T: Wide> Rows for SeededLweList<T> {
+    fn write(&self, rows: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
+        device.write(arena, slots, T::words(self.expand_range(rows).words()))
+    }
+}
+
+impl<T: Wide> Rows for CompactList<T> {
+    fn write(&self, rows: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
+        device.write(arena, slots, T::words(self.expand_range(rows).words()))
+    }
+}

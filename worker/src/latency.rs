@@ -1,0 +1,158 @@
+//! Where a job's time went: a partition of it, on one clock.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use cloakwork_device::WorkStats;
+use cloakwork_proto::v1::{CutCount, LatencyRecord, WaveCut, WaveRecord};
+
+/// Stages that a worker spends time in, but those within a wave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    KeyLoad,
+    Fetch,
+    WaveWait,
+    Store,
+}
+
+/// Gives every moment from the assignment on to one stage. Whoever advances it says what the time since the last
+/// advance was spent on.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopwatch {
+    start: Instant,
+    until: Instant,
+    record: LatencyRecord,
+    cuts: BTreeMap<i32, u64>,
+    fill_sum: f64,
+}
+
+/// A wave as one of its jobs sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaveShare {
+    pub(crate) stats: WorkStats,
+    /// Bootstraps in it.
+    pub(crate) width: u32,
+    /// Those of the job.
+    pub(crate) own_width: u32,
+    /// Bootstraps that the engine would have liked.
+    pub(crate) preferred: u32,
+    pub(crate) cut: WaveCut,
+}
+
+/// Waves that a record lists one by one.
+const WAVES_MAX: usize = 64;
+
+impl Stopwatch {
+    pub(crate) fn start(now: Instant) -> Self {
+        Self { start: now, until: now, record: LatencyRecord::default(), cuts: BTreeMap::new(), fill_sum: 0.0 }
+    }
+
+    /// The time up to `now` was spent in `stage`.
+    pub(crate) fn advance(&mut self, stage: Stage, now: Instant) {
+        let nanos = self.pass(now);
+        let record = &mut self.record;
+        *match stage {
+            Stage::KeyLoad => &mut record.key_load_nanos,
+            Stage::Fetch => &mut record.fetch_nanos,
+            Stage::WaveWait => &mut record.wave_wait_nanos,
+            Stage::Store => &mut record.store_nanos,
+        } += nanos;
+    }
+
+    /// The job took part in a wave. What part of the wave's time is already accounted for, because another of the
+    /// job's waves ran at the same time, is not counted again.
+    pub(crate) fn wave(&mut self, share: WaveShare) {
+        let stats = share.stats;
+        self.advance(Stage::WaveWait, stats.began);
+        let wall = (stats.ended - stats.began).as_nanos();
+        let nanos = u128::from(self.pass(stats.ended));
+        let part = |stage: std::time::Duration| (nanos * stage.as_nanos()).checked_div(wall).unwrap_or(0) as u64;
+        let (key_switch, blind_rotate) = (part(stats.key_switch), part(stats.blind_rotate));
+        self.record.key_switch_nanos += key_switch;
+        self.record.blind_rotate_nanos += blind_rotate;
+        self.record.other_compute_nanos += nanos as u64 - key_switch - blind_rotate;
+        self.record.pbs_count += u64::from(share.own_width);
+        self.record.wave_count += 1;
+        self.fill_sum += f64::from(share.width) / f64::from(share.preferred.max(1));
+        *self.cuts.entry(share.cut as i32).or_default() += 1;
+        if self.record.waves.len() < WAVES_MAX {
+            self.record.waves.push(WaveRecord {
+                width: share.width,
+                own_width: share.own_width,
+                compute_nanos: wall as u64,
+                cut: share.cut as i32,
+            });
+        }
+    }
+
+    /// The record, with the time up to `now` in `last`.
+    pub(crate) fn finish(mut self, last: Stage, now: Instant) -> LatencyRecord {
+        self.advance(last, now);
+        let mut record = self.record;
+        if record.wave_count > 0 {
+            record.mean_wave_fill = self.fill_sum / record.wave_count as f64;
+        }
+        record.cuts = self.cuts.into_iter().map(|(cut, waves)| CutCount { cut, waves }).collect();
+        record.wall_nanos = (self.until - self.start).as_nanos() as u64;
+        record
+    }
+
+    /// Time since the last advance; none when `now` lies before it.
+    fn pass(&mut self, now: Instant) -> u64 {
+        let nanos = now.saturating_duration_since(self.until).as_nanos() as u64;
+        self.until = self.until.max(now);
+        nanos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Sum of the stages that a worker fills in.
+    fn sum(record: &LatencyRecord) -> u64 {
+        record.key_load_nanos
+            + record.fetch_nanos
+            + record.wave_wait_nanos
+            + record.key_switch_nanos
+            + record.blind_rotate_nanos
+            + record.other_compute_nanos
+            + record.store_nanos
+    }
+
+    proptest! {
+        #[test]
+        fn overlapping_waves_add_up(waves in prop::collection::vec((0u64..50, 0u64..50, 0u64..100, 0u64..100), 0..80)) {
+            let start = Instant::now();
+            let mut watch = Stopwatch::start(start);
+            let mut now = start;
+            for stage in [Stage::KeyLoad, Stage::Fetch] {
+                now += Duration::from_micros(5);
+                watch.advance(stage, now);
+            }
+            let mut end = now;
+            for (begin, length, key_switch, blind_rotate) in waves {
+                let began = now + Duration::from_nanos(begin);
+                let wall = Duration::from_nanos(length);
+                let key_switch = wall.mul_f64(key_switch as f64 / 200.0);
+                let blind_rotate = wall.mul_f64(blind_rotate as f64 / 200.0);
+                let other = wall.saturating_sub(key_switch + blind_rotate);
+                let stats = WorkStats { began, ended: began + wall, key_switch, blind_rotate, other };
+                watch.wave(WaveShare { stats, width: 8, own_width: 2, preferred: 16, cut: WaveCut::Idle });
+                end = end.max(stats.ended);
+                now += Duration::from_nanos(begin / 2);
+            }
+            let last = end + Duration::from_micros(1);
+            let record = watch.finish(Stage::Store, last);
+            prop_assert_eq!(sum(&record), (last - start).as_nanos() as u64);
+            prop_assert_eq!(record.wall_nanos, sum(&record));
+            prop_assert_eq!(record.key_load_nanos, 5000);
+            prop_assert_eq!(record.store_nanos, 1000);
+            prop_assert_eq!(record.pbs_count, 2 * record.wave_count);
+            prop_assert!(record.waves.len() <= WAVES_MAX);
+        }
+    }
+}
