@@ -59,6 +59,11 @@ impl Client {
         Self { call_timeout, ..self }
     }
 
+    /// With another rule of when to try again.
+    pub fn retry_policy(self, policy: RetryPolicy) -> Self {
+        Self { policy, ..self }
+    }
+
     /// What the server can do: versions, limits, parameter sets, pools.
     pub async fn capabilities(&self) -> Result<GetCapabilitiesResponse> {
         self.call(GetCapabilitiesRequest {}, |client, request| async move {

@@ -153,7 +153,9 @@ impl From<Status> for ClientError {
         }
         // What the server sends has no cause; what the transport makes up has one.
         match status.code() {
-            Code::Unknown | Code::Internal | Code::Unavailable | Code::Cancelled if local => Self::Transport { problem },
+            Code::Unknown | Code::Internal | Code::Unavailable | Code::Cancelled if local => {
+                Self::Transport { problem }
+            }
             _ => Self::Refused(Box::new(Refusal::from(&status))),
         }
     }

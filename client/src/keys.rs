@@ -5,9 +5,9 @@ mod generate;
 mod push;
 
 use bytes::Bytes;
-use cloakwork_params::{CiphertextInfo, Expected, KeyId, ObjectKind, ParameterSet, TorusWidth};
+use cloakwork_params::{CiphertextInfo, EnvelopeReader, Expected, KeyId, ObjectKind, ParameterSet, TorusWidth};
 use cloakwork_secret::{
-    ClientKey, LweList, Randomness, Torus,
+    ClientKey, LweList, Randomness, SecretError, SeededLweList, Torus,
     format::{self, CiphertextList},
 };
 use zeroize::Zeroizing;
@@ -66,7 +66,8 @@ impl Keys {
         &self.parts
     }
 
-    /// Encrypts values of which none is above `degree_max`, for the set that the key was made for.
+    /// Encrypts values of which none is above `degree_max`, for the set that the key was made for. The masks travel as
+    /// a seed, so that a value takes a word and not thousands.
     ///
     /// The bound travels in the clear with the ciphertexts, and a program may ask for a lower one. It must not depend
     /// on the values: the largest message, or the largest value of a block, are good ones.
@@ -82,8 +83,8 @@ impl Keys {
     }
 
     fn encrypt_words<T: Torus>(&self, values: &[u64], degree: u32) -> Result<Vec<u8>> {
-        let mut randomness = Randomness::from_os().map_err(cloakwork_secret::SecretError::from)?;
-        let list = self.client.encrypt::<T>(self.set(), values, &mut randomness)?;
+        let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
+        let list = self.client.encrypt_seeded::<T>(self.set(), values, &mut randomness)?;
         let info = vec![CiphertextInfo { degree, ..CiphertextInfo::fresh(self.set()) }; list.len()];
         let list = CiphertextList::new(list, info).map_err(format::FormatError::from)?;
         let mut envelope = Vec::new();
@@ -101,8 +102,14 @@ impl Keys {
 
     fn decrypt_words<T: Torus>(&self, envelope: &[u8]) -> Result<Zeroizing<Vec<u64>>> {
         let expected = Expected { set: Some(self.set()), key_id: Some(self.key_id()) };
-        let list = format::decode::<CiphertextList<LweList<T>>>(envelope, &expected)?.object;
-        Ok(Zeroizing::new(self.client.decrypt(self.set(), list.list())?))
+        let list = match EnvelopeReader::open(envelope)?.header().kind {
+            ObjectKind::SeededLweList => {
+                let list = format::decode::<CiphertextList<SeededLweList<T>>>(envelope, &expected)?.object;
+                list.list().expand()
+            }
+            _ => format::decode::<CiphertextList<LweList<T>>>(envelope, &expected)?.object.into_parts().0,
+        };
+        Ok(Zeroizing::new(self.client.decrypt(self.set(), &list)?))
     }
 }
 

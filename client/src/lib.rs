@@ -39,6 +39,7 @@ mod progress;
 mod retry;
 mod upload;
 
+pub use bytes::Bytes;
 pub use client::Client;
 pub use cloakwork_circuit::ProgramError;
 /// Parameter sets: what a program is written for.

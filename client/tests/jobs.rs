@@ -99,8 +99,7 @@ async fn a_watch_goes_on_over_breaks_and_repeats_nothing() {
     }
     let seen: Vec<Job> = connect(&jobs).watch("tenants/t/jobs/1").try_collect().await.expect("the end");
     let states: Vec<_> = seen.iter().map(|job| (job.state(), job.rows_done)).collect();
-    let expected =
-        [(JobState::Queued, 0), (JobState::Running, 1), (JobState::Running, 2), (JobState::Cancelled, 0)];
+    let expected = [(JobState::Queued, 0), (JobState::Running, 1), (JobState::Running, 2), (JobState::Cancelled, 0)];
     assert_eq!(states, expected);
     assert!(has_ended(&seen[3]));
 }
@@ -125,8 +124,7 @@ async fn lists_run_over_all_pages() {
     jobs.script().jobs =
         (0..5).map(|index| Job { name: format!("tenants/t/jobs/{index}"), ..Default::default() }).collect();
     let client = connect(&jobs);
-    let names: Vec<String> =
-        client.jobs(&[JobState::Failed]).map_ok(|job| job.name).try_collect().await.expect("all");
+    let names: Vec<String> = client.jobs(&[JobState::Failed]).map_ok(|job| job.name).try_collect().await.expect("all");
     assert_eq!(names, (0..5).map(|index| format!("tenants/t/jobs/{index}")).collect::<Vec<_>>());
     assert_eq!(jobs.script().states, [JobState::Failed as i32]);
     let error = client.job("tenants/t/jobs/9").await.unwrap_err();

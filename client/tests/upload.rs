@@ -5,8 +5,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use cloakwork_client::{
-    Client, ClientError, Code, Digest, Progress, Source,
-    proto::blob_service_server::BlobServiceServer,
+    Client, ClientError, Code, Digest, Progress, Source, proto::blob_service_server::BlobServiceServer,
 };
 use common::{POLICY, blobs::Blobs, pipe};
 use proptest::{prelude::*, test_runner::TestRunner};

@@ -1,8 +1,10 @@
 //! What commands share: the server, the keys, and how to speak to the user.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
-use cloakwork_client::{Client, ClientError, Code, ConnectOptions, Encrypted, Finished, JobRequest, Keys, Program, Token};
+use cloakwork_client::{
+    Client, ClientError, Code, ConnectOptions, Encrypted, Finished, JobRequest, Keys, Program, RetryPolicy, Token,
+};
 use zeroize::Zeroizing;
 
 use crate::{args::Global, failure::Failure};
@@ -15,14 +17,19 @@ pub(crate) struct Context {
 impl Context {
     /// The server, asked who it takes us for.
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
-        let mut options = ConnectOptions::new(&self.global.server);
+        self.connect_with(RetryPolicy::default()).await
+    }
+
+    /// As [`Self::connect`], with another rule of when to try again.
+    pub(crate) async fn connect_with(&self, retry: RetryPolicy) -> Result<Client, Failure> {
+        let mut options = ConnectOptions { retry: FIRST_CALL, ..ConnectOptions::new(&self.global.server) };
         if let Some(token) = &self.global.token {
             options = options.token(Token::new(token)?);
         }
         if let Some(path) = &self.global.ca {
             options.ca_pem = Some(std::fs::read(path)?);
         }
-        Ok(Client::connect(&options).await?)
+        Ok(Client::connect(&options).await?.retry_policy(retry))
     }
 
     /// The keys of the directory.
@@ -64,6 +71,14 @@ impl Context {
         }
     }
 }
+
+/// A server that is not there is said so soon; one that goes away meanwhile is waited for.
+const FIRST_CALL: RetryPolicy = RetryPolicy {
+    attempts_max: 3,
+    first_pause: Duration::from_millis(100),
+    pause_max: Duration::from_millis(200),
+    total_max: Duration::from_secs(10),
+};
 
 fn read_passphrase(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |problem: String| Failure::Passphrase { path: path.display().to_string(), problem };

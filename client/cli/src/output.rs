@@ -22,7 +22,8 @@ impl Table {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let cells = |column: usize| self.rows.iter().filter_map(move |row| row.get(column));
         let width = |column| cells(column).map(|cell| cell.chars().count()).max().unwrap_or(0);
-        let number = |column| cells(column).skip(1).all(|cell| cell.starts_with(|first: char| "-0123456789".contains(first)));
+        let number =
+            |column| cells(column).skip(1).all(|cell| cell.starts_with(|first: char| "-0123456789".contains(first)));
         let layout: Vec<(usize, bool)> = (0..columns).map(|column| (width(column), number(column))).collect();
         let mut text = String::new();
         for row in &self.rows {

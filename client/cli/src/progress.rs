@@ -1,10 +1,6 @@
 //! Bars for long work, on a terminal only.
 
-use std::{
-    collections::HashMap,
-    io::IsTerminal as _,
-    sync::Mutex,
-};
+use std::{collections::HashMap, io::IsTerminal as _, sync::Mutex};
 
 use cloakwork_client::Progress;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};

@@ -35,8 +35,7 @@ impl JobRequest {
     }
 
     fn with(program: job_spec::Program, key: &str) -> Self {
-        let spec =
-            JobSpec { program: Some(program), key: key.into(), inline_outputs: true, ..Default::default() };
+        let spec = JobSpec { program: Some(program), key: key.into(), inline_outputs: true, ..Default::default() };
         Self { request_id: request_id(), spec, inputs: Vec::new() }
     }
 

@@ -16,9 +16,7 @@ impl Client {
             stream: None,
             last: None,
         };
-        Box::pin(stream::try_unfold(watch, |mut watch| async move {
-            Ok(watch.next().await?.map(|job| (job, watch)))
-        }))
+        Box::pin(stream::try_unfold(watch, |mut watch| async move { Ok(watch.next().await?.map(|job| (job, watch))) }))
     }
 
     /// Waits for a job's end, whatever it is.

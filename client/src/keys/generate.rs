@@ -88,11 +88,7 @@ fn make(set: &'static ParameterSet, shelf: &Shelf<'_>, progress: &Progress) -> R
     }
 }
 
-fn make_words<T: Torus, S: Torus>(
-    set: &'static ParameterSet,
-    shelf: &Shelf<'_>,
-    progress: &Progress,
-) -> Result<Keys> {
+fn make_words<T: Torus, S: Torus>(set: &'static ParameterSet, shelf: &Shelf<'_>, progress: &Progress) -> Result<Keys> {
     let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
     let client = ClientKey::generate(set, &mut randomness)?;
     let key_id = client.key_id();

@@ -59,7 +59,8 @@ impl KeyGenerator<'_> {
         let messages = self.packing::<u64>(compression)?.bits();
         let ParameterSet { glwe_dimension, polynomial_size, glwe_noise, .. } = *self.set;
         let shape = GgswShape { glwe_dimension, polynomial_size, gadget: compression.bootstrap };
-        let (seed, bodies) = ggsw_list(messages, shape, self.client.big(), glwe_noise, self.threads, self.report, randomness)?;
+        let (seed, bodies) =
+            ggsw_list(messages, shape, self.client.big(), glwe_noise, self.threads, self.report, randomness)?;
         Ok(SeededDecompressionKey(SeededBootstrapKey::new(shape, messages.len(), seed, bodies)?))
     }
 

@@ -1,0 +1,60 @@
+use clap::{CommandFactory as _, error::ErrorKind};
+
+use super::*;
+
+#[test]
+fn the_arguments_are_consistent() {
+    Args::command().debug_assert();
+}
+
+/// The table of contents; whoever changes it changes the manual.
+const COMMANDS: &str = "\
+keygen: Make a client key and its evaluation key
+keys: Put evaluation keys on the server, list them, delete them
+pbs: Encrypt values, run a function on each by programmable bootstraps, decrypt
+gate: Encrypt bits, run a boolean gate on each pair, decrypt
+jobs: List, show, follow and cancel jobs
+sets: The parameter sets that the server serves, with their security and failure figures
+bench: Measure throughput and latency
+top: Watch pools, queues and rates
+demo: Everything once, on fresh keys: upload, compute, decrypt, check
+completions: Print a completion script for a shell
+";
+
+#[test]
+fn help_lists_every_command_and_every_exit_code() {
+    let mut command = Args::command();
+    let line = |command: &clap::Command| {
+        format!("{}: {}\n", command.get_name(), command.get_about().map(ToString::to_string).unwrap_or_default())
+    };
+    let commands: String = command.get_subcommands().map(line).collect();
+    assert_eq!(commands, COMMANDS);
+    let help = command.render_long_help().to_string();
+    for code in 0..=8 {
+        assert!(help.contains(&format!("\n  {code}  ")), "no exit code {code} in\n{help}");
+    }
+}
+
+#[test]
+fn every_command_with_arguments_shows_examples() {
+    for name in ["keygen", "pbs", "gate", "bench", "top", "demo", "completions"] {
+        let mut command = Args::command();
+        let help = command.find_subcommand_mut(name).expect("a command").render_long_help().to_string();
+        assert!(
+            help.contains("Example") && help.contains(&format!("  cloakwork {name}"))
+                || help.contains(&format!(" {name} ")),
+            "{help}"
+        );
+    }
+}
+
+#[test]
+fn arguments_that_contradict_each_other_are_refused() {
+    let refused = |line: &str| Args::try_parse_from(line.split(' ')).expect_err("a refusal").kind();
+    assert_eq!(refused("cloakwork pbs --values 1"), ErrorKind::MissingRequiredArgument);
+    assert_eq!(refused("cloakwork pbs --fn square --expr x --values 1"), ErrorKind::ArgumentConflict);
+    assert_eq!(refused("cloakwork pbs --expr x+ --values 1"), ErrorKind::ValueValidation);
+    assert_eq!(refused("cloakwork bench --rate 1 --clients 2"), ErrorKind::ArgumentConflict);
+    assert_eq!(refused("cloakwork gate NOT --left 1 --right 1"), ErrorKind::ValueValidation);
+    assert_eq!(refused("cloakwork bench --rate nan"), ErrorKind::ValueValidation);
+}

@@ -1,0 +1,144 @@
+//! `cloakwork bench`.
+
+mod load;
+mod report;
+
+use std::{sync::Arc, time::Duration};
+
+use cloakwork_client::{Client, ClientError, Encrypted, JobRequest, Keys, Program, RetryPolicy, proto::LatencyRecord};
+
+use crate::{context::Context, failure::Failure, function::program, output::show, progress::bars};
+
+/// Measure throughput and latency.
+///
+/// Closed loop: each of N clients sends its next job when the last one has ended; this finds the throughput. Open
+/// loop: jobs begin at a fixed rate whatever happens, and the latency of each counts from when it should have begun,
+/// so that a stall is seen by all jobs that it held up; this finds the latency under a load.
+///
+/// Values are encrypted before, and results decrypted and checked outside, the time that is measured. Refusals are
+/// counted and not tried again. Uses the keys of the directory, and uploads them where the server lacks them.
+///
+/// Examples:
+///   cloakwork bench                                   one client, one bootstrap at a time
+///   cloakwork bench --clients 64 --duration 30
+///   cloakwork bench --clients 2 --rows 512            throughput of large jobs
+///   cloakwork bench --rate 100 --duration 60          latency at 100 jobs a second
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Closed loop: clients that send one job after the other.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    clients: u32,
+    /// Open loop: jobs begun a second.
+    #[arg(long, value_name = "R", conflicts_with = "clients", value_parser = rate)]
+    rate: Option<f64>,
+    /// Rows of each job: one bootstrap a row.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    rows: u64,
+    /// Seconds to measure for.
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    duration: u64,
+    /// Open loop: jobs under way at once; those beyond begin late, which counts as their latency.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    in_flight: u32,
+}
+
+/// The job that is measured, over and over.
+pub(crate) struct Subject {
+    client: Client,
+    keys: Keys,
+    key: String,
+    program: Program,
+    input: Encrypted,
+    expected: Vec<u64>,
+}
+
+/// How one of them went.
+pub(crate) enum Outcome {
+    Done(Box<LatencyRecord>),
+    Refused(String),
+    Wrong,
+}
+
+pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+    let keys = context.keys().await?;
+    let client = context.connect_with(RetryPolicy::NEVER).await?;
+    let key = context.connect().await?.push_key(&keys, &bars(context.global.json)).await?.name;
+    let subject = Arc::new(Subject::new(client, keys, key, args.rows)?);
+    // Loads the key and fills the caches, unmeasured; what fails here would fail always.
+    subject.once().await?;
+    let time = Duration::from_secs(args.duration);
+    let report = match args.rate {
+        None => load::closed(subject.clone(), args.clients, time).await,
+        Some(rate) => load::open(subject.clone(), rate, args.in_flight, time).await,
+    };
+    show(context.global.json, || report.document(), || report.text());
+    match report.wrong() {
+        0 => Ok(()),
+        wrong => Err(Failure::WrongResult(format!("{wrong} jobs came back with wrong results"))),
+    }
+}
+
+impl Subject {
+    fn new(client: Client, keys: Keys, key: String, rows: u64) -> Result<Self, Failure> {
+        let builder = cloakwork_client::ProgramBuilder::new(keys.set());
+        let values = builder.values_of_a_block();
+        if builder.messages() == values {
+            let problem = format!("the keys are for {}; the benchmark needs a shortint set", keys.set().name);
+            return Err(Failure::Usage(problem));
+        }
+        let square: Vec<u64> = (0..values).map(|x| x * x % values).collect();
+        let (program, bound) = program(keys.set(), &square, 1)?;
+        let inputs: Vec<u64> = (0..rows).map(|row| row % values).collect();
+        let input = keys.encrypt(&inputs, bound)?;
+        let expected = inputs.iter().map(|x| square[*x as usize]).collect();
+        Ok(Self { client, keys, key, program, input, expected })
+    }
+
+    /// One job, from the request to the bytes of its result.
+    async fn fetch(&self) -> Result<(LatencyRecord, cloakwork_client::Bytes), ClientError> {
+        let request = JobRequest::new(self.program.clone(), &self.key).encrypted(self.input.clone());
+        let finished = self.client.run(&request).await?;
+        let bytes = self.client.output(finished.output(0)?).await?;
+        Ok((finished.job.latency.unwrap_or_default(), bytes))
+    }
+
+    /// One job, checked, with an error for whatever goes wrong.
+    async fn once(&self) -> Result<(), Failure> {
+        let (_, bytes) = self.fetch().await?;
+        match *self.keys.decrypt(&bytes)? == self.expected {
+            true => Ok(()),
+            false => Err(Failure::WrongResult("the first job came back with a wrong result".into())),
+        }
+    }
+
+    /// Judges a job that has been measured.
+    fn judge(&self, fetched: Result<(LatencyRecord, cloakwork_client::Bytes), ClientError>) -> Outcome {
+        match fetched {
+            Ok((record, bytes)) => match self.keys.decrypt(&bytes) {
+                Ok(values) if *values == self.expected => Outcome::Done(Box::new(record)),
+                _ => Outcome::Wrong,
+            },
+            Err(error) => Outcome::Refused(reason(&error)),
+        }
+    }
+}
+
+/// What failures are counted under.
+fn reason(error: &ClientError) -> String {
+    match error {
+        ClientError::JobFailed { reason, .. } => reason.clone(),
+        ClientError::Refused(refusal) if refusal.reason.is_empty() => format!("{:?}", refusal.code),
+        ClientError::Refused(refusal) => refusal.reason.clone(),
+        ClientError::Transport { .. } => "connection failed".into(),
+        ClientError::Timeout => "no answer in time".into(),
+        other => other.to_string(),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if (0.001..=1e6).contains(&rate) => Ok(rate),
+        _ => Err("expected a number of jobs a second from 0.001 to 1000000".into()),
+    }
+}

@@ -1,0 +1,23 @@
+//! `cloakwork completions`.
+
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+
+use crate::failure::Failure;
+
+/// Print a completion script for a shell.
+///
+/// Example, for bash:
+///   cloakwork completions bash > ~/.local/share/bash-completion/completions/cloakwork
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// The shell.
+    shell: Shell,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let mut command = crate::args::Args::command();
+    clap_complete::generate(args.shell, &mut command, "cloakwork", &mut std::io::stdout());
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! `cloakwork demo`.
+
+use std::time::Instant;
+
+use cloakwork_client::{Keys, set_by_name};
+use serde_json::json;
+
+use super::keygen::{DEFAULT_SET, sizes};
+use crate::{
+    context::Context,
+    failure::Failure,
+    function::program,
+    latency,
+    output::{bytes, duration},
+    progress::bars,
+};
+
+/// Everything once, on fresh keys: upload, compute, decrypt, check.
+///
+/// Makes keys that it forgets at the end, multiplies encrypted numbers on the server, decrypts the products and checks
+/// every one. Deletes its key from the server when it is done.
+///
+/// Example:
+///   cloakwork demo --server http://127.0.0.1:7270
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Parameter set of the keys; a shortint one.
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_SET)]
+    set: String,
+    /// Pairs of numbers to multiply.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pairs: u64,
+}
+
+pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+    let say = |line: String| {
+        if !context.global.json {
+            println!("{line}");
+        }
+    };
+    let client = context.connect().await?;
+    let set = set_by_name(&args.set)?;
+    say(format!("server {}\nset    {}\n", context.global.server, set.name));
+
+    let started = Instant::now();
+    let keys = Keys::generate(set, bars(context.global.json)).await?;
+    let (keygen, size) = (started.elapsed(), sizes(&keys)?.iter().sum());
+    say(format!("keys         {:>10}  evaluation key of {}", nanos(keygen), bytes(size)));
+
+    let started = Instant::now();
+    let key = client.push_key(&keys, &bars(context.global.json)).await?;
+    let upload = started.elapsed();
+    let rate = size as f64 / upload.as_secs_f64();
+    say(format!("upload       {:>10}  {}/s", nanos(upload), bytes(rate as u64)));
+
+    let messages = cloakwork_client::ProgramBuilder::new(set).messages();
+    let values = messages * messages;
+    let left: Vec<u64> = (0..args.pairs).map(|index| index / messages % messages).collect();
+    let right: Vec<u64> = (0..args.pairs).map(|index| index % messages).collect();
+    let product = |x: u64, y: u64| x * y % values;
+    let table: Vec<u64> = (0..values).map(|both| product(both / messages, both % messages)).collect();
+    let (program, bound) = program(set, &table, 2)?;
+    let started = Instant::now();
+    let lists = vec![keys.encrypt(&left, bound)?, keys.encrypt(&right, bound)?];
+    let sent: usize = lists.iter().map(|list| list.envelope.len()).sum();
+    say(format!("encryption   {:>10}  {} pairs in {}", nanos(started.elapsed()), args.pairs, bytes(sent as u64)));
+
+    let started = Instant::now();
+    let (finished, products) = context.run(&client, &keys, program, lists).await?;
+    let pbs_rate = args.pairs as f64 / started.elapsed().as_secs_f64();
+    say(format!(
+        "computation  {:>10}  {pbs_rate:.1} bootstraps a second, the key's loading included",
+        nanos(started.elapsed())
+    ));
+
+    for ((x, y), got) in left.iter().zip(&right).zip(products.iter()) {
+        if *got != product(*x, *y) {
+            return Err(Failure::WrongResult(format!("{x} * {y} came back as {got}")));
+        }
+    }
+    let (x, y) = (messages - 1, messages - 1);
+    say(format!("decryption   all {} products right: {x} * {y} = {}, for one\n", products.len(), product(x, y)));
+
+    let record = finished.job.latency.clone().unwrap_or_default();
+    client.delete_key(&key.name).await?;
+    if context.global.json {
+        let document = json!({
+            "parameter_set": set.name,
+            "key_id": keys.key_id().to_string(),
+            "evaluation_key_bytes": size,
+            "keygen_seconds": keygen.as_secs_f64(),
+            "upload_seconds": upload.as_secs_f64(),
+            "products": products.len(),
+            "all_right": true,
+            "latency": latency::document(&record),
+        });
+        println!("{document}");
+    } else {
+        print!("{}", latency::table(&record));
+    }
+    Ok(())
+}
+
+fn nanos(time: std::time::Duration) -> String {
+    duration(time.as_nanos() as u64)
+}

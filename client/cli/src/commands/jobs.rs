@@ -1,0 +1,179 @@
+//! `cloakwork jobs`.
+
+use cloakwork_client::{
+    Client, ClientError, has_ended,
+    proto::{Job, JobState},
+};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use serde_json::{Value, json};
+
+use crate::{
+    context::Context,
+    failure::Failure,
+    latency,
+    output::{Table, duration, show},
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List jobs, the newest first.
+    Ls {
+        /// Only jobs in this state; may be given several times.
+        #[arg(long)]
+        state: Vec<State>,
+        /// Most to list.
+        #[arg(long, default_value_t = 50, value_name = "N")]
+        limit: usize,
+    },
+    /// Show a job and where its time went.
+    Show {
+        /// The job: its id, or its resource name.
+        job: String,
+    },
+    /// Print a job's changes until it has ended. Ends with 7 when the job failed or was cancelled.
+    Watch {
+        /// The job: its id, or its resource name.
+        job: String,
+    },
+    /// Cancel a job that has not ended.
+    Cancel {
+        /// The job: its id, or its resource name.
+        job: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum State {
+    Queued,
+    Running,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
+    let client = context.connect().await?;
+    let json = context.global.json;
+    match command {
+        Command::Ls { state, limit } => list(&client, &state, limit, json).await,
+        Command::Show { job } => {
+            let job = client.job(&resource_name(&client, job).await?).await?;
+            show(json, || json!({ "job": document(&job) }), || page(&job));
+            Ok(())
+        }
+        Command::Watch { job } => watch(&client, &resource_name(&client, job).await?, json).await,
+        Command::Cancel { job } => {
+            let job = client.cancel(&resource_name(&client, job).await?).await?;
+            show(json, || json!({ "job": document(&job) }), || format!("{}: {}\n", job.name, state(&job)));
+            Ok(())
+        }
+    }
+}
+
+async fn list(client: &Client, states: &[State], limit: usize, json: bool) -> Result<(), Failure> {
+    let states: Vec<JobState> = states.iter().map(|state| state.message()).collect();
+    let jobs: Vec<Job> = client.jobs(&states).take(limit).try_collect().await?;
+    let table = || {
+        let mut table = Table::new(["job", "state", "rows", "bootstraps", "wall", "attempts", "why"]);
+        for job in &jobs {
+            let latency = job.latency.clone().unwrap_or_default();
+            let why = job.error.as_ref().map(|error| error.reason.clone());
+            table.row([
+                job.name.rsplit('/').next().unwrap_or_default().to_owned(),
+                state(job),
+                job.rows.to_string(),
+                job.pbs_count.to_string(),
+                if has_ended(job) { duration(latency.wall_nanos) } else { "-".into() },
+                latency.attempts.to_string(),
+                why.unwrap_or_default(),
+            ]);
+        }
+        table.render()
+    };
+    show(json, || json!({ "jobs": jobs.iter().map(document).collect::<Vec<_>>() }), table);
+    Ok(())
+}
+
+async fn watch(client: &Client, name: &str, json: bool) -> Result<(), Failure> {
+    let mut changes = client.watch(name);
+    let mut last = None;
+    while let Some(job) = changes.try_next().await? {
+        show(
+            json,
+            || json!({ "job": document(&job) }),
+            || format!("{}  {} of {} rows\n", state(&job), job.rows_done, job.rows),
+        );
+        last = Some(job);
+    }
+    let Some(job) = last.filter(|job| job.state() != JobState::Succeeded) else { return Ok(()) };
+    let error = job.error.clone().unwrap_or_default();
+    let state = if job.state() == JobState::Cancelled { "was cancelled" } else { "has failed" };
+    let (name, reason, message) = (job.name, error.reason, error.message);
+    Err(ClientError::JobFailed { name, state: state.into(), reason, message }.into())
+}
+
+async fn resource_name(client: &Client, job: String) -> Result<String, Failure> {
+    if job.contains('/') { Ok(job) } else { Ok(format!("tenants/{}/jobs/{job}", client.tenant().await?)) }
+}
+
+fn state(job: &Job) -> String {
+    job.state().as_str_name().trim_start_matches("JOB_STATE_").to_lowercase()
+}
+
+fn page(job: &Job) -> String {
+    let mut text = format!("{}\n{}", job.name, state(job));
+    if let Some(error) = &job.error {
+        text += &format!(": {}: {}", error.reason, error.message);
+    }
+    text += &format!("\n{} rows, {} bootstraps, {}\n", job.rows, job.pbs_count, job.parameter_set);
+    text += &format!("program {}\nkey     {}\n", job.program, job.key);
+    for output in &job.outputs {
+        let size = output.digest.as_ref().map_or(0, |digest| digest.size_bytes);
+        text += &format!("output  {} ({})\n", output.name, crate::output::bytes(size));
+    }
+    if let Some(record) = &job.latency {
+        text += &format!("\n{}", latency::table(record));
+    }
+    text
+}
+
+/// Stable fields; times in seconds since 1970.
+fn document(job: &Job) -> Value {
+    let outputs: Vec<Value> = job
+        .outputs
+        .iter()
+        .map(|output| {
+            let size = output.digest.as_ref().map(|digest| digest.size_bytes);
+            json!({ "name": output.name, "size_bytes": size })
+        })
+        .collect();
+    let error = job.error.as_ref().map(|error| json!({ "reason": error.reason, "message": error.message }));
+    json!({
+        "name": job.name,
+        "state": state(job),
+        "program": job.program,
+        "key": job.key,
+        "parameter_set": job.parameter_set,
+        "rows": job.rows,
+        "rows_done": job.rows_done,
+        "pbs_count": job.pbs_count,
+        "priority": job.priority,
+        "outputs": outputs,
+        "error": error,
+        "create_time": job.create_time.as_ref().map(|time| time.seconds),
+        "end_time": job.end_time.as_ref().map(|time| time.seconds),
+        "latency": job.latency.as_ref().map(latency::document),
+    })
+}
+
+impl State {
+    fn message(self) -> JobState {
+        match self {
+            Self::Queued => JobState::Queued,
+            Self::Running => JobState::Running,
+            Self::Succeeded => JobState::Succeeded,
+            Self::Failed => JobState::Failed,
+            Self::Cancelled => JobState::Cancelled,
+        }
+    }
+}

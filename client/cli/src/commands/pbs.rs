@@ -1,0 +1,58 @@
+//! `cloakwork pbs`.
+
+use serde_json::json;
+
+use crate::{
+    context::Context,
+    failure::Failure,
+    function::{Function, program},
+    latency,
+    output::show,
+};
+
+/// Encrypt values, run a function on each by programmable bootstraps, decrypt.
+///
+/// One bootstrap a value. With two lists of values, the function takes x from the first and y from the second, both
+/// below the message modulus. The server sees the function, and nothing of the values.
+///
+/// Examples:
+///   cloakwork pbs --fn square --values 1,2,3
+///   cloakwork pbs --expr 'x*x % 16' --values 0,1,2,3
+///   cloakwork pbs --table 3,2,1,0 --values 0,3
+///   cloakwork pbs --expr 'x*y > 3' --values 1,2 --values2 3,2
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    function: Function,
+    /// Values of x.
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',', required = true)]
+    values: Vec<u64>,
+    /// Values of y, as many.
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
+    values2: Option<Vec<u64>>,
+}
+
+pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+    if let Some(values2) = args.values2.as_ref().filter(|values2| values2.len() != args.values.len()) {
+        let (one, two) = (args.values.len(), values2.len());
+        return Err(Failure::Usage(format!("--values has {one} and --values2 {two}: expected as many")));
+    }
+    let keys = context.keys().await?;
+    let columns: Vec<Vec<u64>> = [Some(args.values), args.values2].into_iter().flatten().collect();
+    let entries = args.function.entries(keys.set(), columns.len())?;
+    let (program, bound) = program(keys.set(), &entries, columns.len())?;
+    let lists = columns.iter().map(|column| keys.encrypt(column, bound)).collect::<Result<Vec<_>, _>>()?;
+    let client = context.connect().await?;
+    let (finished, results) = context.run(&client, &keys, program, lists).await?;
+    let record = finished.job.latency.unwrap_or_default();
+    show(
+        context.global.json,
+        || json!({ "job": finished.job.name, "results": *results, "latency": latency::document(&record) }),
+        || {
+            let words: Vec<String> = results.iter().map(u64::to_string).collect();
+            format!("{}\n\n{}\n{}", words.join(","), finished.job.name, latency::table(&record))
+        },
+    );
+    Ok(())
+}

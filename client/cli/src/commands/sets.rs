@@ -1,0 +1,48 @@
+//! `cloakwork sets`.
+
+use cloakwork_client::proto::ParameterSet;
+use serde_json::json;
+
+use crate::{
+    context::Context,
+    failure::Failure,
+    output::{Table, bytes, show},
+};
+
+pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+    let capabilities = context.connect().await?.capabilities().await?;
+    let sets = &capabilities.parameter_sets;
+    let document = |set: &ParameterSet| {
+        json!({
+            "name": set.name,
+            "id": set.id,
+            "security_log2": set.security_log2,
+            "failure_log2": set.failure_log2,
+            "weakness": set.weakness,
+            "message_modulus": set.message_modulus,
+            "carry_modulus": set.carry_modulus,
+            "bootstrap_key_bytes": set.bootstrap_key_bytes,
+            "key_switch_key_bytes": set.key_switch_key_bytes,
+        })
+    };
+    let table = || {
+        let mut table = Table::new(["security", "failure", "plaintexts", "key", "set"]);
+        for set in sets {
+            let weak = if set.weakness.is_empty() { String::new() } else { format!("  WEAK: {}", set.weakness) };
+            table.row([
+                format!("{:.1} bit", set.security_log2),
+                format!("2^{:.1}", set.failure_log2),
+                if set.message_modulus == 0 {
+                    "bit".into()
+                } else {
+                    format!("{} x {}", set.message_modulus, set.carry_modulus)
+                },
+                bytes(set.bootstrap_key_bytes + set.key_switch_key_bytes),
+                format!("{}{weak}", set.name),
+            ]);
+        }
+        table.render()
+    };
+    show(context.global.json, || json!({ "parameter_sets": sets.iter().map(document).collect::<Vec<_>>() }), table);
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! What `top` looks like.
+
+use std::collections::BTreeMap;
+
+use cloakwork_client::proto::Pool;
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout},
+    text::Line,
+    widgets::{Block, Paragraph},
+};
+
+use super::Snapshot;
+use crate::{
+    metrics::Reading,
+    output::{Table, duration},
+};
+
+/// Draws everything.
+pub(super) fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot) {
+    let pools = pools(&snapshot.pools).render();
+    let height = pools.lines().count() as u16 + 2;
+    let rows = [Constraint::Length(1), Constraint::Length(height), Constraint::Min(0)];
+    let [title, top, bottom] = Layout::vertical(rows).areas(frame.area());
+    let line = format!("cloakwork top   {} {}   q leaves", snapshot.server, snapshot.version);
+    frame.render_widget(Line::from(line), title);
+    frame.render_widget(Paragraph::new(pools).block(Block::bordered().title(" pools ")), top);
+    let readings = match &snapshot.problem {
+        Some(problem) => problem.clone(),
+        None => readings(&snapshot.readings).render(),
+    };
+    frame.render_widget(Paragraph::new(readings).block(Block::bordered().title(" queues and rates ")), bottom);
+}
+
+/// One row a pool and parameter set that has been measured there.
+pub(super) fn pools(pools: &[Pool]) -> Table {
+    let mut table = Table::new(["pool", "workers", "wave", "time", "bootstraps/s", "parameter set"]);
+    for pool in pools {
+        let (kind, workers) = (pool.kind.clone(), pool.workers.to_string());
+        if pool.waves.is_empty() {
+            table.row([kind.clone(), workers.clone(), "-".into(), "-".into(), "-".into(), "not measured".into()]);
+        }
+        for wave in &pool.waves {
+            let rate = 1e6 * f64::from(wave.width) / wave.micros.max(1) as f64;
+            table.row([
+                kind.clone(),
+                workers.clone(),
+                wave.width.to_string(),
+                duration(1000 * wave.micros),
+                format!("{rate:.0}"),
+                wave.parameter_set.clone(),
+            ]);
+        }
+    }
+    table
+}
+
+/// One row a series.
+pub(super) fn readings(readings: &BTreeMap<String, Reading>) -> Table {
+    let mut table = Table::new(["now", "", "series"]);
+    for (series, reading) in readings {
+        let (value, unit) = match reading {
+            Reading::Value(value) => (value, ""),
+            Reading::Rate(value) => (value, "/s"),
+            Reading::Mean(value) => (value, "mean"),
+        };
+        table.row([number(*value), unit.into(), series.trim_start_matches("cloakwork_").to_owned()]);
+    }
+    table
+}
+
+/// Three figures, whatever the size.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size == 0.0 => "0".into(),
+        size if size < 0.01 => format!("{value:.1e}"),
+        size if size < 10.0 => format!("{value:.2}"),
+        size if size < 1e6 => format!("{value:.0}"),
+        _ => format!("{:.1}M", value / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_client::proto::PreferredWave;
+    use ratatui::{Terminal, backend::TestBackend};
+
+    use super::*;
+
+    #[test]
+    fn everything_is_on_the_screen() {
+        let wave = PreferredWave { parameter_set: "SET".into(), width: 64, micros: 320_000 };
+        let snapshot = Snapshot {
+            server: "http://host".into(),
+            pools: vec![Pool { kind: "cpu".into(), workers: 2, waves: vec![wave] }],
+            readings: [("cloakwork_pbs_total".to_owned(), Reading::Rate(201.7))].into(),
+            ..Snapshot::default()
+        };
+        let mut terminal = Terminal::new(TestBackend::new(80, 12)).expect("a screen");
+        terminal.draw(|frame| draw(frame, &snapshot)).expect("a frame");
+        let screen = terminal.backend().to_string();
+        for part in ["http://host", "cpu", "320.00 ms", "200", "202  /s", "pbs_total"] {
+            assert!(screen.contains(part), "{part} is not in\n{screen}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn value(text: &str, x: u64, y: u64) -> Result<u64, String> {
+    text.parse::<Expression>()?.evaluate(Variables { x, y }, 16)
+}
+
+/// A tree, its text with every parenthesis written, and its value by the mathematics, where it has one.
+#[derive(Clone, Debug)]
+struct Sample {
+    text: String,
+    value: Option<i64>,
+}
+
+fn samples(x: i64, y: i64) -> impl Strategy<Value = Sample> {
+    let leaf = prop_oneof![
+        (0_i64..20).prop_map(|number| Sample { text: number.to_string(), value: Some(number) }),
+        Just(Sample { text: "x".into(), value: Some(x) }),
+        Just(Sample { text: "y".into(), value: Some(y) }),
+    ];
+    leaf.prop_recursive(5, 30, 2, |inner| {
+        let operators = prop::sample::select(vec!["+", "-", "*", "/", "%", "==", "!=", "<", "<=", ">", ">="]);
+        prop_oneof![
+            inner.clone().prop_map(|one| Sample { text: format!("-({})", one.text), value: one.value.map(|v| -v) }),
+            (inner.clone(), operators, inner).prop_map(|(left, operator, right)| {
+                let text = format!("({} {operator} {})", left.text, right.text);
+                let value = left.value.zip(right.value).and_then(|(a, b)| oracle(a, operator, b));
+                Sample { text, value }
+            }),
+        ]
+    })
+}
+
+/// By another road than the code: division through floating point, which is exact for numbers this small.
+fn oracle(a: i64, operator: &str, b: i64) -> Option<i64> {
+    let floor = || (b != 0).then(|| (a as f64 / b as f64).floor() as i64);
+    match operator {
+        "+" => a.checked_add(b),
+        "-" => a.checked_sub(b),
+        "*" => a.checked_mul(b),
+        "/" => floor(),
+        "%" => floor().map(|quotient| a - quotient * b),
+        "==" => Some(i64::from(a == b)),
+        "!=" => Some(i64::from(a != b)),
+        "<" => Some(i64::from(a < b)),
+        "<=" => Some(i64::from(a <= b)),
+        ">" => Some(i64::from(a > b)),
+        _ => Some(i64::from(a >= b)),
+    }
+}
+
+proptest! {
+    #[test]
+    fn trees_have_the_value_that_mathematics_gives_them(
+        (x, y, sample) in (0_u64..16, 0_u64..16)
+            .prop_flat_map(|(x, y)| (Just(x), Just(y), samples(x as i64, y as i64)))
+    ) {
+        // Beyond this, floating point would not be exact.
+        prop_assume!(sample.value.is_none_or(|value| value.abs() < 1 << 50));
+        match sample.value {
+            Some(expected) => prop_assert_eq!(value(&sample.text, x, y), Ok(expected.rem_euclid(16) as u64)),
+            None => prop_assert!(value(&sample.text, x, y).is_err()),
+        }
+    }
+
+    #[test]
+    fn no_text_panics(text in "[xy0-9+*/%()<>=! -]{0,60}|.{0,20}") {
+        let _ = value(&text, 3, 5);
+    }
+
+    #[test]
+    fn spaces_mean_nothing(x in 0_u64..16, spaces in prop::collection::vec(0_usize..3, 9)) {
+        let words = ["x", "*", "x", "-", "3", "%", "2", "<", "7"];
+        let text: String = words.iter().zip(spaces).map(|(word, count)| format!("{word}{}", " ".repeat(count))).collect();
+        prop_assert_eq!(value(&text, x, 0), value("x*x-3%2<7", x, 0));
+    }
+}
+
+#[test]
+fn products_come_before_sums_and_sums_before_comparisons() {
+    assert_eq!(value("2 + 3 * x", 4, 0), Ok(14));
+    assert_eq!(value("(2 + 3) * x", 3, 0), Ok(15));
+    assert_eq!(value("10 - 3 - 2", 0, 0), Ok(5));
+    assert_eq!(value("x + 1 == y * 2", 5, 3), Ok(1));
+    assert_eq!(value("-x", 1, 0), Ok(15));
+    assert_eq!(value("--x", 1, 0), Ok(1));
+    assert_eq!(value("-1 % 4", 0, 0), Ok(3));
+    assert_eq!(value("x*x % 16", 5, 0), Ok(9));
+}
+
+#[test]
+fn what_is_wrong_is_said_and_where() {
+    let problems = [
+        ("", "expected a number, x, y, '-' or '(' at 0"),
+        ("x +", "expected a number, x, y, '-' or '(' at 3"),
+        ("(x", "expected ')' at 2"),
+        ("x y", "expected the end at 2"),
+        ("x < y < 1", "expected the end at 6"),
+        ("x & 1", "'&' at 2 is no part of an expression"),
+        ("99999999999999999999", "the number at 0 is too large"),
+        ("1 / x", "division by zero at x = 0, y = 0"),
+        ("9223372036854775807 + 1", "too large a number at x = 0, y = 0"),
+    ];
+    for (text, problem) in problems {
+        assert_eq!(value(text, 0, 0), Err(problem.to_owned()), "{text}");
+    }
+    assert_eq!(value(&"(".repeat(500), 0, 0), Err("nested deeper than 100".to_owned()));
+    assert!(value(&"-".repeat(2000), 0, 0).is_err_and(|problem| problem.contains("may have 1000")));
+}
