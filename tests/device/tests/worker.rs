@@ -172,8 +172,9 @@ async fn a_job_that_arrives_joins_those_that_run() {
     let server = Arc::new(FakeServer::default());
     let mut client = Client::new::<u64, u64>(&server, TOY, 1);
     let program = client.chain(&[add(1)]);
-    let endless = client.chain(&vec![add(1); 16_000]);
-    let large = server.assign([client.job(&endless, &[0; 50], false)]);
+    // More rows at a time than the widest wave takes, so that something is always ready.
+    let endless = client.chain(&vec![add(1); 1000]);
+    let large = server.assign([client.job(&endless, &[0; 2000], false)]);
     let worker = start(&server, Options { arena_memory: 1 << 30, grace: Duration::ZERO, ..options() });
     let computing = |server: &FakeServer| {
         let report = server.last_report()?;
