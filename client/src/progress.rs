@@ -15,7 +15,9 @@ pub struct Step<'a> {
 
 /// Is told of every step, from whatever thread makes it. Should be quick.
 #[derive(Clone, Default)]
-pub struct Progress(Option<Arc<dyn Fn(Step<'_>) + Send + Sync>>);
+pub struct Progress(Option<Arc<Listener>>);
+
+type Listener = dyn Fn(Step<'_>) + Send + Sync;
 
 impl Progress {
     /// Tells `listener`.
