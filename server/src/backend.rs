@@ -143,11 +143,21 @@ impl Backend {
         let _ = self.dispatcher.drain().await;
     }
 
+    /// Returns if the dispatcher should ever end by itself: without it nothing is decided any more.
+    pub async fn failed(&mut self) -> String {
+        match (&mut self.dispatching).await {
+            Ok(()) => "it ended".to_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
     /// Decides nothing from now on. Whoever waits for a job that has not ended learns that the server stops.
     pub async fn stop(&mut self) {
         // It fails only when there is nobody left to stop.
-        let _ = self.dispatcher.stop().await;
-        let _ = (&mut self.dispatching).await;
+        let stopped = self.dispatcher.stop().await;
+        if stopped.is_ok() {
+            let _ = (&mut self.dispatching).await;
+        }
     }
 
     /// Ends what runs in the background and closes the key store. Comes after the last call has ended.

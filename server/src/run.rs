@@ -74,8 +74,7 @@ pub enum RunError {
 
 /// Runs a server until `shutdown`, then lets what runs end, for as long as the limits say.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
-    Server::start(config).await?.run(shutdown).await;
-    Ok(())
+    Server::start(config).await?.run(shutdown).await
 }
 
 /// Opens the server's database below a data directory, which is made where it is missing.
@@ -176,8 +175,17 @@ impl Server {
     }
 
     /// Serves until `shutdown`, then drains: says so to probes, takes no new connections, and waits for running calls.
-    pub async fn run(mut self, shutdown: impl Future<Output = ()>) {
-        shutdown.await;
+    ///
+    /// Ends early if its heart stops: better to be started again by whoever watches than to answer and decide nothing.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
+        let failure = tokio::select! {
+            () = shutdown => None,
+            cause = self.backend.failed() => Some(cause),
+        };
+        if let Some(cause) = failure {
+            tracing::error!(cause, "the dispatcher failed");
+            return Err(RunError::Internal { what: "the dispatcher", cause });
+        }
         tracing::info!(grace_ms = u64::try_from(self.drain.as_millis()).unwrap_or(u64::MAX), "the server drains");
         self.readiness.drain();
         for service in [""].iter().chain(backend::SERVICES) {
@@ -205,6 +213,7 @@ impl Server {
         self.admin.shutdown().await;
         self.database.close().await;
         tracing::info!("the server has stopped");
+        Ok(())
     }
 }
 

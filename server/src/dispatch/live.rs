@@ -48,15 +48,12 @@ pub struct Leased {
 pub type Wish = Arc<Vec<Arc<Leased>>>;
 
 impl Live {
-    pub(super) fn new(job: &Admitted) -> Self {
+    /// A job that was just accepted, and what it computes on.
+    pub(super) fn new(job: &Admitted) -> (Self, Arc<Work>) {
         let work = Work { program: job.program.clone(), inputs: job.inputs.clone(), key_parts: job.key_parts.clone() };
-        Self {
-            meta: job.meta.clone(),
-            timeline: job.timeline,
-            epoch: 0,
-            view: view(job.meta.clone(), v1::JobState::Queued),
-            work: Some(Arc::new(work)),
-        }
+        let view = view(job.meta.clone(), v1::JobState::Queued);
+        let live = Self { meta: job.meta.clone(), timeline: job.timeline, epoch: 0, view, work: None };
+        (live, Arc::new(work))
     }
 
     /// A job of the process before.

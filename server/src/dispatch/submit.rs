@@ -64,10 +64,11 @@ impl Actor {
         }
         let tenant = self.tenant(&job.meta.tenant);
         self.scheduler.admit(tenant).map_err(|refusal| super::effects::refused(&job.meta.tenant, refusal))?;
-        let live = Live::new(job);
+        let (live, work) = Live::new(job);
         let watched = live.view.subscribe();
         self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), job.meta.id);
         self.jobs.insert(job.meta.id, live);
+        self.keep(job.meta.id, work);
         self.writes.push(Write::Submitted(NewJob {
             meta: job.meta.clone(),
             program: job.program.clone(),
