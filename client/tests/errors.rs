@@ -1,5 +1,7 @@
 //! What the server says, as the client understands it.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
 use std::time::Duration;
 
 use cloakwork_client::{Client, ClientError, Code, ConnectOptions, RetryPolicy, Token};

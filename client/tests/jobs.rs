@@ -1,5 +1,7 @@
 //! Jobs that outlive the connections they were handed in over.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
 mod common;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Keys in memory and on disk, and what they encrypt.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
 use cloakwork_client::{CLIENT_KEY_FILE, ClientError, Digest, KeyFileError, Keys, Progress, Source, set_by_name};
 use zeroize::Zeroizing;
 

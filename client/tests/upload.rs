@@ -1,5 +1,7 @@
 //! Uploads over connections that break at any byte.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
 mod common;
 
 use std::sync::{Arc, Mutex};
@@ -16,7 +18,7 @@ fn connect(blobs: &Blobs, budgets: Vec<usize>) -> Client {
 }
 
 fn blob(len: usize) -> (Source, Digest, Vec<u8>) {
-    let bytes: Vec<u8> = (0..len).map(|index| (index * index >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..len).map(|index| ((index * index) >> 3) as u8).collect();
     (Source::Bytes(bytes.clone().into()), Digest::of(&bytes), bytes)
 }
 

@@ -72,10 +72,10 @@ pub(super) fn readings(readings: &BTreeMap<String, Reading>) -> Table {
 /// Three figures, whatever the size.
 fn number(value: f64) -> String {
     match value.abs() {
-        size if size == 0.0 => "0".into(),
-        size if size < 0.01 => format!("{value:.1e}"),
-        size if size < 10.0 => format!("{value:.2}"),
-        size if size < 1e6 => format!("{value:.0}"),
+        0.0 => "0".into(),
+        ..0.01 => format!("{value:.1e}"),
+        ..10.0 => format!("{value:.2}"),
+        ..1e6 => format!("{value:.0}"),
         _ => format!("{:.1}M", value / 1e6),
     }
 }
