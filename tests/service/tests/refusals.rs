@@ -64,7 +64,7 @@ async fn uploads_that_are_wrong_leave_nothing() {
     let server = Server::start(Setup::default()).await;
     let channel = channel(&server).await;
     let keys = Keys::generate(set_by_name(TOY).expect("a set"), Progress::none()).await.expect("keys");
-    let list = keys.encrypt(&[1, 2, 3], 3).expect("values").envelope().to_vec();
+    let list = keys.encrypt(&[1, 2, 3], 3).expect("values").envelope.to_vec();
     let directory = tempfile::tempdir().expect("a directory");
     let home = directory.path().join("keys");
     Keys::generate_in(home.clone(), set_by_name(TOY).expect("a set"), None, Progress::none()).await.expect("keys");
@@ -118,7 +118,7 @@ async fn requests_that_are_wrong_are_told_why() {
     let tenant = Tenant::new(server.client().await).await;
     let other = Keys::generate(tenant.keys.set(), Progress::none()).await.expect("other keys");
     let program = tenant.lookup(|x| x).bytes().clone();
-    let list = |keys: &Keys, values: &[u64]| keys.encrypt(values, 15).expect("values").envelope().clone();
+    let list = |keys: &Keys, values: &[u64]| keys.encrypt(values, 15).expect("values").envelope.clone();
     let good = list(&tenant.keys, &[1, 2]);
     let inline = |bytes: &Bytes| JobInput { source: Some(job_input::Source::Inline(bytes.clone())) };
     let named = |name: &str| JobInput { source: Some(job_input::Source::Name(name.into())) };
