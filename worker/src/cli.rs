@@ -1,11 +1,14 @@
 //! The command line.
 
+mod process;
+
 use std::{fs, path::PathBuf, time::Duration};
 
 use clap::Parser;
-use cloakwork_worker::Options;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use tracing_subscriber::EnvFilter;
+
+use crate::Options;
 
 /// Computes encrypted jobs for a Cloakwork server.
 ///
@@ -17,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 /// hands the rest back. If the server goes away, it keeps what it has and connects again.
 #[derive(Debug, Parser)]
 #[command(name = "cloakwork-worker", version)]
-pub(crate) struct Cli {
+pub struct Cli {
     /// Where the server's worker port is: http://host:port, or https://host:port for TLS
     #[arg(long, value_name = "URL", env = "CLOAKWORK_WORKER_SERVER")]
     server: String,
@@ -55,11 +58,11 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    pub(crate) fn log_filter(&self) -> EnvFilter {
+    fn log_filter(&self) -> EnvFilter {
         EnvFilter::new(&self.log)
     }
 
-    pub(crate) fn options(&self) -> Result<Options, std::io::Error> {
+    fn options(&self) -> Result<Options, std::io::Error> {
         let token = self.token_file.as_ref().map(read).transpose()?;
         let defaults = Options::default();
         let memory = self.memory << 20;
@@ -77,7 +80,7 @@ impl Cli {
     }
 
     /// The server, with windows wide enough for keys and a keep-alive that notices a dead connection.
-    pub(crate) fn endpoint(&self) -> Result<Endpoint, Box<dyn std::error::Error>> {
+    fn endpoint(&self) -> Result<Endpoint, Box<dyn std::error::Error>> {
         let mut endpoint = Endpoint::from_shared(self.server.clone())?
             .connect_timeout(Duration::from_secs(10))
             .tcp_nodelay(true)

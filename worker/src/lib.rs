@@ -9,13 +9,12 @@
 mod agent;
 mod backoff;
 mod blob;
+pub mod cli;
 mod connection;
 mod cost;
 mod cpu;
 mod engine;
 mod error;
-#[cfg(feature = "failpoints")]
-mod failpoints;
 mod inputs;
 mod key_cache;
 mod latency;

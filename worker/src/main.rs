@@ -2,56 +2,10 @@
 
 #![forbid(unsafe_code)]
 
-mod cli;
-
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use cloakwork_worker::{CancellationToken, run};
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    tracing_subscriber::fmt().with_env_filter(cli.log_filter()).with_writer(std::io::stderr).init();
-    match work(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("cloakwork-worker: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn work(cli: &cli::Cli) -> Result<(), Box<dyn std::error::Error>> {
-    let (options, endpoint) = (cli.options()?, cli.endpoint()?);
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-        let shutdown = CancellationToken::new();
-        let asked = shutdown.clone();
-        tokio::spawn(async move {
-            asked_to_stop().await;
-            tracing::info!("asked to stop: no new jobs, those that run may end");
-            asked.cancel();
-        });
-        // The channel connects when it is first used, and again whenever it has to.
-        Ok(run(options, endpoint.connect_lazy(), shutdown).await?)
-    })
-}
-
-/// Waits for an interrupt or a polite kill.
-async fn asked_to_stop() {
-    let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        Ok(terminate) => terminate,
-        Err(error) => {
-            tracing::warn!(%error, "cannot listen for SIGTERM");
-            return std::future::pending().await;
-        }
-    };
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => {
-            if let Err(error) = result {
-                tracing::warn!(%error, "cannot listen for an interrupt");
-                terminate.recv().await;
-            }
-        }
-        _ = terminate.recv() => {}
-    }
+    cloakwork_worker::cli::Cli::parse().run()
 }

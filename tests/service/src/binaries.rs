@@ -1,18 +1,15 @@
-//! The programs under test, built as they are.
+//! The programs under test.
 
-use std::{path::PathBuf, process::Command, sync::OnceLock};
+use std::path::PathBuf;
 
-/// The path of a program of this workspace. The first call builds all of them.
+/// The path of a program of this crate: `tested-server` or `tested-worker`. Cargo builds them before it runs a test.
+///
+/// They are the shipped programs' own main functions. The shipped programs themselves would have to be built by a second
+/// run of Cargo, with other features of other crates, and so from the ground up.
 pub fn binary(name: &str) -> PathBuf {
-    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    let directory = DIRECTORY.get_or_init(|| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let packages = ["-p", "cloakwork-server", "-p", "cloakwork-worker", "-p", "cloakwork"];
-        let status = Command::new(cargo).args(["build", "--bins"]).args(packages).status().expect("cargo runs");
-        assert!(status.success(), "the programs under test do not build");
-        // This test lies in {target}/{profile}/deps.
-        let test = std::env::current_exe().expect("a test has a path");
-        test.parent().and_then(|deps| deps.parent()).expect("tests lie in a target directory").to_owned()
-    });
-    directory.join(name)
+    // A test lies in {target}/{profile}/deps, and so does not what it starts.
+    let test = std::env::current_exe().expect("a test has a path");
+    let path = test.parent().and_then(|deps| deps.parent()).expect("tests lie in a target directory").join(name);
+    assert!(path.exists(), "{} is missing: run the tests with cargo test", path.display());
+    path
 }

@@ -95,7 +95,7 @@ impl Server {
 
     /// The server's program with this server's configuration, to be given a subcommand.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(binary("cloakwork-server"));
+        let mut command = Command::new(binary("tested-server"));
         let embedded = self.setup.embedded_worker.to_string();
         let own = [
             ("listen.address", format!("127.0.0.1:{}", self.port)),

@@ -15,7 +15,7 @@ impl Worker {
         let directory = server.directory();
         let token_file = directory.join(format!("{name}.token"));
         std::fs::write(&token_file, token).expect("a token file");
-        let mut command = Command::new(binary("cloakwork-worker"));
+        let mut command = Command::new(binary("tested-worker"));
         command.args(["--server", &server.url(), "--name", name, "--threads", "1", "--token-file"]).arg(token_file);
         Self { process: Process::start(command, &directory.join(format!("{name}.log"))) }
     }

@@ -39,7 +39,7 @@ async fn bivariate_many_and_chained_jobs() {
     let mut program = ProgramBuilder::new(tenant.keys.set());
     let (x, y) = (program.input("x"), program.input("y"));
     let product = program.bivariate(x, y, |x, y| x * y % 4);
-    let both = program.many(product, &[&|x| x, &|x| 3 - x]);
+    let both = program.many(product, &[&|x| x, &|x| 3 - x.min(3)]);
     both.into_iter().for_each(|value| program.output(value));
     let program = program.build().expect("a program");
     let report = tenant.client.register_program(&program).await.expect("the program is taken");

@@ -187,8 +187,6 @@ impl Agent {
             status: held.status.clone(),
             stopwatch,
             done: Some(done),
-            #[cfg(feature = "failpoints")]
-            fault: crate::failpoints::of(&task.program),
         });
         // Dropped with this future when the lease is withdrawn.
         let _cancel = Cancel { agent: self, id };

@@ -235,8 +235,6 @@ impl Core {
             if let Some(job) = group.jobs.get(&lane.job) {
                 key = Some(job.job.key.slot());
                 job.job.status.enter(LeaseStage::Computing);
-                #[cfg(feature = "failpoints")]
-                crate::failpoints::strike(job.job.fault);
             }
         }
         let Some(key) = key else { return };

@@ -31,9 +31,6 @@ pub(crate) struct EngineJob {
     pub(crate) status: Arc<JobStatus>,
     pub(crate) stopwatch: Stopwatch,
     pub(crate) done: Option<oneshot::Sender<Result<Finished, JobFailure>>>,
-    /// What a test wants to go wrong.
-    #[cfg(feature = "failpoints")]
-    pub(crate) fault: Option<crate::failpoints::Fault>,
 }
 
 /// A job that has run to its end.

@@ -1,0 +1,55 @@
+//! The worker as a process of its own: from the command line to its end.
+
+use std::process::ExitCode;
+
+use super::Cli;
+use crate::{CancellationToken, run};
+
+impl Cli {
+    /// Runs the worker until it is asked to stop.
+    pub fn run(&self) -> ExitCode {
+        tracing_subscriber::fmt().with_env_filter(self.log_filter()).with_writer(std::io::stderr).init();
+        match work(self) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("cloakwork-worker: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
+    let (options, endpoint) = (cli.options()?, cli.endpoint()?);
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+        let shutdown = CancellationToken::new();
+        let asked = shutdown.clone();
+        tokio::spawn(async move {
+            asked_to_stop().await;
+            tracing::info!("asked to stop: no new jobs, those that run may end");
+            asked.cancel();
+        });
+        // The channel connects when it is first used, and again whenever it has to.
+        Ok(run(options, endpoint.connect_lazy(), shutdown).await?)
+    })
+}
+
+/// Waits for an interrupt or a polite kill.
+async fn asked_to_stop() {
+    let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        Ok(terminate) => terminate,
+        Err(error) => {
+            tracing::warn!(%error, "cannot listen for SIGTERM");
+            return std::future::pending().await;
+        }
+    };
+    tokio::select! {
+        result = tokio::signal::ctrl_c() => {
+            if let Err(error) = result {
+                tracing::warn!(%error, "cannot listen for an interrupt");
+                terminate.recv().await;
+            }
+        }
+        _ = terminate.recv() => {}
+    }
+}
