@@ -100,6 +100,8 @@ pub struct JobView {
     pub state: v1::JobState,
     /// Rows that are done, while it runs.
     pub rows_done: u64,
+    /// Times that it has been handed to a worker.
+    pub attempts: u32,
     /// How it ended, if it has.
     pub end: Option<Arc<End>>,
 }

@@ -87,6 +87,7 @@ impl Actor {
         let (pools, watched) = watch::channel(Arc::default());
         let mut actor = Self {
             scheduler: Scheduler::new(config(&parts.limits)),
+            workers: Workers::new(Duration::from_millis(parts.limits.lease_ms)),
             parts,
             clock: Epoch::begin(),
             commands,
@@ -94,7 +95,6 @@ impl Actor {
             jobs: Jobs::new(),
             requests: HashMap::new(),
             tenants: HashMap::new(),
-            workers: Workers::default(),
             work_bytes: 0,
             draining: false,
             stopped: false,

@@ -13,14 +13,12 @@ use tokio::sync::watch;
 
 use super::{WorkerReport, live::Wish};
 
-/// How long a worker whose stream broke may take to come back before it is taken for dead.
-const RECONNECT: Duration = Duration::from_secs(3);
-
 /// The workers that are attached, or were a moment ago.
-#[derive(Default)]
 pub(super) struct Workers {
     links: HashMap<WorkerId, Link>,
     streams: u64,
+    /// How long a worker whose stream broke may take to come back before it is taken for dead.
+    reconnect: Duration,
 }
 
 pub(super) struct Link {
@@ -50,6 +48,12 @@ pub struct PoolView {
 }
 
 impl Workers {
+    /// None yet. A lost worker must be known for dead before its leases run out: a job whose lease runs out is only
+    /// unlucky, a job whose worker died is suspected of having killed it.
+    pub(super) fn new(lease: Duration) -> Self {
+        Self { links: HashMap::new(), streams: 0, reconnect: lease / 3 }
+    }
+
     /// A worker opened a stream. What it shall hold comes through the receiver.
     pub(super) fn attach(&mut self, report: WorkerReport) -> (watch::Receiver<Wish>, u64) {
         self.streams += 1;
@@ -86,7 +90,7 @@ impl Workers {
 
     /// Workers that have not come back in time. They are forgotten.
     pub(super) fn take_lost(&mut self) -> Vec<WorkerId> {
-        let late = |link: &Link| link.lost.is_some_and(|lost| lost.elapsed() >= RECONNECT);
+        let late = |link: &Link| link.lost.is_some_and(|lost| lost.elapsed() >= self.reconnect);
         let lost: Vec<WorkerId> = self.links.iter().filter(|(_, link)| late(link)).map(|(worker, _)| *worker).collect();
         lost.iter().for_each(|worker| drop(self.links.remove(worker)));
         lost
@@ -94,7 +98,7 @@ impl Workers {
 
     /// When the next worker may have to be given up.
     pub(super) fn next_lost(&self) -> Option<Instant> {
-        self.links.values().filter_map(|link| link.lost).min().map(|lost| lost + RECONNECT)
+        self.links.values().filter_map(|link| link.lost).min().map(|lost| lost + self.reconnect)
     }
 
     /// What a worker shall hold from now on.

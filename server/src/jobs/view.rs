@@ -29,6 +29,7 @@ impl JobView {
             latency: end.map(|end| end.latency.clone()),
             priority: i32::from(meta.priority),
             rows_done: if self.state == v1::JobState::Succeeded { meta.rows } else { self.rows_done },
+            attempts: end.map_or(self.attempts, |end| end.latency.attempts),
         }
     }
 

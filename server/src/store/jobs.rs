@@ -219,7 +219,8 @@ impl Store {
                 Some(Arc::new(end(row, state, ended_micros, outputs)?))
             }
         };
-        Ok(JobView { meta: Arc::new(meta), state, rows_done: 0, end })
+        let attempts = number(row, "epoch")? as u32;
+        Ok(JobView { meta: Arc::new(meta), state, rows_done: 0, attempts, end })
     }
 }
 

@@ -144,7 +144,7 @@ impl Server {
     /// Makes a tenant, if there is none of that name, and a token for it.
     pub fn token(&self, tenant: &str, scopes: &str) -> String {
         let _ = self.command().args(["tenant", "create", tenant]).output().expect("the command runs");
-        let arguments = ["token", "create", "--tenant", tenant, "--scopes", scopes, "--name", "test"];
+        let arguments = ["token", "create", "--tenant", tenant, "--scopes", scopes];
         let output = self.command().args(arguments).output().expect("the command runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let printed = String::from_utf8(output.stdout).expect("text");

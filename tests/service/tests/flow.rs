@@ -57,7 +57,7 @@ async fn bivariate_many_and_chained_jobs() {
     assert_eq!(outputs, [products.clone(), products.iter().map(|x| 3 - x).collect()]);
 
     // An output is the input of the next job, without a way through the client.
-    let next = JobRequest::new(tenant.lookup(|x| x + 1), &tenant.key)
+    let next = JobRequest::new(tenant.lookup(|x| (x + 1) % VALUES), &tenant.key)
         .input(Input::Name(finished.output(0).expect("an output").name.clone()));
     let finished = tenant.client.run(&next).await.expect("the job succeeds");
     assert_eq!(tenant.values(&finished).await.expect("an output"), products.iter().map(|x| x + 1).collect::<Vec<_>>());
