@@ -1,10 +1,14 @@
 # Every target does its own set-up: a Rust toolchain (with rustfmt and clippy, for lint) and a C compiler are
-# all it takes.
+# all it takes; npm as well, for the check of the protocol.
 
-.PHONY: demo test test-all lint bench bench-peers
+.PHONY: demo demo-core test test-all lint bench bench-peers
 
-# Keys, encrypted lookups and a table of what they cost, in one process.
+# The whole service once: a server, keys, an upload, a job, its result and where its time went.
 demo:
+	tests/service/demo.sh
+
+# The core alone: keys, encrypted lookups and a table of what they cost, in one process.
+demo-core:
 	cargo run --release -p cloakwork-tests-demo
 
 # What CI runs.
@@ -18,6 +22,7 @@ test-all: lint
 
 lint:
 	tests/rules/lint.sh
+	proto/check.sh
 
 # Our own time, pass by pass.
 bench:

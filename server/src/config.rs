@@ -86,7 +86,7 @@ pub struct Worker {
     pub embedded: bool,
     /// Threads that compute; 0 for one on each core.
     pub threads: u64,
-    /// Memory for expanded keys; 0 for half of the machine's.
+    /// Memory for expanded keys; 0 for what a worker takes by default.
     pub memory_bytes: u64,
 }
 

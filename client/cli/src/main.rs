@@ -2,36 +2,8 @@
 
 #![forbid(unsafe_code)]
 
-mod args;
-mod commands;
-mod context;
-mod expression;
-mod failure;
-mod function;
-mod latency;
-mod metrics;
-mod output;
-mod progress;
-
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
-use crate::{args::Args, failure::Failure};
-
 fn main() -> ExitCode {
-    let args = Args::parse();
-    let json = args.global.json;
-    match run(args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.print(json);
-            ExitCode::from(failure.exit_code())
-        }
-    }
-}
-
-fn run(args: Args) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(commands::run(args))
+    cloakwork::main()
 }

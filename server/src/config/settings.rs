@@ -131,7 +131,7 @@ sections! {
         worker.threads:
             "Threads that compute; 0 for one on each core.";
         worker.memory_bytes:
-            "Memory for expanded keys; 0 for half of the machine's.";
+            "Memory for expanded keys; 0 for 4 GiB. Ciphertexts and jobs take up to 3 GiB beside it.";
     }
     "log" "What is logged, on standard error." {
         log.format:

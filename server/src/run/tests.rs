@@ -27,7 +27,7 @@ struct Running {
     address: SocketAddr,
     admin_address: SocketAddr,
     stop: oneshot::Sender<()>,
-    ended: JoinHandle<()>,
+    ended: JoinHandle<Result<(), RunError>>,
     directory: tempfile::TempDir,
 }
 
@@ -73,7 +73,7 @@ impl Running {
 
     async fn end(self) {
         self.stop.send(()).unwrap();
-        timeout(PATIENCE, self.ended).await.expect("the server drains").unwrap();
+        timeout(PATIENCE, self.ended).await.expect("the server drains").unwrap().expect("it ends well");
     }
 }
 

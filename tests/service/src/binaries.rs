@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-/// The path of a program of this crate: `tested-server` or `tested-worker`. Cargo builds them before it runs a test.
+/// The path of a program of this crate: `tested-server`, `tested-worker` or `tested-client`. Cargo builds them before
+/// it runs a test.
 ///
 /// They are the shipped programs' own main functions. The shipped programs themselves would have to be built by a second
 /// run of Cargo, with other features of other crates, and so from the ground up.

@@ -81,8 +81,10 @@ impl Server {
     pub async fn restart(&mut self) {
         self.launch();
         let admin = self.admin_port;
-        eventually("the server is ready", || async { http_get(admin, "/readyz").await.is_some_and(|(code, _)| code == 200) })
-            .await;
+        eventually("the server is ready", || async {
+            http_get(admin, "/readyz").await.is_some_and(|(code, _)| code == 200)
+        })
+        .await;
     }
 
     /// Starts it without waiting.
@@ -103,7 +105,9 @@ impl Server {
             ("storage.directory", self.directory.path().join("data").display().to_string()),
             ("worker.embedded", embedded),
         ];
-        for (name, value) in self.setup.settings.iter().cloned().chain(own.map(|(name, value)| (name.to_owned(), value))) {
+        for (name, value) in
+            self.setup.settings.iter().cloned().chain(own.map(|(name, value)| (name.to_owned(), value)))
+        {
             command.env(format!("CLOAKWORK_{}", name.replace('.', "__").to_uppercase()), value);
         }
         command
@@ -144,7 +148,7 @@ impl Server {
     /// Makes a tenant, if there is none of that name, and a token for it.
     pub fn token(&self, tenant: &str, scopes: &str) -> String {
         let _ = self.command().args(["tenant", "create", tenant]).output().expect("the command runs");
-        let arguments = ["token", "create", "--tenant", tenant, "--scopes", scopes];
+        let arguments = ["token", "create", "--tenant", tenant, "--scopes", scopes, "--note", "test"];
         let output = self.command().args(arguments).output().expect("the command runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let printed = String::from_utf8(output.stdout).expect("text");

@@ -1,6 +1,6 @@
 //! The worker as a process of its own: from the command line to its end.
 
-use std::process::ExitCode;
+use std::{io::IsTerminal as _, process::ExitCode};
 
 use super::Cli;
 use crate::{CancellationToken, run};
@@ -8,7 +8,8 @@ use crate::{CancellationToken, run};
 impl Cli {
     /// Runs the worker until it is asked to stop.
     pub fn run(&self) -> ExitCode {
-        tracing_subscriber::fmt().with_env_filter(self.log_filter()).with_writer(std::io::stderr).init();
+        let lines = tracing_subscriber::fmt().with_env_filter(self.log_filter()).with_writer(std::io::stderr);
+        lines.with_ansi(std::io::stderr().is_terminal()).init();
         match work(self) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
