@@ -1,7 +1,7 @@
 # Every target does its own set-up: a Rust toolchain (with rustfmt and clippy, for lint) and a C compiler are
 # all it takes.
 
-.PHONY: demo test test-all lint bench bench-peers
+.PHONY: demo test test-all lint bench bench-peers bench-service
 
 # Keys, encrypted lookups and a table of what they cost, in one process.
 demo:
@@ -26,3 +26,8 @@ bench:
 # Ours against tfhe-rs, alternating in one process; writes target/bench/peers.json.
 bench-peers:
 	tests/peers/run.sh
+
+# A server process under load against the core, alternating; writes target/bench/service.json. Takes a quarter of an
+# hour; `--quick` behind `--` takes one minute.
+bench-service:
+	cargo run --release -p cloakwork-tests-load

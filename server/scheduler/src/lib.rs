@@ -22,6 +22,8 @@ mod event;
 mod job;
 mod meter;
 mod queue;
+#[cfg(feature = "sim")]
+pub mod rate;
 mod scheduler;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

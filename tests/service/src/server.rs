@@ -47,6 +47,12 @@ impl Default for Setup {
 }
 
 impl Setup {
+    /// What an operator gets who sets nothing.
+    #[must_use]
+    pub fn as_shipped() -> Self {
+        Self { embedded_worker: true, settings: Vec::new() }
+    }
+
     /// Without the worker inside the server.
     #[must_use]
     pub fn without_worker(mut self) -> Self {
@@ -81,8 +87,10 @@ impl Server {
     pub async fn restart(&mut self) {
         self.launch();
         let admin = self.admin_port;
-        eventually("the server is ready", || async { http_get(admin, "/readyz").await.is_some_and(|(code, _)| code == 200) })
-            .await;
+        eventually("the server is ready", || async {
+            http_get(admin, "/readyz").await.is_some_and(|(code, _)| code == 200)
+        })
+        .await;
     }
 
     /// Starts it without waiting.
@@ -103,7 +111,9 @@ impl Server {
             ("storage.directory", self.directory.path().join("data").display().to_string()),
             ("worker.embedded", embedded),
         ];
-        for (name, value) in self.setup.settings.iter().cloned().chain(own.map(|(name, value)| (name.to_owned(), value))) {
+        for (name, value) in
+            self.setup.settings.iter().cloned().chain(own.map(|(name, value)| (name.to_owned(), value)))
+        {
             command.env(format!("CLOAKWORK_{}", name.replace('.', "__").to_uppercase()), value);
         }
         command

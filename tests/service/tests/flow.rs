@@ -96,12 +96,11 @@ async fn large_jobs_go_through_blobs_both_ways() {
     let job = JobRequest::new(tenant.lookup(|x| 15 - x), &tenant.key).input(Input::Name(stored.clone()));
     let finished = tenant.client.run(&job).await.expect("the job succeeds");
     assert!(finished.output(0).expect("an output").inline.is_empty(), "too large to come inside the job");
-    assert_eq!(
-        tenant.values(&finished).await.expect("an output"),
-        values.iter().map(|x| 15 - x).collect::<Vec<_>>()
-    );
+    assert_eq!(tenant.values(&finished).await.expect("an output"), values.iter().map(|x| 15 - x).collect::<Vec<_>>());
     tenant.client.delete(&stored).await.expect("nobody reads it any more");
-    assert!(matches!(tenant.client.describe(&stored).await, Err(ClientError::Refused(refusal)) if refusal.reason == "CIPHERTEXT_NOT_FOUND"));
+    assert!(
+        matches!(tenant.client.describe(&stored).await, Err(ClientError::Refused(refusal)) if refusal.reason == "CIPHERTEXT_NOT_FOUND")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,8 +117,7 @@ async fn the_same_request_is_the_same_job_and_lists_are_paged() {
     for _ in 0..7 {
         names.push(tenant.client.run(&tenant.squares(&[5])).await.expect("the job succeeds").job.name);
     }
-    let listed: Vec<String> =
-        tenant.client.jobs(&[]).map(|job| job.expect("a page").name).collect::<Vec<_>>().await;
+    let listed: Vec<String> = tenant.client.jobs(&[]).map(|job| job.expect("a page").name).collect::<Vec<_>>().await;
     names.reverse();
     assert_eq!(listed, names, "newest first, over several pages");
 }

@@ -77,7 +77,12 @@ async fn uploads_that_are_wrong_leave_nothing() {
     let lying = Digest { size_bytes: 1 << 50, ..digest(&list) };
     for (what, bytes, digest, expected) in [
         ("a secret key", secret.clone(), digest(&secret), (Code::InvalidArgument, "SECRET_KEY_REJECTED")),
-        ("a flipped bit, by its own digest", flipped.clone(), digest(&flipped), (Code::InvalidArgument, "ENVELOPE_INVALID")),
+        (
+            "a flipped bit, by its own digest",
+            flipped.clone(),
+            digest(&flipped),
+            (Code::InvalidArgument, "ENVELOPE_INVALID"),
+        ),
         ("a flipped bit, by the old digest", flipped, digest(&list), (Code::InvalidArgument, "DIGEST_MISMATCH")),
         ("bytes behind the end", longer.clone(), digest(&longer), (Code::InvalidArgument, "ENVELOPE_INVALID")),
         ("a text", b"hello".repeat(100), digest(&b"hello".repeat(100)), (Code::InvalidArgument, "ENVELOPE_INVALID")),
@@ -95,7 +100,9 @@ async fn uploads_that_are_wrong_leave_nothing() {
     let key_id = &secret[16..32];
     for file in files(server.directory()) {
         let bytes = std::fs::read(&file).unwrap_or_default();
-        let found = bytes.windows(64).any(|window| secret[64..].windows(64).step_by(64).any(|part| part == window && part.iter().any(|byte| *byte != 0)));
+        let found = bytes.windows(64).any(|window| {
+            secret[64..].windows(64).step_by(64).any(|part| part == window && part.iter().any(|byte| *byte != 0))
+        });
         assert!(!found, "{} holds a part of the secret key {key_id:02x?}", file.display());
     }
 }
@@ -146,7 +153,10 @@ async fn requests_that_are_wrong_are_told_why() {
         ("no program", request(JobSpec { program: None, ..spec(vec![]) }), Code::InvalidArgument, "FIELD_MISSING"),
         (
             "garbage for a program",
-            request(JobSpec { program: Some(job_spec::Program::ProgramInline(Bytes::from_static(&[255; 40]))), ..spec(vec![]) }),
+            request(JobSpec {
+                program: Some(job_spec::Program::ProgramInline(Bytes::from_static(&[255; 40]))),
+                ..spec(vec![])
+            }),
             Code::InvalidArgument,
             "PROGRAM_INVALID",
         ),
@@ -159,14 +169,29 @@ async fn requests_that_are_wrong_are_told_why() {
             Code::NotFound,
             "PROGRAM_NOT_FOUND",
         ),
-        ("a key's name that is none", request(JobSpec { key: "keys/1".into(), ..spec(vec![]) }), Code::InvalidArgument, "NAME_INVALID"),
+        (
+            "a key's name that is none",
+            request(JobSpec { key: "keys/1".into(), ..spec(vec![]) }),
+            Code::InvalidArgument,
+            "NAME_INVALID",
+        ),
         ("somebody else's key", request(JobSpec { key: foreign_key, ..spec(vec![]) }), Code::NotFound, "WRONG_TENANT"),
         ("an unknown key", request(JobSpec { key: unknown_key, ..spec(vec![]) }), Code::NotFound, "KEY_NOT_FOUND"),
         ("too few inputs", request(spec(vec![])), Code::InvalidArgument, "INPUT_INVALID"),
         ("an empty input", request(spec(vec![JobInput { source: None }])), Code::InvalidArgument, "FIELD_MISSING"),
         ("a truncated list", request(spec(vec![inline(&truncated.into())])), Code::InvalidArgument, "ENVELOPE_INVALID"),
-        ("another key's list", request(spec(vec![inline(&list(&other, &[1]))])), Code::FailedPrecondition, "KEY_MISMATCH"),
-        ("an empty list", request(spec(vec![inline(&list(&tenant.keys, &[]))])), Code::InvalidArgument, "INPUT_INVALID"),
+        (
+            "another key's list",
+            request(spec(vec![inline(&list(&other, &[1]))])),
+            Code::FailedPrecondition,
+            "KEY_MISMATCH",
+        ),
+        (
+            "an empty list",
+            request(spec(vec![inline(&list(&tenant.keys, &[]))])),
+            Code::InvalidArgument,
+            "INPUT_INVALID",
+        ),
         (
             "values above what the program declares",
             request(JobSpec {
@@ -178,7 +203,12 @@ async fn requests_that_are_wrong_are_told_why() {
         ),
         ("a list that is not there", request(spec(vec![named(&unknown_list)])), Code::NotFound, "CIPHERTEXT_NOT_FOUND"),
         ("the output of no job", request(spec(vec![named(&unknown_job)])), Code::NotFound, "JOB_NOT_FOUND"),
-        ("a priority out of range", request(JobSpec { priority: 11, ..spec(vec![inline(&good)]) }), Code::InvalidArgument, "INVALID_ARGUMENT"),
+        (
+            "a priority out of range",
+            request(JobSpec { priority: 11, ..spec(vec![inline(&good)]) }),
+            Code::InvalidArgument,
+            "INVALID_ARGUMENT",
+        ),
     ];
     let mut jobs = JobServiceClient::new(channel.clone());
     for (what, message, code, expected) in cases {
@@ -190,7 +220,10 @@ async fn requests_that_are_wrong_are_told_why() {
 
     // The same id for something else.
     let first = request(spec(vec![inline(&good)]));
-    let second = SubmitJobRequest { request_id: first.request_id.clone(), spec: Some(JobSpec { priority: 1, ..spec(vec![inline(&good)]) }) };
+    let second = SubmitJobRequest {
+        request_id: first.request_id.clone(),
+        spec: Some(JobSpec { priority: 1, ..spec(vec![inline(&good)]) }),
+    };
     jobs.submit_job(first).await.expect("accepted");
     let status = jobs.submit_job(second).await.expect_err("another request");
     assert_eq!(reason(&status), (Code::AlreadyExists, "REQUEST_ID_REUSED".into()));
@@ -198,7 +231,8 @@ async fn requests_that_are_wrong_are_told_why() {
     for (page_size, page_token, expected) in
         [(-1, String::new(), "INVALID_ARGUMENT"), (0, "forged".to_owned(), "PAGE_TOKEN_INVALID")]
     {
-        let status = jobs.list_jobs(ListJobsRequest { page_size, page_token, states: vec![] }).await.expect_err("wrong");
+        let status =
+            jobs.list_jobs(ListJobsRequest { page_size, page_token, states: vec![] }).await.expect_err("wrong");
         assert_eq!(reason(&status).1, expected);
     }
     let status = jobs.get_job(GetJobRequest { name: format!("tenants/local/jobs/{REQUEST}") }).await.expect_err("none");
@@ -212,7 +246,8 @@ async fn requests_that_are_wrong_are_told_why() {
         .expect_err("nobody uploaded it");
     assert_eq!(reason(&status), (Code::NotFound, "BLOB_NOT_FOUND".into()));
     let mut programs = ProgramServiceClient::new(channel.clone());
-    let status = programs.register(RegisterRequest { program: Bytes::from_static(b"\xff") }).await.expect_err("no program");
+    let status =
+        programs.register(RegisterRequest { program: Bytes::from_static(b"\xff") }).await.expect_err("no program");
     assert_eq!(reason(&status), (Code::InvalidArgument, "PROGRAM_INVALID".into()));
     let status = programs.get_program(GetProgramRequest { name: "x".into() }).await.expect_err("no name");
     assert_eq!(reason(&status), (Code::InvalidArgument, "NAME_INVALID".into()));

@@ -77,7 +77,10 @@ async fn an_upload_goes_on_after_the_server_was_killed() {
         .upload
         .expect("an upload");
     let committed = upload.committed_bytes as usize;
-    assert!(sent - committed <= CHUNK + (8 << 20), "at most a chunk and a window are sent again: {committed} of {sent}");
+    assert!(
+        sent - committed <= CHUNK + (8 << 20),
+        "at most a chunk and a window are sent again: {committed} of {sent}"
+    );
     assert!(committed > 0);
     let mut rest = Vec::new();
     for offset in (committed..part.len()).step_by(CHUNK) {
@@ -88,7 +91,8 @@ async fn an_upload_goes_on_after_the_server_was_killed() {
     }
     let written = client.write(tokio_stream::iter(rest)).await.expect("the rest is taken").into_inner();
     assert!(written.upload.expect("an upload").complete);
-    let again = client.begin_upload(begin("0d6f2a6e-51f1-4b52-8d93-6f3e8a4d7c12")).await.expect("an answer").into_inner();
+    let again =
+        client.begin_upload(begin("0d6f2a6e-51f1-4b52-8d93-6f3e8a4d7c12")).await.expect("an answer").into_inner();
     assert!(again.upload.expect("an upload").complete, "nothing is sent twice");
 }
 

@@ -90,7 +90,10 @@ impl Agent {
                     Ok(None) => return lost(Status::unavailable("the server ended the stream"), attached),
                     Err(status) => return lost(status, attached),
                 },
-                () = self.changed.notified() => tokio::time::sleep(COALESCE).await,
+                () = self.changed.notified() => {
+                    due = due.min(Instant::now() + COALESCE);
+                    continue;
+                }
                 () = tokio::time::sleep_until(due) => {}
             }
             due = Instant::now() + interval;
