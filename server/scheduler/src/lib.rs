@@ -22,8 +22,6 @@ mod event;
 mod job;
 mod meter;
 mod queue;
-#[cfg(feature = "sim")]
-pub mod rate;
 mod scheduler;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;

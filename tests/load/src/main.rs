@@ -6,13 +6,13 @@
 mod core;
 mod load;
 mod report;
+mod scheduler;
 mod single;
 mod upload;
 
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, ValueEnum};
-use cloakwork_scheduler::rate;
 use cloakwork_tests_service::{Server, Setup, Tenant};
 use tokio::runtime::Runtime;
 
@@ -86,7 +86,7 @@ fn main() {
     let wanted = |part: Part| options.only.is_empty() || options.only.contains(&part);
     let mut report = Report::begin(SET);
     if wanted(Part::Scheduler) {
-        scheduler(effort, &mut report);
+        scheduler_rates(effort, &mut report);
     }
     // One thread: what the client computes is taken from the service it measures.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -102,10 +102,11 @@ fn main() {
     println!("\n{}", options.out.display());
 }
 
-fn scheduler(effort: Effort, report: &mut Report) {
+fn scheduler_rates(effort: Effort, report: &mut Report) {
     for queued in [1_000, 10_000, 100_000] {
-        let rates: Vec<f64> = (0..effort.rounds).map(|_| rate::events_per_second(queued, effort.scheduler)).collect();
-        let name = format!("scheduler, {queued} jobs queued, {} tenants", rate::TENANTS);
+        let rates: Vec<f64> =
+            (0..effort.rounds).map(|_| scheduler::events_per_second(queued, effort.scheduler)).collect();
+        let name = format!("scheduler, {queued} jobs queued, {} tenants", scheduler::TENANTS);
         report.add(Row::of(&name, "events/s", &rates).required(Bound::Least(200_000.0)));
     }
 }

@@ -9,18 +9,17 @@ use std::{
 };
 
 use cloakwork_params::{KeyId, SetId};
-
-use crate::{
+use cloakwork_scheduler::{
     Config, Effect, Event, Group, JobId, LeaseReport, NewJob, Outcome, Report, Scheduler, Stage, TenantId, WorkerId,
 };
 
 /// Tenants that the jobs are of.
-pub const TENANTS: u64 = 1000;
+pub(crate) const TENANTS: u64 = 1000;
 
 const WORKERS: u64 = 4;
 
 /// Job events a second that the scheduler takes on this thread for `time`, with `queued` jobs in its queue.
-pub fn events_per_second(queued: usize, time: Duration) -> f64 {
+pub(crate) fn events_per_second(queued: usize, time: Duration) -> f64 {
     let mut bench = Bench::new();
     while bench.scheduler.stats().queued < queued {
         bench.submit();
