@@ -1,7 +1,7 @@
 # Every target does its own set-up: a Rust toolchain (with rustfmt and clippy, for lint) and a C compiler are
 # all it takes; npm as well, for the check of the protocol.
 
-.PHONY: demo demo-core test test-all lint bench bench-peers
+.PHONY: demo demo-core test test-all lint bench bench-peers bench-service
 
 # The whole service once: a server, keys, an upload, a job, its result and where its time went.
 demo:
@@ -31,3 +31,9 @@ bench:
 # Ours against tfhe-rs, alternating in one process; writes target/bench/peers.json.
 bench-peers:
 	tests/peers/run.sh
+
+# A server process under load against the core, alternating; writes target/bench/service.json. Takes a quarter of an
+# hour; `--quick` behind `--` takes one minute.
+bench-service:
+	cargo build --release -p cloakwork-tests-service --bins
+	cargo run --release -p cloakwork-tests-load

@@ -25,9 +25,11 @@ impl Database {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT);
-        let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
+        // A file does not hang up: asking each connection whether it is alive would double the cost of small queries.
+        let pool = |connections| SqlitePoolOptions::new().test_before_acquire(false).max_connections(connections);
+        let writer = pool(1).connect_with(options.clone()).await?;
         migrator.run(&writer).await?;
-        let readers = SqlitePoolOptions::new().max_connections(readers).connect_with(options.read_only(true)).await?;
+        let readers = pool(readers).connect_with(options.read_only(true)).await?;
         Ok(Self { writer, readers })
     }
 

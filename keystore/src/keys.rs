@@ -63,6 +63,15 @@ impl KeyInfo {
         let bootstraps = self.parts.iter().filter(|part| part.kind == ObjectKind::SeededBootstrapKey);
         bootstraps.map(|part| part.set).filter(|set| has(set, ObjectKind::SeededKeySwitchKey)).collect()
     }
+
+    /// The two parts that bootstraps of `set` need.
+    pub(crate) fn into_parts_for(self, set: &ParameterSet) -> Result<Vec<KeyPart>, Error> {
+        let needed = [ObjectKind::SeededKeySwitchKey, ObjectKind::SeededBootstrapKey];
+        let parts = self.parts.into_iter().filter(|part| part.set.id == set.id && needed.contains(&part.kind));
+        let parts: Vec<KeyPart> = parts.collect();
+        let incomplete = || Error::KeyIncomplete { key_id: self.key_id, set: set.name };
+        if parts.len() == needed.len() { Ok(parts) } else { Err(incomplete()) }
+    }
 }
 
 impl Keystore {
@@ -119,10 +128,7 @@ impl Keystore {
             KeyState::Quarantined => return Err(Error::KeyQuarantined { key_id }),
             KeyState::Deleting => return Err(Error::KeyDeleting { key_id }),
         }
-        match key.complete_sets().into_iter().find(|complete| complete.id == set.id) {
-            Some(_) => Ok(key.parts.into_iter().filter(|part| part.set.id == set.id).collect()),
-            None => Err(Error::KeyIncomplete { key_id, set: set.name }),
-        }
+        key.into_parts_for(set)
     }
 
     /// Refuses any new use of a key. [`Keystore::purge_key`] removes it when its last job has ended.

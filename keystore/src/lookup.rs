@@ -1,6 +1,6 @@
 //! Questions that a service has beside its clients' own.
 
-use cloakwork_params::{KeyId, ObjectKind, ParameterSet};
+use cloakwork_params::{KeyId, ParameterSet};
 
 use crate::{
     BlobInfo, Digest, Error, KeyPart, Keystore, TenantId,
@@ -39,10 +39,7 @@ impl Keystore {
         set: &ParameterSet,
     ) -> Result<Vec<KeyPart>, Error> {
         let key = self.key(tenant, key_id).await?;
-        let needed = [ObjectKind::SeededKeySwitchKey, ObjectKind::SeededBootstrapKey];
-        let parts = key.parts.into_iter().filter(|part| part.set.id == set.id && needed.contains(&part.kind));
-        let parts: Vec<KeyPart> = parts.collect();
-        if parts.len() == needed.len() { Ok(parts) } else { Err(Error::KeyIncomplete { key_id, set: set.name }) }
+        key.into_parts_for(set)
     }
 
     /// Keys that have been deleted and not yet purged, some of them.

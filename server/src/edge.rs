@@ -45,6 +45,9 @@ use call::Call;
 /// Bytes in the pipe between the embedded worker and the server, each way.
 const PIPE_BYTES: usize = 1 << 20;
 
+/// Longest frame that callers may send. With the usual 16 KiB, a key's upload spends its time on frame headers.
+const FRAME_BYTES: u32 = 1 << 20;
+
 /// The gRPC side of a server.
 #[derive(Debug)]
 pub struct Edge {
@@ -121,6 +124,7 @@ impl Edge {
             .initial_stream_window_size(stream_window)
             .initial_connection_window_size(connection_window)
             .max_header_list_size(header_list)
+            .max_frame_size(FRAME_BYTES)
             .keep_alive_interval(Duration::from_millis(ping_ms))
             .keep_alive_timeout(Duration::from_millis(ping_ms));
         let mut running = pin!(http.serve_connection(TokioIo::new(connection), service));

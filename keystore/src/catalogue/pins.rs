@@ -42,6 +42,13 @@ pub(crate) async fn pinned(
     Ok(found.is_some())
 }
 
+/// Does the holder pin anything?
+pub(crate) async fn holds_any(sql: &mut Connection, holder: &Holder) -> Result<bool, Error> {
+    let found =
+        sqlx::query("SELECT 1 FROM pins WHERE holder = $1 LIMIT 1").bind(&holder[..]).fetch_optional(sql).await?;
+    Ok(found.is_some())
+}
+
 /// Removes all pins of a holder.
 pub(crate) async fn release(sql: &mut Connection, holder: &Holder) -> Result<(), Error> {
     sqlx::query("DELETE FROM pins WHERE holder = $1").bind(&holder[..]).execute(sql).await?;

@@ -83,9 +83,8 @@ impl Admission {
         let set = program.set;
         served(set, self.allow_weak_sets)?;
         let key_id = KeyId(KeyName::parse_own(&spec.key, &caller.principal)?.key_id);
-        // Refused unless the key may be used from now on; of its parts, a job needs two.
-        self.keystore.parts_for(tenant, key_id, set).await?;
-        let parts = self.keystore.parts_in_use(tenant, key_id, set).await?;
+        // Refused unless the key may be used from now on.
+        let parts = self.keystore.parts_for(tenant, key_id, set).await?;
         let wanted = Wanted { set, key_id, inputs: &program.inputs };
         let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs).await?;
         let pbs_count = self.size(&program, rows)?;

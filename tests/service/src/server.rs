@@ -47,6 +47,12 @@ impl Default for Setup {
 }
 
 impl Setup {
+    /// What an operator gets who sets nothing.
+    #[must_use]
+    pub fn as_shipped() -> Self {
+        Self { embedded_worker: true, settings: Vec::new() }
+    }
+
     /// Without the worker inside the server.
     #[must_use]
     pub fn without_worker(mut self) -> Self {

@@ -22,8 +22,9 @@ enum End {
     },
 }
 
-/// Changes that come closer together than this share a report.
-const COALESCE: Duration = Duration::from_millis(1);
+/// Changes that come closer together than this share a report. Nothing waits for one: results go their own way, and the
+/// server knows what it has assigned.
+const COALESCE: Duration = Duration::from_millis(10);
 /// Longest wait for the server to open a stream.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bounds of what a server may ask for, and what holds before it has asked.
@@ -90,7 +91,10 @@ impl Agent {
                     Ok(None) => return lost(Status::unavailable("the server ended the stream"), attached),
                     Err(status) => return lost(status, attached),
                 },
-                () = self.changed.notified() => tokio::time::sleep(COALESCE).await,
+                () = self.changed.notified() => {
+                    due = due.min(Instant::now() + COALESCE);
+                    continue;
+                }
                 () = tokio::time::sleep_until(due) => {}
             }
             due = Instant::now() + interval;

@@ -1,6 +1,6 @@
 //! Ciphertext slots in host memory.
 
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use cloakwork_device::{DeviceError, Wave, WaveError, Words, WordsMut};
 use cloakwork_params::{ParameterSet, TorusWidth};
@@ -8,18 +8,27 @@ use cloakwork_tfhe::{ShapeError, Torus};
 
 use crate::locked::Locked as _;
 
-/// Slots for ciphertexts of one set. A slot takes memory from its first write on.
+/// Slots for ciphertexts of one set. A slot takes memory from its first use on, and so does what keeps account of it:
+/// an arena is made whenever a group of jobs appears, and must cost no more than those jobs use.
 pub(super) struct HostArena {
     set: &'static ParameterSet,
+    count: u32,
     slots: SlotWords,
+    /// Up to the last slot that was ever used.
     states: Mutex<Vec<SlotState>>,
 }
 
 /// Words by slot.
 pub(super) enum SlotWords {
-    U32(Vec<Slot<u32>>),
-    U64(Vec<Slot<u64>>),
+    U32(Slots<u32>),
+    U64(Slots<u64>),
 }
+
+/// Slots in pages, each made when one of its slots is first used.
+pub(super) struct Slots<T>(Box<[OnceLock<Box<[Slot<T>]>>]>);
+
+/// Slots that are made together.
+const PAGE: usize = 256;
 
 /// The ciphertext of a slot; empty before the first write. Whoever uses one has been told to by a wave that was
 /// checked against the states, so that nobody ever waits for the lock.
@@ -37,33 +46,45 @@ struct SlotState {
 
 /// A word and where it is found.
 pub(super) trait Word: Torus {
-    fn slots(slots: &SlotWords) -> Option<&[Slot<Self>]>;
+    fn slots(slots: &SlotWords) -> Option<&Slots<Self>>;
 }
 
 impl Word for u32 {
-    fn slots(slots: &SlotWords) -> Option<&[Slot<Self>]> {
+    fn slots(slots: &SlotWords) -> Option<&Slots<Self>> {
         if let SlotWords::U32(slots) = slots { Some(slots) } else { None }
     }
 }
 
 impl Word for u64 {
-    fn slots(slots: &SlotWords) -> Option<&[Slot<Self>]> {
+    fn slots(slots: &SlotWords) -> Option<&Slots<Self>> {
         if let SlotWords::U64(slots) = slots { Some(slots) } else { None }
+    }
+}
+
+impl<T> Slots<T> {
+    fn new(count: u32) -> Self {
+        Self((0..(count as usize).div_ceil(PAGE)).map(|_| OnceLock::new()).collect())
+    }
+
+    /// A slot within the arena's number of slots.
+    pub(super) fn get(&self, slot: u32) -> &Slot<T> {
+        let page = self.0[slot as usize / PAGE].get_or_init(|| (0..PAGE).map(|_| Slot::default()).collect());
+        &page[slot as usize % PAGE]
     }
 }
 
 impl HostArena {
     pub(super) fn new(set: &'static ParameterSet, limit_bytes: u64) -> Result<Self, DeviceError> {
         let slot_bytes = slot_bytes(set);
-        let count = (limit_bytes / slot_bytes).min(SLOTS_MAX);
+        let count = (limit_bytes / slot_bytes).min(SLOTS_MAX) as u32;
         if count == 0 {
             return Err(DeviceError::OutOfMemory { needed: slot_bytes, available: limit_bytes });
         }
         let slots = match set.torus {
-            TorusWidth::U32 => SlotWords::U32((0..count).map(|_| Slot::default()).collect()),
-            TorusWidth::U64 => SlotWords::U64((0..count).map(|_| Slot::default()).collect()),
+            TorusWidth::U32 => SlotWords::U32(Slots::new(count)),
+            TorusWidth::U64 => SlotWords::U64(Slots::new(count)),
         };
-        Ok(Self { set, slots, states: Mutex::new(vec![SlotState::default(); count as usize]) })
+        Ok(Self { set, count, slots, states: Mutex::default() })
     }
 
     pub(super) fn set(&self) -> &'static ParameterSet {
@@ -75,12 +96,23 @@ impl HostArena {
     }
 
     pub(super) fn len(&self) -> u32 {
-        self.states.locked().len() as u32
+        self.count
+    }
+
+    /// The states, at least up to the last of `slots`, which are within the arena's number.
+    fn states(&self, slots: impl Iterator<Item = u32>) -> MutexGuard<'_, Vec<SlotState>> {
+        let mut states = self.states.locked();
+        let used = slots.max().map_or(0, |last| last as usize + 1);
+        if used > states.len() {
+            states.resize(used, SlotState::default());
+        }
+        states
     }
 
     /// Takes the slots of a wave, or says which one cannot be had. The wave's numbers are within range.
     pub(super) fn claim(&self, wave: &Wave) -> Result<(), WaveError> {
-        let mut states = self.states.locked();
+        let slots = |lane| wave.terms(lane).iter().map(|term| term.slot).chain(wave.outputs(lane).iter().copied());
+        let mut states = self.states((0..wave.lanes().len()).flat_map(slots));
         for lane in 0..wave.lanes().len() {
             for term in wave.terms(lane) {
                 let state = states[term.slot as usize];
@@ -129,7 +161,7 @@ impl HostArena {
             Words::U32(words) => self.write_words(slots, words),
             Words::U64(words) => self.write_words(slots, words),
         }
-        let mut states = self.states.locked();
+        let mut states = self.states(slots.iter().copied());
         slots.iter().for_each(|&slot| states[slot as usize].written = true);
         Ok(())
     }
@@ -154,9 +186,10 @@ impl HostArena {
         }
         let states = self.states.locked();
         for (lane, &slot) in slots.iter().enumerate() {
-            let Some(state) = states.get(slot as usize) else {
-                return Err(WaveError::SlotOutOfRange { lane, slot, slots: states.len() as u32 }.into());
-            };
+            if slot >= self.count {
+                return Err(WaveError::SlotOutOfRange { lane, slot, slots: self.count }.into());
+            }
+            let state = states.get(slot as usize).copied().unwrap_or_default();
             if state.writing || (write && state.readers > 0) {
                 return Err(WaveError::Conflict { lane, slot }.into());
             }
@@ -168,16 +201,16 @@ impl HostArena {
     }
 
     fn write_words<T: Word>(&self, slots: &[u32], words: &[T]) {
-        let all = T::slots(&self.slots).unwrap_or_default();
+        let Some(all) = T::slots(&self.slots) else { return };
         for (&slot, words) in slots.iter().zip(words.chunks_exact(self.set.input_dimension() + 1)) {
-            store(&all[slot as usize], words);
+            store(all.get(slot), words);
         }
     }
 
     fn read_words<T: Word>(&self, slots: &[u32], words: &mut [T]) {
-        let all = T::slots(&self.slots).unwrap_or_default();
+        let Some(all) = T::slots(&self.slots) else { return };
         for (&slot, words) in slots.iter().zip(words.chunks_exact_mut(self.set.input_dimension() + 1)) {
-            words.copy_from_slice(&all[slot as usize].read().unwrap_or_else(PoisonError::into_inner));
+            words.copy_from_slice(&all.get(slot).read().unwrap_or_else(PoisonError::into_inner));
         }
     }
 }

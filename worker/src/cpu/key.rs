@@ -64,7 +64,10 @@ impl<T: Word + LutWord, S: Torus> HostKey for TypedKey<T, S> {
     }
 
     fn run(&self, run: &Run, lanes: &[u32]) -> Result<StageTimes, DeviceError> {
-        let slots = T::slots(run.arena().slots()).unwrap_or_default();
+        let arena = run.arena();
+        let expected = arena.set().name;
+        let slots = T::slots(arena.slots());
+        let slots = slots.ok_or(DeviceError::WrongSet { what: "the key", expected, got: self.set().name })?;
         let wave = run.wave();
         let luts: Option<Vec<_>> = lanes.iter().map(|&lane| T::lut(run.lut(lane as usize)?)).collect();
         let luts = luts.ok_or(DeviceError::UnknownHandle { what: "table" })?;
@@ -78,7 +81,7 @@ impl<T: Word + LutWord, S: Torus> HostKey for TypedKey<T, S> {
         result?;
         let places = lanes.iter().flat_map(|&lane| wave.outputs(lane as usize));
         for (&slot, ciphertext) in places.zip(outputs.iter()) {
-            store(&slots[slot as usize], ciphertext);
+            store(slots.get(slot), ciphertext);
         }
         Ok(times)
     }

@@ -11,7 +11,7 @@ use cloakwork_params::ParameterSet;
 use cloakwork_tfhe::{Lut, StageTimes};
 
 use super::{
-    arena::{HostArena, Slot, SlotWords, Word, store},
+    arena::{HostArena, SlotWords, Slots, Word, store},
     key::HostKey,
 };
 use crate::locked::Locked as _;
@@ -206,11 +206,11 @@ impl Run {
         }
     }
 
-    fn run_linear<T: Word>(&self, lanes: &[u32], slots: &[Slot<T>]) {
+    fn run_linear<T: Word>(&self, lanes: &[u32], slots: &Slots<T>) {
         let mut sum = vec![T::default(); self.set().input_dimension() + 1];
         for &lane in lanes {
             combine(&self.wave, lane as usize, slots, &mut sum);
-            store(&slots[self.wave.outputs(lane as usize)[0] as usize], &sum);
+            store(slots.get(self.wave.outputs(lane as usize)[0]), &sum);
         }
     }
 
@@ -227,8 +227,8 @@ impl Run {
 }
 
 /// The sum of a lane's terms and its constant.
-pub(super) fn combine<T: Word>(wave: &Wave, lane: usize, slots: &[Slot<T>], sum: &mut [T]) {
-    let read = |slot: u32| slots[slot as usize].read().unwrap_or_else(PoisonError::into_inner);
+pub(super) fn combine<T: Word>(wave: &Wave, lane: usize, slots: &Slots<T>, sum: &mut [T]) {
+    let read = |slot: u32| slots.get(slot).read().unwrap_or_else(PoisonError::into_inner);
     match wave.terms(lane).split_first() {
         Some((first, rest)) => {
             // Most lanes have one term, and its factor is 1.

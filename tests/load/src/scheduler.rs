@@ -1,37 +1,27 @@
-//! Job events a second on one core, with more and more jobs in the queue: `bench_scheduler [SECONDS]`.
+//! How many events a second the scheduler takes.
 //!
-//! Each round submits a job, records an attempt, commits one and, now and then, reports, with 1,000 tenants and the
-//! queue kept at its length. Prints a line of JSON for each length and one for the ratio of the last to the first.
+//! Each round submits a job, records an attempt, commits one and, now and then, reports, with [`TENANTS`] tenants and the
+//! queue kept at its length.
 
-#![forbid(unsafe_code)]
-
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use cloakwork_params::{KeyId, SetId};
 use cloakwork_scheduler::{
     Config, Effect, Event, Group, JobId, LeaseReport, NewJob, Outcome, Report, Scheduler, Stage, TenantId, WorkerId,
 };
 
-const TENANTS: u64 = 1000;
+/// Tenants that the jobs are of.
+pub(crate) const TENANTS: u64 = 1000;
+
 const WORKERS: u64 = 4;
-const LENGTHS: [usize; 3] = [1_000, 10_000, 100_000];
 
-fn main() {
-    let seconds = std::env::args().nth(1).and_then(|arg| arg.parse().ok()).unwrap_or(1.0);
-    let mut rates = Vec::new();
-    for length in LENGTHS {
-        let rate = measure(length, Duration::from_secs_f64(seconds));
-        println!("{{\"queued\":{length},\"tenants\":{TENANTS},\"events_per_second\":{rate:.0}}}");
-        rates.push(rate);
-    }
-    let ratio = rates[LENGTHS.len() - 1] / rates[0];
-    println!("{{\"rate_at_{}_over_rate_at_{}\":{ratio:.2}}}", LENGTHS[LENGTHS.len() - 1], LENGTHS[0]);
-}
-
-fn measure(length: usize, time: Duration) -> f64 {
+/// Job events a second that the scheduler takes on this thread for `time`, with `queued` jobs in its queue.
+pub(crate) fn events_per_second(queued: usize, time: Duration) -> f64 {
     let mut bench = Bench::new();
-    while bench.scheduler.stats().queued < length {
+    while bench.scheduler.stats().queued < queued {
         bench.submit();
     }
     bench.events = 0;
@@ -41,15 +31,15 @@ fn measure(length: usize, time: Duration) -> f64 {
         for _ in 0..256 {
             bench.round();
         }
-        assert!(bench.scheduler.stats().queued.abs_diff(length) < length / 2 + 512, "the queue keeps its length");
+        assert!(bench.scheduler.stats().queued.abs_diff(queued) < queued / 2 + 512, "the queue keeps its length");
     }
     let busy = busy_time().zip(busy).map(|(now, then)| now - then);
     bench.events as f64 / busy.unwrap_or_else(|| begun.elapsed()).as_secs_f64()
 }
 
-/// Time that this process was on a core, where the system tells: other load on the machine is none of ours.
+/// Time that this thread was on a core, where the system tells: other load on the machine is none of ours.
 fn busy_time() -> Option<Duration> {
-    let stat = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(stat.split_whitespace().next()?.parse().ok()?))
 }
 

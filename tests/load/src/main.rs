@@ -1,0 +1,130 @@
+//! What the service costs: a real server process under load, alternating with the bare core in this process, so that
+//! the ratios hold on whatever machine this is. Prints a table and writes `target/bench/service.json`.
+
+#![forbid(unsafe_code)]
+
+mod core;
+mod load;
+mod report;
+mod scheduler;
+mod single;
+mod upload;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Parser, ValueEnum};
+use cloakwork_tests_service::{Server, Setup, Tenant};
+use tokio::runtime::Runtime;
+
+use crate::{
+    core::Core,
+    report::{Bound, Report, Row},
+};
+
+/// The set that everything but the upload is measured with.
+const SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
+
+/// Measures the service against the core.
+#[derive(Parser)]
+struct Options {
+    /// Rounds; each measures the core and the service by turns.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Two short rounds: shows that everything works, and roughly how fast.
+    #[arg(long)]
+    quick: bool,
+    /// Measures only these.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Where the JSON goes.
+    #[arg(long, default_value = "target/bench/service.json")]
+    out: PathBuf,
+}
+
+/// What can be measured on its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Batch,
+    Clients,
+    Single,
+    Upload,
+    Scheduler,
+}
+
+/// How long and how often.
+#[derive(Clone, Copy)]
+struct Effort {
+    rounds: usize,
+    /// Of the core's batch, and of the 64 clients.
+    slice: Duration,
+    /// Jobs of a round of batches.
+    jobs: usize,
+    /// Single bootstraps in a round.
+    singles: usize,
+    /// Of each of the scheduler's measurements.
+    scheduler: Duration,
+}
+
+fn main() {
+    let options = Options::parse();
+    let effort = match options.quick {
+        true => Effort {
+            rounds: options.rounds.min(2),
+            slice: Duration::from_secs(3),
+            jobs: 4,
+            singles: 10,
+            scheduler: Duration::from_millis(300),
+        },
+        false => Effort {
+            rounds: options.rounds,
+            slice: Duration::from_secs(10),
+            jobs: 12,
+            singles: 50,
+            scheduler: Duration::from_secs(1),
+        },
+    };
+    let wanted = |part: Part| options.only.is_empty() || options.only.contains(&part);
+    let mut report = Report::begin(SET);
+    if wanted(Part::Scheduler) {
+        scheduler_rates(effort, &mut report);
+    }
+    // One thread: what the client computes is taken from the service it measures.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    if [Part::Batch, Part::Clients, Part::Single].into_iter().any(wanted) {
+        jobs(&runtime, effort, wanted, &mut report);
+    }
+    if wanted(Part::Upload) {
+        let server = runtime.block_on(Server::start(Setup::as_shipped()));
+        upload::measure(&runtime, &server, effort.rounds, &mut report);
+    }
+    report.write(&options.out).unwrap_or_else(|error| panic!("{}: {error}", options.out.display()));
+    println!("\n{}", options.out.display());
+}
+
+fn scheduler_rates(effort: Effort, report: &mut Report) {
+    for queued in [1_000, 10_000, 100_000] {
+        let rates: Vec<f64> =
+            (0..effort.rounds).map(|_| scheduler::events_per_second(queued, effort.scheduler)).collect();
+        let name = format!("scheduler, {queued} jobs queued, {} tenants", scheduler::TENANTS);
+        report.add(Row::of(&name, "events/s", &rates).required(Bound::Least(200_000.0)));
+    }
+}
+
+fn jobs(runtime: &Runtime, effort: Effort, wanted: impl Fn(Part) -> bool, report: &mut Report) {
+    let server = runtime.block_on(Server::start(Setup::as_shipped()));
+    let tenant = runtime.block_on(async { Tenant::of_set(server.client().await, SET).await });
+    let mut core = Core::new(&tenant.keys);
+    println!("core: {} threads, best batch of {}", core.threads(), core.width());
+    // The first job loads the key.
+    runtime.block_on(tenant.check_squares(&[1, 2, 3]));
+    if wanted(Part::Single) {
+        single::measure(runtime, &tenant, &mut core, effort, report);
+    }
+    if wanted(Part::Batch) {
+        load::batches(runtime, &tenant, &mut core, effort, report);
+    }
+    if wanted(Part::Clients) {
+        load::clients(runtime, &server, &tenant, &mut core, effort, report);
+    }
+}

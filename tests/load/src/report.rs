@@ -1,0 +1,127 @@
+//! The table on the terminal and the file beside it.
+
+use std::{fs, io, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+/// What a figure must keep to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bound {
+    Least(f64),
+    Most(f64),
+}
+
+/// A figure of every round.
+pub(crate) struct Row {
+    name: String,
+    unit: &'static str,
+    rounds: Vec<f64>,
+    required: Option<Bound>,
+}
+
+impl Row {
+    pub(crate) fn of(name: &str, unit: &'static str, rounds: &[f64]) -> Self {
+        Self { name: name.to_owned(), unit, rounds: rounds.to_vec(), required: None }
+    }
+
+    pub(crate) fn required(self, bound: Bound) -> Self {
+        Self { required: Some(bound), ..self }
+    }
+}
+
+/// Everything that one run found out.
+pub(crate) struct Report {
+    header: Value,
+    rows: Vec<Value>,
+    histograms: Vec<Value>,
+}
+
+impl Report {
+    /// Prints what is measured on what, and the table's head.
+    pub(crate) fn begin(set: &str) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        println!("{}, {cores} cores, load {}, {}", cpu(), load().unwrap_or(f64::NAN), date());
+        println!("{set}\n");
+        println!("{:<48} {:>12} {:<9} {:>25}   required", "", "median", "", "least - most");
+        let header = json!({ "date": date(), "cpu": cpu(), "cores": cores, "load": load(), "set": set });
+        Self { header, rows: Vec::new(), histograms: Vec::new() }
+    }
+
+    /// Prints a row and keeps it.
+    pub(crate) fn add(&mut self, row: Row) {
+        let mut sorted = row.rounds.clone();
+        let median = percentile(&mut sorted, 0.5);
+        let (least, most) = (sorted[0], sorted[sorted.len() - 1]);
+        let (required, met) = match row.required {
+            None => (String::new(), true),
+            Some(Bound::Least(bound)) => (format!(">= {bound}"), median >= bound),
+            Some(Bound::Most(bound)) => (format!("<= {bound}"), median <= bound),
+        };
+        let digits = if median >= 1000.0 { 0 } else { 3 };
+        let spread = format!("{least:.digits$} - {most:.digits$}");
+        let missed = if met { "" } else { "MISSED" };
+        println!("{:<48} {median:>12.digits$} {:<9} {spread:>25}   {required} {missed}", row.name, row.unit);
+        self.rows.push(json!({
+            "name": row.name.trim(),
+            "unit": row.unit,
+            "median": median,
+            "least": least,
+            "most": most,
+            "rounds": row.rounds,
+            "required": required,
+            "met": met,
+            "load": load(),
+        }));
+    }
+
+    /// Prints how often something fell into each bucket, and keeps it.
+    pub(crate) fn histogram(&mut self, name: &str, buckets: &[(String, f64)]) {
+        let total: f64 = buckets.iter().map(|(_, count)| count).sum();
+        println!("{name}:");
+        for (bucket, count) in buckets {
+            let share = count / total;
+            println!("  {bucket:>10} {count:>8.0}  {}", "#".repeat((share * 50.0).round() as usize));
+        }
+        let buckets: Vec<Value> =
+            buckets.iter().map(|(bucket, count)| json!({ "bucket": bucket, "count": count.round() })).collect();
+        self.histograms.push(json!({ "name": name, "buckets": buckets }));
+    }
+
+    /// Writes the report as JSON, making the folder if it is missing.
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let report = json!({ "header": self.header, "rows": self.rows, "histograms": self.histograms });
+        fs::write(path, format!("{report:#}\n"))
+    }
+}
+
+/// The value that `share` of the values do not exceed. Sorts them.
+pub(crate) fn percentile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let rank = (share * values.len() as f64).ceil() as usize;
+    values[rank.clamp(1, values.len()) - 1]
+}
+
+/// Load average over the last minute: how far to trust the figures.
+fn load() -> Option<f64> {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next()?.parse().ok()
+}
+
+fn cpu() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        line.split_once(": ").map(|(_, value)| value.trim().to_owned())
+    };
+    let part = |name| field(name).unwrap_or_default();
+    // Virtual machines hide the name; family and model still tell the generation.
+    format!("{} (family {} model {})", part("model name"), part("cpu family"), part("model\t"))
+}
+
+fn date() -> String {
+    let output = Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]).output();
+    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
