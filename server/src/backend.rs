@@ -86,10 +86,16 @@ impl Backend {
                 $server::new($service).max_decoding_message_size(message).max_encoding_message_size(message)
             };
         }
-        let blobs = Blobs { keystore: keystore(), limits: limits(), telemetry: telemetry.clone() };
+        let blobs = Blobs {
+            keystore: keystore(),
+            limits: limits(),
+            telemetry: telemetry.clone(),
+            active: Arc::default(),
+        };
         let capabilities =
             Capabilities { dispatcher: dispatcher(), limits: limits(), allow_weak_sets: *allow_weak_sets };
-        let ciphertexts = Ciphertexts { keystore: keystore(), store: store(), limits: limits() };
+        let ciphertexts =
+            Ciphertexts { keystore: keystore(), store: store(), limits: limits(), telemetry: telemetry.clone() };
         let jobs = Jobs {
             admission: Admission::new(store(), keystore(), programs.clone(), limits(), *allow_weak_sets),
             dispatcher: dispatcher(),

@@ -81,7 +81,6 @@ metrics! {
     wave_fill: Histogram [] "wave_fill_ratio" "ratio" "A job's mean share of the preferred width", RATIOS;
 
     // Keys.
-    keys_stored: Gauge [] "keys_stored" "keys" "Evaluation keys of all tenants";
     keys_resident: Gauge [] "keys_resident" "keys" "Expanded keys in the memory of workers";
     key_resident_bytes: Gauge [] "key_resident_bytes" "bytes" "What they take";
     key_cache: Counter ["result"] "key_cache_jobs_total" "jobs"

@@ -80,10 +80,10 @@ fn what_is_recorded_is_in_the_scrape_under_its_declared_name() {
 fn every_kind_of_row_reports_the_help_of_the_table() {
     let telemetry = Telemetry::new().unwrap();
     telemetry.metrics.uploads_resumed.add(1, []);
-    telemetry.metrics.keys_stored.set(1, []);
+    telemetry.metrics.keys_resident.set(1, []);
     telemetry.metrics.wave_width.record(1.0, []);
     let scrape = telemetry.scrape().unwrap();
-    for name in ["cloakwork_uploads_resumed_total", "cloakwork_keys_stored", "cloakwork_wave_width"] {
+    for name in ["cloakwork_uploads_resumed_total", "cloakwork_keys_resident", "cloakwork_wave_width"] {
         let metric = METRICS.iter().find(|metric| metric.name == name).unwrap();
         assert!(scrape.contains(&format!("# HELP {name} {}", metric.help)), "{name}\n{scrape}");
         assert!(scrape.contains(&format!("# TYPE {name} {}", format!("{:?}", metric.kind).to_lowercase())), "{name}");

@@ -1,6 +1,13 @@
 //! Moving the bytes of keys and ciphertexts.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use cloakwork_keystore::{Keystore, UploadId, UploadInfo};
 use cloakwork_proto::v1::{
@@ -15,7 +22,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::{
     caller::Caller,
     digest,
-    error::{ApiError, DEADLINE_EXCEEDED, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
+    error::{ApiError, DEADLINE_EXCEEDED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
     limits::Limits,
     metrics::Telemetry,
     resource::{self, UploadName},
@@ -30,6 +37,14 @@ pub struct Blobs {
     pub limits: Arc<Limits>,
     /// Metrics.
     pub telemetry: Arc<Telemetry>,
+    /// Uploads being received.
+    pub active: Arc<AtomicU64>,
+}
+
+/// An upload that is being received, as the metrics count it.
+struct Active<'s> {
+    active: &'s AtomicU64,
+    telemetry: &'s Telemetry,
 }
 
 #[tonic::async_trait]
@@ -72,6 +87,7 @@ impl BlobService for Blobs {
         let first = self.next(&mut messages).await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
         let id = upload_id(&caller, &first.upload)?;
         let begun = std::time::Instant::now();
+        let _active = Active::begin(&self.active, &self.telemetry);
         let mut writer = self.keystore.append(&caller.tenant, &id, first.offset_bytes).await.map_err(ApiError::from)?;
         let mut offset = first.offset_bytes;
         let mut message = Some(first);
@@ -105,7 +121,12 @@ impl BlobService for Blobs {
             if self.next(&mut messages).await?.is_some() {
                 return Err(INVALID_ARGUMENT.error("messages follow the one that finishes the upload").into());
             }
-            writer.finish().await.map_err(ApiError::from)?;
+            if let Err(error) = writer.finish().await.map_err(ApiError::from) {
+                if error.reason() == DIGEST_MISMATCH {
+                    self.telemetry.metrics.digest_mismatches.add(1, []);
+                }
+                return Err(error.into());
+            }
             self.telemetry.metrics.upload_time.record(begun.elapsed().as_secs_f64(), []);
             self.keystore.upload(&caller.tenant, &id).await.map_err(ApiError::from)?
         } else {
@@ -127,8 +148,12 @@ impl BlobService for Blobs {
         let request = request.get_ref();
         let digest = digest::parse(request.digest.as_ref(), "digest")?;
         let chunks = self.keystore.read(&caller.tenant, &digest, request.offset_bytes).await.map_err(ApiError::from)?;
-        let messages = chunks.map(|chunk| match chunk {
-            Ok(data) => Ok(ReadResponse { data }),
+        let telemetry = self.telemetry.clone();
+        let messages = chunks.map(move |chunk| match chunk {
+            Ok(data) => {
+                telemetry.metrics.download_bytes.add(data.len() as u64, []);
+                Ok(ReadResponse { data })
+            }
             Err(error) => Err(ApiError::from(error).into()),
         });
         Ok(Response::new(Box::pin(messages)))
@@ -155,6 +180,19 @@ impl Blobs {
             expire_time: Some(upload.expires.into()),
             complete: upload.complete,
         }
+    }
+}
+
+impl<'s> Active<'s> {
+    fn begin(active: &'s AtomicU64, telemetry: &'s Telemetry) -> Self {
+        telemetry.metrics.uploads_active.set(active.fetch_add(1, Ordering::Relaxed) + 1, []);
+        Self { active, telemetry }
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.telemetry.metrics.uploads_active.set(self.active.fetch_sub(1, Ordering::Relaxed) - 1, []);
     }
 }
 

@@ -23,6 +23,7 @@ use crate::{
     },
     jobs::Content,
     limits::Limits,
+    metrics::Telemetry,
     resource::{CiphertextName, ListName, OutputName},
     store::Store,
 };
@@ -36,6 +37,8 @@ pub struct Ciphertexts {
     pub store: Store,
     /// Limits.
     pub limits: Arc<Limits>,
+    /// Metrics.
+    pub telemetry: Arc<Telemetry>,
 }
 
 /// How long outputs are kept once they have been fetched: long enough to fetch them again after a broken line.
@@ -181,8 +184,12 @@ impl Ciphertexts {
 
     async fn blob(&self, caller: &Caller, content: &Content, offset: u64) -> Result<Chunks, ApiError> {
         let chunks = self.keystore.read(&caller.tenant, &content.blob(), offset).await?;
-        Ok(Box::pin(chunks.map(|chunk| match chunk {
-            Ok(data) => Ok(GetResponse { data }),
+        let telemetry = self.telemetry.clone();
+        Ok(Box::pin(chunks.map(move |chunk| match chunk {
+            Ok(data) => {
+                telemetry.metrics.download_bytes.add(data.len() as u64, []);
+                Ok(GetResponse { data })
+            }
             Err(error) => Err(ApiError::from(error).into()),
         })))
     }

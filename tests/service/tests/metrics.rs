@@ -1,11 +1,14 @@
 //! Every metric that is declared is recorded by a service that is used.
 
+use bytes::Bytes;
 use cloakwork_client::Input;
+use cloakwork_proto::v1::{BeginUploadRequest, Digest, WriteRequest, blob_service_client::BlobServiceClient};
 use cloakwork_server::metrics::never_recorded;
 use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, Worker, eventually};
+use tonic::transport::Channel;
 
 /// Metrics of faults that this test does not make.
-const FAULTS: &[&str] = &["cloakwork_invariant_violations_total"];
+const FAULTS: &[&str] = &["cloakwork_invariant_violations_total", "cloakwork_stale_results_total"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_declared_that_is_never_recorded() {
@@ -25,6 +28,7 @@ async fn nothing_is_declared_that_is_never_recorded() {
     let ended = tenant.client.wait(&job.name).await.expect("an end");
     tenant.client.output(&ended.outputs[0]).await.expect("an output");
     tenant.check_squares(&[1, 2, 3]).await;
+    broken_uploads(&server, &tenant).await;
     // A refusal, and a worker that leaves in good order.
     tenant.client.job("tenants/local/jobs/none").await.expect_err("no such name");
     assert!(second.process().terminate(std::time::Duration::from_secs(20)), "{}", second.process().log());
@@ -35,4 +39,44 @@ async fn nothing_is_declared_that_is_never_recorded() {
         missing.is_empty()
     })
     .await;
+}
+
+/// An upload that goes on after a break, and one whose bytes are not what was announced.
+async fn broken_uploads(server: &Server, tenant: &Tenant) {
+    let channel = Channel::from_shared(server.url()).expect("a URL").connect().await.expect("the server answers");
+    let mut blobs = BlobServiceClient::new(channel);
+    let values: Vec<u64> = (0..1000).map(|row| row % VALUES).collect();
+    let list = tenant.keys.encrypt(&values, VALUES as u32 - 1).expect("values").envelope;
+    let digest = Digest { blake3: list.digest_bytes(), size_bytes: list.len() as u64 };
+    let begin = |number: u32| BeginUploadRequest {
+        request_id: format!("7b0c9a52-0a4f-4e3b-9f5e-{number:012x}"),
+        digest: Some(digest.clone()),
+    };
+    let upload = blobs.begin_upload(begin(1)).await.expect("an upload").into_inner().upload.expect("an upload");
+    let write = |offset: usize, data: Bytes, finish| WriteRequest {
+        upload: upload.name.clone(),
+        offset_bytes: offset as u64,
+        data,
+        finish,
+    };
+    let half = list.len() / 2;
+    blobs.write(tokio_stream::iter([write(0, list.slice(..half), false)])).await.expect("the first half");
+    let again = blobs.begin_upload(begin(2)).await.expect("an upload").into_inner().upload.expect("an upload");
+    assert_eq!(again.committed_bytes, half as u64);
+    let mut wrong = list.slice(half..).to_vec();
+    let middle = wrong.len() / 2;
+    wrong[middle] ^= 1;
+    let answer = blobs.write(tokio_stream::iter([write(half, wrong.into(), true)])).await;
+    answer.expect_err("not what was announced");
+}
+
+/// The hash that names some bytes.
+trait Named {
+    fn digest_bytes(&self) -> Bytes;
+}
+
+impl Named for Bytes {
+    fn digest_bytes(&self) -> Bytes {
+        Bytes::copy_from_slice(&cloakwork_client::Digest::of(self).blake3)
+    }
 }
