@@ -19,7 +19,7 @@ pub use value::{BlobStore, LogFormat};
 
 use crate::limits::Limits;
 
-/// The whole configuration. [`print`] documents each setting.
+/// The whole configuration. [`print()`] documents each setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Take keys and jobs of parameter sets below the project's own bar.
