@@ -86,12 +86,8 @@ impl Backend {
                 $server::new($service).max_decoding_message_size(message).max_encoding_message_size(message)
             };
         }
-        let blobs = Blobs {
-            keystore: keystore(),
-            limits: limits(),
-            telemetry: telemetry.clone(),
-            active: Arc::default(),
-        };
+        let blobs =
+            Blobs { keystore: keystore(), limits: limits(), telemetry: telemetry.clone(), active: Arc::default() };
         let capabilities =
             Capabilities { dispatcher: dispatcher(), limits: limits(), allow_weak_sets: *allow_weak_sets };
         let ciphertexts =
@@ -103,8 +99,10 @@ impl Backend {
             limits: limits(),
         };
         let keys = Keys { keystore: keystore(), store: store(), dispatcher: dispatcher(), limits: limits() };
+        let workers =
+            Workers { dispatcher: dispatcher(), keystore: keystore(), programs: programs.clone(), limits: limits() };
         let programs = ProgramsService { programs, store: store(), dispatcher: dispatcher(), limits: limits() };
-        let workers = Workers { dispatcher: dispatcher(), keystore: keystore(), limits: limits() };
+
         routes
             .add_service(sized!(BlobServiceServer, blobs))
             .add_service(sized!(CapabilityServiceServer, capabilities))
@@ -127,7 +125,8 @@ impl Backend {
         let mut options = cloakwork_worker::Options {
             id: Some(id),
             name: "embedded".to_owned(),
-            grace: Duration::from_millis(self.limits.drain_ms),
+            // It says its last words before the server stops listening.
+            grace: Duration::from_millis(self.limits.drain_ms) * 2 / 3,
             ..cloakwork_worker::Options::default()
         };
         if config.worker.threads > 0 {

@@ -28,7 +28,7 @@ use crate::{
 
 use command::Command;
 pub use command::{Failure, Outcome, WorkerReport};
-pub use live::{Leased, Wish};
+pub use live::{Leased, Leases, Wish};
 pub use workers::PoolView;
 
 /// Commands that may wait for the dispatcher.
@@ -81,7 +81,7 @@ impl Dispatcher {
 
     /// A worker opened its stream; the wishes come through what is returned.
     pub async fn attach(&self, report: WorkerReport) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
-        self.ask(|reply| Command::Attach { report, reply }).await
+        self.ask(|reply| Command::Attach { report, reply }).await?
     }
 
     /// A worker reported on the stream with this number.
@@ -96,7 +96,7 @@ impl Dispatcher {
 
     /// The job behind a lease, if the worker holds it.
     pub async fn leased(&self, worker: WorkerId, job: JobId, epoch: u64) -> Result<Option<Arc<Leased>>, ApiError> {
-        self.ask(|reply| Command::Leased { worker, job, epoch, reply }).await
+        self.ask(|reply| Command::Leased { worker, job, epoch, reply }).await?
     }
 
     /// A worker hands in how a job ended. False when the lease is no longer its own.

@@ -69,6 +69,7 @@ impl Sweeper {
         let kept = i64::try_from(self.limits.job_record_seconds.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
         let before = clock::unix_micros().saturating_sub(kept);
         while self.store.forget_jobs(before, ROWS).await.map_err(text)? == u64::from(ROWS) {}
+        while self.store.forget_programs(ROWS).await.map_err(text)? == u64::from(ROWS) {}
         Ok(())
     }
 

@@ -3,6 +3,8 @@ CREATE TABLE programs (
     tenant TEXT NOT NULL,
     digest BLOB NOT NULL,
     bytes BLOB NOT NULL,
+    -- 1 where the tenant registered it; others go with the last job that carried them.
+    registered INTEGER NOT NULL,
     created_micros BIGINT NOT NULL,
     PRIMARY KEY (tenant, digest)
 );
@@ -40,6 +42,7 @@ CREATE TABLE jobs (
 
 CREATE UNIQUE INDEX jobs_by_request ON jobs (tenant, request_id);
 CREATE INDEX jobs_by_tenant ON jobs (tenant, id);
+CREATE INDEX jobs_by_program ON jobs (tenant, program);
 CREATE INDEX jobs_by_state ON jobs (state);
 CREATE INDEX jobs_by_end ON jobs (ended_micros);
 

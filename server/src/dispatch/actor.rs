@@ -17,14 +17,14 @@ use super::{
     Parts, PoolView, Watched,
     command::{Command, Outcome, WorkerReport},
     effects::Ending,
-    live::{Jobs, Leased, Live},
+    live::{Jobs, Leases, Live},
     record,
     workers::Workers,
 };
 use crate::{
     clock::{Epoch, unix_micros},
     database,
-    error::ApiError,
+    error::{ApiError, WORKER_UNKNOWN},
     jobs::{JobMeta, id},
     limits::Limits,
     store::{LiveJob, Write},
@@ -87,7 +87,7 @@ impl Actor {
         let (pools, watched) = watch::channel(Arc::default());
         let mut actor = Self {
             scheduler: Scheduler::new(config(&parts.limits)),
-            workers: Workers::new(Duration::from_millis(parts.limits.lease_ms)),
+            workers: Workers::new(&parts.limits),
             parts,
             clock: Epoch::begin(),
             commands,
@@ -127,11 +127,14 @@ impl Actor {
             for command in batch.drain(..) {
                 self.handle(command).await;
             }
-            self.tick();
+            // Whatever has come counts before time does.
+            if self.commands.is_empty() {
+                self.tick();
+            }
             if self.stopped {
                 break;
             }
-            if let Err(error) = self.settle().await {
+            while let Err(error) = self.settle().await {
                 self.recover(error).await;
             }
         }
@@ -146,9 +149,18 @@ impl Actor {
                 let _ = reply.send(self.watched(&tenant, job));
             }
             Command::Attach { report, reply } => {
-                let attached = self.workers.attach(report.clone());
-                self.reported(report);
-                let _ = reply.send(attached);
+                let worker = report.worker;
+                match self.workers.attach(report.clone()) {
+                    Ok((wishes, stream)) => {
+                        self.reported(report);
+                        // All that it holds, whether or not that has changed: this stream has been told nothing yet.
+                        self.assignments.insert(worker, self.scheduler.assignment(worker));
+                        if reply.send(Ok((wishes, stream))).is_err() && self.workers.detach(worker, stream) {
+                            self.step(Event::WorkerGone { worker, crashed: false });
+                        }
+                    }
+                    Err(refusal) => drop(reply.send(Err(refusal))),
+                }
             }
             Command::Report { stream, report } => {
                 if self.workers.report(stream, report.clone()) {
@@ -163,9 +175,8 @@ impl Actor {
                 self.publish_pools();
             }
             Command::Leased { worker, job, epoch, reply } => {
-                let wish = self.workers.wished(worker);
-                let leased = wish.iter().find(|leased| leased.meta.id == job && leased.epoch == epoch);
-                let _ = reply.send(leased.cloned());
+                let leased = self.workers.wished(worker).map(|wish| wish.get(&(job, epoch)).cloned());
+                let _ = reply.send(leased.ok_or_else(|| WORKER_UNKNOWN.error("the worker has been told nothing yet")));
             }
             Command::Commit { outcome, reply } => self.commit(outcome, reply),
             Command::Drain => self.draining = true,
@@ -327,9 +338,7 @@ impl Actor {
         self.work_bytes = 0;
         self.scheduler = Scheduler::new(config(&self.parts.limits));
         for job in stored {
-            let live = before
-                .remove(&job.meta.id)
-                .unwrap_or_else(|| Live::restored(job.meta.clone(), job.worker.is_some(), job.epoch));
+            let live = Live::restored(&job, before.remove(&job.meta.id));
             self.restore_job(job, live);
         }
         let known: Vec<WorkerReport> = self.workers.latest().cloned().collect();
@@ -380,13 +389,14 @@ impl Actor {
     /// Hands out what the scheduler has assigned.
     async fn assign(&mut self) {
         for (worker, leases) in std::mem::take(&mut self.assignments) {
-            let before = self.workers.wished(worker);
-            let mut wish: Vec<Arc<Leased>> = Vec::with_capacity(leases.len());
-            for (job, epoch) in leases {
-                match before.iter().find(|leased| leased.meta.id == job && leased.epoch == epoch) {
-                    Some(leased) => wish.push(leased.clone()),
-                    None => wish.extend(self.lease(worker, job, epoch).await),
-                }
+            let before = self.workers.wished(worker).unwrap_or_default();
+            let mut wish = Leases::new();
+            for lease in leases {
+                let leased = match before.get(&lease) {
+                    Some(leased) => Some(leased.clone()),
+                    None => self.lease(worker, lease.0, lease.1).await,
+                };
+                wish.extend(leased.map(|leased| (lease, leased)));
             }
             self.workers.wish(worker, Arc::new(wish));
         }

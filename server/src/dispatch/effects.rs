@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_keystore::Pin;
 use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::{self as scheduler, Effect, Event, JobId, Refusal, WorkerId};
 
@@ -21,7 +20,7 @@ use crate::{
     error::{
         ApiError, DEADLINE_EXCEEDED, JOB_ATTEMPTS_EXHAUSTED, JOB_CANCELLED, JOB_POISON, QUEUE_FULL, TENANT_QUEUE_FULL,
     },
-    jobs::{Content, End, id},
+    jobs::{End, id},
     store::{Attempt, Ended, Requeued, Write},
 };
 
@@ -111,31 +110,12 @@ impl Actor {
             end.latency = live.timeline.record(Instant::now(), worker, attempts);
             self.requests.remove(&(live.meta.tenant.clone(), live.meta.request_id));
             self.work_bytes -= live.work.as_ref().map_or(0, |work| work.bytes());
-            self.settle_pins(&live.meta.tenant, job, &end);
+            self.release(&live.meta);
             record::ended(&self.parts.telemetry.metrics, &live.meta, &end);
             let shared = Arc::new(end.clone());
             live.publish(|view| (view.state, view.end) = (end.state, Some(shared)));
         }
         Write::Latency(job, end.latency)
-    }
-
-    /// Inputs may go, outputs must stay.
-    fn settle_pins(&self, tenant: &str, job: JobId, end: &End) {
-        let keystore = self.parts.keystore.clone();
-        let blobs: Vec<_> = end.outputs.iter().filter(|output| output.bytes.is_none()).map(Content::blob).collect();
-        let pin = Pin { holder: id::output_holder(job), until: end.outputs_expire_micros.map(from_micros) };
-        let Ok(tenant) = cloakwork_keystore::TenantId::new(tenant) else { return };
-        tokio::spawn(async move {
-            let kept = match blobs.is_empty() {
-                true => Ok(()),
-                false => keystore.pin(&tenant, &blobs, &pin).await,
-            };
-            for result in [kept, keystore.unpin(&id::to_bytes(job)).await] {
-                if let Err(error) = result {
-                    tracing::warn!(%error, job = %id::to_text(job), "the pins of a job that has ended did not change");
-                }
-            }
-        });
     }
 
     /// The lease of a job that was just given to a worker; none if it turns out that the job cannot run.
@@ -144,9 +124,11 @@ impl Actor {
             Ok(work) => work?,
             Err(error) => {
                 tracing::warn!(%error, job = %id::to_text(job), "a job cannot be handed out");
-                let retryable = error.retry_delay().is_some() || error.reason().grpc == tonic::Code::Unavailable;
-                let outcome = scheduler::Outcome::Failed { retryable, reason: error.reason().code.into() };
-                self.step(Event::Committed { worker, job, epoch, outcome });
+                // A store that does not answer is not the job's fault: the lease runs out, and time has passed by then.
+                if error.reason().grpc != tonic::Code::Unavailable {
+                    let outcome = scheduler::Outcome::Failed { retryable: false, reason: error.reason().code.into() };
+                    self.step(Event::Committed { worker, job, epoch, outcome });
+                }
                 return None;
             }
         };
@@ -231,8 +213,4 @@ fn reason_of(end: &scheduler::End) -> JobError {
         },
     };
     JobError { reason: reason.to_owned(), message: message.to_owned() }
-}
-
-fn from_micros(micros: i64) -> std::time::SystemTime {
-    std::time::UNIX_EPOCH + Duration::from_micros(micros.max(0).unsigned_abs())
 }

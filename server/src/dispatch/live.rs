@@ -1,6 +1,6 @@
 //! Jobs that have not ended, and what a worker is told of them.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use cloakwork_keystore::Digest;
@@ -8,7 +8,10 @@ use cloakwork_proto::v1::{self, assigned_input::Source};
 use cloakwork_scheduler::JobId;
 use tokio::sync::watch;
 
-use crate::jobs::{Admitted, Content, JobMeta, JobView, Timeline, group_bytes};
+use crate::{
+    jobs::{Admitted, Content, JobMeta, JobView, Timeline, group_bytes},
+    store::LiveJob,
+};
 
 /// A job that has not ended.
 pub(super) struct Live {
@@ -44,8 +47,11 @@ pub struct Leased {
     pub deadline: Instant,
 }
 
-/// Every job that a worker shall hold.
-pub type Wish = Arc<Vec<Arc<Leased>>>;
+/// Every job that a worker shall hold; nothing before it has been decided.
+pub type Wish = Option<Arc<Leases>>;
+
+/// Leased jobs by number and epoch.
+pub type Leases = BTreeMap<(JobId, u64), Arc<Leased>>;
 
 impl Live {
     /// A job that was just accepted, and what it computes on.
@@ -56,11 +62,22 @@ impl Live {
         (live, Arc::new(work))
     }
 
-    /// A job of the process before.
-    pub(super) fn restored(meta: Arc<JobMeta>, running: bool, epoch: u64) -> Self {
+    /// A job as the store has it. What is known of it here beyond that, and who watches it, is kept.
+    pub(super) fn restored(stored: &LiveJob, before: Option<Self>) -> Self {
+        let running = stored.worker.is_some();
         let state = if running { v1::JobState::Running } else { v1::JobState::Queued };
-        let view = view(meta.clone(), state);
-        Self { meta, timeline: Timeline::restart(), epoch, view, work: None }
+        let mut live = before.unwrap_or_else(|| Self {
+            meta: stored.meta.clone(),
+            timeline: Timeline::restart(),
+            epoch: 0,
+            view: view(stored.meta.clone(), state),
+            work: None,
+        });
+        live.epoch = stored.epoch;
+        live.timeline.forget_attempt(running);
+        let attempts = u32::try_from(stored.epoch).unwrap_or(u32::MAX);
+        live.publish(|view| (view.state, view.attempts) = (state, attempts));
+        live
     }
 
     /// Changes what watchers see.
@@ -71,7 +88,7 @@ impl Live {
 
 impl Work {
     /// Bytes that it keeps in memory.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let inputs = self.inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len);
         self.program.len() + inputs.sum::<usize>()
     }

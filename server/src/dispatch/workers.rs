@@ -11,7 +11,14 @@ use cloakwork_proto::v1;
 use cloakwork_scheduler::WorkerId;
 use tokio::sync::watch;
 
-use super::{WorkerReport, live::Wish};
+use super::{
+    WorkerReport,
+    live::{Leases, Wish},
+};
+use crate::{
+    error::{ApiError, WORKER_REFUSED},
+    limits::Limits,
+};
 
 /// The workers that are attached, or were a moment ago.
 pub(super) struct Workers {
@@ -19,6 +26,8 @@ pub(super) struct Workers {
     streams: u64,
     /// How long a worker whose stream broke may take to come back before it is taken for dead.
     reconnect: Duration,
+    /// Workers that may be attached.
+    most: usize,
 }
 
 pub(super) struct Link {
@@ -50,20 +59,25 @@ pub struct PoolView {
 impl Workers {
     /// None yet. A lost worker must be known for dead before its leases run out: a job whose lease runs out is only
     /// unlucky, a job whose worker died is suspected of having killed it.
-    pub(super) fn new(lease: Duration) -> Self {
-        Self { links: HashMap::new(), streams: 0, reconnect: lease / 3 }
+    pub(super) fn new(limits: &Limits) -> Self {
+        let reconnect = Duration::from_millis(limits.lease_ms) / 3;
+        let most = usize::try_from(limits.workers).unwrap_or(usize::MAX);
+        Self { links: HashMap::new(), streams: 0, reconnect, most }
     }
 
     /// A worker opened a stream. What it shall hold comes through the receiver.
-    pub(super) fn attach(&mut self, report: WorkerReport) -> (watch::Receiver<Wish>, u64) {
+    pub(super) fn attach(&mut self, report: WorkerReport) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
+        let old = self.links.remove(&report.worker);
+        if self.links.len() >= self.most {
+            return Err(WORKER_REFUSED.error(format!("{} workers are attached: that is the limit", self.most)));
+        }
         self.streams += 1;
         let stream = self.streams;
-        let old = self.links.remove(&report.worker);
-        // The same wish again: the new stream has yet to be told.
-        let wish = watch::Sender::new(old.map(|link| link.wish.borrow().clone()).unwrap_or_default());
+        // The same wish again, if there was one: the new stream has yet to be told.
+        let wish = watch::Sender::new(old.and_then(|link| link.wish.borrow().clone()));
         let receiver = wish.subscribe();
         self.links.insert(report.worker, Link { latest: report, stream, wish, lost: None });
-        (receiver, stream)
+        Ok((receiver, stream))
     }
 
     /// A report, unless it comes from a stream that was left behind.
@@ -102,15 +116,15 @@ impl Workers {
     }
 
     /// What a worker shall hold from now on.
-    pub(super) fn wish(&self, worker: WorkerId, wish: Wish) {
+    pub(super) fn wish(&self, worker: WorkerId, wish: Arc<Leases>) {
         if let Some(link) = self.links.get(&worker) {
-            link.wish.send_replace(wish);
+            link.wish.send_replace(Some(wish));
         }
     }
 
-    /// What a worker shall hold.
+    /// What a worker shall hold, as far as it has been decided.
     pub(super) fn wished(&self, worker: WorkerId) -> Wish {
-        self.links.get(&worker).map(|link| link.wish.borrow().clone()).unwrap_or_default()
+        self.links.get(&worker).and_then(|link| link.wish.borrow().clone())
     }
 
     /// What attached workers said last.

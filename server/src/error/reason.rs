@@ -115,7 +115,7 @@ reasons! {
 
     // Workers.
     STALE_LEASE Aborted "Drop the job; another worker has it now"
-    WORKER_UNKNOWN FailedPrecondition "Attach first, then report"
+    WORKER_UNKNOWN Unavailable "Attach first, and try again when the first assignment has come"
     WORKER_REFUSED FailedPrecondition "Run a worker of the server's version that passes its self-test"
 
     // Ours.

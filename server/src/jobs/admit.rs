@@ -34,7 +34,7 @@ pub struct Admission {
     pub(super) store: Store,
     pub(super) keystore: Keystore,
     programs: Programs,
-    limits: Arc<Limits>,
+    pub(super) limits: Arc<Limits>,
     allow_weak_sets: bool,
 }
 
@@ -78,7 +78,7 @@ impl Admission {
         let tenant = &caller.tenant;
         let request_id = resource::request_id(request_id)?.into_bytes();
         let spec = spec.ok_or_else(|| FIELD_MISSING.error("the request has no spec").field("spec", "missing"))?;
-        let request_digest = *blake3::hash(&spec.encode_to_vec()).as_bytes();
+        let request_digest = request_digest(&spec);
         let program = self.program(caller, &spec).await?;
         let set = program.set;
         served(set, self.allow_weak_sets)?;
@@ -123,7 +123,13 @@ impl Admission {
 
     async fn program(&self, caller: &Caller, spec: &v1::JobSpec) -> Result<Arc<Compiled>, ApiError> {
         match &spec.program {
-            Some(job_spec::Program::ProgramInline(bytes)) => self.programs.compile(bytes),
+            Some(job_spec::Program::ProgramInline(bytes)) => {
+                let max = self.limits.program_bytes;
+                if bytes.len() as u64 > max {
+                    return Err(REQUEST_TOO_LARGE.error(format!("a program of {} bytes: at most {max}", bytes.len())));
+                }
+                self.programs.compile(bytes)
+            }
             Some(job_spec::Program::ProgramName(name)) => {
                 let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
                 let bytes = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
@@ -153,9 +159,14 @@ impl Admission {
         if blobs.is_empty() {
             return Ok(());
         }
-        Ok(self.keystore.pin(tenant, &blobs, &Pin { holder: id::to_bytes(meta.id), until: None }).await?)
+        // A job has ended by its deadline, so that a pin which nobody releases ends with it.
+        let until = Some(clock::from_unix_micros(meta.deadline_micros.saturating_add(PIN_SLACK_MICROS)));
+        Ok(self.keystore.pin(tenant, &blobs, &Pin { holder: id::to_bytes(meta.id), until }).await?)
     }
 }
+
+/// How long a job's inputs stay pinned behind its deadline, for whatever clocks do.
+const PIN_SLACK_MICROS: i64 = 3_600_000_000;
 
 /// Refuses sets that this server does not serve.
 pub fn served(set: &'static ParameterSet, allow_weak_sets: bool) -> Result<(), ApiError> {
@@ -192,6 +203,11 @@ impl Content {
     pub fn blob(&self) -> Digest {
         Digest { blake3: self.digest, size_bytes: self.size_bytes }
     }
+}
+
+/// What tells whether a request id is used for the same request again.
+pub fn request_digest(spec: &v1::JobSpec) -> [u8; 32] {
+    *blake3::hash(&spec.encode_to_vec()).as_bytes()
 }
 
 /// What a job's cost is counted in: bootstraps, times what one of the set costs.

@@ -1,5 +1,6 @@
 //! The lists of ciphertexts that a job reads: found, checked against program and key, counted.
 
+use bytes::Bytes;
 use cloakwork_circuit::Input;
 use cloakwork_keystore::BlobInfo;
 use cloakwork_params::{KeyId, ObjectKind, ParameterSet};
@@ -12,7 +13,7 @@ use crate::{
     database,
     error::{
         ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INPUT_INVALID, JOB_NOT_FOUND, KEY_MISMATCH, OUTPUT_EXPIRED,
-        OUTPUT_NOT_READY,
+        OUTPUT_NOT_READY, REQUEST_TOO_LARGE,
     },
     resource::{CiphertextName, ListName, OutputName},
 };
@@ -35,6 +36,14 @@ pub(super) async fn resolve(
         let message = format!("{} inputs: the program takes {}", inputs.len(), wanted.inputs.len());
         return Err(INPUT_INVALID.error(message));
     }
+    let inline: usize = inputs.iter().map(inline_bytes).sum();
+    if inline as u64 > admission.limits.inline_bytes {
+        let message = format!(
+            "{inline} bytes of inputs inside the request: at most {}; store them first",
+            admission.limits.inline_bytes
+        );
+        return Err(REQUEST_TOO_LARGE.error(message));
+    }
     let mut contents = Vec::with_capacity(inputs.len());
     let mut rows = None;
     for (index, (input, declared)) in inputs.into_iter().zip(wanted.inputs).enumerate() {
@@ -51,6 +60,13 @@ pub(super) async fn resolve(
     Ok((contents, rows.unwrap_or(1)))
 }
 
+fn inline_bytes(input: &JobInput) -> usize {
+    match &input.source {
+        Some(Source::Inline(bytes)) => bytes.len(),
+        _ => 0,
+    }
+}
+
 async fn find(
     admission: &Admission,
     caller: &Caller,
@@ -61,7 +77,8 @@ async fn find(
         None => return Err(FIELD_MISSING.error(format!("input {index} is empty: expected a list or its name"))),
         Some(Source::Inline(bytes)) => {
             let info = admission.keystore.check(&bytes).map_err(ApiError::from)?;
-            return Ok((Content::inline(bytes), info));
+            // A copy: the bytes are a slice of the whole request, and would keep all of it in memory.
+            return Ok((Content::inline(Bytes::copy_from_slice(&bytes)), info));
         }
         Some(Source::Name(name)) => name,
     };

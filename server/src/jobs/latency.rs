@@ -31,6 +31,12 @@ impl Timeline {
         Self { received: now, validated: now, leased: None, returned: None, stored: None }
     }
 
+    /// Forgets what was decided and then came to nothing. The attempt of a job that runs all the same began before now.
+    pub fn forget_attempt(&mut self, running: bool) {
+        (self.returned, self.stored) = (None, None);
+        self.leased = if running { self.leased.or(Some(self.validated)) } else { None };
+    }
+
     /// The record of a job that ended at `ended`. `worker` holds the stages that the worker measured.
     ///
     /// What the worker does not account for between lease and return is the way there and back.

@@ -22,7 +22,10 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::{
     caller::Caller,
     digest,
-    error::{ApiError, DEADLINE_EXCEEDED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
+    error::{
+        ApiError, DEADLINE_EXCEEDED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE,
+        UPLOAD_OFFSET_MISMATCH,
+    },
     limits::Limits,
     metrics::Telemetry,
     resource::{self, UploadName},

@@ -1,6 +1,6 @@
 //! Jobs: submitted, watched, cancelled, listed.
 
-use std::{pin::Pin, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Instant};
 
 use cloakwork_proto::v1::{
     self, CancelJobRequest, CancelJobResponse, GetJobRequest, GetJobResponse, JobState, ListJobsRequest,
@@ -16,10 +16,10 @@ use crate::{
     database,
     dispatch::{Dispatcher, Watched},
     error::{ApiError, DRAINING, INVALID_ARGUMENT, JOB_NOT_FOUND, PAGE_TOKEN_INVALID},
-    jobs::{Admission, JobView, id},
+    jobs::{self, Admission, JobView, id},
     limits::Limits,
     page,
-    resource::JobName,
+    resource::{self, JobName},
     store::Store,
 };
 
@@ -59,7 +59,8 @@ impl JobService for Jobs {
         let caller = Caller::of(&request)?;
         let ListJobsRequest { page_size, page_token, states } = request.into_inner();
         let count = page::size(page_size, self.limits.page_size)?;
-        let states: Vec<JobState> = states.into_iter().map(state).collect::<Result<_, _>>()?;
+        let states: BTreeSet<JobState> = states.into_iter().map(state).collect::<Result<_, _>>()?;
+        let states: Vec<JobState> = states.into_iter().collect();
         let listing = format!("tenants/{}/jobs {states:?}", caller.tenant);
         let before = page::position(&listing, &page_token)?.as_deref().map(position).transpose()?;
         let page = self.store.jobs(caller.tenant.as_str(), &states, before, count).await.map_err(database::failed)?;
@@ -106,8 +107,28 @@ impl JobService for Jobs {
 impl Jobs {
     async fn submit(&self, caller: &Caller, request_id: &str, spec: Option<v1::JobSpec>) -> Result<Watched, ApiError> {
         let received = Instant::now();
-        let job = self.admission.admit(caller, request_id, spec, received).await?;
-        self.dispatcher.submit(job).await
+        match self.admission.admit(caller, request_id, spec.clone(), received).await {
+            Ok(job) => self.dispatcher.submit(job).await,
+            // What a job needed may be gone by now, and the request still be a repetition of the one that made it.
+            Err(refusal) => self.repeated(caller, request_id, spec).await?.ok_or(refusal),
+        }
+    }
+
+    /// The job that the same request has made before.
+    async fn repeated(
+        &self,
+        caller: &Caller,
+        request_id: &str,
+        spec: Option<v1::JobSpec>,
+    ) -> Result<Option<Watched>, ApiError> {
+        let (Ok(request_id), Some(spec)) = (resource::request_id(request_id), spec) else { return Ok(None) };
+        let tenant = caller.tenant.as_str();
+        let known = self.store.job_by_request(tenant, request_id.as_bytes()).await.map_err(database::failed)?;
+        let Some(view) = known.filter(|view| view.meta.request_digest == jobs::request_digest(&spec)) else {
+            return Ok(None);
+        };
+        let live = self.dispatcher.watch(tenant, view.meta.id).await?;
+        Ok(Some(live.unwrap_or_else(|| tokio::sync::watch::Sender::new(view).subscribe())))
     }
 
     /// A job of the tenant, live or ended.

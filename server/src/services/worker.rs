@@ -2,30 +2,31 @@
 //! hands in their results.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use cloakwork_keystore::{Digest, Keystore, TenantId};
+use cloakwork_keystore::{self as keystore, BlobInfo, Digest, Keystore, TenantId};
 use cloakwork_params::{KeyId, ObjectKind, table};
 use cloakwork_proto::v1::{
     self, AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest, ReadBlobResponse,
     commit_header, commit_result_request::Part, worker_service_server::WorkerService,
 };
 use cloakwork_scheduler::{JobId, LeaseReport, Report, Stage, WorkerId};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::{
-    digest,
-    dispatch::{Dispatcher, Failure, Leased, Outcome, Wish, WorkerReport},
-    error::{ApiError, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT, STALE_LEASE},
+    clock, digest,
+    dispatch::{Dispatcher, Failure, Leased, Leases, Outcome, Wish, WorkerReport},
+    error::{ApiError, DEADLINE_EXCEEDED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT, STALE_LEASE},
     jobs::{Content, id},
     limits::Limits,
+    programs::Programs,
 };
 
 /// The worker service.
@@ -35,6 +36,8 @@ pub struct Workers {
     pub dispatcher: Dispatcher,
     /// Blobs.
     pub keystore: Keystore,
+    /// Knows what the programs of jobs return.
+    pub programs: Programs,
     /// Limits.
     pub limits: Arc<Limits>,
 }
@@ -102,8 +105,12 @@ impl WorkerService for Workers {
         let Some(Part::Header(header)) = parts.message().await?.and_then(|message| message.part) else {
             return Err(FIELD_MISSING.error("expected a header first").into());
         };
-        let Ok(leased) = self.leased(&header.worker_id, header.lease.as_ref()).await else {
-            return Ok(Response::new(CommitResultResponse { accepted: false }));
+        let leased = match self.leased(&header.worker_id, header.lease.as_ref()).await {
+            Ok(leased) => leased,
+            Err(error) if error.reason() == STALE_LEASE => {
+                return Ok(Response::new(CommitResultResponse { accepted: false }));
+            }
+            Err(error) => return Err(error.into()),
         };
         let result = match header.outcome {
             Some(commit_header::Outcome::Outputs(outputs)) => {
@@ -117,7 +124,7 @@ impl WorkerService for Workers {
             job: leased.meta.id,
             epoch: leased.epoch,
             result,
-            latency: header.latency.unwrap_or_default(),
+            latency: cut(header.latency.unwrap_or_default()),
             returned,
             stored: Instant::now(),
         };
@@ -141,7 +148,12 @@ impl Workers {
         digests: &[v1::Digest],
         parts: &mut Streaming<CommitResultRequest>,
     ) -> Result<Vec<Content>, Status> {
-        let mut data = Incoming { parts, rest: Bytes::new() };
+        let expected = self.programs.compile(&leased.work.program)?.outputs.len();
+        if digests.len() != expected {
+            let message = format!("{} outputs: the program has {expected}", digests.len());
+            return Err(INVALID_ARGUMENT.error(message).into());
+        }
+        let mut data = Incoming { parts, rest: Bytes::new(), idle: Duration::from_millis(self.limits.upload_idle_ms) };
         let mut inline_left = self.limits.inline_bytes;
         let mut contents = Vec::with_capacity(digests.len());
         for wanted in digests {
@@ -172,11 +184,7 @@ impl Workers {
         if info.digest != *digest {
             return Err(DIGEST_MISMATCH.error("an output is not what its digest says").into());
         }
-        let meta = &leased.meta;
-        let right = info.kind == ObjectKind::LweList && info.set.id == meta.set.id && info.key_id == meta.key_id;
-        if !right || info.count != meta.rows {
-            return Err(INVALID_ARGUMENT.error("an output is no list of the job's set, key and rows").into());
-        }
+        conform(leased, &info)?;
         Ok(bytes)
     }
 
@@ -189,7 +197,7 @@ impl Workers {
             while left > 0 {
                 left -= data.take(left).await?.len() as u64;
             }
-            return Ok(());
+            return Ok(self.keep(&tenant, leased, digest).await?);
         }
         // What an earlier attempt left behind need not be sent again, but it comes again all the same.
         let mut skip = upload.committed_bytes;
@@ -205,7 +213,17 @@ impl Workers {
             }
         }
         writer.finish().await.map_err(ApiError::from)?;
-        Ok(())
+        Ok(self.keep(&tenant, leased, digest).await?)
+    }
+
+    /// Checks an output that has become a blob, and keeps it for as long as the job says. Before the end is durable: an
+    /// end whose outputs may be evicted would be none.
+    async fn keep(&self, tenant: &TenantId, leased: &Leased, digest: &Digest) -> Result<(), ApiError> {
+        conform(leased, &self.keystore.blob(tenant, digest).await?)?;
+        let until = clock::unix_micros().saturating_add(leased.meta.keep_outputs_micros);
+        let pin =
+            keystore::Pin { holder: id::output_holder(leased.meta.id), until: Some(clock::from_unix_micros(until)) };
+        Ok(self.keystore.pin(tenant, &[*digest], &pin).await?)
     }
 
     /// What a worker says went wrong; a key whose bytes are damaged is put aside.
@@ -225,6 +243,29 @@ impl Workers {
     }
 }
 
+/// A worker's record without what is too long to keep.
+fn cut(mut record: v1::LatencyRecord) -> v1::LatencyRecord {
+    record.waves.truncate(RECORDED_WAVES_MAX);
+    record.cuts.truncate(RECORDED_WAVES_MAX);
+    for name in [&mut record.worker, &mut record.device] {
+        name.truncate(name.floor_char_boundary(NAME_MAX));
+    }
+    record
+}
+
+/// Waves that a latency record lists.
+const RECORDED_WAVES_MAX: usize = 64;
+
+/// Holds an output to what the job must return.
+fn conform(leased: &Leased, info: &BlobInfo) -> Result<(), ApiError> {
+    let meta = &leased.meta;
+    let right = info.kind == ObjectKind::LweList && info.set.id == meta.set.id && info.key_id == meta.key_id;
+    match right && info.count == meta.rows {
+        true => Ok(()),
+        false => Err(INVALID_ARGUMENT.error("an output is no list of the job's set, key and rows")),
+    }
+}
+
 /// Bytes of a worker's message that are kept.
 const MESSAGE_MAX: usize = 1024;
 
@@ -232,6 +273,8 @@ const MESSAGE_MAX: usize = 1024;
 struct Incoming<'s> {
     parts: &'s mut Streaming<CommitResultRequest>,
     rest: Bytes,
+    /// How long the next message may take.
+    idle: Duration,
 }
 
 impl Incoming<'_> {
@@ -249,16 +292,20 @@ impl Incoming<'_> {
         if !self.rest.is_empty() {
             return Ok(Some(std::mem::take(&mut self.rest)));
         }
-        while let Some(message) = self.parts.message().await? {
+        loop {
+            let late = |_| DEADLINE_EXCEEDED.error("nothing came of the result for too long");
+            let Some(message) = timeout(self.idle, self.parts.message()).await.map_err(late)?? else { return Ok(None) };
             match message.part {
                 Some(Part::Data(data)) if data.is_empty() => {}
                 Some(Part::Data(data)) => return Ok(Some(data)),
                 _ => return Err(INVALID_ARGUMENT.error("expected data after the header").into()),
             }
         }
-        Ok(None)
     }
 }
+
+/// Content from which on a message takes no more. The last job's may go beyond, by what one request may hold.
+const CONTENT_BYTES: usize = 1 << 20;
 
 /// Turns wishes into messages. The content of a job goes out once on each stream.
 struct Assignments {
@@ -270,26 +317,40 @@ struct Assignments {
 
 impl Assignments {
     fn stream(mut self, wishes: watch::Receiver<Wish>) -> impl Stream<Item = Result<AttachResponse, Status>> + Send {
-        WatchStream::new(wishes).map(move |wish| Ok(self.message(&wish)))
+        // Nothing is said before something has been decided: an empty wish would cost a worker all that it holds.
+        let wishes = WatchStream::new(wishes).filter_map(|wish| wish);
+        futures_util::StreamExt::flat_map(wishes, move |wish| tokio_stream::iter(self.messages(&wish)).map(Ok))
     }
 
-    fn message(&mut self, wish: &[Arc<Leased>]) -> AttachResponse {
-        let wanted: HashSet<(JobId, u64)> = wish.iter().map(|leased| (leased.meta.id, leased.epoch)).collect();
-        self.sent.retain(|lease| wanted.contains(lease));
-        let now = Instant::now();
-        let assignments = wish.iter().map(|leased| {
-            let lease = (leased.meta.id, leased.epoch);
-            let known = self.shown.borrow().contains(&lease) || !self.sent.insert(lease);
-            v1::Assignment {
-                lease: Some(leased.lease()),
-                content: (!known).then(|| leased.content()),
-                time_left: leased.deadline.saturating_duration_since(now).try_into().ok(),
+    /// The wish as one message, or as several where the contents of its new jobs are too much for one: each is the
+    /// complete wish, and each brings other contents.
+    fn messages(&mut self, wish: &Leases) -> Vec<AttachResponse> {
+        self.sent.retain(|lease| wish.contains_key(lease));
+        let mut messages = Vec::new();
+        loop {
+            let mut room = CONTENT_BYTES;
+            let mut more = false;
+            let now = Instant::now();
+            let assignments = wish.iter().map(|(lease, leased)| {
+                let fits = room > 0;
+                let new = !self.sent.contains(lease) && !self.shown.borrow().contains(lease);
+                more |= new && !fits;
+                let content = (new && fits).then(|| {
+                    self.sent.insert(*lease);
+                    room = room.saturating_sub(leased.work.bytes());
+                    leased.content()
+                });
+                let time_left = leased.deadline.saturating_duration_since(now).try_into().ok();
+                v1::Assignment { lease: Some(leased.lease()), content, time_left }
+            });
+            messages.push(AttachResponse {
+                assignments: assignments.collect(),
+                report_interval: self.interval.try_into().ok(),
+                draining: false,
+            });
+            if !more {
+                return messages;
             }
-        });
-        AttachResponse {
-            assignments: assignments.collect(),
-            report_interval: self.interval.try_into().ok(),
-            draining: false,
         }
     }
 }
@@ -299,7 +360,7 @@ fn shown(message: &AttachRequest) -> HashSet<(JobId, u64)> {
 }
 
 fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
-    let leases = message.leases.iter().map(|lease| {
+    let leases = message.leases.iter().take(LEASES_MAX).map(|lease| {
         let (job, epoch) = lease_id(lease.lease.as_ref())?;
         let stage = match lease.stage() {
             v1::LeaseStage::Waiting => Stage::Waiting,
@@ -319,16 +380,27 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
         name: message.name.chars().take(NAME_MAX).collect::<String>().into(),
         report: Report {
             pool: message.pool.chars().take(NAME_MAX).collect(),
-            sets: message.parameter_sets.iter().filter_map(set).collect(),
+            sets: message.parameter_sets.iter().filter_map(set).collect::<BTreeSet<_>>().into_iter().collect(),
             wanted_cost: message.wanted_cost,
             leases: leases.collect::<Result<_, ApiError>>()?,
-            resident: resident.collect(),
+            resident: resident.take(RESIDENT_MAX).collect(),
             draining: message.draining,
         },
         resident_bytes: message.resident_keys.iter().map(|key| key.bytes).fold(0, u64::saturating_add),
-        waves: message.waves.iter().filter(|wave| table::by_name(&wave.parameter_set).is_some()).cloned().collect(),
+        waves: message
+            .waves
+            .iter()
+            .filter(|wave| table::by_name(&wave.parameter_set).is_some())
+            .take(WAVES_MAX)
+            .cloned()
+            .collect(),
     })
 }
+
+/// Leases, resident keys and points of its time curve that a worker can report; more are not believed.
+const LEASES_MAX: usize = 8192;
+const RESIDENT_MAX: usize = 256;
+const WAVES_MAX: usize = 1024;
 
 /// Characters of a worker's name that are kept.
 const NAME_MAX: usize = 64;

@@ -17,6 +17,11 @@ impl Store {
     ) -> Result<(), sqlx::Error> {
         let mut transaction = self.database.write().await?;
         insert(&mut transaction, tenant, id, bytes, now_micros).await?;
+        sqlx::query("UPDATE programs SET registered = 1 WHERE tenant = $1 AND digest = $2")
+            .bind(tenant.to_owned())
+            .bind(id.0.to_vec())
+            .execute(&mut *transaction)
+            .await?;
         transaction.commit().await
     }
 
@@ -30,9 +35,25 @@ impl Store {
         Ok(bytes.map(Bytes::from))
     }
 
+    /// Forgets programs that nobody registered and no job has any more, at most `count`, and returns how many.
+    pub async fn forget_programs(&self, count: u32) -> Result<u64, sqlx::Error> {
+        let mut transaction = self.database.write().await?;
+        let deleted = sqlx::query(
+            "DELETE FROM programs WHERE (tenant, digest) IN (SELECT tenant, digest FROM programs WHERE registered = 0 AND \
+             NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest) \
+             LIMIT $1)",
+        )
+        .bind(i64::from(count))
+        .execute(&mut *transaction)
+        .await?
+        .rows_affected();
+        transaction.commit().await?;
+        Ok(deleted)
+    }
+
     /// Number of programs that a tenant has registered.
     pub async fn program_count(&self, tenant: &str) -> Result<u64, sqlx::Error> {
-        let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM programs WHERE tenant = $1")
+        let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM programs WHERE tenant = $1 AND registered = 1")
             .bind(tenant.to_owned())
             .fetch_one(self.database.readers())
             .await?;
@@ -48,7 +69,8 @@ pub(super) async fn insert(
     now_micros: i64,
 ) -> Result<(), sqlx::Error> {
     sqlx::query(
-        "INSERT INTO programs (tenant, digest, bytes, created_micros) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING",
+        "INSERT INTO programs (tenant, digest, bytes, registered, created_micros) VALUES ($1, $2, $3, 0, $4) \
+         ON CONFLICT DO NOTHING",
     )
     .bind(tenant.to_owned())
     .bind(id.0.to_vec())

@@ -34,7 +34,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 impl Agent {
     /// Keeps a stream open until nothing is left to do.
     pub(super) async fn serve(self: &Arc<Self>) -> Result<(), WorkerError> {
-        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         let mut welcome = false;
         loop {
             match self.session().await {
