@@ -10,7 +10,6 @@ mod agent;
 mod backoff;
 mod blob;
 mod connection;
-mod cost;
 mod cpu;
 mod engine;
 mod error;
