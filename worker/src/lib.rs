@@ -11,7 +11,6 @@ mod backoff;
 mod blob;
 pub mod cli;
 mod connection;
-mod cost;
 mod cpu;
 mod engine;
 mod error;

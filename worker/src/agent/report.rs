@@ -1,13 +1,14 @@
 //! The worker's state, complete.
 
+use cloakwork_device::DeviceInfo;
 use cloakwork_params::{ParameterSet, Standing};
 use cloakwork_proto::v1;
 
 use super::Agent;
-use crate::{cost, engine::preferred, locked::Locked as _};
+use crate::{engine::preferred, locked::Locked as _};
 
 /// Waves of work that the worker likes to hold: one computed, one next, and two on their way here or back.
-const WAVES_WANTED: f64 = 4.0;
+const WAVES_WANTED: u64 = 4;
 
 impl Agent {
     pub(super) fn report(&self) -> v1::AttachRequest {
@@ -17,19 +18,14 @@ impl Agent {
             width: point.width as u32,
             micros: point.time.as_micros() as u64,
         });
-        let served: Vec<&'static ParameterSet> =
-            info.sets.iter().copied().filter(|set| set.standing == Standing::Served).collect();
         let draining = self.is_draining();
-        let wanted = |set: &&'static ParameterSet| preferred(&info, set) as f64 * cost::relative(set, &served);
-        let resident = self.keys.sets();
-        let widest = resident.iter().map(wanted).fold((info.tile * info.units) as f64, f64::max);
         v1::AttachRequest {
             worker_id: self.worker_id.clone(),
             name: self.options.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pool: self.options.pool.clone(),
             device: info.name.clone(),
-            wanted_cost: if draining { 0 } else { (WAVES_WANTED * widest).ceil() as u64 },
+            wanted_cost: if draining { 0 } else { wanted_cost(&info, &self.keys.sets()) },
             leases: self.leases(),
             resident_keys: self.keys.resident(),
             draining,
@@ -45,5 +41,42 @@ impl Agent {
             v1::LeaseReport { lease: Some(held.lease.clone()), stage, progress, rows_done }
         };
         held.values().map(report).collect()
+    }
+}
+
+/// Work that would keep the device busy, in the unit that the server counts jobs in: in any other, it would hand out too
+/// few to fill a wave, or far too many.
+fn wanted_cost(info: &DeviceInfo, resident: &[&'static ParameterSet]) -> u64 {
+    let cost = |width: usize, set: &ParameterSet| width as u64 * set.bootstrap_weight();
+    let served = info.sets.iter().filter(|set| set.standing == Standing::Served);
+    // Before any key is here, enough for the cheapest set will do.
+    let least = served.map(|set| cost(info.tile * info.units, set)).min().unwrap_or(1);
+    WAVES_WANTED * resident.iter().map(|&set| cost(preferred(info, set), set)).fold(least, u64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_params::table::{SETS, by_name};
+
+    use super::*;
+
+    #[test]
+    fn single_bootstraps_fill_the_waves_that_are_wanted() {
+        let sets = SETS.iter().collect();
+        let info = DeviceInfo {
+            kind: "cpu",
+            name: String::new(),
+            sets,
+            units: 2,
+            tile: 16,
+            width_max: 128,
+            curve: Vec::new(),
+        };
+        for name in ["V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", "TOY_MESSAGE_2_CARRY_2"] {
+            let set = by_name(name).expect("a set");
+            let jobs = wanted_cost(&info, &[set]) / set.bootstrap_weight();
+            assert!(jobs >= WAVES_WANTED * 32, "room for {jobs} jobs of one bootstrap under {name}");
+        }
+        assert!(wanted_cost(&info, &[]) > 0, "a worker without keys takes jobs");
     }
 }
