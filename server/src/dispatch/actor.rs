@@ -421,6 +421,10 @@ impl Answer {
     }
 }
 
+/// What a tenant is served before it is the next one's turn, as `ParameterSet::bootstrap_weight` counts: about 64
+/// bootstraps of the usual set, two waves of a small worker.
+const QUANTUM: u64 = 6400;
+
 fn config(limits: &Limits) -> Config {
     Config {
         lease: limits.lease_ms * 1000,
@@ -429,6 +433,8 @@ fn config(limits: &Limits) -> Config {
         jobs_max: usize::try_from(limits.queued_jobs).unwrap_or(usize::MAX),
         jobs_per_tenant_max: usize::try_from(limits.tenant_queued_jobs).unwrap_or(usize::MAX),
         workers_max: usize::try_from(limits.workers).unwrap_or(usize::MAX),
+        quantum: QUANTUM,
+        patience: 16 * QUANTUM,
         ..Config::default()
     }
 }
