@@ -1,6 +1,7 @@
 //! From a configuration to a running server, and from a signal to its orderly end.
 
 use std::{
+    fs::{File, TryLockError},
     future::Future,
     io,
     net::SocketAddr,
@@ -40,6 +41,12 @@ pub enum RunError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// Another server works with the data directory.
+    #[error("storage.directory {path}: another server is running on it", path = path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
     },
     /// The database cannot be opened or brought up to date.
     #[error("the database {path}: {source}", path = path.display())]
@@ -86,9 +93,22 @@ pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Data
     opened.map_err(|source| RunError::Database { path, source })
 }
 
+/// Keeps other servers away from a data directory.
+fn lock(directory: &Path) -> Result<File, RunError> {
+    let failed = |source| RunError::Directory { path: directory.to_owned(), source };
+    let file = File::create(directory.join("lock")).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(RunError::InUse { path: directory.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
 /// A server whose ports are open.
 #[derive(Debug)]
 pub struct Server {
+    // Released with the process, however it ends.
+    _lock: File,
     address: SocketAddr,
     admin_address: SocketAddr,
     readiness: Readiness,
@@ -112,6 +132,7 @@ impl Server {
         let api_tls = tls::server_config(&config.listen, Port::Api)?;
         let admin_tls = tls::server_config(&config.listen, Port::Admin)?;
         let database = open_database(&config.storage.directory, config.limits.database_readers).await?;
+        let lock = lock(&config.storage.directory)?;
         let internal = |what| {
             move |error: Box<dyn std::error::Error + Send + Sync>| RunError::Internal { what, cause: error.to_string() }
         };
@@ -147,6 +168,7 @@ impl Server {
         tracing::info!(%address, admin_address = %admin_address, tls = config.tls(), "the server is ready");
         let drain = Duration::from_millis(config.limits.drain_ms);
         Ok(Self {
+            _lock: lock,
             address,
             admin_address,
             readiness,

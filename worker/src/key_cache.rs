@@ -270,7 +270,7 @@ fn failure(error: &DeviceError, parts: &[v1::Digest]) -> KeyFailure {
             JobFailure { bad_key_part: parts.get(*part).cloned(), ..JobFailure::lasting("KEY_CORRUPT", error) }
         }
         DeviceError::MissingKeyPart { .. } => JobFailure::lasting("KEY_INCOMPLETE", error),
-        DeviceError::UnsupportedSet { .. } => JobFailure::passing("PARAMETER_SET_UNSUPPORTED", error),
+        DeviceError::UnsupportedSet { .. } => JobFailure::passing("SET_NOT_SERVED", error),
         DeviceError::Unreadable { .. } => JobFailure::passing("BLOB_UNAVAILABLE", error),
         DeviceError::OutOfMemory { .. } => JobFailure::passing("WORKER_OUT_OF_MEMORY", error),
         _ => JobFailure::passing("DEVICE_FAILED", error),

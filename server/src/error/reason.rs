@@ -105,6 +105,11 @@ reasons! {
     JOB_CANCELLED Cancelled "Submit the job again if you still want its result"
     OUTPUT_EXPIRED NotFound "Run the job again, and fetch its outputs in time"
     OUTPUT_NOT_READY FailedPrecondition "Wait until the job has succeeded"
+    PROGRAM_TOO_LARGE ResourceExhausted "Split the program: a worker cannot hold one row of its values"
+    BLOB_UNAVAILABLE Unavailable "Submit the job again; if it lasts, tell the operator"
+    BLOB_CORRUPT DataLoss "Upload what the job reads again"
+    DEVICE_FAILED Unavailable "Submit the job again; if it lasts, tell the operator"
+    WORKER_OUT_OF_MEMORY ResourceExhausted "Submit the job again, in smaller pieces if it lasts"
     DEADLINE_EXCEEDED DeadlineExceeded "Allow more time, or send less work at once"
 
     // Load.
@@ -116,7 +121,7 @@ reasons! {
     // Workers.
     STALE_LEASE Aborted "Drop the job; another worker has it now"
     WORKER_UNKNOWN Unavailable "Attach first, and try again when the first assignment has come"
-    WORKER_REFUSED FailedPrecondition "Run a worker of the server's version that passes its self-test"
+    WORKER_REFUSED ResourceExhausted "Attach fewer workers, or raise limits.workers"
 
     // Ours.
     INTERNAL Internal "Try again; if it lasts, tell the operator what the message says"

@@ -263,3 +263,16 @@ async fn what_keeps_a_server_from_starting_is_named() {
     assert!(error.contains("missing: "), "{error}");
     running.end().await;
 }
+
+#[tokio::test]
+async fn two_servers_do_not_share_a_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut config = Config::default();
+    config.storage.directory = directory.path().to_owned();
+    (config.listen.address, config.listen.admin_address) = (any, any);
+    config.worker.embedded = false;
+    let _first = Server::start(config.clone()).await.unwrap();
+    let second = Server::start(config).await.unwrap_err();
+    assert!(matches!(second, RunError::InUse { .. }), "{second}");
+}

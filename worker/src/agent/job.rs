@@ -225,7 +225,7 @@ async fn encode(task: &Task, lists: Vec<OutputList>) -> Result<Vec<(Bytes, v1::D
         lists.into_iter().zip(outputs).map(one).collect()
     };
     let encoded: Result<_, cloakwork_tfhe::format::FormatError> = on_thread(size, encode).await?;
-    encoded.map_err(|error| JobFailure::lasting("OUTPUT_INVALID", error))
+    encoded.map_err(|error| JobFailure::lasting("INTERNAL", error))
 }
 
 /// Runs what may take long on a thread for such things, and what cannot here.
