@@ -25,7 +25,9 @@ pub(super) enum SlotWords {
 }
 
 /// Slots in pages, each made when one of its slots is first used.
-pub(super) struct Slots<T>(Box<[OnceLock<Box<[Slot<T>]>>]>);
+pub(super) struct Slots<T>(Box<[OnceLock<Page<T>>]>);
+
+type Page<T> = Box<[Slot<T>]>;
 
 /// Slots that are made together.
 const PAGE: usize = 256;
