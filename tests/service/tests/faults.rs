@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use cloakwork_client::{Client, Finished, proto::JobState};
+use cloakwork_client::{Client, Finished, JobRequest, ProgramBuilder, proto::JobState};
 use cloakwork_tests_service::{Server, Setup, Signal, Tenant, VALUES, Worker, eventually};
 
 /// Values of the job with this number.
@@ -99,8 +99,16 @@ async fn a_worker_that_stood_still_for_too_long_hands_in_nothing() {
     let mut sleeper = Worker::start(&server, "sleeper", &token);
     tenant.check_squares(&values(0)).await;
     // Enough work that the worker is in the middle of it when it stops.
-    let many: Vec<u64> = (0..4000).map(|row| row % VALUES).collect();
-    let job = tenant.client.submit(&tenant.squares(&many)).await.expect("accepted");
+    let mut program = ProgramBuilder::new(tenant.keys.set());
+    let mut value = program.input("x");
+    for _ in 0..200 {
+        value = program.lookup(value, |x| (x + 1) % 4);
+    }
+    program.output(value);
+    let many: Vec<u64> = (0..1000).map(|row| row % 4).collect();
+    let list = tenant.keys.encrypt(&many, 3).expect("messages");
+    let job = JobRequest::new(program.build().expect("a program"), &tenant.key).encrypted(list);
+    let job = tenant.client.submit(&job).await.expect("accepted");
     eventually("the job runs", || async {
         tenant.client.job(&job.name).await.expect("a job").state() == JobState::Running
     })
