@@ -190,7 +190,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Stable code, as the API reports it.
+    /// Stable code of the variant, for logs and tests. What callers are told is the server's to say.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::BlobDamaged { .. } => "BLOB_DAMAGED",

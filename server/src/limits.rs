@@ -84,7 +84,7 @@ impl Limits {
 pub fn document() -> String {
     let mut text = String::from(
         "# Limits\n\n\
-         Every queue, buffer, cache and request of the server has a limit, and this is all of them. Each can be set in\n\
+         These are the limits that an operator can set; those that are fixed stand in the code, beside what they bound. Each can be set in\n\
          the section `[limits]` of the configuration, or as `CLOAKWORK_LIMITS__NAME`. Sizes are in bytes, times in the\n\
          unit that the name ends in.\n\n\
          This page is written by a test, from the table in `server/src/limits/table.rs`.\n\n\

@@ -107,7 +107,5 @@ metrics! {
     grpc_time: Histogram ["method"] "grpc_call_seconds" "seconds" "From a call's arrival to its last byte", CALL_SECONDS;
     rejected: Counter ["reason"] "rejected_total" "calls" "Calls that ended with an error, by reason; docs/errors explains each";
     db_time: Histogram ["op"] "db_seconds" "seconds" "Operations of the database, waiting for the writer included", CALL_SECONDS;
-    invariant_violations: Counter ["id"] "invariant_violations_total" "violations"
-        "Invariants that were found broken (ARCHITECTURE.md has the ids); anything but 0 is a fault";
     build_info: Gauge ["version"] "build_info" "1" "Always 1; the label tells the version";
 }

@@ -44,7 +44,7 @@ pub struct Attempt {
     pub job: JobId,
     /// The attempt's fencing epoch.
     pub epoch: u64,
-    /// Number of the attempt.
+    /// Failed and lost attempts before this one.
     pub attempts: u32,
     /// Who gets it.
     pub worker: u128,

@@ -88,7 +88,6 @@ async fn the_server_is_killed_under_load() {
     };
     tokio::join!(run_jobs(&tenant, JOBS, &done), killer);
     all_succeeded(&tenant, JOBS).await;
-    assert!(server.metric("cloakwork_invariant_violations_total").await == 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
