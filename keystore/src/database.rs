@@ -1,17 +1,25 @@
 //! Opening an SQLite database the way a service needs it: one writer, several readers.
 
-use std::{path::Path, time::Duration};
+mod batch;
+mod write;
+
+use std::{path::Path, sync::Arc, time::Duration};
 
 use sqlx::{
-    Sqlite, SqlitePool, Transaction,
+    ConnectOptions as _, SqlitePool,
     migrate::Migrator,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
+use tokio::sync::Mutex;
 
-/// A database in write-ahead mode. What is committed survives a power failure.
+pub use batch::{Batch, Values};
+pub use write::Write;
+use write::Writer;
+
+/// A database in write-ahead mode. What is committed survives a power failure, unless a batch says otherwise.
 #[derive(Clone, Debug)]
 pub struct Database {
-    writer: SqlitePool,
+    writer: Arc<Mutex<Writer>>,
     readers: SqlitePool,
 }
 
@@ -25,12 +33,12 @@ impl Database {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT);
+        let mut writer = options.connect().await?;
+        migrator.run(&mut writer).await?;
         // A file does not hang up: asking each connection whether it is alive would double the cost of small queries.
-        let pool = |connections| SqlitePoolOptions::new().test_before_acquire(false).max_connections(connections);
-        let writer = pool(1).connect_with(options.clone()).await?;
-        migrator.run(&writer).await?;
-        let readers = pool(readers).connect_with(options.read_only(true)).await?;
-        Ok(Self { writer, readers })
+        let pool = SqlitePoolOptions::new().test_before_acquire(false).max_connections(readers);
+        let readers = pool.connect_with(options.read_only(true)).await?;
+        Ok(Self { writer: Arc::new(Mutex::new(Writer::new(writer))), readers })
     }
 
     /// For queries. Sees what was committed when each query, or each transaction on it, began.
@@ -38,17 +46,34 @@ impl Database {
         &self.readers
     }
 
-    /// A transaction that may write. It waits for the one before it, and never fails half-way for want of the lock:
-    /// `IMMEDIATE` takes it at the start.
-    pub async fn write(&self) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
-        self.writer.begin_with("BEGIN IMMEDIATE").await
+    /// A transaction that may write. It waits for the one before it, and never fails half-way for want of the lock.
+    pub async fn write(&self) -> Result<Write, sqlx::Error> {
+        Write::begin(self.writer.clone().lock_owned().await).await
+    }
+
+    /// Commits all of a batch, or nothing of it. It is filled when it is its turn: nobody else writes from then until
+    /// it is done. However many statements it has, one message goes to the database's thread.
+    pub async fn apply(&self, survival: Survival, fill: impl FnOnce(&mut Batch)) -> Result<(), sqlx::Error> {
+        let mut writer = self.writer.lock().await;
+        let mut batch = Batch::default();
+        fill(&mut batch);
+        writer.apply(survival, batch).await
     }
 
     /// Closes all connections and waits for it.
     pub async fn close(&self) {
         self.readers.close().await;
-        self.writer.close().await;
+        self.writer.lock().await.close().await;
     }
+}
+
+/// What a commit survives. One that survives everything takes all before it along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survival {
+    /// The end of the process, in whatever way. Enough for what nobody has been told yet.
+    Crash,
+    /// A power failure as well. Costs a wait for the disk.
+    PowerFailure,
 }
 
 /// Only another process could make us wait: a backup, or somebody's shell.

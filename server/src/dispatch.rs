@@ -1,8 +1,8 @@
 //! One task owns the scheduler and decides everything; whoever wants something from it sends a command.
 //!
-//! Commands that have queued up are decided together, what they change is made durable in one transaction, and only
-//! then does anybody hear of it. So the disk syncs once for many jobs, and nothing is acknowledged that a crash could
-//! undo.
+//! Commands that have queued up are decided together, what they change is committed in one transaction, and only then
+//! does anybody hear of it. So the disk syncs once for many jobs, and nothing is acknowledged that a crash or a power
+//! failure could undo.
 
 mod actor;
 mod command;
@@ -65,8 +65,16 @@ impl Dispatcher {
     }
 
     /// Stores a job and queues it. The same request again gives the same job.
-    pub async fn submit(&self, job: Admitted) -> Result<Watched, ApiError> {
-        self.ask(|reply| Command::Submit { job: Box::new(job), reply }).await?
+    ///
+    /// Where it is `promised`, it will end in exactly one way, whatever happens: its caller goes away now. Otherwise
+    /// the caller hears nothing before its end, and a power failure before then may undo it.
+    pub async fn submit(&self, job: Admitted, promised: bool) -> Result<Watched, ApiError> {
+        self.ask(|reply| Command::Submit { job: Box::new(job), promised, reply }).await?
+    }
+
+    /// Promises a job that has not ended.
+    pub async fn confirm(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
+        self.ask(|reply| Command::Confirm { tenant: tenant.into(), job, reply }).await?
     }
 
     /// Ends a job that has not ended; of one that has, only what became of it.

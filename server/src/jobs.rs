@@ -14,7 +14,7 @@ use cloakwork_params::{KeyId, ParameterSet};
 use cloakwork_proto::v1;
 use cloakwork_scheduler::JobId;
 
-pub use admit::{Admission, Admitted, cost, group_bytes, request_digest, served};
+pub use admit::{Admission, Admitted, Request, cost, group_bytes, request_digest, same_request, served};
 pub use latency::Timeline;
 pub use view::timestamp;
 

@@ -8,6 +8,7 @@ mod programs;
 mod write;
 
 use crate::database::Database;
+use programs::KnownPrograms;
 
 pub use jobs::{JobPage, LiveJob};
 pub use write::{Attempt, Ended, NewJob, Requeued, Write};
@@ -16,11 +17,12 @@ pub use write::{Attempt, Ended, NewJob, Requeued, Write};
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
+    programs: KnownPrograms,
 }
 
 impl Store {
     /// A store in `database`, whose tables are there.
     pub fn new(database: Database) -> Self {
-        Self { database }
+        Self { database, programs: KnownPrograms::default() }
     }
 }

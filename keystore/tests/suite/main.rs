@@ -22,6 +22,7 @@ macro_rules! on_both_stores {
 
 mod crash;
 mod damage;
+mod database;
 mod full;
 mod home;
 mod keys;

@@ -7,11 +7,11 @@ CREATE TABLE programs (
     registered INTEGER NOT NULL,
     created_micros BIGINT NOT NULL,
     PRIMARY KEY (tenant, digest)
-);
+) WITHOUT ROWID;
 
 -- Times are microseconds of Unix time; states are those of the protocol.
 CREATE TABLE jobs (
-    id BLOB PRIMARY KEY,
+    id BLOB NOT NULL PRIMARY KEY,
     tenant TEXT NOT NULL,
     request_id BLOB NOT NULL,
     request_digest BLOB NOT NULL,
@@ -38,13 +38,14 @@ CREATE TABLE jobs (
     reason TEXT,
     message TEXT,
     latency BLOB
-);
+) WITHOUT ROWID;
 
 CREATE UNIQUE INDEX jobs_by_request ON jobs (tenant, request_id);
 CREATE INDEX jobs_by_tenant ON jobs (tenant, id);
 CREATE INDEX jobs_by_program ON jobs (tenant, program);
-CREATE INDEX jobs_by_state ON jobs (state);
-CREATE INDEX jobs_by_end ON jobs (ended_micros);
+-- Partial, so that a change of a live job's state touches no index.
+CREATE INDEX jobs_live ON jobs (tenant, key_id) WHERE ended_micros IS NULL;
+CREATE INDEX jobs_by_end ON jobs (ended_micros) WHERE ended_micros IS NOT NULL;
 
 -- Lists of ciphertexts: either the bytes themselves, or a blob in the key store.
 CREATE TABLE job_inputs (
@@ -54,7 +55,7 @@ CREATE TABLE job_inputs (
     size_bytes BIGINT NOT NULL,
     bytes BLOB,
     PRIMARY KEY (job, place)
-);
+) WITHOUT ROWID;
 
 CREATE TABLE job_outputs (
     job BLOB NOT NULL,
@@ -63,7 +64,7 @@ CREATE TABLE job_outputs (
     size_bytes BIGINT NOT NULL,
     bytes BLOB,
     PRIMARY KEY (job, place)
-);
+) WITHOUT ROWID;
 
 -- Workers that ran inside a server process. When a process starts, those before it are dead for certain.
 CREATE TABLE embedded_workers (

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     clock::{Epoch, unix_micros},
-    database,
+    database::{self, Survival},
     error::{ApiError, WORKER_UNKNOWN},
     jobs::{JobMeta, id},
     limits::Limits,
@@ -56,7 +56,7 @@ pub(super) struct Actor {
     pub(super) work_bytes: usize,
     pub(super) draining: bool,
     stopped: bool,
-    // What has been decided and is not durable yet.
+    // What has been decided and is not committed yet.
     pub(super) writes: Vec<Write>,
     pub(super) answers: Vec<Answer>,
     pub(super) recorded: Vec<(JobId, u64)>,
@@ -66,15 +66,21 @@ pub(super) struct Actor {
     /// Records that are complete only now that their jobs' ends are durable.
     late: Vec<Write>,
     late_since: Option<Instant>,
+    /// When a job was last forgotten here, because it had ended or everything was read anew.
+    pub(super) last_end: Option<Instant>,
     /// The result that is being handed in, and the scheduler's verdict on it.
     pub(super) outcome: Option<Box<Outcome>>,
     pub(super) verdict: Option<bool>,
 }
 
-/// Replies that wait until what they acknowledge is durable.
+/// Replies that wait until what they are about is in the store.
 pub(super) enum Answer {
+    /// A job of `SubmitJob`: from now on it is the server's.
     Submitted(oneshot::Sender<Result<Watched, ApiError>>, Watched),
-    Cancelled(oneshot::Sender<Result<Option<Watched>, ApiError>>, Watched),
+    /// A job of `RunJob`, whose caller hears nothing before its end.
+    Running(oneshot::Sender<Result<Watched, ApiError>>, Watched),
+    /// A job that was live, and has been cancelled or confirmed.
+    Found(oneshot::Sender<Result<Option<Watched>, ApiError>>, Watched),
     Committed(oneshot::Sender<Result<bool, ApiError>>),
 }
 
@@ -106,6 +112,7 @@ impl Actor {
             assignments: BTreeMap::new(),
             late: Vec::new(),
             late_since: None,
+            last_end: None,
             outcome: None,
             verdict: None,
         };
@@ -143,7 +150,14 @@ impl Actor {
 
     async fn handle(&mut self, command: Command) {
         match command {
-            Command::Submit { job, reply } => self.submit(*job, reply).await,
+            Command::Submit { job, promised, reply } => self.submit(*job, promised, reply).await,
+            Command::Confirm { tenant, job, reply } => match self.watched(&tenant, job) {
+                Some(watched) => {
+                    self.writes.push(Write::Confirmed(job));
+                    self.answers.push(Answer::Found(reply, watched));
+                }
+                None => drop(reply.send(Ok(None))),
+            },
             Command::Cancel { tenant, job, reply } => self.cancel(&tenant, job, reply),
             Command::Watch { tenant, job, reply } => {
                 let _ = reply.send(self.watched(&tenant, job));
@@ -192,7 +206,7 @@ impl Actor {
         match self.watched(tenant, job) {
             Some(watched) => {
                 self.step(Event::CancelRequested { job });
-                self.answers.push(Answer::Cancelled(reply, watched));
+                self.answers.push(Answer::Found(reply, watched));
             }
             None => drop(reply.send(Ok(None))),
         }
@@ -272,14 +286,14 @@ impl Actor {
         [timer, late, self.workers.next_lost()].into_iter().flatten().min().unwrap_or(far)
     }
 
-    /// Makes everything durable that has been decided, then lets everybody know.
+    /// Commits everything that has been decided, then lets everybody know.
     async fn settle(&mut self) -> Result<(), sqlx::Error> {
         let late_due = self.late_since.is_some_and(|since| since.elapsed() >= LATE);
         while !self.writes.is_empty() || late_due && !self.late.is_empty() {
             self.writes.append(&mut self.late);
             self.late_since = None;
             let begun = Instant::now();
-            self.parts.store.apply(&self.writes).await?;
+            self.parts.store.apply(self.survival(), &self.writes).await?;
             record::database(&self.parts.telemetry.metrics, "apply", begun.elapsed());
             self.writes.clear();
             self.announce();
@@ -291,6 +305,15 @@ impl Actor {
         self.assign().await;
         // Jobs that turned out to have no key ended while they were handed out.
         if self.writes.is_empty() { Ok(()) } else { Box::pin(self.settle()).await }
+    }
+
+    /// The wait for the disk is for those who are told something. An attempt must outlive this process, because the job
+    /// may bring it down; when the power fails, nobody is to blame.
+    fn survival(&self) -> Survival {
+        match self.endings.is_empty() && !self.answers.iter().any(Answer::promises) {
+            true => Survival::Crash,
+            false => Survival::PowerFailure,
+        }
     }
 
     /// What has become durable is made known; this may decide more.
@@ -327,7 +350,11 @@ impl Actor {
 
     /// Builds the scheduler anew from the store. `restarted` when the process before took its embedded worker along.
     async fn reload(&mut self, restarted: bool) -> Result<(), sqlx::Error> {
+        if restarted {
+            self.parts.store.drop_stale_inputs().await?;
+        }
         let stored = self.parts.store.live_jobs().await?;
+        self.last_end = Some(Instant::now());
         self.writes.clear();
         self.recorded.clear();
         self.requeued.clear();
@@ -404,18 +431,23 @@ impl Actor {
 }
 
 impl Answer {
+    /// Whether the caller may rely on it from then on, whatever happens.
+    fn promises(&self) -> bool {
+        !matches!(self, Self::Running(..))
+    }
+
     fn send(self) {
         match self {
-            Self::Submitted(reply, watched) => drop(reply.send(Ok(watched))),
-            Self::Cancelled(reply, watched) => drop(reply.send(Ok(Some(watched)))),
+            Self::Submitted(reply, watched) | Self::Running(reply, watched) => drop(reply.send(Ok(watched))),
+            Self::Found(reply, watched) => drop(reply.send(Ok(Some(watched)))),
             Self::Committed(reply) => drop(reply.send(Ok(true))),
         }
     }
 
     fn refuse(self, error: &ApiError) {
         match self {
-            Self::Submitted(reply, _) => drop(reply.send(Err(error.clone()))),
-            Self::Cancelled(reply, _) => drop(reply.send(Err(error.clone()))),
+            Self::Submitted(reply, _) | Self::Running(reply, _) => drop(reply.send(Err(error.clone()))),
+            Self::Found(reply, _) => drop(reply.send(Err(error.clone()))),
             Self::Committed(reply) => drop(reply.send(Err(error.clone()))),
         }
     }

@@ -17,7 +17,8 @@ use crate::{
 
 /// See the methods of the same names.
 pub(super) enum Command {
-    Submit { job: Box<Admitted>, reply: oneshot::Sender<Result<Watched, ApiError>> },
+    Submit { job: Box<Admitted>, promised: bool, reply: oneshot::Sender<Result<Watched, ApiError>> },
+    Confirm { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Result<Option<Watched>, ApiError>> },
     Cancel { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Result<Option<Watched>, ApiError>> },
     Watch { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Option<Watched>> },
     Attach { report: WorkerReport, reply: oneshot::Sender<Result<(watch::Receiver<Wish>, u64), ApiError>> },

@@ -57,15 +57,19 @@ impl Actor {
         if let Some(live) = self.jobs.get_mut(&job) {
             live.epoch = epoch;
         }
-        self.writes.push(Write::Attempt(Attempt {
-            job,
-            epoch,
-            attempts,
-            worker: worker.0,
-            suspect: suspect.map(|group| group.0),
-            solo_crashes,
-        }));
         self.recorded.push((job, epoch));
+        match self.writes.last_mut() {
+            // One row instead of a row and its change.
+            Some(Write::Submitted(fresh)) if fresh.meta.id == job => fresh.first = Some((epoch, worker.0)),
+            _ => self.writes.push(Write::Attempt(Attempt {
+                job,
+                epoch,
+                attempts,
+                worker: worker.0,
+                suspect: suspect.map(|group| group.0),
+                solo_crashes,
+            })),
+        }
     }
 
     fn finished(&mut self, job: JobId, end: scheduler::End) {
@@ -108,6 +112,7 @@ impl Actor {
         if let Some(live) = self.jobs.remove(&job) {
             let attempts = end.latency.attempts;
             end.latency = live.timeline.record(Instant::now(), worker, attempts);
+            self.last_end = Some(Instant::now());
             self.requests.remove(&(live.meta.tenant.clone(), live.meta.request_id));
             self.work_bytes -= live.work.as_ref().map_or(0, |work| work.bytes());
             self.release(&live.meta);
@@ -115,7 +120,7 @@ impl Actor {
             let shared = Arc::new(end.clone());
             live.publish(|view| (view.state, view.end) = (end.state, Some(shared)));
         }
-        Write::Latency(job, end.latency)
+        Write::Closed(job, end.latency)
     }
 
     /// The lease of a job that was just given to a worker; none if it turns out that the job cannot run.

@@ -11,21 +11,29 @@ use super::{
 };
 use crate::{
     database,
-    error::{ApiError, DRAINING, REQUEST_ID_REUSED},
-    jobs::{Admitted, JobMeta, JobView, cost},
+    error::{ApiError, DRAINING},
+    jobs::{Admitted, JobMeta, JobView, Request, cost, same_request},
     store::{NewJob, Write},
 };
 
 impl Actor {
-    pub(super) async fn submit(&mut self, job: Admitted, reply: oneshot::Sender<Result<Watched, ApiError>>) {
-        match self.known(&job.meta).await {
+    pub(super) async fn submit(
+        &mut self,
+        job: Admitted,
+        promised: bool,
+        reply: oneshot::Sender<Result<Watched, ApiError>>,
+    ) {
+        let answer = if promised { Answer::Submitted } else { Answer::Running };
+        match self.known(&job).await {
             Ok(Some(known)) => {
                 self.release(&job.meta);
-                // The first of the two may still be on its way to the disk.
-                self.answers.push(Answer::Submitted(reply, known));
+                // The first of the two may not have been promised, or still be on its way to the disk.
+                let first = known.borrow().meta.id;
+                self.writes.push(Write::Confirmed(first));
+                self.answers.push(answer(reply, known));
             }
             Ok(None) => match self.accept(&job) {
-                Ok(watched) => self.answers.push(Answer::Submitted(reply, watched)),
+                Ok(watched) => self.answers.push(answer(reply, watched)),
                 Err(refusal) => {
                     self.release(&job.meta);
                     let _ = reply.send(Err(refusal));
@@ -39,22 +47,21 @@ impl Actor {
     }
 
     /// The job that the same request has made before.
-    async fn known(&self, meta: &JobMeta) -> Result<Option<Watched>, ApiError> {
-        let same = |other: &JobMeta| {
-            if other.request_digest == meta.request_digest {
-                return Ok(());
-            }
-            let message = format!("request id {} belongs to another request", uuid::Uuid::from_bytes(meta.request_id));
-            Err(REQUEST_ID_REUSED.error(message))
-        };
+    async fn known(&self, job: &Admitted) -> Result<Option<Watched>, ApiError> {
+        let meta = &*job.meta;
+        let request = Request { id: meta.request_id, digest: meta.request_digest };
         if let Some(live) = self.requests.get(&(meta.tenant.clone(), meta.request_id)).and_then(|id| self.jobs.get(id))
         {
-            same(&live.meta)?;
+            same_request(&live.meta, &request)?;
             return Ok(Some(live.view.subscribe()));
+        }
+        // The store was asked when the request came in. A job that has come since is live, unless it has ended as well.
+        if self.last_end.is_none_or(|ended| ended < job.timeline.received) {
+            return Ok(None);
         }
         let stored = self.parts.store.job_by_request(&meta.tenant, &meta.request_id).await.map_err(database::failed)?;
         let Some(view) = stored else { return Ok(None) };
-        same(&view.meta)?;
+        same_request(&view.meta, &request)?;
         Ok(Some(ended(view)))
     }
 
@@ -73,6 +80,7 @@ impl Actor {
             meta: job.meta.clone(),
             program: job.program.clone(),
             inputs: job.inputs.clone(),
+            first: None,
         }));
         record::submitted(&self.parts.telemetry.metrics, &job.meta);
         let event = Event::Submitted(self.scheduled(&job.meta));

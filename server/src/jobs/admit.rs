@@ -20,11 +20,12 @@ use crate::{
     caller::Caller,
     clock, database,
     error::{
-        ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE, SET_NOT_SERVED,
+        ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, PROGRAM_NOT_FOUND, REQUEST_ID_REUSED,
+        REQUEST_TOO_LARGE, SET_NOT_SERVED,
     },
     limits::Limits,
     programs::{Compiled, Programs},
-    resource::{self, KeyName, ProgramName},
+    resource::{KeyName, ProgramName},
     store::Store,
 };
 
@@ -49,7 +50,7 @@ pub struct Admitted {
     pub inputs: Arc<[Content]>,
     /// Parts of the key that it needs.
     pub key_parts: Vec<Digest>,
-    /// When things happened so far.
+    /// When things happened so far. The store knew of no job of this request at any time since it was received.
     pub timeline: Timeline,
 }
 
@@ -65,20 +66,15 @@ impl Admission {
         Self { store, keystore, programs, limits, allow_weak_sets }
     }
 
-    /// Checks a request that came in at `received`.
-    ///
-    /// Blobs that the job reads are pinned for it; whoever drops an admitted job has to unpin them.
+    /// Checks a request that came in at `received`. Nothing is changed by it.
     pub async fn admit(
         &self,
         caller: &Caller,
-        request_id: &str,
-        spec: Option<v1::JobSpec>,
+        request: Request,
+        spec: v1::JobSpec,
         received: Instant,
     ) -> Result<Admitted, ApiError> {
         let tenant = &caller.tenant;
-        let request_id = resource::request_id(request_id)?.into_bytes();
-        let spec = spec.ok_or_else(|| FIELD_MISSING.error("the request has no spec").field("spec", "missing"))?;
-        let request_digest = request_digest(&spec);
         let program = self.program(caller, &spec).await?;
         let set = program.set;
         served(set, self.allow_weak_sets)?;
@@ -92,8 +88,8 @@ impl Admission {
         let meta = JobMeta {
             id: id::new(),
             tenant: tenant.as_str().into(),
-            request_id,
-            request_digest,
+            request_id: request.id,
+            request_digest: request.digest,
             program: program.id,
             key_id,
             set,
@@ -111,7 +107,6 @@ impl Admission {
             deadline_micros: created_micros
                 + span("time_limit", spec.time_limit, self.limits.job_seconds, self.limits.job_seconds_max)?,
         };
-        self.pin(tenant, &meta, &inputs).await?;
         Ok(Admitted {
             meta: Arc::new(meta),
             program: program.bytes.clone(),
@@ -154,8 +149,10 @@ impl Admission {
         Ok(pbs_count)
     }
 
-    async fn pin(&self, tenant: &TenantId, meta: &JobMeta, inputs: &[Content]) -> Result<(), ApiError> {
-        let blobs: Vec<Digest> = inputs.iter().filter(|input| input.bytes.is_none()).map(Content::blob).collect();
+    /// Pins the blobs that a job reads. Whoever drops the job then has to unpin them.
+    pub async fn pin(&self, tenant: &TenantId, job: &Admitted) -> Result<(), ApiError> {
+        let meta = &*job.meta;
+        let blobs: Vec<Digest> = job.inputs.iter().filter(|input| input.bytes.is_none()).map(Content::blob).collect();
         if blobs.is_empty() {
             return Ok(());
         }
@@ -203,6 +200,24 @@ impl Content {
     pub fn blob(&self) -> Digest {
         Digest { blake3: self.digest, size_bytes: self.size_bytes }
     }
+}
+
+/// What tells a repeated request from another one.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Its id, which the client drew.
+    pub id: [u8; 16],
+    /// Of what it asks for.
+    pub digest: [u8; 32],
+}
+
+/// Refuses a request that has the id of the one that made a job, and asks for something else.
+pub fn same_request(made: &JobMeta, request: &Request) -> Result<(), ApiError> {
+    if made.request_digest == request.digest {
+        return Ok(());
+    }
+    let message = format!("request id {} belongs to another request", uuid::Uuid::from_bytes(request.id));
+    Err(REQUEST_ID_REUSED.error(message))
 }
 
 /// What tells whether a request id is used for the same request again.

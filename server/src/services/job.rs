@@ -15,7 +15,7 @@ use crate::{
     caller::Caller,
     database,
     dispatch::{Dispatcher, Watched},
-    error::{ApiError, DRAINING, INVALID_ARGUMENT, JOB_NOT_FOUND, PAGE_TOKEN_INVALID},
+    error::{ApiError, DRAINING, FIELD_MISSING, INVALID_ARGUMENT, JOB_NOT_FOUND, PAGE_TOKEN_INVALID},
     jobs::{self, Admission, JobView, id},
     limits::Limits,
     page,
@@ -43,7 +43,7 @@ impl JobService for Jobs {
     async fn submit_job(&self, request: Request<SubmitJobRequest>) -> Result<Response<SubmitJobResponse>, Status> {
         let caller = Caller::of(&request)?;
         let SubmitJobRequest { request_id, spec } = request.into_inner();
-        let watched = self.submit(&caller, &request_id, spec).await?;
+        let watched = self.submit(&caller, &request_id, spec, true).await?;
         let job = Some(watched.borrow().to_proto());
         Ok(Response::new(SubmitJobResponse { job }))
     }
@@ -98,42 +98,51 @@ impl JobService for Jobs {
     async fn run_job(&self, request: Request<RunJobRequest>) -> Result<Response<RunJobResponse>, Status> {
         let caller = Caller::of(&request)?;
         let RunJobRequest { request_id, spec } = request.into_inner();
-        let watched = self.submit(&caller, &request_id, spec).await?;
+        let watched = self.submit(&caller, &request_id, spec, false).await?;
         let job = Some(end_of(watched).await?);
         Ok(Response::new(RunJobResponse { job }))
     }
 }
 
 impl Jobs {
-    async fn submit(&self, caller: &Caller, request_id: &str, spec: Option<v1::JobSpec>) -> Result<Watched, ApiError> {
-        let received = Instant::now();
-        match self.admission.admit(caller, request_id, spec.clone(), received).await {
-            Ok(job) => self.dispatcher.submit(job).await,
-            // What a job needed may be gone by now, and the request still be a repetition of the one that made it.
-            Err(refusal) => self.repeated(caller, request_id, spec).await?.ok_or(refusal),
-        }
-    }
-
-    /// The job that the same request has made before.
-    async fn repeated(
+    async fn submit(
         &self,
         caller: &Caller,
         request_id: &str,
         spec: Option<v1::JobSpec>,
-    ) -> Result<Option<Watched>, ApiError> {
-        let (Ok(request_id), Some(spec)) = (resource::request_id(request_id), spec) else { return Ok(None) };
-        let tenant = caller.tenant.as_str();
-        let known = self.store.job_by_request(tenant, request_id.as_bytes()).await.map_err(database::failed)?;
-        let Some(view) = known.filter(|view| view.meta.request_digest == jobs::request_digest(&spec)) else {
-            return Ok(None);
-        };
-        let live = self.dispatcher.watch(tenant, view.meta.id).await?;
-        Ok(Some(live.unwrap_or_else(|| tokio::sync::watch::Sender::new(view).subscribe())))
+        promised: bool,
+    ) -> Result<Watched, ApiError> {
+        let received = Instant::now();
+        let request_id = resource::request_id(request_id)?.into_bytes();
+        let spec = spec.ok_or_else(|| FIELD_MISSING.error("the request has no spec").field("spec", "missing"))?;
+        let request = jobs::Request { id: request_id, digest: jobs::request_digest(&spec) };
+        let (earlier, admitted) = tokio::join!(
+            self.store.job_by_request(caller.tenant.as_str(), &request_id),
+            self.admission.admit(caller, request, spec, received),
+        );
+        // What a job needed may be gone by now, and the request still be a repetition of the one that made it.
+        if let Some(view) = earlier.map_err(database::failed)? {
+            jobs::same_request(&view.meta, &request)?;
+            let live = match view.end {
+                None if promised => self.dispatcher.confirm(caller.tenant.as_str(), view.meta.id).await?,
+                _ => None,
+            };
+            return match live {
+                Some(live) => Ok(live),
+                None => self.find_id(caller, view.meta.id).await,
+            };
+        }
+        let job = admitted?;
+        self.admission.pin(&caller.tenant, &job).await?;
+        self.dispatcher.submit(job, promised).await
     }
 
     /// A job of the tenant, live or ended.
     async fn find(&self, caller: &Caller, name: &str) -> Result<Watched, ApiError> {
-        let job = job_id(caller, name)?;
+        self.find_id(caller, job_id(caller, name)?).await
+    }
+
+    async fn find_id(&self, caller: &Caller, job: JobId) -> Result<Watched, ApiError> {
         if let Some(watched) = self.dispatcher.watch(caller.tenant.as_str(), job).await? {
             return Ok(watched);
         }

@@ -11,7 +11,10 @@ use prost::Message as _;
 use sqlx::{QueryBuilder, Row as _, Sqlite, sqlite::SqliteRow};
 
 use super::Store;
-use crate::jobs::{Content, End, JobMeta, JobView, id};
+use crate::{
+    database::Survival,
+    jobs::{Content, End, JobMeta, JobView, id},
+};
 
 /// A page of jobs, newest first.
 pub struct JobPage {
@@ -36,8 +39,6 @@ pub struct LiveJob {
     /// Workers that it has brought down on its own.
     pub solo_crashes: u32,
 }
-
-const COLUMNS: &str = "SELECT * FROM jobs";
 
 impl Store {
     /// The job with this request id, and the digest of the request that made it.
@@ -74,7 +75,7 @@ impl Store {
         before: Option<JobId>,
         count: u32,
     ) -> Result<JobPage, sqlx::Error> {
-        let mut query: QueryBuilder<Sqlite> = QueryBuilder::new(COLUMNS);
+        let mut query: QueryBuilder<Sqlite> = QueryBuilder::new("SELECT * FROM jobs");
         query.push(" WHERE tenant = ").push_bind(tenant.to_owned());
         if let Some(before) = before {
             query.push(" AND id < ").push_bind(id::to_bytes(before).to_vec());
@@ -101,9 +102,7 @@ impl Store {
 
     /// Every job that has not ended, oldest first.
     pub async fn live_jobs(&self) -> Result<Vec<LiveJob>, sqlx::Error> {
-        let rows = sqlx::query("SELECT * FROM jobs WHERE state IN ($1, $2) ORDER BY id")
-            .bind(JobState::Queued as i32)
-            .bind(JobState::Running as i32)
+        let rows = sqlx::query("SELECT * FROM jobs WHERE ended_micros IS NULL ORDER BY id")
             .fetch_all(self.database.readers())
             .await?;
         rows.iter().map(live_job).collect()
@@ -157,6 +156,13 @@ impl Store {
         transaction.commit().await
     }
 
+    /// Forgets the inputs of jobs that have ended. As a rule the dispatcher does; this is for those that ended just
+    /// before a crash.
+    pub async fn drop_stale_inputs(&self) -> Result<(), sqlx::Error> {
+        let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
+        self.database.apply(Survival::Crash, |batch| drop(batch.push(sql))).await
+    }
+
     /// Forgets jobs that ended before `before_micros`, at most `count`, and returns how many.
     pub async fn forget_jobs(&self, before_micros: i64, count: u32) -> Result<u64, sqlx::Error> {
         let mut transaction = self.database.write().await?;
@@ -176,9 +182,7 @@ impl Store {
     /// Do live jobs of the tenant use this key?
     pub async fn key_in_use(&self, tenant: &str, key_id: KeyId) -> Result<bool, sqlx::Error> {
         let count: i64 =
-            sqlx::query_scalar("SELECT COUNT(*) FROM jobs WHERE state IN ($1, $2) AND tenant = $3 AND key_id = $4")
-                .bind(JobState::Queued as i32)
-                .bind(JobState::Running as i32)
+            sqlx::query_scalar("SELECT COUNT(*) FROM jobs WHERE ended_micros IS NULL AND tenant = $1 AND key_id = $2")
                 .bind(tenant.to_owned())
                 .bind(key_id.0.to_vec())
                 .fetch_one(self.database.readers())

@@ -1,10 +1,18 @@
 //! Programs by the digest of their bytes.
 
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use sqlx::SqliteConnection;
 
 use super::Store;
+use crate::{
+    database::{Batch, Survival},
+    jobs::JobMeta,
+};
 
 impl Store {
     /// Keeps a program; one that is there already stays as it is.
@@ -15,14 +23,14 @@ impl Store {
         bytes: &Bytes,
         now_micros: i64,
     ) -> Result<(), sqlx::Error> {
-        let mut transaction = self.database.write().await?;
-        insert(&mut transaction, tenant, id, bytes, now_micros).await?;
-        sqlx::query("UPDATE programs SET registered = 1 WHERE tenant = $1 AND digest = $2")
-            .bind(tenant.to_owned())
-            .bind(id.0.to_vec())
-            .execute(&mut *transaction)
-            .await?;
-        transaction.commit().await
+        let register = |batch: &mut Batch| {
+            insert(batch, tenant, id, bytes, now_micros);
+            batch
+                .push("UPDATE programs SET registered = 1 WHERE tenant = $1 AND digest = $2")
+                .bind(tenant.to_owned())
+                .bind(id.0.to_vec());
+        };
+        self.database.apply(Survival::PowerFailure, register).await
     }
 
     /// A program's bytes, as registered.
@@ -38,6 +46,7 @@ impl Store {
     /// Forgets programs that nobody registered and no job has any more, at most `count`, and returns how many.
     pub async fn forget_programs(&self, count: u32) -> Result<u64, sqlx::Error> {
         let mut transaction = self.database.write().await?;
+        self.programs.forget();
         let deleted = sqlx::query(
             "DELETE FROM programs WHERE (tenant, digest) IN (SELECT tenant, digest FROM programs WHERE registered = 0 AND \
              NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.tenant = programs.tenant AND jobs.program = programs.digest) \
@@ -61,22 +70,40 @@ impl Store {
     }
 }
 
-pub(super) async fn insert(
-    connection: &mut SqliteConnection,
-    tenant: &str,
-    id: ProgramId,
-    bytes: &Bytes,
-    now_micros: i64,
-) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "INSERT INTO programs (tenant, digest, bytes, registered, created_micros) VALUES ($1, $2, $3, 0, $4) \
-         ON CONFLICT DO NOTHING",
-    )
-    .bind(tenant.to_owned())
-    .bind(id.0.to_vec())
-    .bind(bytes.to_vec())
-    .bind(now_micros)
-    .execute(connection)
-    .await?;
-    Ok(())
+/// Programs that are in the store, so that the jobs of a busy program need not put it there again. Changed only by
+/// whoever holds the database's writer, which keeps it true.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KnownPrograms(Arc<Mutex<HashSet<(Arc<str>, ProgramId)>>>);
+
+/// Programs that are remembered; a full memory starts anew.
+const KNOWN_MAX: usize = 4096;
+
+impl KnownPrograms {
+    /// Keeps a job's program, unless it is there.
+    pub(super) fn keep(&self, batch: &mut Batch, meta: &JobMeta, bytes: &Bytes) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        if known.insert((meta.tenant.clone(), meta.program)) {
+            insert(batch, &meta.tenant, meta.program, bytes, meta.created_micros);
+        }
+    }
+
+    /// For when programs are deleted, or what was to be kept was not.
+    pub(super) fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn insert(batch: &mut Batch, tenant: &str, id: ProgramId, bytes: &Bytes, now_micros: i64) {
+    batch
+        .push(
+            "INSERT INTO programs (tenant, digest, bytes, registered, created_micros) VALUES ($1, $2, $3, 0, $4) \
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(tenant.to_owned())
+        .bind(id.0.to_vec())
+        .bind(bytes.to_vec())
+        .bind(now_micros);
 }

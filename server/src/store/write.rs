@@ -6,24 +6,29 @@ use bytes::Bytes;
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
 use prost::Message as _;
-use sqlx::SqliteConnection;
 
-use super::Store;
-use crate::jobs::{Content, End, JobMeta, id};
+use super::{Store, programs::KnownPrograms};
+use crate::{
+    database::{Batch, Survival},
+    jobs::{Content, End, JobMeta, id},
+};
 
 /// One change.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// A job was accepted.
+    /// A job was accepted, and perhaps given to a worker at once.
     Submitted(NewJob),
+    /// A job that was accepted before is about to be acknowledged. Changes nothing, but makes everything before it
+    /// survive what this survives.
+    Confirmed(JobId),
     /// A job is about to be handed to a worker.
     Attempt(Attempt),
     /// A job went back to the queue.
     Requeued(Requeued),
     /// A job ended.
     Ended(Ended),
-    /// The record of a job that has ended, now that the end's own cost is known.
-    Latency(JobId, LatencyRecord),
+    /// A job's end is durable. The record now counts the end's own cost, and nobody reads the inputs any more.
+    Closed(JobId, LatencyRecord),
 }
 
 /// A job that was accepted.
@@ -35,6 +40,8 @@ pub struct NewJob {
     pub program: Bytes,
     /// What it reads.
     pub inputs: Arc<[Content]>,
+    /// The epoch of the first attempt and its worker, where that follows at once.
+    pub first: Option<(u64, u128)>,
 }
 
 /// A job that is about to be handed to a worker.
@@ -79,154 +86,143 @@ pub struct Ended {
 }
 
 impl Store {
-    /// Makes all of `writes` durable, or none.
-    pub async fn apply(&self, writes: &[Write]) -> Result<(), sqlx::Error> {
-        let mut transaction = self.database.write().await?;
-        for write in writes {
-            write.apply(&mut transaction).await?;
+    /// Commits all of `writes`, or none.
+    pub async fn apply(&self, survival: Survival, writes: &[Write]) -> Result<(), sqlx::Error> {
+        let fill = |batch: &mut Batch| writes.iter().for_each(|write| write.add_to(batch, &self.programs));
+        let applied = self.database.apply(survival, fill).await;
+        if applied.is_err() {
+            self.programs.forget();
         }
-        transaction.commit().await
+        applied
     }
 }
 
 impl Write {
-    async fn apply(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    fn add_to(&self, batch: &mut Batch, programs: &KnownPrograms) {
         match self {
-            Self::Submitted(job) => job.apply(connection).await,
-            Self::Attempt(attempt) => attempt.apply(connection).await,
-            Self::Requeued(requeued) => requeued.apply(connection).await,
-            Self::Ended(ended) => ended.apply(connection).await,
-            Self::Latency(job, record) => {
-                sqlx::query("UPDATE jobs SET latency = $1 WHERE id = $2")
+            Self::Submitted(job) => {
+                programs.keep(batch, &job.meta, &job.program);
+                job.add_to(batch);
+            }
+            Self::Confirmed(job) => {
+                let sql = "UPDATE jobs SET priority = priority WHERE id = $1";
+                batch.push(sql).bind(id::to_bytes(*job).to_vec());
+            }
+            Self::Attempt(attempt) => attempt.add_to(batch),
+            Self::Requeued(requeued) => requeued.add_to(batch),
+            Self::Ended(ended) => ended.add_to(batch),
+            Self::Closed(job, record) => {
+                batch
+                    .push("UPDATE jobs SET latency = $1 WHERE id = $2")
                     .bind(record.encode_to_vec())
-                    .bind(&id::to_bytes(*job)[..])
-                    .execute(connection)
-                    .await?;
-                Ok(())
+                    .bind(id::to_bytes(*job).to_vec());
+                batch.push("DELETE FROM job_inputs WHERE job = $1").bind(id::to_bytes(*job).to_vec());
             }
         }
     }
 }
 
 impl NewJob {
-    async fn apply(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    fn add_to(&self, batch: &mut Batch) {
         let meta = &*self.meta;
-        super::programs::insert(connection, &meta.tenant, meta.program, &self.program, meta.created_micros).await?;
-        sqlx::query(
-            "INSERT INTO jobs (id, tenant, request_id, request_digest, state, program, key_id, parameter_set, row_count, \
-             pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
-        )
-        .bind(id::to_bytes(meta.id).to_vec())
-        .bind(&*meta.tenant)
-        .bind(meta.request_id.to_vec())
-        .bind(meta.request_digest.to_vec())
-        .bind(JobState::Queued as i32)
-        .bind(meta.program.0.to_vec())
-        .bind(meta.key_id.0.to_vec())
-        .bind(i32::from(meta.set.id.0))
-        .bind(meta.rows as i64)
-        .bind(meta.pbs_count as i64)
-        .bind(i32::from(meta.priority))
-        .bind(i32::from(meta.inline_outputs))
-        .bind(meta.keep_outputs_micros)
-        .bind(meta.created_micros)
-        .bind(meta.deadline_micros)
-        .execute(&mut *connection)
-        .await?;
+        let (state, epoch) = self.first.map_or((JobState::Queued, 0), |(epoch, _)| (JobState::Running, epoch));
+        batch
+            .push(
+                "INSERT INTO jobs (id, tenant, request_id, request_digest, state, program, key_id, parameter_set, \
+                 row_count, pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, \
+                 epoch, worker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+            )
+            .bind(id::to_bytes(meta.id).to_vec())
+            .bind(&*meta.tenant)
+            .bind(meta.request_id.to_vec())
+            .bind(meta.request_digest.to_vec())
+            .bind(state as i32)
+            .bind(meta.program.0.to_vec())
+            .bind(meta.key_id.0.to_vec())
+            .bind(i32::from(meta.set.id.0))
+            .bind(meta.rows as i64)
+            .bind(meta.pbs_count as i64)
+            .bind(i32::from(meta.priority))
+            .bind(i32::from(meta.inline_outputs))
+            .bind(meta.keep_outputs_micros)
+            .bind(meta.created_micros)
+            .bind(meta.deadline_micros)
+            .bind(epoch as i64)
+            .bind(self.first.map(|(_, worker)| worker.to_be_bytes().to_vec()));
         contents(
-            connection,
+            batch,
             "INSERT INTO job_inputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5)",
             meta.id,
             &self.inputs,
-        )
-        .await
+        );
     }
 }
 
 impl Attempt {
-    async fn apply(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        sqlx::query(
-            "UPDATE jobs SET state = $1, epoch = $2, attempts = $3, worker = $4, suspect = $5, solo_crashes = $6 \
-             WHERE id = $7",
-        )
-        .bind(JobState::Running as i32)
-        .bind(self.epoch as i64)
-        .bind(i64::from(self.attempts))
-        .bind(self.worker.to_be_bytes().to_vec())
-        .bind(self.suspect.map(|group| group as i64))
-        .bind(i64::from(self.solo_crashes))
-        .bind(id::to_bytes(self.job).to_vec())
-        .execute(connection)
-        .await?;
-        Ok(())
+    fn add_to(&self, batch: &mut Batch) {
+        batch
+            .push(
+                "UPDATE jobs SET state = $1, epoch = $2, attempts = $3, worker = $4, suspect = $5, solo_crashes = $6 \
+                 WHERE id = $7",
+            )
+            .bind(JobState::Running as i32)
+            .bind(self.epoch as i64)
+            .bind(i64::from(self.attempts))
+            .bind(self.worker.to_be_bytes().to_vec())
+            .bind(self.suspect.map(|group| group as i64))
+            .bind(i64::from(self.solo_crashes))
+            .bind(id::to_bytes(self.job).to_vec());
     }
 }
 
 impl Requeued {
-    async fn apply(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        sqlx::query(
-            "UPDATE jobs SET state = $1, epoch = $2, attempts = $3, worker = NULL, suspect = $4, solo_crashes = $5 \
-             WHERE id = $6",
-        )
-        .bind(JobState::Queued as i32)
-        .bind(self.epoch as i64)
-        .bind(i64::from(self.attempts))
-        .bind(self.suspect.map(|group| group as i64))
-        .bind(i64::from(self.solo_crashes))
-        .bind(id::to_bytes(self.job).to_vec())
-        .execute(connection)
-        .await?;
-        Ok(())
+    fn add_to(&self, batch: &mut Batch) {
+        batch
+            .push(
+                "UPDATE jobs SET state = $1, epoch = $2, attempts = $3, worker = NULL, suspect = $4, solo_crashes = $5 \
+                 WHERE id = $6",
+            )
+            .bind(JobState::Queued as i32)
+            .bind(self.epoch as i64)
+            .bind(i64::from(self.attempts))
+            .bind(self.suspect.map(|group| group as i64))
+            .bind(i64::from(self.solo_crashes))
+            .bind(id::to_bytes(self.job).to_vec());
     }
 }
 
 impl Ended {
-    async fn apply(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    fn add_to(&self, batch: &mut Batch) {
         let end = &*self.end;
-        sqlx::query(
-            "UPDATE jobs SET state = $1, ended_micros = $2, outputs_expire_micros = $3, reason = $4, message = $5, \
+        batch
+            .push(
+                "UPDATE jobs SET state = $1, ended_micros = $2, outputs_expire_micros = $3, reason = $4, message = $5, \
              latency = $6, worker = NULL WHERE id = $7",
-        )
-        .bind(end.state as i32)
-        .bind(end.ended_micros)
-        .bind(end.outputs_expire_micros)
-        .bind(end.error.as_ref().map(|error| error.reason.clone()))
-        .bind(end.error.as_ref().map(|error| error.message.clone()))
-        .bind(end.latency.encode_to_vec())
-        .bind(id::to_bytes(self.job).to_vec())
-        .execute(&mut *connection)
-        .await?;
-        // Nobody reads the inputs any more.
-        sqlx::query("DELETE FROM job_inputs WHERE job = $1")
-            .bind(id::to_bytes(self.job).to_vec())
-            .execute(&mut *connection)
-            .await?;
+            )
+            .bind(end.state as i32)
+            .bind(end.ended_micros)
+            .bind(end.outputs_expire_micros)
+            .bind(end.error.as_ref().map(|error| error.reason.clone()))
+            .bind(end.error.as_ref().map(|error| error.message.clone()))
+            .bind(end.latency.encode_to_vec())
+            .bind(id::to_bytes(self.job).to_vec());
         contents(
-            connection,
+            batch,
             "INSERT INTO job_outputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5)",
             self.job,
             &end.outputs,
-        )
-        .await
+        );
     }
 }
 
-async fn contents(
-    connection: &mut SqliteConnection,
-    insert: &'static str,
-    job: JobId,
-    contents: &[Content],
-) -> Result<(), sqlx::Error> {
+fn contents(batch: &mut Batch, insert: &'static str, job: JobId, contents: &[Content]) {
     for (place, content) in contents.iter().enumerate() {
-        sqlx::query(insert)
+        batch
+            .push(insert)
             .bind(id::to_bytes(job).to_vec())
             .bind(place as i64)
             .bind(content.digest.to_vec())
             .bind(content.size_bytes as i64)
-            .bind(content.bytes.as_ref().map(|bytes| bytes.to_vec()))
-            .execute(&mut *connection)
-            .await?;
+            .bind(content.bytes.as_ref().map(|bytes| bytes.to_vec()));
     }
-    Ok(())
 }

@@ -1,0 +1,102 @@
+//! One writer: batches are whole or nothing, and whoever gives up half-way leaves nothing behind.
+
+use std::time::Duration;
+
+use cloakwork_keystore::database::{Batch, Database, Survival::PowerFailure};
+use sqlx::migrate::Migrator;
+
+async fn open(directory: &tempfile::TempDir) -> Database {
+    let database = Database::open(&directory.path().join("test.db"), &Migrator::DEFAULT, 2).await.unwrap();
+    let table = "CREATE TABLE pairs (name TEXT NOT NULL PRIMARY KEY, value BIGINT)";
+    database.apply(PowerFailure, |batch| drop(batch.push(table))).await.unwrap();
+    database
+}
+
+async fn pairs(database: &Database) -> Vec<(String, Option<i64>)> {
+    sqlx::query_as("SELECT name, value FROM pairs ORDER BY name").fetch_all(database.readers()).await.unwrap()
+}
+
+fn insert(batch: &mut Batch, name: &str, value: Option<i64>) {
+    batch.push("INSERT INTO pairs (value, name) VALUES ($2, $1)").bind(name.to_owned()).bind(value);
+}
+
+#[tokio::test]
+async fn every_statement_gets_its_own_values() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory).await;
+    // More than are kept prepared, and more values than a statement could number.
+    let fill = |batch: &mut Batch| {
+        (0..20_000).for_each(|index| insert(batch, &format!("{index:05}"), Some(index).filter(|index| index % 3 > 0)));
+        batch.push("DELETE FROM pairs WHERE name = $1").bind("00007");
+        batch.push("UPDATE pairs SET value = $1 WHERE name = $2").bind(-1).bind("00008");
+    };
+    database.apply(PowerFailure, fill).await.unwrap();
+    let mut expected: Vec<_> =
+        (0..20_000).map(|index| (format!("{index:05}"), Some(index).filter(|index| index % 3 > 0))).collect();
+    expected[8].1 = Some(-1);
+    expected.remove(7);
+    assert_eq!(pairs(&database).await, expected);
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_leaves_nothing_and_the_next_one_works() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory).await;
+    let fill = |batch: &mut Batch| ["a", "b", "a", "c"].into_iter().for_each(|name| insert(batch, name, Some(1)));
+    let error = database.apply(PowerFailure, fill).await.unwrap_err();
+    assert!(error.as_database_error().is_some_and(|error| error.is_unique_violation()), "{error}");
+    assert_eq!(pairs(&database).await, []);
+    database.apply(PowerFailure, |batch| insert(batch, "d", None)).await.unwrap();
+    assert_eq!(pairs(&database).await, [("d".to_owned(), None)]);
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_dropped_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory).await;
+    let mut write = database.write().await.unwrap();
+    sqlx::query("INSERT INTO pairs (name) VALUES ('lost')").execute(&mut *write).await.unwrap();
+    drop(write);
+    let mut write = database.write().await.unwrap();
+    sqlx::query("INSERT INTO pairs (name) VALUES ('kept')").execute(&mut *write).await.unwrap();
+    write.commit().await.unwrap();
+    assert_eq!(pairs(&database).await, [("kept".to_owned(), None)]);
+}
+
+#[tokio::test]
+async fn a_batch_that_is_given_up_is_whole_or_nothing() {
+    const STATEMENTS: usize = 200;
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory).await;
+    let mut whole = 0;
+    for round in 0..40 {
+        let fill = |batch: &mut Batch| {
+            (0..STATEMENTS).for_each(|index| insert(batch, &format!("{round} {index}"), None));
+        };
+        // Given up sooner or later on its way.
+        let patience = Duration::from_micros(100 * round);
+        whole += usize::from(tokio::time::timeout(patience, database.apply(PowerFailure, fill)).await.is_ok());
+        let fill = |batch: &mut Batch| insert(batch, &format!("after {round}"), None);
+        database.apply(PowerFailure, fill).await.unwrap();
+    }
+    let names: Vec<String> = pairs(&database).await.into_iter().map(|(name, _)| name).collect();
+    let mut durable = 0;
+    for round in 0..40 {
+        let prefix = format!("{round} ");
+        let count = names.iter().filter(|name| name.starts_with(&prefix)).count();
+        assert!(count == 0 || count == STATEMENTS, "{count} of {STATEMENTS} statements of round {round}");
+        durable += usize::from(count == STATEMENTS);
+    }
+    // One that was given up may have become durable all the same, but what was reported is.
+    assert!(durable >= whole, "{durable} durable, {whole} reported");
+    assert_eq!(names.iter().filter(|name| name.starts_with("after")).count(), 40);
+}
+
+#[tokio::test]
+async fn nothing_is_written_after_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory).await;
+    database.close().await;
+    assert!(database.write().await.is_err());
+    assert!(database.apply(PowerFailure, |batch| insert(batch, "late", None)).await.is_err());
+}
