@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use cloakwork_keystore::database::Database;
+pub use cloakwork_keystore::database::{Database, OpenError};
 use sqlx::migrate::Migrator;
 
 use crate::error::{ApiError, DATABASE_UNAVAILABLE, STORAGE_FULL};

@@ -25,7 +25,7 @@ use crate::{
     auth::{Authenticator, Rules, TokenStore},
     backend::{self, Backend},
     config::Config,
-    database::{self, Database, MIGRATIONS},
+    database::{self, Database, MIGRATIONS, OpenError},
     edge::Edge,
     metrics::Telemetry,
     tls::{self, Port, TlsError},
@@ -54,7 +54,7 @@ pub enum RunError {
         /// The file.
         path: PathBuf,
         /// What went wrong.
-        source: sqlx::Error,
+        source: OpenError,
     },
     /// A port cannot be had.
     #[error("{setting} = {address}: {source}")]

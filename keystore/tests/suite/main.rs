@@ -29,4 +29,5 @@ mod objects;
 mod refusals;
 mod resume;
 mod space;
+mod upgrade;
 mod uploads;
