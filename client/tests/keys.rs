@@ -58,7 +58,7 @@ async fn a_directory_holds_what_was_made_and_nobody_overwrites_it() {
 
 #[tokio::test]
 async fn a_second_set_of_the_family_joins_a_key_and_its_directory() {
-    let [first, second, stranger] = [SETS[0], SETS[2], SETS[3]].map(|name| set_by_name(name).expect("a toy"));
+    let [first, second, stranger] = [SETS[0], SETS[1], SETS[3]].map(|name| set_by_name(name).expect("a toy"));
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("keys");
     let passphrase = || Some(Zeroizing::new("tree".to_owned()));

@@ -41,7 +41,15 @@ impl Database {
     /// A transaction that may write. It waits for the one before it, and never fails half-way for want of the lock:
     /// `IMMEDIATE` takes it at the start.
     pub async fn write(&self) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
-        self.writer.begin_with("BEGIN IMMEDIATE").await
+        match self.writer.begin_with(BEGIN).await {
+            // SQLite itself rolls back when the disk is full. Its driver goes on to count that transaction as open, and
+            // would refuse every later one on the connection.
+            Err(sqlx::Error::InvalidSavePointStatement) => {
+                self.writer.acquire().await?.close().await?;
+                self.writer.begin_with(BEGIN).await
+            }
+            begun => begun,
+        }
     }
 
     /// Closes all connections and waits for it.
@@ -89,6 +97,8 @@ impl OpenError {
         }
     }
 }
+
+const BEGIN: &str = "BEGIN IMMEDIATE";
 
 /// Only another process could make us wait: a backup, or somebody's shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
