@@ -44,7 +44,8 @@ impl Client {
         Ok(Self::from_channel(channel, options.token.clone(), options.retry).call_timeout(options.call_timeout))
     }
 
-    /// Over a channel of one's own; [`crate::sized`] gives it windows that suit long keys.
+    /// Over a channel of one's own; [`crate::sized`] gives it windows that suit long keys. Whether a token may go over
+    /// it is for whoever made it to know.
     pub fn from_channel(channel: Channel, token: Option<Token>, policy: RetryPolicy) -> Self {
         Self {
             service: InterceptedService::new(channel, Authorization(token)),

@@ -1,6 +1,6 @@
 //! The way to a server.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use tonic::{
     Request, Status,
@@ -14,12 +14,15 @@ use crate::{ClientError, Result, RetryPolicy};
 /// Where the server is, and how to speak to it.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// `http://host:port`, or `https://` for TLS.
+    /// `http://host:port`, or `https://` for TLS. A token is not sent over `http` but to loopback, where it cannot be
+    /// read on the way.
     pub url: String,
-    /// API token; anonymous without one.
+    /// API token; anonymous without one. It goes over TLS, or stays on this machine: see [`Self::url`].
     pub token: Option<Token>,
     /// PEM certificate to trust instead of the system's.
     pub ca_pem: Option<Vec<u8>>,
+    /// The caller's own certificate, where the server, or what stands before it, asks for one.
+    pub identity: Option<Identity>,
     /// Time to make a connection in.
     pub connect_timeout: Duration,
     /// Time for a call that only asks or tells. Transfers and waits have none: a dead connection is found by its pings.
@@ -35,6 +38,7 @@ impl ConnectOptions {
             url: url.into(),
             token: None,
             ca_pem: None,
+            identity: None,
             connect_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(30),
             retry: RetryPolicy::default(),
@@ -52,18 +56,60 @@ impl ConnectOptions {
         let endpoint = Endpoint::from_shared(self.url.clone()).map_err(|error| refused(root_cause(&error)))?;
         let mut endpoint = sized(endpoint).connect_timeout(self.connect_timeout);
         match endpoint.uri().scheme_str() {
-            Some("http") if self.ca_pem.is_none() => {}
-            Some("http") => return Err(refused("a certificate was given, but only https:// uses one".into())),
-            Some("https") => {
-                let tls = match &self.ca_pem {
-                    Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
-                    None => ClientTlsConfig::new().with_native_roots(),
-                };
-                endpoint = endpoint.tls_config(tls).map_err(|error| refused(root_cause(&error)))?;
-            }
+            Some("http") => self.check_plain(endpoint.uri().host().unwrap_or_default()).map_err(refused)?,
+            Some("https") => endpoint = endpoint.tls_config(self.tls()).map_err(|error| refused(root_cause(&error)))?,
             _ => return Err(refused("expected http://HOST:PORT or https://HOST:PORT".into())),
         }
         Ok(endpoint.connect_lazy())
+    }
+
+    fn tls(&self) -> ClientTlsConfig {
+        let tls = match &self.ca_pem {
+            Some(pem) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+            None => ClientTlsConfig::new().with_native_roots(),
+        };
+        match &self.identity {
+            Some(identity) => tls.identity(identity.0.clone()),
+            None => tls,
+        }
+    }
+
+    /// What must not be asked of a connection that everybody on the way can read.
+    fn check_plain(&self, host: &str) -> std::result::Result<(), String> {
+        if self.ca_pem.is_some() || self.identity.is_some() {
+            return Err("a certificate was given, but only https:// uses one".into());
+        }
+        if self.token.is_some() && !is_loopback(host) {
+            return Err(
+                "a token over http:// can be read and used by everybody on the way: use https://, or a tunnel \
+                        that ends on this machine, such as ssh -L 7270:127.0.0.1:7270, and http://127.0.0.1:7270"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Does what is sent to this host stay on the machine?
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    address.map_or_else(|_| host.eq_ignore_ascii_case("localhost"), |address| address.to_canonical().is_loopback())
+}
+
+/// A client's certificate and its private key. Never printed.
+#[derive(Clone)]
+pub struct Identity(tonic::transport::Identity);
+
+impl Identity {
+    /// From PEM texts. What is wrong with them shows when a connection is prepared.
+    pub fn from_pem(certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        Self(tonic::transport::Identity::from_pem(certificate, key))
+    }
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Identity(..)")
     }
 }
 

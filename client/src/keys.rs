@@ -21,6 +21,8 @@ use crate::{ClientError, Digest, Result, Source};
 pub struct Keys {
     client: ClientKey,
     parts: Vec<Part>,
+    /// One of the client key's sets.
+    set: &'static ParameterSet,
 }
 
 /// A part of the evaluation key: one envelope.
@@ -56,9 +58,20 @@ impl Keys {
         self.client.key_id()
     }
 
-    /// The set that the key was made for.
+    /// The set that values are encrypted for: the one that the key was made for, unless [`Self::using`] says otherwise.
     pub fn set(&self) -> &'static ParameterSet {
-        self.client.first_set()
+        self.set
+    }
+
+    /// The sets that the key has parts for, the one that it was made for first.
+    pub fn sets(&self) -> impl Iterator<Item = &'static ParameterSet> {
+        self.client.sets()
+    }
+
+    /// The same keys, encrypting for another of their sets.
+    pub fn using(self, set: &'static ParameterSet) -> Result<Self> {
+        self.client.small(set)?;
+        Ok(Self { set, ..self })
     }
 
     /// The parts of the evaluation key.
@@ -66,8 +79,8 @@ impl Keys {
         &self.parts
     }
 
-    /// Encrypts values of which none is above `degree_max`, for the set that the key was made for. The masks travel as
-    /// a seed, so that a value takes a word and not thousands.
+    /// Encrypts values of which none is above `degree_max`, for the set that [`Self::set`] tells. The masks travel as a
+    /// seed, so that a value takes a word and not thousands.
     ///
     /// The bound travels in the clear with the ciphertexts, and a program may ask for a lower one. It must not depend
     /// on the values: the largest message, or the largest value of a block, are good ones.
@@ -92,16 +105,20 @@ impl Keys {
         Ok(envelope)
     }
 
-    /// Decrypts a list that was made under the key, checked down to its digest. The values are wiped on drop.
+    /// Decrypts a list that was made under the key for any of its sets, checked down to its digest. The values are wiped
+    /// on drop.
     pub fn decrypt(&self, envelope: &[u8]) -> Result<Zeroizing<Vec<u64>>> {
-        match self.set().torus {
-            TorusWidth::U32 => self.decrypt_words::<u32>(envelope),
-            TorusWidth::U64 => self.decrypt_words::<u64>(envelope),
+        let id = EnvelopeReader::open(envelope)?.header().set;
+        // A list of a set that is not ours is refused by its header.
+        let set = self.sets().find(|set| set.id == id).unwrap_or(self.set);
+        match set.torus {
+            TorusWidth::U32 => self.decrypt_words::<u32>(set, envelope),
+            TorusWidth::U64 => self.decrypt_words::<u64>(set, envelope),
         }
     }
 
-    fn decrypt_words<T: Torus>(&self, envelope: &[u8]) -> Result<Zeroizing<Vec<u64>>> {
-        let expected = Expected { set: Some(self.set()), key_id: Some(self.key_id()) };
+    fn decrypt_words<T: Torus>(&self, set: &'static ParameterSet, envelope: &[u8]) -> Result<Zeroizing<Vec<u64>>> {
+        let expected = Expected { set: Some(set), key_id: Some(self.key_id()) };
         let list = match EnvelopeReader::open(envelope)?.header().kind {
             ObjectKind::SeededLweList => {
                 let list = format::decode::<CiphertextList<SeededLweList<T>>>(envelope, &expected)?.object;
@@ -109,7 +126,7 @@ impl Keys {
             }
             _ => format::decode::<CiphertextList<LweList<T>>>(envelope, &expected)?.object.into_parts().0,
         };
-        Ok(Zeroizing::new(self.client.decrypt(self.set(), &list)?))
+        Ok(Zeroizing::new(self.client.decrypt(set, &list)?))
     }
 }
 

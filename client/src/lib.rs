@@ -47,7 +47,7 @@ pub use cloakwork_params as params;
 /// The messages of the protocol.
 pub use cloakwork_proto::v1 as proto;
 pub use cloakwork_secret::{SecretError, file::KeyFileError, format::FormatError};
-pub use connect::{ConnectOptions, Token, sized};
+pub use connect::{ConnectOptions, Identity, Token, sized};
 pub use digest::Digest;
 pub use error::{ClientError, Refusal, Result};
 pub use jobs::{Finished, Input, JobRequest};

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use cloakwork_client::{Client, ClientError, Code, ConnectOptions, RetryPolicy, Token};
+use cloakwork_client::{Client, ClientError, Code, ConnectOptions, Identity, RetryPolicy, Token};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -67,6 +67,34 @@ async fn addresses_are_checked_before_they_are_used() {
     assert!(refused(&ConnectOptions::new("ftp://host")).contains("expected http://"));
     let with_ca = ConnectOptions { ca_pem: Some(b"x".to_vec()), ..ConnectOptions::new("http://host:1") };
     assert!(refused(&with_ca).contains("https"));
+    let identity = Some(Identity::from_pem("x", "y"));
+    let with_identity = ConnectOptions { identity: identity.clone(), ..ConnectOptions::new("http://127.0.0.1:1") };
+    assert!(refused(&with_identity).contains("https"));
+    let not_pem = ConnectOptions { identity, ..ConnectOptions::new("https://127.0.0.1:1") };
+    assert!(Client::lazy(&not_pem).is_err());
+    assert_eq!(format!("{:?}", Identity::from_pem("x", "y")), "Identity(..)");
     assert!(Token::new("line\nbreak").is_err());
     assert_eq!(format!("{:?}", Token::new("secret").expect("a token")), "Token(..)");
+}
+
+#[tokio::test]
+async fn a_token_does_not_leave_the_machine_in_the_clear() {
+    let with_token = |url: &str| ConnectOptions::new(url).token(Token::new("cw_secret").unwrap());
+    for beyond in ["http://example.org:7270", "http://192.0.2.1:7270", "http://[2001:db8::1]:7270", "http://0.0.0.0:1"]
+    {
+        let error = Client::connect(&with_token(beyond)).await.unwrap_err();
+        assert!(matches!(error, ClientError::Endpoint { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("use https://") && text.contains(beyond) && !text.contains("secret"), "{text}");
+        assert!(Client::lazy(&ConnectOptions::new(beyond)).is_ok(), "without a token nothing can be stolen");
+    }
+    // A host that only begins like loopback is somewhere else.
+    for beyond in ["http://127.0.0.1.example.org:1", "http://localhost.example.org:1", "http://me@example.org:1"] {
+        assert!(Client::lazy(&with_token(beyond)).is_err(), "{beyond}");
+    }
+    for within in
+        ["http://127.0.0.1:1", "http://127.8.9.1:1", "http://LocalHost:1", "http://[::1]:1", "https://example.org"]
+    {
+        assert!(Client::lazy(&with_token(within)).is_ok(), "{within}");
+    }
 }

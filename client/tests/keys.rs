@@ -57,6 +57,36 @@ async fn a_directory_holds_what_was_made_and_nobody_overwrites_it() {
 }
 
 #[tokio::test]
+async fn a_second_set_of_the_family_joins_a_key_and_its_directory() {
+    let [first, second, stranger] = [SETS[0], SETS[1], SETS[3]].map(|name| set_by_name(name).expect("a toy"));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("keys");
+    let passphrase = || Some(Zeroizing::new("tree".to_owned()));
+    let made = Keys::generate_in(path.clone(), first, passphrase(), Progress::none()).await.expect("keys");
+    // Of a process that died just before it was done.
+    std::fs::write(path.join("client.key.unfinished"), "half").unwrap();
+    let both = Keys::add_in(path.clone(), second, passphrase(), Progress::none()).await.expect("keys");
+    assert_eq!((both.key_id(), both.parts().len(), both.set().name), (made.key_id(), 4, first.name));
+    let loaded = Keys::load(&path, Some("tree")).expect("the new file is sealed as well");
+    assert_eq!(loaded.sets().map(|set| set.name).collect::<Vec<_>>(), [first.name, second.name]);
+    assert!(!path.join("client.key.unfinished").exists());
+    let loaded = loaded.using(second).expect("a set of the key");
+    let list = loaded.encrypt(&[5, 6], 15).expect("a list");
+    // Whoever has both sets reads both, whichever is in use; whoever has one reads that one.
+    assert_eq!(*both.decrypt(&list.envelope).expect("values"), [5, 6]);
+    assert_eq!(*loaded.decrypt(&both.encrypt(&[7], 15).expect("a list").envelope).expect("values"), [7]);
+    assert!(matches!(made.decrypt(&list.envelope), Err(ClientError::Format(_))));
+
+    let again = Keys::add_in(path.clone(), second, passphrase(), Progress::none()).await.unwrap_err();
+    assert!(matches!(&again, ClientError::Secret(_)), "{again:?}");
+    let before = std::fs::read(path.join(CLIENT_KEY_FILE)).unwrap();
+    let other = Keys::add_in(path.clone(), stranger, passphrase(), Progress::none()).await.unwrap_err();
+    assert!(matches!(&other, ClientError::Secret(_)), "{other:?}");
+    assert_eq!(std::fs::read(path.join(CLIENT_KEY_FILE)).unwrap(), before, "a refusal changes nothing");
+    assert!(loaded.using(stranger).is_err());
+}
+
+#[tokio::test]
 async fn a_directory_is_checked_when_it_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let (set, path) = (set_by_name(SETS[0]).expect("a toy"), directory.path().join("keys"));

@@ -7,7 +7,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use sqlx::{
     ConnectOptions as _, SqlitePool,
-    migrate::Migrator,
+    migrate::{MigrateError, Migrator},
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use tokio::sync::Mutex;
@@ -24,8 +24,8 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens or makes the file, and brings its schema up to date.
-    pub async fn open(path: &Path, migrator: &Migrator, readers: u32) -> Result<Self, sqlx::Error> {
+    /// Opens or makes the file, and brings its schema up to date. One of a later version is left as it is.
+    pub async fn open(path: &Path, migrator: &Migrator, readers: u32) -> Result<Self, OpenError> {
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
@@ -34,7 +34,7 @@ impl Database {
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT);
         let mut writer = options.connect().await?;
-        migrator.run(&mut writer).await?;
+        migrator.run(&mut writer).await.map_err(|error| OpenError::of(error, migrator))?;
         // A file does not hang up: asking each connection whether it is alive would double the cost of small queries.
         let pool = SqlitePoolOptions::new().test_before_acquire(false).max_connections(readers);
         let readers = pool.connect_with(options.read_only(true)).await?;
@@ -74,6 +74,45 @@ pub enum Survival {
     Crash,
     /// A power failure as well. Costs a wait for the disk.
     PowerFailure,
+}
+
+/// Why a database could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Made by a later version of the program.
+    #[error(
+        "its schema has version {got}, and this program knows those up to {known}: run the version that it was last \
+         used with, or put back a backup from before the upgrade"
+    )]
+    Newer {
+        /// Of the database.
+        got: i64,
+        /// The latest one here.
+        known: i64,
+    },
+    /// Made by a program whose migration of the same number does something else.
+    #[error(
+        "its migration {version} is not the one that this program has: it was made by a build that was never released, \
+         and no released one can go on with it"
+    )]
+    Changed {
+        /// Number of the migration.
+        version: i64,
+    },
+    /// Anything else.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+}
+
+impl OpenError {
+    fn of(error: MigrateError, migrator: &Migrator) -> Self {
+        let known = migrator.iter().map(|migration| migration.version).max().unwrap_or(0);
+        match error {
+            MigrateError::VersionMissing(got) => Self::Newer { got, known },
+            MigrateError::VersionMismatch(version) => Self::Changed { version },
+            error => Self::Database(error.into()),
+        }
+    }
 }
 
 /// Only another process could make us wait: a backup, or somebody's shell.

@@ -4,7 +4,7 @@ use std::io;
 
 use cloakwork_params::{EnvelopeError, KeyId};
 
-use crate::{Digest, UploadId};
+use crate::{Digest, UploadId, database::OpenError};
 
 /// What went wrong; [`Error::reason`] is the stable code of it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -267,6 +267,15 @@ impl From<sqlx::Error> for Error {
         match error.as_database_error().and_then(|error| error.code()) {
             Some(code) if code == "13" => Self::StorageFull,
             _ => Self::failed(error),
+        }
+    }
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Database(error) => error.into(),
+            other => Self::failed(format!("the catalogue cannot be used: {other}")),
         }
     }
 }

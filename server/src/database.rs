@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use cloakwork_keystore::database::{Batch, Database, Survival};
+pub use cloakwork_keystore::database::{Batch, Database, OpenError, Survival};
 use sqlx::migrate::Migrator;
 
 use crate::error::{ApiError, DATABASE_UNAVAILABLE, STORAGE_FULL};

@@ -25,10 +25,10 @@ use crate::{
     auth::{Authenticator, Rules, TokenStore},
     backend::{self, Backend},
     config::Config,
-    database::{self, Database, MIGRATIONS},
+    database::{self, Database, MIGRATIONS, OpenError},
     edge::Edge,
     metrics::Telemetry,
-    tls::{self, Port, TlsError},
+    tls::{Port, Tls, TlsError},
 };
 
 /// Why a server did not start.
@@ -54,7 +54,7 @@ pub enum RunError {
         /// The file.
         path: PathBuf,
         /// What went wrong.
-        source: sqlx::Error,
+        source: OpenError,
     },
     /// A port cannot be had.
     #[error("{setting} = {address}: {source}")]
@@ -129,8 +129,12 @@ pub struct Server {
 impl Server {
     /// Opens database and ports and begins to serve.
     pub async fn start(config: Config) -> Result<Self, RunError> {
-        let api_tls = tls::server_config(&config.listen, Port::Api)?;
-        let admin_tls = tls::server_config(&config.listen, Port::Admin)?;
+        let tls = Tls::load(&config.listen)?;
+        let [api_tls, admin_tls] = [Port::Api, Port::Admin].map(|port| match &tls {
+            Some(tls) => tls.server_config(port),
+            None => Ok(None),
+        });
+        let (api_tls, admin_tls) = (api_tls?, admin_tls?);
         let database = open_database(&config.storage.directory, config.limits.database_readers).await?;
         let lock = lock(&config.storage.directory)?;
         let internal = |what| {
@@ -146,6 +150,9 @@ impl Server {
             let limits = config.limits.clone();
             async move { admin::serve(listener, admin_tls, &limits, readiness, telemetry, stop).await }
         });
+        if let Some(tls) = tls {
+            admin.spawn(tls.watch());
+        }
         let backend = Backend::open(&config, database.clone(), telemetry.clone())
             .await
             .map_err(|error| internal("the stores")(error.into()))?;

@@ -2,7 +2,7 @@
 
 mod process;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
@@ -30,7 +30,8 @@ pub struct Cli {
     /// Pool that the worker joins
     #[arg(long, default_value = "cpu")]
     pool: String,
-    /// File that holds the worker's token, in one line. Keep it readable by the worker alone
+    /// File that holds the worker's token, in one line. Keep it readable by the worker alone. Goes over https, or to
+    /// this machine
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Certificate authority that the server's certificate must come from (PEM). Needed for https
@@ -100,9 +101,22 @@ impl Cli {
             endpoint = endpoint.tls_config(tls)?;
         } else if self.ca.is_some() || self.cert.is_some() {
             return Err(format!("{}: --ca and --cert are for https", self.server).into());
+        } else if self.token_file.is_some() && !is_loopback(endpoint.uri().host().unwrap_or_default()) {
+            return Err(format!(
+                "{}: a token over http can be read and used by everybody on the way: use https with --ca, or a tunnel \
+                 that ends on this machine",
+                self.server
+            )
+            .into());
         }
         Ok(endpoint)
     }
+}
+
+/// Does what is sent to this host stay on the machine?
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    address.map_or_else(|_| host.eq_ignore_ascii_case("localhost"), |address| address.to_canonical().is_loopback())
 }
 
 /// A file that an option names; the error says which.
@@ -136,5 +150,23 @@ mod tests {
     fn certificates_without_tls_are_refused() {
         let cli = Cli::parse_from(["cloakwork-worker", "--server", "http://[::1]:1", "--ca", "/nowhere"]);
         assert!(cli.endpoint().is_err());
+    }
+
+    #[test]
+    fn a_token_does_not_leave_the_machine_in_the_clear() {
+        let endpoint = |server: &str, more: &[&str]| {
+            let arguments = [&["cloakwork-worker", "--server", server], more].concat();
+            Cli::parse_from(arguments).endpoint().map(|_| ()).map_err(|error| error.to_string())
+        };
+        let token = ["--token-file", "/nowhere"];
+        for beyond in ["http://example.org:1", "http://192.0.2.1:1", "http://[2001:db8::1]:1", "http://localhost.org:1"]
+        {
+            let error = endpoint(beyond, &token).expect_err("refused");
+            assert!(error.contains("use https"), "{error}");
+            assert_eq!(endpoint(beyond, &[]), Ok(()));
+        }
+        for within in ["http://127.0.0.1:1", "http://localhost:1", "http://[::1]:1", "https://example.org:1"] {
+            assert_eq!(endpoint(within, &token), Ok(()), "{within}");
+        }
     }
 }

@@ -25,12 +25,19 @@ pub(crate) struct Global {
     /// Address of the server; https:// for TLS.
     #[arg(long, global = true, env = "CLOAKWORK_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
     pub(crate) server: String,
-    /// API token. Better given by the environment: arguments can be read by other users of the machine.
+    /// API token. Better given by the environment: arguments can be read by other users of the machine. It is sent over
+    /// https, or to this machine, and else refused.
     #[arg(long, global = true, env = "CLOAKWORK_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
     /// PEM certificate to trust instead of the system's.
     #[arg(long, global = true, env = "CLOAKWORK_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
+    /// Your own certificate (PEM), where a server, or what stands before it, asks for one.
+    #[arg(long, global = true, env = "CLOAKWORK_CERT", value_name = "FILE", requires = "cert_key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of --cert (PEM).
+    #[arg(long, global = true, env = "CLOAKWORK_CERT_KEY", value_name = "FILE", requires = "cert")]
+    pub(crate) cert_key: Option<PathBuf>,
     /// Directory of the keys.
     #[arg(long, global = true, env = "CLOAKWORK_KEYS", value_name = "DIR", default_value = DEFAULT_KEYS)]
     pub(crate) keys: PathBuf,
@@ -46,7 +53,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Make a client key and its evaluation key.
     Keygen(keygen::Args),
-    /// Put evaluation keys on the server, list them, delete them.
+    /// Put evaluation keys on the server, list them, show them, delete them.
     #[command(subcommand)]
     Keys(keys::Command),
     /// Encrypt values, run a function on each by programmable bootstraps, decrypt.

@@ -3,11 +3,13 @@
 use std::{path::Path, time::Duration};
 
 use cloakwork_client::{
-    Client, ClientError, Code, ConnectOptions, Encrypted, Finished, JobRequest, Keys, Program, RetryPolicy, Token,
+    Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity, JobRequest, Keys, Program, RetryPolicy,
+    Token,
 };
+use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::{args::Global, failure::Failure};
+use crate::{args::Global, failure::Failure, latency, output::show};
 
 /// The global arguments, put to use.
 pub(crate) struct Context {
@@ -26,8 +28,9 @@ impl Context {
         if let Some(token) = &self.global.token {
             options = options.token(Token::new(token)?);
         }
-        if let Some(path) = &self.global.ca {
-            options.ca_pem = Some(std::fs::read(path)?);
+        options.ca_pem = self.global.ca.as_deref().map(read).transpose()?;
+        if let (Some(certificate), Some(key)) = (&self.global.cert, &self.global.cert_key) {
+            options.identity = Some(Identity::from_pem(read(certificate)?, Zeroizing::new(read(key)?)));
         }
         Ok(Client::connect(&options).await?.retry_policy(retry))
     }
@@ -60,6 +63,27 @@ impl Context {
         Ok((finished, values))
     }
 
+    /// Runs a program as [`Self::run`] does, and prints the results, the job's name and its record.
+    pub(crate) async fn run_and_show(
+        &self,
+        client: &Client,
+        keys: &Keys,
+        program: Program,
+        inputs: Vec<Encrypted>,
+    ) -> Result<(), Failure> {
+        let (finished, results) = self.run(client, keys, program, inputs).await?;
+        let record = finished.job.latency.unwrap_or_default();
+        show(
+            self.global.json,
+            || json!({ "job": finished.job.name, "results": *results, "latency": latency::document(&record) }),
+            || {
+                let words: Vec<String> = results.iter().map(u64::to_string).collect();
+                format!("{}\n\n{}\n{}", words.join(","), finished.job.name, latency::table(&record))
+            },
+        );
+        Ok(())
+    }
+
     /// What to do about a key that the server does not know.
     fn explain(&self, error: ClientError) -> Failure {
         match &error {
@@ -79,6 +103,11 @@ const FIRST_CALL: RetryPolicy = RetryPolicy {
     pause_max: Duration::from_millis(200),
     total_max: Duration::from_secs(10),
 };
+
+/// A file that an option names; the failure says which.
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+}
 
 fn read_passphrase(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |problem: String| Failure::Passphrase { path: path.display().to_string(), problem };

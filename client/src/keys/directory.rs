@@ -30,7 +30,8 @@ impl Keys {
                 parts.push(Part { kind, set, source: Source::File(path) });
             }
         }
-        Ok(Self { client, parts })
+        let set = client.first_set();
+        Ok(Self { client, parts, set })
     }
 }
 
@@ -50,6 +51,20 @@ pub(super) fn make_directory(directory: &Path) -> Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(directory).map_err(|error| ClientError::io(directory, &error))
+}
+
+/// Puts a client key in the place of the one that is there, whole or not at all.
+pub(super) fn replace_client_key(directory: &Path, client: &ClientKey, passphrase: Option<&str>) -> Result<()> {
+    let (path, fresh) = (client_key_path(directory), directory.join(format!("{CLIENT_KEY_FILE}.unfinished")));
+    match std::fs::remove_file(&fresh) {
+        // What an interrupted process left; the key in use is the other one.
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(ClientError::io(&fresh, &error)),
+    }
+    client.save(&fresh, passphrase)?;
+    let renamed = std::fs::rename(&fresh, &path).and_then(|()| File::open(directory)?.sync_all());
+    renamed.map_err(|error| ClientError::io(&path, &error))
 }
 
 pub(super) fn client_key_path(directory: &Path) -> PathBuf {

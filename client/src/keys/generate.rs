@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 
 use super::{
     Keys, Part,
-    directory::{client_key_path, make_directory, part_path},
+    directory::{client_key_path, make_directory, part_path, replace_client_key},
 };
 use crate::{ClientError, Progress, Result, Source, upload::blocking};
 
@@ -43,11 +43,45 @@ impl Keys {
             }
             let keys = make(set, &Shelf::Directory(&directory), &progress)?;
             // Last, so that a directory with a client key is whole.
-            keys.client.save(&path, passphrase.as_ref().map(|passphrase| passphrase.as_str()))?;
+            keys.client.save(&path, text(&passphrase))?;
             Ok(keys)
         })
         .await
     }
+
+    /// Adds a set to keys in memory, with parts of its own. It must be of the same family: sets that differ only in how
+    /// they bootstrap share a client key.
+    pub async fn add(self, set: &'static ParameterSet, progress: Progress) -> Result<Self> {
+        blocking(move || self.extend(set, &Shelf::Memory, &progress)).await
+    }
+
+    /// As [`Self::add`], for the keys of a directory. The client key's file is replaced by one that knows both sets.
+    pub async fn add_in(
+        directory: PathBuf,
+        set: &'static ParameterSet,
+        passphrase: Option<Zeroizing<String>>,
+        progress: Progress,
+    ) -> Result<Self> {
+        blocking(move || {
+            let keys = Self::load(&directory, text(&passphrase))?;
+            let keys = keys.extend(set, &Shelf::Directory(&directory), &progress)?;
+            // Last, so that a set that the client key knows has all its parts.
+            replace_client_key(&directory, &keys.client, text(&passphrase))?;
+            Ok(keys)
+        })
+        .await
+    }
+
+    fn extend(mut self, set: &'static ParameterSet, shelf: &Shelf<'_>, progress: &Progress) -> Result<Self> {
+        let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
+        self.client.add(set, &mut randomness)?;
+        self.parts.extend(parts(&self.client, set, shelf, progress, &mut randomness)?);
+        Ok(self)
+    }
+}
+
+fn text(passphrase: &Option<Zeroizing<String>>) -> Option<&str> {
+    passphrase.as_ref().map(|passphrase| passphrase.as_str())
 }
 
 /// Where parts are put.
@@ -81,16 +115,35 @@ impl Shelf<'_> {
 }
 
 fn make(set: &'static ParameterSet, shelf: &Shelf<'_>, progress: &Progress) -> Result<Keys> {
-    match (set.torus, set.small_word_bits()) {
-        (TorusWidth::U32, _) => make_words::<u32, u32>(set, shelf, progress),
-        (TorusWidth::U64, 32) => make_words::<u64, u32>(set, shelf, progress),
-        (TorusWidth::U64, _) => make_words::<u64, u64>(set, shelf, progress),
-    }
-}
-
-fn make_words<T: Torus, S: Torus>(set: &'static ParameterSet, shelf: &Shelf<'_>, progress: &Progress) -> Result<Keys> {
     let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
     let client = ClientKey::generate(set, &mut randomness)?;
+    let parts = parts(&client, set, shelf, progress, &mut randomness)?.into();
+    Ok(Keys { client, parts, set })
+}
+
+/// Makes the parts of one of the client key's sets.
+fn parts(
+    client: &ClientKey,
+    set: &'static ParameterSet,
+    shelf: &Shelf<'_>,
+    progress: &Progress,
+    randomness: &mut Randomness,
+) -> Result<[Part; 2]> {
+    let make = match (set.torus, set.small_word_bits()) {
+        (TorusWidth::U32, _) => parts_of_words::<u32, u32>,
+        (TorusWidth::U64, 32) => parts_of_words::<u64, u32>,
+        (TorusWidth::U64, _) => parts_of_words::<u64, u64>,
+    };
+    make(client, set, shelf, progress, randomness)
+}
+
+fn parts_of_words<T: Torus, S: Torus>(
+    client: &ClientKey,
+    set: &'static ParameterSet,
+    shelf: &Shelf<'_>,
+    progress: &Progress,
+    randomness: &mut Randomness,
+) -> Result<[Part; 2]> {
     let key_id = client.key_id();
     let (switch_total, bootstrap_total) = (bytes_of(ObjectKind::SeededKeySwitchKey, set), bytes_of(BOOTSTRAP, set));
     let total = switch_total + bootstrap_total;
@@ -100,11 +153,11 @@ fn make_words<T: Torus, S: Torus>(set: &'static ParameterSet, shelf: &Shelf<'_>,
         progress.step("evaluation key", (before + bytes).min(total), total);
     };
     // One part at a time in memory.
-    let generator = || Ok::<_, ClientError>(KeyGenerator::new(&client, set)?.reporting(&report));
-    let switch = shelf.put(&generator()?.key_switch_key::<S>(&mut randomness)?, set, key_id)?;
-    let bootstrap = shelf.put(&generator()?.bootstrap_key::<T>(&mut randomness)?, set, key_id)?;
+    let generator = || Ok::<_, ClientError>(KeyGenerator::new(client, set)?.reporting(&report));
+    let switch = shelf.put(&generator()?.key_switch_key::<S>(randomness)?, set, key_id)?;
+    let bootstrap = shelf.put(&generator()?.bootstrap_key::<T>(randomness)?, set, key_id)?;
     progress.step("evaluation key", total, total);
-    Ok(Keys { client, parts: vec![switch, bootstrap] })
+    Ok([switch, bootstrap])
 }
 
 const BOOTSTRAP: ObjectKind = ObjectKind::SeededBootstrapKey;

@@ -1,10 +1,10 @@
 //! Evaluation keys on the server.
 
 use cloakwork_params::KeyId;
-use cloakwork_proto::v1::{self, DeleteKeyRequest, GetKeyRequest, ListKeysRequest, RegisterKeyRequest};
+use cloakwork_proto::v1::{self, AddPartRequest, DeleteKeyRequest, GetKeyRequest, ListKeysRequest, RegisterKeyRequest};
 use futures_util::Stream;
 
-use super::Keys;
+use super::{Keys, Part};
 use crate::{
     Client, Progress, Result,
     client::{request_id, required},
@@ -12,22 +12,34 @@ use crate::{
 };
 
 impl Client {
-    /// Uploads the parts that the server lacks and registers the key. Called again after a break, it goes on where it
-    /// was, from another process too.
+    /// Uploads the parts that the server lacks and registers the key; where the server has it already, the parts of
+    /// further sets are added. Called again after a break, it goes on where it was, from another process too.
     pub async fn push_key(&self, keys: &Keys, progress: &Progress) -> Result<v1::Key> {
-        let mut parts = Vec::with_capacity(keys.parts().len());
-        for part in keys.parts() {
-            parts.push((part, part.source.digest().await?));
-        }
-        let digests: Vec<_> = parts.iter().map(|(_, digest)| *digest).collect();
-        let missing = self.find_missing(&digests).await?;
-        for (part, digest) in parts.iter().filter(|(_, digest)| missing.contains(digest)) {
-            self.upload(&part.kind.to_string(), &part.source, *digest, progress).await?;
-        }
-        let parts = digests.iter().map(|digest| digest.message()).collect();
+        let parts = self.upload_parts(keys.parts(), progress).await?;
         let request = RegisterKeyRequest { request_id: request_id(), parts };
         let send = |client: Self, request| async move { client.keys_stub().register_key(request).await };
         required(self.call(request, send).await?.key, "key")
+    }
+
+    /// Uploads parts that the server lacks and adds them to a key that it has: those of another set, say. Unlike
+    /// [`Self::push_key`] it makes no key, so that one which was deleted meanwhile stays deleted.
+    pub async fn add_parts(&self, name: &str, parts: &[Part], progress: &Progress) -> Result<v1::Key> {
+        let parts = self.upload_parts(parts, progress).await?;
+        let request = AddPartRequest { request_id: request_id(), name: name.into(), parts };
+        let send = |client: Self, request| async move { client.keys_stub().add_part(request).await };
+        required(self.call(request, send).await?.key, "key")
+    }
+
+    async fn upload_parts(&self, parts: &[Part], progress: &Progress) -> Result<Vec<v1::Digest>> {
+        let mut digests = Vec::with_capacity(parts.len());
+        for part in parts {
+            digests.push(part.source.digest().await?);
+        }
+        let missing = self.find_missing(&digests).await?;
+        for (part, digest) in parts.iter().zip(&digests).filter(|(_, digest)| missing.contains(digest)) {
+            self.upload(&part.kind.to_string(), &part.source, *digest, progress).await?;
+        }
+        Ok(digests.iter().map(|digest| digest.message()).collect())
     }
 
     /// The resource name of a key.

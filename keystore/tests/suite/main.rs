@@ -30,4 +30,5 @@ mod objects;
 mod refusals;
 mod resume;
 mod space;
+mod upgrade;
 mod uploads;

@@ -17,8 +17,13 @@ use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus,
 
 use tokio::time::timeout;
 
+use tokio_rustls::client::TlsStream;
+
 use super::*;
-use crate::dev_certs;
+use crate::{
+    connection::{self, Connection, Patience},
+    dev_certs,
+};
 
 /// For whatever should take no time at all.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -188,24 +193,73 @@ async fn the_admin_port_speaks_tls_where_it_shall() {
         config.listen.admin_tls = true;
     })
     .await;
-    let mut roots = rustls::RootCertStore::empty();
-    let authority = std::fs::read(server.directory.path().join("ca.pem")).unwrap();
-    let authority = rustls::pki_types::pem::PemObject::from_pem_slice(&authority).unwrap();
-    roots.add(authority).unwrap();
-    let client = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let stream = TcpStream::connect(server.admin_address).await.unwrap();
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(client));
-    let mut stream = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+    let mut stream = handshake(server.admin_address, server.directory.path()).await.unwrap();
     stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
     // The end of the stream may come without a farewell.
     let _ = stream.read_to_end(&mut answer).await;
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
     server.end().await;
+}
+
+/// TLS as somebody who trusts the authority of this directory.
+async fn handshake(address: SocketAddr, authority: &Path) -> io::Result<TlsStream<TcpStream>> {
+    let mut roots = rustls::RootCertStore::empty();
+    let authority = std::fs::read(authority.join("ca.pem")).unwrap();
+    roots.add(rustls::pki_types::pem::PemObject::from_pem_slice(&authority).unwrap()).unwrap();
+    let mut client = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    client.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let stream = TcpStream::connect(address).await.unwrap();
+    tokio_rustls::TlsConnector::from(Arc::new(client)).connect("localhost".try_into().unwrap(), stream).await
+}
+
+// `tests/service` has the same with a process and a real signal.
+#[tokio::test]
+async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = Config::default();
+    with_tls(&mut config, directory.path());
+    config.listen.admin_tls = true;
+    let tls = Tls::load(&config.listen).unwrap().unwrap();
+    let stop = CancellationToken::new();
+    let mut ports = Vec::new();
+    for port in [Port::Api, Port::Admin] {
+        let (listener, address) = bind("test", SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+        let patience = Patience { connections: 8, header: PATIENCE, idle: PATIENCE };
+        let echo = |mut connection: Connection, _| async move {
+            let mut byte = [0];
+            while connection.read_exact(&mut byte).await.is_ok() && connection.write_all(&byte).await.is_ok() {
+                connection.flush().await.unwrap();
+            }
+        };
+        tokio::spawn(connection::serve(listener, tls.server_config(port).unwrap(), patience, stop.clone(), echo));
+        ports.push(address);
+    }
+    let others = tempfile::tempdir().unwrap();
+    dev_certs::write(others.path(), &[]).unwrap();
+    let mut open = Vec::new();
+    for address in &ports {
+        open.push(handshake(*address, directory.path()).await.unwrap());
+        assert!(handshake(*address, others.path()).await.is_err(), "not renewed yet");
+    }
+    for name in ["server.pem", "server.key"] {
+        std::fs::copy(others.path().join(name), directory.path().join(name)).unwrap();
+    }
+    assert!(tls.refresh().unwrap());
+    for (address, open) in ports.iter().zip(&mut open) {
+        assert!(handshake(*address, others.path()).await.is_ok());
+        assert!(handshake(*address, directory.path()).await.is_err(), "the old authority has not signed it");
+        let mut byte = [7];
+        open.write_all(&byte).await.unwrap();
+        byte = [0];
+        open.read_exact(&mut byte).await.unwrap();
+        assert_eq!(byte, [7]);
+    }
+    stop.cancel();
 }
 
 #[tokio::test]

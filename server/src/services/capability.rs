@@ -48,7 +48,7 @@ impl CapabilityService for Capabilities {
             limits: limits.collect(),
             parameter_sets: sets.map(describe).collect(),
             operations: OPERATIONS.iter().map(|kind| kind.as_str_name().to_owned()).collect(),
-            pools: self.dispatcher.pools().iter().map(pool).collect(),
+            pools: self.dispatcher.pools().iter().map(|view| pool(view, self.allow_weak_sets)).collect(),
         }))
     }
 }
@@ -92,11 +92,41 @@ fn describe(set: &ParameterSet) -> Described {
     }
 }
 
-fn pool(pool: &PoolView) -> Pool {
-    let waves = pool.waves.iter().map(|wave| PreferredWave {
+/// A pool, with waves of the sets that jobs may use here: devices measure themselves with toys, too.
+fn pool(pool: &PoolView, allow_weak_sets: bool) -> Pool {
+    let offered = |name: &str| table::by_name(name).is_some_and(|set| served(set, allow_weak_sets).is_ok());
+    let waves = pool.waves.iter().filter(|wave| offered(&wave.parameter_set)).map(|wave| PreferredWave {
         parameter_set: wave.parameter_set.clone(),
         width: wave.width,
         micros: wave.micros,
     });
     Pool { kind: pool.kind.clone(), workers: pool.workers.len() as u32, waves: waves.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_proto::v1::DeviceWave;
+
+    use super::*;
+
+    #[test]
+    fn pools_show_no_set_that_is_not_served() {
+        let first = |standing| table::SETS.iter().find(|set| set.standing == standing).unwrap();
+        let (toy, good) = (first(Standing::Toy), first(Standing::Served));
+        let wave = |name: &str| DeviceWave { parameter_set: name.to_owned(), width: 1, micros: 1 };
+        let view = PoolView {
+            kind: "cpu".to_owned(),
+            workers: Vec::new(),
+            sets: Vec::new(),
+            waves: vec![wave(toy.name), wave(good.name), wave("NONE")],
+            resident: Vec::new(),
+            resident_bytes: 0,
+        };
+        let shown = |allow_weak| {
+            let waves = pool(&view, allow_weak).waves;
+            waves.into_iter().map(|wave| wave.parameter_set).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(false), [good.name]);
+        assert_eq!(shown(true), [toy.name, good.name]);
+    }
 }

@@ -61,7 +61,8 @@ impl WorkerService for Workers {
             interval: Duration::from_millis(self.limits.report_ms),
         };
         let (wishes, stream) = self.dispatcher.attach(report).await?;
-        tracing::info!(worker = %format_args!("{:032x}", worker.0), name = %first.name, "a worker attached");
+        let [name, version, device] = [&first.name, &first.version, &first.device].map(|text| shortened(text.as_str()));
+        tracing::info!(worker = %format_args!("{:032x}", worker.0), %name, %version, %device, "a worker attached");
         let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move {
             // Ends with the stream, however that ends.
@@ -377,9 +378,9 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
         .filter_map(|key| Some((KeyId(key.key_id.as_ref().try_into().ok()?), set(&key.parameter_set)?)));
     Ok(WorkerReport {
         worker: worker_id(&message.worker_id)?,
-        name: message.name.chars().take(NAME_MAX).collect::<String>().into(),
+        name: shortened(&message.name).into(),
         report: Report {
-            pool: message.pool.chars().take(NAME_MAX).collect(),
+            pool: shortened(&message.pool),
             sets: message.parameter_sets.iter().filter_map(set).collect::<BTreeSet<_>>().into_iter().collect(),
             wanted_cost: message.wanted_cost,
             leases: leases.collect::<Result<_, ApiError>>()?,
@@ -402,8 +403,12 @@ const LEASES_MAX: usize = 8192;
 const RESIDENT_MAX: usize = 256;
 const WAVES_MAX: usize = 1024;
 
-/// Characters of a worker's name that are kept.
+/// Characters of what a worker calls itself that are kept.
 const NAME_MAX: usize = 64;
+
+fn shortened(text: &str) -> String {
+    text.chars().take(NAME_MAX).collect()
+}
 
 fn worker_id(bytes: &[u8]) -> Result<WorkerId, ApiError> {
     let bytes: [u8; 16] = bytes.try_into().map_err(|_| {

@@ -3,12 +3,14 @@
 #![forbid(unsafe_code)]
 
 mod binaries;
+mod disk;
 mod process;
 mod server;
 mod tenant;
 mod worker;
 
 pub use binaries::binary;
+pub use disk::SmallDisk;
 pub use process::{Process, Signal};
 pub use server::{Server, Setup, TOY};
 pub use tenant::{Tenant, VALUES};

@@ -24,6 +24,8 @@ pub enum Signal {
     Stop,
     /// Go on.
     Continue,
+    /// Look at the certificates again.
+    Hangup,
 }
 
 impl Process {
@@ -42,6 +44,7 @@ impl Process {
             Signal::Terminate => "-TERM",
             Signal::Stop => "-STOP",
             Signal::Continue => "-CONT",
+            Signal::Hangup => "-HUP",
         };
         let status = Command::new("kill").args([name, &self.child.id().to_string()]).status().expect("kill runs");
         assert!(status.success(), "kill {name} failed");

@@ -20,6 +20,7 @@ pub const TOY: &str = "TOY_MESSAGE_2_CARRY_2";
 pub struct Setup {
     embedded_worker: bool,
     settings: Vec<(String, String)>,
+    within: Vec<String>,
 }
 
 /// A server that can be killed and started again on the same data and ports.
@@ -42,7 +43,7 @@ impl Default for Setup {
             ("worker.threads", "2"),
         ];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Self { embedded_worker: true, settings: settings.into() }
+        Self { embedded_worker: true, settings: settings.into(), within: Vec::new() }
     }
 }
 
@@ -50,13 +51,20 @@ impl Setup {
     /// What an operator gets who sets nothing.
     #[must_use]
     pub fn as_shipped() -> Self {
-        Self { embedded_worker: true, settings: Vec::new() }
+        Self { embedded_worker: true, settings: Vec::new(), within: Vec::new() }
     }
 
     /// Without the worker inside the server.
     #[must_use]
     pub fn without_worker(mut self) -> Self {
         self.embedded_worker = false;
+        self
+    }
+
+    /// Started by another program, which gets the server's command line behind its own.
+    #[must_use]
+    pub fn within(mut self, command: &[String]) -> Self {
+        self.within = command.to_vec();
         self
     }
 
@@ -103,7 +111,15 @@ impl Server {
 
     /// The server's program with this server's configuration, to be given a subcommand.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(binary("tested-server"));
+        let program = binary("tested-server");
+        let mut command = match self.setup.within.split_first() {
+            None => Command::new(program),
+            Some((first, rest)) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+        };
         let embedded = self.setup.embedded_worker.to_string();
         let own = [
             ("listen.address", format!("127.0.0.1:{}", self.port)),
@@ -137,7 +153,8 @@ impl Server {
 
     /// Where it listens.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        let tls = self.setup.settings.iter().any(|(name, _)| name == "listen.tls_certificate");
+        format!("{}://127.0.0.1:{}", if tls { "https" } else { "http" }, self.port)
     }
 
     /// A client of the tenant `local`.

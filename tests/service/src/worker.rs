@@ -1,6 +1,6 @@
 //! A worker process.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use crate::{Process, Server, binary};
 
@@ -18,6 +18,16 @@ impl Worker {
         let mut command = Command::new(binary("tested-worker"));
         command.args(["--server", &server.url(), "--name", name, "--threads", "1", "--token-file"]).arg(token_file);
         Self { process: Process::start(command, &directory.join(format!("{name}.log"))) }
+    }
+
+    /// Starts a worker that shows a certificate instead: `worker.pem` of a directory, which also holds the authority.
+    pub fn start_certified(server: &Server, name: &str, certificates: &Path) -> Self {
+        let mut command = Command::new(binary("tested-worker"));
+        command.args(["--server", &server.url(), "--name", name, "--threads", "1"]);
+        for (option, file) in [("--ca", "ca.pem"), ("--cert", "worker.pem"), ("--key", "worker.key")] {
+            command.arg(option).arg(certificates.join(file));
+        }
+        Self { process: Process::start(command, &server.directory().join(format!("{name}.log"))) }
     }
 
     /// The process.

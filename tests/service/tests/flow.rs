@@ -1,6 +1,8 @@
 //! What every user does, against a server and its embedded worker.
 
-use cloakwork_client::{ClientError, Gate, Input, JobRequest, ProgramBuilder, proto::JobState, stage_nanos};
+use cloakwork_client::{
+    ClientError, Gate, Input, JobRequest, ProgramBuilder, Progress, proto::JobState, set_by_name, stage_nanos,
+};
 use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, eventually};
 use futures_util::StreamExt as _;
 
@@ -145,6 +147,35 @@ async fn a_job_can_be_watched_cancelled_and_late() {
         job.error.is_some_and(|error| error.reason == "DEADLINE_EXCEEDED")
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_set_joins_a_key_and_jobs_run_under_both() {
+    let server = Server::start(Setup::default()).await;
+    let first = Tenant::new(server.client().await).await;
+    let set = set_by_name("TOY_MESSAGE_2_CARRY_2_KS32").expect("a set of the same family");
+    let name = first.key.clone();
+    let keys = first.keys.add(set, Progress::none()).await.expect("the sets share a client key");
+    let added: Vec<_> = keys.parts().iter().filter(|part| part.set.id == set.id).cloned().collect();
+    let sets = [cloakwork_tests_service::TOY, set.name];
+    let key = first.client.add_parts(&name, &added, &Progress::none()).await.expect("the parts are taken");
+    assert_eq!((key.name.as_str(), key.parts.len()), (name.as_str(), 4));
+    assert_eq!(key.parameter_sets, sets);
+    // A push of all of it has nothing left to do, and no key of its own makes.
+    let key = first.client.push_key(&keys, &Progress::none()).await.expect("the key is there");
+    assert_eq!((key.name.as_str(), &key.parameter_sets[..]), (name.as_str(), &sets.map(str::to_owned)[..]));
+    assert_eq!(first.client.key(&name).await.expect("a key").parameter_sets, sets);
+    let listed: Vec<_> = first.client.keys().map(|key| key.expect("a key")).collect().await;
+    assert_eq!(listed.len(), 1);
+
+    let tenant = Tenant { client: first.client, keys, key: name.clone() };
+    tenant.check_squares(&[1, 2, 3]).await;
+    let Tenant { client, keys, .. } = tenant;
+    let tenant = Tenant { client, keys: keys.using(set).expect("one of its sets"), key: name };
+    tenant.check_squares(&[4, 5, 6]).await;
+    tenant.client.delete_key(&tenant.key).await.expect("deleted");
+    let error = tenant.client.add_parts(&tenant.key, &added, &Progress::none()).await.expect_err("the key is gone");
+    assert!(matches!(&error, ClientError::Refused(refusal) if refusal.reason == "KEY_NOT_FOUND"), "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

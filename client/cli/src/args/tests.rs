@@ -10,7 +10,7 @@ fn the_arguments_are_consistent() {
 /// The table of contents; whoever changes it changes the manual.
 const COMMANDS: &str = "\
 keygen: Make a client key and its evaluation key
-keys: Put evaluation keys on the server, list them, delete them
+keys: Put evaluation keys on the server, list them, show them, delete them
 pbs: Encrypt values, run a function on each by programmable bootstraps, decrypt
 gate: Encrypt bits, run a boolean gate on each pair, decrypt
 jobs: List, show, follow and cancel jobs

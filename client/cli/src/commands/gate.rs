@@ -1,9 +1,8 @@
 //! `cloakwork gate`.
 
 use cloakwork_client::{Gate, Keys, Program, ProgramBuilder};
-use serde_json::json;
 
-use crate::{context::Context, failure::Failure, latency, output::show};
+use crate::{context::Context, failure::Failure};
 
 /// Encrypt bits, run a boolean gate on each pair, decrypt.
 ///
@@ -36,17 +35,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let lists = [&args.left, &args.right].map(|bits| keys.encrypt(bits, 1));
     let lists = lists.into_iter().collect::<Result<Vec<_>, _>>()?;
     let client = context.connect().await?;
-    let (finished, results) = context.run(&client, &keys, program, lists).await?;
-    let record = finished.job.latency.unwrap_or_default();
-    show(
-        context.global.json,
-        || json!({ "job": finished.job.name, "results": *results, "latency": latency::document(&record) }),
-        || {
-            let words: Vec<String> = results.iter().map(u64::to_string).collect();
-            format!("{}\n\n{}\n{}", words.join(","), finished.job.name, latency::table(&record))
-        },
-    );
-    Ok(())
+    context.run_and_show(&client, &keys, program, lists).await
 }
 
 fn program(keys: &Keys, gate: Gate) -> Result<Program, Failure> {

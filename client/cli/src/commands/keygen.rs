@@ -2,7 +2,11 @@
 
 use std::{path::PathBuf, time::Instant};
 
-use cloakwork_client::{CLIENT_KEY_FILE, Keys, Source, params::Standing, set_by_name};
+use cloakwork_client::{
+    CLIENT_KEY_FILE, Keys, Source,
+    params::{ParameterSet, Standing},
+    set_by_name,
+};
 use serde_json::json;
 
 use crate::{
@@ -18,16 +22,23 @@ use crate::{
 /// parts of the evaluation key lie beside it, and are all that `cloakwork keys push` sends. A client key that is there
 /// already is never overwritten.
 ///
+/// One client key may serve several sets that differ only in how they bootstrap: repeat --set, or add one to the keys
+/// that are there with --add. `cloakwork keys push` sends what the server lacks.
+///
 /// Examples:
 ///   cloakwork keygen
+///   cloakwork keygen --add --set V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128
 ///   cloakwork keygen --set PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS --out bits
 ///   cloakwork --passphrase-file pass.txt keygen
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Parameter set; `cloakwork sets` lists those that the server serves.
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_SET)]
-    set: String,
+    /// Parameter set; `cloakwork sets` lists those that the server serves. May be repeated.
+    #[arg(long = "set", value_name = "NAME", default_value = DEFAULT_SET)]
+    sets: Vec<String>,
+    /// Add the sets to the keys of the directory instead of making new ones.
+    #[arg(long)]
+    add: bool,
     /// Directory to make; that of --keys where absent.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -37,29 +48,32 @@ pub(crate) struct Args {
 pub(crate) const DEFAULT_SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
-    let set = set_by_name(&args.set)?;
+    let sets = args.sets.iter().map(|name| set_by_name(name)).collect::<Result<Vec<_>, _>>()?;
     let directory = args.out.unwrap_or_else(|| context.global.keys.clone());
-    let warning = match set.standing {
-        Standing::Served => None,
-        Standing::Weak(why) => Some(why),
-        Standing::Toy => Some("for tests; protects nothing"),
-    };
-    if let Some(why) = warning {
-        eprintln!("cloakwork: warning: {} is weak: {why}", set.name);
-    }
+    sets.iter().for_each(|set| warn(set));
     let started = Instant::now();
     let passphrase = context.passphrase()?;
-    let progress = bars(context.global.json);
-    let keys = Keys::generate_in(directory.clone(), set, passphrase, progress).await?;
+    let mut keys = None;
+    for (index, &set) in sets.iter().enumerate() {
+        let (directory, passphrase, progress) = (directory.clone(), passphrase.clone(), bars(context.global.json));
+        let made = match args.add || index > 0 {
+            true => Keys::add_in(directory, set, passphrase, progress).await?,
+            false => Keys::generate_in(directory, set, passphrase, progress).await?,
+        };
+        keys = Some(made);
+    }
+    let keys = keys.ok_or_else(|| Failure::Usage("--set needs a parameter set".into()))?;
     let seconds = started.elapsed().as_secs_f64();
     let size: u64 = sizes(&keys)?.iter().sum();
     let file = directory.join(CLIENT_KEY_FILE);
+    let names: Vec<&str> = keys.sets().map(|set| set.name).collect();
     show(
         context.global.json,
         || {
             json!({
                 "key_id": keys.key_id().to_string(),
-                "parameter_set": set.name,
+                "parameter_set": keys.set().name,
+                "parameter_sets": names,
                 "directory": directory,
                 "client_key_file": file,
                 "evaluation_key_bytes": size,
@@ -70,7 +84,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
             format!(
                 "key {} for {}\nevaluation key of {} in {}, made in {seconds:.2} s\nclient key in {}: keep it, it is the only one that decrypts\n",
                 keys.key_id(),
-                set.name,
+                names.join(", "),
                 bytes(size),
                 directory.display(),
                 file.display(),
@@ -78,6 +92,15 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         },
     );
     Ok(())
+}
+
+fn warn(set: &ParameterSet) {
+    let why = match set.standing {
+        Standing::Served => return,
+        Standing::Weak(why) => why,
+        Standing::Toy => "for tests; protects nothing",
+    };
+    eprintln!("cloakwork: warning: {} is weak: {why}", set.name);
 }
 
 /// Bytes of each part.

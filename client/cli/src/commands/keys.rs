@@ -18,10 +18,16 @@ use crate::{
 pub(crate) enum Command {
     /// Upload the evaluation key of the directory.
     ///
-    /// Sends only what the server lacks, and goes on where an earlier push broke off. The client key stays where it is.
+    /// Sends only what the server lacks: all of it, the parts of a set that was added since, or the rest after an
+    /// earlier push broke off. The client key stays where it is.
     Push,
     /// List the keys on the server.
     Ls,
+    /// Show a key, part by part.
+    Show {
+        /// The key: its id, or its resource name. That of the directory where absent.
+        key: Option<String>,
+    },
     /// Delete a key from the server; its bytes go when the last live job that uses it has ended.
     Rm {
         /// The key: its id, or its resource name. That of the directory where absent.
@@ -33,6 +39,7 @@ pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failu
     match command {
         Command::Push => push(context).await,
         Command::Ls => list(context).await,
+        Command::Show { key } => show_key(context, key).await,
         Command::Rm { key } => remove(context, key).await,
     }
 }
@@ -63,19 +70,37 @@ async fn list(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
+async fn show_key(context: &Context, key: Option<String>) -> Result<(), Failure> {
+    let client = context.connect().await?;
+    let key = client.key(&name(context, &client, key).await?).await?;
+    let text = || {
+        let mut table = Table::new(["part", "size", "parameter set"]);
+        for part in &key.parts {
+            let size = part.digest.as_ref().map_or(0, |digest| digest.size_bytes);
+            table.row([part.kind.clone(), bytes(size), part.parameter_set.clone()]);
+        }
+        let sets = key.parameter_sets.join(", ");
+        format!("{}\n{}, complete for {sets}\n\n{}", key.name, state(&key), table.render())
+    };
+    show(context.global.json, || json!({ "key": document(&key) }), text);
+    Ok(())
+}
+
 async fn remove(context: &Context, key: Option<String>) -> Result<(), Failure> {
     let client = context.connect().await?;
-    let name = match key {
-        Some(key) => resource_name(&client, key).await?,
-        None => client.key_name(context.keys().await?.key_id()).await?,
-    };
+    let name = name(context, &client, key).await?;
     let key = client.delete_key(&name).await?;
     show(context.global.json, || json!({ "key": document(&key) }), || format!("{name}: deleted\n"));
     Ok(())
 }
 
-async fn resource_name(client: &Client, key: String) -> Result<String, Failure> {
-    if key.contains('/') { Ok(key) } else { Ok(format!("tenants/{}/keys/{key}", client.tenant().await?)) }
+/// The resource name of a key, or of the directory's.
+async fn name(context: &Context, client: &Client, key: Option<String>) -> Result<String, Failure> {
+    match key {
+        Some(key) if key.contains('/') => Ok(key),
+        Some(key) => Ok(format!("tenants/{}/keys/{key}", client.tenant().await?)),
+        None => Ok(client.key_name(context.keys().await?.key_id()).await?),
+    }
 }
 
 fn state(key: &Key) -> String {

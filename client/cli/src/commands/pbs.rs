@@ -1,13 +1,11 @@
 //! `cloakwork pbs`.
 
-use serde_json::json;
+use cloakwork_client::set_by_name;
 
 use crate::{
     context::Context,
     failure::Failure,
     function::{Function, program},
-    latency,
-    output::show,
 };
 
 /// Encrypt values, run a function on each by programmable bootstraps, decrypt.
@@ -31,6 +29,9 @@ pub(crate) struct Args {
     /// Values of y, as many.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
     values2: Option<Vec<u64>>,
+    /// Parameter set to compute under, of those that the keys have; the one that they were made for where absent.
+    #[arg(long, value_name = "NAME")]
+    set: Option<String>,
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
@@ -38,21 +39,14 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         let (one, two) = (args.values.len(), values2.len());
         return Err(Failure::Usage(format!("--values has {one} and --values2 {two}: expected as many")));
     }
-    let keys = context.keys().await?;
+    let mut keys = context.keys().await?;
+    if let Some(name) = &args.set {
+        keys = keys.using(set_by_name(name)?)?;
+    }
     let columns: Vec<Vec<u64>> = [Some(args.values), args.values2].into_iter().flatten().collect();
     let entries = args.function.entries(keys.set(), columns.len())?;
     let (program, bound) = program(keys.set(), &entries, columns.len())?;
     let lists = columns.iter().map(|column| keys.encrypt(column, bound)).collect::<Result<Vec<_>, _>>()?;
     let client = context.connect().await?;
-    let (finished, results) = context.run(&client, &keys, program, lists).await?;
-    let record = finished.job.latency.unwrap_or_default();
-    show(
-        context.global.json,
-        || json!({ "job": finished.job.name, "results": *results, "latency": latency::document(&record) }),
-        || {
-            let words: Vec<String> = results.iter().map(u64::to_string).collect();
-            format!("{}\n\n{}\n{}", words.join(","), finished.job.name, latency::table(&record))
-        },
-    );
-    Ok(())
+    context.run_and_show(&client, &keys, program, lists).await
 }

@@ -1,0 +1,107 @@
+//! Certificates of `dev-certs`, with every program: servers, workers, the SDK and the command line.
+
+use std::{path::Path, process::Command};
+
+use cloakwork_client::{Client, ClientError, ConnectOptions, Identity, RetryPolicy, Token};
+use cloakwork_tests_service::{Server, Setup, Signal, Tenant, Worker, binary, eventually};
+use tempfile::TempDir;
+
+/// Certificates as the command makes them.
+fn certificates() -> TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(binary("tested-server"));
+    let output = command.arg("dev-certs").arg("--out").arg(directory.path()).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    directory
+}
+
+fn setup(certificates: &Path) -> Setup {
+    let path = |name: &str| certificates.join(name).display().to_string();
+    Setup::default()
+        .with("listen.tls_certificate", path("server.pem"))
+        .with("listen.tls_key", path("server.key"))
+        .with("listen.client_ca", path("ca.pem"))
+        .with("auth.anonymous", "false")
+        .with("auth.worker_mtls", "true")
+}
+
+/// A caller who trusts this authority and shows `worker.pem` of that directory.
+fn options(server: &Server, token: &str, authority: &Path, identity: Option<&Path>) -> ConnectOptions {
+    let read = |directory: &Path, name: &str| std::fs::read(directory.join(name)).expect("a file");
+    ConnectOptions {
+        token: Some(Token::new(token).expect("a token")),
+        ca_pem: Some(read(authority, "ca.pem")),
+        identity: identity.map(|path| Identity::from_pem(read(path, "worker.pem"), read(path, "worker.key"))),
+        retry: RetryPolicy::NEVER,
+        ..ConnectOptions::new(server.url())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_and_workers_show_certificates_of_the_authority() {
+    let (ours, others) = (certificates(), certificates());
+    let server = Server::start(setup(ours.path()).without_worker()).await;
+    let token = server.token("acme", "jobs,keys,read");
+    let connect = async |authority: &Path, identity: Option<&Path>| {
+        Client::connect(&options(&server, &token, authority, identity)).await
+    };
+    // A certificate of our authority is taken, and none is needed; the token says who calls.
+    let client = connect(ours.path(), Some(ours.path())).await.expect("a certificate and a token");
+    assert_eq!(client.tenant().await.expect("a tenant"), "acme");
+    connect(ours.path(), None).await.expect("a token alone");
+    let stranger = connect(ours.path(), Some(others.path())).await.expect_err("nobody knows that authority");
+    assert!(matches!(stranger, ClientError::Transport { .. }), "{stranger:?}");
+    let deceived = connect(others.path(), None).await.expect_err("the server's certificate is not of that authority");
+    assert!(matches!(deceived, ClientError::Transport { .. }), "{deceived:?}");
+
+    // The command line does as the SDK does.
+    let sets = |identity: &Path, more: &[&str]| {
+        let mut command = Command::new(binary("tested-client"));
+        command
+            .env("CLOAKWORK_TOKEN", &token)
+            .args(["--server", &server.url(), "--ca"])
+            .arg(ours.path().join("ca.pem"));
+        command.arg("--cert").arg(identity.join("worker.pem"));
+        command.args(more).arg("sets").output().expect("it runs")
+    };
+    let key = |directory: &Path| directory.join("worker.key").display().to_string();
+    let known = sets(ours.path(), &["--cert-key", &key(ours.path())]);
+    assert!(known.status.success(), "{known:?}");
+    assert_eq!(sets(others.path(), &["--cert-key", &key(others.path())]).status.code(), Some(5));
+    assert_eq!(sets(ours.path(), &["--cert-key", "/nowhere/worker.key"]).status.code(), Some(2));
+    assert_eq!(sets(ours.path(), &[]).status.code(), Some(2), "a certificate without its key");
+
+    // A worker with a certificate needs no token, and computes.
+    let _worker = Worker::start_certified(&server, "certified", ours.path());
+    Tenant::new(client).await.check_squares(&[1, 2, 3]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewed_certificate_is_taken_at_a_signal_and_a_broken_one_is_not() {
+    let (ours, next) = (certificates(), certificates());
+    let mut server = Server::start(setup(ours.path())).await;
+    let token = server.token("acme", "jobs,keys,read");
+    let trusting =
+        async |authority: &Path, server: &Server| Client::connect(&options(server, &token, authority, None)).await;
+    let before = trusting(ours.path(), &server).await.expect("the first certificate");
+    let tenant = Tenant::new(before).await;
+    let copy = |name: &str| std::fs::copy(next.path().join(name), ours.path().join(name)).expect("a copy");
+    let authority = tempfile::tempdir().expect("a directory");
+    std::fs::copy(ours.path().join("ca.pem"), authority.path().join("ca.pem")).expect("a copy");
+
+    // Half of a renewal: the new certificate with the old key.
+    copy("server.pem");
+    server.process().signal(Signal::Hangup);
+    eventually("the server says why not", || async { server.log().contains("the old one stays") }).await;
+    assert!(server.log().contains("cannot be used with its key"), "{}", server.log());
+    trusting(authority.path(), &server).await.expect("the old certificate is still shown");
+    assert!(trusting(next.path(), &server).await.is_err());
+
+    copy("server.key");
+    server.process().signal(Signal::Hangup);
+    eventually("the new certificate is shown", || async { trusting(next.path(), &server).await.is_ok() }).await;
+    assert!(trusting(authority.path(), &server).await.is_err(), "the old one is gone");
+    // A connection that was there before goes on.
+    tenant.check_squares(&[4, 5]).await;
+    server.stop();
+}
