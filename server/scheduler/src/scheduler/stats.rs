@@ -42,7 +42,7 @@ pub struct PoolStats {
     pub exclusive: usize,
     /// Jobs that they hold or were promised.
     pub jobs: usize,
-    /// Cost of those jobs.
+    /// Cost of what is left of those jobs.
     pub held_cost: u128,
     /// Cost that the workers would like to hold.
     pub wanted_cost: u128,
@@ -106,7 +106,7 @@ pub struct WorkerView {
     pub pool: String,
     /// Jobs that it holds or was promised.
     pub jobs: usize,
-    /// Cost of those jobs.
+    /// Cost of what is left of those jobs.
     pub held_cost: u64,
     /// Wants no new jobs.
     pub draining: bool,

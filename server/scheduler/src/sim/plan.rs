@@ -38,6 +38,13 @@ pub(super) struct Wish {
     pub(super) cancel_at: Option<Time>,
 }
 
+impl Wish {
+    /// A row for each unit of work.
+    pub(super) fn rows(&self) -> u64 {
+        self.cost.max(1)
+    }
+}
+
 pub(super) struct Plan {
     pub(super) config: Config,
     pub(super) wishes: Vec<Wish>,

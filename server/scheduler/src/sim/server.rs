@@ -85,7 +85,7 @@ impl World {
         let wish = self.plan.wishes[request];
         let born = self.server.as_ref().map_or(0, |server| server.born);
         let deadline = wish.deadline.saturating_sub(born);
-        NewJob { id, group: wish.group, cost: wish.cost, priority: wish.priority, deadline }
+        NewJob { id, group: wish.group, cost: wish.cost, rows: wish.rows(), priority: wish.priority, deadline }
     }
 
     pub(super) fn server_dies(&mut self) {

@@ -37,6 +37,7 @@ struct Work {
     epoch: u64,
     kind: Kind,
     left: u64,
+    done: u64,
     progress: u64,
     started: bool,
     /// Turns since it was handed in.
@@ -142,7 +143,8 @@ impl World {
             _ => {
                 let mut report = worker.report();
                 let (job, epoch) = current?;
-                let lease = LeaseReport { job, epoch, stage: Stage::Waiting, progress: 0, rows_done: 0 };
+                let rows_done = self.random.range(0, 100);
+                let lease = LeaseReport { job, epoch, stage: Stage::Waiting, progress: 0, rows_done };
                 report.leases.push(lease);
                 report.wanted_cost = self.random.next();
                 return self.percent(30).then_some(FromWorker::Report(report));
@@ -177,8 +179,15 @@ impl World {
                 worker.work.retain(|job, work| leases.contains(&(*job, work.epoch)));
                 for (job, epoch) in leases {
                     let wish = self.store.rows[&job].wish;
-                    let new =
-                        Work { epoch, kind: wish.kind, left: wish.cost, progress: 0, started: false, committing: None };
+                    let new = Work {
+                        epoch,
+                        kind: wish.kind,
+                        left: wish.cost,
+                        done: 0,
+                        progress: 0,
+                        started: false,
+                        committing: None,
+                    };
                     worker.work.entry(job).or_insert(new);
                     worker.past.push((job, epoch));
                 }
@@ -245,6 +254,7 @@ impl SimWorker {
             work.started = true;
             let done = work.left.min(power);
             (work.left, power, work.progress) = (work.left - done, power - done, work.progress + 1);
+            work.done += done;
             if work.left == 0 && work.kind != Kind::Poison {
                 work.committing = Some(0);
                 commits.push((*job, work.epoch, outcome(work.kind)));
@@ -263,7 +273,7 @@ impl SimWorker {
                 _ => Stage::Waiting,
             },
             progress: work.progress,
-            rows_done: work.progress,
+            rows_done: work.done,
         });
         Report {
             pool: "sim".to_owned(),
