@@ -48,15 +48,6 @@ impl Scheduler {
         self.set_timer(id);
     }
 
-    /// The attempt never began. Waits a little, so that a full disk is not asked again at once.
-    pub(super) fn not_recorded(&mut self, now: Time, id: JobId, epoch: u64, effects: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        if job.epoch == epoch && matches!(job.state, State::Recording { .. }) {
-            self.paused_until = Some(now.saturating_add(self.config.store_pause));
-            self.requeue(id, Why::NotStarted, effects);
-        }
-    }
-
     /// The one place where a result is let in: it must come from the holder of the latest attempt.
     pub(super) fn committed(
         &mut self,

@@ -66,11 +66,7 @@ impl Scheduler {
 
     /// I7: nothing waits beside a worker with room for it.
     fn check_room(&self, id: &WorkerId, worker: &Worker) {
-        if self.recovering
-            || self.paused_until.is_some()
-            || worker.mode != Mode::Shared
-            || worker.clinging_since.is_some()
-        {
+        if self.recovering || worker.mode != Mode::Shared || worker.clinging_since.is_some() {
             return;
         }
         // A worker that is about to be kept free for suspects gets nothing else.

@@ -11,7 +11,7 @@ impl Scheduler {
     /// Finishes a step: workers that may take more do, and jobs that came to the queue find a worker with room.
     pub(super) fn settle(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let fresh = std::mem::take(&mut self.todo.fresh);
-        if self.recovering || self.paused_until.is_some() {
+        if self.recovering {
             self.todo.wake.clear();
             self.todo.wake_all = false;
             return;

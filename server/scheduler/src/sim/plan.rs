@@ -79,7 +79,6 @@ impl Plan {
             resident_keys_max: 4,
             quantum: random.range(1, 200),
             patience: random.range(1, 400),
-            store_pause: TENTH,
         };
         let quiet_at = random.range(10, 80) * TENTH;
         let poison = if random.percent(40) { random.range(5, 30) } else { 0 };
