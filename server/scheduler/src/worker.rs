@@ -1,15 +1,17 @@
 //! An attached worker, and what it has room for.
 //!
 //! A worker says how much work it wants to hold, and gets whatever comes next until what is left of its jobs is that
-//! much. One job of ten million bootstraps is more than that for hours, and a worker mixes jobs in its waves. So beyond
-//! what it wants, it has room for two kinds of jobs more:
+//! much. One job of ten million bootstraps is more than that for hours, and a worker mixes jobs in its waves. So while
+//! its *long* jobs, those of more than a turn's cost, are all that it wants, it has room for others beside them:
 //!
-//! - *short* ones, of a turn's cost at most, until what is left of them alone is what it wants. They end soon, so that no
-//!   long job keeps anybody's short ones waiting;
-//! - a *long* one of each tenant that has none here, while at most [`LONG_MAX`] tenants have one. A tenant with a hundred
+//! - *short* ones, until what is left of those is as much again. They end soon, so that no long job keeps anybody's short
+//!   ones waiting;
+//! - a long one of each tenant that has none here, while fewer than [`LONG_MAX`] tenants have one. A tenant with a hundred
 //!   long jobs fills no worker that way, and one with its first does not wait for the end of somebody else's. One that is
 //!   more than all that the worker wants must have waited for a lease's time first: it may run for hours, and an empty
 //!   worker that is about to report is a better place for it.
+//!
+//! At all other times whose turn it is decides alone, as the room that short jobs leave is never far.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,17 +97,19 @@ impl Worker {
         self.is_willing(now, config) && self.mode != Mode::Exclusive && self.holds.len() < config.leases_per_worker_max
     }
 
-    /// Whether it has less than it wants. If it does not, some jobs may come beside what it has.
+    /// Whether it has less than it wants.
     pub(crate) fn wants_any(&self) -> bool {
         self.held_cost < self.wanted
     }
 
+    /// Whether short jobs may come beside its long ones.
     pub(crate) fn wants_short(&self) -> bool {
-        self.held_short < self.wanted
+        self.is_taken_up() && self.held_short < self.wanted
     }
 
+    /// Whether other tenants' long jobs may.
     pub(crate) fn wants_long(&self) -> bool {
-        self.long.len() < LONG_MAX
+        self.is_taken_up() && self.long.len() < LONG_MAX
     }
 
     /// Whether a long job may come beside those that it has.
@@ -113,9 +117,9 @@ impl Worker {
         job.spec.cost <= self.wanted || now.saturating_sub(job.submitted) >= config.lease
     }
 
-    /// Whether its long jobs are more than it wants: it will not be empty soon.
+    /// Whether its long jobs are all that it wants: it will have no other room soon.
     pub(crate) fn is_taken_up(&self) -> bool {
-        self.held_cost - self.held_short > self.wanted
+        self.held_cost - self.held_short >= self.wanted
     }
 
     /// Whether a job of the group needs no key loaded here.

@@ -147,3 +147,16 @@ fn suspects_wait_for_a_giant_and_nobody_waits_for_them_meanwhile() {
     assert!(holds(&bed, 1, 2) ^ holds(&bed, 1, 3), "half of the suspects, and nothing else");
     assert_eq!(bed.core.assignment(WorkerId(1)).len(), 1);
 }
+
+#[test]
+fn where_short_jobs_fill_a_worker_turns_decide_alone() {
+    let mut bed = bed();
+    bed.worker(1, 100);
+    (10..20).for_each(|id| drop(bed.submit(job(id).tenant(1).cost(10))));
+    bed.submit(job(30).tenant(2).cost(10));
+    assert_eq!(bed.submit(job(1).tenant(3).cost(90)), [], "there will be room in a moment");
+    bed.commit(1, 10, 1);
+    assert!(holds(&bed, 1, 30) && !holds(&bed, 1, 1), "first come, first served");
+    bed.commit(1, 11, 1);
+    assert!(holds(&bed, 1, 1));
+}
