@@ -1,6 +1,6 @@
 //! Workers, good and bad.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cloakwork_params::SetId;
 
@@ -27,6 +27,8 @@ pub(super) struct SimWorker {
     work: BTreeMap<JobId, Work>,
     /// What it has held, to lie about.
     past: Vec<(JobId, u64)>,
+    /// What it was given and did not take: it was full, or thought that this had ended.
+    declined: BTreeSet<(JobId, u64)>,
     /// When its latest messages arrive, each way: streams keep their order.
     arrives: [Time; 2],
 }
@@ -75,6 +77,7 @@ impl World {
             lies,
             work: BTreeMap::new(),
             past: Vec::new(),
+            declined: BTreeSet::new(),
             arrives: [0; 2],
         };
         self.workers.insert(id, worker);
@@ -177,7 +180,13 @@ impl World {
             }
             ToWorker::Assign(leases) => {
                 worker.work.retain(|job, work| leases.contains(&(*job, work.epoch)));
+                let faulty = self.plan.faults > 0 && self.now < self.plan.quiet_at;
                 for (job, epoch) in leases {
+                    let known = worker.work.contains_key(&job);
+                    if worker.declined.contains(&(job, epoch)) || (faulty && !known && self.random.percent(3)) {
+                        worker.declined.insert((job, epoch));
+                        continue;
+                    }
                     let wish = self.store.rows[&job].wish;
                     let new = Work {
                         epoch,
