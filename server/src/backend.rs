@@ -13,6 +13,7 @@ use cloakwork_proto::v1::{
     program_service_server::{self, ProgramServiceServer},
     worker_service_server::{self, WorkerServiceServer},
 };
+use cloakwork_scheduler::WorkerId;
 use cloakwork_worker::CancellationToken;
 use tokio::task::JoinHandle;
 use tonic::{service::Routes, transport::Channel};
@@ -53,6 +54,8 @@ pub struct Backend {
     allow_weak_sets: bool,
     sweeping: JoinHandle<()>,
     dispatching: JoinHandle<()>,
+    /// The worker inside this process, once it was started.
+    embedded: Option<WorkerId>,
 }
 
 impl Backend {
@@ -72,7 +75,17 @@ impl Backend {
         let (dispatcher, dispatching) = Dispatcher::start(parts).await?;
         let sweeping = tokio::spawn(sweeper.run());
         let allow_weak_sets = config.allow_weak_sets;
-        Ok(Self { keystore, store, dispatcher, limits, telemetry, allow_weak_sets, sweeping, dispatching })
+        Ok(Self {
+            keystore,
+            store,
+            dispatcher,
+            limits,
+            telemetry,
+            allow_weak_sets,
+            sweeping,
+            dispatching,
+            embedded: None,
+        })
     }
 
     /// The services, added to those that are there.
@@ -115,13 +128,14 @@ impl Backend {
 
     /// Starts the worker inside this process on a channel to its own server.
     pub async fn start_worker(
-        &self,
+        &mut self,
         config: &Config,
         channel: Channel,
         stop: CancellationToken,
     ) -> Result<JoinHandle<()>, ApiError> {
         let id = uuid::Uuid::new_v4().as_u128();
         self.store.begin_embedded_worker(id).await.map_err(crate::database::failed)?;
+        self.embedded = Some(WorkerId(id));
         let mut options = cloakwork_worker::Options {
             id: Some(id),
             name: "embedded".to_owned(),
@@ -156,10 +170,11 @@ impl Backend {
         }
     }
 
-    /// Decides nothing from now on. Whoever waits for a job that has not ended learns that the server stops.
+    /// Decides nothing from now on. Whoever waits for a job that has not ended learns that the server stops. What the
+    /// worker inside still has goes back to the queue, whether or not it has said its last words.
     pub async fn stop(&mut self) {
         // It fails only when there is nobody left to stop.
-        let stopped = self.dispatcher.stop().await;
+        let stopped = self.dispatcher.stop(self.embedded).await;
         if stopped.is_ok() {
             let _ = (&mut self.dispatching).await;
         }

@@ -117,9 +117,10 @@ impl Dispatcher {
         self.send(Command::Drain).await
     }
 
-    /// Ends the dispatcher. What has been decided is durable; jobs that have not ended go on in the next process.
-    pub async fn stop(&self) -> Result<(), ApiError> {
-        self.send(Command::Stop).await
+    /// Ends the dispatcher. What has been decided is durable; jobs that have not ended go on in the next process. What
+    /// the embedded worker has is handed back: it stops with this process, and has not crashed.
+    pub async fn stop(&self, embedded: Option<WorkerId>) -> Result<(), ApiError> {
+        self.send(Command::Stop { embedded }).await
     }
 
     /// What workers there are.

@@ -153,7 +153,7 @@ impl Server {
         if let Some(tls) = tls {
             admin.spawn(tls.watch());
         }
-        let backend = Backend::open(&config, database.clone(), telemetry.clone())
+        let mut backend = Backend::open(&config, database.clone(), telemetry.clone())
             .await
             .map_err(|error| internal("the stores")(error.into()))?;
         let (health, routes) = standard_routes().map_err(|error| internal("reflection")(error.into()))?;
@@ -222,12 +222,14 @@ impl Server {
         }
         self.backend.drain().await;
         // The worker ends or hands back what it holds while the server still answers it.
-        let deadline = Instant::now() + self.drain;
+        let begun = Instant::now();
+        let deadline = begun + self.drain;
         self.stop_worker.cancel();
+        // Some of the grace is kept: what the worker does not hand back must be taken back before it is over.
         if let Some(worker) = self.worker.take()
-            && timeout_at(deadline, worker).await.is_err()
+            && timeout_at(begun + self.drain * 5 / 6, worker).await.is_err()
         {
-            tracing::warn!("the embedded worker had not ended when the grace was over");
+            tracing::warn!("the embedded worker had not ended when its grace was over; its jobs are taken back");
         }
         self.stop_embedded.cancel();
         // Whoever waits for a job is told to come back.

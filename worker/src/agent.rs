@@ -204,3 +204,6 @@ impl From<&v1::Lease> for LeaseId {
 fn kib(bytes: u64) -> u32 {
     bytes.div_ceil(1024).min(u64::from(u32::MAX) >> 4) as u32
 }
+
+#[cfg(test)]
+mod tests;

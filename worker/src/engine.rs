@@ -7,6 +7,7 @@ mod core;
 mod group;
 mod job;
 mod plan;
+mod pulse;
 mod tables;
 mod width;
 
@@ -17,6 +18,7 @@ use std::{
         mpsc,
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -27,6 +29,7 @@ use cloakwork_proto::v1;
 pub(crate) use self::{
     job::{EngineJob, Finished, JobStatus},
     plan::Plan,
+    pulse::Pulse,
     width::preferred,
 };
 use crate::locked::Locked as _;
@@ -77,6 +80,7 @@ pub(crate) struct Engine {
     commands: mpsc::Sender<Command>,
     thread: Mutex<Option<JoinHandle<()>>>,
     jobs: AtomicU64,
+    pulse: Arc<Pulse>,
 }
 
 impl Engine {
@@ -94,9 +98,15 @@ impl Engine {
             }
         };
         device.set_waker(Arc::new(waker));
-        let core = core::Core::new(device, inbox, woken, arena_bytes);
+        let pulse = Arc::<Pulse>::default();
+        let core = core::Core::new(device, inbox, woken, pulse.clone(), arena_bytes);
         let thread = std::thread::Builder::new().name("waves".to_owned()).spawn(move || core.run())?;
-        Ok(Self { commands, thread: Mutex::new(Some(thread)), jobs: AtomicU64::new(1) })
+        Ok(Self { commands, thread: Mutex::new(Some(thread)), jobs: AtomicU64::new(1), pulse })
+    }
+
+    /// How long the device has been at work without ending any.
+    pub(crate) fn silent_for(&self) -> Duration {
+        self.pulse.silent_for()
     }
 
     /// A name for a job.
@@ -129,3 +139,6 @@ impl Drop for Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,8 +86,13 @@ impl KeyCache {
     }
 
     /// A lease on a key, loaded first if need be, and whether it was there already. Of several who ask for the same
-    /// key at once, one loads it and all wait.
-    pub(crate) async fn get(self: &Arc<Self>, request: &KeyRequest) -> Result<(KeyLease, bool), JobFailure> {
+    /// key at once, one loads it and all wait. `waits` hears when this begins to wait for room that other jobs' keys
+    /// take up, and when that has come.
+    pub(crate) async fn get(
+        self: &Arc<Self>,
+        request: &KeyRequest,
+        waits: impl Fn(bool),
+    ) -> Result<(KeyLease, bool), JobFailure> {
         let needed = self.device.key_bytes(request.set);
         if needed > self.budget {
             let message = format!("the key takes {needed} bytes; the worker may use {} for keys", self.budget);
@@ -110,7 +115,9 @@ impl KeyCache {
                 }
                 Step::Full => {
                     resident = false;
+                    waits(true);
                     freed.await;
+                    waits(false);
                     continue;
                 }
             };

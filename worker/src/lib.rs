@@ -20,6 +20,8 @@ mod latency;
 mod locked;
 mod options;
 mod outputs;
+#[cfg(test)]
+mod test_device;
 
 use std::sync::Arc;
 

@@ -28,8 +28,6 @@ pub struct Config {
     pub quantum: u64,
     /// Cost that jobs whose key is resident may be served ahead of a job of the same tenant that comes before them.
     pub patience: u64,
-    /// How long nothing is handed out after an attempt could not be made durable.
-    pub store_pause: u64,
 }
 
 impl Default for Config {
@@ -46,7 +44,6 @@ impl Default for Config {
             resident_keys_max: 256,
             quantum: 1024,
             patience: 16 * 1024,
-            store_pause: 250_000,
         }
     }
 }

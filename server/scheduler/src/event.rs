@@ -53,13 +53,6 @@ pub enum Event {
         /// Which attempt at it.
         epoch: u64,
     },
-    /// An attempt could not be made durable, and never will be.
-    NotRecorded {
-        /// Which job.
-        job: JobId,
-        /// Which attempt at it.
-        epoch: u64,
-    },
     /// A worker has handed in how an attempt ended. Answered by [`Effect::Accept`] or [`Effect::Refuse`].
     Committed {
         /// Who says so.
@@ -167,7 +160,7 @@ pub enum Why {
     LeaseExpired,
     /// The job stood still for too long.
     NoProgress,
-    /// The attempt could not be made durable, or the worker left before it was.
+    /// The worker left before the attempt was durable.
     NotStarted,
     /// The worker crashed.
     WorkerCrashed,

@@ -23,6 +23,13 @@ pub(crate) struct Job {
     pub(crate) timer: Time,
 }
 
+/// Whether a job is more than a turn's work: such jobs take places of their own on a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    Short,
+    Long,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Queued,
@@ -45,6 +52,7 @@ pub(crate) struct Lease {
 pub(crate) struct Seen {
     pub(crate) stage: Stage,
     pub(crate) progress: u64,
+    /// The most that it has said.
     pub(crate) rows_done: u64,
     /// When stage or progress last moved.
     pub(crate) moved: Time,
@@ -53,6 +61,20 @@ pub(crate) struct Seen {
 impl Job {
     pub(crate) fn rank(&self) -> Rank {
         Rank::new(self.spec.priority, self.spec.deadline, self.sequence, self.spec.id)
+    }
+
+    pub(crate) fn size(&self, config: &Config) -> Size {
+        if self.spec.cost > config.quantum { Size::Long } else { Size::Short }
+    }
+
+    /// Cost of the rows that are still to do, by what the worker says.
+    pub(crate) fn left(&self) -> u64 {
+        let seen = if let State::Leased(lease) = &self.state { lease.seen } else { None };
+        let rows = u128::from(self.spec.rows.max(1));
+        let done = u128::from(seen.map_or(0, |seen| seen.rows_done)).min(rows);
+        let cost = u128::from(self.spec.cost);
+        // At most the cost, which is 64 bits.
+        (cost - cost * done / rows) as u64
     }
 
     /// The worker that has the job or has been promised it.

@@ -30,5 +30,5 @@ mod worker;
 
 pub use config::{COST_MAX, Config};
 pub use event::{Attempt, Effect, End, Event, Outcome, Reason, Why, reasons};
-pub use scheduler::{Counters, JobView, Limit, PoolStats, Refusal, Scheduler, Stats, WorkerView};
+pub use scheduler::{Counters, Limit, PoolStats, Refusal, Scheduler, Stats};
 pub use types::{Group, JobId, LeaseReport, NewJob, Report, RestoredJob, Stage, SuspectId, TenantId, Time, WorkerId};

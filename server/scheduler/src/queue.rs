@@ -3,14 +3,19 @@
 //! The rounds are counted instead of walked: a tenant's round is the cost it was served over the quantum, and the
 //! tenant in the lowest round is next. That is the order in which deficit round robin serves them, with the rounds in
 //! which nobody could afford their next job left out, so that one job of a million bootstraps is no loop of a million.
+//!
+//! A tenant pays for a whole job when it is handed out. So whoever was given a huge one while others waited waits with its
+//! next until they have caught up; where nobody waits, nobody pays. How a running job shares a device is the worker's
+//! business.
 
 mod flow;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cloakwork_params::{KeyId, SetId};
+use cloakwork_params::SetId;
 
+use crate::job::Size;
 use crate::types::{Group, JobId, TenantId, Time};
 use flow::Flow;
 
@@ -27,6 +32,20 @@ impl Rank {
     pub(crate) fn new(priority: i8, deadline: Time, sequence: u64, job: JobId) -> Self {
         Self { priority: Reverse(priority), deadline, sequence, job }
     }
+}
+
+/// What a worker has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Choice<'a> {
+    /// Whatever comes next.
+    Any,
+    /// The next short job.
+    Short,
+    /// The next long job of a tenant that has none here.
+    Long {
+        /// Tenants that have one, and how many. Keep them few: they are walked past.
+        besides: &'a BTreeMap<TenantId, usize>,
+    },
 }
 
 /// The queued jobs that are not suspects.
@@ -53,11 +72,36 @@ struct Account {
 struct Ring {
     /// The round that is being served.
     round: u128,
-    /// Tenants with queued jobs, by their round.
-    turns: BTreeSet<(u128, TenantId)>,
-    /// Tenants without, whose round has not come yet: leaving the queue for a moment buys no second turn.
+    /// Tenants with queued short jobs, by their round.
+    short: BTreeSet<(u128, TenantId)>,
+    /// Tenants with queued long jobs, by their round.
+    long: BTreeSet<(u128, TenantId)>,
+    /// Tenants with neither, whose round has not come yet: leaving the queue for a moment buys no second turn.
     resting: BTreeSet<(u128, TenantId)>,
     flows: BTreeMap<TenantId, Flow>,
+}
+
+impl Ring {
+    fn turns_mut(&mut self, size: Size) -> &mut BTreeSet<(u128, TenantId)> {
+        match size {
+            Size::Short => &mut self.short,
+            Size::Long => &mut self.long,
+        }
+    }
+
+    /// Nobody waits.
+    fn is_idle(&self) -> bool {
+        self.short.is_empty() && self.long.is_empty()
+    }
+
+    fn next(&self, choice: Choice<'_>) -> Option<TenantId> {
+        let turn = match choice {
+            Choice::Any => self.short.first().into_iter().chain(self.long.first()).min(),
+            Choice::Short => self.short.first(),
+            Choice::Long { besides } => self.long.iter().find(|(_, tenant)| !besides.contains_key(tenant)),
+        };
+        turn.map(|(_, tenant)| *tenant)
+    }
 }
 
 impl Queue {
@@ -69,7 +113,7 @@ impl Queue {
         self.len
     }
 
-    pub(crate) fn insert(&mut self, group: Group, rank: Rank) {
+    pub(crate) fn insert(&mut self, group: Group, size: Size, rank: Rank) {
         let ring = self.rings.entry(group.set).or_default();
         let quantum = u128::from(self.quantum);
         let flow = ring.flows.entry(group.tenant).or_insert_with(|| {
@@ -81,30 +125,41 @@ impl Queue {
         if flow.is_empty() {
             ring.resting.remove(&(flow.spent / quantum, group.tenant));
             flow.spent = flow.spent.max(ring.round * quantum);
-            ring.turns.insert((flow.spent / quantum, group.tenant));
         }
-        flow.insert(group.key, rank);
+        let turn = (flow.spent / quantum, group.tenant);
+        flow.lane_mut(size).insert(group.key, rank);
+        ring.turns_mut(size).insert(turn);
         self.len += 1;
     }
 
     /// Takes a job out without serving it.
-    pub(crate) fn remove(&mut self, group: Group, rank: Rank) {
-        self.leave(group, rank, 0);
+    pub(crate) fn remove(&mut self, group: Group, size: Size, rank: Rank) {
+        self.leave(group, size, rank, 0);
     }
 
     /// The job that a worker with these sets should have next. `near` says of which groups it has the key.
-    pub(crate) fn pick(&self, sets: &BTreeSet<SetId>, near: impl Fn(&Group) -> bool) -> Option<JobId> {
+    pub(crate) fn pick(
+        &self,
+        sets: &BTreeSet<SetId>,
+        choice: Choice<'_>,
+        near: impl Fn(&Group) -> bool,
+    ) -> Option<JobId> {
         let next = |set: &SetId| {
-            let &(_, tenant) = self.rings.get(set)?.turns.first()?;
+            let tenant = self.rings.get(set)?.next(choice)?;
             Some((self.accounts[&tenant].served, *set, tenant))
         };
         let (_, set, tenant) = sets.iter().filter_map(next).min()?;
-        let near_key = |key: KeyId| near(&Group { tenant, key, set });
-        self.rings[&set].flows[&tenant].choose(near_key, self.patience).map(|rank| rank.job)
+        let flow = &self.rings[&set].flows[&tenant];
+        let lane = match choice {
+            Choice::Any => flow.first_lane(),
+            Choice::Short => flow.lane(Size::Short),
+            Choice::Long { .. } => flow.lane(Size::Long),
+        };
+        lane.choose(|key| near(&Group { tenant, key, set }), self.patience).map(|rank| rank.job)
     }
 
     /// Takes a job out and charges its tenant for it.
-    pub(crate) fn serve(&mut self, group: Group, rank: Rank, cost: u64) {
+    pub(crate) fn serve(&mut self, group: Group, size: Size, rank: Rank, cost: u64) {
         if let Some(account) = self.accounts.get_mut(&group.tenant) {
             self.clock = self.clock.max(account.served);
             account.served += u128::from(cost);
@@ -113,29 +168,33 @@ impl Queue {
             && let Some(flow) = ring.flows.get_mut(&group.tenant)
         {
             ring.round = ring.round.max(flow.spent / u128::from(self.quantum));
-            flow.note_choice(group.key, cost);
+            flow.lane_mut(size).note_choice(group.key, cost);
         }
-        self.leave(group, rank, cost);
+        self.leave(group, size, rank, cost);
     }
 
-    fn leave(&mut self, group: Group, rank: Rank, cost: u64) {
+    fn leave(&mut self, group: Group, size: Size, rank: Rank, cost: u64) {
         let quantum = u128::from(self.quantum);
         let Some(ring) = self.rings.get_mut(&group.set) else { return };
         let Some(flow) = ring.flows.get_mut(&group.tenant) else { return };
-        let before = flow.spent / quantum;
-        if !flow.remove(group.key, rank) {
+        let before = (flow.spent / quantum, group.tenant);
+        if !flow.lane_mut(size).remove(group.key, rank) {
             debug_assert!(false, "a queued job is in its flow");
             return;
         }
         self.len -= 1;
         flow.spent += u128::from(cost);
-        let after = flow.spent / quantum;
+        let after = (flow.spent / quantum, group.tenant);
+        for (lane, turns) in [(flow.lane(Size::Short), &mut ring.short), (flow.lane(Size::Long), &mut ring.long)] {
+            if lane.is_empty() {
+                turns.remove(&before);
+            } else if after != before {
+                turns.remove(&before);
+                turns.insert(after);
+            }
+        }
         if flow.is_empty() {
-            ring.turns.remove(&(before, group.tenant));
-            ring.resting.insert((after, group.tenant));
-        } else if after != before {
-            ring.turns.remove(&(before, group.tenant));
-            ring.turns.insert((after, group.tenant));
+            ring.resting.insert(after);
         }
         self.forget(group.set);
     }
@@ -144,7 +203,7 @@ impl Queue {
     fn forget(&mut self, set: SetId) {
         let Some(ring) = self.rings.get_mut(&set) else { return };
         while let Some(&(round, tenant)) = ring.resting.first() {
-            if round >= ring.round && !ring.turns.is_empty() {
+            if round >= ring.round && !ring.is_idle() {
                 break;
             }
             ring.resting.pop_first();
@@ -162,24 +221,33 @@ impl Queue {
     }
 
     /// Panics where two indexes disagree. `queued` has every job that should be here, once.
-    pub(crate) fn check(&self, queued: impl Iterator<Item = (Group, Rank)>) {
+    pub(crate) fn check(&self, queued: impl Iterator<Item = (Group, Size, Rank)>) {
         let mut count = 0;
-        for (group, rank) in queued {
+        for (group, size, rank) in queued {
             count += 1;
-            assert!(self.rings[&group.set].flows[&group.tenant].contains(group.key, &rank), "{rank:?} is not queued");
+            let lane = self.rings[&group.set].flows[&group.tenant].lane(size);
+            assert!(lane.contains(group.key, &rank), "{rank:?} is not queued");
         }
         assert_eq!(count, self.len, "queue length");
         let mut in_flows = 0;
         let mut flows_of: BTreeMap<TenantId, usize> = BTreeMap::new();
         for (set, ring) in &self.rings {
-            assert_eq!(ring.flows.len(), ring.turns.len() + ring.resting.len(), "tenants of {set:?}");
+            let (mut short, mut long, mut resting) = (0, 0, 0);
             for (tenant, flow) in &ring.flows {
                 in_flows += flow.check();
                 *flows_of.entry(*tenant).or_default() += 1;
                 let turn = (flow.spent / u128::from(self.quantum), *tenant);
-                let index = if flow.is_empty() { &ring.resting } else { &ring.turns };
-                assert!(index.contains(&turn), "{tenant:?} has no turn in {set:?}");
+                let sizes = [Size::Short, Size::Long].map(|size| !flow.lane(size).is_empty());
+                let places = [(sizes[0], &ring.short), (sizes[1], &ring.long), (flow.is_empty(), &ring.resting)];
+                for (due, index) in places {
+                    assert_eq!(index.contains(&turn), due, "turn of {tenant:?} in {set:?}");
+                }
+                short += usize::from(sizes[0]);
+                long += usize::from(sizes[1]);
+                resting += usize::from(flow.is_empty());
             }
+            let lengths = (ring.short.len(), ring.long.len(), ring.resting.len());
+            assert_eq!(lengths, (short, long, resting), "tenants of {set:?}");
         }
         assert_eq!(in_flows, self.len, "jobs in flows");
         assert_eq!(self.accounts.len(), flows_of.len(), "accounts");

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 
 pub use admission::{Limit, Refusal};
-pub use stats::{Counters, JobView, PoolStats, Stats, WorkerView};
+pub use stats::{Counters, PoolStats, Stats};
 
 use crate::config::{COST_MAX, Config};
 use crate::event::{Effect, Event};
@@ -47,8 +47,6 @@ pub struct Scheduler {
     sequence: u64,
     /// Restored jobs are being fed; nothing is handed out.
     recovering: bool,
-    /// Nothing is handed out until then: the store does not take attempts.
-    paused_until: Option<Time>,
     todo: Todo,
 }
 
@@ -88,7 +86,6 @@ impl Scheduler {
             counters: Counters::default(),
             sequence: 0,
             recovering: false,
-            paused_until: None,
             todo: Todo::default(),
         }
     }
@@ -110,7 +107,6 @@ impl Scheduler {
             Event::Reported { worker, report } => self.reported(now, worker, report),
             Event::WorkerGone { worker, crashed } => self.worker_gone(now, worker, crashed, effects),
             Event::Recorded { job, epoch } => self.recorded(now, job, epoch),
-            Event::NotRecorded { job, epoch } => self.not_recorded(now, job, epoch, effects),
             Event::Committed { worker, job, epoch, outcome } => {
                 self.committed(now, worker, job, epoch, outcome, effects);
             }

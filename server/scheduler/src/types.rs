@@ -41,6 +41,8 @@ pub struct NewJob {
     pub group: Group,
     /// Bootstraps times the weight of the set. At most [`crate::COST_MAX`] of it counts.
     pub cost: u64,
+    /// What [`LeaseReport::rows_done`] counts up to.
+    pub rows: u64,
     /// From -10 (last) to 10 (first), among the tenant's own jobs.
     pub priority: i8,
     /// When to give up on it.
@@ -73,7 +75,8 @@ pub struct Report {
     pub pool: String,
     /// Parameter sets that it serves.
     pub sets: Vec<SetId>,
-    /// Cost that it would like to hold in all. The last job handed to it may go beyond.
+    /// Cost that it would like to hold in all. The last job handed to it may go beyond, and beside long jobs there is
+    /// room for others.
     pub wanted_cost: u64,
     /// Attempts that it is busy with.
     pub leases: Vec<LeaseReport>,

@@ -1,11 +1,28 @@
-//! An attached worker.
+//! An attached worker, and what it has room for.
+//!
+//! A worker says how much work it wants to hold, and gets whatever comes next until what is left of its jobs is that
+//! much. One job of ten million bootstraps is more than that for hours, and a worker mixes jobs in its waves. So while
+//! its *long* jobs, those of more than a turn's cost, are all that it wants, it has room for others beside them:
+//!
+//! - *short* ones, until what is left of those is as much again. They end soon, so that no long job keeps anybody's short
+//!   ones waiting;
+//! - a long one of each tenant that has none here, while fewer than [`LONG_MAX`] tenants have one. A tenant with a hundred
+//!   long jobs fills no worker that way, and one with its first does not wait for the end of somebody else's. One that is
+//!   more than all that the worker wants must have waited for a lease's time first: it may run for hours, and an empty
+//!   worker that is about to report is a better place for it.
+//!
+//! At all other times whose turn it is decides alone, as the room that short jobs leave is never far.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cloakwork_params::{KeyId, SetId};
 
 use crate::config::Config;
-use crate::types::{Group, JobId, Time};
+use crate::job::{Job, Size};
+use crate::types::{Group, JobId, TenantId, Time};
+
+/// Tenants whose long jobs a worker takes beyond what it wants.
+pub(crate) const LONG_MAX: usize = 8;
 
 /// What is known of a worker.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +34,12 @@ pub(crate) struct Worker {
     pub(crate) resident: BTreeSet<(KeyId, SetId)>,
     /// The jobs that it holds or was promised.
     pub(crate) holds: BTreeMap<JobId, Hold>,
-    /// Sum of their costs.
+    /// Cost of what is left of them.
     pub(crate) held_cost: u64,
+    /// Cost of what is left of the short ones.
+    pub(crate) held_short: u64,
+    /// How many long ones each tenant has.
+    pub(crate) long: BTreeMap<TenantId, usize>,
     /// How many of them are of each group.
     pub(crate) groups: BTreeMap<Group, usize>,
     pub(crate) mode: Mode,
@@ -40,6 +61,8 @@ pub(crate) struct Hold {
     pub(crate) epoch: u64,
     /// Whether the attempt is durable, and the job in the worker's assignment.
     pub(crate) recorded: bool,
+    /// Cost of what is left of the job.
+    pub(crate) left: u64,
 }
 
 /// What a worker may be given.
@@ -69,12 +92,34 @@ impl Worker {
         !self.draining && self.wanted > 0 && !clings
     }
 
-    /// Whether it may have more jobs.
-    pub(crate) fn has_room(&self, now: Time, config: &Config) -> bool {
-        self.is_willing(now, config)
-            && self.mode != Mode::Exclusive
-            && self.held_cost < self.wanted
-            && self.holds.len() < config.leases_per_worker_max
+    /// Whether it may have more jobs of some kind.
+    pub(crate) fn is_open(&self, now: Time, config: &Config) -> bool {
+        self.is_willing(now, config) && self.mode != Mode::Exclusive && self.holds.len() < config.leases_per_worker_max
+    }
+
+    /// Whether it has less than it wants.
+    pub(crate) fn wants_any(&self) -> bool {
+        self.held_cost < self.wanted
+    }
+
+    /// Whether short jobs may come beside its long ones.
+    pub(crate) fn wants_short(&self) -> bool {
+        self.is_taken_up() && self.held_short < self.wanted
+    }
+
+    /// Whether other tenants' long jobs may.
+    pub(crate) fn wants_long(&self) -> bool {
+        self.is_taken_up() && self.long.len() < LONG_MAX
+    }
+
+    /// Whether a long job may come beside those that it has.
+    pub(crate) fn fits_beside(&self, now: Time, job: &Job, config: &Config) -> bool {
+        job.spec.cost <= self.wanted || now.saturating_sub(job.submitted) >= config.lease
+    }
+
+    /// Whether its long jobs are all that it wants: it will have no other room soon.
+    pub(crate) fn is_taken_up(&self) -> bool {
+        self.held_cost - self.held_short >= self.wanted
     }
 
     /// Whether a job of the group needs no key loaded here.
@@ -87,24 +132,52 @@ impl Worker {
         self.held_cost.saturating_mul(1000) / self.wanted.max(1)
     }
 
-    pub(crate) fn hold(&mut self, job: JobId, epoch: u64, group: Group, cost: u64) {
-        let before = self.holds.insert(job, Hold { epoch, recorded: false });
+    pub(crate) fn hold(&mut self, job: &Job, recorded: bool, config: &Config) {
+        let (group, left) = (job.spec.group, job.spec.cost);
+        let before = self.holds.insert(job.spec.id, Hold { epoch: job.epoch, recorded, left });
         debug_assert!(before.is_none(), "a worker holds a job once");
-        self.held_cost += cost;
+        self.held_cost += left;
+        match job.size(config) {
+            Size::Short => self.held_short += left,
+            Size::Long => *self.long.entry(group.tenant).or_default() += 1,
+        }
         *self.groups.entry(group).or_default() += 1;
         self.idle = false;
     }
 
-    /// Takes a job off. Says whether it was in the assignment.
-    pub(crate) fn release(&mut self, job: JobId, group: Group, cost: u64) -> bool {
-        let Some(hold) = self.holds.remove(&job) else { return false };
-        self.held_cost -= cost;
-        if let Some(count) = self.groups.get_mut(&group) {
-            *count -= 1;
-            if *count == 0 {
-                self.groups.remove(&group);
-            }
+    /// So much of a job is left.
+    pub(crate) fn credit(&mut self, job: &Job, config: &Config) {
+        let Some(hold) = self.holds.get_mut(&job.spec.id) else { return };
+        let left = job.left();
+        debug_assert!(left <= hold.left, "what is done stays done");
+        let done = hold.left - left;
+        hold.left = left;
+        self.held_cost -= done;
+        if job.size(config) == Size::Short {
+            self.held_short -= done;
         }
+    }
+
+    /// Takes a job off. Says whether it was in the assignment.
+    pub(crate) fn release(&mut self, job: &Job, config: &Config) -> bool {
+        let Some(hold) = self.holds.remove(&job.spec.id) else { return false };
+        let group = job.spec.group;
+        self.held_cost -= hold.left;
+        match job.size(config) {
+            Size::Short => self.held_short -= hold.left,
+            Size::Long => take_one(&mut self.long, &group.tenant),
+        }
+        take_one(&mut self.groups, &group);
         hold.recorded
+    }
+}
+
+fn take_one<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    debug_assert!(counts.contains_key(key), "what is taken off was counted");
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }

@@ -145,7 +145,9 @@ impl Actor {
                 self.recover(error).await;
             }
         }
-        let _ = self.settle().await;
+        if let Err(error) = self.settle().await {
+            database::failed(error);
+        }
     }
 
     async fn handle(&mut self, command: Command) {
@@ -194,7 +196,12 @@ impl Actor {
             }
             Command::Commit { outcome, reply } => self.commit(outcome, reply),
             Command::Drain => self.draining = true,
-            Command::Stop => self.stopped = true,
+            Command::Stop { embedded } => {
+                if let Some(worker) = embedded {
+                    self.step(Event::WorkerGone { worker, crashed: false });
+                }
+                self.stopped = true;
+            }
         }
     }
 

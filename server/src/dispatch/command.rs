@@ -27,7 +27,7 @@ pub(super) enum Command {
     Leased { worker: WorkerId, job: JobId, epoch: u64, reply: oneshot::Sender<Result<Option<Arc<Leased>>, ApiError>> },
     Commit { outcome: Box<Outcome>, reply: oneshot::Sender<Result<bool, ApiError>> },
     Drain,
-    Stop,
+    Stop { embedded: Option<WorkerId> },
 }
 
 /// What a worker said of itself.

@@ -94,6 +94,7 @@ impl Actor {
             id: meta.id,
             group: Group { tenant: self.tenant(&meta.tenant), key: meta.key_id, set: meta.set.id },
             cost: cost(meta),
+            rows: meta.rows,
             priority: meta.priority,
             deadline: self.monotonic(meta.deadline_micros),
         }

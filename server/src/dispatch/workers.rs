@@ -57,10 +57,13 @@ pub struct PoolView {
 }
 
 impl Workers {
-    /// None yet. A lost worker must be known for dead before its leases run out: a job whose lease runs out is only
-    /// unlucky, a job whose worker died is suspected of having killed it.
+    /// None yet. A worker that comes back within its lease goes on with its jobs: a connection lost is not a crash. One
+    /// that does not must be known for dead just before its leases run out, which they do a lease after its last report:
+    /// a job whose lease runs out is only unlucky, a job whose worker died is suspected of having killed it.
     pub(super) fn new(limits: &Limits) -> Self {
-        let reconnect = Duration::from_millis(limits.lease_ms) / 3;
+        let lease = limits.lease_ms;
+        let reconnect = lease.saturating_sub(limits.report_ms.saturating_mul(2)).max(lease / 3);
+        let reconnect = Duration::from_millis(reconnect);
         let most = usize::try_from(limits.workers).unwrap_or(usize::MAX);
         Self { links: HashMap::new(), streams: 0, reconnect, most }
     }
@@ -162,5 +165,48 @@ impl Workers {
             pool.resident.extend(report.resident.iter().map(|(key, _)| (*key, name.clone())));
         }
         pools.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> WorkerReport {
+        WorkerReport {
+            worker: WorkerId(1),
+            name: "worker".into(),
+            report: cloakwork_scheduler::Report::default(),
+            waves: Vec::new(),
+            resident_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn a_worker_that_comes_back_within_its_lease_goes_on() {
+        let limits = Limits { lease_ms: 60_000, report_ms: 1000, ..Limits::default() };
+        let mut workers = Workers::new(&limits);
+        let (_, stream) = workers.attach(report()).unwrap();
+        workers.wish(WorkerId(1), Arc::default());
+        let lost = Instant::now();
+        assert!(!workers.detach(WorkerId(1), stream), "it has not said that it leaves");
+        let given_up = workers.next_lost().unwrap() - lost;
+        assert!((57..60).contains(&given_up.as_secs()), "{given_up:?}");
+        assert_eq!(workers.take_lost(), []);
+        let (wishes, again) = workers.attach(report()).unwrap();
+        assert_ne!(stream, again);
+        assert!(wishes.borrow().is_some(), "what it held, it still holds");
+        assert_eq!(workers.next_lost(), None);
+    }
+
+    #[test]
+    fn a_worker_that_does_not_is_lost_before_its_lease_runs_out() {
+        let limits = Limits { lease_ms: 60, report_ms: 10, ..Limits::default() };
+        let mut workers = Workers::new(&limits);
+        let (_, stream) = workers.attach(report()).unwrap();
+        workers.detach(WorkerId(1), stream);
+        std::thread::sleep(Duration::from_millis(40));
+        assert_eq!(workers.take_lost(), [WorkerId(1)]);
+        assert_eq!(workers.take_lost(), []);
     }
 }

@@ -92,7 +92,7 @@ impl Bench {
         let id = JobId(u128::from(self.random()) << 64 | u128::from(self.random()));
         let (cost, priority) = (1 + self.random() % 64, (self.random() % 3) as i8 - 1);
         let deadline = self.now + 3_600_000_000 + self.random() % 1_000_000_000;
-        self.feed(Event::Submitted(NewJob { id, group, cost, priority, deadline }));
+        self.feed(Event::Submitted(NewJob { id, group, cost, rows: cost, priority, deadline }));
     }
 
     /// A job comes, a job ends; once for a batch, assignments go out and a worker reports.

@@ -136,3 +136,25 @@ async fn a_server_that_is_asked_to_stop_ends_well_and_loses_nothing() {
     tokio::join!(run_jobs(&tenant, JOBS, &done), stopper);
     all_succeeded(&tenant, JOBS).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orderly_stop_is_held_against_no_job() {
+    // Without any grace: nothing can end, and the worker has no time for last words.
+    let mut server = Server::start(Setup::default().with("limits.drain_ms", 0)).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let many: Vec<u64> = (0..10_000).map(|row| row % VALUES).collect();
+    let job = tenant.client.submit(&tenant.squares(&many)).await.expect("accepted");
+    // Once more than a job may crash its worker.
+    for stop in 1..=4 {
+        eventually("the job runs again", || async {
+            let job = tenant.client.job(&job.name).await.expect("a job");
+            assert_eq!(job.error, None, "after {stop} starts");
+            job.state() == JobState::Running && job.attempts >= stop
+        })
+        .await;
+        server.stop();
+        server.restart().await;
+    }
+    let ended = tenant.client.wait(&job.name).await.expect("the server answers");
+    assert_eq!(ended.state(), JobState::Succeeded, "{ended:?}");
+}

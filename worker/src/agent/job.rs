@@ -1,6 +1,12 @@
 //! One job, from its assignment to its end.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
 
 use bytes::Bytes;
 use cloakwork_circuit::{Graph, LIMITS, Program};
@@ -11,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::{Agent, Held, kib};
 use crate::{
     blob::BlobReader,
-    engine::{EngineJob, Finished, GroupId, JobFailure, Plan},
+    engine::{EngineJob, Finished, GroupId, JobFailure, JobStatus, Plan},
     inputs::{self, Rows},
     key_cache::{KeyLease, KeyRequest},
     latency::{Stage, Stopwatch},
@@ -78,16 +84,25 @@ impl Agent {
     ) -> Result<Vec<(Bytes, v1::Digest)>, (JobFailure, Stage)> {
         let fetching = |failure| (failure, Stage::Fetch);
         let task = self.check(held, content).map_err(fetching)?;
+        // Other jobs have the memory: this one does not stand still.
+        held.status.enter(LeaseStage::Waiting);
         let _memory = self.reserve(&task).await.map_err(fetching)?;
+        held.status.enter(LeaseStage::Fetching);
         stopwatch.advance(Stage::Fetch, Instant::now());
 
         // Key and inputs come at the same time. What the key takes counts as its own, the rest as the inputs'.
+        let errands = Errands::new(&held.status);
         let key = async {
-            let result = self.keys.get(&task.request).await;
+            let result = self.keys.get(&task.request, |waits| errands.key_waits(waits)).await;
             held.status.advance();
             result.map(|(lease, resident)| (lease, (!resident).then(Instant::now)))
         };
-        let fetched = tokio::try_join!(key, self.fetch(held, &task));
+        let inputs = async {
+            let inputs = self.fetch(held, &task).await;
+            errands.inputs_are_here();
+            inputs
+        };
+        let fetched = tokio::try_join!(key, inputs);
         let ((key, loaded), inputs) = fetched.map_err(fetching)?;
         if let Some(loaded) = loaded {
             stopwatch.advance(Stage::KeyLoad, loaded);
@@ -195,6 +210,35 @@ impl Agent {
 
     fn blobs(&self, held: &Held) -> BlobReader {
         BlobReader { client: self.client.clone(), worker_id: self.worker_id.clone(), lease: held.lease.clone() }
+    }
+}
+
+/// Key and inputs on their way. The job is only waiting when nothing moves: its inputs are here, and its key waits for
+/// room that other jobs have.
+struct Errands<'a> {
+    status: &'a JobStatus,
+    inputs_here: AtomicBool,
+    key_waits: AtomicBool,
+}
+
+impl<'a> Errands<'a> {
+    fn new(status: &'a JobStatus) -> Self {
+        Self { status, inputs_here: AtomicBool::new(false), key_waits: AtomicBool::new(false) }
+    }
+
+    fn key_waits(&self, waits: bool) {
+        self.key_waits.store(waits, Ordering::Relaxed);
+        self.tell();
+    }
+
+    fn inputs_are_here(&self) {
+        self.inputs_here.store(true, Ordering::Relaxed);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        let waits = self.inputs_here.load(Ordering::Relaxed) && self.key_waits.load(Ordering::Relaxed);
+        self.status.enter(if waits { LeaseStage::Waiting } else { LeaseStage::Fetching });
     }
 }
 

@@ -1,17 +1,27 @@
 //! The worker's state, complete.
 
+use std::time::Duration;
+
 use cloakwork_device::DeviceInfo;
 use cloakwork_params::{ParameterSet, Standing};
-use cloakwork_proto::v1;
+use cloakwork_proto::v1::{self, LeaseStage};
 
 use super::Agent;
 use crate::{engine::preferred, locked::Locked as _};
 
 /// Waves of work that the worker likes to hold: one computed, one next, and two on their way here or back.
 const WAVES_WANTED: u64 = 4;
+/// A device that is at work for so long without ending a wave is taken to hang.
+const HUNG: Duration = Duration::from_secs(60);
 
 impl Agent {
     pub(super) fn report(&self) -> v1::AttachRequest {
+        self.report_with(self.engine.silent_for() >= HUNG)
+    }
+
+    /// A device that hangs is given nothing more. What waits for it stands still like what it computes: or else jobs would
+    /// wait there until their deadlines.
+    pub(super) fn report_with(&self, hung: bool) -> v1::AttachRequest {
         let info = self.device.describe();
         let waves = info.curve.iter().map(|point| v1::DeviceWave {
             parameter_set: point.set.name.to_owned(),
@@ -25,8 +35,8 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pool: self.options.pool.clone(),
             device: info.name.clone(),
-            wanted_cost: if draining { 0 } else { wanted_cost(&info, &self.keys.sets()) },
-            leases: self.leases(),
+            wanted_cost: if draining || hung { 0 } else { wanted_cost(&info, &self.keys.sets()) },
+            leases: self.leases(hung),
             resident_keys: self.keys.resident(),
             draining,
             waves: waves.collect(),
@@ -34,10 +44,12 @@ impl Agent {
         }
     }
 
-    fn leases(&self) -> Vec<v1::LeaseReport> {
+    fn leases(&self, hung: bool) -> Vec<v1::LeaseReport> {
         let held = self.held.locked();
         let report = |held: &std::sync::Arc<super::Held>| {
             let (stage, progress, rows_done) = held.status.read();
+            let waits = stage == LeaseStage::Waiting as i32;
+            let stage = if waits && hung { LeaseStage::Computing as i32 } else { stage };
             v1::LeaseReport { lease: Some(held.lease.clone()), stage, progress, rows_done }
         };
         held.values().map(report).collect()

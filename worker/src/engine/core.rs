@@ -15,7 +15,7 @@ use cloakwork_params::ParameterSet;
 use cloakwork_proto::v1::{LeaseStage, WaveCut};
 
 use super::{
-    Command, GroupId, JobFailure,
+    Command, GroupId, JobFailure, Pulse,
     group::Group,
     job::{EngineJob, Finished, LaneId},
     tables::TableError,
@@ -28,6 +28,7 @@ pub(super) struct Core {
     device: Arc<dyn Device>,
     inbox: Receiver<Command>,
     woken: Arc<AtomicBool>,
+    pulse: Arc<Pulse>,
     arena_bytes: u64,
     info: DeviceInfo,
     groups: BTreeMap<GroupId, Group>,
@@ -55,6 +56,7 @@ impl Core {
         device: Arc<dyn Device>,
         inbox: Receiver<Command>,
         woken: Arc<AtomicBool>,
+        pulse: Arc<Pulse>,
         arena_bytes: u64,
     ) -> Self {
         let info = device.describe();
@@ -62,6 +64,7 @@ impl Core {
             device,
             inbox,
             woken,
+            pulse,
             arena_bytes,
             info,
             groups: BTreeMap::new(),
@@ -84,8 +87,11 @@ impl Core {
                 }
                 next = self.inbox.try_recv().ok();
             }
-            self.collect();
+            let (idle, landed) = (self.flights.is_empty(), self.collect());
             self.fill();
+            if idle || landed {
+                self.pulse.beat(!self.flights.is_empty());
+            }
         }
     }
 
@@ -133,8 +139,9 @@ impl Core {
         self.groups.get(name).ok_or(DeviceError::UnknownHandle { what: "arena" })
     }
 
-    /// Takes what the device has finished.
-    fn collect(&mut self) {
+    /// Takes what the device has finished. Says whether that was anything.
+    fn collect(&mut self) -> bool {
+        let before = self.flights.len();
         let mut index = 0;
         while index < self.flights.len() {
             match self.device.wait(self.flights[index].ticket, Instant::now()) {
@@ -146,6 +153,7 @@ impl Core {
                 }
             }
         }
+        self.flights.len() < before
     }
 
     /// Submits waves while the device can use them.
@@ -187,15 +195,18 @@ impl Core {
         done.into_iter().for_each(|id| self.finish_if_done(id));
     }
 
-    /// The group whose turn it is: of those that the device could use a wave of, the one that has waited longest.
+    /// The group whose turn it is: the one that has waited longest. While the device is busy, none goes whose wave would
+    /// better wait for company; but if any group has a full wave, whoever has waited longer goes before it, company or
+    /// not. Or else one that always has a full wave would keep the device from all that never have.
     fn choose(&self, room: bool) -> Option<GroupId> {
         let now = Instant::now();
-        let worth = |group: &Group| {
-            let ready = group.ready();
-            ready > 0 && (room || ready >= self.width(group) || group.urgent(now, self.horizon(group)))
-        };
-        let waiting = self.groups.iter().filter(|(_, group)| worth(group));
-        waiting.min_by_key(|(_, group)| group.served).map(|(name, _)| name.clone())
+        let worth =
+            |group: &Group| room || group.ready() >= self.width(group) || group.urgent(now, self.horizon(group));
+        let waiting: Vec<_> = self.groups.iter().filter(|(_, group)| group.ready() > 0).collect();
+        if !waiting.iter().any(|(_, group)| worth(group)) {
+            return None;
+        }
+        waiting.into_iter().min_by_key(|(_, group)| group.served).map(|(name, _)| name.clone())
     }
 
     fn width(&self, group: &Group) -> usize {
@@ -289,6 +300,12 @@ impl Core {
                         failed.extend(own.keys().map(|id| (*id, device_failure(&error))));
                     }
                 }
+            }
+        }
+        for id in own.keys() {
+            if let Some(job) = self.job(*id).filter(|job| job.lanes_in_flight == 0) {
+                // Others may fill the next waves: that is not this job's standing still.
+                job.job.status.enter(LeaseStage::Waiting);
             }
         }
         failed.into_iter().for_each(|(id, failure)| self.fail(id, failure));

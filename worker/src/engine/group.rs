@@ -26,14 +26,16 @@ pub(super) struct Group {
     pub(super) served: Instant,
     /// Widest wave that the device had the memory for.
     pub(super) width_limit: usize,
-    /// Which of equal jobs comes first; moves on with every wave.
-    turn: usize,
+    /// Waves so far.
+    waves: u64,
 }
 
 /// Lanes that one of several equal jobs gets before the next one's turn.
 const STEP: usize = 8;
 /// Rows that begin together.
 const ROWS_AT_ONCE: usize = 16;
+/// The part of the slots that is kept for jobs with no row under way: rows of others may take hours.
+const KEPT: u32 = 8;
 
 impl Group {
     pub(super) fn new(set: &'static ParameterSet, arena: Arena, now: Instant) -> Self {
@@ -45,7 +47,7 @@ impl Group {
             tables: Tables::default(),
             served: now,
             width_limit: usize::MAX,
-            turn: 0,
+            waves: 0,
         }
     }
 
@@ -55,7 +57,7 @@ impl Group {
     }
 
     pub(super) fn add(&mut self, job: EngineJob, tables: Vec<Arc<Table>>) {
-        self.jobs.insert(job.id, Job::new(job, tables));
+        self.jobs.insert(job.id, Job::new(job, tables, self.waves));
     }
 
     /// Lanes that could be computed now.
@@ -80,8 +82,11 @@ impl Group {
             while job.ready.len() < wanted && ready < 4 * wanted && job.rows_waiting() > 0 {
                 // A group that has nothing under way gets a row even where its share is less.
                 let limit = if self.slots.reserved == 0 { self.arena.slots.min(share.max(each)) } else { share };
-                let room = limit.saturating_sub(self.slots.reserved) / each;
-                let count = ROWS_AT_ONCE.min(job.rows_waiting()).min(room as usize);
+                let room = |limit: u32| (limit.saturating_sub(self.slots.reserved) / each) as usize;
+                let mut count = ROWS_AT_ONCE.min(job.rows_waiting()).min(room(limit - limit / KEPT));
+                if count == 0 && !job.is_under_way() {
+                    count = room(limit).min(1);
+                }
                 if count == 0 {
                     break;
                 }
@@ -122,17 +127,20 @@ impl Group {
                         bootstraps += usize::from(table != NO_TABLE);
                         wave.push(job.terms(row, node), spec.constant, table, &outputs);
                         job.lanes_in_flight += 1;
+                        job.served = self.waves + 1;
                         lanes.push(LaneId { job: id, row, node });
                     }
                 }
             }
         }
-        self.turn = self.turn.wrapping_add(1);
+        self.waves += 1;
         self.served = now;
         (wave, lanes)
     }
 
-    /// Jobs in classes of equal importance: by priority, and within one those first whose deadline is near.
+    /// Jobs in classes of equal importance: by priority, and within one those first whose deadline is near. In a class,
+    /// whoever was served longest ago comes first. A new job comes behind those that wait, and before those that were
+    /// served after it came, so that neither many small jobs nor few large ones keep the others waiting.
     fn order(&self, now: Instant, horizon: Duration) -> Vec<Vec<u64>> {
         let mut classes: BTreeMap<(Reverse<i32>, bool), Vec<u64>> = BTreeMap::new();
         for (&id, job) in self.jobs.iter().filter(|(_, job)| !job.ready.is_empty() || job.rows_waiting() > 0) {
@@ -141,8 +149,7 @@ impl Group {
         }
         let mut classes: Vec<_> = classes.into_values().collect();
         for class in &mut classes {
-            let first = self.turn % class.len();
-            class.rotate_left(first);
+            class.sort_unstable_by_key(|id| (self.jobs.get(id).map(|job| job.served), *id));
         }
         classes
     }

@@ -91,6 +91,8 @@ pub(super) struct Job {
     /// Nodes that could be computed now: row and node.
     pub(super) ready: VecDeque<(u32, u32)>,
     pub(super) lanes_in_flight: usize,
+    /// Number of the group's wave that it last had lanes in, or that was the last when it came.
+    pub(super) served: u64,
     pub(super) cancelled: bool,
 }
 
@@ -109,7 +111,7 @@ struct Row {
 const NO_SLOT: u32 = u32::MAX;
 
 impl Job {
-    pub(super) fn new(job: EngineJob, tables: Vec<Arc<Table>>) -> Self {
+    pub(super) fn new(job: EngineJob, tables: Vec<Arc<Table>>, served: u64) -> Self {
         let graph = &job.plan.graph;
         let outputs = graph.outputs.iter().map(|_| OutputList::new(graph.set, job.rows)).collect();
         Self {
@@ -121,6 +123,7 @@ impl Job {
             free_rows: Vec::new(),
             ready: VecDeque::new(),
             lanes_in_flight: 0,
+            served,
             cancelled: false,
             job,
         }
@@ -129,6 +132,11 @@ impl Job {
     /// Rows that have not begun.
     pub(super) fn rows_waiting(&self) -> usize {
         if self.cancelled { 0 } else { self.job.rows - self.next_row }
+    }
+
+    /// Has a row begun and not ended?
+    pub(super) fn is_under_way(&self) -> bool {
+        self.rows.len() > self.free_rows.len()
     }
 
     pub(super) fn is_done(&self) -> bool {

@@ -4,16 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cloakwork_params::KeyId;
 
-use super::Rank;
+use super::{Rank, Size};
 
 /// Keys that are looked at for one that the worker has.
 const PEEK: usize = 16;
 
-/// The queued jobs of one tenant under one parameter set, by key.
+/// The queued jobs of one tenant under one parameter set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flow {
     /// Cost served, with what was skipped by arriving late.
     pub(super) spent: u128,
+    short: Lane,
+    long: Lane,
+}
+
+/// Those of one size, by key.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lane {
     keys: BTreeMap<KeyId, BTreeSet<Rank>>,
     /// The first job of each key.
     heads: BTreeSet<(Rank, KeyId)>,
@@ -22,8 +29,46 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    pub(super) fn lane(&self, size: Size) -> &Lane {
+        match size {
+            Size::Short => &self.short,
+            Size::Long => &self.long,
+        }
+    }
+
+    pub(super) fn lane_mut(&mut self, size: Size) -> &mut Lane {
+        match size {
+            Size::Short => &mut self.short,
+            Size::Long => &mut self.long,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.short.is_empty() && self.long.is_empty()
+    }
+
+    /// The lane whose first job comes before that of the other.
+    pub(super) fn first_lane(&self) -> &Lane {
+        match (self.short.first(), self.long.first()) {
+            (Some(short), Some(long)) if long < short => &self.long,
+            (None, _) => &self.long,
+            _ => &self.short,
+        }
+    }
+
+    /// Panics where two indexes disagree; returns the number of jobs.
+    pub(super) fn check(&self) -> usize {
+        self.short.check() + self.long.check()
+    }
+}
+
+impl Lane {
     pub(super) fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    fn first(&self) -> Option<&Rank> {
+        self.heads.first().map(|(rank, _)| rank)
     }
 
     pub(super) fn insert(&mut self, key: KeyId, rank: Rank) {
@@ -52,7 +97,7 @@ impl Flow {
     /// The first job; or the first whose key is near, of the same priority, unless the first has been passed over
     /// for too long.
     pub(super) fn choose(&self, near: impl Fn(KeyId) -> bool, patience: u64) -> Option<Rank> {
-        let (first, _) = self.heads.first()?;
+        let first = self.first()?;
         if self.passed_over >= patience {
             return Some(*first);
         }
@@ -70,8 +115,7 @@ impl Flow {
         self.keys.get(&key).is_some_and(|ranks| ranks.contains(rank))
     }
 
-    /// Panics where two indexes disagree; returns the number of jobs.
-    pub(super) fn check(&self) -> usize {
+    fn check(&self) -> usize {
         let heads: BTreeSet<_> = self.keys.iter().filter_map(|(key, ranks)| Some((*ranks.first()?, *key))).collect();
         assert_eq!(heads, self.heads, "first jobs of the keys");
         assert_eq!(heads.len(), self.keys.len(), "a key without jobs is forgotten");

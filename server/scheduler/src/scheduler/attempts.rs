@@ -15,11 +15,11 @@ impl Scheduler {
         job.state = State::Recording { worker };
         match job.suspect {
             Some(suspect) => self.suspects.remove(suspect, group.set, id),
-            None => self.queue.serve(group, job.rank(), cost),
+            None => self.queue.serve(group, job.size(&self.config), job.rank(), cost),
         }
         self.ages.remove(&(job.submitted, job.sequence));
         if let Some(worker) = self.workers.get_mut(&worker) {
-            worker.hold(id, job.epoch, group, cost);
+            worker.hold(job, false, &self.config);
         }
         self.counters.attempts += 1;
         effects.push(Effect::Record(Attempt {
@@ -46,15 +46,6 @@ impl Scheduler {
         }
         self.todo.dirty.insert(worker);
         self.set_timer(id);
-    }
-
-    /// The attempt never began. Waits a little, so that a full disk is not asked again at once.
-    pub(super) fn not_recorded(&mut self, now: Time, id: JobId, epoch: u64, effects: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.get(&id) else { return };
-        if job.epoch == epoch && matches!(job.state, State::Recording { .. }) {
-            self.paused_until = Some(now.saturating_add(self.config.store_pause));
-            self.requeue(id, Why::NotStarted, effects);
-        }
     }
 
     /// The one place where a result is let in: it must come from the holder of the latest attempt.
@@ -129,7 +120,7 @@ impl Scheduler {
         let Some(job) = self.jobs.get(&id) else { return };
         match job.suspect {
             Some(suspect) => self.suspects.insert(suspect, job.spec.group.set, id),
-            None => self.queue.insert(job.spec.group, job.rank()),
+            None => self.queue.insert(job.spec.group, job.size(&self.config), job.rank()),
         }
         self.ages.insert((job.submitted, job.sequence));
         self.todo.fresh.push(id);
@@ -140,7 +131,7 @@ impl Scheduler {
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(holder) = job.worker() else { return };
         let Some(worker) = self.workers.get_mut(&holder) else { return };
-        if worker.release(id, job.spec.group, job.spec.cost) {
+        if worker.release(job, &self.config) {
             self.todo.dirty.insert(holder);
         }
         self.todo.wake.insert(holder);
@@ -161,7 +152,7 @@ impl Scheduler {
         if job.state == State::Queued {
             match job.suspect {
                 Some(suspect) => self.suspects.remove(suspect, group.set, id),
-                None => self.queue.remove(group, job.rank()),
+                None => self.queue.remove(group, job.size(&self.config), job.rank()),
             }
             self.ages.remove(&(job.submitted, job.sequence));
         } else {

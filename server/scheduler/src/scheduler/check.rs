@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Load, Scheduler, Timer};
-use crate::job::State;
-use crate::types::{Group, TenantId};
-use crate::worker::Mode;
+use crate::job::{Job, Size, State};
+use crate::types::{Group, TenantId, WorkerId};
+use crate::worker::{Mode, Worker};
 
 impl Scheduler {
     /// Panics where two indexes disagree or a rule is broken. Takes time with the number of jobs: for tests.
@@ -30,7 +30,8 @@ impl Scheduler {
             }
         }
         let queued = || self.jobs.values().filter(|job| job.state == State::Queued);
-        self.queue.check(queued().filter(|job| job.suspect.is_none()).map(|job| (job.spec.group, job.rank())));
+        let place = |job: &Job| (job.spec.group, job.size(&self.config), job.rank());
+        self.queue.check(queued().filter(|job| job.suspect.is_none()).map(place));
         self.suspects.check(queued().filter_map(|job| Some((job.suspect?, job.spec.group.set, job.spec.id))));
         assert_eq!(self.ages.len(), queued().count(), "ages");
         assert_eq!(self.timers.len(), self.jobs.len() + self.workers.len(), "timers");
@@ -42,7 +43,16 @@ impl Scheduler {
             assert!(self.timers.contains(&(worker.timer, Timer::Worker(*id))), "{id:?} has no timer");
             let jobs: Vec<_> = worker.holds.keys().map(|job| &self.jobs[job]).collect();
             assert!(jobs.iter().all(|job| job.worker() == Some(*id)), "{id:?} holds what is not its");
-            assert_eq!(worker.held_cost, jobs.iter().map(|job| job.spec.cost).sum::<u64>(), "cost on {id:?}");
+            for (job, hold) in &worker.holds {
+                assert_eq!(hold.left, self.jobs[job].left(), "what is left of {job:?}");
+            }
+            assert_eq!(worker.held_cost, jobs.iter().map(|job| job.left()).sum::<u64>(), "cost on {id:?}");
+            let (short, long): (Vec<&Job>, Vec<_>) = jobs.iter().partition(|job| job.size(&self.config) == Size::Short);
+            assert_eq!(worker.held_short, short.iter().map(|job| job.left()).sum::<u64>(), "short jobs on {id:?}");
+            let mut tenants: BTreeMap<TenantId, usize> = BTreeMap::new();
+            long.iter().for_each(|job| *tenants.entry(job.spec.group.tenant).or_default() += 1);
+            assert_eq!(worker.long, tenants, "long jobs on {id:?}");
+            self.check_room(id, worker);
             let mut groups: BTreeMap<Group, usize> = BTreeMap::new();
             jobs.iter().for_each(|job| *groups.entry(job.spec.group).or_default() += 1);
             assert_eq!(worker.groups, groups, "groups on {id:?}");
@@ -51,6 +61,20 @@ impl Scheduler {
                 Mode::Exclusive => assert!(!suspects.contains(&None) && !jobs.is_empty(), "{id:?} is exclusive"),
                 _ => assert!(suspects.iter().all(Option::is_none), "{id:?} holds suspects beside others"),
             }
+        }
+    }
+
+    /// I7: nothing waits beside a worker with room for it.
+    fn check_room(&self, id: &WorkerId, worker: &Worker) {
+        if self.recovering || worker.mode != Mode::Shared || worker.clinging_since.is_some() {
+            return;
+        }
+        // A worker that is about to be kept free for suspects gets nothing else.
+        if self.suspects.is_empty() || worker.is_taken_up() {
+            let waits = self.next_for(0, worker).and_then(|job| self.jobs.get(&job));
+            // Long ones that come beside others do so with time, or when suspects are gone: with the next report.
+            let waits = waits.filter(|job| worker.wants_any() || job.size(&self.config) == Size::Short);
+            assert!(waits.is_none(), "I7: {waits:?} waits beside {id:?}, which has room for it");
         }
     }
 

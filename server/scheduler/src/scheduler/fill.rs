@@ -2,15 +2,16 @@
 
 use super::Scheduler;
 use crate::event::Effect;
-use crate::job::State;
+use crate::job::{Job, Size, State};
+use crate::queue::Choice;
 use crate::types::{JobId, Time, WorkerId};
-use crate::worker::{Mode, Turn};
+use crate::worker::{Mode, Turn, Worker};
 
 impl Scheduler {
     /// Finishes a step: workers that may take more do, and jobs that came to the queue find a worker with room.
     pub(super) fn settle(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let fresh = std::mem::take(&mut self.todo.fresh);
-        if self.recovering || self.paused_until.is_some() {
+        if self.recovering {
             self.todo.wake.clear();
             self.todo.wake_all = false;
             return;
@@ -44,16 +45,40 @@ impl Scheduler {
         self.jobs.get(&id).is_some_and(|job| job.state == State::Queued && job.suspect.is_none())
     }
 
-    /// Of the workers with room for the job: one that has its key, and of those the least loaded.
+    /// Of the workers with room for the job: one that lacks work, of those one that has its key, and of those the least
+    /// loaded.
     fn best_worker(&self, now: Time, id: JobId) -> Option<WorkerId> {
-        let group = self.jobs.get(&id)?.spec.group;
+        let job = self.jobs.get(&id)?;
+        let group = job.spec.group;
         let candidates = self.workers.iter().filter(|(_, worker)| {
-            worker.mode == Mode::Shared && worker.has_room(now, &self.config) && worker.sets.contains(&group.set)
+            worker.mode == Mode::Shared
+                && worker.is_open(now, &self.config)
+                && worker.sets.contains(&group.set)
+                && self.has_room_for(now, worker, job)
         });
-        candidates.min_by_key(|(id, worker)| (!worker.is_near(&group), worker.load(), **id)).map(|(id, _)| *id)
+        let place =
+            |(id, worker): &(&WorkerId, &Worker)| (!worker.wants_any(), !worker.is_near(&group), worker.load(), **id);
+        candidates.min_by_key(place).map(|(id, _)| *id)
     }
 
-    /// Hands jobs to a worker until it has what it wants. Says whether it got any.
+    fn has_room_for(&self, now: Time, worker: &Worker, job: &Job) -> bool {
+        worker.wants_any()
+            || match job.size(&self.config) {
+                Size::Short => worker.wants_short(),
+                Size::Long => {
+                    self.may_take_long(worker)
+                        && !worker.long.contains_key(&job.spec.group.tenant)
+                        && worker.fits_beside(now, job, &self.config)
+                }
+            }
+    }
+
+    /// Whether a long job may come beside those that it has. Suspects that wait for it to be empty have waited enough.
+    fn may_take_long(&self, worker: &Worker) -> bool {
+        worker.wants_long() && self.suspects.first_for(&worker.sets).is_none()
+    }
+
+    /// Hands jobs to a worker until it has no more room. Says whether it got any.
     fn fill(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
         let config = self.config;
         let Some(worker) = self.workers.get_mut(&id) else { return false };
@@ -61,7 +86,7 @@ impl Scheduler {
             worker.mode = Mode::Shared;
             self.todo.wake_all = true;
         }
-        if !worker.has_room(now, &config) || self.try_suspects(id, effects) {
+        if !worker.is_open(now, &config) || self.try_suspects(id, effects) {
             return false;
         }
         let any = self.fill_shared(now, id, effects);
@@ -74,12 +99,29 @@ impl Scheduler {
 
     fn fill_shared(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
         let mut any = false;
-        while let Some(worker) = self.workers.get(&id).filter(|worker| worker.has_room(now, &self.config)) {
-            let Some(job) = self.queue.pick(&worker.sets, |group| worker.is_near(group)) else { break };
+        while let Some(job) = self.workers.get(&id).and_then(|worker| self.next_for(now, worker)) {
             self.begin_attempt(id, job, effects);
             any = true;
         }
         any
+    }
+
+    /// The next job that the worker has room for.
+    pub(super) fn next_for(&self, now: Time, worker: &Worker) -> Option<JobId> {
+        if !worker.is_open(now, &self.config) {
+            return None;
+        }
+        let pick = |choice| self.queue.pick(&worker.sets, choice, |group| worker.is_near(group));
+        if worker.wants_any() {
+            return pick(Choice::Any);
+        }
+        let short = if worker.wants_short() { pick(Choice::Short) } else { None };
+        short.or_else(|| {
+            let besides = &worker.long;
+            let long = if self.may_take_long(worker) { pick(Choice::Long { besides }) } else { None };
+            let job = self.jobs.get(&long?)?;
+            worker.fits_beside(now, job, &self.config).then_some(job.spec.id)
+        })
     }
 
     /// Others have had their turn on this worker. Says whether it was theirs.

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Scheduler;
 use crate::event::Why;
-use crate::job::State;
-use crate::types::{Group, JobId, Stage, Time, WorkerId};
+use crate::types::{JobId, Time, WorkerId};
 use crate::worker::Mode;
 
 /// Figures of this moment, and counters since the scheduler was made.
@@ -42,7 +41,7 @@ pub struct PoolStats {
     pub exclusive: usize,
     /// Jobs that they hold or were promised.
     pub jobs: usize,
-    /// Cost of those jobs.
+    /// Cost of what is left of those jobs.
     pub held_cost: u128,
     /// Cost that the workers would like to hold.
     pub wanted_cost: u128,
@@ -78,40 +77,6 @@ pub struct Counters {
     pub workers_refused: u64,
 }
 
-/// Where an unfinished job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobView {
-    /// Its group.
-    pub group: Group,
-    /// Number of the latest attempt.
-    pub epoch: u64,
-    /// Failed and lost attempts.
-    pub attempts: u32,
-    /// The worker that has it or was promised it.
-    pub worker: Option<WorkerId>,
-    /// What that worker last said it was doing.
-    pub stage: Option<Stage>,
-    /// Rows that it last said were done.
-    pub rows_done: u64,
-    /// Whether it is suspected of killing its worker.
-    pub suspect: bool,
-}
-
-/// An attached worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerView {
-    /// Its name.
-    pub id: WorkerId,
-    /// Its kind.
-    pub pool: String,
-    /// Jobs that it holds or was promised.
-    pub jobs: usize,
-    /// Cost of those jobs.
-    pub held_cost: u64,
-    /// Wants no new jobs.
-    pub draining: bool,
-}
-
 impl Scheduler {
     /// Figures for metrics. Takes time with the number of workers, not of jobs.
     pub fn stats(&self) -> Stats {
@@ -140,42 +105,9 @@ impl Scheduler {
         }
     }
 
-    /// An unfinished job.
-    pub fn job(&self, id: JobId) -> Option<JobView> {
-        let job = self.jobs.get(&id)?;
-        let seen = if let State::Leased(lease) = &job.state { lease.seen } else { None };
-        Some(JobView {
-            group: job.spec.group,
-            epoch: job.epoch,
-            attempts: job.attempts,
-            worker: job.worker(),
-            stage: seen.map(|seen| seen.stage),
-            rows_done: seen.map_or(0, |seen| seen.rows_done),
-            suspect: job.suspect.is_some(),
-        })
-    }
-
-    /// Whether the worker holds this attempt right now: may read the job's inputs, for one.
-    pub fn holds(&self, worker: WorkerId, job: JobId, epoch: u64) -> bool {
-        self.jobs.get(&job).is_some_and(|job| {
-            job.epoch == epoch && matches!(&job.state, State::Leased(lease) if lease.worker == worker)
-        })
-    }
-
     /// Every lease that the worker shall hold.
     pub fn assignment(&self, worker: WorkerId) -> Vec<(JobId, u64)> {
         let holds = self.workers.get(&worker).into_iter().flat_map(|worker| &worker.holds);
         holds.filter(|(_, hold)| hold.recorded).map(|(job, hold)| (*job, hold.epoch)).collect()
-    }
-
-    /// The attached workers.
-    pub fn workers(&self) -> impl Iterator<Item = WorkerView> + '_ {
-        self.workers.iter().map(|(id, worker)| WorkerView {
-            id: *id,
-            pool: worker.pool.clone(),
-            jobs: worker.holds.len(),
-            held_cost: worker.held_cost,
-            draining: worker.draining,
-        })
     }
 }

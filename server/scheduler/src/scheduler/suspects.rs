@@ -136,7 +136,8 @@ impl Scheduler {
             self.begin_trial(id, suspect, effects);
             return true;
         }
-        if others(&|worker| worker.mode != Mode::Shared) < limit {
+        // One that has hours to go is no good place to wait for. It only gets no more long jobs.
+        if !worker.is_taken_up() && others(&|worker| worker.mode != Mode::Shared) < limit {
             self.set_mode(id, Mode::Reserved);
             return true;
         }

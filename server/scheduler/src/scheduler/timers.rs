@@ -17,15 +17,10 @@ pub(super) enum Timer {
 impl Scheduler {
     /// Earliest time at which a [`crate::Event::Tick`] may do something.
     pub fn next_timer(&self) -> Option<Time> {
-        let first = self.timers.first().map(|(time, _)| *time);
-        first.into_iter().chain(self.paused_until).min()
+        self.timers.first().map(|(time, _)| *time)
     }
 
     pub(super) fn tick(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        if self.paused_until.is_some_and(|until| until <= now) {
-            self.paused_until = None;
-            self.todo.wake_all = true;
-        }
         for _ in 0..PER_TICK {
             match self.timers.first() {
                 Some(&(time, timer)) if time <= now => {

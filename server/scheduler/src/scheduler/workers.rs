@@ -57,7 +57,14 @@ impl Scheduler {
             Some(seen) if seen.stage == report.stage && report.progress <= seen.progress => seen.moved,
             _ => now,
         };
-        lease.seen = Some(Seen { stage: report.stage, progress: report.progress, rows_done: report.rows_done, moved });
+        let rows_before = lease.seen.map_or(0, |seen| seen.rows_done);
+        let rows_done = report.rows_done.max(rows_before);
+        lease.seen = Some(Seen { stage: report.stage, progress: report.progress, rows_done, moved });
+        if rows_done > rows_before
+            && let Some(worker) = self.workers.get_mut(&worker)
+        {
+            worker.credit(job, &self.config);
+        }
         self.set_timer(report.job);
         true
     }
@@ -73,12 +80,9 @@ impl Scheduler {
 
     /// The state of a restored job that a worker held: if that worker comes back in time, it may go on.
     pub(super) fn continued(&mut self, now: Time, id: WorkerId, job: &Job) -> State {
-        let expires = now.saturating_add(self.config.lease);
+        let (expires, config) = (now.saturating_add(self.config.lease), self.config);
         let worker = self.attach(now, id);
-        worker.hold(job.spec.id, job.epoch, job.spec.group, job.spec.cost);
-        if let Some(hold) = worker.holds.get_mut(&job.spec.id) {
-            hold.recorded = true;
-        }
+        worker.hold(job, true, &config);
         // Whether it was being tried as a suspect shows in the job.
         if job.suspect.is_some() {
             worker.mode = crate::worker::Mode::Exclusive;

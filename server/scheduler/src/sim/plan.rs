@@ -38,6 +38,13 @@ pub(super) struct Wish {
     pub(super) cancel_at: Option<Time>,
 }
 
+impl Wish {
+    /// A row for each unit of work.
+    pub(super) fn rows(&self) -> u64 {
+        self.cost.max(1)
+    }
+}
+
 pub(super) struct Plan {
     pub(super) config: Config,
     pub(super) wishes: Vec<Wish>,
@@ -72,7 +79,6 @@ impl Plan {
             resident_keys_max: 4,
             quantum: random.range(1, 200),
             patience: random.range(1, 400),
-            store_pause: TENTH,
         };
         let quiet_at = random.range(10, 80) * TENTH;
         let poison = if random.percent(40) { random.range(5, 30) } else { 0 };

@@ -85,7 +85,7 @@ impl World {
         let wish = self.plan.wishes[request];
         let born = self.server.as_ref().map_or(0, |server| server.born);
         let deadline = wish.deadline.saturating_sub(born);
-        NewJob { id, group: wish.group, cost: wish.cost, priority: wish.priority, deadline }
+        NewJob { id, group: wish.group, cost: wish.cost, rows: wish.rows(), priority: wish.priority, deadline }
     }
 
     pub(super) fn server_dies(&mut self) {
@@ -247,7 +247,7 @@ impl World {
             self.note(effects, None);
         }
         let bad = self.now < self.plan.quiet_at && self.percent(self.plan.bad_transactions);
-        let fate = if bad { self.random.range(1, 4) } else { 0 };
+        let fate = if bad { self.random.range(1, 3) } else { 0 };
         match fate {
             1 => return self.server_dies(),
             2 => return self.load(life),
@@ -264,11 +264,7 @@ impl World {
         let mut recorded = Vec::new();
         for change in &batch {
             if let Effect::Record(attempt) = change.effect {
-                let durable = fate != 4 || !self.percent(30);
-                recorded.push((attempt.job, attempt.epoch, durable));
-                if !durable {
-                    continue;
-                }
+                recorded.push((attempt.job, attempt.epoch));
             }
             self.store.apply(change);
         }
@@ -283,9 +279,8 @@ impl World {
         for change in batch {
             self.carry_out(change, life);
         }
-        for (job, epoch, durable) in recorded {
-            let event = if durable { Event::Recorded { job, epoch } } else { Event::NotRecorded { job, epoch } };
-            self.feed(event, None);
+        for (job, epoch) in recorded {
+            self.feed(Event::Recorded { job, epoch }, None);
         }
     }
 

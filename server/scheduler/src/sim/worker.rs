@@ -1,6 +1,6 @@
 //! Workers, good and bad.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cloakwork_params::SetId;
 
@@ -27,6 +27,8 @@ pub(super) struct SimWorker {
     work: BTreeMap<JobId, Work>,
     /// What it has held, to lie about.
     past: Vec<(JobId, u64)>,
+    /// What it was given and did not take: it was full, or thought that this had ended.
+    declined: BTreeSet<(JobId, u64)>,
     /// When its latest messages arrive, each way: streams keep their order.
     arrives: [Time; 2],
 }
@@ -37,6 +39,7 @@ struct Work {
     epoch: u64,
     kind: Kind,
     left: u64,
+    done: u64,
     progress: u64,
     started: bool,
     /// Turns since it was handed in.
@@ -74,6 +77,7 @@ impl World {
             lies,
             work: BTreeMap::new(),
             past: Vec::new(),
+            declined: BTreeSet::new(),
             arrives: [0; 2],
         };
         self.workers.insert(id, worker);
@@ -142,7 +146,8 @@ impl World {
             _ => {
                 let mut report = worker.report();
                 let (job, epoch) = current?;
-                let lease = LeaseReport { job, epoch, stage: Stage::Waiting, progress: 0, rows_done: 0 };
+                let rows_done = self.random.range(0, 100);
+                let lease = LeaseReport { job, epoch, stage: Stage::Waiting, progress: 0, rows_done };
                 report.leases.push(lease);
                 report.wanted_cost = self.random.next();
                 return self.percent(30).then_some(FromWorker::Report(report));
@@ -175,10 +180,23 @@ impl World {
             }
             ToWorker::Assign(leases) => {
                 worker.work.retain(|job, work| leases.contains(&(*job, work.epoch)));
+                let faulty = self.plan.faults > 0 && self.now < self.plan.quiet_at;
                 for (job, epoch) in leases {
+                    let known = worker.work.contains_key(&job);
+                    if worker.declined.contains(&(job, epoch)) || (faulty && !known && self.random.percent(3)) {
+                        worker.declined.insert((job, epoch));
+                        continue;
+                    }
                     let wish = self.store.rows[&job].wish;
-                    let new =
-                        Work { epoch, kind: wish.kind, left: wish.cost, progress: 0, started: false, committing: None };
+                    let new = Work {
+                        epoch,
+                        kind: wish.kind,
+                        left: wish.cost,
+                        done: 0,
+                        progress: 0,
+                        started: false,
+                        committing: None,
+                    };
                     worker.work.entry(job).or_insert(new);
                     worker.past.push((job, epoch));
                 }
@@ -245,6 +263,7 @@ impl SimWorker {
             work.started = true;
             let done = work.left.min(power);
             (work.left, power, work.progress) = (work.left - done, power - done, work.progress + 1);
+            work.done += done;
             if work.left == 0 && work.kind != Kind::Poison {
                 work.committing = Some(0);
                 commits.push((*job, work.epoch, outcome(work.kind)));
@@ -263,7 +282,7 @@ impl SimWorker {
                 _ => Stage::Waiting,
             },
             progress: work.progress,
-            rows_done: work.progress,
+            rows_done: work.done,
         });
         Report {
             pool: "sim".to_owned(),

@@ -88,7 +88,7 @@ pub(crate) fn attempt_of(effects: &[Effect], id: u128) -> Option<Attempt> {
 
 pub(crate) fn job(id: u128) -> NewJob {
     let group = Group { tenant: TenantId(1), key: KeyId([1; 16]), set: SetId(1) };
-    NewJob { id: JobId(id), group, cost: 1, priority: 0, deadline: 3600 * SECOND }
+    NewJob { id: JobId(id), group, cost: 1, rows: 1, priority: 0, deadline: 3600 * SECOND }
 }
 
 /// Changes to a job.
@@ -102,8 +102,9 @@ pub(crate) trait With: Sized {
 }
 
 impl With for NewJob {
+    /// A row for each unit of work.
     fn cost(mut self, cost: u64) -> Self {
-        self.cost = cost;
+        (self.cost, self.rows) = (cost, cost.max(1));
         self
     }
 

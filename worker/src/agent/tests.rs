@@ -1,0 +1,111 @@
+//! What a job is said to be doing, on a device whose waves end when the test says so.
+
+use cloakwork_circuit::Output;
+use cloakwork_params::{KeyId, ParameterSet, table::by_name};
+use cloakwork_proto::v1::{LeaseStage, assigned_input::Source};
+use prost::Message as _;
+use tonic::transport::Endpoint;
+
+use super::*;
+use crate::{blob::BlobReader, engine::GroupId, key_cache::KeyRequest, outputs::OutputList, test_device::TestDevice};
+
+/// For whatever should take no time at all.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn set() -> &'static ParameterSet {
+    by_name("TOY_MESSAGE_2_CARRY_2").expect("a set")
+}
+
+/// An agent without a server, with memory for one key.
+fn agent(device: &Arc<TestDevice>) -> Arc<Agent> {
+    let options = Options { key_memory: 1, job_memory: 1 << 20, arena_memory: 1 << 20, ..Options::default() };
+    let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
+    Arc::new(Agent::new(options, device.clone(), channel).expect("an agent"))
+}
+
+/// A job of one lookup under key 1.
+fn job() -> (LeaseId, v1::Assignment) {
+    let program = v1::Program {
+        parameter_set: set().name.to_owned(),
+        inputs: vec![v1::program::Input { name: "x".to_owned(), r#type: v1::Type::Block.into(), ..Default::default() }],
+        operations: vec![v1::Operation {
+            kind: v1::operation::Kind::Lookup.into(),
+            arguments: vec![0],
+            tables: vec![v1::Table { entries: vec![0; 16] }],
+        }],
+        outputs: vec![1],
+    };
+    let input =
+        OutputList::new(set(), 1).encode(set(), KeyId([1; 16]), &Output { value: 0, degree: 3, noise_level: 1 });
+    let content = v1::JobContent {
+        program: program.encode_to_vec().into(),
+        group: Bytes::from_static(b"group"),
+        key_id: Bytes::from_static(&[1; 16]),
+        parameter_set: set().name.to_owned(),
+        inputs: vec![v1::AssignedInput { source: Some(Source::Inline(input.expect("a list").into())) }],
+        rows: 1,
+        ..v1::JobContent::default()
+    };
+    let lease = v1::Lease { job_id: Bytes::from_static(b"job"), epoch: 1 };
+    let id = LeaseId::from(&lease);
+    (id, v1::Assignment { lease: Some(lease), content: Some(content), time_left: None })
+}
+
+/// Waits until the only job is said to be in a stage.
+async fn reaches(agent: &Agent, wanted: LeaseStage) {
+    let begun = Instant::now();
+    loop {
+        let stage = agent.report().leases[0].stage;
+        if stage == wanted as i32 {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{stage} instead of {wanted:?}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_job_waits_for_memory_that_others_have() {
+    let device = Arc::new(TestDevice::new(1000));
+    let agent = agent(&device);
+    let all = agent.job_memory.available_permits() as u32;
+    let others = agent.job_memory.clone().acquire_many_owned(all).await.expect("all of it");
+    let (id, assignment) = job();
+    agent.begin(id, assignment);
+    reaches(&agent, LeaseStage::Waiting).await;
+    drop(others);
+    reaches(&agent, LeaseStage::Computing).await;
+}
+
+#[tokio::test]
+async fn a_job_waits_for_the_place_of_a_key_that_others_use() {
+    let device = Arc::new(TestDevice::new(1000));
+    let agent = agent(&device);
+    let blobs = BlobReader { client: agent.client.clone(), worker_id: Bytes::new(), lease: v1::Lease::default() };
+    let group = GroupId { group: Bytes::new(), key_id: KeyId([2; 16]), set: set().id };
+    let other = KeyRequest { group, set: set(), parts: Vec::new(), blobs };
+    let other = agent.keys.get(&other, |_| ()).await.expect("a key");
+    let (id, assignment) = job();
+    agent.begin(id, assignment);
+    reaches(&agent, LeaseStage::Waiting).await;
+    drop(other);
+    reaches(&agent, LeaseStage::Computing).await;
+    device.next_wave();
+    device.end_oldest();
+    reaches(&agent, LeaseStage::Committing).await;
+}
+
+#[tokio::test]
+async fn a_worker_whose_device_hangs_wants_nothing_and_nothing_waits_for_it() {
+    let device = Arc::new(TestDevice::new(1000));
+    let agent = agent(&device);
+    let all = agent.job_memory.available_permits() as u32;
+    let _others = agent.job_memory.clone().acquire_many_owned(all).await.expect("all of it");
+    let (id, assignment) = job();
+    agent.begin(id, assignment);
+    reaches(&agent, LeaseStage::Waiting).await;
+    let (well, hung) = (agent.report_with(false), agent.report_with(true));
+    assert!(well.wanted_cost > 0);
+    assert_eq!((hung.wanted_cost, hung.leases[0].stage), (0, LeaseStage::Computing as i32));
+    assert_eq!(hung.leases[0].progress, well.leases[0].progress, "it stands still");
+}

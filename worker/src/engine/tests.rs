@@ -1,0 +1,260 @@
+//! Who gets into which wave, on a device whose waves end when the test says so.
+
+use std::collections::BTreeMap;
+
+use cloakwork_circuit::{Graph, Node, Output, Table, Term};
+use cloakwork_params::{ParameterSet, table::by_name};
+use cloakwork_proto::v1::LeaseStage;
+use tokio::sync::oneshot;
+use tonic::transport::Endpoint;
+
+use super::*;
+use crate::{
+    blob::BlobReader,
+    connection::client,
+    inputs::Rows,
+    key_cache::{KeyCache, KeyRequest},
+    latency::Stopwatch,
+    test_device::{TestDevice, WIDTH},
+};
+
+struct Bed {
+    device: Arc<TestDevice>,
+    engine: Engine,
+    keys: Arc<KeyCache>,
+}
+
+/// A job as the tests know it.
+struct Known {
+    id: u64,
+    status: Arc<JobStatus>,
+    done: oneshot::Receiver<Result<Finished, JobFailure>>,
+}
+
+/// What to submit. Its lanes carry its number.
+struct Wish {
+    number: u64,
+    key: u8,
+    rows: usize,
+    chain: usize,
+    priority: i32,
+}
+
+impl Wish {
+    fn new(number: u64, rows: usize) -> Self {
+        Self { number, key: 1, rows, chain: 1, priority: 0 }
+    }
+}
+
+/// Inputs whose words matter to nobody.
+struct NoRows;
+
+impl Rows for NoRows {
+    fn write(
+        &self,
+        _: std::ops::Range<usize>,
+        _: &dyn Device,
+        _: cloakwork_device::Arena,
+        _: &[u32],
+    ) -> Result<(), cloakwork_device::DeviceError> {
+        Ok(())
+    }
+}
+
+fn set() -> &'static ParameterSet {
+    by_name("TOY_MESSAGE_2_CARRY_2").expect("a set")
+}
+
+/// A chain of lookups.
+fn graph(length: usize, number: u64) -> Graph {
+    let node = |index: usize| Node {
+        terms: vec![Term { value: index, factor: 1 }],
+        constant: number,
+        table: Some(0),
+        first_value: index + 1,
+    };
+    Graph {
+        set: set(),
+        inputs: 1,
+        tables: vec![Table::Functions(vec![vec![0; 16]])],
+        nodes: (0..length).map(node).collect(),
+        outputs: vec![Output { value: length, degree: 15, noise_level: 1 }],
+    }
+}
+
+impl Bed {
+    fn new(slots: u32) -> Self {
+        let device = Arc::new(TestDevice::new(slots));
+        let engine = Engine::start(device.clone(), 1 << 20).expect("a thread");
+        let keys = Arc::new(KeyCache::new(device.clone(), 1 << 20, Arc::default()));
+        Self { device, engine, keys }
+    }
+
+    async fn submit(&self, wish: Wish) -> Known {
+        let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
+        let group = GroupId { group: Bytes::new(), key_id: KeyId([wish.key; 16]), set: set().id };
+        let blobs = BlobReader {
+            client: client(channel, None).expect("a client"),
+            worker_id: Bytes::new(),
+            lease: v1::Lease::default(),
+        };
+        let request = KeyRequest { group: group.clone(), set: set(), parts: Vec::new(), blobs };
+        let (key, _) = self.keys.get(&request, |_| ()).await.expect("a key");
+        let (sender, done) = oneshot::channel();
+        let (id, status) = (self.engine.job_id(), Arc::<JobStatus>::default());
+        self.engine.submit(EngineJob {
+            id,
+            group,
+            key,
+            plan: Arc::new(Plan::new(graph(wish.chain, wish.number))),
+            inputs: vec![Box::new(NoRows)],
+            rows: wish.rows,
+            priority: wish.priority,
+            deadline: None,
+            status: status.clone(),
+            stopwatch: Stopwatch::start(std::time::Instant::now()),
+            done: Some(sender),
+        });
+        Known { id, status, done }
+    }
+
+    /// Ends the oldest wave, and waits for the one that takes its place: lanes by number of their job.
+    fn next(&self) -> BTreeMap<u64, usize> {
+        self.device.end_oldest();
+        self.device.next_wave()
+    }
+}
+
+fn stage(known: &Known) -> LeaseStage {
+    LeaseStage::try_from(known.status.read().0).expect("a stage")
+}
+
+const GIANT: usize = 1_000_000;
+
+#[tokio::test]
+async fn a_single_bootstrap_joins_the_next_wave_of_a_giant_job() {
+    let bed = Bed::new(10_000);
+    let _giant = bed.submit(Wish::new(1, GIANT)).await;
+    for _ in 0..2 {
+        assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, WIDTH)]));
+    }
+    let single = bed.submit(Wish::new(2, 1)).await;
+    assert_eq!(bed.next(), BTreeMap::from([(1, WIDTH - 1), (2, 1)]));
+    bed.next();
+    bed.next();
+    assert_eq!(single.done.await.expect("an end").expect("a result").outputs.len(), 1);
+}
+
+#[tokio::test]
+async fn a_single_bootstrap_under_another_key_does_not_wait_for_the_end_of_a_giant_job() {
+    let bed = Bed::new(10_000);
+    let _giant = bed.submit(Wish::new(1, GIANT)).await;
+    bed.device.next_wave();
+    bed.device.next_wave();
+    for number in 2..10 {
+        let single = bed.submit(Wish { key: 2, ..Wish::new(number, 1) }).await;
+        // Two waves were on the device when it came, and it may be the giant's turn before its own.
+        let waves = [bed.next(), bed.next(), bed.next(), bed.next()];
+        assert!(waves.contains(&BTreeMap::from([(number, 1)])), "{waves:?}");
+        assert!(waves.contains(&BTreeMap::from([(1, WIDTH)])), "the giant goes on: {waves:?}");
+        bed.next();
+        bed.next();
+        assert!(single.done.await.expect("an end").is_ok());
+    }
+}
+
+#[tokio::test]
+async fn equal_jobs_share_the_waves() {
+    const GIANTS: u64 = 8;
+    let bed = Bed::new(100_000);
+    let mut known = Vec::new();
+    for number in 0..GIANTS {
+        known.push(bed.submit(Wish::new(number, GIANT)).await);
+    }
+    bed.device.next_wave();
+    bed.device.next_wave();
+    (0..GIANTS).for_each(|_| drop(bed.next()));
+    for round in 0..5 {
+        let number = 100 + round;
+        let single = bed.submit(Wish::new(number, 1)).await;
+        // Two jobs share a wave.
+        let waves: Vec<_> = (0..=GIANTS / 2 + 1).map(|_| bed.next()).collect();
+        for number in (0..GIANTS).chain([number]) {
+            assert!(waves.iter().any(|wave| wave.contains_key(&number)), "{number} waits: {waves:?}");
+        }
+        bed.next();
+        bed.next();
+        assert!(single.done.await.expect("an end").is_ok());
+    }
+}
+
+#[tokio::test]
+async fn many_single_bootstraps_do_not_keep_a_giant_job_waiting() {
+    let bed = Bed::new(100_000);
+    let _giant = bed.submit(Wish::new(1, GIANT)).await;
+    bed.device.next_wave();
+    bed.device.next_wave();
+    let (mut number, mut known) = (1, Vec::new());
+    let mut last = 0;
+    for wave in 1..=20 {
+        // More than a wave can take.
+        for _ in 0..WIDTH * 2 {
+            number += 1;
+            known.push(bed.submit(Wish::new(number, 1)).await);
+        }
+        if bed.next().contains_key(&1) {
+            last = wave;
+        }
+        // The singles before it, and there are ever more of them that came before its next turn.
+        assert!(wave <= 2 * last + 2, "the giant waits for longer than the singles that came before it take");
+    }
+}
+
+#[tokio::test]
+async fn a_job_of_few_slots_begins_though_long_rows_hold_most_of_them() {
+    let bed = Bed::new(64);
+    // 21 slots a row: three would be 63 of 64.
+    let _giant = bed.submit(Wish { chain: 20, ..Wish::new(1, GIANT) }).await;
+    assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 2)]));
+    let _single = bed.submit(Wish::new(2, 1)).await;
+    assert_eq!(bed.next(), BTreeMap::from([(1, 2), (2, 1)]));
+}
+
+#[tokio::test]
+async fn a_job_that_others_keep_from_the_waves_is_waiting() {
+    let bed = Bed::new(10_000);
+    let low = bed.submit(Wish { priority: -1, ..Wish::new(1, GIANT) }).await;
+    bed.device.next_wave();
+    bed.device.next_wave();
+    assert_eq!(stage(&low), LeaseStage::Computing);
+    let _high = bed.submit(Wish::new(2, GIANT)).await;
+    for _ in 0..2 {
+        assert_eq!(bed.next(), BTreeMap::from([(2, WIDTH)]));
+    }
+    assert_eq!(stage(&low), LeaseStage::Waiting, "its lanes have landed, and it gets no others");
+    let before = low.status.read();
+    (0..5).for_each(|_| drop(bed.next()));
+    assert_eq!(low.status.read(), before, "it does not pretend to make progress");
+}
+
+#[tokio::test]
+async fn what_hangs_on_the_device_stands_still_in_computing() {
+    let bed = Bed::new(10_000);
+    assert_eq!(bed.engine.silent_for(), Duration::ZERO);
+    let hung = bed.submit(Wish::new(1, 1)).await;
+    bed.device.next_wave();
+    let before = hung.status.read();
+    assert_eq!(before.0, LeaseStage::Computing as i32);
+    let waiting = bed.submit(Wish { key: 2, ..Wish::new(2, 1) }).await;
+    while bed.engine.silent_for() < Duration::from_millis(20) {
+        std::thread::yield_now();
+    }
+    assert_eq!(hung.status.read(), before);
+    bed.engine.cancel(hung.id);
+    bed.next();
+    bed.device.end_oldest();
+    assert!(waiting.done.await.expect("an end").is_ok(), "the device works again");
+    while bed.engine.silent_for() > Duration::ZERO {
+        std::thread::yield_now();
+    }
+}

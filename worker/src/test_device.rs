@@ -1,0 +1,141 @@
+//! A device for tests: it computes nothing, and its waves end when the test says so.
+
+use std::{
+    collections::{BTreeMap, HashSet, VecDeque},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use cloakwork_device::{
+    Arena, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave, Words, WordsMut,
+    WorkStats,
+};
+use cloakwork_params::{ParameterSet, table::SETS};
+
+/// Bootstraps that fill a wave.
+pub(crate) const WIDTH: usize = 16;
+/// For whatever should take no time at all.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct TestDevice {
+    slots: u32,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    numbers: u64,
+    /// Waves that the test has not looked at.
+    fresh: VecDeque<BTreeMap<u64, usize>>,
+    running: VecDeque<u64>,
+    ended: HashSet<u64>,
+    waker: Option<Waker>,
+}
+
+impl TestDevice {
+    /// One whose arenas have so many slots.
+    pub(crate) fn new(slots: u32) -> Self {
+        Self { slots, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// The next wave, once it is submitted: its lanes by their constant.
+    pub(crate) fn next_wave(&self) -> BTreeMap<u64, usize> {
+        let waited = self.changed.wait_timeout_while(self.state(), PATIENCE, |state| state.fresh.is_empty());
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.fresh.pop_front().expect("a wave comes")
+    }
+
+    /// Ends the oldest of the running waves.
+    pub(crate) fn end_oldest(&self) {
+        let mut state = self.state();
+        let ticket = state.running.pop_front().expect("a wave runs");
+        state.ended.insert(ticket);
+        let waker = state.waker.clone();
+        drop(state);
+        if let Some(waker) = waker {
+            waker();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn number(&self) -> u64 {
+        let mut state = self.state();
+        state.numbers += 1;
+        state.numbers
+    }
+}
+
+impl Device for TestDevice {
+    fn describe(&self) -> DeviceInfo {
+        DeviceInfo {
+            kind: "test",
+            name: "test".to_owned(),
+            sets: SETS.iter().collect(),
+            units: 1,
+            tile: WIDTH,
+            width_max: WIDTH,
+            curve: Vec::new(),
+        }
+    }
+
+    fn load_key(&self, _: &dyn KeySource) -> Result<KeySlot, DeviceError> {
+        Ok(KeySlot { number: self.number(), bytes: 1 })
+    }
+
+    fn key_bytes(&self, _: &'static ParameterSet) -> u64 {
+        1
+    }
+
+    fn evict_key(&self, _: KeySlot) {}
+
+    fn load_lut(&self, _: &'static ParameterSet, _: HostLut<'_>) -> Result<LutSlot, DeviceError> {
+        Ok(LutSlot(self.number()))
+    }
+
+    fn evict_lut(&self, _: LutSlot) {}
+
+    fn create_arena(&self, _: &'static ParameterSet, _: u64) -> Result<Arena, DeviceError> {
+        Ok(Arena { number: self.number(), slots: self.slots })
+    }
+
+    fn drop_arena(&self, _: Arena) {}
+
+    fn write(&self, _: Arena, _: &[u32], _: Words<'_>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn read(&self, _: Arena, _: &[u32], _: WordsMut<'_>) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn submit(&self, _: KeySlot, _: Arena, wave: Wave) -> Result<Ticket, DeviceError> {
+        let number = self.number();
+        let mut lanes = BTreeMap::new();
+        wave.lanes().iter().for_each(|lane| *lanes.entry(lane.constant).or_default() += 1);
+        let mut state = self.state();
+        state.fresh.push_back(lanes);
+        state.running.push_back(number);
+        self.changed.notify_all();
+        Ok(Ticket(number))
+    }
+
+    fn wait(&self, ticket: Ticket, _: Instant) -> Result<WorkStats, DeviceError> {
+        let (began, none) = (Instant::now(), Duration::ZERO);
+        match self.state().ended.remove(&ticket.0) {
+            true => Ok(WorkStats { began, ended: began, key_switch: none, blind_rotate: none, other: none }),
+            false => Err(DeviceError::NotDone(none)),
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.state().running.is_empty()
+    }
+
+    fn set_waker(&self, waker: Waker) {
+        self.state().waker = Some(waker);
+    }
+}
