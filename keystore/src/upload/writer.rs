@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::{Semaphore, mpsc},
     task::JoinHandle,
 };
 
 use super::{
     receive::{Message, Received, Receiver},
     registry::{Presence, Turn},
+    seats::Seat,
 };
 use crate::{BlobInfo, Error, Keystore, catalogue::uploads, catalogue::uploads::UploadRow, store::remove_if_there};
 
@@ -50,7 +51,7 @@ impl UploadWriter {
         committed_bytes: u64,
         turn: Turn,
         presence: Presence,
-        seat: OwnedSemaphorePermit,
+        seat: Seat,
     ) -> Self {
         let window_bytes = keystore.limits().window_bytes.max(1) as usize;
         let (sender, inbox) = mpsc::channel(PIECES);

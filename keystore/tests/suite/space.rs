@@ -98,6 +98,60 @@ async fn the_quota_counts_what_is_announced() {
     home.upload(&keystore, &bytes[2]).await.expect("fits");
 }
 
+/// Whoever fills the space and renews all of it without end holds nobody up but itself.
+#[tokio::test]
+async fn a_tenant_that_fills_the_space_does_not_shut_out_another() {
+    let mut home = Home::local();
+    let blobs: Vec<_> = (0..5).map(|salt| list(50, salt)).collect();
+    let size = blobs[0].len() as u64;
+    home.limits.unpinned_bytes = 4 * size;
+    let keystore = home.open().await;
+    let mut greedy = Vec::new();
+    for bytes in &blobs[..4] {
+        greedy.push(home.upload(&keystore, bytes).await.expect("well formed").digest);
+        home.wait(Duration::from_secs(1));
+    }
+    assert_eq!(keystore.find_missing(&tenant(), &greedy).await.expect("asked"), []);
+    // An even share is two of four.
+    for bytes in &blobs[3..] {
+        keystore.put(&other_tenant(), bytes.clone(), None).await.expect("within an even share");
+    }
+    let theirs = [Digest::of(&blobs[3]), Digest::of(&blobs[4])];
+    assert_eq!(keystore.find_missing(&tenant(), &greedy).await.expect("asked"), greedy[..2], "the oldest go");
+    // Both have their share now: whoever wants more has to give up its own, and what is kept is not given.
+    let more = keystore.put(&tenant(), blobs[0].clone(), None).await;
+    assert_eq!(more, Err(Error::CiphertextSpaceFull { limit: 4 * size }));
+    let more = keystore.put(&other_tenant(), blobs[0].clone(), None).await;
+    assert_eq!(more, Err(Error::CiphertextSpaceFull { limit: 4 * size }));
+    home.wait(home.limits.keep);
+    keystore.put(&tenant(), blobs[0].clone(), None).await.expect("one of its own goes");
+    assert_eq!(keystore.find_missing(&tenant(), &greedy[2..]).await.expect("asked"), greedy[2..3]);
+    assert_eq!(keystore.find_missing(&other_tenant(), &theirs).await.expect("asked"), []);
+}
+
+#[tokio::test]
+async fn a_tenant_leaves_seats_to_others() {
+    let mut home = Home::local();
+    home.limits.writers_total = 3;
+    home.limits.writers_per_tenant = 2;
+    let keystore = home.open().await;
+    let digests: Vec<_> = (0..3).map(|salt| Digest::of(&list(5, salt))).collect();
+    let mut writers = Vec::new();
+    for digest in &digests[..2] {
+        let upload = home.begin(&keystore, digest).await.expect("opened");
+        writers.push(keystore.append(&tenant(), &upload.id, 0).await.expect("a seat"));
+    }
+    let third = home.begin(&keystore, &digests[2]).await.expect("opened");
+    let refused = keystore.append(&tenant(), &third.id, 0).await.expect_err("two of three are enough");
+    assert_eq!(refused, Error::TooManyUploads { what: "uploads of the tenant receiving", limit: 2 });
+    let theirs = keystore.begin_upload(&other_tenant(), &home.request(), &digests[0]).await.expect("opened");
+    let _theirs = keystore.append(&other_tenant(), &theirs.id, 0).await.expect("the last seat");
+    for writer in writers {
+        writer.pause().await.expect("kept");
+    }
+    keystore.append(&tenant(), &third.id, 0).await.expect("a seat is free again");
+}
+
 #[tokio::test]
 async fn open_uploads_are_counted() {
     let mut home = Home::local();
