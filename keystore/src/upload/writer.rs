@@ -148,7 +148,7 @@ async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver) -> R
         }
         Err(error) => {
             if error.condemns() {
-                tracing::warn!(tenant = %upload.tenant, reason = error.reason(), "upload refused");
+                tracing::warn!(tenant = %upload.tenant, %error, "upload refused");
             }
             // Damage on the way may be put right by sending again; nothing else may.
             if error.condemns() && !matches!(error, Error::DigestMismatch { .. }) {

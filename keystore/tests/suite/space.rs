@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use cloakwork_keystore::{Digest, Error, Pin};
 
 use crate::{
-    home::{Home, other_tenant, read, tenant},
+    home::{Home, Kind, other_tenant, read, tenant},
     objects::{KEY, bootstrap_key, list, toy},
 };
 
@@ -43,7 +43,7 @@ async fn what_is_pinned_stays_and_the_oldest_of_the_rest_goes(mut home: Home) {
     let missing = keystore.find_missing(&tenant(), &digests).await.expect("asked");
     assert_eq!(missing, [digests[2]]);
     assert_eq!(read(&keystore, &digests[0], 0).await.expect("pinned"), blobs[0]);
-    assert_eq!(keystore.delete(&tenant(), &digests[0]).await.expect_err("pinned").reason(), "BLOB_IN_USE");
+    assert_eq!(keystore.delete(&tenant(), &digests[0]).await.expect_err("pinned").kind(), "BlobInUse");
     assert_eq!(home.blob_files().len(), 6);
     // The job ends: two more count, and two have to go.
     keystore.unpin(&JOB).await.expect("released");
@@ -70,10 +70,10 @@ async fn pins_last_over_a_restart_and_end_in_time() {
     let keystore = home.open().await;
     // Only the second job is still alive.
     keystore.retain_holders(&[[2; 16]]).await.expect("released");
-    assert_eq!(keystore.delete(&tenant(), &digest).await.expect_err("pinned").reason(), "BLOB_IN_USE");
+    assert_eq!(keystore.delete(&tenant(), &digest).await.expect_err("pinned").kind(), "BlobInUse");
     keystore.unpin(&[2; 16]).await.expect("released");
     keystore.delete(&tenant(), &digest).await.expect("free");
-    assert_eq!(keystore.delete(&tenant(), &other).await.expect_err("pinned").reason(), "BLOB_IN_USE");
+    assert_eq!(keystore.delete(&tenant(), &other).await.expect_err("pinned").kind(), "BlobInUse");
     home.wait(Duration::from_secs(1000));
     keystore.delete(&tenant(), &other).await.expect("free");
 }
@@ -90,7 +90,7 @@ async fn the_quota_counts_what_is_announced() {
     let error = home.begin(&keystore, &Digest::of(&bytes[2])).await.expect_err("too much");
     assert_eq!(error, Error::QuotaExceeded { what: "bytes of the tenant", limit: 2 * size, got: 3 * size });
     let error = keystore.put(&tenant(), bytes[2].clone(), None).await.expect_err("too much");
-    assert_eq!(error.reason(), "QUOTA_EXCEEDED");
+    assert_eq!(error.kind(), "QuotaExceeded");
     assert_eq!(home.blob_files().len(), 1, "nothing stays of what was refused");
     // Each tenant has its own, and what is deleted is free again.
     keystore.put(&other_tenant(), bytes[2].clone(), None).await.expect("fits");
@@ -162,14 +162,14 @@ async fn open_uploads_are_counted() {
     let digests: Vec<_> = (0..4).map(|salt| Digest::of(&list(5, salt))).collect();
     let first = home.begin(&keystore, &digests[0]).await.expect("first");
     let second = home.begin(&keystore, &digests[1]).await.expect("second");
-    assert_eq!(home.begin(&keystore, &digests[2]).await.expect_err("third").reason(), "QUOTA_EXCEEDED");
+    assert_eq!(home.begin(&keystore, &digests[2]).await.expect_err("third").kind(), "QuotaExceeded");
     home.begin(&keystore, &digests[0]).await.expect("the same once more");
     keystore.begin_upload(&other_tenant(), &home.request(), &digests[0]).await.expect("third in all");
     let full = keystore.begin_upload(&other_tenant(), &home.request(), &digests[1]).await;
-    assert_eq!(full.expect_err("fourth in all").reason(), "TOO_MANY_UPLOADS");
+    assert_eq!(full.expect_err("fourth in all").kind(), "TooManyUploads");
     let writer = keystore.append(&tenant(), &first.id, 0).await.expect("a seat");
     let waiting = keystore.append(&tenant(), &second.id, 0).await;
-    assert_eq!(waiting.expect_err("no seat").reason(), "TOO_MANY_UPLOADS");
+    assert_eq!(waiting.expect_err("no seat").kind(), "TooManyUploads");
     // Taking over one's own upload needs no second seat.
     let writer_again = keystore.append(&tenant(), &first.id, 0).await.expect("the same seat");
     drop(writer);
