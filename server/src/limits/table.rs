@@ -72,11 +72,14 @@ limits! {
         "Calls of one tenant being handled at once",
         "A quarter of all, so that no tenant shuts the others out";
     watchers = 4096, count 1 => 1_000_000,
-        "Calls that wait for a job (WatchJob, RunJob) or for health at once, from all tenants",
+        "Calls that wait for a job (WatchJob, RunJob) at once, from all tenants",
         "Some KiB each";
     tenant_watchers = 1024, count 1 => 1_000_000,
         "Calls of one tenant that wait for a job at once",
         "A quarter of all";
+    probes = 64, count 1 => 65_536,
+        "Streams of health and reflection at once, from everybody; they need no token",
+        "A few load balancers and people who look; strangers can take all of these, and nothing else";
     message_bytes = 8 * MIB, bytes 64 * KIB => 256 * MIB,
         "One message",
         "Holds a chunk or inline inputs with room to spare; larger things are blobs";
