@@ -25,6 +25,7 @@ pub mod logging;
 pub mod metrics;
 pub mod page;
 pub mod programs;
+pub mod quota;
 pub mod resource;
 mod run;
 pub mod services;

@@ -67,6 +67,7 @@ impl Limits {
             ("tenant_queued_jobs", self.tenant_queued_jobs, "queued_jobs", self.queued_jobs),
             ("job_seconds", self.job_seconds, "job_seconds_max", self.job_seconds_max),
             ("output_keep_seconds", self.output_keep_seconds, "output_keep_seconds_max", self.output_keep_seconds_max),
+            ("inline_bytes", self.inline_bytes, "tenant_inline_bytes", self.tenant_inline_bytes),
             ("blob_bytes", self.blob_bytes, "tenant_bytes", self.tenant_bytes),
             ("report_ms", self.report_ms, "lease_ms", self.lease_ms / 2),
         ];

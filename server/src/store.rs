@@ -4,7 +4,9 @@
 //! PostgreSQL have in common.
 
 mod jobs;
+mod outputs;
 mod programs;
+mod usage;
 mod write;
 
 use crate::database::Database;

@@ -69,6 +69,16 @@ impl Sweeper {
         let kept = i64::try_from(self.limits.job_record_seconds.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
         let before = clock::unix_micros().saturating_sub(kept);
         while self.store.forget_jobs(before, ROWS).await.map_err(text)? == u64::from(ROWS) {}
+        for (tenant, mut beyond) in self.store.too_many_ended(self.limits.tenant_ended_jobs).await.map_err(text)? {
+            while beyond > 0 {
+                let count = u32::try_from(beyond).unwrap_or(ROWS).min(ROWS);
+                let forgotten = self.store.forget_oldest(&tenant, count).await.map_err(text)?;
+                if forgotten == 0 {
+                    break;
+                }
+                beyond = beyond.saturating_sub(forgotten);
+            }
+        }
         while self.store.forget_programs(ROWS).await.map_err(text)? == u64::from(ROWS) {}
         Ok(())
     }

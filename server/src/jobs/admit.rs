@@ -22,8 +22,10 @@ use crate::{
     error::{
         ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE, SET_NOT_SERVED,
     },
+    keys::{KeyUse, KeyUses},
     limits::Limits,
     programs::{Compiled, Programs},
+    quota,
     resource::{self, KeyName, ProgramName},
     store::Store,
 };
@@ -88,6 +90,8 @@ impl Admission {
         let wanted = Wanted { set, key_id, inputs: &program.inputs };
         let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs).await?;
         let pbs_count = self.size(&program, rows)?;
+        let inline: usize = inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len).sum();
+        quota::check(&self.store, &self.limits, tenant.as_str(), (inline + program.bytes.len()) as u64).await?;
         let created_micros = clock::unix_micros();
         let meta = JobMeta {
             id: id::new(),

@@ -125,6 +125,9 @@ limits! {
     tenant_programs = 10_000, count 1 => 10_000_000,
         "Programs that one tenant has registered",
         "10 GiB at the very worst, some MiB as a rule";
+    tenant_inline_bytes = 4 * GIB, bytes MIB => 1024 * GIB,
+        "What one tenant keeps in the server's own database: programs, inputs inside jobs that have not ended, outputs inside jobs until they expire; beyond it, jobs are refused, and outputs become blobs",
+        "A thousand jobs with as much inside as may be";
     queued_jobs = 100_000, count 1 => 10_000_000,
         "Jobs that wait, from all tenants",
         "What the scheduler is measured with";
@@ -149,6 +152,9 @@ limits! {
     job_record_seconds = 7 * DAY, seconds 60 => 365 * DAY,
         "An ended job and its latency record are kept for this long",
         "A week's worth of questions";
+    tenant_ended_jobs = 100_000, count 1 => 100_000_000,
+        "Ended jobs of one tenant that are remembered; beyond it the oldest are forgotten early, save those whose outputs are still kept",
+        "Some KiB each; ten times what may wait";
     output_keep_seconds = DAY, seconds 1 => 365 * DAY,
         "Outputs that nobody has fetched, where the job says nothing else",
         "The client may be a batch that runs once a day";

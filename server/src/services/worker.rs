@@ -20,13 +20,20 @@ use tokio::{sync::watch, time::timeout};
 use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
 use tonic::{Request, Response, Status, Streaming};
 
+use super::Transfers;
 use crate::{
-    clock, digest,
+    clock, database, digest,
     dispatch::{Dispatcher, Failure, Leased, Leases, Outcome, Wish, WorkerReport},
-    error::{ApiError, DEADLINE_EXCEEDED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT, STALE_LEASE},
-    jobs::{Content, id},
+    error::{
+        ApiError, BLOB_UNAVAILABLE, DEADLINE_EXCEEDED, DEVICE_FAILED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT,
+        Reason, STALE_LEASE,
+    },
+    jobs::{Content, GROUP_BYTES, JobMeta, id},
     limits::Limits,
+    metrics::Telemetry,
     programs::Programs,
+    quota,
+    store::Store,
 };
 
 /// The worker service.
@@ -36,6 +43,8 @@ pub struct Workers {
     pub dispatcher: Dispatcher,
     /// Blobs.
     pub keystore: Keystore,
+    /// Knows how much of their outputs tenants keep in it.
+    pub store: Store,
     /// Knows what the programs of jobs return.
     pub programs: Programs,
     /// Limits.
@@ -154,7 +163,9 @@ impl Workers {
             return Err(INVALID_ARGUMENT.error(message).into());
         }
         let mut data = Incoming { parts, rest: Bytes::new(), idle: Duration::from_millis(self.limits.upload_idle_ms) };
-        let mut inline_left = self.limits.inline_bytes;
+        // What a tenant has no room for in the database becomes a blob, and counts as one.
+        let room = quota::left(&self.store, &self.limits, &leased.meta.tenant).await?;
+        let mut inline_left = self.limits.inline_bytes.min(room);
         let mut contents = Vec::with_capacity(digests.len());
         for wanted in digests {
             let digest = digest::parse(Some(wanted), "digests")?;
