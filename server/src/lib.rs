@@ -20,6 +20,7 @@ pub mod dispatch;
 pub mod edge;
 pub mod error;
 pub mod jobs;
+pub mod keys;
 pub mod limits;
 pub mod logging;
 pub mod metrics;

@@ -2,10 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use cloakwork_keystore::{Holder, Keystore, TenantId};
-use cloakwork_params::KeyId;
+use cloakwork_keystore::{Holder, Keystore};
 
-use crate::{clock, jobs::id, limits::Limits, store::Store};
+use crate::{clock, jobs::id, keys::KeyUses, limits::Limits, store::Store};
 
 /// Between two rounds.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -19,6 +18,8 @@ pub struct Sweeper {
     pub store: Store,
     /// Blobs.
     pub keystore: Keystore,
+    /// Keys that jobs on their way need.
+    pub keys: KeyUses,
     /// Limits.
     pub limits: Arc<Limits>,
 }
@@ -86,20 +87,13 @@ impl Sweeper {
     /// Keys that were deleted while jobs used them.
     async fn keys(&self) -> Result<(), String> {
         for (tenant, key_id) in self.keystore.deleting_keys().await.map_err(text)? {
-            self.purge(&tenant, key_id).await?;
+            self.keys.purge(&self.store, &self.keystore, &tenant, key_id).await.map_err(text)?;
         }
         Ok(())
     }
 
     async fn blobs(&self) -> Result<(), String> {
         self.keystore.sweep().await.map_err(text)?;
-        Ok(())
-    }
-
-    async fn purge(&self, tenant: &TenantId, key_id: KeyId) -> Result<(), String> {
-        if !self.store.key_in_use(tenant.as_str(), key_id).await.map_err(text)? {
-            self.keystore.purge_key(tenant, key_id).await.map_err(text)?;
-        }
         Ok(())
     }
 }

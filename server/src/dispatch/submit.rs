@@ -73,6 +73,7 @@ impl Actor {
             meta: job.meta.clone(),
             program: job.program.clone(),
             inputs: job.inputs.clone(),
+            key_use: Some(job.key_use.clone()),
         }));
         record::submitted(&self.parts.telemetry.metrics, &job.meta);
         let event = Event::Submitted(self.scheduled(&job.meta));

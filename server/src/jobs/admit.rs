@@ -36,6 +36,7 @@ pub struct Admission {
     pub(super) store: Store,
     pub(super) keystore: Keystore,
     programs: Programs,
+    keys: KeyUses,
     pub(super) limits: Arc<Limits>,
     allow_weak_sets: bool,
 }
@@ -51,6 +52,10 @@ pub struct Admitted {
     pub inputs: Arc<[Content]>,
     /// Parts of the key that it needs.
     pub key_parts: Vec<Digest>,
+    /// Keeps the key from being purged until the job is in the store.
+    pub key_use: Arc<KeyUse>,
+    /// The blobs among what it reads, until somebody has taken the job.
+    pub pins: Pins,
     /// When things happened so far.
     pub timeline: Timeline,
 }
@@ -61,10 +66,11 @@ impl Admission {
         store: Store,
         keystore: Keystore,
         programs: Programs,
+        keys: KeyUses,
         limits: Arc<Limits>,
         allow_weak_sets: bool,
     ) -> Self {
-        Self { store, keystore, programs, limits, allow_weak_sets }
+        Self { store, keystore, programs, keys, limits, allow_weak_sets }
     }
 
     /// Checks a request that came in at `received`.
@@ -85,6 +91,7 @@ impl Admission {
         let set = program.set;
         served(set, self.allow_weak_sets)?;
         let key_id = KeyId(KeyName::parse_own(&spec.key, &caller.principal)?.key_id);
+        let key_use = self.keys.begin(tenant, key_id);
         // Refused unless the key may be used from now on.
         let parts = self.keystore.parts_for(tenant, key_id, set).await?;
         let wanted = Wanted { set, key_id, inputs: &program.inputs };
@@ -121,6 +128,8 @@ impl Admission {
             program: program.bytes.clone(),
             inputs: inputs.into(),
             key_parts: parts.into_iter().map(|part| part.digest).collect(),
+            key_use,
+            pins,
             timeline: Timeline::start(received),
         })
     }
@@ -165,7 +174,11 @@ impl Admission {
         }
         // A job has ended by its deadline, so that a pin which nobody releases ends with it.
         let until = Some(clock::from_unix_micros(meta.deadline_micros.saturating_add(PIN_SLACK_MICROS)));
-        Ok(self.keystore.pin(tenant, &blobs, &Pin { holder: id::to_bytes(meta.id), until }).await?)
+        let holder = id::to_bytes(meta.id);
+        // Made first: the call may be broken off while they are being pinned.
+        let pins = Pins::of(self.keystore.clone(), holder);
+        self.keystore.pin(tenant, &blobs, &Pin { holder, until }).await?;
+        Ok(pins)
     }
 }
 

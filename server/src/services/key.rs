@@ -14,9 +14,11 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     caller::Caller,
-    database, digest,
+    digest,
     dispatch::Dispatcher,
     error::{ApiError, PAGE_TOKEN_INVALID},
+    jobs::group_bytes,
+    keys::KeyUses,
     limits::Limits,
     page,
     resource::{self, KeyName},
@@ -30,6 +32,8 @@ pub struct Keys {
     pub keystore: Keystore,
     /// Knows which jobs use them.
     pub store: Store,
+    /// Knows which jobs are about to.
+    pub uses: KeyUses,
     /// Knows where they are resident.
     pub dispatcher: Dispatcher,
     /// Limits.
@@ -84,10 +88,8 @@ impl KeyService for Keys {
         let caller = Caller::of(&request)?;
         let key_id = key_id(&caller, &request.get_ref().name)?;
         let key = self.keystore.delete_key(&caller.tenant, key_id).await.map_err(ApiError::from)?;
-        // With live jobs it goes later, when the last of them has ended.
-        if !self.store.key_in_use(caller.tenant.as_str(), key_id).await.map_err(database::failed)? {
-            self.keystore.purge_key(&caller.tenant, key_id).await.map_err(ApiError::from)?;
-        }
+        // With live jobs, or such as are about to be, it goes later, when the last of them has ended.
+        self.uses.purge(&self.store, &self.keystore, &caller.tenant, key_id).await?;
         Ok(Response::new(DeleteKeyResponse { key: Some(self.key(&caller, &key)) }))
     }
 }

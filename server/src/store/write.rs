@@ -9,7 +9,10 @@ use prost::Message as _;
 use sqlx::SqliteConnection;
 
 use super::Store;
-use crate::jobs::{Content, End, JobMeta, id};
+use crate::{
+    jobs::{Content, End, JobMeta, id},
+    keys::KeyUse,
+};
 
 /// One change.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct NewJob {
     pub program: Bytes,
     /// What it reads.
     pub inputs: Arc<[Content]>,
+    /// Keeps its key until it is stored, and so found by whoever wants to purge the key.
+    pub key_use: Option<Arc<KeyUse>>,
 }
 
 /// A job that is about to be handed to a worker.
