@@ -19,22 +19,16 @@ use crate::{
 impl Actor {
     pub(super) async fn submit(&mut self, job: Admitted, reply: oneshot::Sender<Result<Watched, ApiError>>) {
         match self.known(&job.meta).await {
-            Ok(Some(known)) => {
-                self.release(&job.meta);
-                // The first of the two may still be on its way to the disk.
-                self.answers.push(Answer::Submitted(reply, known));
-            }
+            // The first of the two may still be on its way to the disk.
+            Ok(Some(known)) => self.answers.push(Answer::Submitted(reply, known)),
             Ok(None) => match self.accept(&job) {
-                Ok(watched) => self.answers.push(Answer::Submitted(reply, watched)),
-                Err(refusal) => {
-                    self.release(&job.meta);
-                    let _ = reply.send(Err(refusal));
+                Ok(watched) => {
+                    job.pins.keep();
+                    self.answers.push(Answer::Submitted(reply, watched));
                 }
+                Err(refusal) => drop(reply.send(Err(refusal))),
             },
-            Err(error) => {
-                self.release(&job.meta);
-                let _ = reply.send(Err(error));
-            }
+            Err(error) => drop(reply.send(Err(error))),
         }
     }
 

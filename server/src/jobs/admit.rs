@@ -13,7 +13,7 @@ use cloakwork_proto::v1::{self, job_spec};
 use prost::Message as _;
 
 use super::{
-    Content, JobMeta, Timeline, id,
+    Content, JobMeta, Pins, Timeline, id,
     inputs::{self, Wanted},
 };
 use crate::{
@@ -75,7 +75,7 @@ impl Admission {
 
     /// Checks a request that came in at `received`.
     ///
-    /// Blobs that the job reads are pinned for it; whoever drops an admitted job has to unpin them.
+    /// Blobs that the job reads are pinned for it; whoever takes the job keeps the pins.
     pub async fn admit(
         &self,
         caller: &Caller,
@@ -122,7 +122,7 @@ impl Admission {
             deadline_micros: created_micros
                 + span("time_limit", spec.time_limit, self.limits.job_seconds, self.limits.job_seconds_max)?,
         };
-        self.pin(tenant, &meta, &inputs).await?;
+        let pins = self.pin(tenant, &meta, &inputs).await?;
         Ok(Admitted {
             meta: Arc::new(meta),
             program: program.bytes.clone(),
@@ -167,10 +167,10 @@ impl Admission {
         Ok(pbs_count)
     }
 
-    async fn pin(&self, tenant: &TenantId, meta: &JobMeta, inputs: &[Content]) -> Result<(), ApiError> {
+    async fn pin(&self, tenant: &TenantId, meta: &JobMeta, inputs: &[Content]) -> Result<Pins, ApiError> {
         let blobs: Vec<Digest> = inputs.iter().filter(|input| input.bytes.is_none()).map(Content::blob).collect();
         if blobs.is_empty() {
-            return Ok(());
+            return Ok(Pins::none());
         }
         // A job has ended by its deadline, so that a pin which nobody releases ends with it.
         let until = Some(clock::from_unix_micros(meta.deadline_micros.saturating_add(PIN_SLACK_MICROS)));
