@@ -53,7 +53,7 @@ fn verify(
 
 #[test]
 fn every_kind_that_a_server_takes_is_taken() {
-    for set in [toy(), table::by_name("ToyBoolean").expect("a row")] {
+    for set in [toy(), table::by_name("TOY_BOOLEAN").expect("a row")] {
         for kind in ObjectKind::all().filter(|kind| !kind.is_secret()) {
             if Layout::of(kind, set, &[0; 8]).is_err() {
                 continue;

@@ -17,6 +17,7 @@ async fn damage_at_rest_is_found_and_healed(home: Home) {
         home.upload(&keystore, bytes).await.expect("well formed");
     }
     keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
+    assert_eq!(keystore.is_intact(&tenant(), &digests[0]).await, Ok(true));
     let path = home.blob_file(&digests[0]);
     let mut bytes = std::fs::read(&path).expect("there");
     bytes[20_000] ^= 4;
@@ -32,6 +33,7 @@ async fn damage_at_rest_is_found_and_healed(home: Home) {
         // An S3 client may itself notice that there is less than there should be.
         let found = found.expect_err("damaged");
         assert!(matches!(&*found.kind(), "BlobDamaged" | "StorageFailed"), "{found}");
+        assert_ne!(keystore.is_intact(&tenant(), &digests[0]).await, Ok(true));
         keystore.quarantine(&tenant(), KEY, &digests[0]).await.expect("a part");
         assert_eq!(keystore.key(&tenant(), KEY).await.expect("there").state, KeyState::Quarantined);
         assert_eq!(keystore.parts_for(&tenant(), KEY, toy()).await, Err(Error::KeyQuarantined { key_id: KEY }));

@@ -49,6 +49,12 @@ pub struct Workers {
     pub programs: Programs,
     /// Limits.
     pub limits: Arc<Limits>,
+    /// Metrics.
+    pub telemetry: Arc<Telemetry>,
+    /// What is sent and received.
+    pub transfers: Transfers,
+    /// Held while a part of a key is read because a worker says that it is damaged.
+    pub examining: Arc<tokio::sync::Mutex<()>>,
 }
 
 type Stream_<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -245,13 +251,35 @@ impl Workers {
         };
         if let Some(part) = bad_key_part.filter(|part| leased.work.key_parts.contains(part)) {
             let tenant = TenantId::new(&leased.meta.tenant)?;
-            self.keystore.quarantine(&tenant, leased.meta.key_id, &part).await?;
+            // One at a time, or workers could have the server read the same gigabytes over and over in parallel.
+            let _reading = self.examining.lock().await;
+            match self.keystore.is_intact(&tenant, &part).await {
+                Ok(false) => self.keystore.quarantine(&tenant, leased.meta.key_id, &part).await?,
+                Ok(true) => {
+                    tracing::warn!(%part, "a worker took a key's part for damaged that is good");
+                    self.telemetry.metrics.false_alarms.add(1, []);
+                    return Ok(another(
+                        DEVICE_FAILED,
+                        "the worker read a part of the key wrong; what is stored is good",
+                    ));
+                }
+                Err(error) => {
+                    tracing::error!(%error, %part, "a key's part that a worker took for damaged cannot be read");
+                    return Ok(another(BLOB_UNAVAILABLE, "a part of the key cannot be read"));
+                }
+            }
         }
         let mut message = failure.message;
         message.truncate(message.floor_char_boundary(MESSAGE_MAX));
         let known = crate::error::Reason::named(&failure.reason).unwrap_or(crate::error::INTERNAL);
         Ok(Failure { error: v1::JobError { reason: known.code.to_owned(), message }, retryable: failure.retryable })
     }
+}
+
+/// A failure that leaves the job another chance.
+fn another(reason: Reason, message: &str) -> Failure {
+    let error = v1::JobError { reason: reason.code.to_owned(), message: message.to_owned() };
+    Failure { error, retryable: true }
 }
 
 /// A worker's record without what is too long to keep.
