@@ -144,6 +144,9 @@ impl WorkerService for Workers {
             stored: Instant::now(),
         };
         let accepted = self.dispatcher.commit(outcome).await?;
+        if !accepted {
+            self.let_go(&leased).await?;
+        }
         Ok(Response::new(CommitResultResponse { accepted }))
     }
 }
@@ -243,7 +246,19 @@ impl Workers {
         Ok(self.keystore.pin(tenant, &[*digest], &pin).await?)
     }
 
-    /// What a worker says went wrong; a key whose bytes are damaged is put aside.
+    /// Outputs that came too late stay for nobody, unless the job lives on or has ended with the same ones.
+    async fn let_go(&self, leased: &Leased) -> Result<(), ApiError> {
+        let JobMeta { tenant, id: job, .. } = &*leased.meta;
+        let view = self.store.job(tenant, *job, false).await.map_err(database::failed)?;
+        let unwanted = view.is_none_or(|view| view.end.is_some() && view.state != v1::JobState::Succeeded);
+        if unwanted {
+            self.keystore.unpin(&id::output_holder(*job)).await?;
+        }
+        Ok(())
+    }
+
+    /// What a worker says went wrong. A key whose bytes are damaged is put aside, but not on a worker's word: where the
+    /// bytes turn out to be good, it is the worker that is wrong, and the job gets another chance.
     async fn failure(&self, leased: &Leased, failure: v1::CommitFailure) -> Result<Failure, ApiError> {
         let bad_key_part = match &failure.bad_key_part {
             Some(part) => Some(digest::parse(Some(part), "bad_key_part")?),
