@@ -12,6 +12,7 @@ mod write;
 use crate::database::Database;
 
 pub use jobs::{JobPage, LiveJob};
+pub use outputs::Done;
 pub use write::{Attempt, Ended, NewJob, Requeued, Write};
 
 /// A cheap handle on the database.
@@ -26,3 +27,6 @@ impl Store {
         Self { database }
     }
 }
+
+#[cfg(test)]
+mod tests;

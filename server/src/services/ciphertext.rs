@@ -23,9 +23,8 @@ use crate::{
     },
     jobs::Content,
     limits::Limits,
-    metrics::Telemetry,
     resource::{CiphertextName, ListName, OutputName},
-    store::Store,
+    store::{Done, Store},
 };
 
 /// The ciphertext service.
@@ -95,7 +94,7 @@ impl CiphertextService for Ciphertexts {
                     Some(bytes) => self.inline(bytes.clone(), offset_bytes)?,
                     None => self.blob(&caller, &content, offset_bytes).await?,
                 };
-                self.when_fetched(JobId(name.job.job.as_u128()), stream)
+                self.when_fetched(JobId(name.job.job.as_u128()), name.index, stream)
             }
         };
         Ok(Response::new(stream))
@@ -111,7 +110,8 @@ impl CiphertextService for Ciphertexts {
             ListName::Output(name) => {
                 self.output(&caller, &name).await?;
                 let job = JobId(name.job.job.as_u128());
-                self.store.expire_outputs(job, clock::unix_micros()).await.map_err(database::failed)?;
+                let now_micros = clock::unix_micros();
+                self.store.done_with(job, name.index, Done::Deleted, now_micros).await.map_err(database::failed)?;
             }
         }
         Ok(Response::new(DeleteResponse {}))
@@ -159,6 +159,9 @@ impl Ciphertexts {
         if end.outputs.is_empty() {
             return Err(OUTPUT_EXPIRED.error(format!("{name} has expired")));
         }
+        if self.store.is_deleted(job, name.index).await.map_err(database::failed)? {
+            return Err(OUTPUT_EXPIRED.error(format!("{name} was deleted")));
+        }
         let count = end.outputs.len();
         end.outputs
             .get(name.index as usize)
@@ -194,11 +197,12 @@ impl Ciphertexts {
         })))
     }
 
-    /// Lets the outputs of a job go some time after one has been read to its end.
-    fn when_fetched(&self, job: JobId, chunks: Chunks) -> Chunks {
+    /// Lets the outputs of a job go some time after the last of them has been read to its end.
+    fn when_fetched(&self, job: JobId, place: u32, chunks: Chunks) -> Chunks {
         let store = self.store.clone();
         let end = futures_util::stream::once(async move {
-            if let Err(error) = store.expire_outputs(job, clock::unix_micros() + FETCHED_MICROS).await {
+            if let Err(error) = store.done_with(job, place, Done::Fetched, clock::unix_micros() + FETCHED_MICROS).await
+            {
                 tracing::warn!(%error, "the outputs of a job stay although they have been fetched");
             }
             None

@@ -146,17 +146,6 @@ impl Store {
         transaction.commit().await
     }
 
-    /// Lets the outputs of a job expire at `at_micros`, unless they do so earlier.
-    pub async fn expire_outputs(&self, job: JobId, at_micros: i64) -> Result<(), sqlx::Error> {
-        let mut transaction = self.database.write().await?;
-        sqlx::query("UPDATE jobs SET outputs_expire_micros = $1 WHERE id = $2 AND outputs_expire_micros > $1")
-            .bind(at_micros)
-            .bind(id::to_bytes(job).to_vec())
-            .execute(&mut *transaction)
-            .await?;
-        transaction.commit().await
-    }
-
     /// Forgets jobs that ended before `before_micros`, at most `count`, and returns how many.
     pub async fn forget_jobs(&self, before_micros: i64, count: u32) -> Result<u64, sqlx::Error> {
         let mut transaction = self.database.write().await?;
