@@ -97,7 +97,10 @@ impl KeyService for Keys {
 impl Keys {
     fn key(&self, caller: &Caller, key: &KeyInfo) -> Key {
         let pools = self.dispatcher.pools();
-        let resident = pools.iter().flat_map(|pool| &pool.resident).filter(|(key_id, _)| *key_id == key.key_id);
+        // By group, which names the tenant too: another one's key may have the same id.
+        let sets = key.complete_sets();
+        let groups: Vec<Bytes> = sets.iter().map(|set| group_bytes(caller.tenant.as_str(), key.key_id, set)).collect();
+        let resident = pools.iter().flat_map(|pool| &pool.resident).filter(|(group, _)| groups.contains(group));
         let state = match key.state {
             KeyState::Active => v1::KeyState::Active,
             KeyState::Quarantined => v1::KeyState::Quarantined,

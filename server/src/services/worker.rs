@@ -440,6 +440,7 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
             resident: resident.take(RESIDENT_MAX).collect(),
             draining: message.draining,
         },
+        resident: message.resident_keys.iter().take(RESIDENT_MAX).map(|key| group(&key.group)).collect(),
         resident_bytes: message.resident_keys.iter().map(|key| key.bytes).fold(0, u64::saturating_add),
         waves: message
             .waves
@@ -449,6 +450,11 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
             .cloned()
             .collect(),
     })
+}
+
+/// A group's name, cut to the length that names have. A copy: the bytes are a slice of the whole report.
+fn group(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(&bytes[..bytes.len().min(GROUP_BYTES)])
 }
 
 /// Leases, resident keys and points of its time curve that a worker can report; more are not believed.
