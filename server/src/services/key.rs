@@ -111,7 +111,7 @@ impl Keys {
             key_id: Bytes::copy_from_slice(&key.key_id.0),
             state: state.into(),
             parts: key.parts.iter().map(part).collect(),
-            parameter_sets: key.complete_sets().iter().map(|set| set.name.to_owned()).collect(),
+            parameter_sets: sets.iter().map(|set| set.name.to_owned()).collect(),
             create_time: Some(key.created.into()),
             resident_workers: resident.map(|(_, worker)| worker.to_string()).collect(),
         }

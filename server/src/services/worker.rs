@@ -104,8 +104,12 @@ impl WorkerService for Workers {
         }
         let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
         let chunks = self.keystore.read(&tenant, &digest, request.offset_bytes).await.map_err(ApiError::from)?;
-        let messages = chunks.map(|chunk| match chunk {
-            Ok(data) => Ok(ReadBlobResponse { data }),
+        let transfers = self.transfers.clone();
+        let messages = chunks.map(move |chunk| match chunk {
+            Ok(data) => {
+                transfers.sent(data.len());
+                Ok(ReadBlobResponse { data })
+            }
             Err(error) => Err(ApiError::from(error).into()),
         });
         Ok(Response::new(Box::pin(messages)))
@@ -219,6 +223,7 @@ impl Workers {
             }
             return Ok(self.keep(&tenant, leased, digest).await?);
         }
+        let receiving = self.transfers.receive();
         // What an earlier attempt left behind need not be sent again, but it comes again all the same.
         let mut skip = upload.committed_bytes;
         let mut writer =
@@ -229,10 +234,11 @@ impl Workers {
             let known = bytes.split_to(usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len()));
             skip -= known.len() as u64;
             if !bytes.is_empty() {
+                receiving.bytes(bytes.len());
                 writer.write(bytes).await.map_err(ApiError::from)?;
             }
         }
-        writer.finish().await.map_err(ApiError::from)?;
+        receiving.finished(writer.finish().await).map_err(ApiError::from)?;
         Ok(self.keep(&tenant, leased, digest).await?)
     }
 
