@@ -27,7 +27,7 @@ use crate::{
     limits::Limits,
     metrics::Telemetry,
     programs::Programs,
-    services::{Blobs, Capabilities, Ciphertexts, Jobs, Keys, ProgramsService, Workers},
+    services::{Blobs, Capabilities, Ciphertexts, Jobs, Keys, ProgramsService, Transfers, Workers},
     store::Store,
     sweep::Sweeper,
 };
@@ -90,8 +90,8 @@ impl Backend {
                 $server::new($service).max_decoding_message_size(message).max_encoding_message_size(message)
             };
         }
-        let blobs =
-            Blobs { keystore: keystore(), limits: limits(), telemetry: telemetry.clone(), active: Arc::default() };
+        let transfers = Transfers::new(telemetry.clone());
+        let blobs = Blobs { keystore: keystore(), limits: limits(), transfers: transfers.clone() };
         let capabilities =
             Capabilities { dispatcher: dispatcher(), limits: limits(), allow_weak_sets: *allow_weak_sets };
         let ciphertexts =
@@ -192,7 +192,6 @@ impl Backend {
 
 fn keystore_options(config: &Config) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;
-    let small = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
     Options {
         staging: storage.directory.join("staging"),
         store: blob_store(storage),

@@ -42,7 +42,7 @@ pub struct Admission {
 }
 
 /// A job that has passed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Admitted {
     /// What it is.
     pub meta: Arc<JobMeta>,
