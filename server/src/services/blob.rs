@@ -71,8 +71,8 @@ impl BlobService for Blobs {
         let mut messages = request.into_inner();
         let first = self.next(&mut messages).await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
         let id = upload_id(&caller, &first.upload)?;
-        let receiving = self.transfers.receive();
         let mut writer = self.keystore.append(&caller.tenant, &id, first.offset_bytes).await.map_err(ApiError::from)?;
+        let receiving = self.transfers.receive();
         let mut offset = first.offset_bytes;
         let mut message = Some(first);
         // A stream that breaks off leaves what has come; the client goes on from there.
