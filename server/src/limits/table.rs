@@ -145,7 +145,7 @@ limits! {
         "Tens of thousands of operations";
     tenant_programs = 10_000, count 1 => 10_000_000,
         "Programs that one tenant has registered",
-        "10 GiB at the very worst, some MiB as a rule";
+        "Some MiB as a rule; their bytes count as `tenant_inline_bytes`";
     tenant_inline_bytes = 4 * GIB, bytes MIB => 1024 * GIB,
         "What one tenant keeps in the server's own database: programs, inputs inside jobs that have not ended, outputs inside jobs until they expire; beyond it, jobs are refused, and outputs become blobs",
         "A thousand jobs with as much inside as may be";
