@@ -8,7 +8,7 @@ use std::{
     fs::File,
     io::Write,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -21,13 +21,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(arguments.next().unwrap_or_else(|| "target/bench/keystore".to_owned()));
     let rounds: u32 = arguments.next().map_or(Ok(5), |rounds| rounds.parse())?;
     std::fs::create_dir_all(&root)?;
-    let limits = Limits::default();
     let keystore = Keystore::open(Options {
         staging: root.join("staging"),
         store: StoreOptions::Local(root.join("blobs")),
         catalogue: root.join("catalogue.db"),
         allow_weak_sets: false,
-        limits,
+        limits: limits(),
         clock: Clock::system(),
     })
     .await?;
@@ -63,6 +62,29 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     keystore.close().await;
     Ok(())
+}
+
+/// As a server has them that nobody has set up.
+fn limits() -> Limits {
+    let (hour, day) = (Duration::from_secs(3600), Duration::from_secs(24 * 3600));
+    Limits {
+        window_bytes: 8 << 20,
+        uploads_per_tenant: 32,
+        uploads_total: 256,
+        writers_total: 128,
+        writers_per_tenant: 32,
+        list_bytes: 16 << 30,
+        tenant_bytes: 64 << 30,
+        unpinned_bytes: 32 << 30,
+        keys_per_tenant: 100,
+        parts_per_key: 64,
+        page_keys: 100,
+        digests_per_call: 1000,
+        upload_expiry: day,
+        keep: hour,
+        request_memory: day,
+        orphan_age: day,
+    }
 }
 
 /// The same pieces, one file, one sync at the end: seconds.

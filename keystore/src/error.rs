@@ -1,4 +1,4 @@
-//! Why the keystore refused or failed. Every variant has one reason code.
+//! Why the keystore refused or failed.
 
 use std::io;
 
@@ -6,9 +6,9 @@ use cloakwork_params::{EnvelopeError, KeyId};
 
 use crate::{Digest, UploadId, database::OpenError};
 
-/// What went wrong; [`Error::reason`] is the stable code of it.
+/// What went wrong. What callers are told of it, and under which code, is the server's to say; it has to say something
+/// for each variant.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The bytes at rest are not what was committed.
     #[error("the stored bytes of blob {digest} are damaged; upload the blob again")]
@@ -190,39 +190,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Stable code of the variant, for logs and tests. What callers are told is the server's to say.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::BlobDamaged { .. } => "BLOB_DAMAGED",
-            Self::BlobInUse { .. } => "BLOB_IN_USE",
-            Self::BlobNotFound { .. } => "BLOB_NOT_FOUND",
-            Self::BlobTooLarge { .. } => "BLOB_TOO_LARGE",
-            Self::CiphertextSpaceFull { .. } => "CIPHERTEXT_SPACE_FULL",
-            Self::DigestMismatch { .. } => "DIGEST_MISMATCH",
-            Self::EntryOutOfRange { .. } => "ENTRY_OUT_OF_RANGE",
-            Self::EnvelopeInvalid(_) => "ENVELOPE_INVALID",
-            Self::InvalidName { .. } => "INVALID_NAME",
-            Self::KeyDeleting { .. } => "KEY_DELETING",
-            Self::KeyInUse { .. } => "KEY_IN_USE",
-            Self::KeyIncomplete { .. } => "KEY_INCOMPLETE",
-            Self::KeyNotFound { .. } => "KEY_NOT_FOUND",
-            Self::KeyPartsDiffer { .. } => "KEY_PARTS_DIFFER",
-            Self::KeyQuarantined { .. } => "KEY_QUARANTINED",
-            Self::OffsetOutOfRange { .. } => "OFFSET_OUT_OF_RANGE",
-            Self::QuotaExceeded { .. } => "QUOTA_EXCEEDED",
-            Self::RequestIdReused => "REQUEST_ID_REUSED",
-            Self::SecretKeyRejected => "SECRET_KEY_REJECTED",
-            Self::SizeMismatch { .. } => "SIZE_MISMATCH",
-            Self::StorageFailed { .. } => "STORAGE_FAILED",
-            Self::StorageFull => "STORAGE_FULL",
-            Self::TooManyUploads { .. } => "TOO_MANY_UPLOADS",
-            Self::UploadNotFound { .. } => "UPLOAD_NOT_FOUND",
-            Self::UploadOffsetMismatch { .. } => "UPLOAD_OFFSET_MISMATCH",
-            Self::UploadTakenOver => "UPLOAD_TAKEN_OVER",
-            Self::WeakSetRefused { .. } => "WEAK_SET_REFUSED",
-        }
-    }
-
     /// Is it the blob's own fault, so that the same bytes will never be accepted?
     pub(crate) fn condemns(&self) -> bool {
         matches!(

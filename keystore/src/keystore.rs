@@ -11,7 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_params::{KeyId, Layout, ObjectKind, ParameterSet, envelope, set::Standing, table};
-use tokio::sync::{Mutex, MutexGuard, Semaphore};
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{
     Clock, Digest, Error, Limits, Pin, StoreOptions, TenantId,
@@ -21,7 +21,7 @@ use crate::{
     staging::Staging,
     store::{Store, object_name},
     sweep,
-    upload::Registry,
+    upload::{Registry, Seats},
     verify::{self, Content, Policy, Verifier},
 };
 
@@ -78,7 +78,7 @@ struct Inner {
     policy: Policy,
     clock: Clock,
     registry: Arc<Registry>,
-    writers: Arc<Semaphore>,
+    seats: Arc<Seats>,
     /// Held while a blob's bytes and its row change together; a blob's lock is that of its first byte.
     changing: Vec<Mutex<()>>,
     largest_blob: u64,
@@ -99,7 +99,7 @@ impl Keystore {
             policy: Policy { allow_weak_sets: options.allow_weak_sets, list_bytes: limits.list_bytes },
             clock: options.clock,
             registry: Arc::default(),
-            writers: Arc::new(Semaphore::new(limits.writers_total as usize)),
+            seats: Arc::default(),
             changing: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
             largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
             puts: AtomicU64::new(0),
@@ -186,7 +186,7 @@ impl Keystore {
                 self.check_tenant_bytes(&mut tx, tenant, digest.size_bytes).await?;
             }
             if pin.is_none() && !verify::is_key(content.kind) {
-                evicted = sweep::make_room(&mut tx, now_ms, digest.size_bytes, self.limits().unpinned_bytes).await?;
+                evicted = self.make_room(&mut tx, now_ms, Some((tenant, digest.size_bytes))).await?;
             }
             blobs::insert(&mut tx, tenant, digest, content, now_ms, keep_until_ms).await?;
         }
@@ -258,8 +258,8 @@ impl Keystore {
         &self.inner.registry
     }
 
-    pub(crate) fn writers(&self) -> &Arc<Semaphore> {
-        &self.inner.writers
+    pub(crate) fn seats(&self) -> &Arc<Seats> {
+        &self.inner.seats
     }
 
     pub(crate) fn largest_blob(&self) -> u64 {

@@ -17,6 +17,7 @@ mod limits;
 mod lookup;
 mod pins;
 mod read;
+mod room;
 mod staging;
 mod store;
 mod sweep;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The limits of a keystore. Each names its unit.
+/// The limits of a keystore. Each names its unit. There are no defaults here: whoever runs the keystore has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one upload that have been received and not yet written.
@@ -13,11 +13,14 @@ pub struct Limits {
     pub uploads_total: u32,
     /// Uploads that may be receiving at the same time; each takes a thread while it does.
     pub writers_total: u32,
+    /// Of these, the most that one tenant may have: less than all, so that none shuts the others out.
+    pub writers_per_tenant: u32,
     /// Largest list of ciphertexts or lookup table. Keys have the size that their parameter set gives.
     pub list_bytes: u64,
     /// Bytes that one tenant may store, open uploads included.
     pub tenant_bytes: u64,
-    /// Bytes of ciphertexts in all that nobody has pinned; the least recently used go first.
+    /// Bytes of ciphertexts in all that nobody has pinned. Beyond it the tenant with most of them gives its least
+    /// recently used ones, so that no tenant ever loses the space that an even share would leave it.
     pub unpinned_bytes: u64,
     /// Keys that one tenant may have.
     pub keys_per_tenant: u32,
@@ -29,32 +32,11 @@ pub struct Limits {
     pub digests_per_call: u32,
     /// How long an upload that nobody goes on with is kept.
     pub upload_expiry: Duration,
-    /// How long a blob that has just been uploaded, or reported to be present, is kept from eviction.
+    /// How long a blob that has just been uploaded, or reported to be present, is kept from eviction; from eviction for
+    /// its own tenant's sake only, once that tenant has more than an even share.
     pub keep: Duration,
     /// How long a request id is remembered.
     pub request_memory: Duration,
     /// Age from which objects in a remote store that the catalogue does not know are removed at start-up.
     pub orphan_age: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            window_bytes: 8 << 20,
-            uploads_per_tenant: 64,
-            uploads_total: 1024,
-            writers_total: 128,
-            list_bytes: 1 << 30,
-            tenant_bytes: 64 << 30,
-            unpinned_bytes: 32 << 30,
-            keys_per_tenant: 256,
-            parts_per_key: 64,
-            page_keys: 100,
-            digests_per_call: 4096,
-            upload_expiry: Duration::from_secs(24 * 3600),
-            keep: Duration::from_secs(3600),
-            request_memory: Duration::from_secs(24 * 3600),
-            orphan_age: Duration::from_secs(24 * 3600),
-        }
-    }
 }

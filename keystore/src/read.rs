@@ -62,6 +62,24 @@ impl Keystore {
         })))
     }
 
+    /// Reads a blob through: are its bytes still those that were committed? That they could not be read is an error.
+    pub async fn is_intact(&self, tenant: &TenantId, digest: &Digest) -> Result<bool, Error> {
+        let damaged = |error| match error {
+            Error::BlobDamaged { .. } => Ok(false),
+            error => Err(error),
+        };
+        let mut bytes = match self.read_verified(tenant, digest).await {
+            Ok(bytes) => bytes,
+            Err(error) => return damaged(error),
+        };
+        while let Some(piece) = bytes.next().await {
+            if let Err(error) = piece {
+                return damaged(error);
+            }
+        }
+        Ok(true)
+    }
+
     /// Removes a blob that no job and no key needs.
     pub async fn delete(&self, tenant: &TenantId, digest: &Digest) -> Result<(), Error> {
         let mut tx = self.database().write().await?;

@@ -1,8 +1,8 @@
-//! Removing what nobody needs: at start-up, from time to time, and when space is short.
+//! Removing what nobody needs: at start-up, and from time to time.
 
 use crate::{
-    Digest, Error, Keystore, TenantId,
-    catalogue::{Connection, blobs, pins, requests, uploads},
+    Error, Keystore,
+    catalogue::{blobs, pins, requests, uploads},
     store::{parse_object_name, remove_if_there},
 };
 
@@ -34,7 +34,7 @@ impl Keystore {
         pins::expire(&mut tx, now_ms).await?;
         let memory = i64::try_from(self.limits().request_memory.as_millis()).unwrap_or(i64::MAX);
         requests::forget(&mut tx, now_ms.saturating_sub(memory)).await?;
-        let evicted = match make_room(&mut tx, now_ms, 0, self.limits().unpinned_bytes).await {
+        let evicted = match self.make_room(&mut tx, now_ms, None).await {
             Ok(evicted) => evicted,
             // Pins have ended and all is too recent to go; the next sweep will find it older.
             Err(Error::CiphertextSpaceFull { .. }) => Vec::new(),
@@ -45,37 +45,6 @@ impl Keystore {
         self.remove_bytes(&evicted).await?;
         Ok(swept)
     }
-}
-
-/// Evicts until `need` more bytes of unpinned ciphertexts fit. The rows go; the bytes are the caller's to remove, once
-/// the transaction is through.
-pub(crate) async fn make_room(
-    sql: &mut Connection,
-    now_ms: i64,
-    need: u64,
-    limit: u64,
-) -> Result<Vec<(TenantId, Digest)>, Error> {
-    let mut evicted = Vec::new();
-    // The cheap sum first: it counts what is pinned, too.
-    if blobs::ciphertext_bytes(sql).await?.saturating_add(need) <= limit {
-        return Ok(evicted);
-    }
-    let mut total = blobs::unpinned_bytes(sql, now_ms).await?.saturating_add(need);
-    while total > limit {
-        let candidates = blobs::evictable(sql, now_ms).await?;
-        if candidates.is_empty() {
-            return Err(Error::CiphertextSpaceFull { limit });
-        }
-        for (tenant, digest) in candidates {
-            if total <= limit {
-                break;
-            }
-            blobs::remove(sql, &tenant, &digest, false).await?;
-            total = total.saturating_sub(digest.size_bytes);
-            evicted.push((tenant, digest));
-        }
-    }
-    Ok(evicted)
 }
 
 /// Removes what a process that died left behind: staged files of no open upload, and bytes of no catalogued blob.

@@ -5,6 +5,7 @@
 
 mod receive;
 mod registry;
+mod seats;
 mod writer;
 
 use std::time::SystemTime;
@@ -16,6 +17,7 @@ use crate::{
 };
 
 pub(crate) use registry::Registry;
+pub(crate) use seats::Seats;
 pub use writer::UploadWriter;
 
 /// An upload that has begun.
@@ -112,10 +114,7 @@ impl Keystore {
         if committed_bytes != offset {
             return Err(Error::UploadOffsetMismatch { committed_bytes, got: offset });
         }
-        let limit = self.limits().writers_total;
-        let writers = self.writers().clone();
-        let seat =
-            writers.try_acquire_owned().map_err(|_| Error::TooManyUploads { what: "uploads receiving", limit })?;
+        let seat = self.seats().take(tenant, self.limits())?;
         upload.expires_ms = clock::after(self.now_ms(), self.limits().upload_expiry);
         let mut tx = self.database().write().await?;
         uploads::put(&mut tx, &upload).await?;

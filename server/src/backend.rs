@@ -24,10 +24,11 @@ use crate::{
     dispatch::{Dispatcher, Parts},
     error::ApiError,
     jobs::Admission,
+    keys::KeyUses,
     limits::Limits,
     metrics::Telemetry,
     programs::Programs,
-    services::{Blobs, Capabilities, Ciphertexts, Jobs, Keys, ProgramsService, Workers},
+    services::{Blobs, Capabilities, Ciphertexts, Jobs, Keys, ProgramsService, Transfers, Workers},
     store::Store,
     sweep::Sweeper,
 };
@@ -49,6 +50,7 @@ pub struct Backend {
     keystore: Keystore,
     store: Store,
     dispatcher: Dispatcher,
+    keys: KeyUses,
     limits: Arc<Limits>,
     telemetry: Arc<Telemetry>,
     allow_weak_sets: bool,
@@ -64,7 +66,9 @@ impl Backend {
         let limits = Arc::new(config.limits.clone());
         let keystore = Keystore::open(keystore_options(config)).await?;
         let store = Store::new(database);
-        let sweeper = Sweeper { store: store.clone(), keystore: keystore.clone(), limits: limits.clone() };
+        let keys = KeyUses::default();
+        let sweeper =
+            Sweeper { store: store.clone(), keystore: keystore.clone(), keys: keys.clone(), limits: limits.clone() };
         sweeper.begin().await?;
         let parts = Parts {
             store: store.clone(),
@@ -79,6 +83,7 @@ impl Backend {
             keystore,
             store,
             dispatcher,
+            keys,
             limits,
             telemetry,
             allow_weak_sets,
@@ -90,7 +95,7 @@ impl Backend {
 
     /// The services, added to those that are there.
     pub fn routes(&self, routes: Routes) -> Routes {
-        let Self { keystore, store, dispatcher, limits, telemetry, allow_weak_sets, .. } = self;
+        let Self { keystore, store, dispatcher, keys: uses, limits, telemetry, allow_weak_sets, .. } = self;
         let (keystore, store, dispatcher) = (|| keystore.clone(), || store.clone(), || dispatcher.clone());
         let (limits, programs) = (|| limits.clone(), Programs::default());
         let message = usize::try_from(self.limits.message_bytes).unwrap_or(usize::MAX);
@@ -99,21 +104,35 @@ impl Backend {
                 $server::new($service).max_decoding_message_size(message).max_encoding_message_size(message)
             };
         }
-        let blobs =
-            Blobs { keystore: keystore(), limits: limits(), telemetry: telemetry.clone(), active: Arc::default() };
+        let transfers = Transfers::new(telemetry.clone());
+        let blobs = Blobs { keystore: keystore(), limits: limits(), transfers: transfers.clone() };
         let capabilities =
             Capabilities { dispatcher: dispatcher(), limits: limits(), allow_weak_sets: *allow_weak_sets };
         let ciphertexts =
-            Ciphertexts { keystore: keystore(), store: store(), limits: limits(), telemetry: telemetry.clone() };
+            Ciphertexts { keystore: keystore(), store: store(), limits: limits(), transfers: transfers.clone() };
         let jobs = Jobs {
-            admission: Admission::new(store(), keystore(), programs.clone(), limits(), *allow_weak_sets),
+            admission: Admission::new(store(), keystore(), programs.clone(), uses.clone(), limits(), *allow_weak_sets),
             dispatcher: dispatcher(),
             store: store(),
             limits: limits(),
         };
-        let keys = Keys { keystore: keystore(), store: store(), dispatcher: dispatcher(), limits: limits() };
-        let workers =
-            Workers { dispatcher: dispatcher(), keystore: keystore(), programs: programs.clone(), limits: limits() };
+        let keys = Keys {
+            keystore: keystore(),
+            store: store(),
+            uses: uses.clone(),
+            dispatcher: dispatcher(),
+            limits: limits(),
+        };
+        let workers = Workers {
+            dispatcher: dispatcher(),
+            keystore: keystore(),
+            store: store(),
+            programs: programs.clone(),
+            limits: limits(),
+            telemetry: telemetry.clone(),
+            transfers,
+            examining: Arc::default(),
+        };
         let programs = ProgramsService { programs, store: store(), dispatcher: dispatcher(), limits: limits() };
 
         routes
@@ -189,25 +208,36 @@ impl Backend {
 
 fn keystore_options(config: &Config) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;
-    let small = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
     Options {
         staging: storage.directory.join("staging"),
         store: blob_store(storage),
         catalogue: storage.directory.join("keystore.db"),
         allow_weak_sets: *allow_weak_sets,
-        limits: cloakwork_keystore::Limits {
-            uploads_per_tenant: small(limits.tenant_uploads),
-            uploads_total: small(limits.uploads),
-            list_bytes: limits.blob_bytes,
-            tenant_bytes: limits.tenant_bytes,
-            keys_per_tenant: small(limits.tenant_keys),
-            parts_per_key: small(limits.key_parts),
-            page_keys: small(limits.page_size),
-            digests_per_call: small(limits.find_missing),
-            upload_expiry: Duration::from_secs(limits.upload_expiry_seconds),
-            ..cloakwork_keystore::Limits::default()
-        },
+        limits: keystore_limits(limits),
         clock: Clock::system(),
+    }
+}
+
+/// The key store's limits, all of which are the server's.
+pub(crate) fn keystore_limits(limits: &Limits) -> cloakwork_keystore::Limits {
+    let small = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
+    cloakwork_keystore::Limits {
+        uploads_per_tenant: small(limits.tenant_uploads),
+        uploads_total: small(limits.uploads),
+        writers_total: small(limits.receiving),
+        writers_per_tenant: small(limits.tenant_receiving),
+        window_bytes: small(limits.upload_buffer_bytes),
+        list_bytes: limits.blob_bytes,
+        tenant_bytes: limits.tenant_bytes,
+        unpinned_bytes: limits.unpinned_bytes,
+        keys_per_tenant: small(limits.tenant_keys),
+        parts_per_key: small(limits.key_parts),
+        page_keys: small(limits.page_size),
+        digests_per_call: small(limits.find_missing),
+        upload_expiry: Duration::from_secs(limits.upload_expiry_seconds),
+        keep: Duration::from_secs(limits.blob_keep_seconds),
+        request_memory: Duration::from_secs(limits.request_memory_seconds),
+        orphan_age: Duration::from_secs(limits.orphan_seconds),
     }
 }
 

@@ -200,7 +200,7 @@ impl Edge {
 
     /// What ends the body of a call that does not end by itself.
     fn cut(&self, rule: &Rule, Deadline(at): Deadline) -> Option<Cut> {
-        let waits = rule.load == Load::Wait;
+        let waits = matches!(rule.load, Load::Wait | Load::Probe);
         if at.is_none() && !waits {
             return None;
         }

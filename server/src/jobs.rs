@@ -4,6 +4,7 @@ mod admit;
 pub mod id;
 mod inputs;
 mod latency;
+mod pins;
 mod view;
 
 use std::sync::Arc;
@@ -14,8 +15,9 @@ use cloakwork_params::{KeyId, ParameterSet};
 use cloakwork_proto::v1;
 use cloakwork_scheduler::JobId;
 
-pub use admit::{Admission, Admitted, Request, cost, group_bytes, request_digest, same_request, served};
+pub use admit::{Admission, Admitted, GROUP_BYTES, Request, cost, group_bytes, request_digest, same_request, served};
 pub use latency::Timeline;
+pub use pins::Pins;
 pub use view::timestamp;
 
 /// Everything about a job that does not change while it lives.

@@ -1,10 +1,12 @@
 //! Every limit of the server, in one table. It is the `[limits]` section of the configuration, what GetCapabilities
 //! reports, and `docs/limits.md`.
 
+mod fixed;
 mod table;
 
 use std::{fmt::Write as _, ops::RangeInclusive};
 
+pub use fixed::{FIXED, Fixed};
 pub use table::{LIMITS, Limits};
 
 /// A row of the table.
@@ -64,9 +66,11 @@ impl Limits {
             ("tenant_requests", self.tenant_requests, "requests", self.requests),
             ("tenant_watchers", self.tenant_watchers, "watchers", self.watchers),
             ("tenant_uploads", self.tenant_uploads, "uploads", self.uploads),
+            ("tenant_receiving", self.tenant_receiving, "receiving", self.receiving),
             ("tenant_queued_jobs", self.tenant_queued_jobs, "queued_jobs", self.queued_jobs),
             ("job_seconds", self.job_seconds, "job_seconds_max", self.job_seconds_max),
             ("output_keep_seconds", self.output_keep_seconds, "output_keep_seconds_max", self.output_keep_seconds_max),
+            ("inline_bytes", self.inline_bytes, "tenant_inline_bytes", self.tenant_inline_bytes),
             ("blob_bytes", self.blob_bytes, "tenant_bytes", self.tenant_bytes),
             ("report_ms", self.report_ms, "lease_ms", self.lease_ms / 2),
         ];
@@ -84,16 +88,25 @@ impl Limits {
 pub fn document() -> String {
     let mut text = String::from(
         "# Limits\n\n\
-         These are the limits that an operator can set; those that are fixed stand in the code, beside what they bound. Each can be set in\n\
-         the section `[limits]` of the configuration, or as `CLOAKWORK_LIMITS__NAME`. Sizes are in bytes, times in the\n\
-         unit that the name ends in.\n\n\
-         This page is written by a test, from the table in `server/src/limits/table.rs`.\n\n\
+         Everything that grows has a limit. This page is written by a test, from the tables in `server/src/limits/`.\n\n\
+         ## To be set\n\n\
+         In the section `[limits]` of the configuration, or as `CLOAKWORK_LIMITS__NAME`. Sizes are in bytes, times in the\n\
+         unit that the name ends in. The key store has no limits beside these.\n\n\
          | limit | default | may be | unit | what it limits | why this default |\n\
          |---|---:|---|---|---|---|\n",
     );
     for Limit { name, default, least, most, unit, meaning, why, .. } in LIMITS {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "| `{name}` | {default} | {least} to {most} | {unit} | {meaning} | {why} |");
+    }
+    text.push_str(
+        "\n## Fixed\n\n\
+         Nobody needs to turn these. What a worker may hold in memory follows from its options, in docs/operations.md.\n\n\
+         | constant | value | where | what it limits |\n\
+         |---|---:|---|---|\n",
+    );
+    for Fixed { name, file, value, meaning } in FIXED {
+        let _ = writeln!(text, "| `{name}` | {value} | `{file}` | {meaning} |");
     }
     text
 }

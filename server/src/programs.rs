@@ -47,6 +47,9 @@ struct Remembered {
 /// Bytes of programs that are remembered.
 const REMEMBERED_BYTES: usize = 32 << 20;
 
+/// Programs that are remembered: small ones take more beside their bytes than in them.
+const REMEMBERED_MAX: usize = 4096;
+
 impl Programs {
     /// Checks the program in `bytes`.
     pub fn compile(&self, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
@@ -83,9 +86,39 @@ impl Remembered {
         self.bytes += compiled.bytes.len();
         self.order.push_back(compiled.id);
         self.compiled.insert(compiled.id, compiled);
-        while self.bytes > REMEMBERED_BYTES {
+        while self.bytes > REMEMBERED_BYTES || self.order.len() > REMEMBERED_MAX {
             let Some(oldest) = self.order.pop_front().and_then(|id| self.compiled.remove(&id)) else { break };
             self.bytes -= oldest.bytes.len();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compiled(number: usize, bytes: usize) -> Arc<Compiled> {
+        let mut id = [0; 32];
+        id[..8].copy_from_slice(&(number as u64).to_le_bytes());
+        Arc::new(Compiled {
+            id: ProgramId(id),
+            bytes: Bytes::from(vec![0; bytes]),
+            set: &cloakwork_params::table::SETS[0],
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            pbs_count: 0,
+            depth: 0,
+        })
+    }
+
+    #[test]
+    fn the_oldest_programs_are_forgotten_by_number_and_by_bytes() {
+        let mut remembered = Remembered::default();
+        (0..REMEMBERED_MAX + 5).for_each(|number| remembered.remember(compiled(number, 1)));
+        assert_eq!((remembered.order.len(), remembered.compiled.len()), (REMEMBERED_MAX, REMEMBERED_MAX));
+        assert_eq!(remembered.bytes, REMEMBERED_MAX);
+        assert!(!remembered.compiled.contains_key(&compiled(4, 1).id));
+        remembered.remember(compiled(usize::MAX, REMEMBERED_BYTES - 10));
+        assert_eq!((remembered.order.len(), remembered.bytes), (11, REMEMBERED_BYTES));
     }
 }

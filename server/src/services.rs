@@ -6,6 +6,7 @@ mod ciphertext;
 mod job;
 mod key;
 mod program;
+mod transfer;
 mod worker;
 
 pub use blob::Blobs;
@@ -14,4 +15,5 @@ pub use ciphertext::Ciphertexts;
 pub use job::Jobs;
 pub use key::Keys;
 pub use program::ProgramsService;
+pub use transfer::Transfers;
 pub use worker::Workers;

@@ -4,13 +4,16 @@
 //! PostgreSQL have in common.
 
 mod jobs;
+mod outputs;
 mod programs;
+mod usage;
 mod write;
 
 use crate::database::Database;
 use programs::KnownPrograms;
 
 pub use jobs::{JobPage, LiveJob};
+pub use outputs::Done;
 pub use write::{Attempt, Ended, NewJob, Requeued, Write};
 
 /// A cheap handle on the database.
@@ -26,3 +29,6 @@ impl Store {
         Self { database, programs: KnownPrograms::default() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,10 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use cloakwork_keystore::{Holder, Keystore, TenantId};
-use cloakwork_params::KeyId;
+use cloakwork_keystore::{Holder, Keystore};
 
-use crate::{clock, jobs::id, limits::Limits, store::Store};
+use crate::{clock, jobs::id, keys::KeyUses, limits::Limits, store::Store};
 
 /// Between two rounds.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -19,6 +18,8 @@ pub struct Sweeper {
     pub store: Store,
     /// Blobs.
     pub keystore: Keystore,
+    /// Keys that jobs on their way need.
+    pub keys: KeyUses,
     /// Limits.
     pub limits: Arc<Limits>,
 }
@@ -69,6 +70,16 @@ impl Sweeper {
         let kept = i64::try_from(self.limits.job_record_seconds.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
         let before = clock::unix_micros().saturating_sub(kept);
         while self.store.forget_jobs(before, ROWS).await.map_err(text)? == u64::from(ROWS) {}
+        for (tenant, mut beyond) in self.store.too_many_ended(self.limits.tenant_ended_jobs).await.map_err(text)? {
+            while beyond > 0 {
+                let count = u32::try_from(beyond).unwrap_or(ROWS).min(ROWS);
+                let forgotten = self.store.forget_oldest(&tenant, count).await.map_err(text)?;
+                if forgotten == 0 {
+                    break;
+                }
+                beyond = beyond.saturating_sub(forgotten);
+            }
+        }
         while self.store.forget_programs(ROWS).await.map_err(text)? == u64::from(ROWS) {}
         Ok(())
     }
@@ -76,20 +87,13 @@ impl Sweeper {
     /// Keys that were deleted while jobs used them.
     async fn keys(&self) -> Result<(), String> {
         for (tenant, key_id) in self.keystore.deleting_keys().await.map_err(text)? {
-            self.purge(&tenant, key_id).await?;
+            self.keys.purge(&self.store, &self.keystore, &tenant, key_id).await.map_err(text)?;
         }
         Ok(())
     }
 
     async fn blobs(&self) -> Result<(), String> {
         self.keystore.sweep().await.map_err(text)?;
-        Ok(())
-    }
-
-    async fn purge(&self, tenant: &TenantId, key_id: KeyId) -> Result<(), String> {
-        if !self.store.key_in_use(tenant.as_str(), key_id).await.map_err(text)? {
-            self.keystore.purge_key(tenant, key_id).await.map_err(text)?;
-        }
         Ok(())
     }
 }

@@ -133,11 +133,12 @@ impl KeyCache {
     /// Keys on the device.
     pub(crate) fn resident(&self) -> Vec<v1::ResidentKey> {
         let entries = self.entries.locked();
-        let ready = entries.by_group.values().filter_map(|entry| match entry {
+        let ready = entries.by_group.iter().filter_map(|(group, entry)| match entry {
             Entry::Ready(key) => Some(v1::ResidentKey {
                 key_id: key.key_id.0.to_vec().into(),
                 parameter_set: key.set.name.to_owned(),
                 bytes: key.slot.bytes,
+                group: group.group.clone(),
             }),
             Entry::Loading { .. } => None,
         });

@@ -1,5 +1,7 @@
 //! Rows of committed blobs, and the sums over them.
 
+use std::collections::BTreeMap;
+
 use cloakwork_params::{KeyId, ObjectKind, set::SetId, table};
 use sqlx::{Row as _, sqlite::SqliteRow};
 
@@ -170,31 +172,38 @@ pub(crate) async fn ciphertext_bytes(sql: &mut Connection) -> Result<u64, Error>
     Ok(from_sql(bytes))
 }
 
-/// Bytes of the ciphertexts that nobody has pinned. Scans; asked only when the cheap sum is above the limit.
-pub(crate) async fn unpinned_bytes(sql: &mut Connection, now_ms: i64) -> Result<u64, Error> {
-    let bytes: i64 = sqlx::query_scalar(
-        "SELECT CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) FROM blobs WHERE is_key = 0 AND NOT EXISTS (
+/// Bytes of the ciphertexts that nobody has pinned, by tenant. Scans; asked only when the cheap sum is above the limit.
+pub(crate) async fn unpinned_bytes(sql: &mut Connection, now_ms: i64) -> Result<BTreeMap<TenantId, u64>, Error> {
+    let rows: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT tenant, CAST(SUM(size_bytes) AS BIGINT) FROM blobs WHERE is_key = 0 AND NOT EXISTS (
             SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
-            AND (pins.until_ms IS NULL OR pins.until_ms > $1))",
-    )
-    .bind(now_ms)
-    .fetch_one(sql)
-    .await?;
-    Ok(from_sql(bytes))
-}
-
-/// The least recently used ciphertexts that may go.
-pub(crate) async fn evictable(sql: &mut Connection, now_ms: i64) -> Result<Vec<(TenantId, Digest)>, Error> {
-    let rows = sqlx::query(
-        "SELECT tenant, digest, size_bytes FROM blobs WHERE is_key = 0 AND keep_until_ms <= $1 AND NOT EXISTS (
-            SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
-            AND (pins.until_ms IS NULL OR pins.until_ms > $1))
-         ORDER BY touched_ms LIMIT 256",
+            AND (pins.until_ms IS NULL OR pins.until_ms > $1)) GROUP BY tenant",
     )
     .bind(now_ms)
     .fetch_all(sql)
     .await?;
-    rows.iter().map(|row| Ok((TenantId::new(row.try_get("tenant")?)?, digest(row)?))).collect()
+    rows.into_iter().map(|(tenant, bytes)| Ok((TenantId::new(&tenant)?, from_sql(bytes)))).collect()
+}
+
+/// The tenant's least recently used ciphertexts that nobody has pinned: those that are to be kept, or all others.
+pub(crate) async fn evictable(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    now_ms: i64,
+    kept: bool,
+) -> Result<Vec<Digest>, Error> {
+    let rows = sqlx::query(
+        "SELECT digest, size_bytes FROM blobs WHERE tenant = $1 AND is_key = 0 AND (keep_until_ms > $2) = $3
+         AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.tenant = blobs.tenant AND pins.digest = blobs.digest
+            AND (pins.until_ms IS NULL OR pins.until_ms > $2))
+         ORDER BY touched_ms LIMIT 256",
+    )
+    .bind(tenant.as_str())
+    .bind(now_ms)
+    .bind(kept)
+    .fetch_all(sql)
+    .await?;
+    rows.iter().map(digest).collect()
 }
 
 async fn account(sql: &mut Connection, tenant: &TenantId, bytes: i64, is_key: bool) -> Result<(), Error> {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::{Semaphore, mpsc},
     task::JoinHandle,
 };
 
 use super::{
     receive::{Message, Received, Receiver},
     registry::{Presence, Turn},
+    seats::Seat,
 };
 use crate::{BlobInfo, Error, Keystore, catalogue::uploads, catalogue::uploads::UploadRow, store::remove_if_there};
 
@@ -50,7 +51,7 @@ impl UploadWriter {
         committed_bytes: u64,
         turn: Turn,
         presence: Presence,
-        seat: OwnedSemaphorePermit,
+        seat: Seat,
     ) -> Self {
         let window_bytes = keystore.limits().window_bytes.max(1) as usize;
         let (sender, inbox) = mpsc::channel(PIECES);
@@ -147,7 +148,7 @@ async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver) -> R
         }
         Err(error) => {
             if error.condemns() {
-                tracing::warn!(tenant = %upload.tenant, reason = error.reason(), "upload refused");
+                tracing::warn!(tenant = %upload.tenant, %error, "upload refused");
             }
             // Damage on the way may be put right by sending again; nothing else may.
             if error.condemns() && !matches!(error, Error::DigestMismatch { .. }) {

@@ -3,7 +3,7 @@
 use cloakwork_keystore::{Digest, Error, KeyState};
 
 use crate::{
-    home::{Home, collect, read, tenant},
+    home::{Home, Kind, collect, read, tenant},
     objects::{KEY, bootstrap_key, key_switch_key, list, toy},
 };
 
@@ -17,6 +17,7 @@ async fn damage_at_rest_is_found_and_healed(home: Home) {
         home.upload(&keystore, bytes).await.expect("well formed");
     }
     keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
+    assert_eq!(keystore.is_intact(&tenant(), &digests[0]).await, Ok(true));
     let path = home.blob_file(&digests[0]);
     let mut bytes = std::fs::read(&path).expect("there");
     bytes[20_000] ^= 4;
@@ -31,7 +32,8 @@ async fn damage_at_rest_is_found_and_healed(home: Home) {
         };
         // An S3 client may itself notice that there is less than there should be.
         let found = found.expect_err("damaged");
-        assert!(matches!(found.reason(), "BLOB_DAMAGED" | "STORAGE_FAILED"), "{found}");
+        assert!(matches!(&*found.kind(), "BlobDamaged" | "StorageFailed"), "{found}");
+        assert_ne!(keystore.is_intact(&tenant(), &digests[0]).await, Ok(true));
         keystore.quarantine(&tenant(), KEY, &digests[0]).await.expect("a part");
         assert_eq!(keystore.key(&tenant(), KEY).await.expect("there").state, KeyState::Quarantined);
         assert_eq!(keystore.parts_for(&tenant(), KEY, toy()).await, Err(Error::KeyQuarantined { key_id: KEY }));
@@ -46,7 +48,7 @@ async fn damage_at_rest_is_found_and_healed(home: Home) {
         assert_eq!(collect(healed).await.expect("good"), blobs[0]);
     }
     let foreign = keystore.quarantine(&tenant(), KEY, &Digest::of(b"nowhere")).await;
-    assert_eq!(foreign.expect_err("no part").reason(), "BLOB_NOT_FOUND");
+    assert_eq!(foreign.expect_err("no part").kind(), "BlobNotFound");
 }
 
 async fn orphans_are_removed_at_the_start(home: Home) {

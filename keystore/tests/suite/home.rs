@@ -78,7 +78,7 @@ impl Home {
     }
 
     fn new(directory: tempfile::TempDir, store: StoreOptions, bytes_at: PathBuf) -> Self {
-        let limits = Limits::default();
+        let limits = limits();
         let ahead_s = Arc::default();
         Self { directory, store, bytes_at, limits, allow_weak_sets: true, ahead_s, requests: AtomicU64::new(1) }
     }
@@ -163,6 +163,40 @@ pub(crate) async fn collect(stream: cloakwork_keystore::ByteStream) -> Result<By
         Ok(all)
     });
     Ok(all.await?.freeze())
+}
+
+/// More than any test needs that does not set its own.
+fn limits() -> Limits {
+    Limits {
+        window_bytes: 8 << 20,
+        uploads_per_tenant: 64,
+        uploads_total: 1024,
+        writers_total: 128,
+        writers_per_tenant: 32,
+        list_bytes: 1 << 30,
+        tenant_bytes: 64 << 30,
+        unpinned_bytes: 32 << 30,
+        keys_per_tenant: 256,
+        parts_per_key: 64,
+        page_keys: 100,
+        digests_per_call: 4096,
+        upload_expiry: Duration::from_secs(24 * 3600),
+        keep: Duration::from_secs(3600),
+        request_memory: Duration::from_secs(24 * 3600),
+        orphan_age: Duration::from_secs(24 * 3600),
+    }
+}
+
+/// Names the variant of an error, for tests that do not care what is in it.
+pub(crate) trait Kind {
+    fn kind(&self) -> String;
+}
+
+impl Kind for Error {
+    fn kind(&self) -> String {
+        let text = format!("{self:?}");
+        text.split([' ', '(']).next().expect("a name").to_owned()
+    }
 }
 
 fn files_below(path: &Path) -> Vec<PathBuf> {

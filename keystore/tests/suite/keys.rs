@@ -5,7 +5,7 @@ use cloakwork_keystore::{Digest, Error, KeyState, Keystore, Pin};
 use cloakwork_params::{KeyId, ObjectKind};
 
 use crate::{
-    home::{Home, other_tenant, tenant},
+    home::{Home, Kind, other_tenant, tenant},
     objects::{KEY, bootstrap_key, key_switch_key, list, object, set, toy},
 };
 
@@ -47,7 +47,7 @@ async fn a_key_grows_part_by_part() {
     let parts = keystore.parts_for(&tenant(), KEY, one).await.expect("complete");
     let order: Vec<_> = parts.iter().map(|part| part.digest).collect();
     assert_eq!(order, [digests[2], digests[1]], "what bootstraps need");
-    assert_eq!(keystore.delete(&tenant(), &digests[1]).await.expect_err("a part").reason(), "BLOB_IN_USE");
+    assert_eq!(keystore.delete(&tenant(), &digests[1]).await.expect_err("a part").kind(), "BlobInUse");
     // With the parts of an existing key, that key.
     let again = keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
     assert_eq!(again, key);
@@ -72,15 +72,15 @@ async fn parts_that_do_not_fit_are_refused_and_change_nothing() {
     ];
     let digests = upload_all(&home, &keystore, &blobs).await;
     for (parts, reason) in [
-        (vec![], "KEY_PARTS_DIFFER"),
-        (vec![digests[0], digests[1]], "KEY_PARTS_DIFFER"),
-        (vec![digests[0], digests[2]], "KEY_PARTS_DIFFER"),
-        (vec![digests[3]], "KEY_PARTS_DIFFER"),
-        (vec![digests[0], Digest::of(b"nowhere")], "BLOB_NOT_FOUND"),
-        (vec![digests[0], digests[4], digests[5]], "QUOTA_EXCEEDED"),
+        (vec![], "KeyPartsDiffer"),
+        (vec![digests[0], digests[1]], "KeyPartsDiffer"),
+        (vec![digests[0], digests[2]], "KeyPartsDiffer"),
+        (vec![digests[3]], "KeyPartsDiffer"),
+        (vec![digests[0], Digest::of(b"nowhere")], "BlobNotFound"),
+        (vec![digests[0], digests[4], digests[5]], "QuotaExceeded"),
     ] {
         let error = keystore.register_key(&tenant(), &home.request(), &parts).await.expect_err(reason);
-        assert_eq!(error.reason(), reason, "{error}");
+        assert_eq!(error.kind(), reason, "{error}");
     }
     assert_eq!(keystore.key(&tenant(), KEY).await, Err(Error::KeyNotFound { key_id: KEY }));
     let unknown = keystore.add_parts(&tenant(), &home.request(), KEY, &digests[..1]).await;
@@ -89,7 +89,7 @@ async fn parts_that_do_not_fit_are_refused_and_change_nothing() {
     assert_eq!(stolen, Err(Error::BlobNotFound { digest: digests[0] }));
     keystore.register_key(&tenant(), &home.request(), &digests[..1]).await.expect("one part");
     let second = keystore.register_key(&tenant(), &home.request(), &digests[2..3]).await;
-    assert_eq!(second.expect_err("one key too many").reason(), "QUOTA_EXCEEDED");
+    assert_eq!(second.expect_err("one key too many").kind(), "QuotaExceeded");
 }
 
 #[tokio::test]

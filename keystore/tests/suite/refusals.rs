@@ -4,7 +4,7 @@ use bytes::Bytes;
 use cloakwork_keystore::{Digest, Error};
 
 use crate::{
-    home::{Home, tenant},
+    home::{Home, Kind, tenant},
     objects::{bootstrap_key, client_key, list, object, served, toy},
 };
 
@@ -21,15 +21,15 @@ async fn nothing_of_a_refused_blob_stays(mut home: Home) {
         Bytes::from(bytes)
     };
     let cases = [
-        ("SECRET_KEY_REJECTED", Bytes::from(client_key())),
-        ("WEAK_SET_REFUSED", list(4, 1)),
-        ("WEAK_SET_REFUSED", bootstrap_key(toy(), crate::objects::KEY, 1)),
-        ("ENVELOPE_INVALID", Bytes::from(vec![0; 4000])),
-        ("ENVELOPE_INVALID", flipped(32)),
-        ("ENVELOPE_INVALID", flipped(good.len() - 1)),
-        ("ENTRY_OUT_OF_RANGE", flipped(112)),
-        ("BLOB_TOO_LARGE", object(cloakwork_params::ObjectKind::LweList, served(), crate::objects::KEY, 100, 1)),
-        ("SIZE_MISMATCH", good.slice(..good.len() - 1)),
+        ("SecretKeyRejected", Bytes::from(client_key())),
+        ("WeakSetRefused", list(4, 1)),
+        ("WeakSetRefused", bootstrap_key(toy(), crate::objects::KEY, 1)),
+        ("EnvelopeInvalid", Bytes::from(vec![0; 4000])),
+        ("EnvelopeInvalid", flipped(32)),
+        ("EnvelopeInvalid", flipped(good.len() - 1)),
+        ("EntryOutOfRange", flipped(112)),
+        ("BlobTooLarge", object(cloakwork_params::ObjectKind::LweList, served(), crate::objects::KEY, 100, 1)),
+        ("SizeMismatch", good.slice(..good.len() - 1)),
     ];
     for (reason, bytes) in cases {
         for step in [bytes.len(), 1000, 37] {
@@ -41,7 +41,7 @@ async fn nothing_of_a_refused_blob_stays(mut home: Home) {
                 refused = refused.and(writer.write(Bytes::copy_from_slice(piece)).await);
             }
             let error = writer.finish().await.expect_err(reason);
-            assert_eq!(error.reason(), reason, "{error}");
+            assert_eq!(error.kind(), reason, "{error}");
             assert!(refused.is_ok() || refused == Err(error));
             assert!(home.staged_files().is_empty(), "{reason}");
             assert!(home.blob_files().is_empty(), "{reason}");
@@ -49,7 +49,7 @@ async fn nothing_of_a_refused_blob_stays(mut home: Home) {
             assert_eq!(gone, Err(Error::UploadNotFound { id: upload.id }), "{reason}");
         }
         let direct = keystore.put(&tenant(), bytes, None).await.expect_err(reason);
-        assert_eq!(direct.reason(), reason, "{direct}");
+        assert_eq!(direct.kind(), reason, "{direct}");
         assert!(home.staged_files().is_empty(), "{reason}");
     }
     home.upload(&keystore, &good).await.expect("well formed");
@@ -85,12 +85,12 @@ async fn a_lie_about_the_size_costs_nothing() {
     let keystore = home.open().await;
     let bytes = list(40, 1);
     let huge = Digest { size_bytes: 1 << 50, ..Digest::of(&bytes) };
-    assert_eq!(home.begin(&keystore, &huge).await.expect_err("too large").reason(), "BLOB_TOO_LARGE");
+    assert_eq!(home.begin(&keystore, &huge).await.expect_err("too large").kind(), "BlobTooLarge");
     // Announced small, sent large: refused by the header, and before the announced size is passed.
     let small = Digest { size_bytes: 500, ..Digest::of(&bytes) };
     let upload = home.begin(&keystore, &small).await.expect("opened");
     let mut writer = keystore.append(&tenant(), &upload.id, 0).await.expect("opened");
     let _ = writer.write(bytes.clone()).await;
-    assert_eq!(writer.finish().await.expect_err("a lie").reason(), "SIZE_MISMATCH");
+    assert_eq!(writer.finish().await.expect_err("a lie").kind(), "SizeMismatch");
     assert!(home.staged_files().is_empty());
 }

@@ -7,7 +7,7 @@ use cloakwork_keystore::{Digest, Error};
 use proptest::prelude::*;
 
 use crate::{
-    home::{Home, read, tenant},
+    home::{Home, Kind, read, tenant},
     objects::list,
 };
 
@@ -110,7 +110,7 @@ async fn finishing_too_early_or_with_damage_starts_again() {
     let mut writer = keystore.append(&tenant(), &id, 0).await.expect("opened");
     writer.write(Bytes::from(damaged)).await.expect("well formed so far");
     let error = writer.finish().await.expect_err("damaged");
-    assert_eq!(error.reason(), "DIGEST_MISMATCH");
+    assert_eq!(error.kind(), "DigestMismatch");
     assert_eq!(keystore.upload(&tenant(), &id).await.expect("still open").committed_bytes, 0);
     assert!(home.staged_files().is_empty());
     home.upload(&keystore, &bytes).await.expect("well formed");
@@ -119,8 +119,8 @@ async fn finishing_too_early_or_with_damage_starts_again() {
     let id = home.begin(&keystore, &Digest::of(&bytes)).await.expect("opened").id;
     let mut writer = keystore.append(&tenant(), &id, 0).await.expect("opened");
     writer.write(bytes.slice(..70_000)).await.expect("well formed");
-    assert_eq!(writer.finish().await.expect_err("too early").reason(), "SIZE_MISMATCH");
-    assert_eq!(keystore.upload(&tenant(), &id).await.expect_err("gone").reason(), "UPLOAD_NOT_FOUND");
+    assert_eq!(writer.finish().await.expect_err("too early").kind(), "SizeMismatch");
+    assert_eq!(keystore.upload(&tenant(), &id).await.expect_err("gone").kind(), "UploadNotFound");
     assert!(home.staged_files().is_empty());
 }
 

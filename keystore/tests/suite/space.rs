@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use cloakwork_keystore::{Digest, Error, Pin};
 
 use crate::{
-    home::{Home, other_tenant, read, tenant},
+    home::{Home, Kind, other_tenant, read, tenant},
     objects::{KEY, bootstrap_key, list, toy},
 };
 
@@ -43,7 +43,7 @@ async fn what_is_pinned_stays_and_the_oldest_of_the_rest_goes(mut home: Home) {
     let missing = keystore.find_missing(&tenant(), &digests).await.expect("asked");
     assert_eq!(missing, [digests[2]]);
     assert_eq!(read(&keystore, &digests[0], 0).await.expect("pinned"), blobs[0]);
-    assert_eq!(keystore.delete(&tenant(), &digests[0]).await.expect_err("pinned").reason(), "BLOB_IN_USE");
+    assert_eq!(keystore.delete(&tenant(), &digests[0]).await.expect_err("pinned").kind(), "BlobInUse");
     assert_eq!(home.blob_files().len(), 6);
     // The job ends: two more count, and two have to go.
     keystore.unpin(&JOB).await.expect("released");
@@ -70,10 +70,10 @@ async fn pins_last_over_a_restart_and_end_in_time() {
     let keystore = home.open().await;
     // Only the second job is still alive.
     keystore.retain_holders(&[[2; 16]]).await.expect("released");
-    assert_eq!(keystore.delete(&tenant(), &digest).await.expect_err("pinned").reason(), "BLOB_IN_USE");
+    assert_eq!(keystore.delete(&tenant(), &digest).await.expect_err("pinned").kind(), "BlobInUse");
     keystore.unpin(&[2; 16]).await.expect("released");
     keystore.delete(&tenant(), &digest).await.expect("free");
-    assert_eq!(keystore.delete(&tenant(), &other).await.expect_err("pinned").reason(), "BLOB_IN_USE");
+    assert_eq!(keystore.delete(&tenant(), &other).await.expect_err("pinned").kind(), "BlobInUse");
     home.wait(Duration::from_secs(1000));
     keystore.delete(&tenant(), &other).await.expect("free");
 }
@@ -90,12 +90,66 @@ async fn the_quota_counts_what_is_announced() {
     let error = home.begin(&keystore, &Digest::of(&bytes[2])).await.expect_err("too much");
     assert_eq!(error, Error::QuotaExceeded { what: "bytes of the tenant", limit: 2 * size, got: 3 * size });
     let error = keystore.put(&tenant(), bytes[2].clone(), None).await.expect_err("too much");
-    assert_eq!(error.reason(), "QUOTA_EXCEEDED");
+    assert_eq!(error.kind(), "QuotaExceeded");
     assert_eq!(home.blob_files().len(), 1, "nothing stays of what was refused");
     // Each tenant has its own, and what is deleted is free again.
     keystore.put(&other_tenant(), bytes[2].clone(), None).await.expect("fits");
     keystore.delete(&tenant(), &Digest::of(&bytes[0])).await.expect("free");
     home.upload(&keystore, &bytes[2]).await.expect("fits");
+}
+
+/// Whoever fills the space and renews all of it without end holds nobody up but itself.
+#[tokio::test]
+async fn a_tenant_that_fills_the_space_does_not_shut_out_another() {
+    let mut home = Home::local();
+    let blobs: Vec<_> = (0..5).map(|salt| list(50, salt)).collect();
+    let size = blobs[0].len() as u64;
+    home.limits.unpinned_bytes = 4 * size;
+    let keystore = home.open().await;
+    let mut greedy = Vec::new();
+    for bytes in &blobs[..4] {
+        greedy.push(home.upload(&keystore, bytes).await.expect("well formed").digest);
+        home.wait(Duration::from_secs(1));
+    }
+    assert_eq!(keystore.find_missing(&tenant(), &greedy).await.expect("asked"), []);
+    // An even share is two of four.
+    for bytes in &blobs[3..] {
+        keystore.put(&other_tenant(), bytes.clone(), None).await.expect("within an even share");
+    }
+    let theirs = [Digest::of(&blobs[3]), Digest::of(&blobs[4])];
+    assert_eq!(keystore.find_missing(&tenant(), &greedy).await.expect("asked"), greedy[..2], "the oldest go");
+    // Both have their share now: whoever wants more has to give up its own, and what is kept is not given.
+    let more = keystore.put(&tenant(), blobs[0].clone(), None).await;
+    assert_eq!(more, Err(Error::CiphertextSpaceFull { limit: 4 * size }));
+    let more = keystore.put(&other_tenant(), blobs[0].clone(), None).await;
+    assert_eq!(more, Err(Error::CiphertextSpaceFull { limit: 4 * size }));
+    home.wait(home.limits.keep);
+    keystore.put(&tenant(), blobs[0].clone(), None).await.expect("one of its own goes");
+    assert_eq!(keystore.find_missing(&tenant(), &greedy[2..]).await.expect("asked"), greedy[2..3]);
+    assert_eq!(keystore.find_missing(&other_tenant(), &theirs).await.expect("asked"), []);
+}
+
+#[tokio::test]
+async fn a_tenant_leaves_seats_to_others() {
+    let mut home = Home::local();
+    home.limits.writers_total = 3;
+    home.limits.writers_per_tenant = 2;
+    let keystore = home.open().await;
+    let digests: Vec<_> = (0..3).map(|salt| Digest::of(&list(5, salt))).collect();
+    let mut writers = Vec::new();
+    for digest in &digests[..2] {
+        let upload = home.begin(&keystore, digest).await.expect("opened");
+        writers.push(keystore.append(&tenant(), &upload.id, 0).await.expect("a seat"));
+    }
+    let third = home.begin(&keystore, &digests[2]).await.expect("opened");
+    let refused = keystore.append(&tenant(), &third.id, 0).await.expect_err("two of three are enough");
+    assert_eq!(refused, Error::TooManyUploads { what: "uploads of the tenant receiving", limit: 2 });
+    let theirs = keystore.begin_upload(&other_tenant(), &home.request(), &digests[0]).await.expect("opened");
+    let _theirs = keystore.append(&other_tenant(), &theirs.id, 0).await.expect("the last seat");
+    for writer in writers {
+        writer.pause().await.expect("kept");
+    }
+    keystore.append(&tenant(), &third.id, 0).await.expect("a seat is free again");
 }
 
 #[tokio::test]
@@ -108,14 +162,14 @@ async fn open_uploads_are_counted() {
     let digests: Vec<_> = (0..4).map(|salt| Digest::of(&list(5, salt))).collect();
     let first = home.begin(&keystore, &digests[0]).await.expect("first");
     let second = home.begin(&keystore, &digests[1]).await.expect("second");
-    assert_eq!(home.begin(&keystore, &digests[2]).await.expect_err("third").reason(), "QUOTA_EXCEEDED");
+    assert_eq!(home.begin(&keystore, &digests[2]).await.expect_err("third").kind(), "QuotaExceeded");
     home.begin(&keystore, &digests[0]).await.expect("the same once more");
     keystore.begin_upload(&other_tenant(), &home.request(), &digests[0]).await.expect("third in all");
     let full = keystore.begin_upload(&other_tenant(), &home.request(), &digests[1]).await;
-    assert_eq!(full.expect_err("fourth in all").reason(), "TOO_MANY_UPLOADS");
+    assert_eq!(full.expect_err("fourth in all").kind(), "TooManyUploads");
     let writer = keystore.append(&tenant(), &first.id, 0).await.expect("a seat");
     let waiting = keystore.append(&tenant(), &second.id, 0).await;
-    assert_eq!(waiting.expect_err("no seat").reason(), "TOO_MANY_UPLOADS");
+    assert_eq!(waiting.expect_err("no seat").kind(), "TooManyUploads");
     // Taking over one's own upload needs no second seat.
     let writer_again = keystore.append(&tenant(), &first.id, 0).await.expect("the same seat");
     drop(writer);

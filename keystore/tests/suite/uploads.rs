@@ -5,7 +5,7 @@ use cloakwork_keystore::{Digest, Error, UploadId};
 use cloakwork_params::ObjectKind;
 
 use crate::{
-    home::{Home, other_tenant, read, tenant},
+    home::{Home, Kind, other_tenant, read, tenant},
     objects::{KEY, list, toy},
 };
 
@@ -35,7 +35,7 @@ async fn a_blob_goes_in_and_comes_out(home: Home) {
         assert_eq!(read(&reopened, &digest, offset).await.expect("there"), bytes.slice(offset as usize..), "{offset}");
     }
     let beyond = read(&reopened, &digest, bytes.len() as u64 + 1).await.expect_err("beyond");
-    assert_eq!(beyond.reason(), "OFFSET_OUT_OF_RANGE");
+    assert_eq!(beyond.kind(), "OffsetOutOfRange");
     reopened.delete(&tenant(), &digest).await.expect("free");
     assert_eq!(read(&reopened, &digest, 0).await, Err(Error::BlobNotFound { digest }));
     assert!(home.blob_files().is_empty());
@@ -100,7 +100,7 @@ async fn request_ids_are_idempotent(home: Home) {
     let writer = keystore.append(&tenant(), &begun.id, one.size_bytes).await.expect("done");
     assert_eq!(writer.finish().await.expect("done").digest, one);
     let nowhere = UploadId::parse(&"0".repeat(32)).expect("well formed");
-    assert_eq!(keystore.upload(&tenant(), &nowhere).await.expect_err("unknown").reason(), "UPLOAD_NOT_FOUND");
+    assert_eq!(keystore.upload(&tenant(), &nowhere).await.expect_err("unknown").kind(), "UploadNotFound");
 }
 
 /// One goes on where the other fell silent; two that are both alive do not get in each other's way.
@@ -166,7 +166,7 @@ async fn small_blobs_go_in_directly(home: Home) {
     assert_eq!(keystore.put(&tenant(), bytes.clone(), None).await.expect("well formed"), blob);
     assert_eq!(read(&keystore, &blob.digest, 0).await.expect("there"), bytes);
     let refused = keystore.put(&tenant(), Bytes::from_static(b"CLOAKWRK, or is it?"), None).await;
-    assert_eq!(refused.expect_err("no envelope").reason(), "ENVELOPE_INVALID");
+    assert_eq!(refused.expect_err("no envelope").kind(), "EnvelopeInvalid");
     assert!(home.staged_files().is_empty());
     assert_eq!(home.blob_files().len(), 1);
 }

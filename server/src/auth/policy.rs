@@ -30,8 +30,10 @@ pub enum Access {
 pub enum Load {
     /// A place among the requests.
     Request,
-    /// A place among those that wait.
+    /// A place among those that wait for a job.
     Wait,
+    /// A place among the streams that anybody may open, and that end only with the caller or the server.
+    Probe,
     /// Nothing: it has a limit of its own, or must work when nothing else does.
     Free,
 }
@@ -43,7 +45,7 @@ pub fn rule(path: &str) -> Option<&'static Rule> {
 }
 
 use Access::{AnyOf, Anyone, Known};
-use Load::{Free, Request, Wait};
+use Load::{Free, Probe, Request, Wait};
 use Scope::{Jobs, Keys, Read, Worker};
 
 /// The table, sorted by path.
@@ -78,9 +80,9 @@ pub const RULES: &[Rule] = &[
     row("/cloakwork.v1.WorkerService/ReadBlob", AnyOf(&[Worker]), Free),
     // Probes carry no token. What the protocol looks like is no secret.
     row("/grpc.health.v1.Health/Check", Anyone, Free),
-    row("/grpc.health.v1.Health/Watch", Anyone, Wait),
-    row("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Anyone, Wait),
-    row("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Anyone, Wait),
+    row("/grpc.health.v1.Health/Watch", Anyone, Probe),
+    row("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Anyone, Probe),
+    row("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Anyone, Probe),
 ];
 
 const fn row(method: &'static str, access: Access, load: Load) -> Rule {
@@ -140,9 +142,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_ours_is_open_to_anyone() {
+    fn nothing_of_ours_is_open_to_anyone_and_strangers_take_no_places_of_ours() {
         for rule in RULES.iter().filter(|rule| rule.access == Anyone) {
             assert!(rule.method.starts_with("/grpc."), "{}", rule.method);
+            assert!(matches!(rule.load, Free | Probe), "{}", rule.method);
         }
     }
 }

@@ -410,12 +410,15 @@ impl Actor {
         self.clock.now().saturating_add_signed(left)
     }
 
-    /// Lets go of what was pinned for a job that will not run.
-    pub(super) fn release(&self, meta: &JobMeta) {
-        let (keystore, holder) = (self.parts.keystore.clone(), id::to_bytes(meta.id));
+    /// Lets go of what a job that has ended had pinned. Outputs stay where it has succeeded; others came for nothing.
+    pub(super) fn release(&self, meta: &JobMeta, end: JobState) {
+        let (keystore, job) = (self.parts.keystore.clone(), meta.id);
         tokio::spawn(async move {
-            if let Err(error) = keystore.unpin(&holder).await {
-                tracing::warn!(%error, "a job's inputs stay pinned until the next start");
+            let outputs = (end != JobState::Succeeded).then(|| id::output_holder(job));
+            for holder in [id::to_bytes(job)].into_iter().chain(outputs) {
+                if let Err(error) = keystore.unpin(&holder).await {
+                    tracing::warn!(%error, "a job's blobs stay pinned for their time");
+                }
             }
         });
     }

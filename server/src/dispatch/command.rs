@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
+use bytes::Bytes;
 use cloakwork_proto::v1;
 use cloakwork_scheduler::{JobId, Report, WorkerId};
 use tokio::sync::{oneshot, watch};
@@ -41,6 +42,8 @@ pub struct WorkerReport {
     pub report: Report,
     /// Points of its time curve.
     pub waves: Vec<v1::DeviceWave>,
+    /// Groups whose keys are resident.
+    pub resident: Vec<Bytes>,
     /// What its resident keys take.
     pub resident_bytes: u64,
 }

@@ -115,7 +115,7 @@ impl Actor {
             self.last_end = Some(Instant::now());
             self.requests.remove(&(live.meta.tenant.clone(), live.meta.request_id));
             self.work_bytes -= live.work.as_ref().map_or(0, |work| work.bytes());
-            self.release(&live.meta);
+            self.release(&live.meta, end.state);
             record::ended(&self.parts.telemetry.metrics, &live.meta, &end);
             let shared = Arc::new(end.clone());
             live.publish(|view| (view.state, view.end) = (end.state, Some(shared)));

@@ -26,23 +26,19 @@ impl Actor {
         let answer = if promised { Answer::Submitted } else { Answer::Running };
         match self.known(&job).await {
             Ok(Some(known)) => {
-                self.release(&job.meta);
                 // The first of the two may not have been promised, or still be on its way to the disk.
                 let first = known.borrow().meta.id;
                 self.writes.push(Write::Confirmed(first));
                 self.answers.push(answer(reply, known));
             }
             Ok(None) => match self.accept(&job) {
-                Ok(watched) => self.answers.push(answer(reply, watched)),
-                Err(refusal) => {
-                    self.release(&job.meta);
-                    let _ = reply.send(Err(refusal));
+                Ok(watched) => {
+                    job.pins.keep();
+                    self.answers.push(answer(reply, watched));
                 }
+                Err(refusal) => drop(reply.send(Err(refusal))),
             },
-            Err(error) => {
-                self.release(&job.meta);
-                let _ = reply.send(Err(error));
-            }
+            Err(error) => drop(reply.send(Err(error))),
         }
     }
 
@@ -81,6 +77,7 @@ impl Actor {
             program: job.program.clone(),
             inputs: job.inputs.clone(),
             first: None,
+            key_use: Some(job.key_use.clone()),
         }));
         record::submitted(&self.parts.telemetry.metrics, &job.meta);
         let event = Event::Submitted(self.scheduled(&job.meta));

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use cloakwork_params::SetId;
 use cloakwork_proto::v1;
 use cloakwork_scheduler::WorkerId;
@@ -50,8 +51,8 @@ pub struct PoolView {
     pub sets: Vec<SetId>,
     /// The widest measured wave for each set.
     pub waves: Vec<v1::DeviceWave>,
-    /// Keys that are resident, and where.
-    pub resident: Vec<(cloakwork_params::KeyId, Arc<str>)>,
+    /// Groups whose keys are resident, and where.
+    pub resident: Vec<(Bytes, Arc<str>)>,
     /// What the resident keys take.
     pub resident_bytes: u64,
 }
@@ -139,7 +140,7 @@ impl Workers {
     pub(super) fn pools(&self) -> Vec<PoolView> {
         let mut pools: BTreeMap<String, PoolView> = BTreeMap::new();
         let attached = self.links.values().filter(|link| link.lost.is_none());
-        for WorkerReport { name, report, waves, resident_bytes, .. } in attached.map(|link| &link.latest) {
+        for WorkerReport { name, report, waves, resident, resident_bytes, .. } in attached.map(|link| &link.latest) {
             let pool = pools.entry(report.pool.clone()).or_insert_with(|| PoolView {
                 kind: report.pool.clone(),
                 workers: Vec::new(),
@@ -162,7 +163,7 @@ impl Workers {
                 }
             }
             pool.resident_bytes += resident_bytes;
-            pool.resident.extend(report.resident.iter().map(|(key, _)| (*key, name.clone())));
+            pool.resident.extend(resident.iter().map(|group| (group.clone(), name.clone())));
         }
         pools.into_values().collect()
     }
@@ -178,6 +179,7 @@ mod tests {
             name: "worker".into(),
             report: cloakwork_scheduler::Report::default(),
             waves: Vec::new(),
+            resident: Vec::new(),
             resident_bytes: 0,
         }
     }

@@ -20,10 +20,13 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 /// The share of the newest call in the mean duration: the last hundred count.
 const NEWEST: f64 = 0.01;
 
+/// Kinds of calls that are counted apart.
+const KINDS: usize = 3;
+
 /// Counts running calls.
 #[derive(Debug)]
 pub(super) struct Admission {
-    limits: [Caps; 2],
+    limits: [Caps; KINDS],
     state: Mutex<State>,
 }
 
@@ -36,18 +39,20 @@ struct Caps {
 
 #[derive(Debug, Default)]
 struct State {
-    running: [u64; 2],
+    running: [u64; KINDS],
     // Only tenants that have calls running.
-    tenants: HashMap<Tenant, [u64; 2]>,
+    tenants: HashMap<Tenant, [u64; KINDS]>,
     mean_seconds: f64,
 }
 
 impl Admission {
     pub(super) fn new(limits: &Limits) -> Self {
-        let Limits { requests, tenant_requests, watchers, tenant_watchers, .. } = *limits;
+        let Limits { requests, tenant_requests, watchers, tenant_watchers, probes, .. } = *limits;
         let limits = [
             Caps { all: requests, tenant: tenant_requests, names: ["requests", "tenant_requests"] },
             Caps { all: watchers, tenant: tenant_watchers, names: ["watchers", "tenant_watchers"] },
+            // Nobody asks who opens them.
+            Caps { all: probes, tenant: probes, names: ["probes", "probes"] },
         ];
         Self { limits, state: Mutex::default() }
     }
@@ -110,7 +115,7 @@ impl Drop for Place {
             && let Some(running) = state.tenants.get_mut(tenant)
         {
             running[kind] -= 1;
-            if *running == [0, 0] {
+            if *running == [0; KINDS] {
                 state.tenants.remove(tenant);
             }
         }
@@ -122,6 +127,7 @@ fn kind(load: Load) -> Option<usize> {
     match load {
         Load::Request => Some(0),
         Load::Wait => Some(1),
+        Load::Probe => Some(2),
         Load::Free => None,
     }
 }
@@ -143,7 +149,8 @@ mod tests {
     use super::*;
 
     fn admission() -> Arc<Admission> {
-        let limits = Limits { requests: 3, tenant_requests: 2, watchers: 1, tenant_watchers: 1, ..Limits::default() };
+        let limits =
+            Limits { requests: 3, tenant_requests: 2, watchers: 1, tenant_watchers: 1, probes: 2, ..Limits::default() };
         Arc::new(Admission::new(&limits))
     }
 
@@ -157,10 +164,12 @@ mod tests {
         assert!(admission.enter(Load::Free).is_ok(), "what has no limit of its own here always gets in");
         let waiting = admission.enter(Load::Wait).unwrap();
         assert!(admission.enter(Load::Wait).is_err());
+        let probes: Vec<_> = (0..2).map(|_| admission.enter(Load::Probe).unwrap()).collect();
+        assert!(admission.enter(Load::Probe).unwrap_err().message().contains("probes"));
         places.pop();
         assert!(admission.enter(Load::Request).is_ok());
-        drop((places, waiting));
-        assert_eq!(admission.state().running, [0, 0]);
+        drop((places, waiting, probes));
+        assert_eq!(admission.state().running, [0; KINDS]);
     }
 
     #[test]
@@ -177,6 +186,6 @@ mod tests {
         third.of_tenant(&b).unwrap();
         drop((places, third));
         assert!(admission.state().tenants.is_empty(), "nothing is kept of tenants without calls");
-        assert_eq!(admission.state().running, [0, 0]);
+        assert_eq!(admission.state().running, [0; KINDS]);
     }
 }

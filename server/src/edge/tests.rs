@@ -17,6 +17,7 @@ use crate::{
 const SUBMIT: &str = "/cloakwork.v1.JobService/SubmitJob";
 const GET: &str = "/cloakwork.v1.JobService/GetJob";
 const WATCH: &str = "/cloakwork.v1.JobService/WatchJob";
+const WATCH_HEALTH: &str = "/grpc.health.v1.Health/Watch";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 const LOOPBACK: Peer = Peer::Network { address: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), certified: false };
 const REMOTE: Peer =
@@ -164,6 +165,23 @@ async fn draining_ends_the_streams_that_wait() {
     drop(edge);
     // Nobody holds the sender any more: the body went, and the router with the edge.
     assert_eq!(tokio::time::timeout(Duration::from_secs(60), dropped.recv()).await.unwrap(), None);
+}
+
+/// Whoever opens streams that need no token takes no place of those who wait for jobs, and learns of the end.
+#[tokio::test]
+async fn strangers_who_watch_health_shut_nobody_out() {
+    let endless = async || axum::body::Body::new(Endless { _drop: None });
+    let router = Router::new().route(WATCH_HEALTH, post(endless)).route(WATCH, post(endless));
+    let limits = Limits { watchers: 1, tenant_watchers: 1, probes: 1, ..Limits::default() };
+    let fixture = Fixture::new(router, limits).await;
+    let stranger = fixture.call(REMOTE, WATCH_HEALTH, &[]).await;
+    assert_eq!(end(fixture.call(REMOTE, WATCH_HEALTH, &[]).await).await.1, "OVERLOADED");
+    let watching = fixture.call(LOOPBACK, WATCH, &[]).await;
+    assert_eq!(end(fixture.call(LOOPBACK, WATCH, &[]).await).await.1, "OVERLOADED");
+    fixture.draining.cancel();
+    for answer in [stranger, watching] {
+        assert_eq!(end(answer).await, (Code::Unavailable, "DRAINING".to_owned()));
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! What other crates refuse, as reasons.
+//! What other crates refuse, as reasons. The one place that gives a code to an error of the key store: a variant that has
+//! none does not compile.
 
 use cloakwork_keystore::Error;
 
@@ -28,8 +29,6 @@ impl From<Error> for ApiError {
             Error::UploadNotFound { .. } => UPLOAD_NOT_FOUND,
             Error::UploadOffsetMismatch { .. } | Error::UploadTakenOver => UPLOAD_OFFSET_MISMATCH,
             Error::WeakSetRefused { .. } => WEAK_SET_REFUSED,
-            // The enum may grow; what nobody thought of is ours to explain.
-            _ => INTERNAL,
         };
         if let Error::StorageFailed { message } = &error {
             // The cause may name paths, so it stays here.

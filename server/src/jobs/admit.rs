@@ -13,7 +13,7 @@ use cloakwork_proto::v1::{self, job_spec};
 use prost::Message as _;
 
 use super::{
-    Content, JobMeta, Timeline, id,
+    Content, JobMeta, Pins, Timeline, id,
     inputs::{self, Wanted},
 };
 use crate::{
@@ -23,8 +23,10 @@ use crate::{
         ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, PROGRAM_NOT_FOUND, REQUEST_ID_REUSED,
         REQUEST_TOO_LARGE, SET_NOT_SERVED,
     },
+    keys::{KeyUse, KeyUses},
     limits::Limits,
     programs::{Compiled, Programs},
+    quota,
     resource::{KeyName, ProgramName},
     store::Store,
 };
@@ -35,12 +37,13 @@ pub struct Admission {
     pub(super) store: Store,
     pub(super) keystore: Keystore,
     programs: Programs,
+    keys: KeyUses,
     pub(super) limits: Arc<Limits>,
     allow_weak_sets: bool,
 }
 
 /// A job that has passed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Admitted {
     /// What it is.
     pub meta: Arc<JobMeta>,
@@ -50,6 +53,10 @@ pub struct Admitted {
     pub inputs: Arc<[Content]>,
     /// Parts of the key that it needs.
     pub key_parts: Vec<Digest>,
+    /// Keeps the key from being purged until the job is in the store.
+    pub key_use: Arc<KeyUse>,
+    /// The blobs among what it reads, until somebody has taken the job.
+    pub pins: Pins,
     /// When things happened so far. The store knew of no job of this request at any time since it was received.
     pub timeline: Timeline,
 }
@@ -60,13 +67,16 @@ impl Admission {
         store: Store,
         keystore: Keystore,
         programs: Programs,
+        keys: KeyUses,
         limits: Arc<Limits>,
         allow_weak_sets: bool,
     ) -> Self {
-        Self { store, keystore, programs, limits, allow_weak_sets }
+        Self { store, keystore, programs, keys, limits, allow_weak_sets }
     }
 
-    /// Checks a request that came in at `received`. Nothing is changed by it.
+    /// Checks a request that came in at `received`.
+    ///
+    /// Blobs that the job reads are pinned for it; whoever takes the job keeps the pins.
     pub async fn admit(
         &self,
         caller: &Caller,
@@ -79,11 +89,14 @@ impl Admission {
         let set = program.set;
         served(set, self.allow_weak_sets)?;
         let key_id = KeyId(KeyName::parse_own(&spec.key, &caller.principal)?.key_id);
+        let key_use = self.keys.begin(tenant, key_id);
         // Refused unless the key may be used from now on.
         let parts = self.keystore.parts_for(tenant, key_id, set).await?;
         let wanted = Wanted { set, key_id, inputs: &program.inputs };
         let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs).await?;
         let pbs_count = self.size(&program, rows)?;
+        let inline: usize = inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len).sum();
+        quota::check(&self.store, &self.limits, tenant.as_str(), (inline + program.bytes.len()) as u64).await?;
         let created_micros = clock::unix_micros();
         let meta = JobMeta {
             id: id::new(),
@@ -107,11 +120,14 @@ impl Admission {
             deadline_micros: created_micros
                 + span("time_limit", spec.time_limit, self.limits.job_seconds, self.limits.job_seconds_max)?,
         };
+        let pins = self.pin(tenant, &meta, &inputs).await?;
         Ok(Admitted {
             meta: Arc::new(meta),
             program: program.bytes.clone(),
             inputs: inputs.into(),
             key_parts: parts.into_iter().map(|part| part.digest).collect(),
+            key_use,
+            pins,
             timeline: Timeline::start(received),
         })
     }
@@ -149,16 +165,18 @@ impl Admission {
         Ok(pbs_count)
     }
 
-    /// Pins the blobs that a job reads. Whoever drops the job then has to unpin them.
-    pub async fn pin(&self, tenant: &TenantId, job: &Admitted) -> Result<(), ApiError> {
-        let meta = &*job.meta;
-        let blobs: Vec<Digest> = job.inputs.iter().filter(|input| input.bytes.is_none()).map(Content::blob).collect();
+    async fn pin(&self, tenant: &TenantId, meta: &JobMeta, inputs: &[Content]) -> Result<Pins, ApiError> {
+        let blobs: Vec<Digest> = inputs.iter().filter(|input| input.bytes.is_none()).map(Content::blob).collect();
         if blobs.is_empty() {
-            return Ok(());
+            return Ok(Pins::none());
         }
         // A job has ended by its deadline, so that a pin which nobody releases ends with it.
         let until = Some(clock::from_unix_micros(meta.deadline_micros.saturating_add(PIN_SLACK_MICROS)));
-        Ok(self.keystore.pin(tenant, &blobs, &Pin { holder: id::to_bytes(meta.id), until }).await?)
+        let holder = id::to_bytes(meta.id);
+        // Made first: the call may be broken off while they are being pinned.
+        let pins = Pins::of(self.keystore.clone(), holder);
+        self.keystore.pin(tenant, &blobs, &Pin { holder, until }).await?;
+        Ok(pins)
     }
 }
 
@@ -230,9 +248,12 @@ pub fn cost(meta: &JobMeta) -> u64 {
     meta.pbs_count.saturating_mul(meta.set.bootstrap_weight()).max(1)
 }
 
+/// Bytes of a group's name.
+pub const GROUP_BYTES: usize = 16;
+
 /// Names what may share waves.
 pub fn group_bytes(tenant: &str, key_id: KeyId, set: &ParameterSet) -> Bytes {
     let mut hasher = blake3::Hasher::new_derive_key("cloakwork server, group of jobs that may share waves");
     hasher.update(tenant.as_bytes()).update(&[0]).update(&key_id.0).update(&set.id.0.to_le_bytes());
-    Bytes::copy_from_slice(&hasher.finalize().as_bytes()[..16])
+    Bytes::copy_from_slice(&hasher.finalize().as_bytes()[..GROUP_BYTES])
 }

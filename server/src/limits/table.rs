@@ -72,11 +72,14 @@ limits! {
         "Calls of one tenant being handled at once",
         "A quarter of all, so that no tenant shuts the others out";
     watchers = 4096, count 1 => 1_000_000,
-        "Calls that wait for a job (WatchJob, RunJob) or for health at once, from all tenants",
+        "Calls that wait for a job (WatchJob, RunJob) at once, from all tenants",
         "Some KiB each";
     tenant_watchers = 1024, count 1 => 1_000_000,
         "Calls of one tenant that wait for a job at once",
         "A quarter of all";
+    probes = 64, count 1 => 65_536,
+        "Streams of health and reflection at once, from everybody; they need no token",
+        "A few load balancers and people who look; strangers can take all of these, and nothing else";
     message_bytes = 8 * MIB, bytes 64 * KIB => 256 * MIB,
         "One message",
         "Holds a chunk or inline inputs with room to spare; larger things are blobs";
@@ -101,6 +104,15 @@ limits! {
     tenant_uploads = 32, count 1 => 65_536,
         "Uploads of one tenant that are open at once",
         "A client sends a few at a time";
+    receiving = 128, count 1 => 65_536,
+        "Uploads that are receiving at the same moment, from all tenants and workers",
+        "Each takes a thread and its window";
+    tenant_receiving = 32, count 1 => 65_536,
+        "Uploads of one tenant that are receiving at the same moment",
+        "A quarter of all, so that no tenant shuts the others out";
+    upload_buffer_bytes = 8 * MIB, bytes 64 * KIB => 1024 * MIB,
+        "Bytes of one upload that have been received and are not yet hashed and written",
+        "Enough to keep the disk busy; with `receiving`, 1 GiB at the very worst";
     upload_expiry_seconds = DAY, seconds 1 => 365 * DAY,
         "Upload that nobody goes on with",
         "A night with the lid closed should not cost a key's upload";
@@ -110,6 +122,18 @@ limits! {
     tenant_bytes = 64 * GIB, bytes MIB => 1024 * 1024 * GIB,
         "Blobs of one tenant together: keys, ciphertexts and outputs",
         "A hundred keys of ordinary size";
+    unpinned_bytes = 32 * GIB, bytes MIB => 1024 * 1024 * GIB,
+        "Ciphertexts of all tenants that no job has pinned. Beyond it the tenant with most of them gives its least recently used ones: whoever keeps to an even share loses nothing and is not refused",
+        "Half of what one tenant may have: ciphertexts come and go, keys stay";
+    blob_keep_seconds = 3600, seconds 0 => 365 * DAY,
+        "Ciphertext that was just uploaded, or reported by FindMissing to be there, is safe from eviction for this long, unless its tenant has more than an even share",
+        "Time to submit the job that reads it";
+    request_memory_seconds = DAY, seconds 60 => 365 * DAY,
+        "A request id of BeginUpload, RegisterKey and AddPart is remembered for this long",
+        "Nobody repeats a call a day later";
+    orphan_seconds = DAY, seconds 0 => 365 * DAY,
+        "Objects in a bucket that the catalogue does not know are removed at the start from this age on",
+        "Another server may be writing them; in a directory of our own they go at once";
     tenant_keys = 100, count 1 => 1_000_000,
         "Evaluation keys of one tenant",
         "A tenant has a few";
@@ -121,7 +145,10 @@ limits! {
         "Tens of thousands of operations";
     tenant_programs = 10_000, count 1 => 10_000_000,
         "Programs that one tenant has registered",
-        "10 GiB at the very worst, some MiB as a rule";
+        "Some MiB as a rule; their bytes count as `tenant_inline_bytes`";
+    tenant_inline_bytes = 4 * GIB, bytes MIB => 1024 * GIB,
+        "What one tenant keeps in the server's own database: programs, inputs inside jobs that have not ended, outputs inside jobs until they expire; beyond it, jobs are refused, and outputs become blobs",
+        "A thousand jobs with as much inside as may be";
     queued_jobs = 100_000, count 1 => 10_000_000,
         "Jobs that wait, from all tenants",
         "What the scheduler is measured with";
@@ -146,6 +173,9 @@ limits! {
     job_record_seconds = 7 * DAY, seconds 60 => 365 * DAY,
         "An ended job and its latency record are kept for this long",
         "A week's worth of questions";
+    tenant_ended_jobs = 100_000, count 1 => 100_000_000,
+        "Ended jobs of one tenant that are remembered; beyond it the oldest are forgotten early, save those whose outputs are still kept",
+        "Some KiB each; ten times what may wait";
     output_keep_seconds = DAY, seconds 1 => 365 * DAY,
         "Outputs that nobody has fetched, where the job says nothing else",
         "The client may be a batch that runs once a day";

@@ -100,6 +100,8 @@ metrics! {
         "Workers that went, by reason (left, lost, refused)";
     leases_expired: Counter ["clock"] "leases_expired_total" "leases"
         "Jobs taken from a worker, by the clock that ran out (connection, lease, progress)";
+    false_alarms: Counter [] "worker_false_alarms_total" "results"
+        "Parts of keys that a worker took for damaged and whose bytes are good; the worker is at fault";
     stale_results: Counter [] "stale_results_total" "results" "Results that came after their lease was lost; thrown away";
 
     // The server itself.

@@ -1,13 +1,6 @@
 //! Moving the bytes of keys and ciphertexts.
 
-use std::{
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use cloakwork_keystore::{Keystore, UploadId, UploadInfo};
 use cloakwork_proto::v1::{
@@ -19,15 +12,12 @@ use tokio::time::timeout;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
+use super::Transfers;
 use crate::{
     caller::Caller,
     digest,
-    error::{
-        ApiError, DEADLINE_EXCEEDED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE,
-        UPLOAD_OFFSET_MISMATCH,
-    },
+    error::{ApiError, DEADLINE_EXCEEDED, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
     limits::Limits,
-    metrics::Telemetry,
     resource::{self, UploadName},
 };
 
@@ -38,16 +28,8 @@ pub struct Blobs {
     pub keystore: Keystore,
     /// Limits.
     pub limits: Arc<Limits>,
-    /// Metrics.
-    pub telemetry: Arc<Telemetry>,
-    /// Uploads being received.
-    pub active: Arc<AtomicU64>,
-}
-
-/// An upload that is being received, as the metrics count it.
-struct Active<'s> {
-    active: &'s AtomicU64,
-    telemetry: &'s Telemetry,
+    /// What is sent and received.
+    pub transfers: Transfers,
 }
 
 #[tonic::async_trait]
@@ -79,7 +61,7 @@ impl BlobService for Blobs {
         let digest = digest::parse(request.digest.as_ref(), "digest")?;
         let upload = self.keystore.begin_upload(&caller.tenant, &request_id, &digest).await.map_err(ApiError::from)?;
         if upload.committed_bytes > 0 && !upload.complete {
-            self.telemetry.metrics.uploads_resumed.add(1, []);
+            self.transfers.resumed();
         }
         Ok(Response::new(BeginUploadResponse { upload: Some(self.upload(caller.tenant.as_str(), &upload)) }))
     }
@@ -89,9 +71,8 @@ impl BlobService for Blobs {
         let mut messages = request.into_inner();
         let first = self.next(&mut messages).await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
         let id = upload_id(&caller, &first.upload)?;
-        let begun = std::time::Instant::now();
-        let _active = Active::begin(&self.active, &self.telemetry);
         let mut writer = self.keystore.append(&caller.tenant, &id, first.offset_bytes).await.map_err(ApiError::from)?;
+        let receiving = self.transfers.receive();
         let mut offset = first.offset_bytes;
         let mut message = Some(first);
         // A stream that breaks off leaves what has come; the client goes on from there.
@@ -107,7 +88,7 @@ impl BlobService for Blobs {
                 return Err(error.with("committed_bytes", offset).into());
             }
             offset += data.len() as u64;
-            self.telemetry.metrics.upload_bytes.add(data.len() as u64, []);
+            receiving.bytes(data.len());
             writer.write(data).await.map_err(ApiError::from)?;
             if finish {
                 break true;
@@ -124,13 +105,7 @@ impl BlobService for Blobs {
             if self.next(&mut messages).await?.is_some() {
                 return Err(INVALID_ARGUMENT.error("messages follow the one that finishes the upload").into());
             }
-            if let Err(error) = writer.finish().await.map_err(ApiError::from) {
-                if error.reason() == DIGEST_MISMATCH {
-                    self.telemetry.metrics.digest_mismatches.add(1, []);
-                }
-                return Err(error.into());
-            }
-            self.telemetry.metrics.upload_time.record(begun.elapsed().as_secs_f64(), []);
+            receiving.finished(writer.finish().await).map_err(ApiError::from)?;
             self.keystore.upload(&caller.tenant, &id).await.map_err(ApiError::from)?
         } else {
             writer.pause().await.map_err(ApiError::from)?;
@@ -151,10 +126,10 @@ impl BlobService for Blobs {
         let request = request.get_ref();
         let digest = digest::parse(request.digest.as_ref(), "digest")?;
         let chunks = self.keystore.read(&caller.tenant, &digest, request.offset_bytes).await.map_err(ApiError::from)?;
-        let telemetry = self.telemetry.clone();
+        let transfers = self.transfers.clone();
         let messages = chunks.map(move |chunk| match chunk {
             Ok(data) => {
-                telemetry.metrics.download_bytes.add(data.len() as u64, []);
+                transfers.sent(data.len());
                 Ok(ReadResponse { data })
             }
             Err(error) => Err(ApiError::from(error).into()),
@@ -183,19 +158,6 @@ impl Blobs {
             expire_time: Some(upload.expires.into()),
             complete: upload.complete,
         }
-    }
-}
-
-impl<'s> Active<'s> {
-    fn begin(active: &'s AtomicU64, telemetry: &'s Telemetry) -> Self {
-        telemetry.metrics.uploads_active.set(active.fetch_add(1, Ordering::Relaxed) + 1, []);
-        Self { active, telemetry }
-    }
-}
-
-impl Drop for Active<'_> {
-    fn drop(&mut self) {
-        self.telemetry.metrics.uploads_active.set(self.active.fetch_sub(1, Ordering::Relaxed) - 1, []);
     }
 }
 

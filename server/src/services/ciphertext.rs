@@ -14,6 +14,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
+use super::Transfers;
 use crate::{
     caller::Caller,
     clock, database, digest,
@@ -23,9 +24,8 @@ use crate::{
     },
     jobs::Content,
     limits::Limits,
-    metrics::Telemetry,
     resource::{CiphertextName, ListName, OutputName},
-    store::Store,
+    store::{Done, Store},
 };
 
 /// The ciphertext service.
@@ -37,8 +37,8 @@ pub struct Ciphertexts {
     pub store: Store,
     /// Limits.
     pub limits: Arc<Limits>,
-    /// Metrics.
-    pub telemetry: Arc<Telemetry>,
+    /// What is sent and received.
+    pub transfers: Transfers,
 }
 
 /// How long outputs are kept once they have been fetched: long enough to fetch them again after a broken line.
@@ -63,14 +63,19 @@ impl CiphertextService for Ciphertexts {
             let mut skip = upload.committed_bytes;
             let mut writer =
                 self.keystore.append(tenant, &upload.id, upload.committed_bytes).await.map_err(ApiError::from)?;
+            let receiving = self.transfers.receive();
+            if upload.committed_bytes > 0 {
+                self.transfers.resumed();
+            }
             let mut message = Some(first);
             while let Some(PutRequest { mut data, .. }) = message {
                 let known = data.split_to(usize::try_from(skip).unwrap_or(usize::MAX).min(data.len()));
                 skip -= known.len() as u64;
+                receiving.bytes(data.len());
                 writer.write(data).await.map_err(ApiError::from)?;
                 message = self.next(&mut messages).await?;
             }
-            writer.finish().await.map_err(ApiError::from)?;
+            receiving.finished(writer.finish().await).map_err(ApiError::from)?;
         }
         let info = self.keystore.blob(tenant, &digest).await.map_err(ApiError::from)?;
         Ok(Response::new(PutResponse { ciphertext: Some(self.describe_blob(&caller, &info)) }))
@@ -95,7 +100,7 @@ impl CiphertextService for Ciphertexts {
                     Some(bytes) => self.inline(bytes.clone(), offset_bytes)?,
                     None => self.blob(&caller, &content, offset_bytes).await?,
                 };
-                self.when_fetched(JobId(name.job.job.as_u128()), stream)
+                self.when_fetched(JobId(name.job.job.as_u128()), name.index, stream)
             }
         };
         Ok(Response::new(stream))
@@ -111,7 +116,8 @@ impl CiphertextService for Ciphertexts {
             ListName::Output(name) => {
                 self.output(&caller, &name).await?;
                 let job = JobId(name.job.job.as_u128());
-                self.store.expire_outputs(job, clock::unix_micros()).await.map_err(database::failed)?;
+                let now_micros = clock::unix_micros();
+                self.store.done_with(job, name.index, Done::Deleted, now_micros).await.map_err(database::failed)?;
             }
         }
         Ok(Response::new(DeleteResponse {}))
@@ -159,6 +165,9 @@ impl Ciphertexts {
         if end.outputs.is_empty() {
             return Err(OUTPUT_EXPIRED.error(format!("{name} has expired")));
         }
+        if self.store.is_deleted(job, name.index).await.map_err(database::failed)? {
+            return Err(OUTPUT_EXPIRED.error(format!("{name} was deleted")));
+        }
         let count = end.outputs.len();
         end.outputs
             .get(name.index as usize)
@@ -177,28 +186,33 @@ impl Ciphertexts {
         let chunk = usize::try_from(self.limits.chunk_bytes).unwrap_or(usize::MAX).max(1);
         let mut chunks = Vec::with_capacity(rest.len() / chunk + 1);
         while !rest.is_empty() {
-            chunks.push(Ok(GetResponse { data: rest.split_to(chunk.min(rest.len())) }));
+            chunks.push(rest.split_to(chunk.min(rest.len())));
         }
-        Ok(Box::pin(tokio_stream::iter(chunks)))
+        let transfers = self.transfers.clone();
+        Ok(Box::pin(tokio_stream::iter(chunks).map(move |data| {
+            transfers.sent(data.len());
+            Ok(GetResponse { data })
+        })))
     }
 
     async fn blob(&self, caller: &Caller, content: &Content, offset: u64) -> Result<Chunks, ApiError> {
         let chunks = self.keystore.read(&caller.tenant, &content.blob(), offset).await?;
-        let telemetry = self.telemetry.clone();
+        let transfers = self.transfers.clone();
         Ok(Box::pin(chunks.map(move |chunk| match chunk {
             Ok(data) => {
-                telemetry.metrics.download_bytes.add(data.len() as u64, []);
+                transfers.sent(data.len());
                 Ok(GetResponse { data })
             }
             Err(error) => Err(ApiError::from(error).into()),
         })))
     }
 
-    /// Lets the outputs of a job go some time after one has been read to its end.
-    fn when_fetched(&self, job: JobId, chunks: Chunks) -> Chunks {
+    /// Lets the outputs of a job go some time after the last of them has been read to its end.
+    fn when_fetched(&self, job: JobId, place: u32, chunks: Chunks) -> Chunks {
         let store = self.store.clone();
         let end = futures_util::stream::once(async move {
-            if let Err(error) = store.expire_outputs(job, clock::unix_micros() + FETCHED_MICROS).await {
+            if let Err(error) = store.done_with(job, place, Done::Fetched, clock::unix_micros() + FETCHED_MICROS).await
+            {
                 tracing::warn!(%error, "the outputs of a job stay although they have been fetched");
             }
             None

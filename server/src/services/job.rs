@@ -132,9 +132,7 @@ impl Jobs {
                 None => self.find_id(caller, view.meta.id).await,
             };
         }
-        let job = admitted?;
-        self.admission.pin(&caller.tenant, &job).await?;
-        self.dispatcher.submit(job, promised).await
+        self.dispatcher.submit(admitted?, promised).await
     }
 
     /// A job of the tenant, live or ended.

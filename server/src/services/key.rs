@@ -14,9 +14,11 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     caller::Caller,
-    database, digest,
+    digest,
     dispatch::Dispatcher,
     error::{ApiError, PAGE_TOKEN_INVALID},
+    jobs::group_bytes,
+    keys::KeyUses,
     limits::Limits,
     page,
     resource::{self, KeyName},
@@ -30,6 +32,8 @@ pub struct Keys {
     pub keystore: Keystore,
     /// Knows which jobs use them.
     pub store: Store,
+    /// Knows which jobs are about to.
+    pub uses: KeyUses,
     /// Knows where they are resident.
     pub dispatcher: Dispatcher,
     /// Limits.
@@ -84,10 +88,8 @@ impl KeyService for Keys {
         let caller = Caller::of(&request)?;
         let key_id = key_id(&caller, &request.get_ref().name)?;
         let key = self.keystore.delete_key(&caller.tenant, key_id).await.map_err(ApiError::from)?;
-        // With live jobs it goes later, when the last of them has ended.
-        if !self.store.key_in_use(caller.tenant.as_str(), key_id).await.map_err(database::failed)? {
-            self.keystore.purge_key(&caller.tenant, key_id).await.map_err(ApiError::from)?;
-        }
+        // With live jobs, or such as are about to be, it goes later, when the last of them has ended.
+        self.uses.purge(&self.store, &self.keystore, &caller.tenant, key_id).await?;
         Ok(Response::new(DeleteKeyResponse { key: Some(self.key(&caller, &key)) }))
     }
 }
@@ -95,7 +97,10 @@ impl KeyService for Keys {
 impl Keys {
     fn key(&self, caller: &Caller, key: &KeyInfo) -> Key {
         let pools = self.dispatcher.pools();
-        let resident = pools.iter().flat_map(|pool| &pool.resident).filter(|(key_id, _)| *key_id == key.key_id);
+        // By group, which names the tenant too: another one's key may have the same id.
+        let sets = key.complete_sets();
+        let groups: Vec<Bytes> = sets.iter().map(|set| group_bytes(caller.tenant.as_str(), key.key_id, set)).collect();
+        let resident = pools.iter().flat_map(|pool| &pool.resident).filter(|(group, _)| groups.contains(group));
         let state = match key.state {
             KeyState::Active => v1::KeyState::Active,
             KeyState::Quarantined => v1::KeyState::Quarantined,
@@ -106,7 +111,7 @@ impl Keys {
             key_id: Bytes::copy_from_slice(&key.key_id.0),
             state: state.into(),
             parts: key.parts.iter().map(part).collect(),
-            parameter_sets: key.complete_sets().iter().map(|set| set.name.to_owned()).collect(),
+            parameter_sets: sets.iter().map(|set| set.name.to_owned()).collect(),
             create_time: Some(key.created.into()),
             resident_workers: resident.map(|(_, worker)| worker.to_string()).collect(),
         }

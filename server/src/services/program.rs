@@ -18,6 +18,7 @@ use crate::{
     error::{ApiError, PROGRAM_NOT_FOUND, QUOTA_EXCEEDED, REQUEST_TOO_LARGE},
     limits::Limits,
     programs::{Compiled, Programs},
+    quota,
     resource::ProgramName,
     store::Store,
 };
@@ -48,6 +49,10 @@ impl ProgramService for ProgramsService {
                 .error(message.clone())
                 .quota(format!("tenants/{}", caller.tenant), message)
                 .into());
+        }
+        if !known {
+            let bytes = compiled.bytes.len() as u64;
+            quota::check(&self.store, &self.limits, caller.tenant.as_str(), bytes).await?;
         }
         self.store
             .put_program(caller.tenant.as_str(), compiled.id, &compiled.bytes, clock::unix_micros())

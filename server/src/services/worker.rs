@@ -20,13 +20,20 @@ use tokio::{sync::watch, time::timeout};
 use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
 use tonic::{Request, Response, Status, Streaming};
 
+use super::Transfers;
 use crate::{
-    clock, digest,
+    clock, database, digest,
     dispatch::{Dispatcher, Failure, Leased, Leases, Outcome, Wish, WorkerReport},
-    error::{ApiError, DEADLINE_EXCEEDED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT, STALE_LEASE},
-    jobs::{Content, id},
+    error::{
+        ApiError, BLOB_UNAVAILABLE, DEADLINE_EXCEEDED, DEVICE_FAILED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT,
+        Reason, STALE_LEASE,
+    },
+    jobs::{Content, GROUP_BYTES, JobMeta, id},
     limits::Limits,
+    metrics::Telemetry,
     programs::Programs,
+    quota,
+    store::Store,
 };
 
 /// The worker service.
@@ -36,10 +43,18 @@ pub struct Workers {
     pub dispatcher: Dispatcher,
     /// Blobs.
     pub keystore: Keystore,
+    /// Knows how much of their outputs tenants keep in it.
+    pub store: Store,
     /// Knows what the programs of jobs return.
     pub programs: Programs,
     /// Limits.
     pub limits: Arc<Limits>,
+    /// Metrics.
+    pub telemetry: Arc<Telemetry>,
+    /// What is sent and received.
+    pub transfers: Transfers,
+    /// Held while a part of a key is read because a worker says that it is damaged.
+    pub examining: Arc<tokio::sync::Mutex<()>>,
 }
 
 type Stream_<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -90,8 +105,12 @@ impl WorkerService for Workers {
         }
         let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
         let chunks = self.keystore.read(&tenant, &digest, request.offset_bytes).await.map_err(ApiError::from)?;
-        let messages = chunks.map(|chunk| match chunk {
-            Ok(data) => Ok(ReadBlobResponse { data }),
+        let transfers = self.transfers.clone();
+        let messages = chunks.map(move |chunk| match chunk {
+            Ok(data) => {
+                transfers.sent(data.len());
+                Ok(ReadBlobResponse { data })
+            }
             Err(error) => Err(ApiError::from(error).into()),
         });
         Ok(Response::new(Box::pin(messages)))
@@ -130,6 +149,9 @@ impl WorkerService for Workers {
             stored: Instant::now(),
         };
         let accepted = self.dispatcher.commit(outcome).await?;
+        if !accepted {
+            self.let_go(&leased).await?;
+        }
         Ok(Response::new(CommitResultResponse { accepted }))
     }
 }
@@ -155,7 +177,9 @@ impl Workers {
             return Err(INVALID_ARGUMENT.error(message).into());
         }
         let mut data = Incoming { parts, rest: Bytes::new(), idle: Duration::from_millis(self.limits.upload_idle_ms) };
-        let mut inline_left = self.limits.inline_bytes;
+        // What a tenant has no room for in the database becomes a blob, and counts as one.
+        let room = quota::left(&self.store, &self.limits, &leased.meta.tenant).await?;
+        let mut inline_left = self.limits.inline_bytes.min(room);
         let mut contents = Vec::with_capacity(digests.len());
         for wanted in digests {
             let digest = digest::parse(Some(wanted), "digests")?;
@@ -200,6 +224,7 @@ impl Workers {
             }
             return Ok(self.keep(&tenant, leased, digest).await?);
         }
+        let receiving = self.transfers.receive();
         // What an earlier attempt left behind need not be sent again, but it comes again all the same.
         let mut skip = upload.committed_bytes;
         let mut writer =
@@ -210,10 +235,11 @@ impl Workers {
             let known = bytes.split_to(usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len()));
             skip -= known.len() as u64;
             if !bytes.is_empty() {
+                receiving.bytes(bytes.len());
                 writer.write(bytes).await.map_err(ApiError::from)?;
             }
         }
-        writer.finish().await.map_err(ApiError::from)?;
+        receiving.finished(writer.finish().await).map_err(ApiError::from)?;
         Ok(self.keep(&tenant, leased, digest).await?)
     }
 
@@ -227,7 +253,19 @@ impl Workers {
         Ok(self.keystore.pin(tenant, &[*digest], &pin).await?)
     }
 
-    /// What a worker says went wrong; a key whose bytes are damaged is put aside.
+    /// Outputs that came too late stay for nobody, unless the job lives on or has ended with the same ones.
+    async fn let_go(&self, leased: &Leased) -> Result<(), ApiError> {
+        let JobMeta { tenant, id: job, .. } = &*leased.meta;
+        let view = self.store.job(tenant, *job, false).await.map_err(database::failed)?;
+        let unwanted = view.is_none_or(|view| view.end.is_some() && view.state != v1::JobState::Succeeded);
+        if unwanted {
+            self.keystore.unpin(&id::output_holder(*job)).await?;
+        }
+        Ok(())
+    }
+
+    /// What a worker says went wrong. A key whose bytes are damaged is put aside, but not on a worker's word: where the
+    /// bytes turn out to be good, it is the worker that is wrong, and the job gets another chance.
     async fn failure(&self, leased: &Leased, failure: v1::CommitFailure) -> Result<Failure, ApiError> {
         let bad_key_part = match &failure.bad_key_part {
             Some(part) => Some(digest::parse(Some(part), "bad_key_part")?),
@@ -235,13 +273,35 @@ impl Workers {
         };
         if let Some(part) = bad_key_part.filter(|part| leased.work.key_parts.contains(part)) {
             let tenant = TenantId::new(&leased.meta.tenant)?;
-            self.keystore.quarantine(&tenant, leased.meta.key_id, &part).await?;
+            // One at a time, or workers could have the server read the same gigabytes over and over in parallel.
+            let _reading = self.examining.lock().await;
+            match self.keystore.is_intact(&tenant, &part).await {
+                Ok(false) => self.keystore.quarantine(&tenant, leased.meta.key_id, &part).await?,
+                Ok(true) => {
+                    tracing::warn!(%part, "a worker took a key's part for damaged that is good");
+                    self.telemetry.metrics.false_alarms.add(1, []);
+                    return Ok(another(
+                        DEVICE_FAILED,
+                        "the worker read a part of the key wrong; what is stored is good",
+                    ));
+                }
+                Err(error) => {
+                    tracing::error!(%error, %part, "a key's part that a worker took for damaged cannot be read");
+                    return Ok(another(BLOB_UNAVAILABLE, "a part of the key cannot be read"));
+                }
+            }
         }
         let mut message = failure.message;
         message.truncate(message.floor_char_boundary(MESSAGE_MAX));
         let known = crate::error::Reason::named(&failure.reason).unwrap_or(crate::error::INTERNAL);
         Ok(Failure { error: v1::JobError { reason: known.code.to_owned(), message }, retryable: failure.retryable })
     }
+}
+
+/// A failure that leaves the job another chance.
+fn another(reason: Reason, message: &str) -> Failure {
+    let error = v1::JobError { reason: reason.code.to_owned(), message: message.to_owned() };
+    Failure { error, retryable: true }
 }
 
 /// A worker's record without what is too long to keep.
@@ -387,6 +447,7 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
             resident: resident.take(RESIDENT_MAX).collect(),
             draining: message.draining,
         },
+        resident: message.resident_keys.iter().take(RESIDENT_MAX).map(|key| group(&key.group)).collect(),
         resident_bytes: message.resident_keys.iter().map(|key| key.bytes).fold(0, u64::saturating_add),
         waves: message
             .waves
@@ -396,6 +457,11 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
             .cloned()
             .collect(),
     })
+}
+
+/// A group's name, cut to the length that names have. A copy: the bytes are a slice of the whole report.
+fn group(bytes: &Bytes) -> Bytes {
+    Bytes::copy_from_slice(&bytes[..bytes.len().min(GROUP_BYTES)])
 }
 
 /// Leases, resident keys and points of its time curve that a worker can report; more are not believed.

@@ -145,17 +145,6 @@ impl Store {
         transaction.commit().await
     }
 
-    /// Lets the outputs of a job expire at `at_micros`, unless they do so earlier.
-    pub async fn expire_outputs(&self, job: JobId, at_micros: i64) -> Result<(), sqlx::Error> {
-        let mut transaction = self.database.write().await?;
-        sqlx::query("UPDATE jobs SET outputs_expire_micros = $1 WHERE id = $2 AND outputs_expire_micros > $1")
-            .bind(at_micros)
-            .bind(id::to_bytes(job).to_vec())
-            .execute(&mut *transaction)
-            .await?;
-        transaction.commit().await
-    }
-
     /// Forgets the inputs of jobs that have ended. As a rule the dispatcher does; this is for those that ended just
     /// before a crash.
     pub async fn drop_stale_inputs(&self) -> Result<(), sqlx::Error> {

@@ -11,6 +11,7 @@ use super::{Store, programs::KnownPrograms};
 use crate::{
     database::{Batch, Survival},
     jobs::{Content, End, JobMeta, id},
+    keys::KeyUse,
 };
 
 /// One change.
@@ -42,6 +43,8 @@ pub struct NewJob {
     pub inputs: Arc<[Content]>,
     /// The epoch of the first attempt and its worker, where that follows at once.
     pub first: Option<(u64, u128)>,
+    /// Keeps its key until it is stored, and so found by whoever wants to purge the key.
+    pub key_use: Option<Arc<KeyUse>>,
 }
 
 /// A job that is about to be handed to a worker.

@@ -10,7 +10,7 @@ use cloakwork_proto::v1::{
     key_service_client::KeyServiceClient, program_service_client::ProgramServiceClient,
     worker_service_client::WorkerServiceClient,
 };
-use cloakwork_tests_service::{Server, Setup, TOY, Tenant, VALUES};
+use cloakwork_tests_service::{Server, Setup, TOY, Tenant, VALUES, eventually};
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
@@ -282,6 +282,14 @@ async fn tenants_do_not_see_each_other() {
     let _ = yours.delete(&stored).await;
     assert_eq!(mine.client.describe(&stored).await.expect("still there").count, 2);
     assert_eq!(reason(yours.key(&mine.key).await.map(drop)), "WRONG_TENANT");
+    // Not even the same key tells where the other's is.
+    let same = yours.push_key(&mine.keys, &Progress::none()).await.expect("anybody may have this key");
+    eventually("the worker says what it holds", || async {
+        !mine.client.key(&mine.key).await.expect("a key").resident_workers.is_empty()
+    })
+    .await;
+    assert!(yours.key(&same.name).await.expect("a key").resident_workers.is_empty());
+    yours.delete_key(&same.name).await.expect("deleted");
     let job = JobRequest::new(mine.lookup(|x| x), &mine.key).input(Input::Name(output));
     assert_eq!(reason(yours.run(&job).await.map(drop)), "WRONG_TENANT");
 
@@ -292,4 +300,132 @@ async fn tenants_do_not_see_each_other() {
     assert_eq!(reason(yours.key(&renamed(&mine.key)).await.map(drop)), "KEY_NOT_FOUND");
     let missing = yours.find_missing(&[list.digest()]).await.expect("an answer");
     assert_eq!(missing.len(), 1, "another tenant's blob is as good as none");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lies_inside_jobs_counts_against_the_tenant() {
+    let setup = Setup::default().without_worker();
+    let setup = setup.with("limits.inline_bytes", 512 << 10).with("limits.tenant_inline_bytes", 1 << 20);
+    let server = Server::start(setup).await;
+    let tenant = Tenant::new(server.client_with(&server.token("one", "jobs,keys,read")).await).await;
+    let values = vec![1; 200];
+    let bytes = tenant.keys.encrypt(&values, VALUES as u32 - 1).expect("values").envelope.len();
+    assert!((350 << 10..512 << 10).contains(&bytes), "two fit, and three do not: {bytes}");
+    let mut jobs = Vec::new();
+    for _ in 0..2 {
+        jobs.push(tenant.client.submit(&tenant.squares(&values)).await.expect("there is room"));
+    }
+    let refused = tenant.client.submit(&tenant.squares(&values)).await.expect_err("there is none");
+    assert_eq!(refused.refusal().map(|refusal| &*refusal.reason), Some("QUOTA_EXCEEDED"), "{refused}");
+    let other = Tenant::new(server.client_with(&server.token("two", "jobs,keys,read")).await).await;
+    other.client.submit(&other.squares(&values)).await.expect("each tenant has its own room");
+    tenant.client.cancel(&jobs[0].name).await.expect("cancelled");
+    tenant.client.submit(&tenant.squares(&values)).await.expect("there is room again");
+}
+
+/// A worker that says what it likes.
+struct Liar {
+    id: Bytes,
+    stub: WorkerServiceClient<tonic::service::interceptor::InterceptedService<Channel, Authorize>>,
+    assignments: tonic::Streaming<v1::AttachResponse>,
+    _reports: tokio::sync::mpsc::Sender<v1::AttachRequest>,
+}
+
+/// Adds a token to each call.
+#[derive(Clone)]
+struct Authorize(String);
+
+impl tonic::service::Interceptor for Authorize {
+    fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, Status> {
+        let value = format!("Bearer {}", self.0).parse().expect("a header");
+        request.metadata_mut().insert("authorization", value);
+        Ok(request)
+    }
+}
+
+impl Liar {
+    async fn attach(server: &Server) -> Self {
+        let token = server.token("workers", "worker");
+        let mut stub = WorkerServiceClient::with_interceptor(channel(server).await, Authorize(token));
+        let id = Bytes::from_static(&[5; 16]);
+        let (reports, stream) = tokio::sync::mpsc::channel(1);
+        let report = v1::AttachRequest {
+            worker_id: id.clone(),
+            name: "liar".into(),
+            pool: "cpu".into(),
+            wanted_cost: 1 << 30,
+            parameter_sets: vec![TOY.into()],
+            ..Default::default()
+        };
+        reports.send(report).await.expect("the stream is open");
+        let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
+        let assignments = stub.attach(stream).await.expect("a stream").into_inner();
+        Self { id, stub, assignments, _reports: reports }
+    }
+
+    /// The next job that it is given, as long as it was not given before with this epoch.
+    async fn job(&mut self, after: u64) -> (v1::Lease, v1::JobContent) {
+        loop {
+            let message = self.assignments.message().await.expect("no error").expect("no end");
+            for assignment in message.assignments {
+                if let (Some(lease), Some(content)) = (assignment.lease, assignment.content)
+                    && lease.epoch > after
+                {
+                    return (lease, content);
+                }
+            }
+        }
+    }
+
+    /// Says that the first part of the job's key is damaged, and the job lost.
+    async fn blame(&mut self, lease: &v1::Lease, part: &Digest) {
+        let failure = v1::CommitFailure {
+            reason: "KEY_CORRUPT".into(),
+            message: "believe me".into(),
+            retryable: false,
+            bad_key_part: Some(part.clone()),
+        };
+        let header = v1::CommitHeader {
+            worker_id: self.id.clone(),
+            lease: Some(lease.clone()),
+            latency: None,
+            outcome: Some(v1::commit_header::Outcome::Failure(failure)),
+        };
+        let message = v1::CommitResultRequest { part: Some(v1::commit_result_request::Part::Header(header)) };
+        let answer = self.stub.commit_result(tokio_stream::iter([message])).await.expect("an answer");
+        assert!(answer.into_inner().accepted);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_cannot_put_a_good_key_aside() {
+    let setup = Setup::default().without_worker().with("limits.lease_ms", 600_000);
+    let server = Server::start(setup.with("limits.report_ms", 1000)).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let mut liar = Liar::attach(&server).await;
+    let job = tenant.client.submit(&tenant.squares(&[1, 2])).await.expect("accepted");
+    let (lease, content) = liar.job(0).await;
+    let part = content.key_parts[0].clone();
+    liar.blame(&lease, &part).await;
+    let key = tenant.client.key(&tenant.key).await.expect("a key");
+    assert_eq!(key.state(), v1::KeyState::Active, "its bytes are good");
+    assert_eq!(server.metric("cloakwork_worker_false_alarms_total").await, 1.0);
+    // The job has another chance. Now the bytes are wrong indeed.
+    let (lease, content) = liar.job(lease.epoch).await;
+    assert_eq!(content.key_parts[0], part);
+    let hex: String = part.blake3.iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = server.directory().join("data/blobs/local").join(&hex[..2]).join(&hex);
+    let mut bytes = std::fs::read(&path).expect("the part's bytes");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&path, bytes).expect("written");
+    liar.blame(&lease, &part).await;
+    let key = tenant.client.key(&tenant.key).await.expect("a key");
+    assert_eq!(key.state(), v1::KeyState::Quarantined);
+    eventually("the job has failed", || async {
+        let job = tenant.client.job(&job.name).await.expect("a job");
+        job.state() == v1::JobState::Failed && job.error.is_some_and(|error| error.reason == "KEY_CORRUPT")
+    })
+    .await;
+    assert_eq!(server.metric("cloakwork_worker_false_alarms_total").await, 1.0);
 }

@@ -114,3 +114,50 @@ async fn a_key_is_uploaded_once_however_often_the_line_breaks() {
     let key = pushing.await.expect("the task ends").expect("the client goes on by itself");
     assert_eq!(key.parameter_sets, [set.name]);
 }
+
+/// Opens an upload and sends its first bytes; the stream stays open.
+async fn hold(client: &mut BlobServiceClient<Channel>, part: &Bytes, id: u32) -> (String, mpsc::Sender<WriteRequest>) {
+    let digest = Digest::of(part);
+    let digest = v1::Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes };
+    let begin = BeginUploadRequest { request_id: format!("0d6f2a6e-51f1-4b52-8d93-{id:012x}"), digest: Some(digest) };
+    let upload = client.begin_upload(begin).await.expect("an upload").into_inner().upload.expect("an upload");
+    let (messages, stream) = mpsc::channel(4);
+    let data = part.slice(..1000);
+    let first = WriteRequest { upload: upload.name.clone(), offset_bytes: 0, data, finish: false };
+    messages.send(first).await.expect("the stream is open");
+    let mut writer = client.clone();
+    tokio::spawn(async move { writer.write(ReceiverStream::new(stream)).await.map(drop) });
+    (upload.name, messages)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_holds_its_seats_is_told_when_to_come_back() {
+    let setup = Setup::default().without_worker();
+    let server = Server::start(setup.with("limits.tenant_receiving", 1)).await;
+    let mut client = blobs(&server).await;
+    let keys = Keys::generate(set_by_name(cloakwork_tests_service::TOY).expect("a set"), Progress::none()).await;
+    let keys = keys.expect("keys");
+    let lists = [1, 2].map(|value| keys.encrypt(&[value; 20], 15).expect("values").envelope);
+    let (_, held) = hold(&mut client, &lists[0], 1).await;
+    eventually("the first one receives", || async { server.metric("cloakwork_uploads_active").await == 1.0 }).await;
+    let digest = Digest::of(&lists[1]);
+    let digest = v1::Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes };
+    let request_id = "0d6f2a6e-51f1-4b52-8d93-000000000002".to_owned();
+    let begin = BeginUploadRequest { request_id, digest: Some(digest) };
+    let upload = client.begin_upload(begin).await.expect("an upload").into_inner().upload.expect("an upload");
+    let whole = || WriteRequest { upload: upload.name.clone(), offset_bytes: 0, data: lists[1].clone(), finish: true };
+    eventually("the seat is taken", || async {
+        match client.clone().write(tokio_stream::iter([whole()])).await {
+            Err(refused) if refused.code() == tonic::Code::ResourceExhausted => {
+                let wait = tonic_types::StatusExt::get_details_retry_info(&refused);
+                assert!(wait.is_some_and(|wait| wait.retry_delay.is_some()), "{refused:?}");
+                true
+            }
+            other => panic!("there is one seat, and it is taken: {other:?}"),
+        }
+    })
+    .await;
+    drop(held);
+    eventually("the seat is free", || async { client.clone().write(tokio_stream::iter([whole()])).await.is_ok() })
+        .await;
+}

@@ -1,0 +1,123 @@
+use std::{io::Write as _, sync::Arc};
+
+use bytes::Bytes;
+use cloakwork_circuit::ProgramId;
+use cloakwork_keystore::{Clock, Digest, KeyState, Limits, Options, StoreOptions};
+use cloakwork_params::{EnvelopeWriter, Header, Layout, ObjectKind, Seed, table};
+use cloakwork_scheduler::JobId;
+
+use super::*;
+use crate::{
+    backend,
+    database::{Database, MIGRATIONS, Survival},
+    jobs::JobMeta,
+    store::{NewJob, Write},
+};
+
+const KEY: KeyId = KeyId([7; 16]);
+
+/// A key's part of arbitrary words.
+fn part() -> Bytes {
+    let set = table::by_name("TOY_MESSAGE_2_CARRY_2").unwrap();
+    let kind = ObjectKind::SeededKeySwitchKey;
+    let layout = Layout::of(kind, set, &[0; 8]).unwrap();
+    let mut dimensions = [0; 8];
+    for (value, (_, wanted)) in dimensions.iter_mut().zip(&layout.dimensions) {
+        *value = u32::try_from(*wanted).unwrap();
+    }
+    let seed = Some(Seed { key: 1, block: 0, byte: 0 });
+    let header = Header { kind, set: set.id, key_id: KEY, dimensions, seed, payload_len: layout.payload_len };
+    let mut out = EnvelopeWriter::new(Vec::new(), &header).unwrap();
+    out.write_all(&vec![0; usize::try_from(layout.payload_len).unwrap()]).unwrap();
+    out.finish().unwrap().into()
+}
+
+struct Fixture {
+    store: Store,
+    keystore: Keystore,
+    uses: KeyUses,
+    tenant: TenantId,
+    _directory: tempfile::TempDir,
+}
+
+impl Fixture {
+    /// With a key that is registered.
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let limits: Limits = backend::keystore_limits(&crate::limits::Limits::default());
+        let options = Options {
+            staging: root.join("staging"),
+            store: StoreOptions::Local(root.join("blobs")),
+            catalogue: root.join("keystore.db"),
+            allow_weak_sets: true,
+            limits,
+            clock: Clock::system(),
+        };
+        let keystore = Keystore::open(options).await.unwrap();
+        let store = Store::new(Database::open(&root.join("server.db"), &MIGRATIONS, 1).await.unwrap());
+        let tenant = TenantId::new("a").unwrap();
+        let bytes = part();
+        keystore.put(&tenant, bytes.clone(), None).await.unwrap();
+        keystore.register_key(&tenant, &[1; 16], &[Digest::of(&bytes)]).await.unwrap();
+        Self { store, keystore, uses: KeyUses::default(), tenant, _directory: directory }
+    }
+
+    async fn purge(&self) -> bool {
+        self.uses.purge(&self.store, &self.keystore, &self.tenant, KEY).await.unwrap();
+        match self.keystore.key(&self.tenant, KEY).await {
+            Ok(_) => false,
+            Err(Error::KeyNotFound { .. }) => true,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn job(&self, key_use: Arc<KeyUse>) -> Write {
+        let meta = JobMeta {
+            id: JobId(1),
+            tenant: self.tenant.as_str().into(),
+            request_id: [1; 16],
+            request_digest: [0; 32],
+            program: ProgramId([1; 32]),
+            key_id: KEY,
+            set: &table::SETS[0],
+            rows: 1,
+            pbs_count: 1,
+            priority: 0,
+            inline_outputs: true,
+            keep_outputs_micros: 0,
+            created_micros: 0,
+            deadline_micros: 0,
+        };
+        let (program, inputs) = (Bytes::new(), [].into());
+        Write::Submitted(NewJob { meta: Arc::new(meta), program, inputs, first: None, key_use: Some(key_use) })
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_not_purged_while_a_job_that_needs_it_is_on_its_way() {
+    let fixture = Fixture::new().await;
+    assert!(!fixture.purge().await, "it was not even deleted");
+    // Admitted while the key was active, and not yet in the store when it is deleted.
+    let write = fixture.job(fixture.uses.begin(&fixture.tenant, KEY));
+    let deleted = fixture.keystore.delete_key(&fixture.tenant, KEY).await.unwrap();
+    assert_eq!(deleted.state, KeyState::Deleting);
+    assert!(!fixture.purge().await, "a job is about to need it");
+    fixture.store.apply(Survival::Crash, &[write]).await.unwrap();
+    assert!(fixture.uses.0.lock().unwrap().is_empty(), "nothing is kept of jobs that are stored");
+    assert!(!fixture.purge().await, "a job needs it");
+}
+
+#[tokio::test]
+async fn a_deleted_key_that_nobody_needs_goes_at_once() {
+    let fixture = Fixture::new().await;
+    let other = TenantId::new("b").unwrap();
+    let _same_name_elsewhere = fixture.uses.begin(&other, KEY);
+    let refused = fixture.uses.begin(&fixture.tenant, KEY);
+    fixture.keystore.delete_key(&fixture.tenant, KEY).await.unwrap();
+    assert!(!fixture.purge().await);
+    drop(refused);
+    assert!(fixture.purge().await);
+    // Once more is no error.
+    assert!(fixture.purge().await);
+}

@@ -1,0 +1,145 @@
+//! Limits that nobody can set. They stand in the code, beside what they bound; a test holds this table to it.
+
+/// A constant that bounds something.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed {
+    /// Its name.
+    pub name: &'static str,
+    /// The file that it stands in.
+    pub file: &'static str,
+    /// Its value, as it is written there.
+    pub value: &'static str,
+    /// What is limited.
+    pub meaning: &'static str,
+}
+
+/// Every constant whose name ends in `_MAX`, and others that bound memory or time.
+pub const FIXED: &[Fixed] = &[
+    row(
+        "COMMANDS_MAX",
+        "server/src/dispatch.rs",
+        "4096",
+        "Commands that wait for the dispatcher; whoever sends the next one waits",
+    ),
+    row("BATCH", "server/src/dispatch/actor.rs", "256", "Commands that are decided together, in one transaction"),
+    row(
+        "WORK_BYTES_MAX",
+        "server/src/dispatch/actor.rs",
+        "256 << 20",
+        "Bytes of waiting jobs' programs and inputs that are kept in memory; the database has the others",
+    ),
+    row("LEASES_MAX", "server/src/services/worker.rs", "8192", "Leases in one report of a worker"),
+    row("RESIDENT_MAX", "server/src/services/worker.rs", "256", "Resident keys in one report"),
+    row("WAVES_MAX", "server/src/services/worker.rs", "1024", "Points of a worker's time curve"),
+    row("NAME_MAX", "server/src/services/worker.rs", "64", "Characters of a worker's name"),
+    row("MESSAGE_MAX", "server/src/services/worker.rs", "1024", "Bytes of a worker's message about a failure"),
+    row(
+        "RECORDED_WAVES_MAX",
+        "server/src/services/worker.rs",
+        "64",
+        "Waves that a latency record lists; the rest are summed up",
+    ),
+    row(
+        "CONTENT_BYTES",
+        "server/src/services/worker.rs",
+        "1 << 20",
+        "Bytes of jobs in one message to a worker, before its last job",
+    ),
+    row("REMEMBERED_MAX", "server/src/programs.rs", "4096", "Programs that are remembered compiled"),
+    row("REMEMBERED_BYTES", "server/src/programs.rs", "32 << 20", "Bytes of these programs"),
+    row("PIPE_BYTES", "server/src/edge.rs", "1 << 20", "Bytes between the embedded worker and the server, each way"),
+    row("FRAME_BYTES", "server/src/edge.rs", "1 << 20", "One HTTP/2 frame"),
+    row("MESSAGE_BYTES_MAX", "server/src/error.rs", "1024", "Bytes of an error's message"),
+    row("VALUE_BYTES_MAX", "server/src/error.rs", "256", "Bytes of a value in an error's details"),
+    row("FIELDS_MAX", "server/src/error.rs", "8", "Wrong fields that an error lists"),
+    row("POSITION_BYTES_MAX", "server/src/page.rs", "128", "Bytes of the position in a page token"),
+    row("CHARS_MAX", "server/src/resource.rs", "120", "Characters of a malformed name that an error repeats"),
+    row(
+        "NAME_CHARS_MAX",
+        "server/src/config/source.rs",
+        "80",
+        "Characters of an unknown setting that an error repeats",
+    ),
+    row(
+        "INTERVAL",
+        "server/src/sweep.rs",
+        "Duration::from_secs(10)",
+        "Between two rounds of the sweep that removes what has expired",
+    ),
+    row("ROWS", "server/src/sweep.rs", "256", "Rows that one statement of the sweep removes"),
+    row("COST_MAX", "server/scheduler/src/config.rs", "1 << 40", "A job's cost, as the scheduler counts it"),
+    row("DELETING_MAX", "keystore/src/lookup.rs", "256", "Deleted keys that one round of the sweep looks at"),
+    row("PIECES", "keystore/src/upload/writer.rs", "64", "Pieces of one upload that wait for the disk, however small"),
+    row("PARTS_IN_FLIGHT", "keystore/src/store/remote.rs", "4", "Parts of one blob on their way to a bucket"),
+    row("PART_BYTES", "keystore/src/store/remote.rs", "8 << 20", "Bytes of such a part"),
+    row("ENDED_MAX", "worker/src/agent.rs", "4096", "Leases that a worker remembers to have ended"),
+    row("MESSAGE_BYTES_MAX", "worker/src/connection.rs", "64 << 20", "One message from the server to a worker"),
+    row("SLOTS_MAX", "worker/src/cpu/arena.rs", "1 << 18", "Ciphertexts in one arena of the CPU device"),
+    row("WAVES_MAX", "worker/src/latency.rs", "64", "Waves that a worker lists for a job"),
+    row("PIECES", "worker/src/blob.rs", "8", "Pieces of a blob that a worker has received and not yet read"),
+];
+
+const fn row(name: &'static str, file: &'static str, value: &'static str, meaning: &'static str) -> Fixed {
+    Fixed { name, file, value, meaning }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeSet,
+        path::{Path, PathBuf},
+    };
+
+    use super::*;
+
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    }
+
+    /// Name and value of the constant that a line declares.
+    fn constant(line: &str) -> Option<(&str, &str)> {
+        let (before, rest) = line.split_once("const ")?;
+        let declares = before.trim().is_empty() || before.trim_start().starts_with("pub");
+        let (name, rest) = rest.split_once(':')?;
+        let value = rest.split_once('=')?.1.trim().trim_end_matches(';');
+        declares.then_some((name, value))
+    }
+
+    fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn each_row_is_what_the_code_says() {
+        for Fixed { name, file, value, .. } in FIXED {
+            let text = std::fs::read_to_string(root().join(file)).unwrap();
+            let found = text.lines().filter_map(constant).find(|(found, _)| found == name);
+            assert_eq!(found, Some((*name, *value)), "{file}");
+        }
+    }
+
+    #[test]
+    fn no_constant_that_says_it_is_a_limit_is_left_out() {
+        let listed: BTreeSet<(PathBuf, &str)> =
+            FIXED.iter().map(|row| (root().join(row.file).canonicalize().unwrap(), row.name)).collect();
+        assert_eq!(listed.len(), FIXED.len(), "a constant has two rows");
+        let mut files = Vec::new();
+        for directory in ["server/src", "server/scheduler/src", "keystore/src", "worker/src"] {
+            sources(&root().join(directory), &mut files);
+        }
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for (name, _) in text.lines().filter_map(constant).filter(|(name, _)| name.ends_with("_MAX")) {
+                let listed = listed.contains(&(file.canonicalize().unwrap(), name));
+                assert!(listed, "{} of {} has no row in server/src/limits/fixed.rs", name, file.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What goes in and out, as the metrics count it.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use cloakwork_keystore::{BlobInfo, Error};
+
+use crate::metrics::Telemetry;
+
+/// Counts bytes and uploads of all services together. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Transfers {
+    telemetry: Arc<Telemetry>,
+    /// Uploads that are being received. Locked while the gauge is set, or an older number could overtake a newer one.
+    active: Arc<Mutex<u64>>,
+}
+
+/// An upload that is being received, until dropped.
+pub struct Receiving {
+    transfers: Transfers,
+    begun: Instant,
+}
+
+impl Transfers {
+    /// None yet.
+    pub fn new(telemetry: Arc<Telemetry>) -> Self {
+        Self { telemetry, active: Arc::default() }
+    }
+
+    /// Bytes have been sent to a tenant or a worker.
+    pub fn sent(&self, bytes: usize) {
+        self.telemetry.metrics.download_bytes.add(bytes as u64, []);
+    }
+
+    /// An upload has begun that goes on behind its first byte.
+    pub fn resumed(&self) {
+        self.telemetry.metrics.uploads_resumed.add(1, []);
+    }
+
+    /// Somebody begins to send an upload.
+    pub fn receive(&self) -> Receiving {
+        self.change(1);
+        Receiving { transfers: self.clone(), begun: Instant::now() }
+    }
+
+    fn change(&self, by: i64) {
+        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        *active = active.saturating_add_signed(by);
+        self.telemetry.metrics.uploads_active.set(*active, []);
+    }
+}
+
+impl Receiving {
+    /// Bytes have come.
+    pub fn bytes(&self, bytes: usize) {
+        self.transfers.telemetry.metrics.upload_bytes.add(bytes as u64, []);
+    }
+
+    /// All has come; notes what became of it.
+    pub fn finished(&self, ended: Result<BlobInfo, Error>) -> Result<BlobInfo, Error> {
+        let metrics = &self.transfers.telemetry.metrics;
+        match &ended {
+            Ok(_) => metrics.upload_time.record(self.begun.elapsed().as_secs_f64(), []),
+            Err(Error::DigestMismatch { .. }) => metrics.digest_mismatches.add(1, []),
+            Err(_) => {}
+        }
+        ended
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.transfers.change(-1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gauge_ends_where_it_began_however_uploads_overlap() {
+        let telemetry = Arc::new(Telemetry::new().unwrap());
+        let transfers = Transfers::new(telemetry.clone());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..500).for_each(|_| drop(transfers.receive())));
+            }
+        });
+        let shown = |line: &str| telemetry.scrape().unwrap().lines().any(|found| found == line);
+        assert!(shown("cloakwork_uploads_active 0"));
+        let _one = transfers.receive();
+        assert!(shown("cloakwork_uploads_active 1"));
+    }
+}

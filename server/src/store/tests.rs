@@ -1,0 +1,126 @@
+//! The store against a real database.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cloakwork_circuit::ProgramId;
+use cloakwork_params::{KeyId, table};
+use cloakwork_proto::v1::{JobState, LatencyRecord};
+use cloakwork_scheduler::JobId;
+
+use super::*;
+use crate::{
+    database::{Database, MIGRATIONS, Survival},
+    jobs::{Content, End, JobMeta},
+    store::{Done, Ended, NewJob, Write},
+};
+
+async fn store(directory: &tempfile::TempDir) -> Store {
+    Store::new(Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap())
+}
+
+/// A job with one input that lies in the database and one that does not.
+fn job(tenant: &str, number: u8, input_bytes: usize) -> Write {
+    let meta = JobMeta {
+        id: JobId(number.into()),
+        tenant: tenant.into(),
+        request_id: [number; 16],
+        request_digest: [0; 32],
+        program: ProgramId([1; 32]),
+        key_id: KeyId([7; 16]),
+        set: &table::SETS[0],
+        rows: 1,
+        pbs_count: 1,
+        priority: 0,
+        inline_outputs: true,
+        keep_outputs_micros: 0,
+        created_micros: 0,
+        deadline_micros: 0,
+    };
+    let blob = Content { digest: [9; 32], size_bytes: 1 << 40, bytes: None };
+    let inputs = [Content::inline(Bytes::from(vec![0; input_bytes])), blob];
+    Write::Submitted(NewJob {
+        meta: Arc::new(meta),
+        program: Bytes::from_static(&[1; 10]),
+        inputs: inputs.into(),
+        first: None,
+        key_use: None,
+    })
+}
+
+fn end(number: u8, outputs: &[usize]) -> Write {
+    let outputs = outputs.iter().map(|bytes| Content::inline(Bytes::from(vec![0; *bytes])));
+    let end = End {
+        state: JobState::Succeeded,
+        ended_micros: i64::from(number),
+        outputs_expire_micros: Some(1000),
+        error: None,
+        outputs: outputs.collect(),
+        latency: LatencyRecord::default(),
+    };
+    Write::Ended(Ended { job: JobId(number.into()), end: Arc::new(end) })
+}
+
+#[tokio::test]
+async fn what_a_tenant_keeps_is_counted_as_it_comes_and_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    assert_eq!(store.inline_bytes("a").await.unwrap(), 0);
+    store.apply(Survival::Crash, &[job("a", 1, 100), job("a", 2, 200), job("b", 3, 400)]).await.unwrap();
+    // The program counts once for each tenant, and blobs not at all: they are counted by the key store.
+    assert_eq!(store.inline_bytes("a").await.unwrap(), 10 + 100 + 200);
+    assert_eq!(store.inline_bytes("b").await.unwrap(), 10 + 400);
+    store.apply(Survival::Crash, &[end(1, &[50]), end(2, &[])]).await.unwrap();
+    assert_eq!(store.inline_bytes("a").await.unwrap(), 10 + 50);
+    store.drop_outputs(JobId(1)).await.unwrap();
+    assert_eq!(store.inline_bytes("a").await.unwrap(), 10);
+    assert_eq!(store.forget_jobs(10, 100).await.unwrap(), 2);
+    assert_eq!(store.forget_programs(100).await.unwrap(), 1);
+    assert_eq!(store.inline_bytes("a").await.unwrap(), 0);
+    assert_eq!(store.inline_bytes("b").await.unwrap(), 10 + 400);
+}
+
+#[tokio::test]
+async fn the_oldest_records_beyond_the_limit_are_forgotten_and_live_jobs_and_outputs_are_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    store.apply(Survival::Crash, &(1..=6).map(|number| job("a", number, 1)).collect::<Vec<_>>()).await.unwrap();
+    store.apply(Survival::Crash, &[job("b", 7, 1), end(7, &[])]).await.unwrap();
+    assert_eq!(store.too_many_ended(1).await.unwrap(), []);
+    // Of six, the first goes on and the second's output is kept.
+    store.apply(Survival::Crash, &[end(2, &[5]), end(3, &[]), end(4, &[]), end(5, &[]), end(6, &[])]).await.unwrap();
+    assert_eq!(store.too_many_ended(3).await.unwrap(), [("a".to_owned(), 2)]);
+    assert_eq!(store.forget_oldest("a", 2).await.unwrap(), 2);
+    assert_eq!(store.too_many_ended(3).await.unwrap(), []);
+    for (number, there) in [(1, true), (2, true), (3, false), (4, false), (5, true), (6, true)] {
+        assert_eq!(store.job("a", JobId(number), false).await.unwrap().is_some(), there, "job {number}");
+    }
+    assert_eq!(store.forget_oldest("a", 100).await.unwrap(), 2, "what is left has outputs, or has not ended");
+    assert!(store.job("b", JobId(7), false).await.unwrap().is_some(), "another tenant's stay");
+}
+
+#[tokio::test]
+async fn an_output_waits_for_the_others_of_its_job() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    store.apply(Survival::Crash, &[job("a", 1, 1), end(1, &[10, 20, 30])]).await.unwrap();
+    let expires = async || {
+        let view = store.job("a", JobId(1), true).await.unwrap().unwrap();
+        let end = view.end.unwrap();
+        assert_eq!(end.outputs.len(), 3, "a place is a name: none of them moves");
+        end.outputs_expire_micros
+    };
+    store.done_with(JobId(1), 0, Done::Fetched, 700).await.unwrap();
+    store.done_with(JobId(1), 0, Done::Fetched, 700).await.unwrap();
+    store.done_with(JobId(1), 2, Done::Deleted, 600).await.unwrap();
+    assert_eq!(expires().await, Some(1000), "nobody has seen the second one");
+    assert!(store.is_deleted(JobId(1), 2).await.unwrap());
+    assert!(!store.is_deleted(JobId(1), 0).await.unwrap() && !store.is_deleted(JobId(1), 1).await.unwrap());
+    // Reading what was deleted does not bring it back.
+    store.done_with(JobId(1), 2, Done::Fetched, 700).await.unwrap();
+    assert!(store.is_deleted(JobId(1), 2).await.unwrap());
+    store.done_with(JobId(1), 1, Done::Fetched, 700).await.unwrap();
+    assert_eq!(expires().await, Some(700));
+    store.done_with(JobId(1), 1, Done::Fetched, 900).await.unwrap();
+    assert_eq!(expires().await, Some(700), "never later");
+}
