@@ -1,6 +1,7 @@
 //! Opening an SQLite database the way a service needs it: one writer, several readers.
 
 mod batch;
+mod version;
 mod write;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -13,14 +14,16 @@ use sqlx::{
 use tokio::sync::Mutex;
 
 pub use batch::{Batch, Values};
+use version::Version;
 pub use write::Write;
-use write::Writer;
+use write::{Turn, Writer};
 
 /// A database in write-ahead mode. What is committed survives a power failure, unless a batch says otherwise.
 #[derive(Clone, Debug)]
 pub struct Database {
     writer: Arc<Mutex<Writer>>,
     readers: SqlitePool,
+    version: Version,
 }
 
 impl Database {
@@ -38,7 +41,8 @@ impl Database {
         // A file does not hang up: asking each connection whether it is alive would double the cost of small queries.
         let pool = SqlitePoolOptions::new().test_before_acquire(false).max_connections(readers);
         let readers = pool.connect_with(options.read_only(true)).await?;
-        Ok(Self { writer: Arc::new(Mutex::new(Writer::new(writer))), readers })
+        let version = Version::default();
+        Ok(Self { writer: Arc::new(Mutex::new(Writer::new(writer, version.clone()))), readers, version })
     }
 
     /// For queries. Sees what was committed when each query, or each transaction on it, began.
@@ -46,18 +50,28 @@ impl Database {
         &self.readers
     }
 
+    /// Number of the state that queries see; none while somebody writes. What was read between two equal answers is
+    /// true for as long as the answer stays the same.
+    pub fn version(&self) -> Option<u64> {
+        self.version.get()
+    }
+
     /// A transaction that may write. It waits for the one before it, and never fails half-way for want of the lock.
     pub async fn write(&self) -> Result<Write, sqlx::Error> {
-        Write::begin(self.writer.clone().lock_owned().await).await
+        Write::begin(self.turn().await).await
     }
 
     /// Commits all of a batch, or nothing of it. It is filled when it is its turn: nobody else writes from then until
     /// it is done. However many statements it has, one message goes to the database's thread.
     pub async fn apply(&self, survival: Survival, fill: impl FnOnce(&mut Batch)) -> Result<(), sqlx::Error> {
-        let mut writer = self.writer.lock().await;
+        let turn = self.turn().await;
         let mut batch = Batch::default();
         fill(&mut batch);
-        writer.apply(survival, batch).await
+        turn.apply(survival, batch).await
+    }
+
+    async fn turn(&self) -> Turn {
+        Turn::of(self.writer.clone().lock_owned().await).await
     }
 
     /// Closes all connections and waits for it.

@@ -98,9 +98,12 @@ impl Keystore {
 
     /// A key.
     pub async fn key(&self, tenant: &TenantId, key_id: KeyId) -> Result<KeyInfo, Error> {
-        let mut sql = self.reader().await?;
-        let row = keys::find(&mut sql, tenant, key_id).await?.ok_or(Error::KeyNotFound { key_id })?;
-        describe(&mut sql, tenant, row).await
+        let ask = async {
+            let mut sql = self.reader().await?;
+            let row = keys::find(&mut sql, tenant, key_id).await?.ok_or(Error::KeyNotFound { key_id })?;
+            describe(&mut sql, tenant, row).await
+        };
+        self.known_keys().get(self.database(), (tenant, key_id), ask).await
     }
 
     /// The tenant's keys after `after`; at most as many as the limit says, whatever is asked. 0 asks for that many.

@@ -18,6 +18,7 @@ use crate::{
     catalogue::{self, Connection, blobs, blobs::BlobRow, pins, uploads, uploads::UploadRow},
     clock,
     database::Database,
+    known_keys::KnownKeys,
     staging::Staging,
     store::{Store, object_name},
     sweep,
@@ -83,6 +84,7 @@ struct Inner {
     changing: Vec<Mutex<()>>,
     largest_blob: u64,
     puts: AtomicU64,
+    known_keys: KnownKeys,
 }
 
 impl Keystore {
@@ -103,6 +105,7 @@ impl Keystore {
             changing: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
             largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
             puts: AtomicU64::new(0),
+            known_keys: KnownKeys::default(),
             limits,
         };
         let keystore = Self { inner: Arc::new(inner) };
@@ -228,6 +231,10 @@ impl Keystore {
 
     pub(crate) async fn changing(&self, digest: &Digest) -> MutexGuard<'_, ()> {
         self.inner.changing[usize::from(digest.blake3[0])].lock().await
+    }
+
+    pub(crate) fn known_keys(&self) -> &KnownKeys {
+        &self.inner.known_keys
     }
 
     pub(crate) async fn reader(&self) -> Result<sqlx::pool::PoolConnection<sqlx::Sqlite>, Error> {

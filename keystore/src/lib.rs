@@ -13,6 +13,7 @@ mod error;
 mod ids;
 mod keys;
 mod keystore;
+mod known_keys;
 mod limits;
 mod lookup;
 mod pins;

@@ -14,9 +14,9 @@ use cloakwork_proto::v1::{
     worker_service_server::{self, WorkerServiceServer},
 };
 use cloakwork_scheduler::WorkerId;
-use cloakwork_worker::CancellationToken;
+use cloakwork_worker::{CancellationToken, Uplink};
 use tokio::task::JoinHandle;
-use tonic::{service::Routes, transport::Channel};
+use tonic::service::Routes;
 
 use crate::{
     config::{BlobStore, Config, Storage},
@@ -28,6 +28,7 @@ use crate::{
     limits::Limits,
     metrics::Telemetry,
     programs::Programs,
+    quota::Quota,
     services::{Blobs, Capabilities, Ciphertexts, Jobs, Keys, ProgramsService, Transfers, Workers},
     store::Store,
     sweep::Sweeper,
@@ -104,6 +105,7 @@ impl Backend {
                 $server::new($service).max_decoding_message_size(message).max_encoding_message_size(message)
             };
         }
+        let quota = Quota::new(store(), limits().tenant_inline_bytes);
         let transfers = Transfers::new(telemetry.clone());
         let blobs = Blobs { keystore: keystore(), limits: limits(), transfers: transfers.clone() };
         let capabilities =
@@ -111,7 +113,15 @@ impl Backend {
         let ciphertexts =
             Ciphertexts { keystore: keystore(), store: store(), limits: limits(), transfers: transfers.clone() };
         let jobs = Jobs {
-            admission: Admission::new(store(), keystore(), programs.clone(), uses.clone(), limits(), *allow_weak_sets),
+            admission: Admission {
+                store: store(),
+                keystore: keystore(),
+                programs: programs.clone(),
+                keys: uses.clone(),
+                quota: quota.clone(),
+                limits: limits(),
+                allow_weak_sets: *allow_weak_sets,
+            },
             dispatcher: dispatcher(),
             store: store(),
             limits: limits(),
@@ -127,13 +137,14 @@ impl Backend {
             dispatcher: dispatcher(),
             keystore: keystore(),
             store: store(),
+            quota: quota.clone(),
             programs: programs.clone(),
             limits: limits(),
             telemetry: telemetry.clone(),
             transfers,
             examining: Arc::default(),
         };
-        let programs = ProgramsService { programs, store: store(), dispatcher: dispatcher(), limits: limits() };
+        let programs = ProgramsService { programs, store: store(), quota, dispatcher: dispatcher(), limits: limits() };
 
         routes
             .add_service(sized!(BlobServiceServer, blobs))
@@ -145,11 +156,11 @@ impl Backend {
             .add_service(sized!(WorkerServiceServer, workers))
     }
 
-    /// Starts the worker inside this process on a channel to its own server.
+    /// Starts the worker inside this process.
     pub async fn start_worker(
         &mut self,
         config: &Config,
-        channel: Channel,
+        uplink: Uplink,
         stop: CancellationToken,
     ) -> Result<JoinHandle<()>, ApiError> {
         let id = uuid::Uuid::new_v4().as_u128();
@@ -169,7 +180,7 @@ impl Backend {
             options.key_memory = config.worker.memory_bytes;
         }
         Ok(tokio::spawn(async move {
-            if let Err(error) = cloakwork_worker::run(options, channel, stop).await {
+            if let Err(error) = cloakwork_worker::run(options, uplink, stop).await {
                 tracing::error!(%error, "the embedded worker has stopped");
             }
         }))

@@ -12,7 +12,7 @@ use std::{
 
 use rustls::ServerConfig;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf},
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
@@ -69,7 +69,7 @@ pub async fn serve<H, F>(
             match timeout(patience.header, handshake(stream, tls)).await {
                 Ok(Ok((stream, certified))) => {
                     let peer = Peer::Network { address: address.ip(), certified };
-                    handle(Connection::new(stream, patience, Some(place)), peer).await;
+                    handle(Connection::new(stream, patience, place), peer).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, peer = %address, "a TLS handshake failed"),
                 Err(_) => tracing::debug!(peer = %address, "a TLS handshake took too long"),
@@ -127,24 +127,17 @@ pub struct Connection {
     patience: Patience,
     last_byte: Instant,
     timer: Pin<Box<Sleep>>,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: OwnedSemaphorePermit,
 }
 
 #[derive(Debug)]
 enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
-    Embedded(DuplexStream),
 }
 
 impl Connection {
-    /// One from within the process.
-    pub fn embedded(stream: DuplexStream) -> Self {
-        let for_ever = Duration::from_secs(u64::from(u32::MAX));
-        Self::new(Stream::Embedded(stream), Patience { connections: 1, header: for_ever, idle: for_ever }, None)
-    }
-
-    fn new(stream: Stream, patience: Patience, place: Option<OwnedSemaphorePermit>) -> Self {
+    fn new(stream: Stream, patience: Patience, place: OwnedSemaphorePermit) -> Self {
         let timer = Box::pin(sleep(patience.header));
         Self { stream, received: 0, patience, last_byte: Instant::now(), timer, _place: place }
     }
@@ -171,7 +164,6 @@ impl AsyncRead for Connection {
         let read = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Embedded(stream) => Pin::new(stream).poll_read(cx, buffer),
         };
         if read.is_ready() {
             self.received = self.received.saturating_add(buffer.filled().len() - before);
@@ -187,7 +179,6 @@ impl AsyncWrite for Connection {
         let written = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Embedded(stream) => Pin::new(stream).poll_write(cx, bytes),
         };
         if written.is_ready() {
             self.last_byte = Instant::now();
@@ -199,7 +190,6 @@ impl AsyncWrite for Connection {
         match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Embedded(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -207,7 +197,6 @@ impl AsyncWrite for Connection {
         match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Embedded(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 
@@ -219,7 +208,6 @@ impl AsyncWrite for Connection {
         let written = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
             Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-            Stream::Embedded(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
         };
         if written.is_ready() {
             self.last_byte = Instant::now();
@@ -231,7 +219,6 @@ impl AsyncWrite for Connection {
         match &self.stream {
             Stream::Plain(stream) => stream.is_write_vectored(),
             Stream::Tls(stream) => stream.is_write_vectored(),
-            Stream::Embedded(stream) => stream.is_write_vectored(),
         }
     }
 }

@@ -9,6 +9,7 @@ mod deadline;
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use cloakwork_worker::Uplink;
 use http::{Request, Response};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -18,12 +19,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::{
-    Status,
-    body::Body,
-    service::Routes,
-    transport::{Channel, Endpoint},
-};
+use tonic::{Status, body::Body, service::Routes};
 use tower::Service as _;
 
 pub use deadline::Deadline;
@@ -41,9 +37,6 @@ use crate::{
 use admission::{Admission, Place};
 use body::{Cut, Guarded};
 use call::Call;
-
-/// Bytes in the pipe between the embedded worker and the server, each way.
-const PIPE_BYTES: usize = 1 << 20;
 
 /// Longest frame that callers may send. With the usual 16 KiB, a key's upload spends its time on frame headers.
 const FRAME_BYTES: u32 = 1 << 20;
@@ -91,20 +84,19 @@ impl Edge {
         .await;
     }
 
-    /// A channel for the worker inside this process, which speaks the same protocol as any other. It lasts until
-    /// `stop`, so that the worker can hand in results while the server drains.
-    pub fn embedded_channel(self: &Arc<Self>, stop: &CancellationToken) -> Channel {
+    /// The way here for the worker inside this process, which makes the same calls as any other, without a connection.
+    /// It is open until `stop`, so that the worker can hand in results while the server drains.
+    pub fn uplink(self: &Arc<Self>, stop: &CancellationToken) -> Uplink {
         let (edge, stop) = (self.clone(), stop.clone());
-        let connector = tower::service_fn(move |_| {
-            let (near, far) = tokio::io::duplex(PIPE_BYTES);
-            tokio::spawn(edge.clone().serve_connection(Connection::embedded(far), Peer::Embedded, stop.clone()));
-            async move { Ok::<_, Infallible>(TokioIo::new(near)) }
-        });
-        let window = u32::try_from(self.limits.stream_window_bytes).unwrap_or(u32::MAX);
-        Endpoint::from_static("http://embedded")
-            .initial_stream_window_size(window)
-            .initial_connection_window_size(window)
-            .connect_with_connector_lazy(connector)
+        Uplink::new(tower::service_fn(move |request: Request<Body>| {
+            let (edge, open) = (edge.clone(), !stop.is_cancelled());
+            async move {
+                match open {
+                    true => Ok(edge.handle(Peer::Embedded, request).await),
+                    false => Err(Status::unavailable("the server has stopped")),
+                }
+            }
+        }))
     }
 
     async fn serve_connection(self: Arc<Self>, connection: Connection, peer: Peer, stop: CancellationToken) {

@@ -1,31 +1,87 @@
 //! What a tenant may keep in the server's own database.
 
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
 use crate::{
     database,
     error::{ApiError, QUOTA_EXCEEDED},
-    limits::Limits,
     store::Store,
 };
 
-/// Refuses `more` bytes that a tenant has no room for. Calls at the same time do not see each other, and may together go
-/// beyond the limit by what each of them may hold.
-pub async fn check(store: &Store, limits: &Limits, tenant: &str, more: u64) -> Result<(), ApiError> {
-    let limit = limits.tenant_inline_bytes;
-    let got = store.inline_bytes(tenant).await.map_err(database::failed)?.saturating_add(more);
-    if got <= limit {
-        return Ok(());
-    }
-    let message = format!(
-        "{got} bytes of programs, and of inputs and outputs inside jobs: at most {limit} (tenant_inline_bytes)"
-    );
-    Err(QUOTA_EXCEEDED
-        .error(message.clone())
-        .with("limit", "tenant_inline_bytes")
-        .quota(format!("tenants/{tenant}"), message))
+/// For how long a sum may be used before the store is asked again. What was taken meanwhile has been added to it.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Tenants whose sums are remembered; a full memory starts anew.
+const QUOTA_TENANTS_MAX: usize = 4096;
+
+/// Room for bytes of programs, and of inputs and outputs inside jobs. A cheap handle.
+///
+/// Calls that are still on their way when the store is asked do not count, so that a tenant may go beyond its limit by
+/// what those hold.
+#[derive(Clone, Debug)]
+pub struct Quota {
+    store: Store,
+    /// Bytes that each tenant may keep.
+    limit: u64,
+    sums: Arc<Mutex<HashMap<Arc<str>, Sum>>>,
 }
 
-/// Bytes that a tenant has left.
-pub async fn left(store: &Store, limits: &Limits, tenant: &str) -> Result<u64, ApiError> {
-    let used = store.inline_bytes(tenant).await.map_err(database::failed)?;
-    Ok(limits.tenant_inline_bytes.saturating_sub(used))
+#[derive(Clone, Copy, Debug)]
+struct Sum {
+    bytes: u64,
+    asked: Instant,
+}
+
+impl Quota {
+    /// Room for `limit` bytes of each tenant.
+    pub fn new(store: Store, limit: u64) -> Self {
+        Self { store, limit, sums: Arc::default() }
+    }
+
+    /// Takes room for `more` bytes, or refuses them.
+    pub async fn take(&self, tenant: &str, more: u64) -> Result<(), ApiError> {
+        let Err(got) = self.try_take(tenant, more).await? else { return Ok(()) };
+        let limit = self.limit;
+        let message = format!(
+            "{got} bytes of programs, and of inputs and outputs inside jobs: at most {limit} (tenant_inline_bytes)"
+        );
+        Err(QUOTA_EXCEEDED
+            .error(message.clone())
+            .with("limit", "tenant_inline_bytes")
+            .quota(format!("tenants/{tenant}"), message))
+    }
+
+    /// Takes room for `more` bytes if there is any, and says whether there was.
+    pub async fn has_room(&self, tenant: &str, more: u64) -> Result<bool, ApiError> {
+        Ok(self.try_take(tenant, more).await?.is_ok())
+    }
+
+    /// The bytes that there would be, if they are too many.
+    async fn try_take(&self, tenant: &str, more: u64) -> Result<Result<(), u64>, ApiError> {
+        if let Some(sum) = self.sums().get_mut(tenant).filter(|sum| sum.asked.elapsed() < FRESH)
+            && sum.bytes.saturating_add(more) <= self.limit
+        {
+            sum.bytes += more;
+            return Ok(Ok(()));
+        }
+        let asked = Instant::now();
+        let bytes = self.store.inline_bytes(tenant).await.map_err(database::failed)?.saturating_add(more);
+        if bytes > self.limit {
+            return Ok(Err(bytes));
+        }
+        let mut sums = self.sums();
+        if sums.len() >= QUOTA_TENANTS_MAX {
+            sums.clear();
+        }
+        sums.insert(tenant.into(), Sum { bytes, asked });
+        Ok(Ok(()))
+    }
+
+    fn sums(&self) -> MutexGuard<'_, HashMap<Arc<str>, Sum>> {
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

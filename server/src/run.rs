@@ -165,8 +165,8 @@ impl Server {
         let edge = Edge::new(authenticator(&config, &database), telemetry, routes, &config.limits, stop.clone());
         let mut worker = None;
         if config.worker.embedded {
-            let channel = edge.embedded_channel(&stop_embedded);
-            let started = backend.start_worker(&config, channel, stop_worker.clone()).await;
+            let uplink = edge.uplink(&stop_embedded);
+            let started = backend.start_worker(&config, uplink, stop_worker.clone()).await;
             worker = Some(started.map_err(|error| internal("the embedded worker")(error.into()))?);
         }
         let mut api = JoinSet::new();

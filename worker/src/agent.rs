@@ -23,11 +23,10 @@ use cloakwork_device::Device;
 use cloakwork_proto::v1;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Channel;
 
 use crate::{
     Options, WorkerError,
-    connection::{Client, client},
+    connection::{Client, Uplink, client},
     engine::{Engine, JobStatus},
     key_cache::KeyCache,
     locked::Locked as _,
@@ -72,14 +71,14 @@ const ENDED_MAX: usize = 4096;
 const FAREWELL: Duration = Duration::from_secs(2);
 
 impl Agent {
-    pub(crate) fn new(options: Options, device: Arc<dyn Device>, channel: Channel) -> Result<Self, WorkerError> {
+    pub(crate) fn new(options: Options, device: Arc<dyn Device>, uplink: Uplink) -> Result<Self, WorkerError> {
         let mut worker_id = options.id.unwrap_or_default().to_be_bytes();
         if options.id.is_none() {
             getrandom::fill(&mut worker_id).map_err(|error| std::io::Error::other(error.to_string()))?;
         }
         let changed = Arc::new(Notify::new());
         Ok(Self {
-            client: client(channel, options.token.as_deref())?,
+            client: client(uplink, options.token.as_deref())?,
             worker_id: Bytes::copy_from_slice(&worker_id),
             engine: Engine::start(device.clone(), options.arena_memory)?,
             keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),

@@ -3,15 +3,34 @@
 use cloakwork_proto::v1::worker_service_client::WorkerServiceClient;
 use tonic::{
     Code, Request, Status,
+    body::Body,
     metadata::{Ascii, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
-    transport::Channel,
 };
+use tower::{BoxError, Service, ServiceExt as _, util::BoxCloneSyncService};
 
 use crate::WorkerError;
 
+/// The way to the server: a connection, or the server itself where it is in the same process.
+#[derive(Clone, Debug)]
+pub struct Uplink(Calls);
+
+type Calls = BoxCloneSyncService<http::Request<Body>, http::Response<Body>, Status>;
+
+impl Uplink {
+    /// Takes what answers gRPC calls: a [`tonic::transport::Channel`], say.
+    pub fn new<S>(service: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + Sync + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send,
+    {
+        Self(BoxCloneSyncService::new(service.map_err(|error| Status::from_error(error.into()))))
+    }
+}
+
 /// A client that shows the worker's token.
-pub(crate) type Client = WorkerServiceClient<InterceptedService<Channel, Bearer>>;
+pub(crate) type Client = WorkerServiceClient<InterceptedService<Calls, Bearer>>;
 
 /// Adds the token, where there is one.
 #[derive(Clone)]
@@ -20,8 +39,8 @@ pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
 /// Longest message taken: an assignment may carry the small inputs of many jobs.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// A client on `channel`.
-pub(crate) fn client(channel: Channel, token: Option<&str>) -> Result<Client, WorkerError> {
+/// A client on `uplink`.
+pub(crate) fn client(Uplink(service): Uplink, token: Option<&str>) -> Result<Client, WorkerError> {
     let header = |token: &str| {
         let mut value: MetadataValue<Ascii> = format!("Bearer {token}").parse().map_err(|_| WorkerError::Option {
             option: "token",
@@ -31,7 +50,7 @@ pub(crate) fn client(channel: Channel, token: Option<&str>) -> Result<Client, Wo
         Ok::<_, WorkerError>(value)
     };
     let token = token.map(header).transpose()?;
-    let client = WorkerServiceClient::with_interceptor(channel, Bearer(token));
+    let client = WorkerServiceClient::with_interceptor(service, Bearer(token));
     Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
 }
 

@@ -1,7 +1,7 @@
 //! The worker: takes leased jobs from a server, computes them in waves on a device, and hands the results in.
 //!
-//! [`run`] is all of it, on a channel to the server: an embedded worker gets one in memory, the binary one over TCP or
-//! TLS. Inside, `agent` speaks the protocol, `key_cache` keeps evaluation keys on the device, `engine` gathers waves, and
+//! [`run`] is all of it, on an uplink to the server: the binary's is a connection, an embedded worker's the server itself.
+//! Inside, `agent` speaks the protocol, `key_cache` keeps evaluation keys on the device, `engine` gathers waves, and
 //! [`CpuDevice`] computes them.
 
 #![forbid(unsafe_code)]
@@ -27,29 +27,28 @@ use std::sync::Arc;
 
 use cloakwork_device::{Device, DeviceError, self_test};
 pub use tokio_util::sync::CancellationToken;
-use tonic::transport::Channel;
 
-pub use self::{cpu::CpuDevice, error::WorkerError, options::Options};
+pub use self::{connection::Uplink, cpu::CpuDevice, error::WorkerError, options::Options};
 
 /// Runs a worker on the CPU until `shutdown`, or until the server refuses it for good.
-pub async fn run(options: Options, channel: Channel, shutdown: CancellationToken) -> Result<(), WorkerError> {
+pub async fn run(options: Options, uplink: Uplink, shutdown: CancellationToken) -> Result<(), WorkerError> {
     options.check()?;
     let device = Arc::new(CpuDevice::new(options.threads)?);
-    run_on(device, options, channel, shutdown).await
+    run_on(device, options, uplink, shutdown).await
 }
 
 /// As [`run`], on a device of the caller's choice. The device proves itself first.
 pub async fn run_on(
     device: Arc<dyn Device>,
     options: Options,
-    channel: Channel,
+    uplink: Uplink,
     shutdown: CancellationToken,
 ) -> Result<(), WorkerError> {
     options.check()?;
     let tested = device.clone();
     let test = tokio::task::spawn_blocking(move || self_test(tested.as_ref())).await;
     test.map_err(|error| DeviceError::Lost { message: error.to_string() })??;
-    let agent = Arc::new(agent::Agent::new(options, device, channel)?);
+    let agent = Arc::new(agent::Agent::new(options, device, uplink)?);
     let result = agent.run(shutdown).await;
     // The last owner waits for the threads of the engine and the device.
     let _ = tokio::task::spawn_blocking(move || drop(agent)).await;

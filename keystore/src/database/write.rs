@@ -3,54 +3,25 @@
 use std::ops::{Deref, DerefMut};
 
 use sqlx::{Connection as _, SqliteConnection};
-use tokio::sync::OwnedMutexGuard;
+use tokio::{runtime::Handle, sync::OwnedMutexGuard};
 
-use super::{Batch, Survival};
+use super::{Batch, Survival, version::Version};
 
 /// The connection, and whether somebody left a transaction on it.
 #[derive(Debug)]
 pub(super) struct Writer {
     /// None once it has been closed.
     connection: Option<SqliteConnection>,
-    /// Set while a transaction runs. Whoever is interrupted in one leaves it so, and the next one rolls back.
+    /// Set while a transaction runs.
     unfinished: bool,
-    /// What commits survive as it is set; not known after an interruption.
+    /// What commits survive as it is set; not known after a failure.
     survival: Option<Survival>,
-}
-
-/// A transaction that may write. It comes to nothing unless it is committed.
-#[derive(Debug)]
-pub struct Write {
-    writer: OwnedMutexGuard<Writer>,
+    version: Version,
 }
 
 impl Writer {
-    pub(super) fn new(connection: SqliteConnection) -> Self {
-        Self { connection: Some(connection), unfinished: false, survival: None }
-    }
-
-    pub(super) async fn apply(&mut self, survival: Survival, batch: Batch) -> Result<(), sqlx::Error> {
-        self.tidy().await?;
-        self.unfinished = true;
-        let setting = (self.survival.take() != Some(survival)).then(|| setting(survival));
-        let done = batch.execute(setting, self.connection()?).await;
-        match done {
-            Ok(()) => (self.unfinished, self.survival) = (false, Some(survival)),
-            Err(_) => self.tidy().await?,
-        }
-        done
-    }
-
-    /// Begins a transaction that survives everything once it is committed. `IMMEDIATE` takes the lock at the start.
-    async fn begin(&mut self) -> Result<(), sqlx::Error> {
-        self.tidy().await?;
-        if self.survival.take() != Some(Survival::PowerFailure) {
-            sqlx::query(setting(Survival::PowerFailure)).execute(self.connection()?).await?;
-        }
-        self.survival = Some(Survival::PowerFailure);
-        self.unfinished = true;
-        sqlx::query("BEGIN IMMEDIATE").execute(self.connection()?).await?;
-        Ok(())
+    pub(super) fn new(connection: SqliteConnection, version: Version) -> Self {
+        Self { connection: Some(connection), unfinished: false, survival: None, version }
     }
 
     pub(super) async fn close(&mut self) {
@@ -60,14 +31,41 @@ impl Writer {
         }
     }
 
-    /// Rolls back what was left.
-    async fn tidy(&mut self) -> Result<(), sqlx::Error> {
-        if self.unfinished {
-            // It fails where SQLite has rolled back by itself, as it does on a full disk.
-            let _ = sqlx::query("ROLLBACK").execute(self.connection()?).await;
-            self.unfinished = false;
-        }
+    async fn apply(&mut self, survival: Survival, batch: Batch) -> Result<(), sqlx::Error> {
+        let setting = (self.survival.take() != Some(survival)).then(|| setting(survival));
+        self.start();
+        batch.execute(setting, self.connection()?).await?;
+        self.survival = Some(survival);
+        self.finish();
         Ok(())
+    }
+
+    /// Begins a transaction that survives everything once it is committed. `IMMEDIATE` takes the lock at the start.
+    async fn begin(&mut self) -> Result<(), sqlx::Error> {
+        if self.survival.take() != Some(Survival::PowerFailure) {
+            sqlx::query(setting(Survival::PowerFailure)).execute(self.connection()?).await?;
+        }
+        self.survival = Some(Survival::PowerFailure);
+        self.start();
+        sqlx::query("BEGIN IMMEDIATE").execute(self.connection()?).await?;
+        Ok(())
+    }
+
+    async fn roll_back(&mut self) {
+        let Ok(connection) = self.connection() else { return };
+        // It fails where SQLite has rolled back by itself, as it does on a full disk.
+        let _ = sqlx::query("ROLLBACK").execute(connection).await;
+        self.finish();
+    }
+
+    fn start(&mut self) {
+        self.unfinished = true;
+        self.version.begin();
+    }
+
+    fn finish(&mut self) {
+        self.unfinished = false;
+        self.version.end();
     }
 
     fn connection(&mut self) -> Result<&mut SqliteConnection, sqlx::Error> {
@@ -75,17 +73,74 @@ impl Writer {
     }
 }
 
+/// A transaction that may write. It comes to nothing unless it is committed.
+#[derive(Debug)]
+pub struct Write(Turn);
+
 impl Write {
-    pub(super) async fn begin(mut writer: OwnedMutexGuard<Writer>) -> Result<Self, sqlx::Error> {
-        writer.begin().await?;
-        Ok(Self { writer })
+    pub(super) async fn begin(mut turn: Turn) -> Result<Self, sqlx::Error> {
+        turn.writer().begin().await?;
+        Ok(Self(turn))
     }
 
     /// Makes it durable.
     pub async fn commit(mut self) -> Result<(), sqlx::Error> {
         sqlx::query("COMMIT").execute(&mut *self).await?;
-        self.writer.unfinished = false;
+        self.0.writer().finish();
         Ok(())
+    }
+}
+
+impl Deref for Write {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        self.0.0.as_ref().and_then(|writer| writer.connection.as_ref()).expect(OPEN)
+    }
+}
+
+impl DerefMut for Write {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        self.0.writer().connection.as_mut().expect(OPEN)
+    }
+}
+
+const OPEN: &str = "a transaction has begun on it, and only its holder could close it";
+
+/// Somebody's turn to write. Whoever gives up half-way, or fails, leaves a transaction behind; it is rolled back before
+/// the next one's turn.
+#[derive(Debug)]
+pub(super) struct Turn(Option<OwnedMutexGuard<Writer>>);
+
+impl Turn {
+    pub(super) async fn of(writer: OwnedMutexGuard<Writer>) -> Self {
+        let mut turn = Self(Some(writer));
+        // The last one had no runtime to roll back on.
+        if turn.writer().unfinished {
+            turn.writer().roll_back().await;
+        }
+        turn
+    }
+
+    pub(super) async fn apply(mut self, survival: Survival, batch: Batch) -> Result<(), sqlx::Error> {
+        let done = self.writer().apply(survival, batch).await;
+        if self.writer().unfinished {
+            self.writer().roll_back().await;
+        }
+        done
+    }
+
+    fn writer(&mut self) -> &mut Writer {
+        self.0.as_mut().expect("taken only when it is dropped")
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(mut writer) = self.0.take().filter(|writer| writer.unfinished) else { return };
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { writer.roll_back().await });
+        }
     }
 }
 
@@ -94,19 +149,5 @@ fn setting(survival: Survival) -> &'static str {
     match survival {
         Survival::Crash => "PRAGMA synchronous = NORMAL",
         Survival::PowerFailure => "PRAGMA synchronous = FULL",
-    }
-}
-
-impl Deref for Write {
-    type Target = SqliteConnection;
-
-    fn deref(&self) -> &SqliteConnection {
-        self.writer.connection.as_ref().expect("a transaction has begun on it, and only its holder could close it")
-    }
-}
-
-impl DerefMut for Write {
-    fn deref_mut(&mut self) -> &mut SqliteConnection {
-        self.writer.connection.as_mut().expect("a transaction has begun on it, and only its holder could close it")
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     keys::{KeyUse, KeyUses},
     limits::Limits,
     programs::{Compiled, Programs},
-    quota,
+    quota::Quota,
     resource::{KeyName, ProgramName},
     store::Store,
 };
@@ -34,12 +34,20 @@ use crate::{
 /// Checks requests.
 #[derive(Clone)]
 pub struct Admission {
-    pub(super) store: Store,
-    pub(super) keystore: Keystore,
-    programs: Programs,
-    keys: KeyUses,
-    pub(super) limits: Arc<Limits>,
-    allow_weak_sets: bool,
+    /// Jobs and programs.
+    pub store: Store,
+    /// Blobs and keys.
+    pub keystore: Keystore,
+    /// Programs that have been compiled.
+    pub programs: Programs,
+    /// Keys that are in use by jobs on their way.
+    pub keys: KeyUses,
+    /// Room in the store.
+    pub quota: Quota,
+    /// Limits.
+    pub limits: Arc<Limits>,
+    /// Whether sets are served that are weaker than they should be.
+    pub allow_weak_sets: bool,
 }
 
 /// A job that has passed.
@@ -62,18 +70,6 @@ pub struct Admitted {
 }
 
 impl Admission {
-    /// Admission by these limits.
-    pub fn new(
-        store: Store,
-        keystore: Keystore,
-        programs: Programs,
-        keys: KeyUses,
-        limits: Arc<Limits>,
-        allow_weak_sets: bool,
-    ) -> Self {
-        Self { store, keystore, programs, keys, limits, allow_weak_sets }
-    }
-
     /// Checks a request that came in at `received`.
     ///
     /// Blobs that the job reads are pinned for it; whoever takes the job keeps the pins.
@@ -96,7 +92,7 @@ impl Admission {
         let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs).await?;
         let pbs_count = self.size(&program, rows)?;
         let inline: usize = inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len).sum();
-        quota::check(&self.store, &self.limits, tenant.as_str(), (inline + program.bytes.len()) as u64).await?;
+        self.quota.take(tenant.as_str(), (inline + program.bytes.len()) as u64).await?;
         let created_micros = clock::unix_micros();
         let meta = JobMeta {
             id: id::new(),

@@ -18,7 +18,7 @@ use crate::{
     error::{ApiError, PROGRAM_NOT_FOUND, QUOTA_EXCEEDED, REQUEST_TOO_LARGE},
     limits::Limits,
     programs::{Compiled, Programs},
-    quota,
+    quota::Quota,
     resource::ProgramName,
     store::Store,
 };
@@ -30,6 +30,8 @@ pub struct ProgramsService {
     pub programs: Programs,
     /// Keeps them.
     pub store: Store,
+    /// Room in it.
+    pub quota: Quota,
     /// Knows the workers.
     pub dispatcher: Dispatcher,
     /// Limits.
@@ -52,7 +54,7 @@ impl ProgramService for ProgramsService {
         }
         if !known {
             let bytes = compiled.bytes.len() as u64;
-            quota::check(&self.store, &self.limits, caller.tenant.as_str(), bytes).await?;
+            self.quota.take(caller.tenant.as_str(), bytes).await?;
         }
         self.store
             .put_program(caller.tenant.as_str(), compiled.id, &compiled.bytes, clock::unix_micros())

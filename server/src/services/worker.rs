@@ -32,7 +32,7 @@ use crate::{
     limits::Limits,
     metrics::Telemetry,
     programs::Programs,
-    quota,
+    quota::Quota,
     store::Store,
 };
 
@@ -43,8 +43,10 @@ pub struct Workers {
     pub dispatcher: Dispatcher,
     /// Blobs.
     pub keystore: Keystore,
-    /// Knows how much of their outputs tenants keep in it.
+    /// Jobs that have ended.
     pub store: Store,
+    /// Room for outputs in the store.
+    pub quota: Quota,
     /// Knows what the programs of jobs return.
     pub programs: Programs,
     /// Limits.
@@ -178,12 +180,12 @@ impl Workers {
         }
         let mut data = Incoming { parts, rest: Bytes::new(), idle: Duration::from_millis(self.limits.upload_idle_ms) };
         // What a tenant has no room for in the database becomes a blob, and counts as one.
-        let room = quota::left(&self.store, &self.limits, &leased.meta.tenant).await?;
-        let mut inline_left = self.limits.inline_bytes.min(room);
+        let mut inline_left = self.limits.inline_bytes;
         let mut contents = Vec::with_capacity(digests.len());
         for wanted in digests {
             let digest = digest::parse(Some(wanted), "digests")?;
-            let small = digest.size_bytes <= inline_left;
+            let small =
+                digest.size_bytes <= inline_left && self.quota.has_room(&leased.meta.tenant, digest.size_bytes).await?;
             let bytes = if small {
                 inline_left -= digest.size_bytes;
                 Some(self.small_output(leased, &digest, &mut data).await?)

@@ -70,7 +70,8 @@ async fn what_a_tenant_keeps_is_counted_as_it_comes_and_goes() {
     // The program counts once for each tenant, and blobs not at all: they are counted by the key store.
     assert_eq!(store.inline_bytes("a").await.unwrap(), 10 + 100 + 200);
     assert_eq!(store.inline_bytes("b").await.unwrap(), 10 + 400);
-    store.apply(Survival::Crash, &[end(1, &[50]), end(2, &[])]).await.unwrap();
+    let closed = |number| Write::Closed(JobId(number), LatencyRecord::default());
+    store.apply(Survival::Crash, &[end(1, &[50]), end(2, &[]), closed(1), closed(2)]).await.unwrap();
     assert_eq!(store.inline_bytes("a").await.unwrap(), 10 + 50);
     store.drop_outputs(JobId(1)).await.unwrap();
     assert_eq!(store.inline_bytes("a").await.unwrap(), 10);

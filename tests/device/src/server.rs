@@ -11,12 +11,13 @@ use bytes::Bytes;
 use cloakwork_proto::v1::{
     self, commit_header::Outcome, commit_result_request::Part, worker_service_server as service,
 };
+use cloakwork_worker::Uplink;
 use hyper_util::rt::TokioIo;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::{Stream, StreamExt as _, wrappers::ReceiverStream};
 use tonic::{
     Request, Response, Status, Streaming,
-    transport::{Channel, Endpoint, Server, Uri},
+    transport::{Endpoint, Server, Uri},
 };
 
 /// The server. Clones share everything.
@@ -61,8 +62,8 @@ impl Default for FakeServer {
 }
 
 impl FakeServer {
-    /// Serves on connections in memory, and returns a channel that opens them.
-    pub fn serve(&self) -> Channel {
+    /// Serves on connections in memory, and returns what opens them.
+    pub fn serve(&self) -> Uplink {
         let (connections, incoming) = mpsc::channel(16);
         let service = service::WorkerServiceServer::new(self.clone()).max_decoding_message_size(64 << 20);
         let incoming = ReceiverStream::new(incoming).map(Ok::<tokio::io::DuplexStream, std::io::Error>);
@@ -75,7 +76,7 @@ impl FakeServer {
                 Ok::<_, std::io::Error>(TokioIo::new(ours))
             }
         });
-        Endpoint::from_static("http://memory").connect_with_connector_lazy(connect)
+        Uplink::new(Endpoint::from_static("http://memory").connect_with_connector_lazy(connect))
     }
 
     /// Stores a blob.

@@ -3,7 +3,7 @@
 use std::{io::IsTerminal as _, process::ExitCode};
 
 use super::Cli;
-use crate::{CancellationToken, run};
+use crate::{CancellationToken, Uplink, run};
 
 impl Cli {
     /// Runs the worker until it is asked to stop.
@@ -31,7 +31,7 @@ fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
             asked.cancel();
         });
         // The channel connects when it is first used, and again whenever it has to.
-        Ok(run(options, endpoint.connect_lazy(), shutdown).await?)
+        Ok(run(options, Uplink::new(endpoint.connect_lazy()), shutdown).await?)
     })
 }
 
