@@ -67,7 +67,8 @@ impl Dispatcher {
     /// Stores a job and queues it. The same request again gives the same job.
     ///
     /// Where it is `promised`, it will end in exactly one way, whatever happens: its caller goes away now. Otherwise
-    /// the caller hears nothing before its end, and a power failure before then may undo it.
+    /// the caller waits for its result, and the disk need not be waited for: a power failure may undo the job until its
+    /// result has been handed over, and for a moment after.
     pub async fn submit(&self, job: Admitted, promised: bool) -> Result<Watched, ApiError> {
         self.ask(|reply| Command::Submit { job: Box::new(job), promised, reply }).await?
     }

@@ -6,11 +6,13 @@
 mod jobs;
 mod outputs;
 mod programs;
+mod requests;
 mod usage;
 mod write;
 
 use crate::database::Database;
 use programs::KnownPrograms;
+use requests::Requests;
 
 pub use jobs::{JobPage, LiveJob};
 pub use outputs::Done;
@@ -21,12 +23,13 @@ pub use write::{Attempt, Ended, NewJob, Requeued, Write};
 pub struct Store {
     database: Database,
     programs: KnownPrograms,
+    requests: Requests,
 }
 
 impl Store {
     /// A store in `database`, whose tables are there.
     pub fn new(database: Database) -> Self {
-        Self { database, programs: KnownPrograms::default() }
+        Self { database, programs: KnownPrograms::default(), requests: Requests::default() }
     }
 }
 

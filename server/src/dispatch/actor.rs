@@ -33,7 +33,8 @@ use crate::{
 /// Commands that are decided together.
 const BATCH: usize = 256;
 
-/// How long the records of ended jobs may wait for company on their way to the disk.
+/// How long the records of ended jobs may wait for company on their way to the disk, and with them the ends of jobs
+/// that were promised to nobody.
 const LATE: Duration = Duration::from_millis(100);
 
 /// Pause after the store has failed.
@@ -145,6 +146,7 @@ impl Actor {
                 self.recover(error).await;
             }
         }
+        self.stopped = true;
         if let Err(error) = self.settle().await {
             database::failed(error);
         }
@@ -155,6 +157,7 @@ impl Actor {
             Command::Submit { job, promised, reply } => self.submit(*job, promised, reply).await,
             Command::Confirm { tenant, job, reply } => match self.watched(&tenant, job) {
                 Some(watched) => {
+                    self.promise(job);
                     self.writes.push(Write::Confirmed(job));
                     self.answers.push(Answer::Found(reply, watched));
                 }
@@ -162,7 +165,11 @@ impl Actor {
             },
             Command::Cancel { tenant, job, reply } => self.cancel(&tenant, job, reply),
             Command::Watch { tenant, job, reply } => {
-                let _ = reply.send(self.watched(&tenant, job));
+                let watched = self.watched(&tenant, job);
+                if watched.is_some() {
+                    self.promise(job);
+                }
+                let _ = reply.send(watched);
             }
             Command::Attach { report, reply } => {
                 let worker = report.worker;
@@ -202,6 +209,13 @@ impl Actor {
                 }
                 self.stopped = true;
             }
+        }
+    }
+
+    /// From now on somebody knows of the job who is not waiting for its result with the call that made it.
+    pub(super) fn promise(&mut self, job: JobId) {
+        if let Some(live) = self.jobs.get_mut(&job) {
+            live.promised = true;
         }
     }
 
@@ -295,12 +309,14 @@ impl Actor {
 
     /// Commits everything that has been decided, then lets everybody know.
     async fn settle(&mut self) -> Result<(), sqlx::Error> {
-        let late_due = self.late_since.is_some_and(|since| since.elapsed() >= LATE);
-        while !self.writes.is_empty() || late_due && !self.late.is_empty() {
-            self.writes.append(&mut self.late);
-            self.late_since = None;
+        while !self.writes.is_empty() || self.late_is_due() {
+            let survival = self.survival();
+            if self.late_is_due() {
+                self.writes.append(&mut self.late);
+                self.late_since = None;
+            }
             let begun = Instant::now();
-            self.parts.store.apply(self.survival(), &self.writes).await?;
+            self.parts.store.apply(survival, &self.writes).await?;
             record::database(&self.parts.telemetry.metrics, "apply", begun.elapsed());
             self.writes.clear();
             self.announce();
@@ -314,13 +330,16 @@ impl Actor {
         if self.writes.is_empty() { Ok(()) } else { Box::pin(self.settle()).await }
     }
 
-    /// The wait for the disk is for those who are told something. An attempt must outlive this process, because the job
-    /// may bring it down; when the power fails, nobody is to blame.
+    fn late_is_due(&self) -> bool {
+        self.late_since.is_some_and(|since| self.stopped || since.elapsed() >= LATE)
+    }
+
+    /// The wait for the disk is for those who rely on the server from then on. An attempt must outlive this process,
+    /// because the job may bring it down; when the power fails, nobody is to blame. What comes late takes everything
+    /// before it along to the disk.
     fn survival(&self) -> Survival {
-        match self.endings.is_empty() && !self.answers.iter().any(Answer::promises) {
-            true => Survival::Crash,
-            false => Survival::PowerFailure,
-        }
+        let relied_on = self.answers.iter().any(Answer::promises) || self.endings.iter().any(|ending| ending.promised);
+        if relied_on || self.late_is_due() { Survival::PowerFailure } else { Survival::Crash }
     }
 
     /// What has become durable is made known; this may decide more.
@@ -349,6 +368,8 @@ impl Actor {
         for answer in std::mem::take(&mut self.answers) {
             answer.refuse(&refusal);
         }
+        // A full disk can be read all the while: without this, the next attempt would fail at once.
+        sleep(STORE_PAUSE).await;
         while let Err(error) = self.reload(false).await {
             database::failed(error);
             sleep(STORE_PAUSE).await;
@@ -358,7 +379,7 @@ impl Actor {
     /// Builds the scheduler anew from the store. `restarted` when the process before took its embedded worker along.
     async fn reload(&mut self, restarted: bool) -> Result<(), sqlx::Error> {
         if restarted {
-            self.parts.store.drop_stale_inputs().await?;
+            self.parts.store.begin().await?;
         }
         let stored = self.parts.store.live_jobs().await?;
         self.last_end = Some(Instant::now());
@@ -443,7 +464,11 @@ impl Actor {
 impl Answer {
     /// Whether the caller may rely on it from then on, whatever happens.
     fn promises(&self) -> bool {
-        !matches!(self, Self::Running(..))
+        match self {
+            Self::Submitted(..) | Self::Found(..) => true,
+            // The end itself knows.
+            Self::Running(..) | Self::Committed(..) => false,
+        }
     }
 
     fn send(self) {

@@ -29,6 +29,8 @@ pub(super) struct Ending {
     job: JobId,
     end: Arc<End>,
     worker: Option<LatencyRecord>,
+    /// Somebody will rely on it: all but those whose caller is handed the whole result now.
+    pub(super) promised: bool,
 }
 
 impl Actor {
@@ -100,14 +102,18 @@ impl Actor {
             outputs,
             latency: live.timeline.record(Instant::now(), worker.clone(), attempts),
         });
+        let handed_over = state == JobState::Succeeded
+            && live.meta.inline_outputs
+            && end.outputs.iter().all(|output| output.bytes.is_some());
+        let promised = live.promised || !handed_over;
         self.writes.push(Write::Ended(Ended { job, end: end.clone() }));
-        self.endings.push(Ending { job, end, worker });
+        self.endings.push(Ending { job, end, worker, promised });
     }
 
     /// The end is durable: watchers learn of it, with a record that counts the end's own cost. Returns the change that
     /// keeps that record.
     pub(super) fn end(&mut self, ending: Ending) -> Write {
-        let Ending { job, end, worker } = ending;
+        let Ending { job, end, worker, promised: _ } = ending;
         let mut end = Arc::unwrap_or_clone(end);
         if let Some(live) = self.jobs.remove(&job) {
             let attempts = end.latency.attempts;

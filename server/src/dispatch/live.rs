@@ -18,6 +18,8 @@ pub(super) struct Live {
     pub(super) meta: Arc<JobMeta>,
     pub(super) timeline: Timeline,
     pub(super) epoch: u64,
+    /// Somebody knows of it beside the call that made it and waits for its result.
+    pub(super) promised: bool,
     pub(super) view: watch::Sender<JobView>,
     /// What it computes on. Absent while it waits and memory is short; the store has it.
     pub(super) work: Option<Arc<Work>>,
@@ -55,10 +57,10 @@ pub type Leases = BTreeMap<(JobId, u64), Arc<Leased>>;
 
 impl Live {
     /// A job that was just accepted, and what it computes on.
-    pub(super) fn new(job: &Admitted) -> (Self, Arc<Work>) {
+    pub(super) fn new(job: &Admitted, promised: bool) -> (Self, Arc<Work>) {
         let work = Work { program: job.program.clone(), inputs: job.inputs.clone(), key_parts: job.key_parts.clone() };
         let view = view(job.meta.clone(), v1::JobState::Queued);
-        let live = Self { meta: job.meta.clone(), timeline: job.timeline, epoch: 0, view, work: None };
+        let live = Self { meta: job.meta.clone(), timeline: job.timeline, epoch: 0, promised, view, work: None };
         (live, Arc::new(work))
     }
 
@@ -70,6 +72,7 @@ impl Live {
             meta: stored.meta.clone(),
             timeline: Timeline::restart(),
             epoch: 0,
+            promised: true,
             view: view(stored.meta.clone(), state),
             work: None,
         });

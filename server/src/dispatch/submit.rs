@@ -28,10 +28,11 @@ impl Actor {
             Ok(Some(known)) => {
                 // The first of the two may not have been promised, or still be on its way to the disk.
                 let first = known.borrow().meta.id;
+                self.promise(first);
                 self.writes.push(Write::Confirmed(first));
                 self.answers.push(answer(reply, known));
             }
-            Ok(None) => match self.accept(&job) {
+            Ok(None) => match self.accept(&job, promised) {
                 Ok(watched) => {
                     job.pins.keep();
                     self.answers.push(answer(reply, watched));
@@ -61,13 +62,13 @@ impl Actor {
         Ok(Some(ended(view)))
     }
 
-    fn accept(&mut self, job: &Admitted) -> Result<Watched, ApiError> {
+    fn accept(&mut self, job: &Admitted, promised: bool) -> Result<Watched, ApiError> {
         if self.draining {
             return Err(DRAINING.error("the server is stopping and takes no new jobs"));
         }
         let tenant = self.tenant(&job.meta.tenant);
         self.scheduler.admit(tenant).map_err(|refusal| super::effects::refused(&job.meta.tenant, refusal))?;
-        let (live, work) = Live::new(job);
+        let (live, work) = Live::new(job, promised);
         let watched = live.view.subscribe();
         self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), job.meta.id);
         self.jobs.insert(job.meta.id, live);

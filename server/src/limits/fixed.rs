@@ -68,6 +68,12 @@ pub const FIXED: &[Fixed] = &[
     ),
     row("ROWS", "server/src/sweep.rs", "256", "Rows that one statement of the sweep removes"),
     row("COST_MAX", "server/scheduler/src/config.rs", "1 << 40", "A job's cost, as the scheduler counts it"),
+    row(
+        "REQUEST_BITS",
+        "server/src/store/requests.rs",
+        "1 << 27",
+        "Bits that tell new requests from those that may have made a job; 16 MiB",
+    ),
     row("KNOWN_MAX", "server/src/store/programs.rs", "4096", "Programs that are remembered to be in the store"),
     row("QUOTA_TENANTS_MAX", "server/src/quota.rs", "4096", "Tenants whose bytes in the store are remembered"),
     row("KNOWN_KEYS_MAX", "keystore/src/known_keys.rs", "1024", "Keys that are remembered as they were looked up"),

@@ -7,6 +7,7 @@ use cloakwork_circuit::ProgramId;
 use cloakwork_params::{KeyId, SetId, table};
 use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
+use futures_util::TryStreamExt as _;
 use prost::Message as _;
 use sqlx::{QueryBuilder, Row as _, Sqlite, sqlite::SqliteRow};
 
@@ -41,8 +42,22 @@ pub struct LiveJob {
 }
 
 impl Store {
-    /// The job with this request id, and the digest of the request that made it.
+    /// Before anything else: learns which requests have made jobs, and forgets the inputs of jobs that ended just before
+    /// a crash.
+    pub async fn begin(&self) -> Result<(), sqlx::Error> {
+        let mut rows = sqlx::query("SELECT tenant, request_id FROM jobs").fetch(self.database.readers());
+        while let Some(row) = rows.try_next().await? {
+            self.requests.insert(row.try_get("tenant")?, &array(&row, "request_id")?);
+        }
+        let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
+        self.database.apply(Survival::Crash, |batch| drop(batch.push(sql))).await
+    }
+
+    /// The job with this request id.
     pub async fn job_by_request(&self, tenant: &str, request_id: &[u8; 16]) -> Result<Option<JobView>, sqlx::Error> {
+        if !self.requests.may_hold(tenant, request_id) {
+            return Ok(None);
+        }
         let row = sqlx::query("SELECT * FROM jobs WHERE tenant = $1 AND request_id = $2")
             .bind(tenant.to_owned())
             .bind(request_id.to_vec())
@@ -143,13 +158,6 @@ impl Store {
             .execute(&mut *transaction)
             .await?;
         transaction.commit().await
-    }
-
-    /// Forgets the inputs of jobs that have ended. As a rule the dispatcher does; this is for those that ended just
-    /// before a crash.
-    pub async fn drop_stale_inputs(&self) -> Result<(), sqlx::Error> {
-        let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
-        self.database.apply(Survival::Crash, |batch| drop(batch.push(sql))).await
     }
 
     /// Forgets jobs that ended before `before_micros`, at most `count`, and returns how many.

@@ -91,6 +91,11 @@ pub struct Ended {
 impl Store {
     /// Commits all of `writes`, or none.
     pub async fn apply(&self, survival: Survival, writes: &[Write]) -> Result<(), sqlx::Error> {
+        for write in writes {
+            if let Write::Submitted(NewJob { meta, .. }) = write {
+                self.requests.insert(&meta.tenant, &meta.request_id);
+            }
+        }
         let fill = |batch: &mut Batch| writes.iter().for_each(|write| write.add_to(batch, &self.programs));
         let applied = self.database.apply(survival, fill).await;
         if applied.is_err() {
