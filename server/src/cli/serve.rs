@@ -38,12 +38,19 @@ impl Serve {
         flags.extend(named.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         let config = load(self.config, &flags)?;
         logging::init(&config.log);
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build();
+        let runtime = runtime.map_err(failed)?;
         runtime.block_on(async {
             let shutdown = shutdown_signal().map_err(failed)?;
             crate::run(config, shutdown).await.map_err(failed)
         })
     }
+}
+
+/// Threads that answer calls: half as many as there are cores. The other half has bootstraps, hashes and disks to see to,
+/// and on a small machine a call that hops between threads takes longer than one that waits for its thread.
+fn threads() -> usize {
+    (std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1)
 }
 
 /// Resolves on SIGTERM and Ctrl-C. From then on, a second one ends the process at once.
