@@ -10,7 +10,7 @@ use sqlx::{
 ///
 /// The database works on a thread of its own, and each question to it takes two changes of threads: on an idle machine
 /// they cost more than the statement. SQLite takes them as one script; another database would be sent them one by one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Batch {
     script: String,
     values: SqliteArguments,
@@ -27,12 +27,6 @@ pub struct Values<'b> {
 /// Scripts of up to this many statements are kept ready: those of a service that is not busy. Longer ones are seldom
 /// the same twice.
 const PREPARED_MAX: usize = 8;
-
-impl Default for Batch {
-    fn default() -> Self {
-        Self { script: String::new(), values: SqliteArguments::default(), statements: 0, failed: None }
-    }
-}
 
 impl Batch {
     /// Adds a statement. Its values are `$1`, `$2` and so on.
