@@ -6,14 +6,23 @@ use cloakwork_keystore::database::{Batch, Database, Survival::PowerFailure};
 use sqlx::migrate::Migrator;
 
 async fn open(directory: &tempfile::TempDir) -> Database {
-    let database = Database::open(&directory.path().join("test.db"), &Migrator::DEFAULT, 2).await.unwrap();
+    let database =
+        Database::open(&directory.path().join("test.db"), &Migrator::DEFAULT, 2).await.expect("the database answers");
     let table = "CREATE TABLE pairs (name TEXT NOT NULL PRIMARY KEY, value BIGINT)";
-    database.apply(PowerFailure, |batch| drop(batch.push(table))).await.unwrap();
+    database
+        .apply(PowerFailure, |batch| {
+            batch.push(table);
+        })
+        .await
+        .expect("the database answers");
     database
 }
 
 async fn pairs(database: &Database) -> Vec<(String, Option<i64>)> {
-    sqlx::query_as("SELECT name, value FROM pairs ORDER BY name").fetch_all(database.readers()).await.unwrap()
+    sqlx::query_as("SELECT name, value FROM pairs ORDER BY name")
+        .fetch_all(database.readers())
+        .await
+        .expect("the database answers")
 }
 
 fn insert(batch: &mut Batch, name: &str, value: Option<i64>) {
@@ -22,7 +31,7 @@ fn insert(batch: &mut Batch, name: &str, value: Option<i64>) {
 
 #[tokio::test]
 async fn every_statement_gets_its_own_values() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
     // More than are kept prepared, and more values than a statement could number.
     let fill = |batch: &mut Batch| {
@@ -30,7 +39,7 @@ async fn every_statement_gets_its_own_values() {
         batch.push("DELETE FROM pairs WHERE name = $1").bind("00007");
         batch.push("UPDATE pairs SET value = $1 WHERE name = $2").bind(-1).bind("00008");
     };
-    database.apply(PowerFailure, fill).await.unwrap();
+    database.apply(PowerFailure, fill).await.expect("the database answers");
     let mut expected: Vec<_> =
         (0..20_000).map(|index| (format!("{index:05}"), Some(index).filter(|index| index % 3 > 0))).collect();
     expected[8].1 = Some(-1);
@@ -40,33 +49,33 @@ async fn every_statement_gets_its_own_values() {
 
 #[tokio::test]
 async fn a_batch_that_fails_leaves_nothing_and_the_next_one_works() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
     let fill = |batch: &mut Batch| ["a", "b", "a", "c"].into_iter().for_each(|name| insert(batch, name, Some(1)));
-    let error = database.apply(PowerFailure, fill).await.unwrap_err();
+    let error = database.apply(PowerFailure, fill).await.expect_err("it fails");
     assert!(error.as_database_error().is_some_and(|error| error.is_unique_violation()), "{error}");
     assert_eq!(pairs(&database).await, []);
-    database.apply(PowerFailure, |batch| insert(batch, "d", None)).await.unwrap();
+    database.apply(PowerFailure, |batch| insert(batch, "d", None)).await.expect("the database answers");
     assert_eq!(pairs(&database).await, [("d".to_owned(), None)]);
 }
 
 #[tokio::test]
 async fn a_transaction_that_is_dropped_leaves_nothing() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
-    let mut write = database.write().await.unwrap();
-    sqlx::query("INSERT INTO pairs (name) VALUES ('lost')").execute(&mut *write).await.unwrap();
+    let mut write = database.write().await.expect("the database answers");
+    sqlx::query("INSERT INTO pairs (name) VALUES ('lost')").execute(&mut *write).await.expect("the database answers");
     drop(write);
-    let mut write = database.write().await.unwrap();
-    sqlx::query("INSERT INTO pairs (name) VALUES ('kept')").execute(&mut *write).await.unwrap();
-    write.commit().await.unwrap();
+    let mut write = database.write().await.expect("the database answers");
+    sqlx::query("INSERT INTO pairs (name) VALUES ('kept')").execute(&mut *write).await.expect("the database answers");
+    write.commit().await.expect("the database answers");
     assert_eq!(pairs(&database).await, [("kept".to_owned(), None)]);
 }
 
 #[tokio::test]
 async fn a_batch_that_is_given_up_is_whole_or_nothing() {
     const STATEMENTS: usize = 200;
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
     let mut whole = 0;
     for round in 0..40 {
@@ -77,7 +86,7 @@ async fn a_batch_that_is_given_up_is_whole_or_nothing() {
         let patience = Duration::from_micros(100 * round);
         whole += usize::from(tokio::time::timeout(patience, database.apply(PowerFailure, fill)).await.is_ok());
         let fill = |batch: &mut Batch| insert(batch, &format!("after {round}"), None);
-        database.apply(PowerFailure, fill).await.unwrap();
+        database.apply(PowerFailure, fill).await.expect("the database answers");
     }
     let names: Vec<String> = pairs(&database).await.into_iter().map(|(name, _)| name).collect();
     let mut durable = 0;
@@ -94,7 +103,7 @@ async fn a_batch_that_is_given_up_is_whole_or_nothing() {
 
 #[tokio::test]
 async fn nothing_is_written_after_the_end() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a directory");
     let database = open(&directory).await;
     database.close().await;
     assert!(database.write().await.is_err());

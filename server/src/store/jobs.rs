@@ -50,7 +50,11 @@ impl Store {
             self.requests.insert(row.try_get("tenant")?, &array(&row, "request_id")?);
         }
         let sql = "DELETE FROM job_inputs WHERE job NOT IN (SELECT id FROM jobs WHERE ended_micros IS NULL)";
-        self.database.apply(Survival::Crash, |batch| drop(batch.push(sql))).await
+        self.database
+            .apply(Survival::Crash, |batch| {
+                batch.push(sql);
+            })
+            .await
     }
 
     /// The job with this request id.
