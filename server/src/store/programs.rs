@@ -73,7 +73,10 @@ impl Store {
 /// Programs that are in the store, so that the jobs of a busy program need not put it there again. Changed only by
 /// whoever holds the database's writer, which keeps it true.
 #[derive(Clone, Debug, Default)]
-pub(super) struct KnownPrograms(Arc<Mutex<HashSet<(Arc<str>, ProgramId)>>>);
+pub(super) struct KnownPrograms(Arc<Mutex<HashSet<Name>>>);
+
+/// Tenant and digest.
+type Name = (Arc<str>, ProgramId);
 
 /// Programs that are remembered; a full memory starts anew.
 const KNOWN_MAX: usize = 4096;

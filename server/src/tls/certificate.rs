@@ -1,7 +1,7 @@
 //! The server's certificate, which may be renewed while the server runs.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -108,8 +108,8 @@ impl ResolvesServerCert for Certificate {
 }
 
 fn decode(
-    chain_file: &PathBuf,
-    key_file: &PathBuf,
+    chain_file: &Path,
+    key_file: &Path,
     provider: &CryptoProvider,
     chain: &[u8],
     key: &[u8],
@@ -117,7 +117,7 @@ fn decode(
     let parsed = PrivateKeyDer::from_pem_slice(key).map_err(|error| malformed(key_file, "a private key", error))?;
     // Also compares the two.
     let certified = CertifiedKey::from_der(certificates(chain_file, chain)?, parsed, provider)
-        .map_err(|error| TlsError::Unusable { certificate: chain_file.clone(), cause: error.to_string() })?;
+        .map_err(|error| TlsError::Unusable { certificate: chain_file.to_owned(), cause: error.to_string() })?;
     Ok(Loaded { key: Arc::new(certified), digest: digest(chain, key) })
 }
 
