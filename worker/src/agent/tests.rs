@@ -20,7 +20,7 @@ fn set() -> &'static ParameterSet {
 fn agent(device: &Arc<TestDevice>) -> Arc<Agent> {
     let options = Options { key_memory: 1, job_memory: 1 << 20, arena_memory: 1 << 20, ..Options::default() };
     let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
-    Arc::new(Agent::new(options, device.clone(), channel).expect("an agent"))
+    Arc::new(Agent::new(options, device.clone(), Uplink::new(channel)).expect("an agent"))
 }
 
 /// A job of one lookup under key 1.

@@ -11,7 +11,7 @@ use tonic::transport::Endpoint;
 use super::*;
 use crate::{
     blob::BlobReader,
-    connection::client,
+    connection::{Uplink, client},
     inputs::Rows,
     key_cache::{KeyCache, KeyRequest},
     latency::Stopwatch,
@@ -94,7 +94,7 @@ impl Bed {
         let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
         let group = GroupId { group: Bytes::new(), key_id: KeyId([wish.key; 16]), set: set().id };
         let blobs = BlobReader {
-            client: client(channel, None).expect("a client"),
+            client: client(Uplink::new(channel), None).expect("a client"),
             worker_id: Bytes::new(),
             lease: v1::Lease::default(),
         };
