@@ -27,9 +27,9 @@ use crate::{
     keys::KeyUses,
     limits::Limits,
     metrics::Telemetry,
-    programs::Programs,
+    programs::Compiler,
     quota::Quota,
-    services::{Blobs, Capabilities, Ciphertexts, Jobs, Keys, ProgramsService, Transfers, Workers},
+    services::{Blobs, Capabilities, Ciphertexts, Jobs, Keys, Programs, Transfers, Workers},
     store::Store,
     sweep::Sweeper,
 };
@@ -98,7 +98,7 @@ impl Backend {
     pub fn routes(&self, routes: Routes) -> Routes {
         let Self { keystore, store, dispatcher, keys: uses, limits, telemetry, allow_weak_sets, .. } = self;
         let (keystore, store, dispatcher) = (|| keystore.clone(), || store.clone(), || dispatcher.clone());
-        let (limits, programs) = (|| limits.clone(), Programs::default());
+        let (limits, compiler) = (|| limits.clone(), Compiler::default());
         let message = usize::try_from(self.limits.message_bytes).unwrap_or(usize::MAX);
         macro_rules! sized {
             ($server:ident, $service:expr) => {
@@ -116,7 +116,7 @@ impl Backend {
             admission: Admission {
                 store: store(),
                 keystore: keystore(),
-                programs: programs.clone(),
+                compiler: compiler.clone(),
                 keys: uses.clone(),
                 quota: quota.clone(),
                 limits: limits(),
@@ -138,13 +138,13 @@ impl Backend {
             keystore: keystore(),
             store: store(),
             quota: quota.clone(),
-            programs: programs.clone(),
+            compiler: compiler.clone(),
             limits: limits(),
             telemetry: telemetry.clone(),
             transfers,
             examining: Arc::default(),
         };
-        let programs = ProgramsService { programs, store: store(), quota, dispatcher: dispatcher(), limits: limits() };
+        let programs = Programs { compiler, store: store(), quota, dispatcher: dispatcher(), limits: limits() };
 
         routes
             .add_service(sized!(BlobServiceServer, blobs))

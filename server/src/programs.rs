@@ -1,4 +1,4 @@
-//! Programs as the server knows them: compiled once, remembered while there is room.
+//! Compiler as the server knows them: compiled once, remembered while there is room.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -35,7 +35,7 @@ pub struct Compiled {
 /// A program is a pure function of its bytes, so tenants may share what was found out about it: nobody learns more than
 /// the bytes that he already has.
 #[derive(Clone, Default)]
-pub struct Programs(Arc<Mutex<Remembered>>);
+pub struct Compiler(Arc<Mutex<Remembered>>);
 
 #[derive(Default)]
 struct Remembered {
@@ -47,10 +47,10 @@ struct Remembered {
 /// Bytes of programs that are remembered.
 const REMEMBERED_BYTES: usize = 32 << 20;
 
-/// Programs that are remembered: small ones take more beside their bytes than in them.
+/// Compiler that are remembered: small ones take more beside their bytes than in them.
 const REMEMBERED_MAX: usize = 4096;
 
-impl Programs {
+impl Compiler {
     /// Checks the program in `bytes`.
     pub fn compile(&self, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
         let id = ProgramId(*blake3::hash(bytes).as_bytes());

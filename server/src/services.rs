@@ -14,6 +14,6 @@ pub use capability::Capabilities;
 pub use ciphertext::Ciphertexts;
 pub use job::Jobs;
 pub use key::Keys;
-pub use program::ProgramsService;
+pub use program::Programs;
 pub use transfer::Transfers;
 pub use worker::Workers;

@@ -25,7 +25,7 @@ use crate::{
     },
     keys::{KeyUse, KeyUses},
     limits::Limits,
-    programs::{Compiled, Programs},
+    programs::{Compiled, Compiler},
     quota::Quota,
     resource::{KeyName, ProgramName},
     store::Store,
@@ -39,7 +39,7 @@ pub struct Admission {
     /// Blobs and keys.
     pub keystore: Keystore,
     /// Programs that have been compiled.
-    pub programs: Programs,
+    pub compiler: Compiler,
     /// Keys that are in use by jobs on their way.
     pub keys: KeyUses,
     /// Room in the store.
@@ -135,13 +135,13 @@ impl Admission {
                 if bytes.len() as u64 > max {
                     return Err(REQUEST_TOO_LARGE.error(format!("a program of {} bytes: at most {max}", bytes.len())));
                 }
-                self.programs.compile(bytes)
+                self.compiler.compile(bytes)
             }
             Some(job_spec::Program::ProgramName(name)) => {
                 let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
                 let bytes = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
                 let bytes = bytes.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
-                self.programs.compile(&bytes)
+                self.compiler.compile(&bytes)
             }
             None => Err(FIELD_MISSING.error("the job has no program").field("spec.program", "missing")),
         }

@@ -17,7 +17,7 @@ use crate::{
     dispatch::{Dispatcher, PoolView},
     error::{ApiError, PROGRAM_NOT_FOUND, QUOTA_EXCEEDED, REQUEST_TOO_LARGE},
     limits::Limits,
-    programs::{Compiled, Programs},
+    programs::{Compiled, Compiler},
     quota::Quota,
     resource::ProgramName,
     store::Store,
@@ -25,9 +25,9 @@ use crate::{
 
 /// The program service.
 #[derive(Clone)]
-pub struct ProgramsService {
+pub struct Programs {
     /// Compiles them.
-    pub programs: Programs,
+    pub compiler: Compiler,
     /// Keeps them.
     pub store: Store,
     /// Room in it.
@@ -39,7 +39,7 @@ pub struct ProgramsService {
 }
 
 #[tonic::async_trait]
-impl ProgramService for ProgramsService {
+impl ProgramService for Programs {
     async fn register(&self, request: Request<RegisterRequest>) -> Result<Response<RegisterResponse>, Status> {
         let caller = Caller::of(&request)?;
         let compiled = self.compile(&request.get_ref().program)?;
@@ -69,7 +69,7 @@ impl ProgramService for ProgramsService {
         let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
         let program = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
         let program = program.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
-        let report = Some(self.report(&caller.tenant, &*self.programs.compile(&program)?));
+        let report = Some(self.report(&caller.tenant, &*self.compiler.compile(&program)?));
         Ok(Response::new(GetProgramResponse { program, report }))
     }
 
@@ -80,13 +80,13 @@ impl ProgramService for ProgramsService {
     }
 }
 
-impl ProgramsService {
+impl Programs {
     fn compile(&self, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
         if bytes.len() as u64 > self.limits.program_bytes {
             let message = format!("a program of {} bytes: at most {}", bytes.len(), self.limits.program_bytes);
             return Err(REQUEST_TOO_LARGE.error(message));
         }
-        self.programs.compile(bytes)
+        self.compiler.compile(bytes)
     }
 
     fn report(&self, tenant: &TenantId, program: &Compiled) -> ProgramReport {

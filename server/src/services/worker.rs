@@ -31,7 +31,7 @@ use crate::{
     jobs::{Content, GROUP_BYTES, JobMeta, id},
     limits::Limits,
     metrics::Telemetry,
-    programs::Programs,
+    programs::Compiler,
     quota::Quota,
     store::Store,
 };
@@ -48,7 +48,7 @@ pub struct Workers {
     /// Room for outputs in the store.
     pub quota: Quota,
     /// Knows what the programs of jobs return.
-    pub programs: Programs,
+    pub compiler: Compiler,
     /// Limits.
     pub limits: Arc<Limits>,
     /// Metrics.
@@ -173,7 +173,7 @@ impl Workers {
         digests: &[v1::Digest],
         parts: &mut Streaming<CommitResultRequest>,
     ) -> Result<Vec<Content>, Status> {
-        let expected = self.programs.compile(&leased.work.program)?.outputs.len();
+        let expected = self.compiler.compile(&leased.work.program)?.outputs.len();
         if digests.len() != expected {
             let message = format!("{} outputs: the program has {expected}", digests.len());
             return Err(INVALID_ARGUMENT.error(message).into());
