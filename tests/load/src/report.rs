@@ -1,7 +1,8 @@
 //! The table on the terminal and the file beside it.
 
-use std::{fs, io, path::Path, process::Command};
+use std::{fs, io, path::Path};
 
+use cloakwork_tests_machine::{cores, cpu, date, load};
 use serde_json::{Value, json};
 
 /// What a figure must keep to.
@@ -39,11 +40,10 @@ pub(crate) struct Report {
 impl Report {
     /// Prints what is measured on what, and the table's head.
     pub(crate) fn begin(set: &str) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        println!("{}, {cores} cores, load {}, {}", cpu(), load().unwrap_or(f64::NAN), date());
+        println!("{}, {} cores, load {}, {}", cpu(), cores(), load().unwrap_or(f64::NAN), date());
         println!("{set}\n");
         println!("{:<48} {:>12} {:<9} {:>25}   required", "", "median", "", "least - most");
-        let header = json!({ "date": date(), "cpu": cpu(), "cores": cores, "load": load(), "set": set });
+        let header = json!({ "date": date(), "cpu": cpu(), "cores": cores(), "load": load(), "set": set });
         Self { header, rows: Vec::new(), histograms: Vec::new() }
     }
 
@@ -102,26 +102,4 @@ pub(crate) fn percentile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let rank = (share * values.len() as f64).ceil() as usize;
     values[rank.clamp(1, values.len()) - 1]
-}
-
-/// Load average over the last minute: how far to trust the figures.
-fn load() -> Option<f64> {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().next()?.parse().ok()
-}
-
-fn cpu() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name))?;
-        line.split_once(": ").map(|(_, value)| value.trim().to_owned())
-    };
-    let part = |name| field(name).unwrap_or_default();
-    // Virtual machines hide the name; family and model still tell the generation.
-    format!("{} (family {} model {})", part("model name"), part("cpu family"), part("model\t"))
-}
-
-fn date() -> String {
-    let output = Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]).output();
-    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

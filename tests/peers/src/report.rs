@@ -1,7 +1,8 @@
 //! The table on the terminal and the file beside it.
 
-use std::{fs, io, path::Path, process::Command};
+use std::{fs, io, path::Path};
 
+use cloakwork_tests_machine::{cores, cpu, date, load};
 use serde_json::{Value, json};
 
 use crate::{
@@ -39,11 +40,10 @@ pub struct Report {
 impl Report {
     /// An empty report that knows the machine.
     pub fn new() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let header = json!({
             "date": date(),
             "cpu": cpu(),
-            "cores": cores,
+            "cores": cores(),
             "load": load(),
             "ours": {
                 "version": env!("CARGO_PKG_VERSION"),
@@ -153,26 +153,4 @@ fn spread(spread: &Spread) -> Value {
         "third_quartile": spread.third_quartile,
         "most": spread.most,
     })
-}
-
-/// Load average over the last minute: how far to trust the figures.
-fn load() -> Option<f64> {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().next()?.parse().ok()
-}
-
-fn cpu() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name))?;
-        line.split_once(": ").map(|(_, value)| value.trim().to_owned())
-    };
-    let part = |name| field(name).unwrap_or_default();
-    // Virtual machines hide the name; family and model still tell the generation.
-    format!("{} (family {} model {})", part("model name"), part("cpu family"), part("model\t"))
-}
-
-fn date() -> String {
-    let output = Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]).output();
-    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
