@@ -46,14 +46,14 @@ pub use cloakwork_circuit::ProgramError;
 pub use cloakwork_params as params;
 /// The messages of the protocol.
 pub use cloakwork_proto::v1 as proto;
-pub use cloakwork_secret::{SecretError, file::KeyFileError, format::FormatError};
+pub use cloakwork_secret::{Gate, SecretError, file::KeyFileError, format::FormatError};
 pub use connect::{ConnectOptions, Identity, Token, sized};
 pub use digest::Digest;
 pub use error::{ClientError, Refusal, Result};
 pub use jobs::{Finished, Input, JobRequest};
 pub use keys::{CLIENT_KEY_FILE, Encrypted, Keys, Part, set_by_name};
 pub use latency::{STAGES, add_transit, has_ended, stage_nanos};
-pub use program::{Gate, Program, ProgramBuilder, Value};
+pub use program::{Program, ProgramBuilder, Value};
 pub use progress::{Progress, Step};
 pub use retry::RetryPolicy;
 pub use tonic::Code;

@@ -11,7 +11,7 @@ use cloakwork_params::{Encoding, ParameterSet};
 use cloakwork_proto::v1::{CheckRequest, ProgramReport, RegisterRequest};
 use prost::Message as _;
 
-pub use gate::Gate;
+use cloakwork_secret::Gate;
 
 use crate::{Client, Result, client::required};
 
@@ -120,7 +120,7 @@ impl ProgramBuilder {
 
     /// A boolean gate of two inputs.
     pub fn gate(&mut self, gate: Gate, left: Value, right: Value) -> Value {
-        self.operation(gate.kind(), &[left, right], Vec::new(), 1)[0]
+        self.operation(gate::kind(gate), &[left, right], Vec::new(), 1)[0]
     }
 
     /// The other bit; takes no bootstrap.

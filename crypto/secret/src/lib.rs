@@ -34,7 +34,7 @@ mod randomness;
 
 pub use cloakwork_math::Torus;
 /// What a client sends and receives, and the bytes of it.
-pub use cloakwork_tfhe::{LweList, SeededLweList, format};
+pub use cloakwork_tfhe::{Gate, LweList, SeededLweList, format};
 pub use error::SecretError;
 pub use generate::{KeyGenerator, Report};
 pub use key::{ClientKey, GlweSecretKey, LweSecretKey};

@@ -1,57 +1,17 @@
 //! Boolean gates. True is 1/8 of the torus, false is -1/8; a gate is a linear combination whose sign is the
 //! answer, and one bootstrap that reads the sign.
 
+mod gate;
+
 use crate::{
     Lut, LweList, ServerKey, ShapeError,
     bootstrap::{Lanes, Scratch},
 };
 
+pub use gate::Gate;
+
 /// 1/8 of the torus.
 const EIGHTH: u32 = 1 << 29;
-
-/// A gate of two inputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Gate {
-    /// Both.
-    And,
-    /// Not both.
-    Nand,
-    /// Neither.
-    Nor,
-    /// At least one.
-    Or,
-    /// Both or neither.
-    Xnor,
-    /// Exactly one.
-    Xor,
-}
-
-impl Gate {
-    /// The gate on clear bits.
-    pub fn evaluate(self, left: bool, right: bool) -> bool {
-        match self {
-            Self::And => left && right,
-            Self::Nand => !(left && right),
-            Self::Nor => !(left || right),
-            Self::Or => left || right,
-            Self::Xnor => left == right,
-            Self::Xor => left != right,
-        }
-    }
-
-    /// Factor of both inputs, and the constant: the sign of `factor * (left + right) + constant` is the answer.
-    fn combination(self) -> (u32, u32) {
-        let (minus_one, minus_two) = (1u32.wrapping_neg(), 2u32.wrapping_neg());
-        match self {
-            Self::And => (1, EIGHTH.wrapping_neg()),
-            Self::Nand => (minus_one, EIGHTH),
-            Self::Nor => (minus_one, EIGHTH.wrapping_neg()),
-            Self::Or => (1, EIGHTH),
-            Self::Xnor => (minus_two, (2 * EIGHTH).wrapping_neg()),
-            Self::Xor => (2, 2 * EIGHTH),
-        }
-    }
-}
 
 /// The gates of a boolean key: the key, and the table that reads a sign.
 pub struct Gates<'k> {
