@@ -47,7 +47,6 @@ pub const FIXED: &[Fixed] = &[
     ),
     row("REMEMBERED_MAX", "server/src/programs.rs", "4096", "Programs that are remembered compiled"),
     row("REMEMBERED_BYTES", "server/src/programs.rs", "32 << 20", "Bytes of these programs"),
-    row("PIPE_BYTES", "server/src/edge.rs", "1 << 20", "Bytes between the embedded worker and the server, each way"),
     row("FRAME_BYTES", "server/src/edge.rs", "1 << 20", "One HTTP/2 frame"),
     row("MESSAGE_BYTES_MAX", "server/src/error.rs", "1024", "Bytes of an error's message"),
     row("VALUE_BYTES_MAX", "server/src/error.rs", "256", "Bytes of a value in an error's details"),
@@ -67,6 +66,7 @@ pub const FIXED: &[Fixed] = &[
         "Between two rounds of the sweep that removes what has expired",
     ),
     row("ROWS", "server/src/sweep.rs", "256", "Rows that one statement of the sweep removes"),
+    row("LONG_MAX", "server/scheduler/src/worker.rs", "8", "Tenants whose long jobs a worker holds at a time"),
     row("COST_MAX", "server/scheduler/src/config.rs", "1 << 40", "A job's cost, as the scheduler counts it"),
     row(
         "REQUEST_BITS",

@@ -114,9 +114,10 @@ fn decode(
     chain: &[u8],
     key: &[u8],
 ) -> Result<Loaded, TlsError> {
-    let parsed = PrivateKeyDer::from_pem_slice(key).map_err(|error| malformed(key_file, "a private key", error))?;
+    let chain_parsed = certificates(chain_file, chain)?;
+    let key_parsed = PrivateKeyDer::from_pem_slice(key).map_err(|error| malformed(key_file, "a private key", error))?;
     // Also compares the two.
-    let certified = CertifiedKey::from_der(certificates(chain_file, chain)?, parsed, provider)
+    let certified = CertifiedKey::from_der(chain_parsed, key_parsed, provider)
         .map_err(|error| TlsError::Unusable { certificate: chain_file.to_owned(), cause: error.to_string() })?;
     Ok(Loaded { key: Arc::new(certified), digest: digest(chain, key) })
 }
