@@ -62,7 +62,7 @@ impl Database {
     }
 
     /// Commits all of a batch, or nothing of it. It is filled when it is its turn: nobody else writes from then until
-    /// it is done. However many statements it has, one message goes to the database's thread.
+    /// it is done. Up to 64 statements go to the database's thread as one message.
     pub async fn apply(&self, survival: Survival, fill: impl FnOnce(&mut Batch)) -> Result<(), sqlx::Error> {
         let turn = self.turn().await;
         let mut batch = Batch::default();

@@ -1,14 +1,15 @@
 //! One task owns the scheduler and decides everything; whoever wants something from it sends a command.
 //!
 //! Commands that have queued up are decided together, what they change is committed in one transaction, and only then
-//! does anybody hear of it. So the disk syncs once for many jobs, and nothing is acknowledged that a crash or a power
-//! failure could undo.
+//! does anybody hear of it. So the disk is waited for once for many jobs. What somebody relies on from then on is on disk
+//! by then; the rest outlives the process, and follows to the disk within 100 ms.
 
 mod actor;
 mod command;
 mod effects;
 mod live;
 mod record;
+mod settle;
 mod submit;
 mod workers;
 
@@ -73,7 +74,7 @@ impl Dispatcher {
         self.ask(|reply| Command::Submit { job: Box::new(job), promised, reply }).await?
     }
 
-    /// Promises a job that has not ended.
+    /// Promises a job; none if it had ended, and then its end is promised.
     pub async fn confirm(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
         self.ask(|reply| Command::Confirm { tenant: tenant.into(), job, reply }).await?
     }

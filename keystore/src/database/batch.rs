@@ -9,40 +9,57 @@ use sqlx::{
 /// Statements that are carried out in one transaction, without looking at each other's results.
 ///
 /// The database works on a thread of its own, and each question to it takes two changes of threads: on an idle machine
-/// they cost more than the statement. SQLite takes them as one script; another database would be sent them one by one.
+/// they cost more than the statement. SQLite takes them as a script; another database would be sent them one by one.
 #[derive(Debug, Default)]
 pub struct Batch {
-    script: String,
+    scripts: Vec<Script>,
+    failed: Option<BoxDynError>,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    text: String,
     values: SqliteArguments,
     statements: usize,
-    failed: Option<BoxDynError>,
 }
 
 /// Takes the values of a statement, in order.
 #[derive(Debug)]
 pub struct Values<'b> {
-    batch: &'b mut Batch,
+    script: &'b mut Script,
+    failed: &'b mut Option<BoxDynError>,
 }
 
 /// Scripts of up to this many statements are kept ready: those of a service that is not busy. Longer ones are seldom
 /// the same twice.
 const PREPARED_MAX: usize = 8;
 
+/// Statements of one script. SQLite copies the rest of a script for each of its statements.
+const SCRIPT_MAX: usize = 64;
+
 impl Batch {
     /// Adds a statement. Its values are `$1`, `$2` and so on.
     pub fn push(&mut self, sql: &'static str) -> Values<'_> {
-        let before = self.values.len();
+        if self.scripts.last().is_none_or(|script| script.statements >= SCRIPT_MAX) {
+            self.scripts.push(Script::default());
+        }
+        let script = self.scripts.last_mut().expect("one with room");
+        let before = script.values.len();
         let mut pieces = sql.split('$');
-        self.script.push_str(pieces.next().unwrap_or_default());
+        script.text.push_str(pieces.next().unwrap_or_default());
         for piece in pieces {
             let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
             let (number, rest) = piece.split_at(digits);
             let number: usize = number.parse().expect("a value is named by its number");
-            write!(self.script, "${}{rest}", before + number).expect("strings take everything");
+            write!(script.text, "${}{rest}", before + number).expect("strings take everything");
         }
-        self.script.push_str(";\n");
-        self.statements += 1;
-        Values { batch: self }
+        script.text.push_str(";\n");
+        script.statements += 1;
+        Values { script, failed: &mut self.failed }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.scripts.is_empty()
     }
 
     /// Carries it out, behind a setting of the connection.
@@ -54,11 +71,16 @@ impl Batch {
         if let Some(error) = self.failed {
             return Err(sqlx::Error::Encode(error));
         }
-        let setting = setting.map(|setting| format!("{setting};\n")).unwrap_or_default();
-        // Safe: all of it is text of this program, and values go beside it.
-        let script = AssertSqlSafe(format!("{setting}BEGIN IMMEDIATE;\n{}COMMIT", self.script));
-        let query = sqlx::query_with(script, self.values).persistent(self.statements <= PREPARED_MAX);
-        query.execute(connection).await?;
+        let last = self.scripts.len().saturating_sub(1);
+        for (index, Script { text, values, statements }) in self.scripts.into_iter().enumerate() {
+            let begin = if index == 0 { "BEGIN IMMEDIATE;\n" } else { "" };
+            let setting = setting.filter(|_| index == 0).map(|setting| format!("{setting};\n")).unwrap_or_default();
+            let end = if index == last { "COMMIT" } else { "" };
+            // Safe: all of it is text of this program, and values go beside it.
+            let script = AssertSqlSafe(format!("{setting}{begin}{text}{end}"));
+            let query = sqlx::query_with(script, values).persistent(last == 0 && statements <= PREPARED_MAX);
+            query.execute(&mut *connection).await?;
+        }
         Ok(())
     }
 }
@@ -66,8 +88,8 @@ impl Batch {
 impl Values<'_> {
     /// The next value.
     pub fn bind<'v>(self, value: impl Encode<'v, Sqlite> + Type<Sqlite>) -> Self {
-        if let Err(error) = self.batch.values.add(value) {
-            self.batch.failed.get_or_insert(error);
+        if let Err(error) = self.script.values.add(value) {
+            self.failed.get_or_insert(error);
         }
         self
     }

@@ -32,6 +32,9 @@ impl Writer {
     }
 
     async fn apply(&mut self, survival: Survival, batch: Batch) -> Result<(), sqlx::Error> {
+        if batch.is_empty() {
+            return Ok(());
+        }
         let setting = (self.survival.take() != Some(survival)).then(|| setting(survival));
         self.start();
         batch.execute(setting, self.connection()?).await?;

@@ -26,6 +26,8 @@ CREATE TABLE jobs (
     keep_outputs_micros BIGINT NOT NULL,
     created_micros BIGINT NOT NULL,
     deadline_micros BIGINT NOT NULL,
+    -- 0 while only the call that made it knows of it, and waits for its result.
+    promised INTEGER NOT NULL DEFAULT 1,
     ended_micros BIGINT,
     outputs_expire_micros BIGINT,
     -- The scheduler's memory of the job, so that a restart forgets nothing.

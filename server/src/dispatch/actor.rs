@@ -10,7 +10,7 @@ use cloakwork_proto::v1::JobState;
 use cloakwork_scheduler::{Config, Effect, Event, JobId, RestoredJob, Scheduler, SuspectId, WorkerId};
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::{sleep, sleep_until},
+    time::sleep_until,
 };
 
 use super::{
@@ -19,11 +19,12 @@ use super::{
     effects::Ending,
     live::{Jobs, Leases, Live},
     record,
+    settle::Stall,
     workers::Workers,
 };
 use crate::{
     clock::{Epoch, unix_micros},
-    database::{self, Survival},
+    database,
     error::{ApiError, WORKER_UNKNOWN},
     jobs::{JobMeta, id},
     limits::Limits,
@@ -32,13 +33,6 @@ use crate::{
 
 /// Commands that are decided together.
 const BATCH: usize = 256;
-
-/// How long the records of ended jobs may wait for company on their way to the disk, and with them the ends of jobs
-/// that were promised to nobody.
-const LATE: Duration = Duration::from_millis(100);
-
-/// Pause after the store has failed.
-const STORE_PAUSE: Duration = Duration::from_millis(250);
 
 /// Bytes of waiting jobs' inputs that are kept in memory; the store has the others.
 pub(super) const WORK_BYTES_MAX: usize = 256 << 20;
@@ -56,7 +50,7 @@ pub(super) struct Actor {
     pub(super) workers: Workers,
     pub(super) work_bytes: usize,
     pub(super) draining: bool,
-    stopped: bool,
+    pub(super) stopped: bool,
     // What has been decided and is not committed yet.
     pub(super) writes: Vec<Write>,
     pub(super) answers: Vec<Answer>,
@@ -65,8 +59,10 @@ pub(super) struct Actor {
     pub(super) endings: Vec<Ending>,
     pub(super) assignments: BTreeMap<WorkerId, Vec<(JobId, u64)>>,
     /// Records that are complete only now that their jobs' ends are durable.
-    late: Vec<Write>,
-    late_since: Option<Instant>,
+    pub(super) late: Vec<Write>,
+    pub(super) late_since: Option<Instant>,
+    /// While the store fails.
+    pub(super) stall: Option<Stall>,
     /// When a job was last forgotten here, because it had ended or everything was read anew.
     pub(super) last_end: Option<Instant>,
     /// The result that is being handed in, and the scheduler's verdict on it.
@@ -82,6 +78,8 @@ pub(super) enum Answer {
     Running(oneshot::Sender<Result<Watched, ApiError>>, Watched),
     /// A job that was live, and has been cancelled or confirmed.
     Found(oneshot::Sender<Result<Option<Watched>, ApiError>>, Watched),
+    /// A job to be confirmed that had ended.
+    Ended(oneshot::Sender<Result<Option<Watched>, ApiError>>),
     Committed(oneshot::Sender<Result<bool, ApiError>>),
 }
 
@@ -113,6 +111,7 @@ impl Actor {
             assignments: BTreeMap::new(),
             late: Vec::new(),
             late_since: None,
+            stall: None,
             last_end: None,
             outcome: None,
             verdict: None,
@@ -142,9 +141,7 @@ impl Actor {
             if self.stopped {
                 break;
             }
-            while let Err(error) = self.settle().await {
-                self.recover(error).await;
-            }
+            self.settle_or_recover().await;
         }
         self.stopped = true;
         if let Err(error) = self.settle().await {
@@ -153,6 +150,7 @@ impl Actor {
     }
 
     async fn handle(&mut self, command: Command) {
+        let Some(command) = self.pass(command) else { return };
         match command {
             Command::Submit { job, promised, reply } => self.submit(*job, promised, reply).await,
             Command::Confirm { tenant, job, reply } => match self.watched(&tenant, job) {
@@ -161,7 +159,11 @@ impl Actor {
                     self.writes.push(Write::Confirmed(job));
                     self.answers.push(Answer::Found(reply, watched));
                 }
-                None => drop(reply.send(Ok(None))),
+                // It may have ended a moment ago, and its end not be on disk yet.
+                None => {
+                    self.hurry();
+                    self.answers.push(Answer::Ended(reply));
+                }
             },
             Command::Cancel { tenant, job, reply } => self.cancel(&tenant, job, reply),
             Command::Watch { tenant, job, reply } => {
@@ -302,82 +304,15 @@ impl Actor {
                 due.saturating_sub(self.clock.now()).min(Duration::from_secs(60).as_micros() as u64),
             )
         });
-        let late = self.late_since.map(|since| since + LATE);
         let far = now + Duration::from_secs(60);
-        [timer, late, self.workers.next_lost()].into_iter().flatten().min().unwrap_or(far)
-    }
-
-    /// Commits everything that has been decided, then lets everybody know.
-    async fn settle(&mut self) -> Result<(), sqlx::Error> {
-        while !self.writes.is_empty() || self.late_is_due() {
-            let survival = self.survival();
-            if self.late_is_due() {
-                self.writes.append(&mut self.late);
-                self.late_since = None;
-            }
-            let begun = Instant::now();
-            self.parts.store.apply(survival, &self.writes).await?;
-            record::database(&self.parts.telemetry.metrics, "apply", begun.elapsed());
-            self.writes.clear();
-            self.announce();
+        if let Some(stall) = &self.stall {
+            return stall.until;
         }
-        self.announce();
-        let mut effects = Vec::new();
-        self.scheduler.flush(&mut effects);
-        effects.into_iter().for_each(|effect| self.effect(effect));
-        self.assign().await;
-        // Jobs that turned out to have no key ended while they were handed out.
-        if self.writes.is_empty() { Ok(()) } else { Box::pin(self.settle()).await }
-    }
-
-    fn late_is_due(&self) -> bool {
-        self.late_since.is_some_and(|since| self.stopped || since.elapsed() >= LATE)
-    }
-
-    /// The wait for the disk is for those who rely on the server from then on. An attempt must outlive this process,
-    /// because the job may bring it down; when the power fails, nobody is to blame. What comes late takes everything
-    /// before it along to the disk.
-    fn survival(&self) -> Survival {
-        let relied_on = self.answers.iter().any(Answer::promises) || self.endings.iter().any(|ending| ending.promised);
-        if relied_on || self.late_is_due() { Survival::PowerFailure } else { Survival::Crash }
-    }
-
-    /// What has become durable is made known; this may decide more.
-    fn announce(&mut self) {
-        for job in std::mem::take(&mut self.requeued) {
-            if let Some(live) = self.jobs.get(&job) {
-                live.publish(|view| (view.state, view.rows_done) = (JobState::Queued, 0));
-            }
-        }
-        for ending in std::mem::take(&mut self.endings) {
-            let write = self.end(ending);
-            self.late.push(write);
-            self.late_since.get_or_insert_with(Instant::now);
-        }
-        for answer in std::mem::take(&mut self.answers) {
-            answer.send();
-        }
-        for (job, epoch) in std::mem::take(&mut self.recorded) {
-            self.step(Event::Recorded { job, epoch });
-        }
-    }
-
-    /// The store has failed: what was decided is void, and memory must not be ahead of the store.
-    async fn recover(&mut self, error: sqlx::Error) {
-        let refusal = database::failed(error);
-        for answer in std::mem::take(&mut self.answers) {
-            answer.refuse(&refusal);
-        }
-        // A full disk can be read all the while: without this, the next attempt would fail at once.
-        sleep(STORE_PAUSE).await;
-        while let Err(error) = self.reload(false).await {
-            database::failed(error);
-            sleep(STORE_PAUSE).await;
-        }
+        [timer, self.late_due(), self.workers.next_lost()].into_iter().flatten().min().unwrap_or(far)
     }
 
     /// Builds the scheduler anew from the store. `restarted` when the process before took its embedded worker along.
-    async fn reload(&mut self, restarted: bool) -> Result<(), sqlx::Error> {
+    pub(super) async fn reload(&mut self, restarted: bool) -> Result<(), sqlx::Error> {
         if restarted {
             self.parts.store.begin().await?;
         }
@@ -445,7 +380,7 @@ impl Actor {
     }
 
     /// Hands out what the scheduler has assigned.
-    async fn assign(&mut self) {
+    pub(super) async fn assign(&mut self) {
         for (worker, leases) in std::mem::take(&mut self.assignments) {
             let before = self.workers.wished(worker).unwrap_or_default();
             let mut wish = Leases::new();
@@ -463,24 +398,26 @@ impl Actor {
 
 impl Answer {
     /// Whether the caller may rely on it from then on, whatever happens.
-    fn promises(&self) -> bool {
+    pub(super) fn promises(&self) -> bool {
         match self {
-            Self::Submitted(..) | Self::Found(..) => true,
+            Self::Submitted(..) | Self::Found(..) | Self::Ended(..) => true,
             // The end itself knows.
             Self::Running(..) | Self::Committed(..) => false,
         }
     }
 
-    fn send(self) {
+    pub(super) fn send(self) {
         match self {
+            Self::Ended(reply) => drop(reply.send(Ok(None))),
             Self::Submitted(reply, watched) | Self::Running(reply, watched) => drop(reply.send(Ok(watched))),
             Self::Found(reply, watched) => drop(reply.send(Ok(Some(watched)))),
             Self::Committed(reply) => drop(reply.send(Ok(true))),
         }
     }
 
-    fn refuse(self, error: &ApiError) {
+    pub(super) fn refuse(self, error: &ApiError) {
         match self {
+            Self::Ended(reply) => drop(reply.send(Err(error.clone()))),
             Self::Submitted(reply, _) | Self::Running(reply, _) => drop(reply.send(Err(error.clone()))),
             Self::Found(reply, _) => drop(reply.send(Err(error.clone()))),
             Self::Committed(reply) => drop(reply.send(Err(error.clone()))),

@@ -24,13 +24,13 @@ use crate::{
     store::{Attempt, Ended, Requeued, Write},
 };
 
-/// A job whose end is on its way to the disk.
+/// A job whose end is about to be committed.
 pub(super) struct Ending {
     job: JobId,
     end: Arc<End>,
     worker: Option<LatencyRecord>,
-    /// Somebody will rely on it: all but those whose caller is handed the whole result now.
-    pub(super) promised: bool,
+    /// Whoever waits for the job is handed the whole result.
+    handed_over: bool,
 }
 
 impl Actor {
@@ -105,15 +105,19 @@ impl Actor {
         let handed_over = state == JobState::Succeeded
             && live.meta.inline_outputs
             && end.outputs.iter().all(|output| output.bytes.is_some());
-        let promised = live.promised || !handed_over;
         self.writes.push(Write::Ended(Ended { job, end: end.clone() }));
-        self.endings.push(Ending { job, end, worker, promised });
+        self.endings.push(Ending { job, end, worker, handed_over });
     }
 
-    /// The end is durable: watchers learn of it, with a record that counts the end's own cost. Returns the change that
+    /// Will anybody rely on the server for this end? Not who waits for the result and is handed all of it.
+    pub(super) fn is_relied_on(&self, ending: &Ending) -> bool {
+        !ending.handed_over || self.jobs.get(&ending.job).is_none_or(|live| live.promised)
+    }
+
+    /// The end is committed: watchers learn of it, with a record that counts the end's own cost. Returns the change that
     /// keeps that record.
     pub(super) fn end(&mut self, ending: Ending) -> Write {
-        let Ending { job, end, worker, promised: _ } = ending;
+        let Ending { job, end, worker, .. } = ending;
         let mut end = Arc::unwrap_or_clone(end);
         if let Some(live) = self.jobs.remove(&job) {
             let attempts = end.latency.attempts;

@@ -34,7 +34,6 @@ impl Actor {
             }
             Ok(None) => match self.accept(&job, promised) {
                 Ok(watched) => {
-                    job.pins.keep();
                     self.answers.push(answer(reply, watched));
                 }
                 Err(refusal) => drop(reply.send(Err(refusal))),
@@ -78,7 +77,9 @@ impl Actor {
             program: job.program.clone(),
             inputs: job.inputs.clone(),
             first: None,
+            promised,
             key_use: Some(job.key_use.clone()),
+            pins: Some(job.pins.clone()),
         }));
         record::submitted(&self.parts.telemetry.metrics, &job.meta);
         let event = Event::Submitted(self.scheduled(&job.meta));

@@ -64,7 +64,7 @@ pub struct Admitted {
     /// Keeps the key from being purged until the job is in the store.
     pub key_use: Arc<KeyUse>,
     /// The blobs among what it reads, until somebody has taken the job.
-    pub pins: Pins,
+    pub pins: Arc<Pins>,
     /// When things happened so far. The store knew of no job of this request at any time since it was received.
     pub timeline: Timeline,
 }
@@ -116,7 +116,7 @@ impl Admission {
             deadline_micros: created_micros
                 + span("time_limit", spec.time_limit, self.limits.job_seconds, self.limits.job_seconds_max)?,
         };
-        let pins = self.pin(tenant, &meta, &inputs).await?;
+        let pins = Arc::new(self.pin(tenant, &meta, &inputs).await?);
         Ok(Admitted {
             meta: Arc::new(meta),
             program: program.bytes.clone(),

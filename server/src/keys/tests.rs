@@ -90,7 +90,15 @@ impl Fixture {
             deadline_micros: 0,
         };
         let (program, inputs) = (Bytes::new(), [].into());
-        Write::Submitted(NewJob { meta: Arc::new(meta), program, inputs, first: None, key_use: Some(key_use) })
+        Write::Submitted(NewJob {
+            meta: Arc::new(meta),
+            program,
+            inputs,
+            first: None,
+            promised: true,
+            key_use: Some(key_use),
+            pins: None,
+        })
     }
 }
 

@@ -77,6 +77,7 @@ pub const FIXED: &[Fixed] = &[
     row("KNOWN_MAX", "server/src/store/programs.rs", "4096", "Programs that are remembered to be in the store"),
     row("QUOTA_TENANTS_MAX", "server/src/quota.rs", "4096", "Tenants whose bytes in the store are remembered"),
     row("KNOWN_KEYS_MAX", "keystore/src/known_keys.rs", "1024", "Keys that are remembered as they were looked up"),
+    row("SCRIPT_MAX", "keystore/src/database/batch.rs", "64", "Statements that go to the database as one script"),
     row("PREPARED_MAX", "keystore/src/database/batch.rs", "8", "Statements of a batch that is kept prepared"),
     row("DELETING_MAX", "keystore/src/lookup.rs", "256", "Deleted keys that one round of the sweep looks at"),
     row("PIECES", "keystore/src/upload/writer.rs", "64", "Pieces of one upload that wait for the disk, however small"),

@@ -123,9 +123,9 @@ impl Jobs {
         // What a job needed may be gone by now, and the request still be a repetition of the one that made it.
         if let Some(view) = earlier.map_err(database::failed)? {
             jobs::same_request(&view.meta, &request)?;
-            let live = match view.end {
-                None if promised => self.dispatcher.confirm(caller.tenant.as_str(), view.meta.id).await?,
-                _ => None,
+            let live = match promised {
+                true => self.dispatcher.confirm(caller.tenant.as_str(), view.meta.id).await?,
+                false => None,
             };
             return match live {
                 Some(live) => Ok(live),

@@ -44,7 +44,9 @@ fn job(tenant: &str, number: u8, input_bytes: usize) -> Write {
         program: Bytes::from_static(&[1; 10]),
         inputs: inputs.into(),
         first: None,
+        promised: true,
         key_use: None,
+        pins: None,
     })
 }
 

@@ -1,4 +1,5 @@
-//! Everything that the dispatcher makes durable: many changes, one transaction, one sync.
+//! Everything that the dispatcher writes down: many changes, one transaction, and one wait for the disk where somebody
+//! relies on them.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use prost::Message as _;
 use super::{Store, programs::KnownPrograms};
 use crate::{
     database::{Batch, Survival},
-    jobs::{Content, End, JobMeta, id},
+    jobs::{Content, End, JobMeta, Pins, id},
     keys::KeyUse,
 };
 
@@ -19,8 +20,7 @@ use crate::{
 pub enum Write {
     /// A job was accepted, and perhaps given to a worker at once.
     Submitted(NewJob),
-    /// A job that was accepted before is about to be acknowledged. Changes nothing, but makes everything before it
-    /// survive what this survives.
+    /// A job that was promised to nobody before now is.
     Confirmed(JobId),
     /// A job is about to be handed to a worker.
     Attempt(Attempt),
@@ -28,7 +28,7 @@ pub enum Write {
     Requeued(Requeued),
     /// A job ended.
     Ended(Ended),
-    /// A job's end is durable. The record now counts the end's own cost, and nobody reads the inputs any more.
+    /// A job's end is committed. The record now counts the end's own cost, and nobody reads the inputs any more.
     Closed(JobId, LatencyRecord),
 }
 
@@ -43,8 +43,12 @@ pub struct NewJob {
     pub inputs: Arc<[Content]>,
     /// The epoch of the first attempt and its worker, where that follows at once.
     pub first: Option<(u64, u128)>,
+    /// Somebody relies on it beside the call that waits for its result.
+    pub promised: bool,
     /// Keeps its key until it is stored, and so found by whoever wants to purge the key.
     pub key_use: Option<Arc<KeyUse>>,
+    /// Keeps its inputs. Once the job is stored, they are its own.
+    pub pins: Option<Arc<Pins>>,
 }
 
 /// A job that is about to be handed to a worker.
@@ -113,7 +117,8 @@ impl Write {
                 job.add_to(batch);
             }
             Self::Confirmed(job) => {
-                let sql = "UPDATE jobs SET priority = priority WHERE id = $1";
+                // A change, not only a statement: SQLite waits for the disk only where there is something to write.
+                let sql = "UPDATE jobs SET promised = 1 WHERE id = $1";
                 batch.push(sql).bind(id::to_bytes(*job).to_vec());
             }
             Self::Attempt(attempt) => attempt.add_to(batch),
@@ -121,7 +126,7 @@ impl Write {
             Self::Ended(ended) => ended.add_to(batch),
             Self::Closed(job, record) => {
                 batch
-                    .push("UPDATE jobs SET latency = $1 WHERE id = $2")
+                    .push("UPDATE jobs SET latency = $1, promised = 1 WHERE id = $2")
                     .bind(record.encode_to_vec())
                     .bind(id::to_bytes(*job).to_vec());
                 batch.push("DELETE FROM job_inputs WHERE job = $1").bind(id::to_bytes(*job).to_vec());
@@ -138,7 +143,7 @@ impl NewJob {
             .push(
                 "INSERT INTO jobs (id, tenant, request_id, request_digest, state, program, key_id, parameter_set, \
                  row_count, pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, \
-                 epoch, worker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+                 promised, epoch, worker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
             )
             .bind(id::to_bytes(meta.id).to_vec())
             .bind(&*meta.tenant)
@@ -155,6 +160,7 @@ impl NewJob {
             .bind(meta.keep_outputs_micros)
             .bind(meta.created_micros)
             .bind(meta.deadline_micros)
+            .bind(i32::from(self.promised))
             .bind(epoch as i64)
             .bind(self.first.map(|(_, worker)| worker.to_be_bytes().to_vec()));
         contents(
