@@ -58,7 +58,7 @@ pub(super) struct Actor {
     pub(super) requeued: Vec<JobId>,
     pub(super) endings: Vec<Ending>,
     pub(super) assignments: BTreeMap<WorkerId, Vec<(JobId, u64)>>,
-    /// Records that are complete only now that their jobs' ends are durable.
+    /// Records that are complete only now that their jobs' ends are committed.
     pub(super) late: Vec<Write>,
     pub(super) late_since: Option<Instant>,
     /// While the store fails.

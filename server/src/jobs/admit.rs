@@ -153,7 +153,15 @@ impl Admission {
             return Err(INPUT_INVALID.error("the inputs hold no ciphertexts: expected at least one row"));
         }
         let pbs_count = program.pbs_count.saturating_mul(rows);
-        for (what, limit, got) in [("rows", limits.job_rows, rows), ("bootstraps", limits.job_bootstraps, pbs_count)] {
+        let set = program.set;
+        let ciphertext = (set.input_dimension() as u64 + 1) * u64::from(set.torus.bits() / 8);
+        let lists = (program.inputs.len() + program.outputs.len()) as u64;
+        let bytes = rows.saturating_mul(lists).saturating_mul(ciphertext);
+        for (what, limit, got) in [
+            ("rows", limits.job_rows, rows),
+            ("bootstraps", limits.job_bootstraps, pbs_count),
+            ("bytes of inputs and outputs", limits.job_bytes, bytes),
+        ] {
             if got > limit {
                 return Err(REQUEST_TOO_LARGE.error(format!("{got} {what} in one job: at most {limit}")));
             }
@@ -239,9 +247,9 @@ pub fn request_digest(spec: &v1::JobSpec) -> [u8; 32] {
     *blake3::hash(&spec.encode_to_vec()).as_bytes()
 }
 
-/// What a job's cost is counted in: bootstraps, times what one of the set costs.
+/// What a job's cost is counted in: bootstraps, times what one of the set costs, and a little for each row.
 pub fn cost(meta: &JobMeta) -> u64 {
-    meta.pbs_count.saturating_mul(meta.set.bootstrap_weight()).max(1)
+    meta.pbs_count.saturating_mul(meta.set.bootstrap_weight()).saturating_add(meta.rows).max(1)
 }
 
 /// Bytes of a group's name.

@@ -1,5 +1,7 @@
 //! The lists of ciphertexts that a job reads: found, checked against program and key, counted.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use cloakwork_circuit::Input;
 use cloakwork_keystore::BlobInfo;
@@ -46,8 +48,9 @@ pub(super) async fn resolve(
     }
     let mut contents = Vec::with_capacity(inputs.len());
     let mut rows = None;
+    let mut room = Room { left: admission.limits.inline_bytes, found: HashMap::new() };
     for (index, (input, declared)) in inputs.into_iter().zip(wanted.inputs).enumerate() {
-        let (content, info) = find(admission, caller, index, input).await?;
+        let (content, info) = room.find(admission, caller, index, input).await?;
         conform(wanted, index, declared, &info)?;
         let expected = *rows.get_or_insert(info.count);
         if info.count != expected {
@@ -58,6 +61,45 @@ pub(super) async fn resolve(
     }
     // A program without inputs runs once.
     Ok((contents, rows.unwrap_or(1)))
+}
+
+/// What one job may read out of the server's own database, and what it has found so far: a list may be named often.
+struct Room {
+    left: u64,
+    found: HashMap<String, (Content, BlobInfo)>,
+}
+
+impl Room {
+    /// An input. Beyond what fits into the assignment of a job, outputs of other jobs become blobs.
+    async fn find(
+        &mut self,
+        admission: &Admission,
+        caller: &Caller,
+        index: usize,
+        input: JobInput,
+    ) -> Result<(Content, BlobInfo), ApiError> {
+        let name = match &input.source {
+            Some(Source::Name(name)) => Some(name.clone()),
+            _ => None,
+        };
+        let known = name.as_ref().and_then(|name| self.found.get(name).cloned());
+        let (mut content, info) = match known {
+            Some(known) => known,
+            None => find(admission, caller, index, input).await?,
+        };
+        match &content.bytes {
+            Some(bytes) if bytes.len() as u64 > self.left => {
+                admission.keystore.put(&caller.tenant, bytes.clone(), None).await?;
+                content.bytes = None;
+            }
+            Some(bytes) => self.left -= bytes.len() as u64,
+            None => {}
+        }
+        if let Some(name) = name {
+            self.found.insert(name, (content.clone(), info.clone()));
+        }
+        Ok((content, info))
+    }
 }
 
 fn inline_bytes(input: &JobInput) -> usize {
