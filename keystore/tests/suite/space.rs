@@ -129,6 +129,30 @@ async fn a_tenant_that_fills_the_space_does_not_shut_out_another() {
     assert_eq!(keystore.find_missing(&other_tenant(), &theirs).await.expect("asked"), []);
 }
 
+/// One tenant gives what it can, the next has nothing that may go: what was given is gone from the disk as well.
+#[tokio::test]
+async fn a_sweep_that_makes_too_little_room_removes_what_it_evicted() {
+    let mut home = Home::local();
+    let blobs: Vec<_> = (0..8).map(|salt| list(50, salt)).collect();
+    let size = blobs[0].len() as u64;
+    home.limits.unpinned_bytes = size;
+    let keystore = home.open().await;
+    // Pinned, so that they need no space yet.
+    for bytes in &blobs[..5] {
+        keystore.put(&tenant(), bytes.clone(), Some(pin(JOB))).await.expect("well formed");
+    }
+    home.wait(home.limits.keep);
+    for bytes in &blobs[5..] {
+        keystore.put(&other_tenant(), bytes.clone(), Some(pin(JOB))).await.expect("well formed");
+    }
+    keystore.unpin(&JOB).await.expect("released");
+    // The first tenant gives until the other has more, and all that the other has is too recent.
+    assert_eq!(keystore.sweep().await.expect("swept").blobs, 3);
+    let recent: Vec<_> = blobs[5..].iter().map(|bytes| Digest::of(bytes)).collect();
+    assert_eq!(keystore.find_missing(&other_tenant(), &recent).await.expect("asked"), []);
+    assert_eq!(home.blob_files().len(), 5);
+}
+
 #[tokio::test]
 async fn a_tenant_leaves_seats_to_others() {
     let mut home = Home::local();
