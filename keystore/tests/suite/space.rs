@@ -1,6 +1,9 @@
 //! Limits: quota, numbers of uploads, eviction and what is safe from it.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    task::Poll,
+    time::{Duration, SystemTime},
+};
 
 use cloakwork_keystore::{Digest, Error, Pin};
 
@@ -76,6 +79,38 @@ async fn pins_last_over_a_restart_and_end_in_time() {
     assert_eq!(keystore.delete(&tenant(), &other).await.expect_err("pinned").kind(), "BlobInUse");
     home.wait(Duration::from_secs(1000));
     keystore.delete(&tenant(), &other).await.expect("free");
+}
+
+/// A call that pins may be broken off at any point; whoever cleans up after it leaves no pin behind, not even one whose
+/// commit was on the way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pin_that_is_broken_off_is_released_wherever_it_was() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let bytes = list(5, 1);
+    for polls in 1.. {
+        let digest = keystore.put(&tenant(), bytes.clone(), None).await.expect("well formed").digest;
+        let (digests, claim) = ([digest], pin(JOB));
+        let owner = tenant();
+        let mut call = Box::pin(keystore.pin(&owner, &digests, &claim));
+        let mut left = polls;
+        let done = std::future::poll_fn(|context| match call.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => {
+                left -= 1;
+                if left == 0 { Poll::Ready(None) } else { Poll::Pending }
+            }
+        })
+        .await;
+        drop(call);
+        keystore.unpin_after_break(&JOB).await.expect("released");
+        keystore.delete(&tenant(), &digest).await.unwrap_or_else(|error| panic!("after {polls} polls: {error}"));
+        if let Some(done) = done {
+            done.expect("pinned");
+            assert!(polls > 1, "it was never broken off");
+            break;
+        }
+    }
 }
 
 #[tokio::test]

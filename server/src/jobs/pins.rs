@@ -29,7 +29,8 @@ impl Drop for Pins {
             return;
         };
         runtime.spawn(async move {
-            if let Err(error) = keystore.unpin(&holder).await {
+            // The call that pins may be broken off while its commit is on the way to the disk.
+            if let Err(error) = keystore.unpin_after_break(&holder).await {
                 tracing::warn!(%error, "inputs of a job that was not taken stay pinned for its time");
             }
         });
