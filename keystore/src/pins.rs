@@ -50,13 +50,13 @@ impl Keystore {
         Ok(tx.commit().await?)
     }
 
-    /// At start-up: releases the pins without an end of everybody but these. Pins with an end keep to it.
+    /// At start-up: releases the pins of everybody but these, with or without an end.
     pub async fn retain_holders(&self, holders: &[Holder]) -> Result<(), Error> {
         let kept: HashSet<&[u8]> = holders.iter().map(|holder| &holder[..]).collect();
         let mut tx = self.database().write().await?;
         for holder in pins::holders(&mut tx).await? {
             if !kept.contains(&holder[..]) {
-                pins::release_endless(&mut tx, &holder).await?;
+                pins::release(&mut tx, &holder).await?;
             }
         }
         Ok(tx.commit().await?)

@@ -71,14 +71,24 @@ async fn pins_last_over_a_restart_and_end_in_time() {
     let until = Some(SystemTime::now() + Duration::from_secs(1000));
     keystore.pin(&tenant(), &[other], &Pin { holder: [3; 16], until }).await.expect("there");
     let keystore = home.open().await;
-    // Only the second job is still alive.
-    keystore.retain_holders(&[[2; 16]]).await.expect("released");
+    keystore.pin(&tenant(), &[other], &Pin { holder: [4; 16], until }).await.expect("there");
+    // Only the second job is still alive, and the third one's pin is kept for its time.
+    keystore.retain_holders(&[[2; 16], [3; 16]]).await.expect("released");
     assert_eq!(keystore.delete(&tenant(), &digest).await.expect_err("pinned").kind(), "BlobInUse");
     keystore.unpin(&[2; 16]).await.expect("released");
     keystore.delete(&tenant(), &digest).await.expect("free");
     assert_eq!(keystore.delete(&tenant(), &other).await.expect_err("pinned").kind(), "BlobInUse");
     home.wait(Duration::from_secs(1000));
     keystore.delete(&tenant(), &other).await.expect("free");
+    // With an end or without, what nobody is known to need goes.
+    let third = home.upload(&keystore, &list(5, 3)).await.expect("well formed").digest;
+    let until = Some(SystemTime::now() + Duration::from_secs(100_000));
+    keystore.pin(&tenant(), &[third], &Pin { holder: [5; 16], until }).await.expect("there");
+    keystore.pin(&tenant(), &[third], &pin([6; 16])).await.expect("there");
+    keystore.retain_holders(&[[5; 16]]).await.expect("released");
+    assert_eq!(keystore.delete(&tenant(), &third).await.expect_err("pinned").kind(), "BlobInUse");
+    keystore.retain_holders(&[]).await.expect("released");
+    keystore.delete(&tenant(), &third).await.expect("free");
 }
 
 /// A call that pins may be broken off at any point; whoever cleans up after it leaves no pin behind, not even one whose

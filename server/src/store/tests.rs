@@ -20,7 +20,7 @@ async fn store(directory: &tempfile::TempDir) -> Store {
 }
 
 /// A job with one input that lies in the database and one that does not.
-fn job(tenant: &str, number: u8, input_bytes: usize) -> Write {
+pub(crate) fn job(tenant: &str, number: u8, input_bytes: usize) -> Write {
     let meta = JobMeta {
         id: JobId(number.into()),
         tenant: tenant.into(),
