@@ -189,7 +189,7 @@ impl Keystore {
                 self.check_tenant_bytes(&mut tx, tenant, digest.size_bytes).await?;
             }
             if pin.is_none() && !verify::is_key(content.kind) {
-                evicted = self.make_room(&mut tx, now_ms, Some((tenant, digest.size_bytes))).await?;
+                evicted = self.make_room(&mut tx, now_ms, Some((tenant, digest.size_bytes))).await?.enough()?;
             }
             blobs::insert(&mut tx, tenant, digest, content, now_ms, keep_until_ms).await?;
         }

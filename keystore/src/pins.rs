@@ -32,24 +32,31 @@ impl Keystore {
         Ok(tx.commit().await?)
     }
 
-    /// Releases everything that a holder has pinned.
+    /// Releases everything that a holder has pinned in calls that have returned. One that was broken off may still be
+    /// on its way to the disk: that is for [`Self::unpin_after_break`].
     pub async fn unpin(&self, holder: &Holder) -> Result<(), Error> {
-        // Most jobs bring their inputs along and pin nothing: that is no reason to sync the disk.
+        // Most jobs bring their inputs along and pin nothing: they need not wait for their turn to write.
         if !pins::holds_any(&mut *self.reader().await?, holder).await? {
             return Ok(());
         }
+        self.unpin_after_break(holder).await
+    }
+
+    /// Releases everything that a holder has pinned, in calls that were broken off as well: it waits until whatever
+    /// they have begun to write is there, or never will be.
+    pub async fn unpin_after_break(&self, holder: &Holder) -> Result<(), Error> {
         let mut tx = self.database().write().await?;
         pins::release(&mut tx, holder).await?;
         Ok(tx.commit().await?)
     }
 
-    /// At start-up: releases the pins without an end of everybody but these. Pins with an end keep to it.
+    /// At start-up: releases the pins of everybody but these, with or without an end.
     pub async fn retain_holders(&self, holders: &[Holder]) -> Result<(), Error> {
         let kept: HashSet<&[u8]> = holders.iter().map(|holder| &holder[..]).collect();
         let mut tx = self.database().write().await?;
         for holder in pins::holders(&mut tx).await? {
             if !kept.contains(&holder[..]) {
-                pins::release_endless(&mut tx, &holder).await?;
+                pins::release(&mut tx, &holder).await?;
             }
         }
         Ok(tx.commit().await?)

@@ -11,21 +11,42 @@ use crate::{
     catalogue::{Connection, blobs},
 };
 
+/// What was done about a lack of room.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Room {
+    /// Whose rows have gone, enough or not. Their bytes are the caller's to remove, once the transaction is through.
+    pub(crate) evicted: Vec<(TenantId, Digest)>,
+    /// The limit that is exceeded still, because the next one to give has nothing that may go.
+    lacking: Option<u64>,
+}
+
+impl Room {
+    /// What has to go along with a new blob; an error where that would still not fit, and then the transaction must
+    /// come to nothing.
+    pub(crate) fn enough(self) -> Result<Vec<(TenantId, Digest)>, Error> {
+        match self.lacking {
+            Some(limit) => Err(Error::CiphertextSpaceFull { limit }),
+            None => Ok(self.evicted),
+        }
+    }
+}
+
 impl Keystore {
-    /// Evicts until the unpinned ciphertexts fit their space, with those that `asker` is about to add. The rows go; the
-    /// bytes are the caller's to remove, once the transaction is through.
+    /// Evicts until the unpinned ciphertexts fit their space, with those that `asker` is about to add, or until nothing
+    /// more may go.
     pub(crate) async fn make_room(
         &self,
         sql: &mut Connection,
         now_ms: i64,
         asker: Option<(&TenantId, u64)>,
-    ) -> Result<Vec<(TenantId, Digest)>, Error> {
+    ) -> Result<Room, Error> {
         let limit = self.limits().unpinned_bytes;
         let need = asker.map_or(0, |(_, need)| need);
         let mut evicted = Vec::new();
         // The cheap sum first: it counts what is pinned, too.
         if blobs::ciphertext_bytes(sql).await?.saturating_add(need) <= limit {
-            return Ok(evicted);
+            return Ok(Room { evicted, lacking: None });
         }
         let mut held = blobs::unpinned_bytes(sql, now_ms).await?;
         if let Some((tenant, need)) = asker {
@@ -40,7 +61,7 @@ impl Keystore {
                 candidates = blobs::evictable(sql, &giver, now_ms, true).await?;
             }
             if candidates.is_empty() {
-                return Err(Error::CiphertextSpaceFull { limit });
+                return Ok(Room { evicted, lacking: Some(limit) });
             }
             let mut own = held.remove(&giver).unwrap_or(0);
             let others: u64 = held.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
@@ -55,7 +76,7 @@ impl Keystore {
             }
             held.insert(giver, own);
         }
-        Ok(evicted)
+        Ok(Room { evicted, lacking: None })
     }
 }
 

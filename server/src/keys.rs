@@ -70,4 +70,4 @@ impl Drop for KeyUse {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,4 +1,4 @@
-//! Compiler as the server knows them: compiled once, remembered while there is room.
+//! Programs as the server knows them: compiled once, remembered while there is room.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -47,7 +47,7 @@ struct Remembered {
 /// Bytes of programs that are remembered.
 const REMEMBERED_BYTES: usize = 32 << 20;
 
-/// Compiler that are remembered: small ones take more beside their bytes than in them.
+/// Programs that are remembered: small ones take more beside their bytes than in them.
 const REMEMBERED_MAX: usize = 4096;
 
 impl Compiler {

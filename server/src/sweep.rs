@@ -25,18 +25,25 @@ pub struct Sweeper {
 }
 
 impl Sweeper {
-    /// Before anything else runs: pins that no live job needs are released. What a process that was killed had
-    /// pinned for a job that it never stored is among them.
+    /// Before anything else runs: pins that neither a live job nor a kept output needs are released. What a process
+    /// that was killed had pinned for a job that it never stored is among them.
     pub async fn begin(&self) -> Result<(), cloakwork_keystore::Error> {
-        let live = match self.store.live_jobs().await {
-            Ok(live) => live,
+        match self.holders().await {
+            Ok(holders) => self.keystore.retain_holders(&holders).await,
             Err(error) => {
                 tracing::warn!(%error, "pins are not cleaned up this time");
-                return Ok(());
+                Ok(())
             }
-        };
-        let holders: Vec<Holder> = live.iter().map(|job| id::to_bytes(job.meta.id)).collect();
-        self.keystore.retain_holders(&holders).await
+        }
+    }
+
+    /// Everybody who may have pinned something and still needs it.
+    async fn holders(&self) -> Result<Vec<Holder>, sqlx::Error> {
+        let live = self.store.live_jobs().await?;
+        // A worker may have handed in outputs of a job whose end did not become durable.
+        let of_live = live.iter().flat_map(|job| [id::to_bytes(job.meta.id), id::output_holder(job.meta.id)]);
+        let kept = self.store.jobs_with_output_blobs().await?;
+        Ok(of_live.chain(kept.into_iter().map(id::output_holder)).collect())
     }
 
     /// Sweeps until the task is dropped.
@@ -101,3 +108,6 @@ impl Sweeper {
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,20 +50,14 @@ pub(crate) async fn holds_any(sql: &mut Connection, holder: &Holder) -> Result<b
 }
 
 /// Removes all pins of a holder.
-pub(crate) async fn release(sql: &mut Connection, holder: &Holder) -> Result<(), Error> {
-    sqlx::query("DELETE FROM pins WHERE holder = $1").bind(&holder[..]).execute(sql).await?;
+pub(crate) async fn release(sql: &mut Connection, holder: &[u8]) -> Result<(), Error> {
+    sqlx::query("DELETE FROM pins WHERE holder = $1").bind(holder).execute(sql).await?;
     Ok(())
 }
 
-/// Everybody who holds a pin without an end.
+/// Everybody who holds a pin.
 pub(crate) async fn holders(sql: &mut Connection) -> Result<Vec<Vec<u8>>, Error> {
-    Ok(sqlx::query_scalar("SELECT DISTINCT holder FROM pins WHERE until_ms IS NULL").fetch_all(sql).await?)
-}
-
-/// Removes the pins without an end of a holder.
-pub(crate) async fn release_endless(sql: &mut Connection, holder: &[u8]) -> Result<(), Error> {
-    sqlx::query("DELETE FROM pins WHERE holder = $1 AND until_ms IS NULL").bind(holder.to_vec()).execute(sql).await?;
-    Ok(())
+    Ok(sqlx::query_scalar("SELECT DISTINCT holder FROM pins").fetch_all(sql).await?)
 }
 
 /// Removes pins whose time is over.

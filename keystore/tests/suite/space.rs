@@ -1,6 +1,9 @@
 //! Limits: quota, numbers of uploads, eviction and what is safe from it.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    task::Poll,
+    time::{Duration, SystemTime},
+};
 
 use cloakwork_keystore::{Digest, Error, Pin};
 
@@ -68,14 +71,56 @@ async fn pins_last_over_a_restart_and_end_in_time() {
     let until = Some(SystemTime::now() + Duration::from_secs(1000));
     keystore.pin(&tenant(), &[other], &Pin { holder: [3; 16], until }).await.expect("there");
     let keystore = home.open().await;
-    // Only the second job is still alive.
-    keystore.retain_holders(&[[2; 16]]).await.expect("released");
+    keystore.pin(&tenant(), &[other], &Pin { holder: [4; 16], until }).await.expect("there");
+    // Only the second job is still alive, and the third one's pin is kept for its time.
+    keystore.retain_holders(&[[2; 16], [3; 16]]).await.expect("released");
     assert_eq!(keystore.delete(&tenant(), &digest).await.expect_err("pinned").kind(), "BlobInUse");
     keystore.unpin(&[2; 16]).await.expect("released");
     keystore.delete(&tenant(), &digest).await.expect("free");
     assert_eq!(keystore.delete(&tenant(), &other).await.expect_err("pinned").kind(), "BlobInUse");
     home.wait(Duration::from_secs(1000));
     keystore.delete(&tenant(), &other).await.expect("free");
+    // With an end or without, what nobody is known to need goes.
+    let third = home.upload(&keystore, &list(5, 3)).await.expect("well formed").digest;
+    let until = Some(SystemTime::now() + Duration::from_secs(100_000));
+    keystore.pin(&tenant(), &[third], &Pin { holder: [5; 16], until }).await.expect("there");
+    keystore.pin(&tenant(), &[third], &pin([6; 16])).await.expect("there");
+    keystore.retain_holders(&[[5; 16]]).await.expect("released");
+    assert_eq!(keystore.delete(&tenant(), &third).await.expect_err("pinned").kind(), "BlobInUse");
+    keystore.retain_holders(&[]).await.expect("released");
+    keystore.delete(&tenant(), &third).await.expect("free");
+}
+
+/// A call that pins may be broken off at any point; whoever cleans up after it leaves no pin behind, not even one whose
+/// commit was on the way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pin_that_is_broken_off_is_released_wherever_it_was() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let bytes = list(5, 1);
+    for polls in 1.. {
+        let digest = keystore.put(&tenant(), bytes.clone(), None).await.expect("well formed").digest;
+        let (digests, claim) = ([digest], pin(JOB));
+        let owner = tenant();
+        let mut call = Box::pin(keystore.pin(&owner, &digests, &claim));
+        let mut left = polls;
+        let done = std::future::poll_fn(|context| match call.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => {
+                left -= 1;
+                if left == 0 { Poll::Ready(None) } else { Poll::Pending }
+            }
+        })
+        .await;
+        drop(call);
+        keystore.unpin_after_break(&JOB).await.expect("released");
+        keystore.delete(&tenant(), &digest).await.unwrap_or_else(|error| panic!("after {polls} polls: {error}"));
+        if let Some(done) = done {
+            done.expect("pinned");
+            assert!(polls > 1, "it was never broken off");
+            break;
+        }
+    }
 }
 
 #[tokio::test]
@@ -127,6 +172,30 @@ async fn a_tenant_that_fills_the_space_does_not_shut_out_another() {
     keystore.put(&tenant(), blobs[0].clone(), None).await.expect("one of its own goes");
     assert_eq!(keystore.find_missing(&tenant(), &greedy[2..]).await.expect("asked"), greedy[2..3]);
     assert_eq!(keystore.find_missing(&other_tenant(), &theirs).await.expect("asked"), []);
+}
+
+/// One tenant gives what it can, the next has nothing that may go: what was given is gone from the disk as well.
+#[tokio::test]
+async fn a_sweep_that_makes_too_little_room_removes_what_it_evicted() {
+    let mut home = Home::local();
+    let blobs: Vec<_> = (0..8).map(|salt| list(50, salt)).collect();
+    let size = blobs[0].len() as u64;
+    home.limits.unpinned_bytes = size;
+    let keystore = home.open().await;
+    // Pinned, so that they need no space yet.
+    for bytes in &blobs[..5] {
+        keystore.put(&tenant(), bytes.clone(), Some(pin(JOB))).await.expect("well formed");
+    }
+    home.wait(home.limits.keep);
+    for bytes in &blobs[5..] {
+        keystore.put(&other_tenant(), bytes.clone(), Some(pin(JOB))).await.expect("well formed");
+    }
+    keystore.unpin(&JOB).await.expect("released");
+    // The first tenant gives until the other has more, and all that the other has is too recent.
+    assert_eq!(keystore.sweep().await.expect("swept").blobs, 3);
+    let recent: Vec<_> = blobs[5..].iter().map(|bytes| Digest::of(bytes)).collect();
+    assert_eq!(keystore.find_missing(&other_tenant(), &recent).await.expect("asked"), []);
+    assert_eq!(home.blob_files().len(), 5);
 }
 
 #[tokio::test]

@@ -34,7 +34,8 @@ impl Drop for Pins {
         let of = self.of.take().filter(|_| !self.kept.load(Relaxed));
         let (Some((keystore, holder)), Ok(runtime)) = (of, tokio::runtime::Handle::try_current()) else { return };
         runtime.spawn(async move {
-            if let Err(error) = keystore.unpin(&holder).await {
+            // The call that pins may be broken off while its commit is on the way to the disk.
+            if let Err(error) = keystore.unpin_after_break(&holder).await {
                 tracing::warn!(%error, "inputs of a job that was not taken stay pinned for its time");
             }
         });

@@ -1,8 +1,8 @@
-use std::{io::Write as _, sync::Arc};
+use std::{io::Write as _, path::Path, sync::Arc};
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_keystore::{Clock, Digest, KeyState, Limits, Options, StoreOptions};
+use cloakwork_keystore::{Clock, Digest, KeyState, Options, StoreOptions};
 use cloakwork_params::{EnvelopeWriter, Header, Layout, ObjectKind, Seed, table};
 use cloakwork_scheduler::JobId;
 
@@ -11,13 +11,14 @@ use crate::{
     backend,
     database::{Database, MIGRATIONS, Survival},
     jobs::JobMeta,
+    limits::Limits,
     store::{NewJob, Write},
 };
 
 const KEY: KeyId = KeyId([7; 16]);
 
 /// A key's part of arbitrary words.
-fn part() -> Bytes {
+pub(crate) fn part() -> Bytes {
     let set = table::by_name("TOY_MESSAGE_2_CARRY_2").unwrap();
     let kind = ObjectKind::SeededKeySwitchKey;
     let layout = Layout::of(kind, set, &[0; 8]).unwrap();
@@ -30,6 +31,19 @@ fn part() -> Bytes {
     let mut out = EnvelopeWriter::new(Vec::new(), &header).unwrap();
     out.write_all(&vec![0; usize::try_from(layout.payload_len).unwrap()]).unwrap();
     out.finish().unwrap().into()
+}
+
+/// An empty key store below `root`.
+pub(crate) async fn keystore(root: &Path) -> Keystore {
+    let options = Options {
+        staging: root.join("staging"),
+        store: StoreOptions::Local(root.join("blobs")),
+        catalogue: root.join("keystore.db"),
+        allow_weak_sets: true,
+        limits: backend::keystore_limits(&Limits::default()),
+        clock: Clock::system(),
+    };
+    Keystore::open(options).await.unwrap()
 }
 
 struct Fixture {
@@ -45,16 +59,7 @@ impl Fixture {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
-        let limits: Limits = backend::keystore_limits(&crate::limits::Limits::default());
-        let options = Options {
-            staging: root.join("staging"),
-            store: StoreOptions::Local(root.join("blobs")),
-            catalogue: root.join("keystore.db"),
-            allow_weak_sets: true,
-            limits,
-            clock: Clock::system(),
-        };
-        let keystore = Keystore::open(options).await.unwrap();
+        let keystore = keystore(root).await;
         let store = Store::new(Database::open(&root.join("server.db"), &MIGRATIONS, 1).await.unwrap());
         let tenant = TenantId::new("a").unwrap();
         let bytes = part();

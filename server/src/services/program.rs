@@ -44,15 +44,17 @@ impl ProgramService for Programs {
         let caller = Caller::of(&request)?;
         let compiled = self.compile(&request.get_ref().program)?;
         let count = self.store.program_count(caller.tenant.as_str()).await.map_err(database::failed)?;
-        let known = self.store.program(caller.tenant.as_str(), compiled.id).await.map_err(database::failed)?.is_some();
-        if !known && count >= self.limits.tenant_programs {
+        let registered =
+            self.store.is_registered(caller.tenant.as_str(), compiled.id).await.map_err(database::failed)?;
+        if registered != Some(true) && count >= self.limits.tenant_programs {
             let message = format!("{count} programs are registered: that is the limit");
             return Err(QUOTA_EXCEEDED
                 .error(message.clone())
                 .quota(format!("tenants/{}", caller.tenant), message)
                 .into());
         }
-        if !known {
+        // The bytes of one that a job has carried are counted already.
+        if registered.is_none() {
             let bytes = compiled.bytes.len() as u64;
             self.quota.take(caller.tenant.as_str(), bytes).await?;
         }

@@ -37,6 +37,14 @@ impl Store {
         transaction.commit().await
     }
 
+    /// Jobs of which an output lies in the key store. Scans; for start-up.
+    pub async fn jobs_with_output_blobs(&self) -> Result<Vec<JobId>, sqlx::Error> {
+        let ids: Vec<Vec<u8>> = sqlx::query_scalar("SELECT DISTINCT job FROM job_outputs WHERE bytes IS NULL")
+            .fetch_all(self.database.readers())
+            .await?;
+        Ok(ids.iter().filter_map(|bytes| id::from_bytes(bytes)).collect())
+    }
+
     /// Was this output deleted by its owner?
     pub async fn is_deleted(&self, job: JobId, place: u32) -> Result<bool, sqlx::Error> {
         let done: Option<i32> = sqlx::query_scalar("SELECT done FROM job_outputs WHERE job = $1 AND place = $2")

@@ -43,6 +43,15 @@ impl Store {
         Ok(bytes.map(Bytes::from))
     }
 
+    /// Was a program that is here registered, or has a job merely carried it? None where it is not here.
+    pub async fn is_registered(&self, tenant: &str, id: ProgramId) -> Result<Option<bool>, sqlx::Error> {
+        sqlx::query_scalar("SELECT registered = 1 FROM programs WHERE tenant = $1 AND digest = $2")
+            .bind(tenant.to_owned())
+            .bind(id.0.to_vec())
+            .fetch_optional(self.database.readers())
+            .await
+    }
+
     /// Forgets programs that nobody registered and no job has any more, at most `count`, and returns how many.
     pub async fn forget_programs(&self, count: u32) -> Result<u64, sqlx::Error> {
         let mut transaction = self.database.write().await?;

@@ -20,7 +20,7 @@ async fn store(directory: &tempfile::TempDir) -> Store {
 }
 
 /// A job with one input that lies in the database and one that does not.
-fn job(tenant: &str, number: u8, input_bytes: usize) -> Write {
+pub(crate) fn job(tenant: &str, number: u8, input_bytes: usize) -> Write {
     let meta = JobMeta {
         id: JobId(number.into()),
         tenant: tenant.into(),
@@ -126,4 +126,19 @@ async fn an_output_waits_for_the_others_of_its_job() {
     assert_eq!(expires().await, Some(700));
     store.done_with(JobId(1), 1, Done::Fetched, 900).await.unwrap();
     assert_eq!(expires().await, Some(700), "never later");
+}
+
+#[tokio::test]
+async fn a_program_that_a_job_carried_is_not_a_registered_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    let id = ProgramId([1; 32]);
+    assert_eq!(store.is_registered("a", id).await.unwrap(), None);
+    store.apply(Survival::Crash, &[job("a", 1, 1)]).await.unwrap();
+    assert_eq!(store.is_registered("a", id).await.unwrap(), Some(false));
+    let bytes = store.inline_bytes("a").await.unwrap();
+    store.put_program("a", id, &Bytes::from_static(&[1; 10]), 0).await.unwrap();
+    assert_eq!(store.is_registered("a", id).await.unwrap(), Some(true));
+    assert_eq!(store.inline_bytes("a").await.unwrap(), bytes, "its bytes were there already");
+    assert_eq!(store.is_registered("b", id).await.unwrap(), None);
 }

@@ -72,8 +72,11 @@ async fn a_database_of_every_earlier_version_is_brought_up_to_date_with_its_rows
         assert_eq!((token.note.as_str(), token.scopes.as_str()), ("nightly batch", "jobs,keys,read"));
         assert_eq!((token.expires_ms, token.last_used_ms), (Some(1_900_000_000_000), Some(1_700_000_004_000)));
         let store = Store::new(database.clone());
+        store.begin().await.unwrap();
         if version >= 2 {
             jobs_are_there(&store).await;
+            assert_eq!(store.inline_bytes("acme").await.unwrap(), 10, "from version {version}");
+            assert_eq!(store.too_many_ended(0).await.unwrap(), [("acme".to_owned(), 2)], "from version {version}");
         }
         assert_eq!(store.program_count("acme").await.unwrap(), u64::from(version >= 2));
         database.close().await;

@@ -323,6 +323,23 @@ async fn what_lies_inside_jobs_counts_against_the_tenant() {
     tenant.client.submit(&tenant.squares(&values)).await.expect("there is room again");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_a_job_carried_counts_when_it_is_registered() {
+    let setup = Setup::default().without_worker().with("limits.tenant_programs", 1);
+    let server = Server::start(setup).await;
+    let tenant = Tenant::new(server.client_with(&server.token("one", "jobs,keys,read")).await).await;
+    let programs = [tenant.lookup(|x| x), tenant.lookup(|x| x ^ 1)];
+    for program in &programs {
+        let list = tenant.keys.encrypt(&[1], VALUES as u32 - 1).expect("a value");
+        let job = JobRequest::new(program.clone(), &tenant.key).encrypted(list);
+        tenant.client.submit(&job).await.expect("jobs may carry what they like");
+    }
+    tenant.client.register_program(&programs[0]).await.expect("the first");
+    tenant.client.register_program(&programs[0]).await.expect("the same again");
+    let refused = tenant.client.register_program(&programs[1]).await.expect_err("the second");
+    assert_eq!(refused.refusal().map(|refusal| &*refusal.reason), Some("QUOTA_EXCEEDED"), "{refused}");
+}
+
 /// A worker that says what it likes.
 struct Liar {
     id: Bytes,

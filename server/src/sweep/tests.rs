@@ -1,0 +1,69 @@
+use std::time::SystemTime;
+
+use cloakwork_keystore::{Digest, Error, Pin, TenantId};
+use cloakwork_proto::v1::{JobState, LatencyRecord};
+use cloakwork_scheduler::JobId;
+
+use super::*;
+use crate::{
+    database::{Database, MIGRATIONS, Survival},
+    jobs::{Content, End},
+    keys,
+    store::{Ended, Write, tests::job},
+};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Job 1 is live; 2 has ended and keeps a blob; 3 has ended with an output in its row; nobody knows job 4.
+async fn jobs(store: &Store) {
+    store.apply(Survival::Crash, &[job("a", 1, 1), job("a", 2, 1), job("a", 3, 1)]).await.unwrap();
+    let end = |number, output| {
+        let end = End {
+            state: JobState::Succeeded,
+            ended_micros: 0,
+            outputs_expire_micros: Some(i64::MAX),
+            error: None,
+            outputs: [output].into(),
+            latency: LatencyRecord::default(),
+        };
+        Write::Ended(Ended { job: JobId(number), end: Arc::new(end) })
+    };
+    let blob = Content { digest: [9; 32], size_bytes: 1 << 40, bytes: None };
+    let inline = Content::inline(bytes::Bytes::from_static(&[1]));
+    store.apply(Survival::Crash, &[end(2, blob), end(3, inline)]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_start_releases_what_nobody_needs_and_keeps_outputs() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::new(Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap());
+    jobs(&store).await;
+    let keystore = keys::tests::keystore(directory.path()).await;
+    let (keys, limits) = (KeyUses::default(), Arc::default());
+    let sweeper = Sweeper { store, keystore: keystore.clone(), keys, limits };
+    let (tenant, bytes) = (TenantId::new("a").unwrap(), keys::tests::part());
+    let digest = Digest::of(&bytes);
+    let inputs = |number| id::to_bytes(JobId(number));
+    let outputs = |number| id::output_holder(JobId(number));
+    for (what, holder, needed) in [
+        ("inputs of a live job", inputs(1), true),
+        ("outputs of a live job", outputs(1), true),
+        ("inputs of a job that has ended", inputs(2), false),
+        ("outputs that are kept", outputs(2), true),
+        ("outputs that no row names", outputs(3), false),
+        ("inputs of a job that was never stored", inputs(4), false),
+    ] {
+        for until in [None, Some(SystemTime::now() + DAY)] {
+            keystore.put(&tenant, bytes.clone(), None).await.unwrap();
+            keystore.pin(&tenant, &[digest], &Pin { holder, until }).await.unwrap();
+            sweeper.begin().await.unwrap();
+            let released = match keystore.delete(&tenant, &digest).await {
+                Ok(()) => true,
+                Err(Error::BlobInUse { .. }) => false,
+                Err(error) => panic!("{error}"),
+            };
+            assert_eq!(released, !needed, "{what}, until {until:?}");
+            keystore.unpin(&holder).await.unwrap();
+        }
+    }
+}
