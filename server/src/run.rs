@@ -230,14 +230,7 @@ impl Server {
         self.stop_worker.cancel();
         // Some of the grace is kept: what the worker does not hand back must be taken back before it is over.
         if let Some(worker) = self.worker.take() {
-            match timeout_at(begun + self.drain * 5 / 6, worker).await {
-                Ok(Ok(Ok(()))) => {}
-                Ok(Ok(Err(error))) => tracing::error!(%error, "the embedded worker has stopped"),
-                Ok(Err(error)) => tracing::error!(%error, "the embedded worker failed"),
-                Err(_) => {
-                    tracing::warn!("the embedded worker had not ended when its grace was over; its jobs are taken back");
-                }
-            }
+            end_worker(worker, begun + self.drain * 5 / 6, deadline).await;
         }
         // Its calls end before what they use is closed.
         if timeout_at(deadline, self.door.close()).await.is_err() {
@@ -266,6 +259,20 @@ async fn failed(worker: &mut Option<JoinHandle<Result<(), WorkerError>>>) -> Str
         Ok(Ok(())) => "it ended".to_owned(),
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
+    }
+}
+
+/// Waits for the worker inside this process, which was told to stop. From `grace` on it is stopped.
+async fn end_worker(mut worker: JoinHandle<Result<(), WorkerError>>, grace: Instant, deadline: Instant) {
+    match timeout_at(grace, &mut worker).await {
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(error))) => tracing::error!(%error, "the embedded worker has stopped"),
+        Ok(Err(error)) => tracing::error!(%error, "the embedded worker failed"),
+        Err(_) => {
+            tracing::warn!("the embedded worker had not ended when its grace was over; its jobs are taken back");
+            worker.abort();
+            let _ = timeout_at(deadline, worker).await;
+        }
     }
 }
 

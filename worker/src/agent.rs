@@ -67,6 +67,15 @@ struct Held {
     withdrawn: CancellationToken,
 }
 
+/// Lets go of all jobs, also where whoever runs the agent gives up on it: each has a task of its own.
+struct LetGo<'a>(&'a Agent);
+
+impl Drop for LetGo<'_> {
+    fn drop(&mut self) {
+        self.0.keep(|_| false);
+    }
+}
+
 /// Ended leases that are remembered.
 const ENDED_MAX: usize = 4096;
 /// How long the last words may take.
@@ -96,6 +105,7 @@ impl Agent {
 
     /// Works until `shutdown`, then ends what it holds or hands it back.
     pub(crate) async fn run(self: &Arc<Self>, shutdown: CancellationToken) -> Result<(), WorkerError> {
+        let _jobs = LetGo(self);
         let serve = self.serve();
         tokio::pin!(serve);
         tokio::select! {

@@ -350,3 +350,16 @@ async fn a_server_whose_worker_ends_by_itself_ends_too() {
     let ended = timeout(PATIENCE, server.run(std::future::pending())).await.expect("it ends");
     assert!(ended.unwrap_err().to_string().starts_with("the embedded worker: "));
 }
+
+#[tokio::test]
+async fn a_worker_that_does_not_end_in_its_grace_is_stopped_before_the_server_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = server_without_worker(directory.path()).await;
+    let (running, mut stopped) = oneshot::channel::<()>();
+    server.worker = Some(tokio::spawn(async move {
+        let _running = running;
+        std::future::pending().await
+    }));
+    timeout(PATIENCE, server.run(std::future::ready(()))).await.expect("it ends").unwrap();
+    assert_eq!(stopped.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+}

@@ -127,3 +127,21 @@ async fn a_worker_whose_device_hangs_wants_nothing_and_nothing_waits_for_it() {
     assert_eq!((hung.wanted_cost, hung.leases[0].stage), (0, LeaseStage::Computing as i32));
     assert_eq!(hung.leases[0].progress, well.leases[0].progress, "it stands still");
 }
+
+#[tokio::test]
+async fn an_agent_that_is_given_up_lets_go_of_its_jobs() {
+    let device = Arc::new(TestDevice::new(1000));
+    let agent = agent(&device);
+    let running = tokio::spawn({
+        let agent = agent.clone();
+        async move { agent.run(CancellationToken::new()).await }
+    });
+    let (id, assignment) = job();
+    agent.begin(id.clone(), assignment);
+    reaches(&agent, LeaseStage::Computing).await;
+    let held = agent.held.locked()[&id].clone();
+    running.abort();
+    let ended = tokio::time::timeout(PATIENCE, running).await.expect("it ends");
+    assert!(ended.is_err_and(|error| error.is_cancelled()));
+    assert!(held.withdrawn.is_cancelled() && agent.held.locked().is_empty());
+}
