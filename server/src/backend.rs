@@ -14,7 +14,7 @@ use cloakwork_proto::v1::{
     worker_service_server::{self, WorkerServiceServer},
 };
 use cloakwork_scheduler::WorkerId;
-use cloakwork_worker::{CancellationToken, Uplink};
+use cloakwork_worker::{CancellationToken, Uplink, WorkerError};
 use tokio::task::JoinHandle;
 use tonic::service::Routes;
 
@@ -162,7 +162,7 @@ impl Backend {
         config: &Config,
         uplink: Uplink,
         stop: CancellationToken,
-    ) -> Result<JoinHandle<()>, ApiError> {
+    ) -> Result<JoinHandle<Result<(), WorkerError>>, ApiError> {
         let id = uuid::Uuid::new_v4().as_u128();
         self.store.begin_embedded_worker(id).await.map_err(crate::database::failed)?;
         self.embedded = Some(WorkerId(id));
@@ -179,11 +179,7 @@ impl Backend {
         if config.worker.memory_bytes > 0 {
             options.key_memory = config.worker.memory_bytes;
         }
-        Ok(tokio::spawn(async move {
-            if let Err(error) = cloakwork_worker::run(options, uplink, stop).await {
-                tracing::error!(%error, "the embedded worker has stopped");
-            }
-        }))
+        Ok(tokio::spawn(cloakwork_worker::run(options, uplink, stop)))
     }
 
     /// Takes no new jobs from now on.

@@ -5,11 +5,11 @@ mod admission;
 mod body;
 mod call;
 mod deadline;
+mod embedded;
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use cloakwork_worker::Uplink;
 use http::{Request, Response};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -23,6 +23,7 @@ use tonic::{Status, body::Body, service::Routes};
 use tower::Service as _;
 
 pub use deadline::Deadline;
+pub use embedded::Door;
 
 use crate::{
     auth::{
@@ -82,21 +83,6 @@ impl Edge {
             self.clone().serve_connection(connection, peer, draining.clone())
         })
         .await;
-    }
-
-    /// The way here for the worker inside this process, which makes the same calls as any other, without a connection.
-    /// It is open until `stop`, so that the worker can hand in results while the server drains.
-    pub fn uplink(self: &Arc<Self>, stop: &CancellationToken) -> Uplink {
-        let (edge, stop) = (self.clone(), stop.clone());
-        Uplink::new(tower::service_fn(move |request: Request<Body>| {
-            let (edge, open) = (edge.clone(), !stop.is_cancelled());
-            async move {
-                match open {
-                    true => Ok(edge.handle(Peer::Embedded, request).await),
-                    false => Err(Status::unavailable("the server has stopped")),
-                }
-            }
-        }))
     }
 
     async fn serve_connection(self: Arc<Self>, connection: Connection, peer: Peer, stop: CancellationToken) {

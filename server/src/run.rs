@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use cloakwork_worker::WorkerError;
 use rustls::ServerConfig;
 use tokio::{
     net::TcpListener,
@@ -26,7 +27,7 @@ use crate::{
     backend::{self, Backend},
     config::Config,
     database::{self, Database, MIGRATIONS, OpenError},
-    edge::Edge,
+    edge::{Door, Edge},
     metrics::Telemetry,
     tls::{Port, Tls, TlsError},
 };
@@ -72,7 +73,7 @@ pub enum RunError {
     /// Something that has no cause outside of the program.
     #[error("{what}: {cause}")]
     Internal {
-        /// What did not start.
+        /// What did not start, or ended.
         what: &'static str,
         /// Why.
         cause: String,
@@ -115,10 +116,11 @@ pub struct Server {
     health: HealthReporter,
     database: Database,
     backend: Backend,
-    worker: Option<JoinHandle<()>>,
+    worker: Option<JoinHandle<Result<(), WorkerError>>>,
     drain: Duration,
     stop_worker: CancellationToken,
-    stop_embedded: CancellationToken,
+    /// The worker's way in.
+    door: Door,
     // Ends the API; the admin port goes on to report until the very end.
     stop: CancellationToken,
     stop_admin: CancellationToken,
@@ -160,12 +162,12 @@ impl Server {
         for service in backend::SERVICES {
             health.set_service_status(service, ServingStatus::Serving).await;
         }
-        let (stop, stop_worker, stop_embedded) = <(CancellationToken, CancellationToken, CancellationToken)>::default();
+        let (stop, stop_worker, door) = <(CancellationToken, CancellationToken, Door)>::default();
         let routes = backend.routes(routes);
         let edge = Edge::new(authenticator(&config, &database), telemetry, routes, &config.limits, stop.clone());
         let mut worker = None;
         if config.worker.embedded {
-            let uplink = edge.uplink(&stop_embedded);
+            let uplink = edge.uplink(&door);
             let started = backend.start_worker(&config, uplink, stop_worker.clone()).await;
             worker = Some(started.map_err(|error| internal("the embedded worker")(error.into()))?);
         }
@@ -185,7 +187,7 @@ impl Server {
             worker,
             drain,
             stop_worker,
-            stop_embedded,
+            door,
             stop,
             stop_admin,
             api,
@@ -209,11 +211,12 @@ impl Server {
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
         let failure = tokio::select! {
             () = shutdown => None,
-            cause = self.backend.failed() => Some(cause),
+            cause = self.backend.failed() => Some(("the dispatcher", cause)),
+            cause = failed(&mut self.worker) => Some(("the embedded worker", cause)),
         };
-        if let Some(cause) = failure {
-            tracing::error!(cause, "the dispatcher failed");
-            return Err(RunError::Internal { what: "the dispatcher", cause });
+        if let Some((what, cause)) = failure {
+            tracing::error!(what, cause, "the server cannot go on");
+            return Err(RunError::Internal { what, cause });
         }
         tracing::info!(grace_ms = u64::try_from(self.drain.as_millis()).unwrap_or(u64::MAX), "the server drains");
         self.readiness.drain();
@@ -226,12 +229,13 @@ impl Server {
         let deadline = begun + self.drain;
         self.stop_worker.cancel();
         // Some of the grace is kept: what the worker does not hand back must be taken back before it is over.
-        if let Some(worker) = self.worker.take()
-            && timeout_at(begun + self.drain * 5 / 6, worker).await.is_err()
-        {
-            tracing::warn!("the embedded worker had not ended when its grace was over; its jobs are taken back");
+        if let Some(worker) = self.worker.take() {
+            end_worker(worker, begun + self.drain * 5 / 6, deadline).await;
         }
-        self.stop_embedded.cancel();
+        // Its calls end before what they use is closed.
+        if timeout_at(deadline, self.door.close()).await.is_err() {
+            tracing::warn!("some calls of the embedded worker had not ended when the grace was over");
+        }
         // Whoever waits for a job is told to come back.
         self.backend.stop().await;
         self.stop.cancel();
@@ -245,6 +249,30 @@ impl Server {
         self.database.close().await;
         tracing::info!("the server has stopped");
         Ok(())
+    }
+}
+
+/// Returns if the worker inside this process should ever end by itself: jobs would wait for it for ever.
+async fn failed(worker: &mut Option<JoinHandle<Result<(), WorkerError>>>) -> String {
+    let Some(worker) = worker else { return std::future::pending().await };
+    match worker.await {
+        Ok(Ok(())) => "it ended".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Waits for the worker inside this process, which was told to stop. From `grace` on it is stopped.
+async fn end_worker(mut worker: JoinHandle<Result<(), WorkerError>>, grace: Instant, deadline: Instant) {
+    match timeout_at(grace, &mut worker).await {
+        Ok(Ok(Ok(()))) => {}
+        Ok(Ok(Err(error))) => tracing::error!(%error, "the embedded worker has stopped"),
+        Ok(Err(error)) => tracing::error!(%error, "the embedded worker failed"),
+        Err(_) => {
+            tracing::warn!("the embedded worker had not ended when its grace was over; its jobs are taken back");
+            worker.abort();
+            let _ = timeout_at(deadline, worker).await;
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 mod attach;
 mod commit;
 mod job;
+mod memory;
 mod report;
 
 use std::{
@@ -21,9 +22,10 @@ use std::{
 use bytes::Bytes;
 use cloakwork_device::Device;
 use cloakwork_proto::v1;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use self::memory::JobMemory;
 use crate::{
     Options, WorkerError,
     connection::{Client, Uplink, client},
@@ -40,8 +42,8 @@ pub(crate) struct Agent {
     device: Arc<dyn Device>,
     engine: Engine,
     keys: Arc<KeyCache>,
-    /// KiB that inputs and outputs may take.
-    job_memory: Arc<Semaphore>,
+    /// What inputs and outputs may take.
+    job_memory: JobMemory,
     held: Mutex<HashMap<LeaseId, Arc<Held>>>,
     /// Leases whose end the server has heard of. An assignment that was sent before may still name one.
     ended: Mutex<VecDeque<LeaseId>>,
@@ -65,6 +67,15 @@ struct Held {
     withdrawn: CancellationToken,
 }
 
+/// Lets go of all jobs, also where whoever runs the agent gives up on it: each has a task of its own.
+struct LetGo<'a>(&'a Agent);
+
+impl Drop for LetGo<'_> {
+    fn drop(&mut self) {
+        self.0.keep(|_| false);
+    }
+}
+
 /// Ended leases that are remembered.
 const ENDED_MAX: usize = 4096;
 /// How long the last words may take.
@@ -82,7 +93,7 @@ impl Agent {
             worker_id: Bytes::copy_from_slice(&worker_id),
             engine: Engine::start(device.clone(), options.arena_memory)?,
             keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),
-            job_memory: Arc::new(Semaphore::new(kib(options.job_memory) as usize)),
+            job_memory: JobMemory::new(options.job_memory),
             held: Mutex::default(),
             ended: Mutex::default(),
             changed,
@@ -94,6 +105,7 @@ impl Agent {
 
     /// Works until `shutdown`, then ends what it holds or hands it back.
     pub(crate) async fn run(self: &Arc<Self>, shutdown: CancellationToken) -> Result<(), WorkerError> {
+        let _jobs = LetGo(self);
         let serve = self.serve();
         tokio::pin!(serve);
         tokio::select! {
@@ -197,11 +209,6 @@ impl From<&v1::Lease> for LeaseId {
     fn from(lease: &v1::Lease) -> Self {
         Self { job_id: lease.job_id.clone(), epoch: lease.epoch }
     }
-}
-
-/// Bytes in units that a semaphore can count.
-fn kib(bytes: u64) -> u32 {
-    bytes.div_ceil(1024).min(u64::from(u32::MAX) >> 4) as u32
 }
 
 #[cfg(test)]

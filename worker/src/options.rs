@@ -21,7 +21,8 @@ pub struct Options {
     pub key_memory: u64,
     /// Memory for ciphertexts under way, in bytes.
     pub arena_memory: u64,
-    /// Memory for inputs and outputs of jobs, in bytes. A job that needs more has it all to itself.
+    /// Memory for inputs and outputs of jobs, in bytes. A quarter is kept for jobs that need at most a 64th of it; one
+    /// that needs more than the rest has the rest to itself.
     pub job_memory: u64,
     /// Jobs that the worker holds at most.
     pub jobs_max: usize,

@@ -4,7 +4,7 @@ use std::hash::Hasher;
 
 use crate::config::Config;
 use crate::queue::Rank;
-use crate::types::{NewJob, Stage, SuspectId, Time, WorkerId};
+use crate::types::{LeaseReport, NewJob, Stage, SuspectId, Time, WorkerId};
 
 /// An unfinished job and where it is.
 #[derive(Clone, Debug)]
@@ -56,6 +56,33 @@ pub(crate) struct Seen {
     pub(crate) rows_done: u64,
     /// When stage or progress last moved.
     pub(crate) moved: Time,
+    /// How it has computed, once it has.
+    pub(crate) shown: Option<Shown>,
+}
+
+/// How an attempt has computed so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// The most progress that was reported.
+    pub(crate) most: u64,
+    /// When it first was seen computing.
+    pub(crate) first: Time,
+    /// When its progress last grew.
+    pub(crate) last: Time,
+}
+
+impl Shown {
+    /// What is known after a report. Reading inputs, waiting for memory and handing in results say nothing of what
+    /// computing does; waits between waves are part of it.
+    pub(crate) fn after(before: Option<Self>, now: Time, report: &LeaseReport) -> Option<Self> {
+        match (before, report.stage) {
+            (None, Stage::Computing) => Some(Self { most: report.progress, first: now, last: now }),
+            (Some(shown), Stage::Waiting | Stage::Computing) if report.progress > shown.most => {
+                Some(Self { most: report.progress, last: now, ..shown })
+            }
+            (before, _) => before,
+        }
+    }
 }
 
 impl Job {
@@ -75,6 +102,19 @@ impl Job {
         let cost = u128::from(self.spec.cost);
         // At most the cost, which is 64 bits.
         (cost - cost * done / rows) as u64
+    }
+
+    /// How its attempt has computed so far, by what the worker says.
+    pub(crate) fn shown(&self) -> Option<Shown> {
+        if let State::Leased(Lease { seen: Some(seen), .. }) = &self.state { seen.shown } else { None }
+    }
+
+    /// How long a suspect must compute before it is no longer kept alone: two leases after its first crash, and twice as
+    /// long with each further attempt that did not end by itself. All that goes into it is stored with the job. So one
+    /// that crashes late again and again is alone when it does, once it has crashed often enough.
+    pub(crate) fn trial(&self, config: &Config) -> u64 {
+        let doublings = self.epoch.saturating_sub(u64::from(self.attempts)).saturating_sub(1).clamp(1, 63);
+        config.lease.saturating_mul(1 << doublings)
     }
 
     /// The worker that has the job or has been promised it.

@@ -43,7 +43,7 @@ pub(crate) enum Choice<'a> {
     Short,
     /// The next long job of a tenant that has none here.
     Long {
-        /// Tenants that have one, and how many. Keep them few: they are walked past.
+        /// Tenants to leave out, as those that have one. Keep them few: they are walked past.
         besides: &'a BTreeMap<TenantId, usize>,
     },
 }

@@ -104,7 +104,7 @@ impl Scheduler {
             Event::Restored(job) => self.restored(now, job),
             Event::Recovered { dead } => self.recovered(now, &dead, effects),
             Event::CancelRequested { job } => self.cancel(now, job, effects),
-            Event::Reported { worker, report } => self.reported(now, worker, report),
+            Event::Reported { worker, report } => self.reported(now, worker, report, effects),
             Event::WorkerGone { worker, crashed } => self.worker_gone(now, worker, crashed, effects),
             Event::Recorded { job, epoch } => self.recorded(now, job, epoch),
             Event::Committed { worker, job, epoch, outcome } => {

@@ -3,8 +3,8 @@
 //! every step, and a seed is the whole run.
 //!
 //! I1 and I8: every acknowledged job ends once · I2: a stale commit is never accepted · I4: one request, one job ·
-//! I5: suspects are alone, and a worker only gets sets that it serves · I6: limits hold · I7: once the faults stop, all
-//! jobs end within a computed time · only poison is called poison, and it costs few crashes.
+//! I5: suspects are alone until acquitted, and a worker only gets sets that it serves · I6: limits hold · I7: once the
+//! faults stop, all jobs end within a computed time · only poison is called poison, and it costs few crashes.
 
 mod client;
 mod plan;
@@ -37,6 +37,8 @@ pub struct Summary {
     pub refused: u64,
     /// Jobs found to be poison.
     pub poison: u64,
+    /// Suspects acquitted by the last server.
+    pub acquitted: u64,
 }
 
 /// Runs a seed. Panics where an invariant is broken, after a line that says how to see it again.

@@ -330,3 +330,36 @@ async fn two_servers_do_not_share_a_directory() {
     let second = Server::start(config).await.unwrap_err();
     assert!(matches!(second, RunError::InUse { .. }), "{second}");
 }
+
+/// A server without a worker of its own, for the test to give it one.
+async fn server_without_worker(directory: &Path) -> Server {
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let mut config = Config::default();
+    config.storage.directory = directory.to_owned();
+    (config.listen.address, config.listen.admin_address) = (any, any);
+    config.worker.embedded = false;
+    config.limits.drain_ms = 600;
+    Server::start(config).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_server_whose_worker_ends_by_itself_ends_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = server_without_worker(directory.path()).await;
+    server.worker = Some(tokio::spawn(async { panic!("on purpose") }));
+    let ended = timeout(PATIENCE, server.run(std::future::pending())).await.expect("it ends");
+    assert!(ended.unwrap_err().to_string().starts_with("the embedded worker: "));
+}
+
+#[tokio::test]
+async fn a_worker_that_does_not_end_in_its_grace_is_stopped_before_the_server_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut server = server_without_worker(directory.path()).await;
+    let (running, mut stopped) = oneshot::channel::<()>();
+    server.worker = Some(tokio::spawn(async move {
+        let _running = running;
+        std::future::pending().await
+    }));
+    timeout(PATIENCE, server.run(std::future::ready(()))).await.expect("it ends").unwrap();
+    assert_eq!(stopped.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+}

@@ -14,7 +14,7 @@ use cloakwork_params::KeyId;
 use cloakwork_proto::v1::{self, LeaseStage, assigned_input::Source, commit_header::Outcome};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::{Agent, Held, kib};
+use super::{Agent, Held};
 use crate::{
     blob::BlobReader,
     engine::{EngineJob, Finished, GroupId, JobFailure, JobStatus, Plan},
@@ -142,8 +142,7 @@ impl Agent {
         Ok(Task { key_id, program, plan, rows, request, inputs: content.inputs, priority })
     }
 
-    /// Memory for a job's inputs and outputs, each in two forms for a moment. A job that takes more than there is gets
-    /// all of it.
+    /// Memory for a job's inputs and outputs, each in two forms for a moment.
     async fn reserve(&self, task: &Task) -> Result<OwnedSemaphorePermit, JobFailure> {
         let size = |input: &v1::AssignedInput| match &input.source {
             Some(Source::Inline(bytes)) => bytes.len() as u64,
@@ -154,8 +153,7 @@ impl Agent {
         let set = task.program.set();
         let ciphertext = (set.input_dimension() as u64 + 1) * u64::from(set.torus.bits() / 8);
         let outputs = (task.rows * task.plan.graph.outputs.len()) as u64 * ciphertext;
-        let bytes = inputs.saturating_add(outputs).saturating_mul(2).min(self.options.job_memory);
-        let permits = self.job_memory.clone().acquire_many_owned(kib(bytes).max(1)).await;
+        let permits = self.job_memory.reserve(inputs.saturating_add(outputs).saturating_mul(2)).await;
         permits.map_err(|_| JobFailure::passing("DEVICE_FAILED", "the worker is going away"))
     }
 

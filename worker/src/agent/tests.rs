@@ -4,6 +4,7 @@ use cloakwork_circuit::Output;
 use cloakwork_params::{KeyId, ParameterSet, table::by_name};
 use cloakwork_proto::v1::{LeaseStage, assigned_input::Source};
 use prost::Message as _;
+use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::Endpoint;
 
 use super::*;
@@ -51,6 +52,15 @@ fn job() -> (LeaseId, v1::Assignment) {
     (id, v1::Assignment { lease: Some(lease), content: Some(content), time_left: None })
 }
 
+/// What other jobs have when they have all memory, of both kinds.
+async fn all_memory(agent: &Agent) -> Vec<OwnedSemaphorePermit> {
+    let mut all = vec![agent.job_memory.reserve(u64::MAX).await.expect("the large jobs' part")];
+    for _ in 0..16 {
+        all.push(agent.job_memory.reserve(agent.options.job_memory / 64).await.expect("a small job's part"));
+    }
+    all
+}
+
 /// Waits until the only job is said to be in a stage.
 async fn reaches(agent: &Agent, wanted: LeaseStage) {
     let begun = Instant::now();
@@ -68,12 +78,21 @@ async fn reaches(agent: &Agent, wanted: LeaseStage) {
 async fn a_job_waits_for_memory_that_others_have() {
     let device = Arc::new(TestDevice::new(1000));
     let agent = agent(&device);
-    let all = agent.job_memory.available_permits() as u32;
-    let others = agent.job_memory.clone().acquire_many_owned(all).await.expect("all of it");
+    let others = all_memory(&agent).await;
     let (id, assignment) = job();
     agent.begin(id, assignment);
     reaches(&agent, LeaseStage::Waiting).await;
     drop(others);
+    reaches(&agent, LeaseStage::Computing).await;
+}
+
+#[tokio::test]
+async fn a_small_job_does_not_wait_for_the_memory_of_a_large_one() {
+    let device = Arc::new(TestDevice::new(1000));
+    let agent = agent(&device);
+    let _giant = agent.job_memory.reserve(u64::MAX).await.expect("all that large jobs may have");
+    let (id, assignment) = job();
+    agent.begin(id, assignment);
     reaches(&agent, LeaseStage::Computing).await;
 }
 
@@ -99,8 +118,7 @@ async fn a_job_waits_for_the_place_of_a_key_that_others_use() {
 async fn a_worker_whose_device_hangs_wants_nothing_and_nothing_waits_for_it() {
     let device = Arc::new(TestDevice::new(1000));
     let agent = agent(&device);
-    let all = agent.job_memory.available_permits() as u32;
-    let _others = agent.job_memory.clone().acquire_many_owned(all).await.expect("all of it");
+    let _others = all_memory(&agent).await;
     let (id, assignment) = job();
     agent.begin(id, assignment);
     reaches(&agent, LeaseStage::Waiting).await;
@@ -108,4 +126,22 @@ async fn a_worker_whose_device_hangs_wants_nothing_and_nothing_waits_for_it() {
     assert!(well.wanted_cost > 0);
     assert_eq!((hung.wanted_cost, hung.leases[0].stage), (0, LeaseStage::Computing as i32));
     assert_eq!(hung.leases[0].progress, well.leases[0].progress, "it stands still");
+}
+
+#[tokio::test]
+async fn an_agent_that_is_given_up_lets_go_of_its_jobs() {
+    let device = Arc::new(TestDevice::new(1000));
+    let agent = agent(&device);
+    let running = tokio::spawn({
+        let agent = agent.clone();
+        async move { agent.run(CancellationToken::new()).await }
+    });
+    let (id, assignment) = job();
+    agent.begin(id.clone(), assignment);
+    reaches(&agent, LeaseStage::Computing).await;
+    let held = agent.held.locked()[&id].clone();
+    running.abort();
+    let ended = tokio::time::timeout(PATIENCE, running).await.expect("it ends");
+    assert!(ended.is_err_and(|error| error.is_cancelled()));
+    assert!(held.withdrawn.is_cancelled() && agent.held.locked().is_empty());
 }

@@ -1,11 +1,16 @@
 //! Which worker gets which jobs.
 
+use std::borrow::Cow;
+
 use super::Scheduler;
 use crate::event::Effect;
 use crate::job::{Job, Size, State};
 use crate::queue::Choice;
 use crate::types::{JobId, Time, WorkerId};
 use crate::worker::{Mode, Turn, Worker};
+
+/// Tenants whose next long job is looked at for one that fits beside others.
+const LONG_TRIES: usize = 16;
 
 impl Scheduler {
     /// Finishes a step: workers that may take more do, and jobs that came to the queue find a worker with room.
@@ -111,17 +116,29 @@ impl Scheduler {
         if !worker.is_open(now, &self.config) {
             return None;
         }
-        let pick = |choice| self.queue.pick(&worker.sets, choice, |group| worker.is_near(group));
         if worker.wants_any() {
-            return pick(Choice::Any);
+            return self.pick(worker, Choice::Any);
         }
-        let short = if worker.wants_short() { pick(Choice::Short) } else { None };
+        let short = if worker.wants_short() { self.pick(worker, Choice::Short) } else { None };
         short.or_else(|| {
-            let besides = &worker.long;
-            let long = if self.may_take_long(worker) { pick(Choice::Long { besides }) } else { None };
-            let job = self.jobs.get(&long?)?;
-            worker.fits_beside(now, job, &self.config).then_some(job.spec.id)
+            if !self.may_take_long(worker) {
+                return None;
+            }
+            // A job that does not fit yet stops no other tenant's.
+            let mut besides = Cow::Borrowed(&worker.long);
+            for _ in 0..LONG_TRIES {
+                let job = self.jobs.get(&self.pick(worker, Choice::Long { besides: &besides })?)?;
+                if worker.fits_beside(now, job, &self.config) {
+                    return Some(job.spec.id);
+                }
+                besides.to_mut().insert(job.spec.group.tenant, 1);
+            }
+            None
         })
+    }
+
+    fn pick(&self, worker: &Worker, choice: Choice<'_>) -> Option<JobId> {
+        self.queue.pick(&worker.sets, choice, |group| worker.is_near(group))
     }
 
     /// Others have had their turn on this worker. Says whether it was theirs.

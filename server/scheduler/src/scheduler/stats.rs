@@ -71,6 +71,8 @@ pub struct Counters {
     pub refused: u64,
     /// Workers that crashed.
     pub crashes: u64,
+    /// Suspects that computed for long enough to be none any more.
+    pub acquitted: u64,
     /// Workers given up because they said nothing.
     pub workers_silent: u64,
     /// Reports of workers beyond the limit.

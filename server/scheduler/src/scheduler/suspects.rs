@@ -3,6 +3,8 @@
 //! Everything a crashed worker held is suspect, and is tried again in halves, each with nothing beside it. What ends
 //! in any other way than with a crash is cleared by that. So the suspects halve with each crash until the culprit
 //! stands alone, and all it takes to go on after the server died with the worker is stored with the jobs.
+//!
+//! What computes for long enough without a crash is acquitted: it may go on for hours, and others need not wait for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +12,7 @@ use cloakwork_params::SetId;
 
 use super::Scheduler;
 use crate::event::{Effect, End, Reason, Why, reasons};
+use crate::job::{Job, Shown};
 use crate::types::{JobId, SuspectId, Time, WorkerId};
 use crate::worker::{Mode, Turn, Worker};
 
@@ -174,6 +177,53 @@ impl Scheduler {
             worker.turn = Turn::Others;
             self.todo.wake_all |= !self.suspects.is_empty();
         }
+    }
+
+    /// Ends the trial on a worker once all that it computes has computed for long enough. What has not even begun, because
+    /// it waits for what the others have, is tried another time.
+    pub(super) fn judge_trial(&mut self, id: WorkerId, effects: &mut Vec<Effect>) {
+        let Some(worker) = self.workers.get(&id) else { return };
+        if worker.mode != Mode::Exclusive {
+            return;
+        }
+        let jobs = || worker.holds.keys().filter_map(|id| self.jobs.get(id));
+        let stands = |job: &Job, shown: Shown| shown.last - shown.first >= job.trial(&self.config);
+        let shown = || jobs().filter_map(|job| Some((job, job.shown()?)));
+        if shown().next().is_none() || !shown().all(|(job, shown)| stands(job, shown)) {
+            return;
+        }
+        let (acquitted, untried): (Vec<&Job>, Vec<&Job>) = jobs().partition(|job| job.shown().is_some());
+        let ids = |jobs: Vec<&Job>| -> Vec<JobId> { jobs.into_iter().map(|job| job.spec.id).collect() };
+        let (acquitted, untried) = (ids(acquitted), ids(untried));
+        untried.into_iter().for_each(|job| self.requeue(job, Why::NotStarted, effects));
+        self.acquit(id, &acquitted);
+    }
+
+    /// These jobs of a worker are suspects no more. It may have others beside them, whose turn it is. Crashes that a job
+    /// made alone stay counted.
+    fn acquit(&mut self, id: WorkerId, jobs: &[JobId]) {
+        for job in jobs {
+            if let Some(job) = self.jobs.get_mut(job) {
+                self.counters.acquitted += u64::from(job.suspect.take().is_some());
+            }
+        }
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.mode = Mode::Shared;
+            worker.turn = Turn::Others;
+        }
+        self.todo.wake.insert(id);
+        self.todo.wake_all |= !self.suspects.is_empty();
+    }
+
+    /// An acquittal is stored with the next attempt only. Suspects that an earlier process let others join were acquitted;
+    /// those that are alone are tried again.
+    pub(super) fn renew_acquittals(&mut self) {
+        let is_suspect = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.suspect.is_some());
+        let mixed = |worker: &Worker| worker.mode == Mode::Exclusive && !worker.holds.keys().all(is_suspect);
+        let workers = self.workers.iter().filter(|(_, worker)| mixed(worker));
+        let held: Vec<(WorkerId, Vec<JobId>)> =
+            workers.map(|(id, worker)| (*id, worker.holds.keys().copied().collect())).collect();
+        held.iter().for_each(|(id, jobs)| self.acquit(*id, jobs));
     }
 
     /// Always false, for callers that have nothing else to say.

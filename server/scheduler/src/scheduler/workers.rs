@@ -3,12 +3,12 @@
 use super::Scheduler;
 use super::timers::Timer;
 use crate::event::{Effect, Why};
-use crate::job::{Job, Lease, Seen, State};
+use crate::job::{Job, Lease, Seen, Shown, State};
 use crate::types::{JobId, LeaseReport, Report, Time, WorkerId};
 use crate::worker::{Hold, Worker};
 
 impl Scheduler {
-    pub(super) fn reported(&mut self, now: Time, id: WorkerId, report: Report) {
+    pub(super) fn reported(&mut self, now: Time, id: WorkerId, report: Report, effects: &mut Vec<Effect>) {
         let full = self.workers.len() >= self.config.workers_max;
         if full && !self.workers.contains_key(&id) {
             // It is told to hold nothing, and may ask again.
@@ -40,6 +40,7 @@ impl Scheduler {
             self.todo.dirty.insert(id);
         }
         self.todo.wake.insert(id);
+        self.judge_trial(id, effects);
     }
 
     /// Renews a lease that is the worker's. Says whether it was.
@@ -59,7 +60,8 @@ impl Scheduler {
         };
         let rows_before = lease.seen.map_or(0, |seen| seen.rows_done);
         let rows_done = report.rows_done.max(rows_before);
-        lease.seen = Some(Seen { stage: report.stage, progress: report.progress, rows_done, moved });
+        let shown = Shown::after(lease.seen.and_then(|seen| seen.shown), now, report);
+        lease.seen = Some(Seen { stage: report.stage, progress: report.progress, rows_done, moved, shown });
         if rows_done > rows_before
             && let Some(worker) = self.workers.get_mut(&worker)
         {
@@ -92,6 +94,7 @@ impl Scheduler {
 
     pub(super) fn recovered(&mut self, now: Time, dead: &[WorkerId], effects: &mut Vec<Effect>) {
         self.recovering = false;
+        self.renew_acquittals();
         for &worker in dead {
             self.worker_gone(now, worker, true, effects);
         }

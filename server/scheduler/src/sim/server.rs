@@ -205,7 +205,12 @@ impl World {
                     assert!(serves, "I5: {:?} does not serve {:?}", attempt.worker, attempt.group.set);
                     server.attempts.insert((attempt.job, attempt.epoch), *attempt);
                 }
-                Effect::Assign { worker, leases } => server.check_assignment(*worker, leases),
+                Effect::Assign { worker, leases } => {
+                    server.check_assignment(*worker, leases, |attempt| {
+                        let begun = *self.begun.entry((attempt.job, attempt.epoch)).or_insert(self.now);
+                        self.now - begun < 2 * self.plan.config.lease
+                    });
+                }
                 _ => {}
             }
             server.batch.push(Change { effect, from });
@@ -304,15 +309,16 @@ impl World {
 }
 
 impl Server {
-    /// I5: a worker holds one group of suspects or none, and only what was recorded for it.
-    fn check_assignment(&self, worker: WorkerId, leases: &[(JobId, u64)]) {
+    /// I5: a worker holds one group of suspects or none, and only what was recorded for it. Suspects that are not fresh may
+    /// have been acquitted.
+    fn check_assignment(&self, worker: WorkerId, leases: &[(JobId, u64)], mut is_fresh: impl FnMut(&Attempt) -> bool) {
         let attempts: Vec<_> = leases.iter().map(|lease| self.attempts.get(lease)).collect();
         let suspects: std::collections::BTreeSet<_> = attempts
             .iter()
             .map(|attempt| {
                 let attempt = attempt.unwrap_or_else(|| panic!("{worker:?} is assigned what was never recorded"));
                 assert_eq!(attempt.worker, worker, "{:?} is assigned to someone else", attempt.job);
-                attempt.suspect
+                attempt.suspect.filter(|_| is_fresh(attempt))
             })
             .collect();
         assert!(suspects.len() <= 1 || !suspects.iter().any(Option::is_some), "I5: suspects beside others: {leases:?}");

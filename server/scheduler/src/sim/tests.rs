@@ -13,12 +13,14 @@ fn ten_thousand_seeds_hold_the_invariants() {
         sum.worker_deaths += summary.worker_deaths;
         sum.refused += summary.refused;
         sum.poison += summary.poison;
+        sum.acquitted += summary.acquitted;
     }
     // A simulator in which nothing goes wrong proves nothing.
     println!("{sum:?}");
     assert!(sum.succeeded > 50_000, "{sum:?}");
     assert!(sum.server_deaths > 5_000 && sum.worker_deaths > 5_000, "{sum:?}");
     assert!(sum.refused > 1_000 && sum.poison > 1_000, "{sum:?}");
+    assert!(sum.acquitted > 100, "{sum:?}");
 }
 
 #[test]

@@ -42,6 +42,8 @@ struct Work {
     done: u64,
     progress: u64,
     started: bool,
+    /// In the latest turn.
+    advanced: bool,
     /// Turns since it was handed in.
     committing: Option<u64>,
 }
@@ -195,6 +197,7 @@ impl World {
                         done: 0,
                         progress: 0,
                         started: false,
+                        advanced: false,
                         committing: None,
                     };
                     worker.work.entry(job).or_insert(new);
@@ -243,6 +246,7 @@ impl SimWorker {
         let mut power = self.rate;
         let mut commits = Vec::new();
         for (job, work) in &mut self.work {
+            work.advanced = false;
             if let Some(turns) = &mut work.committing {
                 *turns += 1;
                 if *turns % 4 == 0 {
@@ -264,6 +268,7 @@ impl SimWorker {
             let done = work.left.min(power);
             (work.left, power, work.progress) = (work.left - done, power - done, work.progress + 1);
             work.done += done;
+            work.advanced = true;
             if work.left == 0 && work.kind != Kind::Poison {
                 work.committing = Some(0);
                 commits.push((*job, work.epoch, outcome(work.kind)));
@@ -278,7 +283,7 @@ impl SimWorker {
             epoch: work.epoch,
             stage: match work {
                 Work { committing: Some(_), .. } => Stage::Committing,
-                Work { started: true, .. } if work.progress == 0 => Stage::Computing,
+                Work { started: true, .. } if work.advanced || work.progress == 0 => Stage::Computing,
                 _ => Stage::Waiting,
             },
             progress: work.progress,

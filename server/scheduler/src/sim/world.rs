@@ -25,6 +25,8 @@ pub(super) struct World {
     pub(super) life: u64,
     pub(super) dead_embedded: Vec<WorkerId>,
     pub(super) workers: BTreeMap<WorkerId, SimWorker>,
+    /// When each attempt was first assigned.
+    pub(super) begun: BTreeMap<(JobId, u64), Time>,
     pub(super) clients: Vec<Client>,
     /// Assignments are sent once for a transaction.
     pub(super) batched: bool,
@@ -66,6 +68,7 @@ impl World {
             life: 0,
             dead_embedded: Vec::new(),
             workers: BTreeMap::new(),
+            begun: BTreeMap::new(),
             clients,
             batched,
             summary: Summary::default(),
@@ -176,7 +179,8 @@ impl World {
             }
         }
         let stats = self.server.as_ref().map(|server| server.core.stats());
-        self.summary.refused = stats.map_or(0, |stats| stats.counters.refused);
+        let counters = stats.map(|stats| stats.counters).unwrap_or_default();
+        (self.summary.refused, self.summary.acquitted) = (counters.refused, counters.acquitted);
     }
 
     fn check_end(&self, id: &JobId, row: &Row, end: &End) {

@@ -91,6 +91,17 @@ fn a_giant_joins_another_only_when_no_other_worker_comes() {
 }
 
 #[test]
+fn a_giant_that_does_not_fit_yet_keeps_no_other_tenants_long_job_waiting() {
+    let mut bed = bed();
+    bed.worker(1, 100);
+    bed.submit(giant(1).tenant(1));
+    (2..=10).for_each(|id| drop(bed.submit(giant(id).tenant(id as u64))));
+    assert_eq!(bed.core.assignment(WorkerId(1)).len(), 1, "they wait for a better place");
+    let effects = bed.step(Event::Submitted(job(20).tenant(20).cost(90)));
+    assert!(attempt_of(&effects, 20).is_some(), "less than the worker wants in all: at once");
+}
+
+#[test]
 fn a_worker_takes_the_long_jobs_of_so_many_tenants_and_no_more() {
     let mut bed = bed();
     bed.worker(1, 100);

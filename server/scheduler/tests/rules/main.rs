@@ -1,5 +1,6 @@
 //! The scheduler's rules, one test each, readable as its documentation.
 
+mod acquittal;
 mod common;
 mod long;
 mod order;

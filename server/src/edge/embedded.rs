@@ -1,0 +1,112 @@
+//! The way in for the worker inside this process. Its calls run in its own tasks: what fails in one must not fail the
+//! worker, and none may go on when what lies behind the edge is closed.
+
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use cloakwork_worker::Uplink;
+use futures_util::FutureExt as _;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, body::Body};
+
+use super::Edge;
+use crate::auth::Peer;
+
+/// A way in that can be closed.
+#[derive(Clone, Debug, Default)]
+pub struct Door {
+    closed: CancellationToken,
+    /// Every call reads while it runs.
+    running: Arc<RwLock<()>>,
+}
+
+impl Door {
+    /// Ends the calls that run, lets no further ones in, and returns when nothing of them is left.
+    pub async fn close(&self) {
+        self.closed.cancel();
+        drop(self.running.write().await);
+    }
+}
+
+impl Edge {
+    /// The way here for the worker inside this process, which makes the same calls as any other, without a connection.
+    /// It has a door of its own, so that the worker can hand in results while the server drains.
+    pub fn uplink(self: &Arc<Self>, door: &Door) -> Uplink {
+        let (edge, door) = (self.clone(), door.clone());
+        Uplink::new(tower::service_fn(move |request: Request<Body>| {
+            edge.clone().handle_embedded(door.clone(), request)
+        }))
+    }
+
+    pub(super) async fn handle_embedded(
+        self: Arc<Self>,
+        Door { closed, running }: Door,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, Status> {
+        // Whoever closes the door is waiting for it where this fails.
+        let place = running.try_read_owned().map_err(|_| stopped())?;
+        let path = request.uri().path().to_owned();
+        let handled = AssertUnwindSafe(self.handle(Peer::Embedded, request)).catch_unwind();
+        let response = tokio::select! {
+            biased;
+            () = closed.cancelled() => return Err(stopped()),
+            handled = handled => handled.map_err(|_| panicked(&path))?,
+        };
+        let closed = Box::pin(closed.cancelled_owned());
+        Ok(response.map(|body| Body::new(Contained { inner: Some(body), closed, path, _place: place })))
+    }
+}
+
+/// The body of a response, which ends with the door's closing and fails where it panics.
+struct Contained {
+    inner: Option<Body>,
+    closed: Pin<Box<dyn Future<Output = ()> + Send>>,
+    path: String,
+    _place: OwnedRwLockReadGuard<()>,
+}
+
+impl http_body::Body for Contained {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = &mut *self;
+        let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
+        let error = match this.closed.as_mut().poll(cx) {
+            Poll::Ready(()) => stopped(),
+            Poll::Pending => match catch_unwind(AssertUnwindSafe(|| Pin::new(inner).poll_frame(cx))) {
+                Ok(polled) => return polled,
+                Err(_) => panicked(&this.path),
+            },
+        };
+        this.inner = None;
+        Poll::Ready(Some(Err(error)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(http_body::Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.as_ref().map_or_else(SizeHint::default, http_body::Body::size_hint)
+    }
+}
+
+fn stopped() -> Status {
+    Status::unavailable("the server has stopped")
+}
+
+/// What it said is in the log by then.
+fn panicked(path: &str) -> Status {
+    tracing::error!(path, "a call of the embedded worker panicked");
+    Status::internal("the call failed inside the server")
+}
