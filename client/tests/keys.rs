@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
-use cloakwork_client::{CLIENT_KEY_FILE, ClientError, Digest, KeyFileError, Keys, Progress, Source, set_by_name};
+use cloakwork_client::{
+    CLIENT_KEY_FILE, ClientError, Digest, KeyFileError, Keys, Progress, SecretError, Source, set_by_name,
+};
 use zeroize::Zeroizing;
 
 const SETS: [&str; 4] =
@@ -84,6 +86,18 @@ async fn a_second_set_of_the_family_joins_a_key_and_its_directory() {
     assert!(matches!(&other, ClientError::Secret(_)), "{other:?}");
     assert_eq!(std::fs::read(path.join(CLIENT_KEY_FILE)).unwrap(), before, "a refusal changes nothing");
     assert!(loaded.using(stranger).is_err());
+}
+
+#[test]
+fn sets_that_no_client_key_serves_together_are_told_before_it_is_made() {
+    let [first, second, stranger] = [SETS[0], SETS[1], SETS[3]].map(|name| set_by_name(name).expect("a toy"));
+    Keys::check_sets([]).expect("nothing to make");
+    Keys::check_sets([first]).expect("one");
+    Keys::check_sets([first, second]).expect("one family");
+    let twice = Keys::check_sets([first, second, first]).unwrap_err();
+    assert_eq!(twice, ClientError::Secret(SecretError::SetAlreadyInKey { set: first.name }));
+    let other = Keys::check_sets([first, second, stranger]).unwrap_err();
+    assert!(matches!(other, ClientError::Secret(SecretError::OtherFamily { .. })), "{other:?}");
 }
 
 #[tokio::test]

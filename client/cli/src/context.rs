@@ -1,6 +1,9 @@
 //! What commands share: the server, the keys, and how to speak to the user.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use cloakwork_client::{
     Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity, JobRequest, Keys, Program, RetryPolicy,
@@ -37,7 +40,12 @@ impl Context {
 
     /// The keys of the directory.
     pub(crate) async fn keys(&self) -> Result<Keys, Failure> {
-        let (directory, passphrase) = (self.global.keys.clone(), self.passphrase()?);
+        self.keys_in(self.global.keys.clone()).await
+    }
+
+    /// The keys of another directory.
+    pub(crate) async fn keys_in(&self, directory: PathBuf) -> Result<Keys, Failure> {
+        let passphrase = self.passphrase()?;
         let load = move || Keys::load(&directory, passphrase.as_ref().map(|passphrase| passphrase.as_str()));
         // Opening a sealed key takes a second of computing.
         tokio::task::spawn_blocking(load).await.map_err(std::io::Error::other)?.map_err(Failure::from)

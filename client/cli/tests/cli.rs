@@ -115,7 +115,16 @@ async fn exit_codes_tell_what_is_wrong() {
     assert_eq!(cloakwork(&format!("http://{free}"), &["sets"]).status.code(), Some(5));
     assert_eq!(code(&["jobs", "watch", "1"]), Some(7));
     assert_eq!(code(&["--keys", keys, "keys", "push"]), Some(8));
+    // Two families, and one set twice: nothing is made, and nothing is in the way of another try.
+    for second in ["TOY_BOOLEAN", "TOY_MESSAGE_2_CARRY_2"] {
+        let sets = ["keygen", "--set", "TOY_MESSAGE_2_CARRY_2", "--set", second, "--out", keys];
+        assert_eq!(code(&sets), Some(8), "with {second}");
+        assert!(!std::path::Path::new(keys).exists(), "with {second}");
+    }
     assert_eq!(code(&["keygen", "--set", "TOY_MESSAGE_2_CARRY_2", "--out", keys]), Some(0));
+    let add = ["keygen", "--add", "--set", "TOY_MESSAGE_2_CARRY_2_KS32", "--set", "TOY_BOOLEAN", "--out", keys];
+    assert_eq!(code(&add), Some(8));
+    assert_eq!(code(&[&add[..4], &add[6..]].concat()), Some(0), "the first of the two was not added");
     assert_eq!(code(&["keygen", "--set", "TOY_MESSAGE_2_CARRY_2", "--out", keys]), Some(8));
     assert_eq!(code(&["--keys", keys, "pbs", "--fn", "square", "--values", "1"]), Some(6));
     assert_eq!(code(&["--keys", keys, "pbs", "--fn", "square", "--values", "16"]), Some(2));

@@ -53,6 +53,12 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     sets.iter().for_each(|set| warn(set));
     let started = Instant::now();
     let passphrase = context.passphrase()?;
+    let present: Vec<&'static ParameterSet> = match args.add {
+        true => context.keys_in(directory.clone()).await?.sets().collect(),
+        false => Vec::new(),
+    };
+    // All of them, before the first is made: a directory with some of the sets would be in the way of another try.
+    Keys::check_sets(present.into_iter().chain(sets.iter().copied()))?;
     let mut keys = None;
     for (index, &set) in sets.iter().enumerate() {
         let (directory, passphrase, progress) = (directory.clone(), passphrase.clone(), bars(context.global.json));
