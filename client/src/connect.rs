@@ -1,7 +1,8 @@
 //! The way to a server.
 
-use std::{net::IpAddr, time::Duration};
+use std::time::Duration;
 
+use cloakwork_proto::is_loopback;
 use tonic::{
     Request, Status,
     metadata::{Ascii, MetadataValue},
@@ -88,12 +89,6 @@ impl ConnectOptions {
         }
         Ok(())
     }
-}
-
-/// Does what is sent to this host stay on the machine?
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    address.map_or_else(|_| host.eq_ignore_ascii_case("localhost"), |address| address.to_canonical().is_loopback())
 }
 
 /// A client's certificate and its private key. Never printed.

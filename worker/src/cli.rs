@@ -2,9 +2,10 @@
 
 mod process;
 
-use std::{fs, net::IpAddr, path::PathBuf, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
 use clap::Parser;
+use cloakwork_proto::is_loopback;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use tracing_subscriber::EnvFilter;
 
@@ -111,12 +112,6 @@ impl Cli {
         }
         Ok(endpoint)
     }
-}
-
-/// Does what is sent to this host stay on the machine?
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    address.map_or_else(|_| host.eq_ignore_ascii_case("localhost"), |address| address.to_canonical().is_loopback())
 }
 
 /// A file that an option names; the error says which.
