@@ -90,10 +90,10 @@ async fn a_second_set_of_the_family_joins_a_key_and_its_directory() {
 
 #[test]
 fn sets_that_no_client_key_serves_together_are_told_before_it_is_made() {
-    let [first, second, third, stranger] = SETS.map(|name| set_by_name(name).expect("a toy"));
+    let [first, second, stranger] = [SETS[0], SETS[1], SETS[3]].map(|name| set_by_name(name).expect("a toy"));
     Keys::check_sets([]).expect("nothing to make");
     Keys::check_sets([first]).expect("one");
-    Keys::check_sets([first, second, third]).expect("one family");
+    Keys::check_sets([first, second]).expect("one family");
     let twice = Keys::check_sets([first, second, first]).unwrap_err();
     assert_eq!(twice, ClientError::Secret(SecretError::SetAlreadyInKey { set: first.name }));
     let other = Keys::check_sets([first, second, stranger]).unwrap_err();
