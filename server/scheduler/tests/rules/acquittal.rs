@@ -103,7 +103,7 @@ fn a_job_that_crashes_late_is_found_with_others_beside_it() {
                 go_on(&mut bed, worker, LEASE, |_| true);
             }
             // One waits to join it, and does when it is acquitted.
-            bed.submit(job(200 + crashes).tenant(200 + crashes as u64).cost(50).deadline(Time::MAX / 2));
+            bed.submit(job(200 + crashes).tenant(200 + crashes as u64).cost(5).deadline(Time::MAX / 2));
             go_on(&mut bed, worker, late, |_| true);
             crashes += 1;
             assert!(crashes < 40, "{late}");
