@@ -122,7 +122,7 @@ async fn hold(client: &mut BlobServiceClient<Channel>, part: &Bytes, id: u32) ->
     let begin = BeginUploadRequest { request_id: format!("0d6f2a6e-51f1-4b52-8d93-{id:012x}"), digest: Some(digest) };
     let upload = client.begin_upload(begin).await.expect("an upload").into_inner().upload.expect("an upload");
     let (messages, stream) = mpsc::channel(4);
-    let data = part.slice(..1000);
+    let data = part.slice(..200);
     let first = WriteRequest { upload: upload.name.clone(), offset_bytes: 0, data, finish: false };
     messages.send(first).await.expect("the stream is open");
     let mut writer = client.clone();
