@@ -44,7 +44,7 @@ impl Quota {
 
     /// Takes room for `more` bytes, or refuses them.
     pub async fn take(&self, tenant: &str, more: u64) -> Result<(), ApiError> {
-        let Err(got) = self.try_take(tenant, more).await? else { return Ok(()) };
+        let Some(got) = self.try_take(tenant, more).await? else { return Ok(()) };
         let limit = self.limit;
         let message = format!(
             "{got} bytes of programs, and of inputs and outputs inside jobs: at most {limit} (tenant_inline_bytes)"
@@ -56,29 +56,29 @@ impl Quota {
     }
 
     /// Takes room for `more` bytes if there is any, and says whether there was.
-    pub async fn has_room(&self, tenant: &str, more: u64) -> Result<bool, ApiError> {
-        Ok(self.try_take(tenant, more).await?.is_ok())
+    pub async fn take_if_any(&self, tenant: &str, more: u64) -> Result<bool, ApiError> {
+        Ok(self.try_take(tenant, more).await?.is_none())
     }
 
-    /// The bytes that there would be, if they are too many.
-    async fn try_take(&self, tenant: &str, more: u64) -> Result<Result<(), u64>, ApiError> {
+    /// Takes the room; where there is none, says how many bytes there would be.
+    async fn try_take(&self, tenant: &str, more: u64) -> Result<Option<u64>, ApiError> {
         if let Some(sum) = self.sums().get_mut(tenant).filter(|sum| sum.asked.elapsed() < FRESH)
             && sum.bytes.saturating_add(more) <= self.limit
         {
             sum.bytes += more;
-            return Ok(Ok(()));
+            return Ok(None);
         }
         let asked = Instant::now();
         let bytes = self.store.inline_bytes(tenant).await.map_err(database::failed)?.saturating_add(more);
         if bytes > self.limit {
-            return Ok(Err(bytes));
+            return Ok(Some(bytes));
         }
         let mut sums = self.sums();
         if sums.len() >= QUOTA_TENANTS_MAX {
             sums.clear();
         }
         sums.insert(tenant.into(), Sum { bytes, asked });
-        Ok(Ok(()))
+        Ok(None)
     }
 
     fn sums(&self) -> MutexGuard<'_, HashMap<Arc<str>, Sum>> {

@@ -52,12 +52,7 @@ impl Keys {
     /// Would one client key serve all of these sets? Refuses those of two families, and one that is there twice, before
     /// anything is made of them.
     pub fn check_sets(sets: impl IntoIterator<Item = &'static ParameterSet>) -> Result<()> {
-        let mut sets = sets.into_iter();
-        let Some(first) = sets.next() else { return Ok(()) };
-        // A key for nothing, which costs some random bits, knows the rule.
-        let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
-        let mut key = ClientKey::generate(first, &mut randomness)?;
-        sets.try_for_each(|set| Ok(key.add(set, &mut randomness)?))
+        Ok(cloakwork_secret::key::check_sets(sets)?)
     }
 
     /// Adds a set to keys in memory, with parts of its own. It must be of the same family: sets that differ only in how

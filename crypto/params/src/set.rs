@@ -171,6 +171,11 @@ impl ParameterSet {
         }
     }
 
+    /// Bytes of a ciphertext between operations, mask and body.
+    pub const fn ciphertext_bytes(&self) -> u64 {
+        (self.input_dimension() as u64 + 1) * (self.torus.bits() / 8) as u64
+    }
+
     /// Bits of the word that a ciphertext under the small key is made of.
     pub const fn small_word_bits(&self) -> u32 {
         if self.small_modulus_log2 > u32::BITS { u64::BITS } else { u32::BITS }

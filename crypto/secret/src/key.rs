@@ -4,7 +4,7 @@ mod client;
 mod glwe;
 mod lwe;
 
-pub use client::ClientKey;
 pub(crate) use client::check_word;
+pub use client::{ClientKey, check_sets};
 pub use glwe::GlweSecretKey;
 pub use lwe::LweSecretKey;

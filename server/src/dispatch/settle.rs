@@ -47,7 +47,6 @@ impl Actor {
     pub(super) async fn settle(&mut self) -> Result<(), sqlx::Error> {
         while !self.writes.is_empty() || self.late_is_due() {
             let (survival, late) = (self.survival(), self.late_is_due());
-            let decided = self.writes.len();
             if late {
                 self.writes.extend(self.late.iter().cloned());
             }
@@ -57,7 +56,7 @@ impl Actor {
             if late {
                 (self.late, self.late_since) = (Vec::new(), None);
             }
-            for write in self.writes.drain(..).take(decided) {
+            for write in self.writes.drain(..) {
                 if let Write::Submitted(job) = write {
                     job.pins.iter().for_each(|pins| pins.keep());
                 }

@@ -153,10 +153,8 @@ impl Admission {
             return Err(INPUT_INVALID.error("the inputs hold no ciphertexts: expected at least one row"));
         }
         let pbs_count = program.pbs_count.saturating_mul(rows);
-        let set = program.set;
-        let ciphertext = (set.input_dimension() as u64 + 1) * u64::from(set.torus.bits() / 8);
         let lists = (program.inputs.len() + program.outputs.len()) as u64;
-        let bytes = rows.saturating_mul(lists).saturating_mul(ciphertext);
+        let bytes = rows.saturating_mul(lists).saturating_mul(program.set.ciphertext_bytes());
         for (what, limit, got) in [
             ("rows", limits.job_rows, rows),
             ("bootstraps", limits.job_bootstraps, pbs_count),

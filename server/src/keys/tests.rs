@@ -1,18 +1,15 @@
 use std::{io::Write as _, path::Path, sync::Arc};
 
 use bytes::Bytes;
-use cloakwork_circuit::ProgramId;
 use cloakwork_keystore::{Clock, Digest, KeyState, Options, StoreOptions};
 use cloakwork_params::{EnvelopeWriter, Header, Layout, ObjectKind, Seed, table};
-use cloakwork_scheduler::JobId;
 
 use super::*;
 use crate::{
     backend,
     database::{Database, MIGRATIONS, Survival},
-    jobs::JobMeta,
     limits::Limits,
-    store::{NewJob, Write},
+    store::{Write, tests::new_job},
 };
 
 const KEY: KeyId = KeyId([7; 16]);
@@ -78,32 +75,10 @@ impl Fixture {
     }
 
     fn job(&self, key_use: Arc<KeyUse>) -> Write {
-        let meta = JobMeta {
-            id: JobId(1),
-            tenant: self.tenant.as_str().into(),
-            request_id: [1; 16],
-            request_digest: [0; 32],
-            program: ProgramId([1; 32]),
-            key_id: KEY,
-            set: &table::SETS[0],
-            rows: 1,
-            pbs_count: 1,
-            priority: 0,
-            inline_outputs: true,
-            keep_outputs_micros: 0,
-            created_micros: 0,
-            deadline_micros: 0,
-        };
-        let (program, inputs) = (Bytes::new(), [].into());
-        Write::Submitted(NewJob {
-            meta: Arc::new(meta),
-            program,
-            inputs,
-            first: None,
-            promised: true,
-            key_use: Some(key_use),
-            pins: None,
-        })
+        let mut job = new_job(self.tenant.as_str(), 1);
+        assert_eq!(job.meta.key_id, KEY);
+        job.key_use = Some(key_use);
+        Write::Submitted(job)
     }
 }
 

@@ -158,9 +158,9 @@ limits! {
     job_rows = 65_536, count 1 => 16_777_216,
         "Rows of inputs of one job",
         "1 GiB of blocks of 16 KiB; more is better sent as several jobs";
-    job_bytes = GIB, bytes MIB => 1024 * GIB,
+    job_bytes = 750 * MIB, bytes MIB => 1024 * GIB,
         "Ciphertexts of all inputs and outputs of one job, as they lie in a worker's memory",
-        "Half of what the embedded worker has for jobs: it holds them in two forms for a moment";
+        "Twice that, as a worker holds them in two forms for a moment, is what the embedded one has for a large job";
     job_bootstraps = 10_000_000, count 1 => 1_000_000_000_000,
         "Bootstraps of one job, over all its rows",
         "Some hours of one CPU worker";

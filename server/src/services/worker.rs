@@ -184,8 +184,8 @@ impl Workers {
         let mut contents = Vec::with_capacity(digests.len());
         for wanted in digests {
             let digest = digest::parse(Some(wanted), "digests")?;
-            let small =
-                digest.size_bytes <= inline_left && self.quota.has_room(&leased.meta.tenant, digest.size_bytes).await?;
+            let small = digest.size_bytes <= inline_left
+                && self.quota.take_if_any(&leased.meta.tenant, digest.size_bytes).await?;
             let bytes = if small {
                 inline_left -= digest.size_bytes;
                 Some(self.small_output(leased, &digest, &mut data).await?)

@@ -19,8 +19,8 @@ async fn store(directory: &tempfile::TempDir) -> Store {
     Store::new(Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap())
 }
 
-/// A job with one input that lies in the database and one that does not.
-pub(crate) fn job(tenant: &str, number: u8, input_bytes: usize) -> Write {
+/// A job without inputs.
+pub(crate) fn new_job(tenant: &str, number: u8) -> NewJob {
     let meta = JobMeta {
         id: JobId(number.into()),
         tenant: tenant.into(),
@@ -37,17 +37,22 @@ pub(crate) fn job(tenant: &str, number: u8, input_bytes: usize) -> Write {
         created_micros: 0,
         deadline_micros: 0,
     };
-    let blob = Content { digest: [9; 32], size_bytes: 1 << 40, bytes: None };
-    let inputs = [Content::inline(Bytes::from(vec![0; input_bytes])), blob];
-    Write::Submitted(NewJob {
+    NewJob {
         meta: Arc::new(meta),
         program: Bytes::from_static(&[1; 10]),
-        inputs: inputs.into(),
+        inputs: [].into(),
         first: None,
         promised: true,
         key_use: None,
         pins: None,
-    })
+    }
+}
+
+/// A job with one input that lies in the database and one that does not.
+pub(crate) fn job(tenant: &str, number: u8, input_bytes: usize) -> Write {
+    let blob = Content { digest: [9; 32], size_bytes: 1 << 40, bytes: None };
+    let inputs = [Content::inline(Bytes::from(vec![0; input_bytes])), blob];
+    Write::Submitted(NewJob { inputs: inputs.into(), ..new_job(tenant, number) })
 }
 
 fn end(number: u8, outputs: &[usize]) -> Write {
@@ -141,4 +146,21 @@ async fn a_program_that_a_job_carried_is_not_a_registered_one() {
     assert_eq!(store.is_registered("a", id).await.unwrap(), Some(true));
     assert_eq!(store.inline_bytes("a").await.unwrap(), bytes, "its bytes were there already");
     assert_eq!(store.is_registered("b", id).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_confirmation_is_a_change_that_reaches_the_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store(&directory).await;
+    let promised = async || -> i64 {
+        sqlx::query_scalar("SELECT promised FROM jobs").fetch_one(store.database.readers()).await.unwrap()
+    };
+    let unpromised = NewJob { promised: false, ..new_job("a", 1) };
+    store.apply(Survival::Crash, &[Write::Submitted(unpromised)]).await.unwrap();
+    assert_eq!(promised().await, 0);
+    let log = || std::fs::metadata(directory.path().join("server.db-wal")).unwrap().len();
+    let before = log();
+    store.apply(Survival::PowerFailure, &[Write::Confirmed(JobId(1))]).await.unwrap();
+    assert_eq!(promised().await, 1);
+    assert!(log() > before, "without a new frame in the log, SQLite would have waited for nothing");
 }

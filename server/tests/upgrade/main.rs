@@ -1,7 +1,8 @@
 //! Databases of earlier versions, opened by this one.
 //!
-//! For each version of the schema there is a `v{N}.sql` with the rows of a database in use. A new migration needs no
-//! file for itself, but those before it do: what is the latest version today is an earlier one tomorrow.
+//! For each version of the schema there is a `v{N}.sql` with the rows that a database in use has beside those of the
+//! versions before. A new migration needs no file for itself, but those before it do: what is the latest version today
+//! is an earlier one tomorrow.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
@@ -33,11 +34,14 @@ async fn database_of(version: i64, directory: &Path) -> PathBuf {
     let path = directory.join(format!("v{version}.db"));
     let pool = pool(&path).await;
     MIGRATIONS.run_to(version, &pool).await.unwrap();
-    let file = format!("{}/tests/upgrade/v{version}.sql", env!("CARGO_MANIFEST_DIR"));
-    let rows = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}: what did it hold?"));
-    sqlx::raw_sql(sqlx::AssertSqlSafe(rows)).execute(&pool).await.unwrap();
+    for file in (1..=version).map(fixture) {
+        let rows = std::fs::read_to_string(&file);
+        let rows = rows.unwrap_or_else(|error| panic!("{}: {error}: what did it hold?", file.display()));
+        sqlx::raw_sql(sqlx::AssertSqlSafe(rows)).execute(&pool).await.unwrap();
+    }
     for table in tables(&pool).await {
-        assert!(count(&pool, &table).await > 0, "{file} has no row of {table}: nothing would be seen to be lost");
+        let rows = count(&pool, &table).await;
+        assert!(rows > 0, "version {version} has no row of {table}: nothing would be seen to be lost");
     }
     pool.close().await;
     path
@@ -56,7 +60,7 @@ async fn count(pool: &SqlitePool, table: &str) -> i64 {
 #[tokio::test]
 async fn a_database_of_every_earlier_version_is_brought_up_to_date_with_its_rows() {
     let directory = tempfile::tempdir().unwrap();
-    let earlier = (1..=latest()).filter(|version| *version < latest() || fixture_exists(*version));
+    let earlier = (1..=latest()).filter(|version| *version < latest() || fixture(*version).exists());
     let mut seen = 0;
     for version in earlier {
         let path = database_of(version, directory.path()).await;
@@ -86,8 +90,8 @@ async fn a_database_of_every_earlier_version_is_brought_up_to_date_with_its_rows
     assert!(seen >= 1, "nothing was upgraded");
 }
 
-fn fixture_exists(version: i64) -> bool {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/upgrade/v{version}.sql")).exists()
+fn fixture(version: i64) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/upgrade/v{version}.sql"))
 }
 
 /// What version 2 and later ones keep of jobs.

@@ -1,4 +1,4 @@
--- A database of schema version 1, in use: tenants and tokens, current, expired and revoked.
+-- Version 1: tenants and tokens, current, expired and revoked.
 INSERT INTO tenants (name, created_ms, revoked_ms) VALUES
     ('acme', 1700000000000, NULL),
     ('gone', 1700000001000, 1700000002000);

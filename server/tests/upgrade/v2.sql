@@ -1,14 +1,4 @@
--- A database of schema version 2, in use: that of version 1, and jobs in every state that is kept.
-INSERT INTO tenants (name, created_ms, revoked_ms) VALUES
-    ('acme', 1700000000000, NULL),
-    ('gone', 1700000001000, 1700000002000);
-
-INSERT INTO tokens (id, tenant, hash, scopes, note, created_ms, expires_ms, revoked_ms, last_used_ms) VALUES
-    ('0123456789ab', 'acme', X'1111111111111111111111111111111111111111111111111111111111111111',
-     'jobs,keys,read', 'nightly batch', 1700000003000, 1900000000000, NULL, 1700000004000),
-    ('ba9876543210', 'gone', X'2222222222222222222222222222222222222222222222222222222222222222',
-     'worker', '', 1700000005000, NULL, 1700000006000, NULL);
-
+-- Version 2: jobs in every state that is kept.
 INSERT INTO programs (tenant, digest, bytes, registered, created_micros) VALUES
     ('acme', X'3333333333333333333333333333333333333333333333333333333333333333', X'0A0B0C', 1, 1700000007000000),
     ('acme', X'4444444444444444444444444444444444444444444444444444444444444444', X'0D', 0, 1700000008000000);

@@ -38,6 +38,14 @@ struct Task {
     priority: i32,
 }
 
+impl Task {
+    /// Bytes of all outputs.
+    fn output_bytes(&self) -> u64 {
+        let ciphertexts = (self.rows as u64).saturating_mul(self.plan.graph.outputs.len() as u64);
+        ciphertexts.saturating_mul(self.program.set().ciphertext_bytes())
+    }
+}
+
 impl Agent {
     pub(super) async fn do_job(&self, held: &Held, content: v1::JobContent, deadline: Option<Instant>) {
         let mut stopwatch = Stopwatch::start(Instant::now());
@@ -150,11 +158,8 @@ impl Agent {
             None => 0,
         };
         let inputs = task.inputs.iter().map(size).fold(0, u64::saturating_add);
-        let set = task.program.set();
-        let ciphertext = (set.input_dimension() as u64 + 1) * u64::from(set.torus.bits() / 8);
-        let outputs = (task.rows * task.plan.graph.outputs.len()) as u64 * ciphertext;
-        let permits = self.job_memory.reserve(inputs.saturating_add(outputs).saturating_mul(2)).await;
-        permits.map_err(|_| JobFailure::passing("DEVICE_FAILED", "the worker is going away"))
+        let bytes = inputs.saturating_add(task.output_bytes()).saturating_mul(2);
+        self.job_memory.reserve(bytes).await.map_err(|error| JobFailure::passing("WORKER_OUT_OF_MEMORY", error))
     }
 
     async fn fetch(&self, held: &Held, task: &Task) -> Result<Vec<Box<dyn Rows>>, JobFailure> {
@@ -255,7 +260,7 @@ impl Drop for Cancel<'_> {
 async fn encode(task: &Task, lists: Vec<OutputList>) -> Result<Vec<(Bytes, v1::Digest)>, JobFailure> {
     let plan = task.plan.clone();
     let key_id = task.key_id;
-    let size = task.rows * task.plan.graph.outputs.len() * task.program.set().input_dimension() * 8;
+    let size = usize::try_from(task.output_bytes()).unwrap_or(usize::MAX);
     let encode = move || {
         let Graph { set, outputs, .. } = &plan.graph;
         let one = |(list, output): (OutputList, &cloakwork_circuit::Output)| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A job is small when it takes at most this part of the whole.
 const SMALL_PART: u32 = 64;
@@ -17,8 +17,16 @@ pub(super) struct JobMemory {
     large: Arc<Semaphore>,
     /// KiB that a small job takes at most.
     small_max: u32,
-    /// KiB that a large one gets at most.
+    /// KiB that a large one may take at most.
     large_max: u32,
+}
+
+/// A job takes more than this worker ever has for one.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the inputs and outputs of the job take {wanted} KiB: this worker has at most {most} KiB for one job")]
+pub(super) struct TooLarge {
+    wanted: u32,
+    most: u32,
 }
 
 impl JobMemory {
@@ -30,13 +38,20 @@ impl JobMemory {
         Self { small: part(kept), large: part(large_max), small_max: whole / SMALL_PART, large_max }
     }
 
-    /// Waits for so many bytes. A large job that takes more than there is for such jobs gets all of that.
-    pub(super) async fn reserve(&self, bytes: u64) -> Result<OwnedSemaphorePermit, AcquireError> {
-        let wanted = kib(bytes).max(1);
-        match wanted <= self.small_max {
-            true => self.small.clone().acquire_many_owned(wanted).await,
-            false => self.large.clone().acquire_many_owned(wanted.min(self.large_max)).await,
+    /// Waits for so many bytes. What this worker can never hold is refused at once.
+    pub(super) async fn reserve(&self, bytes: u64) -> Result<OwnedSemaphorePermit, TooLarge> {
+        let (wanted, most) = (kib(bytes).max(1), self.large_max);
+        if wanted > most {
+            return Err(TooLarge { wanted, most });
         }
+        let part = if wanted <= self.small_max { &self.small } else { &self.large };
+        Ok(part.clone().acquire_many_owned(wanted).await.expect("nobody closes it"))
+    }
+
+    /// Bytes that the largest job may take.
+    #[cfg(test)]
+    pub(super) fn most(&self) -> u64 {
+        u64::from(self.large_max) << 10
     }
 }
 
@@ -63,14 +78,14 @@ mod tests {
     }
 
     fn try_reserve(memory: &JobMemory, bytes: u64) -> Option<OwnedSemaphorePermit> {
-        now(memory.reserve(bytes)).map(|permit| permit.expect("it is never closed"))
+        now(memory.reserve(bytes)).map(|permit| permit.expect("it is not too large"))
     }
 
     #[test]
     fn small_jobs_wait_for_no_large_one_whether_it_has_its_memory_or_waits_for_it() {
         let memory = JobMemory::new(64 * MIB);
-        let giant = try_reserve(&memory, u64::MAX).expect("nobody else is here");
-        let mut second = Box::pin(memory.reserve(u64::MAX));
+        let giant = try_reserve(&memory, memory.most()).expect("nobody else is here");
+        let mut second = Box::pin(memory.reserve(memory.most()));
         assert!(now(second.as_mut()).is_none(), "it waits for the first");
         let small: Vec<_> = (0..16).map(|_| try_reserve(&memory, MIB).expect("a place")).collect();
         assert!(try_reserve(&memory, MIB).is_none(), "what is kept for small jobs is a quarter");
@@ -85,15 +100,20 @@ mod tests {
         let memory = JobMemory::new(64 * MIB);
         let _small: Vec<_> = (0..16).map(|_| try_reserve(&memory, MIB).expect("a place")).collect();
         assert!(try_reserve(&memory, MIB + 1).is_some());
-        assert!(try_reserve(&memory, 64 * MIB).is_some(), "more than there is gets all of it");
     }
 
     #[test]
-    fn every_job_gets_its_turn_in_the_least_memory() {
-        for bytes in [1, 1024, 1025, 4096, 65 << 10] {
+    fn what_is_too_large_is_refused_at_once_and_all_else_gets_its_turn() {
+        for bytes in [1, 1024, 1025, 4096, 65 << 10, 64 * MIB] {
             let memory = JobMemory::new(bytes);
-            for wanted in [0, 1, 1024, 4096, u64::MAX] {
+            for wanted in [0, 1, memory.most()] {
                 assert!(try_reserve(&memory, wanted).is_some(), "{wanted} bytes of {bytes}");
+            }
+            // Also while others have all of it: nobody waits for what never comes.
+            let _all = try_reserve(&memory, memory.most());
+            for wanted in [memory.most() + 1, u64::MAX] {
+                let refused = now(memory.reserve(wanted)).expect("it does not wait");
+                assert!(refused.is_err(), "{wanted} bytes of {bytes}");
             }
         }
     }

@@ -54,7 +54,7 @@ fn job() -> (LeaseId, v1::Assignment) {
 
 /// What other jobs have when they have all memory, of both kinds.
 async fn all_memory(agent: &Agent) -> Vec<OwnedSemaphorePermit> {
-    let mut all = vec![agent.job_memory.reserve(u64::MAX).await.expect("the large jobs' part")];
+    let mut all = vec![agent.job_memory.reserve(agent.job_memory.most()).await.expect("the large jobs' part")];
     for _ in 0..16 {
         all.push(agent.job_memory.reserve(agent.options.job_memory / 64).await.expect("a small job's part"));
     }
@@ -90,7 +90,7 @@ async fn a_job_waits_for_memory_that_others_have() {
 async fn a_small_job_does_not_wait_for_the_memory_of_a_large_one() {
     let device = Arc::new(TestDevice::new(1000));
     let agent = agent(&device);
-    let _giant = agent.job_memory.reserve(u64::MAX).await.expect("all that large jobs may have");
+    let _giant = agent.job_memory.reserve(agent.job_memory.most()).await.expect("all that large jobs may have");
     let (id, assignment) = job();
     agent.begin(id, assignment);
     reaches(&agent, LeaseStage::Computing).await;

@@ -219,8 +219,7 @@ impl HostArena {
 
 /// Bytes of a slot, its bookkeeping included.
 pub(super) fn slot_bytes(set: &ParameterSet) -> u64 {
-    let words = (set.input_dimension() + 1) as u64 * u64::from(set.torus.bits() / 8);
-    words + (size_of::<Slot<u64>>() + size_of::<SlotState>()) as u64
+    set.ciphertext_bytes() + (size_of::<Slot<u64>>() + size_of::<SlotState>()) as u64
 }
 
 /// Puts words into a slot.

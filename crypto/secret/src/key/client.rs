@@ -56,13 +56,7 @@ impl ClientKey {
 
     /// As [`Self::add`], with a small key from elsewhere.
     pub fn add_part(&mut self, set: &'static ParameterSet, small: LweSecretKey) -> Result<(), SecretError> {
-        if self.small.iter().any(|(present, _)| present.id == set.id) {
-            return Err(SecretError::SetAlreadyInKey { set: set.name });
-        }
-        let first = self.first_set();
-        if let Some(what) = family_difference(first, set) {
-            return Err(SecretError::OtherFamily { expected: first.name, got: set.name, what });
-        }
+        check_sets(self.sets().chain([set]))?;
         check("bits of the small key", set.lwe_dimension, small.dimension())?;
         self.small.push((set, small));
         Ok(())
@@ -160,6 +154,23 @@ pub(crate) fn check_word<T: Torus>(set: &ParameterSet) -> Result<(), SecretError
     } else {
         Err(SecretError::WrongWord { what: "ciphertexts", set: set.name, expected, got: T::BITS })
     }
+}
+
+/// Would one key serve all of these sets? Refuses those of two families, and one that is there twice.
+pub fn check_sets(sets: impl IntoIterator<Item = &'static ParameterSet>) -> Result<(), SecretError> {
+    let mut present: Vec<&ParameterSet> = Vec::new();
+    for set in sets {
+        if present.iter().any(|other| other.id == set.id) {
+            return Err(SecretError::SetAlreadyInKey { set: set.name });
+        }
+        if let Some(first) = present.first()
+            && let Some(what) = family_difference(first, set)
+        {
+            return Err(SecretError::OtherFamily { expected: first.name, got: set.name, what });
+        }
+        present.push(set);
+    }
+    Ok(())
 }
 
 /// What keeps two sets from sharing a big key, if anything does.
