@@ -1,5 +1,7 @@
 //! Connections: how many there may be, how long each may take to say something, and TLS.
 
+mod places;
+
 use std::{
     future::Future,
     io,
@@ -14,14 +16,16 @@ use rustls::ServerConfig;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::{Instant, Sleep, sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
+pub use places::Place;
+
 use crate::auth::Peer;
+use places::Places;
 
 /// After an error of `accept` that is not one connection's own, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -34,6 +38,8 @@ const REQUEST_BYTES_LEAST: usize = 16;
 pub struct Patience {
     /// Most connections at once.
     pub connections: usize,
+    /// How many of them one tenant keeps when there are not enough for everybody.
+    pub tenant_connections: usize,
     /// From accepting to the first request.
     pub header: Duration,
     /// Without a byte in either direction.
@@ -52,55 +58,77 @@ pub async fn serve<H, F>(
     H: Fn(Connection, Peer) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(patience.connections));
+    let places = Places::new(patience.connections, patience.tenant_connections);
     let tls = tls.map(TlsAcceptor::from);
     let mut running = JoinSet::new();
+    // Accepted, and without a place. Further ones wait in the kernel meanwhile.
+    let mut waiting = None;
     loop {
-        let (stream, address, place) = tokio::select! {
-            accepted = accept(&listener, &places) => accepted,
-            Some(ended) = running.join_next() => {
-                log_panic(ended);
-                continue;
+        tokio::select! {
+            accepted = accept(&listener), if waiting.is_none() => {
+                places.make_room();
+                waiting = Some(accepted);
             }
-            () = stop.cancelled() => break,
-        };
-        let (tls, handle) = (tls.clone(), handle.clone());
-        running.spawn(async move {
-            match timeout(patience.header, handshake(stream, tls)).await {
-                Ok(Ok((stream, certified))) => {
-                    let peer = Peer::Network { address: address.ip(), certified };
-                    handle(Connection::new(stream, patience, place), peer).await;
+            place = places.take(), if waiting.is_some() => {
+                if let Some((stream, address)) = waiting.take() {
+                    running.spawn(receive(stream, address, place, tls.clone(), patience, handle.clone()));
                 }
-                Ok(Err(error)) => tracing::debug!(%error, peer = %address, "a TLS handshake failed"),
-                Err(_) => tracing::debug!(peer = %address, "a TLS handshake took too long"),
             }
-        });
+            Some(ended) = running.join_next() => log_panic(ended),
+            () = stop.cancelled() => break,
+        }
     }
-    drop(listener);
+    drop((listener, waiting));
     while let Some(ended) = running.join_next().await {
         log_panic(ended);
     }
 }
 
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
-        // First the place: connections that nobody has time for wait in the kernel.
-        let Ok(place) = places.clone().acquire_owned().await else {
-            return std::future::pending().await;
-        };
         match listener.accept().await {
             Ok((stream, address)) => {
                 // Small messages must not wait for more of them.
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "no TCP_NODELAY");
                 }
-                return (stream, address, place);
+                return (stream, address);
             }
             Err(error) => {
                 tracing::warn!(%error, "no connection could be accepted");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+}
+
+/// From the handshake to the end of a connection.
+async fn receive<H, F>(
+    stream: TcpStream,
+    address: SocketAddr,
+    place: Place,
+    tls: Option<TlsAcceptor>,
+    patience: Patience,
+    handle: H,
+) where
+    H: Fn(Connection, Peer) -> F,
+    F: Future<Output = ()>,
+{
+    let place = Arc::new(place);
+    let held = place.clone();
+    let whole = async move {
+        match timeout(patience.header, handshake(stream, tls)).await {
+            Ok(Ok((stream, certified))) => {
+                let peer = Peer::Network { address: address.ip(), certified };
+                handle(Connection::new(stream, patience, held), peer).await;
+            }
+            Ok(Err(error)) => tracing::debug!(%error, peer = %address, "a TLS handshake failed"),
+            Err(_) => tracing::debug!(peer = %address, "a TLS handshake took too long"),
+        }
+    };
+    tokio::select! {
+        () = whole => {}
+        () = place.asked_to_leave() => tracing::debug!(peer = %address, "a stranger made room"),
     }
 }
 
@@ -127,7 +155,7 @@ pub struct Connection {
     patience: Patience,
     last_byte: Instant,
     timer: Pin<Box<Sleep>>,
-    _place: OwnedSemaphorePermit,
+    place: Arc<Place>,
 }
 
 #[derive(Debug)]
@@ -137,9 +165,14 @@ enum Stream {
 }
 
 impl Connection {
-    fn new(stream: Stream, patience: Patience, place: OwnedSemaphorePermit) -> Self {
+    /// Its place among the connections of the port.
+    pub fn place(&self) -> Arc<Place> {
+        self.place.clone()
+    }
+
+    fn new(stream: Stream, patience: Patience, place: Arc<Place>) -> Self {
         let timer = Box::pin(sleep(patience.header));
-        Self { stream, received: 0, patience, last_byte: Instant::now(), timer, _place: place }
+        Self { stream, received: 0, patience, last_byte: Instant::now(), timer, place }
     }
 
     /// Has the peer been silent for too long? Otherwise wakes the task when it will have been.

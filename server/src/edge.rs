@@ -72,9 +72,12 @@ impl Edge {
 
     /// Serves a port until the server drains, then until its calls have ended.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
-        let Limits { connections, header_timeout_ms, idle_timeout_ms, .. } = self.limits;
+        let Limits { connections, tenant_connections, header_timeout_ms, idle_timeout_ms, .. } = self.limits;
+        let [connections, tenant_connections] =
+            [connections, tenant_connections].map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let patience = Patience {
-            connections: usize::try_from(connections).unwrap_or(usize::MAX),
+            connections,
+            tenant_connections,
             header: Duration::from_millis(header_timeout_ms),
             idle: Duration::from_millis(idle_timeout_ms),
         };
@@ -92,8 +95,10 @@ impl Edge {
         let [streams, stream_window, connection_window, header_list] =
             [connection_streams, stream_window_bytes, connection_window_bytes, header_list_bytes]
                 .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
-        let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
+        let place = connection.place();
+        let service = hyper::service::service_fn(move |mut request: Request<hyper::body::Incoming>| {
             let edge = self.clone();
+            request.extensions_mut().insert(place.clone());
             async move { Ok::<_, Infallible>(edge.handle(peer, request).await) }
         });
         let mut http = http2::Builder::new(TokioExecutor::new());
@@ -167,6 +172,9 @@ impl Edge {
         request.extensions_mut().insert(deadline);
         request.extensions_mut().insert(peer);
         if let Some(principal) = principal {
+            if let Some(connection) = request.extensions_mut().remove::<Arc<connection::Place>>() {
+                connection.keep(&principal.tenant);
+            }
             place.of_tenant(&principal.tenant)?;
             request.extensions_mut().insert(principal);
         }

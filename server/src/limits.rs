@@ -63,6 +63,7 @@ impl Limits {
             ("inline_bytes", self.inline_bytes, "message_bytes", self.message_bytes),
             ("chunk_bytes", self.chunk_bytes, "message_bytes", self.message_bytes),
             ("stream_window_bytes", self.stream_window_bytes, "connection_window_bytes", self.connection_window_bytes),
+            ("tenant_connections", self.tenant_connections, "connections", self.connections),
             ("tenant_requests", self.tenant_requests, "requests", self.requests),
             ("tenant_watchers", self.tenant_watchers, "watchers", self.watchers),
             ("tenant_uploads", self.tenant_uploads, "uploads", self.uploads),

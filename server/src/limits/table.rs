@@ -39,8 +39,11 @@ const DAY: u64 = 24 * 3600;
 
 limits! {
     connections = 512, count 1 => 65_536,
-        "Open connections to the API port; further ones wait to be accepted",
+        "Open connections to the API port; beyond it, who has not yet made a call with a right to it goes, the longest there first, and then further ones wait",
         "Each may fill its window: 512 of 16 MiB are 8 GiB at the very worst";
+    tenant_connections = 128, count 1 => 65_536,
+        "Connections that one tenant keeps when `connections` are taken; those beyond count as strangers'",
+        "A quarter of all; more where one token serves more workers than that";
     connection_streams = 256, count 1 => 65_536,
         "Calls at once on one connection",
         "More than a client needs that sends one bootstrap at a time from 64 threads";

@@ -1,7 +1,8 @@
 use std::{net::Ipv4Addr, time::Instant};
 
 use cloakwork_proto::v1::{
-    AttachRequest, GetJobRequest, job_service_client::JobServiceClient, worker_service_client::WorkerServiceClient,
+    AttachRequest, GetCapabilitiesRequest, GetJobRequest, capability_service_client::CapabilityServiceClient,
+    job_service_client::JobServiceClient, worker_service_client::WorkerServiceClient,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -229,7 +230,7 @@ async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay(
     let mut ports = Vec::new();
     for port in [Port::Api, Port::Admin] {
         let (listener, address) = bind("test", SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
-        let patience = Patience { connections: 8, header: PATIENCE, idle: PATIENCE };
+        let patience = Patience { connections: 8, tenant_connections: 8, header: PATIENCE, idle: PATIENCE };
         let echo = |mut connection: Connection, _| async move {
             let mut byte = [0];
             while connection.read_exact(&mut byte).await.is_ok() && connection.write_all(&byte).await.is_ok() {
@@ -277,18 +278,51 @@ async fn silent_connections_are_dropped() {
     server.end().await;
 }
 
+/// A call that says who calls; anybody on this machine is somebody.
+async fn introduce(channel: &Channel) -> Result<(), tonic::Status> {
+    let mut client = CapabilityServiceClient::new(channel.clone());
+    client.get_capabilities(GetCapabilitiesRequest::default()).await.map(|_| ())
+}
+
 #[tokio::test]
 async fn connections_beyond_the_limit_wait_for_a_place() {
-    let server = Running::start(|config, _| config.limits.connections = 1).await;
+    let server = Running::start(|config, _| {
+        (config.limits.connections, config.limits.tenant_connections) = (1, 1);
+    })
+    .await;
     let first = server.plain().await;
-    assert!(HealthClient::new(first.clone()).check(HealthCheckRequest::default()).await.is_ok());
-    let mut second =
-        HealthClient::new(Endpoint::from_shared(format!("http://{}", server.address)).unwrap().connect_lazy());
-    let waiting = tokio::spawn(async move { second.check(HealthCheckRequest::default()).await });
-    assert!(HealthClient::new(first.clone()).check(HealthCheckRequest::default()).await.is_ok());
+    introduce(&first).await.unwrap();
+    let second = Endpoint::from_shared(format!("http://{}", server.address)).unwrap().connect_lazy();
+    let waiting = tokio::spawn(async move { introduce(&second).await });
+    introduce(&first).await.unwrap();
     assert!(!waiting.is_finished());
     drop(first);
-    assert!(timeout(PATIENCE, waiting).await.unwrap().unwrap().is_ok());
+    timeout(PATIENCE, waiting).await.unwrap().unwrap().unwrap();
+    server.end().await;
+}
+
+#[tokio::test]
+async fn strangers_who_hold_all_connections_make_room_for_who_is_known() {
+    let server = Running::start(|config, _| {
+        (config.limits.connections, config.limits.tenant_connections) = (3, 2);
+    })
+    .await;
+    let check = async |channel: &Channel| {
+        HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await.map(|_| ())
+    };
+    let strangers = [server.plain().await, server.plain().await, server.plain().await];
+    for stranger in &strangers {
+        check(stranger).await.unwrap();
+    }
+    let known = timeout(PATIENCE, server.plain()).await.unwrap();
+    timeout(PATIENCE, introduce(&known)).await.unwrap().unwrap();
+    // Later ones have to do with what is left, in the order in which they came.
+    let mut later = Vec::new();
+    for _ in 0..4 {
+        later.push(timeout(PATIENCE, server.plain()).await.unwrap());
+        timeout(PATIENCE, check(later.last().unwrap())).await.unwrap().unwrap();
+    }
+    introduce(&known).await.unwrap();
     server.end().await;
 }
 
