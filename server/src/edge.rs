@@ -6,6 +6,8 @@ mod body;
 mod call;
 mod deadline;
 mod embedded;
+mod memory;
+mod request;
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -24,6 +26,7 @@ use tower::Service as _;
 
 pub use deadline::Deadline;
 pub use embedded::Door;
+pub use memory::Held;
 
 use crate::{
     auth::{
@@ -35,9 +38,11 @@ use crate::{
     limits::Limits,
     metrics::Telemetry,
 };
-use admission::{Admission, Place};
-use body::{Cut, Guarded};
+use admission::Admission;
+use body::{Cut, Guarded, Taken};
 use call::Call;
+use memory::Memory;
+use request::Received;
 
 /// Longest frame that callers may send. With the usual 16 KiB, a key's upload spends its time on frame headers.
 const FRAME_BYTES: u32 = 1 << 20;
@@ -47,6 +52,7 @@ const FRAME_BYTES: u32 = 1 << 20;
 pub struct Edge {
     authenticator: Authenticator,
     admission: Arc<Admission>,
+    memory: Arc<Memory>,
     telemetry: Arc<Telemetry>,
     routes: Routes,
     limits: Limits,
@@ -65,9 +71,9 @@ impl Edge {
         limits: &Limits,
         draining: CancellationToken,
     ) -> Arc<Self> {
-        let admission = Arc::new(Admission::new(limits));
+        let (admission, memory) = (Arc::new(Admission::new(limits)), Memory::new(limits));
         let (routes, limits) = (routes.prepare(), limits.clone());
-        Arc::new(Self { authenticator, admission, telemetry, routes, limits, draining })
+        Arc::new(Self { authenticator, admission, memory, telemetry, routes, limits, draining })
     }
 
     /// Serves a port until the server drains, then until its calls have ended.
@@ -143,10 +149,10 @@ impl Edge {
             None => work.await,
         };
         match outcome {
-            Ok((mut response, place)) => {
+            Ok((mut response, taken)) => {
                 call.end(response.headers_mut());
                 let cut = self.cut(rule, deadline);
-                response.map(|body| Body::new(Guarded::new(body, cut, call, place)))
+                response.map(|body| Body::new(Guarded::new(body, cut, call, taken)))
             }
             Err(error) => {
                 let mut response = empty();
@@ -162,25 +168,48 @@ impl Edge {
         rule: &Rule,
         deadline: Deadline,
         mut request: Request<B>,
-    ) -> Result<(Response<Body>, Place), ApiError>
+    ) -> Result<(Response<Body>, Taken), ApiError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let mut place = self.admission.enter(rule.load)?;
+        let place = self.admission.enter(rule.load)?;
+        let mut taken = Taken { place, answer: None };
         let principal = self.authenticator.admit(peer, request.headers(), rule).await?;
         request.extensions_mut().insert(deadline);
         request.extensions_mut().insert(peer);
-        if let Some(principal) = principal {
-            if let Some(connection) = request.extensions_mut().remove::<Arc<connection::Place>>() {
-                connection.keep(&principal.tenant);
-            }
-            place.of_tenant(&principal.tenant)?;
-            request.extensions_mut().insert(principal);
+        let Some(principal) = principal else {
+            return Ok((self.route(request).await, taken));
+        };
+        let tenant = principal.tenant.clone();
+        if let Some(connection) = request.extensions_mut().remove::<Arc<connection::Place>>() {
+            connection.keep(&tenant);
         }
+        taken.place.of_tenant(&tenant)?;
+        request.extensions_mut().insert(principal);
+        // What workers send and are sent is limited by their number.
+        if rule.load == Load::Free {
+            return Ok((self.route(request).await, taken));
+        }
+        taken.answer = Some(self.memory.hold(&tenant));
+        let held = Arc::new(self.memory.hold(&tenant));
+        request.extensions_mut().insert(held.clone());
+        // What waits for a job has been dealt with long before it is answered, and says so itself.
+        let until_answered = (rule.load != Load::Wait).then(|| held.clone());
+        let idle = Duration::from_millis(self.limits.request_idle_ms);
+        let response = self.route(request.map(|body| Received::new(body, held, idle))).await;
+        drop(until_answered);
+        Ok((response, taken))
+    }
+
+    async fn route<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         // A router is always ready.
         match self.routes.clone().call(request).await {
-            Ok(response) => Ok((response, place)),
+            Ok(response) => response,
         }
     }
 

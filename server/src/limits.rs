@@ -66,6 +66,8 @@ impl Limits {
             ("tenant_connections", self.tenant_connections, "connections", self.connections),
             ("tenant_requests", self.tenant_requests, "requests", self.requests),
             ("tenant_watchers", self.tenant_watchers, "watchers", self.watchers),
+            ("tenant_held_bytes", self.tenant_held_bytes, "held_bytes", self.held_bytes),
+            ("message_bytes", self.message_bytes, "tenant_held_bytes", self.tenant_held_bytes),
             ("tenant_uploads", self.tenant_uploads, "uploads", self.uploads),
             ("tenant_receiving", self.tenant_receiving, "receiving", self.receiving),
             ("tenant_queued_jobs", self.tenant_queued_jobs, "queued_jobs", self.queued_jobs),

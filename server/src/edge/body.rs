@@ -11,11 +11,27 @@ use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tonic::{Status, body::Body};
 
-use super::{admission::Place, call::Call};
+use super::{admission::Place, call::Call, memory::Held};
 use crate::error::ApiError;
 
 /// Resolves when a body must end that does not end by itself, and says why.
 pub(super) type Cut = Pin<Box<dyn Future<Output = ApiError> + Send>>;
+
+/// What a call takes until its last byte.
+pub(super) struct Taken {
+    pub(super) place: Place,
+    /// The piece of the answer that is on its way.
+    pub(super) answer: Option<Held>,
+}
+
+impl Taken {
+    /// Makes room for a piece of the answer in place of the one before it.
+    fn hold<E>(&self, frame: &Option<Result<Frame<Bytes>, E>>) -> Result<(), ApiError> {
+        let Some(answer) = &self.answer else { return Ok(()) };
+        let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
+        answer.resize(data.map_or(0, |data| data.len() as u64))
+    }
+}
 
 /// Passes a body on until it ends or is cut.
 pub(super) struct Guarded {
@@ -23,12 +39,12 @@ pub(super) struct Guarded {
     inner: Option<Body>,
     cut: Option<Cut>,
     call: Call,
-    _place: Place,
+    taken: Taken,
 }
 
 impl Guarded {
-    pub(super) fn new(inner: Body, cut: Option<Cut>, call: Call, place: Place) -> Self {
-        Self { inner: Some(inner), cut, call, _place: place }
+    pub(super) fn new(inner: Body, cut: Option<Cut>, call: Call, taken: Taken) -> Self {
+        Self { inner: Some(inner), cut, call, taken }
     }
 }
 
@@ -41,28 +57,28 @@ impl http_body::Body for Guarded {
         let Some(inner) = &mut this.inner else {
             return Poll::Ready(None);
         };
-        match Pin::new(inner).poll_frame(cx) {
+        let error = match Pin::new(inner).poll_frame(cx) {
             Poll::Ready(mut frame) => {
                 if let Some(Ok(frame)) = &mut frame
                     && let Some(trailers) = frame.trailers_mut()
                 {
                     this.call.end(trailers);
                 }
-                Poll::Ready(frame)
+                // By now the piece before it has been read.
+                match this.taken.hold(&frame) {
+                    Ok(()) => return Poll::Ready(frame),
+                    Err(error) => error,
+                }
             }
-            Poll::Pending => {
-                let Some(cut) = &mut this.cut else {
-                    return Poll::Pending;
-                };
-                let Poll::Ready(error) = cut.as_mut().poll(cx) else {
-                    return Poll::Pending;
-                };
-                this.inner = None;
-                let mut trailers = HeaderMap::new();
-                this.call.fail(error, &mut trailers);
-                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
-            }
-        }
+            Poll::Pending => match &mut this.cut {
+                Some(cut) => std::task::ready!(cut.as_mut().poll(cx)),
+                None => return Poll::Pending,
+            },
+        };
+        this.inner = None;
+        let mut trailers = HeaderMap::new();
+        this.call.fail(error, &mut trailers);
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 
     fn is_end_stream(&self) -> bool {

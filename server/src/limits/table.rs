@@ -70,7 +70,7 @@ limits! {
         "A scraper, a probe and somebody who looks";
     requests = 4096, count 1 => 1_000_000,
         "Calls being handled at once, those that only wait for a job left out",
-        "Some MiB of messages each at worst, some KiB as a rule";
+        "Some KiB each, beside their messages";
     tenant_requests = 1024, count 1 => 1_000_000,
         "Calls of one tenant being handled at once",
         "A quarter of all, so that no tenant shuts the others out";
@@ -86,6 +86,15 @@ limits! {
     message_bytes = 8 * MIB, bytes 64 * KIB => 256 * MIB,
         "One message",
         "Holds a chunk or inline inputs with room to spare; larger things are blobs";
+    held_bytes = GIB, bytes MIB => 1024 * GIB,
+        "Requests that are not yet dealt with, and pieces of answers that are not yet read, of all calls together",
+        "A hundred of the largest messages, a hundred thousand of the usual ones";
+    tenant_held_bytes = 256 * MIB, bytes MIB => 1024 * GIB,
+        "The same of one tenant",
+        "A quarter of all, so that no tenant shuts the others out";
+    request_idle_ms = 60_000, ms 10 => 3_600_000,
+        "Between two pieces of a request, the first of them included",
+        "A slow line sends 1 MiB in less; a stalled client gives its place away";
     inline_bytes = 4 * MIB, bytes 0 => 256 * MIB,
         "Inputs that ride inside one SubmitJob, and outputs inside one Job",
         "About 250 blocks of 16 KiB";
@@ -119,9 +128,6 @@ limits! {
     upload_expiry_seconds = DAY, seconds 1 => 365 * DAY,
         "Upload that nobody goes on with",
         "A night with the lid closed should not cost a key's upload";
-    upload_idle_ms = 60_000, ms 10 => 3_600_000,
-        "Between two messages of a running upload",
-        "A slow line sends 1 MiB in less; a stalled client gives its place away";
     tenant_bytes = 64 * GIB, bytes MIB => 1024 * 1024 * GIB,
         "Blobs of one tenant together: keys, ciphertexts and outputs",
         "A hundred keys of ordinary size";

@@ -1,6 +1,6 @@
 //! Moving the bytes of keys and ciphertexts.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc};
 
 use cloakwork_keystore::{Keystore, UploadId, UploadInfo};
 use cloakwork_proto::v1::{
@@ -8,7 +8,6 @@ use cloakwork_proto::v1::{
     GetUploadResponse, ReadRequest, ReadResponse, Upload, WriteRequest, WriteResponse,
     blob_service_server::BlobService,
 };
-use tokio::time::timeout;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -16,7 +15,7 @@ use super::Transfers;
 use crate::{
     caller::Caller,
     digest,
-    error::{ApiError, DEADLINE_EXCEEDED, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
+    error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
     limits::Limits,
     resource::{self, UploadName},
 };
@@ -69,7 +68,7 @@ impl BlobService for Blobs {
     async fn write(&self, request: Request<Streaming<WriteRequest>>) -> Result<Response<WriteResponse>, Status> {
         let caller = Caller::of(&request)?;
         let mut messages = request.into_inner();
-        let first = self.next(&mut messages).await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
+        let first = messages.message().await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
         let id = upload_id(&caller, &first.upload)?;
         let mut writer = self.keystore.append(&caller.tenant, &id, first.offset_bytes).await.map_err(ApiError::from)?;
         let receiving = self.transfers.receive();
@@ -93,7 +92,7 @@ impl BlobService for Blobs {
             if finish {
                 break true;
             }
-            message = match self.next(&mut messages).await {
+            message = match messages.message().await {
                 Ok(message) => message,
                 Err(broken) => {
                     writer.pause().await.map_err(ApiError::from)?;
@@ -102,7 +101,7 @@ impl BlobService for Blobs {
             };
         };
         let upload = if finished {
-            if self.next(&mut messages).await?.is_some() {
+            if messages.message().await?.is_some() {
                 return Err(INVALID_ARGUMENT.error("messages follow the one that finishes the upload").into());
             }
             receiving.finished(writer.finish().await).map_err(ApiError::from)?;
@@ -139,16 +138,6 @@ impl BlobService for Blobs {
 }
 
 impl Blobs {
-    /// The next message, if it comes in time.
-    async fn next(&self, messages: &mut Streaming<WriteRequest>) -> Result<Option<WriteRequest>, Status> {
-        match timeout(Duration::from_millis(self.limits.upload_idle_ms), messages.message()).await {
-            Ok(message) => message,
-            Err(_) => Err(DEADLINE_EXCEEDED
-                .error(format!("nothing came for {} ms; go on from the committed offset", self.limits.upload_idle_ms))
-                .into()),
-        }
-    }
-
     fn upload(&self, tenant: &str, upload: &UploadInfo) -> Upload {
         Upload {
             name: format!("tenants/{tenant}/uploads/{}", upload.id),

@@ -1,6 +1,6 @@
 //! Lists of ciphertexts that jobs read and write.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use cloakwork_keystore::{BlobInfo, Keystore};
@@ -9,7 +9,6 @@ use cloakwork_proto::v1::{
     PutResponse, ciphertext_service_server::CiphertextService,
 };
 use cloakwork_scheduler::JobId;
-use tokio::time::timeout;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
@@ -19,8 +18,8 @@ use crate::{
     caller::Caller,
     clock, database, digest,
     error::{
-        ApiError, CIPHERTEXT_NOT_FOUND, DEADLINE_EXCEEDED, FIELD_MISSING, INVALID_ARGUMENT, JOB_NOT_FOUND,
-        OUTPUT_EXPIRED, OUTPUT_NOT_READY,
+        ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INVALID_ARGUMENT, JOB_NOT_FOUND, OUTPUT_EXPIRED,
+        OUTPUT_NOT_READY,
     },
     jobs::Content,
     limits::Limits,
@@ -53,7 +52,7 @@ impl CiphertextService for Ciphertexts {
     async fn put(&self, request: Request<Streaming<PutRequest>>) -> Result<Response<PutResponse>, Status> {
         let caller = Caller::of(&request)?;
         let mut messages = request.into_inner();
-        let first = self.next(&mut messages).await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
+        let first = messages.message().await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
         let digest = digest::parse(first.digest.as_ref(), "digest")?;
         let tenant = &caller.tenant;
         let request_id = Uuid::new_v4().into_bytes();
@@ -73,7 +72,7 @@ impl CiphertextService for Ciphertexts {
                 skip -= known.len() as u64;
                 receiving.bytes(data.len());
                 writer.write(data).await.map_err(ApiError::from)?;
-                message = self.next(&mut messages).await?;
+                message = messages.message().await?;
             }
             receiving.finished(writer.finish().await).map_err(ApiError::from)?;
         }
@@ -141,15 +140,6 @@ impl CiphertextService for Ciphertexts {
 }
 
 impl Ciphertexts {
-    async fn next(&self, messages: &mut Streaming<PutRequest>) -> Result<Option<PutRequest>, Status> {
-        match timeout(Duration::from_millis(self.limits.upload_idle_ms), messages.message()).await {
-            Ok(message) => message,
-            Err(_) => {
-                Err(DEADLINE_EXCEEDED.error(format!("nothing came for {} ms", self.limits.upload_idle_ms)).into())
-            }
-        }
-    }
-
     async fn find(&self, caller: &Caller, name: &CiphertextName) -> Result<BlobInfo, ApiError> {
         let info = self.keystore.blob_named(&caller.tenant, &name.digest).await?;
         info.ok_or_else(|| CIPHERTEXT_NOT_FOUND.error(format!("{name} is not here")))

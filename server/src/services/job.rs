@@ -15,6 +15,7 @@ use crate::{
     caller::Caller,
     database,
     dispatch::{Dispatcher, Watched},
+    edge::Held,
     error::{ApiError, DRAINING, FIELD_MISSING, INVALID_ARGUMENT, JOB_NOT_FOUND, PAGE_TOKEN_INVALID},
     jobs::{self, Admission, JobView, id},
     limits::Limits,
@@ -97,8 +98,11 @@ impl JobService for Jobs {
 
     async fn run_job(&self, request: Request<RunJobRequest>) -> Result<Response<RunJobResponse>, Status> {
         let caller = Caller::of(&request)?;
+        let held = request.extensions().get::<Arc<Held>>().cloned();
         let RunJobRequest { request_id, spec } = request.into_inner();
         let watched = self.submit(&caller, &request_id, spec, false).await?;
+        // The job has the message's bytes now.
+        drop(held);
         let job = Some(end_of(watched).await?);
         Ok(Response::new(RunJobResponse { job }))
     }

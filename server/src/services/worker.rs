@@ -178,7 +178,7 @@ impl Workers {
             let message = format!("{} outputs: the program has {expected}", digests.len());
             return Err(INVALID_ARGUMENT.error(message).into());
         }
-        let mut data = Incoming { parts, rest: Bytes::new(), idle: Duration::from_millis(self.limits.upload_idle_ms) };
+        let mut data = Incoming { parts, rest: Bytes::new(), idle: Duration::from_millis(self.limits.request_idle_ms) };
         // What a tenant has no room for in the database becomes a blob, and counts as one.
         let mut inline_left = self.limits.inline_bytes;
         let mut contents = Vec::with_capacity(digests.len());

@@ -1,0 +1,146 @@
+//! The body of a request: what it takes of the memory for messages, and how long it may be silent.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
+use tonic::Status;
+
+use super::memory::Held;
+use crate::error::DEADLINE_EXCEEDED;
+
+/// Passes a request's body on, and refuses what is too much or does not come.
+pub(super) struct Received<B> {
+    inner: Pin<Box<B>>,
+    held: Arc<Held>,
+    message: Message,
+    idle: Duration,
+    /// Runs while somebody waits for the next piece.
+    silence: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B> Received<B> {
+    pub(super) fn new(inner: B, held: Arc<Held>, idle: Duration) -> Self {
+        Self { inner: Box::pin(inner), held, message: Message::default(), idle, silence: None }
+    }
+}
+
+impl<B> http_body::Body for Received<B>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = &mut *self;
+        let Poll::Ready(frame) = this.inner.as_mut().poll_frame(cx) else {
+            let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(this.idle)));
+            std::task::ready!(silence.as_mut().poll(cx));
+            let message = format!("nothing came for {} ms (request_idle_ms)", this.idle.as_millis());
+            return Poll::Ready(Some(Err(Status::from(DEADLINE_EXCEEDED.error(message)).into())));
+        };
+        this.silence = None;
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+            && let Err(error) = this.held.resize(this.message.pass(data))
+        {
+            return Poll::Ready(Some(Err(Status::from(error).into())));
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// Where in its messages a body is. Each has five bytes before it: whether it is compressed, and its length.
+#[derive(Debug, Default)]
+struct Message {
+    header: [u8; 5],
+    header_bytes: usize,
+    /// Bytes that have come of the message that came last, its header included.
+    seen: u64,
+    /// Bytes that are still to come of it.
+    missing: u64,
+}
+
+impl Message {
+    /// Takes the next bytes; the sum of those that belong to the last message that has begun.
+    fn pass(&mut self, mut data: &[u8]) -> u64 {
+        while !data.is_empty() {
+            if self.missing == 0 {
+                if self.header_bytes == 0 {
+                    self.seen = 0;
+                }
+                let (some, rest) = data.split_at(data.len().min(self.header.len() - self.header_bytes));
+                self.header[self.header_bytes..][..some.len()].copy_from_slice(some);
+                self.header_bytes += some.len();
+                self.seen += some.len() as u64;
+                data = rest;
+                if self.header_bytes == self.header.len() {
+                    let [_, length @ ..] = self.header;
+                    self.missing = u32::from_be_bytes(length).into();
+                    self.header_bytes = 0;
+                }
+            } else {
+                let some = self.missing.min(data.len() as u64);
+                self.missing -= some;
+                self.seen += some;
+                data = &data[some as usize..];
+            }
+        }
+        self.seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(length: usize) -> Vec<u8> {
+        let mut bytes = vec![0];
+        bytes.extend(u32::try_from(length).unwrap().to_be_bytes());
+        bytes.resize(5 + length, 7);
+        bytes
+    }
+
+    proptest! {
+        /// However a body is cut, what counts is what has come since its last message began.
+        #[test]
+        fn the_bytes_of_the_last_message_are_counted(
+            lengths in prop::collection::vec(0_usize..40, 1..6),
+            pieces in prop::collection::vec(1_usize..30, 1..60),
+        ) {
+            let body: Vec<u8> = lengths.iter().flat_map(|length| message(*length)).collect();
+            let starts: Vec<usize> = lengths
+                .iter()
+                .scan(0, |at, length| { let start = *at; *at += 5 + length; Some(start) })
+                .collect();
+            let (mut state, mut at) = (Message::default(), 0);
+            for piece in pieces {
+                let end = body.len().min(at + piece);
+                if end == at {
+                    break;
+                }
+                let begun = starts.iter().rfind(|start| **start < end).unwrap();
+                prop_assert_eq!(state.pass(&body[at..end]), (end - begun) as u64);
+                at = end;
+            }
+        }
+    }
+}
