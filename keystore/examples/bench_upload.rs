@@ -83,6 +83,7 @@ fn limits() -> Limits {
         upload_expiry: day,
         keep: hour,
         request_memory: day,
+        request_ids_per_tenant: 1000,
         orphan_age: day,
     }
 }

@@ -183,7 +183,8 @@ impl Keystore {
     ) -> Result<KeyInfo, Error> {
         let now_ms = self.now_ms();
         let mut tx = self.database().write().await?;
-        requests::claim(&mut tx, tenant, request_id, &request_hash(wanted, digests), now_ms).await?;
+        let (content, most) = (request_hash(wanted, digests), self.limits().request_ids_per_tenant);
+        requests::claim(&mut tx, tenant, request_id, &content, now_ms, most).await?;
         let mut parts = Vec::new();
         for digest in digests.iter().take(self.limits().parts_per_key as usize + 1) {
             match blobs::find(&mut tx, tenant, digest).await? {

@@ -37,6 +37,8 @@ pub struct Limits {
     pub keep: Duration,
     /// How long a request id is remembered.
     pub request_memory: Duration,
+    /// Request ids of one tenant that are remembered; beyond it the oldest are forgotten early.
+    pub request_ids_per_tenant: u32,
     /// Age from which objects in a remote store that the catalogue does not know are removed at start-up.
     pub orphan_age: Duration,
 }

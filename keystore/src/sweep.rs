@@ -2,7 +2,10 @@
 
 use crate::{
     Error, Keystore,
-    catalogue::{blobs, pins, requests, uploads},
+    catalogue::{
+        blobs, pins, requests,
+        uploads::{self, UploadRow},
+    },
     store::{parse_object_name, remove_if_there},
 };
 
@@ -20,28 +23,56 @@ impl Keystore {
     /// the keystore calls it from time to time.
     pub async fn sweep(&self) -> Result<Swept, Error> {
         let now_ms = self.now_ms();
-        let mut swept = Swept::default();
-        for upload in uploads::expired(&mut *self.reader().await?, now_ms).await? {
-            // Not under somebody's hands, however slow they are.
-            let Some(_turn) = self.registry().try_take_turn(&upload.id) else { continue };
-            let mut tx = self.database().write().await?;
-            uploads::remove(&mut tx, &upload.id).await?;
-            tx.commit().await?;
-            remove_if_there(&self.staging().path(&upload.tenant, &upload.id))?;
-            swept.uploads += 1;
-        }
+        let uploads = self.sweep_uploads(now_ms).await?;
+        self.sweep_rows(now_ms).await?;
         let mut tx = self.database().write().await?;
-        pins::expire(&mut tx, now_ms).await?;
-        let memory = i64::try_from(self.limits().request_memory.as_millis()).unwrap_or(i64::MAX);
-        requests::forget(&mut tx, now_ms.saturating_sub(memory)).await?;
         // Enough or not: what is too recent to go, the next sweep will find older.
         let evicted = self.make_room(&mut tx, now_ms, None).await?.evicted;
         tx.commit().await?;
-        swept.blobs = evicted.len() as u64;
         self.remove_bytes(&evicted).await?;
-        Ok(swept)
+        Ok(Swept { uploads, blobs: evicted.len() as u64 })
+    }
+
+    async fn sweep_uploads(&self, now_ms: i64) -> Result<u64, Error> {
+        let mut swept = 0;
+        loop {
+            let expired = uploads::expired(&mut *self.reader().await?, now_ms, ROWS).await?;
+            // Not under somebody's hands, however slow they are.
+            let free = |upload: &UploadRow| self.registry().try_take_turn(&upload.id);
+            let gone: Vec<_> = expired.iter().filter_map(|upload| Some((upload, free(upload)?))).collect();
+            let mut tx = self.database().write().await?;
+            for (upload, _turn) in &gone {
+                uploads::remove(&mut tx, &upload.id).await?;
+            }
+            tx.commit().await?;
+            for (upload, _turn) in &gone {
+                remove_if_there(&self.staging().path(&upload.tenant, &upload.id))?;
+            }
+            swept += gone.len() as u64;
+            if gone.is_empty() || expired.len() < ROWS as usize {
+                return Ok(swept);
+            }
+        }
+    }
+
+    /// Pins and request ids, some at a time, so that nobody waits long to write.
+    async fn sweep_rows(&self, now_ms: i64) -> Result<(), Error> {
+        let memory = i64::try_from(self.limits().request_memory.as_millis()).unwrap_or(i64::MAX);
+        let forgotten_ms = now_ms.saturating_sub(memory);
+        loop {
+            let mut tx = self.database().write().await?;
+            let pins = pins::expire(&mut tx, now_ms, ROWS).await?;
+            let ids = requests::forget(&mut tx, forgotten_ms, ROWS).await?;
+            tx.commit().await?;
+            if pins.max(ids) < ROWS.into() {
+                return Ok(());
+            }
+        }
     }
 }
+
+/// Rows that one transaction of the sweep removes.
+const ROWS: u32 = 256;
 
 /// Removes what a process that died left behind: staged files of no open upload, and bytes of no catalogued blob.
 pub(crate) async fn recover(keystore: &Keystore) -> Result<(), Error> {

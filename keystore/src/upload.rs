@@ -3,6 +3,7 @@
 //! A tenant has one upload for a blob, whoever begins it, so that a client that was restarted goes on where it was. Its
 //! committed offset is the length of the staged file.
 
+mod place;
 mod receive;
 mod registry;
 mod seats;
@@ -12,7 +13,7 @@ use std::time::SystemTime;
 
 use crate::{
     Digest, Error, Keystore, RequestId, TenantId, UploadId,
-    catalogue::{Connection, blobs, requests, uploads, uploads::UploadRow},
+    catalogue::{blobs, requests, uploads, uploads::UploadRow},
     clock,
 };
 
@@ -60,6 +61,16 @@ impl Keystore {
         request_id: &RequestId,
         digest: &Digest,
     ) -> Result<UploadInfo, Error> {
+        self.open_upload(tenant, Some(request_id), digest).await
+    }
+
+    /// As [`Self::begin_upload`]; without a request id where nobody can repeat the request.
+    pub async fn open_upload(
+        &self,
+        tenant: &TenantId,
+        request_id: Option<&RequestId>,
+        digest: &Digest,
+    ) -> Result<UploadInfo, Error> {
         if digest.size_bytes > self.largest_blob() {
             let what = "any blob".to_owned();
             return Err(Error::BlobTooLarge { what, limit: self.largest_blob(), got: digest.size_bytes });
@@ -73,8 +84,12 @@ impl Keystore {
             expires_ms: clock::after(now_ms, self.limits().upload_expiry),
         };
         let mut tx = self.database().write().await?;
-        let content = blake3::hash(format!("begin upload {digest}").as_bytes());
-        requests::claim(&mut tx, tenant, request_id, &content, now_ms).await?;
+        if let Some(request_id) = request_id {
+            let content = blake3::hash(format!("begin upload {digest}").as_bytes());
+            let most = self.limits().request_ids_per_tenant;
+            requests::claim(&mut tx, tenant, request_id, &content, now_ms, most).await?;
+        }
+        let mut given_up = Vec::new();
         let blob = blobs::find(&mut tx, tenant, digest).await?;
         if blob.as_ref().is_some_and(|blob| !blob.damaged) {
             upload.complete = true;
@@ -83,11 +98,11 @@ impl Keystore {
         } else if uploads::find(&mut tx, tenant, &upload.id).await?.is_none_or(|found| found.complete) {
             // The bytes of a damaged blob are accounted for.
             let more = if blob.is_some() { 0 } else { digest.size_bytes };
-            self.check_open_uploads(&mut tx, tenant).await?;
-            self.check_tenant_bytes(&mut tx, tenant, more).await?;
+            given_up = self.take_place(&mut tx, tenant, more, now_ms).await?;
         }
         uploads::put(&mut tx, &upload).await?;
         tx.commit().await?;
+        self.remove_given_up(given_up)?;
         self.describe(&upload)
     }
 
@@ -151,19 +166,6 @@ impl Keystore {
             expires: clock::from_ms(upload.expires_ms),
             complete: upload.complete,
         })
-    }
-
-    async fn check_open_uploads(&self, sql: &mut Connection, tenant: &TenantId) -> Result<(), Error> {
-        let (mine, total, _) = uploads::open(sql, tenant).await?;
-        let (mine_max, total_max) = (self.limits().uploads_per_tenant, self.limits().uploads_total);
-        if mine >= u64::from(mine_max) {
-            let (limit, got) = (mine_max.into(), mine + 1);
-            return Err(Error::QuotaExceeded { what: "open uploads of the tenant", limit, got });
-        }
-        if total >= u64::from(total_max) {
-            return Err(Error::TooManyUploads { what: "open uploads", limit: total_max });
-        }
-        Ok(())
     }
 
     pub(crate) fn check_count(&self, got: usize) -> Result<(), Error> {

@@ -244,6 +244,7 @@ pub(crate) fn keystore_limits(limits: &Limits) -> cloakwork_keystore::Limits {
         upload_expiry: Duration::from_secs(limits.upload_expiry_seconds),
         keep: Duration::from_secs(limits.blob_keep_seconds),
         request_memory: Duration::from_secs(limits.request_memory_seconds),
+        request_ids_per_tenant: small(limits.tenant_request_ids),
         orphan_age: Duration::from_secs(limits.orphan_seconds),
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use cloakwork_params::{KeyId, ObjectKind, set::SetId, table};
 use sqlx::{Row as _, sqlite::SqliteRow};
 
-use super::{Connection, from_sql, to_sql};
+use super::{Connection, from_sql, to_sql, uploads};
 use crate::{
-    Digest, Error, TenantId,
+    Digest, Error, TenantId, UploadId,
     verify::{self, Content},
 };
 
@@ -101,7 +101,7 @@ pub(crate) async fn insert(
     account(sql, tenant, to_sql(digest.size_bytes), is_key).await
 }
 
-/// Forgets a blob, with its pins.
+/// Forgets a blob, with its pins and its finished upload.
 pub(crate) async fn remove(
     sql: &mut Connection,
     tenant: &TenantId,
@@ -113,6 +113,7 @@ pub(crate) async fn remove(
     {
         sqlx::query(statement).bind(tenant.as_str()).bind(&digest.blake3[..]).execute(&mut *sql).await?;
     }
+    uploads::remove_finished(sql, &UploadId::of(tenant, digest)).await?;
     account(sql, tenant, -to_sql(digest.size_bytes), is_key).await
 }
 

@@ -60,8 +60,15 @@ pub(crate) async fn holders(sql: &mut Connection) -> Result<Vec<Vec<u8>>, Error>
     Ok(sqlx::query_scalar("SELECT DISTINCT holder FROM pins").fetch_all(sql).await?)
 }
 
-/// Removes pins whose time is over.
-pub(crate) async fn expire(sql: &mut Connection, now_ms: i64) -> Result<(), Error> {
-    sqlx::query("DELETE FROM pins WHERE until_ms <= $1").bind(now_ms).execute(sql).await?;
-    Ok(())
+/// Removes some pins whose time is over, and says how many.
+pub(crate) async fn expire(sql: &mut Connection, now_ms: i64, most: u32) -> Result<u64, Error> {
+    let expired = sqlx::query(
+        "DELETE FROM pins WHERE (tenant, digest, holder) IN (
+            SELECT tenant, digest, holder FROM pins WHERE until_ms <= $1 LIMIT $2)",
+    )
+    .bind(now_ms)
+    .bind(i64::from(most))
+    .execute(sql)
+    .await?;
+    Ok(expired.rows_affected())
 }

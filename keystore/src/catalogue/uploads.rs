@@ -48,6 +48,12 @@ pub(crate) async fn remove(sql: &mut Connection, id: &UploadId) -> Result<(), Er
     Ok(())
 }
 
+/// Forgets an upload if it is finished.
+pub(crate) async fn remove_finished(sql: &mut Connection, id: &UploadId) -> Result<(), Error> {
+    sqlx::query("DELETE FROM uploads WHERE id = $1 AND complete = 1").bind(id.as_str()).execute(sql).await?;
+    Ok(())
+}
+
 /// Number of open uploads, of the tenant and in all, and the bytes that the tenant's will need.
 pub(crate) async fn open(sql: &mut Connection, tenant: &TenantId) -> Result<(u64, u64, u64), Error> {
     let total: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM uploads WHERE complete = 0").fetch_one(&mut *sql).await?;
@@ -60,9 +66,35 @@ pub(crate) async fn open(sql: &mut Connection, tenant: &TenantId) -> Result<(u64
     Ok((from_sql(mine), from_sql(total), from_sql(bytes)))
 }
 
-/// Uploads that nobody has gone on with in time.
-pub(crate) async fn expired(sql: &mut Connection, now_ms: i64) -> Result<Vec<UploadRow>, Error> {
-    let rows = sqlx::query("SELECT * FROM uploads WHERE expires_ms <= $1").bind(now_ms).fetch_all(sql).await?;
+/// The tenant with the most open uploads, and how many they are.
+pub(crate) async fn largest(sql: &mut Connection) -> Result<Option<(TenantId, u64)>, Error> {
+    let row: Option<(String, i64)> = sqlx::query_as(
+        "SELECT tenant, COUNT(*) FROM uploads WHERE complete = 0 GROUP BY tenant ORDER BY COUNT(*) DESC, tenant LIMIT 1",
+    )
+    .fetch_optional(sql)
+    .await?;
+    row.map(|(tenant, open)| Ok((TenantId::new(&tenant)?, from_sql(open)))).transpose()
+}
+
+/// Open uploads of the tenant that expire by then, the first of them first.
+pub(crate) async fn silent(sql: &mut Connection, tenant: &TenantId, until_ms: i64) -> Result<Vec<UploadRow>, Error> {
+    let rows = sqlx::query(
+        "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND expires_ms <= $2 ORDER BY expires_ms",
+    )
+    .bind(tenant.as_str())
+    .bind(until_ms)
+    .fetch_all(sql)
+    .await?;
+    rows.iter().map(read).collect()
+}
+
+/// Some uploads that nobody has gone on with in time.
+pub(crate) async fn expired(sql: &mut Connection, now_ms: i64, most: u32) -> Result<Vec<UploadRow>, Error> {
+    let rows = sqlx::query("SELECT * FROM uploads WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2")
+        .bind(now_ms)
+        .bind(i64::from(most))
+        .fetch_all(sql)
+        .await?;
     rows.iter().map(read).collect()
 }
 

@@ -183,6 +183,7 @@ fn limits() -> Limits {
         upload_expiry: Duration::from_secs(24 * 3600),
         keep: Duration::from_secs(3600),
         request_memory: Duration::from_secs(24 * 3600),
+        request_ids_per_tenant: 1000,
         orphan_age: Duration::from_secs(24 * 3600),
     }
 }

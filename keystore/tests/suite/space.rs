@@ -245,3 +245,81 @@ async fn open_uploads_are_counted() {
     writer_again.pause().await.expect("kept");
     keystore.append(&tenant(), &second.id, 0).await.expect("a seat");
 }
+
+/// Whoever begins uploads and goes away is not locked out for a day, and locks nobody out.
+#[tokio::test]
+async fn uploads_that_nobody_goes_on_with_make_room_after_a_while() {
+    let mut home = Home::local();
+    (home.limits.uploads_per_tenant, home.limits.uploads_total) = (3, 4);
+    let keystore = home.open().await;
+    let lists: Vec<_> = (0..7).map(|salt| list(5, salt)).collect();
+    let digests: Vec<_> = lists.iter().map(|list| Digest::of(list)).collect();
+    let begun = [
+        home.begin(&keystore, &digests[0]).await.expect("first"),
+        home.begin(&keystore, &digests[1]).await.expect("second"),
+        home.begin(&keystore, &digests[2]).await.expect("third"),
+    ];
+    // The first one is being sent, however slowly; of the second there is something.
+    let writing = keystore.append(&tenant(), &begun[0].id, 0).await.expect("a seat");
+    let mut second = keystore.append(&tenant(), &begun[1].id, 0).await.expect("a seat");
+    second.write(lists[1].slice(..1000)).await.expect("well formed");
+    second.pause().await.expect("kept");
+    assert_eq!(home.begin(&keystore, &digests[3]).await.expect_err("too early").kind(), "QuotaExceeded");
+    home.wait(Duration::from_secs(600));
+    home.begin(&keystore, &digests[3]).await.expect("in place of the third, which was silent for longest");
+    assert_eq!(keystore.upload(&tenant(), &begun[2].id).await.expect_err("given up").kind(), "UploadNotFound");
+    assert_eq!(keystore.upload(&tenant(), &begun[1].id).await.expect("still there").committed_bytes, 1000);
+    let staged = home.staged_files().len();
+    // Others come, and take what is more than an even share of the places.
+    for digest in &digests[..2] {
+        keystore.begin_upload(&other_tenant(), &home.request(), digest).await.expect("a place");
+    }
+    assert_eq!(keystore.upload(&tenant(), &begun[1].id).await.expect_err("given up").kind(), "UploadNotFound");
+    assert_eq!(home.staged_files().len(), staged - 1, "its bytes went with it");
+    let refused = keystore.begin_upload(&other_tenant(), &home.request(), &digests[2]).await;
+    assert_eq!(refused.expect_err("two for each is even").kind(), "TooManyUploads");
+    writing.pause().await.expect("still there");
+}
+
+/// What was announced and never came does not take a tenant's bytes for a day either.
+#[tokio::test]
+async fn bytes_of_uploads_that_nobody_goes_on_with_make_room_as_well() {
+    let mut home = Home::local();
+    let [one, two] = [list(50, 1), list(60, 2)];
+    home.limits.tenant_bytes = one.len() as u64 + two.len() as u64 - 1;
+    let keystore = home.open().await;
+    home.begin(&keystore, &Digest::of(&one)).await.expect("the first");
+    let refused = home.begin(&keystore, &Digest::of(&two)).await;
+    assert_eq!(refused.expect_err("the first may still come").kind(), "QuotaExceeded");
+    home.wait(Duration::from_secs(600));
+    home.upload(&keystore, &two).await.expect("in place of the first");
+    let refused = home.begin(&keystore, &Digest::of(&one)).await;
+    assert_eq!(refused.expect_err("what is stored stays").kind(), "QuotaExceeded");
+}
+
+#[tokio::test]
+async fn so_many_request_ids_of_a_tenant_are_remembered() {
+    let mut home = Home::local();
+    home.limits.request_ids_per_tenant = 3;
+    let keystore = home.open().await;
+    let digests: Vec<_> = (0..2).map(|salt| Digest::of(&list(5, salt))).collect();
+    let requests: Vec<_> = (0..5).map(|_| home.request()).collect();
+    keystore.begin_upload(&other_tenant(), &requests[0], &digests[0]).await.expect("begun");
+    for request in &requests {
+        keystore.begin_upload(&tenant(), request, &digests[0]).await.expect("begun");
+    }
+    for request in &requests[2..] {
+        assert_eq!(keystore.begin_upload(&tenant(), request, &digests[1]).await, Err(Error::RequestIdReused));
+    }
+    let theirs = keystore.begin_upload(&other_tenant(), &requests[0], &digests[1]).await;
+    assert_eq!(theirs, Err(Error::RequestIdReused), "nobody forgets for somebody else");
+    for request in &requests[..2] {
+        keystore.begin_upload(&tenant(), request, &digests[1]).await.expect("forgotten, and so a new one");
+    }
+    // Calls that nobody can repeat leave nothing to remember.
+    keystore.open_upload(&tenant(), None, &digests[1]).await.expect("begun");
+    assert_eq!(keystore.begin_upload(&tenant(), &requests[1], &digests[0]).await, Err(Error::RequestIdReused));
+    home.wait(home.limits.request_memory);
+    keystore.sweep().await.expect("swept");
+    keystore.begin_upload(&tenant(), &requests[1], &digests[0]).await.expect("all are forgotten by then");
+}

@@ -80,6 +80,13 @@ pub const FIXED: &[Fixed] = &[
     row("KNOWN_KEYS_MAX", "keystore/src/known_keys.rs", "1024", "Keys that are remembered as they were looked up"),
     row("SCRIPT_MAX", "keystore/src/database/batch.rs", "64", "Statements that go to the database as one script"),
     row("PREPARED_MAX", "keystore/src/database/batch.rs", "8", "Statements of a batch that is kept prepared"),
+    row(
+        "SILENT",
+        "keystore/src/upload/place.rs",
+        "Duration::from_secs(600)",
+        "How long an upload is safe although its place is wanted",
+    ),
+    row("ROWS", "keystore/src/sweep.rs", "256", "Rows that one transaction of the key store's sweep removes"),
     row("DELETING_MAX", "keystore/src/lookup.rs", "256", "Deleted keys that one round of the sweep looks at"),
     row("PIECES", "keystore/src/upload/writer.rs", "64", "Pieces of one upload that wait for the disk, however small"),
     row("PARTS_IN_FLIGHT", "keystore/src/store/remote.rs", "4", "Parts of one blob on their way to a bucket"),

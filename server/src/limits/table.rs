@@ -140,6 +140,9 @@ limits! {
     request_memory_seconds = DAY, seconds 60 => 365 * DAY,
         "A request id of BeginUpload, RegisterKey and AddPart is remembered for this long",
         "Nobody repeats a call a day later";
+    tenant_request_ids = 100_000, count 1 => 100_000_000,
+        "Such ids of one tenant that are remembered; beyond it the oldest are forgotten early",
+        "One a second for a day, and some hundred bytes each";
     orphan_seconds = DAY, seconds 0 => 365 * DAY,
         "Objects in a bucket that the catalogue does not know are removed at the start from this age on",
         "Another server may be writing them; in a directory of our own they go at once";

@@ -11,7 +11,6 @@ use cloakwork_proto::v1::{
 use cloakwork_scheduler::JobId;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
-use uuid::Uuid;
 
 use super::Transfers;
 use crate::{
@@ -55,8 +54,7 @@ impl CiphertextService for Ciphertexts {
         let first = messages.message().await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
         let digest = digest::parse(first.digest.as_ref(), "digest")?;
         let tenant = &caller.tenant;
-        let request_id = Uuid::new_v4().into_bytes();
-        let upload = self.keystore.begin_upload(tenant, &request_id, &digest).await.map_err(ApiError::from)?;
+        let upload = self.keystore.open_upload(tenant, None, &digest).await.map_err(ApiError::from)?;
         if !upload.complete {
             // What an interrupted call has left is written over by coming again.
             let mut skip = upload.committed_bytes;

@@ -217,8 +217,7 @@ impl Workers {
 
     async fn large_output(&self, leased: &Leased, digest: &Digest, data: &mut Incoming<'_>) -> Result<(), Status> {
         let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
-        let request = *uuid::Uuid::new_v4().as_bytes();
-        let upload = self.keystore.begin_upload(&tenant, &request, digest).await.map_err(ApiError::from)?;
+        let upload = self.keystore.open_upload(&tenant, None, digest).await.map_err(ApiError::from)?;
         let mut left = digest.size_bytes;
         if upload.complete {
             while left > 0 {

@@ -1,0 +1,89 @@
+//! A place among the open uploads, and among the tenant's bytes. Where there is none, uploads that nobody has gone on
+//! with for a while are given up.
+
+use std::time::Duration;
+
+use super::registry::Turn;
+use crate::{
+    Error, Keystore, TenantId,
+    catalogue::{
+        Connection,
+        uploads::{self, UploadRow},
+    },
+    clock,
+    store::remove_if_there,
+};
+
+/// An upload that is given up: nobody writes to it while its turn is held.
+pub(super) struct GivenUp {
+    upload: UploadRow,
+    _turn: Turn,
+}
+
+impl Keystore {
+    /// Sees to it that the tenant may open one more upload, of so many bytes. What is given up for it goes with the
+    /// transaction.
+    pub(super) async fn take_place(
+        &self,
+        sql: &mut Connection,
+        tenant: &TenantId,
+        bytes: u64,
+        now_ms: i64,
+    ) -> Result<Vec<GivenUp>, Error> {
+        let mut given_up = Vec::new();
+        while let Some((giver, refusal)) = self.lacking(sql, tenant, bytes).await? {
+            given_up.push(self.give_up(sql, &giver, now_ms).await?.ok_or(refusal)?);
+        }
+        Ok(given_up)
+    }
+
+    /// Removes the bytes, once the transaction is committed.
+    pub(super) fn remove_given_up(&self, given_up: Vec<GivenUp>) -> Result<(), Error> {
+        for GivenUp { upload, _turn } in given_up {
+            tracing::debug!(upload = %upload.id, "an upload that nobody went on with makes room");
+            remove_if_there(&self.staging().path(&upload.tenant, &upload.id))?;
+        }
+        Ok(())
+    }
+
+    /// What there is too little of, if anything, and who would have to give.
+    async fn lacking(
+        &self,
+        sql: &mut Connection,
+        tenant: &TenantId,
+        bytes: u64,
+    ) -> Result<Option<(TenantId, Error)>, Error> {
+        let (mine, total, _) = uploads::open(sql, tenant).await?;
+        let (mine_max, total_max) = (self.limits().uploads_per_tenant, self.limits().uploads_total);
+        if mine >= mine_max.into() {
+            let (limit, got) = (mine_max.into(), mine + 1);
+            let refusal = Error::QuotaExceeded { what: "open uploads of the tenant", limit, got };
+            return Ok(Some((tenant.clone(), refusal)));
+        }
+        if total >= total_max.into() {
+            // Whoever keeps to an even share loses nothing.
+            let largest = uploads::largest(sql).await?.filter(|(_, open)| *open > mine + 1);
+            let giver = largest.map_or_else(|| tenant.clone(), |(giver, _)| giver);
+            return Ok(Some((giver, Error::TooManyUploads { what: "open uploads", limit: total_max })));
+        }
+        match self.check_tenant_bytes(sql, tenant, bytes).await {
+            Err(refusal @ Error::QuotaExceeded { .. }) => Ok(Some((tenant.clone(), refusal))),
+            checked => checked.map(|()| None),
+        }
+    }
+
+    async fn give_up(&self, sql: &mut Connection, giver: &TenantId, now_ms: i64) -> Result<Option<GivenUp>, Error> {
+        // Each is alive for so long from when somebody last began to send.
+        let silent_ms = clock::after(now_ms, self.limits().upload_expiry.saturating_sub(SILENT));
+        for upload in uploads::silent(sql, giver, silent_ms).await? {
+            if let Some(turn) = self.registry().try_take_turn(&upload.id) {
+                uploads::remove(sql, &upload.id).await?;
+                return Ok(Some(GivenUp { upload, _turn: turn }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// How long an upload is safe although its place is wanted.
+const SILENT: Duration = Duration::from_secs(600);
