@@ -8,8 +8,9 @@ use std::{
 use bytes::Bytes;
 use cloakwork_circuit::{Input, LIMITS, Program, ProgramId, Type};
 use cloakwork_params::ParameterSet;
+use tokio::{sync::Semaphore, task::spawn_blocking};
 
-use crate::error::{ApiError, PROGRAM_INVALID};
+use crate::error::{ApiError, INTERNAL, PROGRAM_INVALID, REQUEST_TOO_LARGE};
 
 /// What jobs need to know of a program.
 #[derive(Debug)]
@@ -34,8 +35,14 @@ pub struct Compiled {
 ///
 /// A program is a pure function of its bytes, so tenants may share what was found out about it: nobody learns more than
 /// the bytes that he already has.
-#[derive(Clone, Default)]
-pub struct Compiler(Arc<Mutex<Remembered>>);
+#[derive(Clone)]
+pub struct Compiler {
+    remembered: Arc<Mutex<Remembered>>,
+    /// Taken by whoever checks a long program.
+    checking: Arc<Semaphore>,
+    /// Bytes of a program that is sent.
+    most: u64,
+}
 
 #[derive(Default)]
 struct Remembered {
@@ -50,32 +57,67 @@ const REMEMBERED_BYTES: usize = 32 << 20;
 /// Programs that are remembered: small ones take more beside their bytes than in them.
 const REMEMBERED_MAX: usize = 4096;
 
+/// Checking a program of so many bytes takes about a millisecond; a longer one is checked where nobody waits behind it.
+const SHORT_BYTES: usize = 8 << 10;
+
 impl Compiler {
-    /// Checks the program in `bytes`.
-    pub fn compile(&self, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
-        let id = ProgramId(*blake3::hash(bytes).as_bytes());
-        if let Some(compiled) = self.lock().compiled.get(&id) {
-            return Ok(compiled.clone());
+    /// One that takes programs of up to `most` bytes.
+    pub fn new(most: u64) -> Self {
+        Self { remembered: Arc::default(), checking: Arc::new(Semaphore::new(1)), most }
+    }
+
+    /// Checks a program that somebody sends.
+    pub async fn receive(&self, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
+        let most = self.most;
+        if bytes.len() as u64 > most {
+            return Err(REQUEST_TOO_LARGE.error(format!("a program of {} bytes: at most {most}", bytes.len())));
         }
-        let program = Program::decode(bytes, &LIMITS).map_err(|error| PROGRAM_INVALID.error(error.to_string()))?;
-        let graph = program.lower();
-        let compiled = Arc::new(Compiled {
-            id,
-            // A copy: the bytes may be a slice of a much larger request.
-            bytes: Bytes::copy_from_slice(bytes),
-            set: program.set(),
-            inputs: program.inputs().to_vec(),
-            outputs: program.output_types().collect(),
-            pbs_count: graph.pbs_count(),
-            depth: graph.depth(),
-        });
+        self.compile(bytes).await
+    }
+
+    /// Checks a program that was received before.
+    pub async fn compile(&self, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
+        let id = ProgramId(*blake3::hash(bytes).as_bytes());
+        if let Some(compiled) = self.remembered(id) {
+            return Ok(compiled);
+        }
+        let compiled = if bytes.len() <= SHORT_BYTES {
+            compile(id, bytes)?
+        } else {
+            // One at a time: whoever sends many gets no more than a core.
+            let _turn = self.checking.acquire().await.expect("nobody closes it");
+            if let Some(compiled) = self.remembered(id) {
+                return Ok(compiled);
+            }
+            let bytes = bytes.clone();
+            spawn_blocking(move || compile(id, &bytes)).await.map_err(|error| INTERNAL.error(error.to_string()))??
+        };
         self.lock().remember(compiled.clone());
         Ok(compiled)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Remembered> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn remembered(&self, id: ProgramId) -> Option<Arc<Compiled>> {
+        self.lock().compiled.get(&id).cloned()
     }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn compile(id: ProgramId, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
+    let program = Program::decode(bytes, &LIMITS).map_err(|error| PROGRAM_INVALID.error(error.to_string()))?;
+    let graph = program.lower();
+    Ok(Arc::new(Compiled {
+        id,
+        // A copy: the bytes may be a slice of a much larger request.
+        bytes: Bytes::copy_from_slice(bytes),
+        set: program.set(),
+        inputs: program.inputs().to_vec(),
+        outputs: program.output_types().collect(),
+        pbs_count: graph.pbs_count(),
+        depth: graph.depth(),
+    }))
 }
 
 impl Remembered {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use cloakwork_keystore::database::{Batch, Database, Survival::PowerFailure};
+use cloakwork_keystore::database::{
+    Batch, Database,
+    Survival::{Crash, PowerFailure},
+};
 use sqlx::migrate::Migrator;
 
 async fn open(directory: &tempfile::TempDir) -> Database {
@@ -108,4 +111,25 @@ async fn nothing_is_written_after_the_end() {
     database.close().await;
     assert!(database.write().await.is_err());
     assert!(database.apply(PowerFailure, |batch| insert(batch, "late", None)).await.is_err());
+}
+
+/// In write-ahead mode a commit waits for the disk at level 2, and at level 1 it does not.
+#[tokio::test]
+async fn only_what_must_survive_a_power_failure_waits_for_the_disk() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = open(&directory).await;
+    let level = "INSERT INTO pairs (name, value) SELECT $1, synchronous FROM pragma_synchronous";
+    let mut expected = Vec::new();
+    for (index, survival) in [Crash, PowerFailure, PowerFailure, Crash].into_iter().enumerate() {
+        let name = format!("{index}");
+        let fill = |batch: &mut Batch| _ = batch.push(level).bind(name.clone());
+        database.apply(survival, fill).await.expect("the database answers");
+        expected.push((name, Some(if survival == PowerFailure { 2 } else { 1 })));
+    }
+    // A transaction of its own always does.
+    let mut write = database.write().await.expect("the database answers");
+    sqlx::query(level).bind("own").execute(&mut *write).await.expect("the database answers");
+    write.commit().await.expect("the database answers");
+    expected.push(("own".to_owned(), Some(2)));
+    assert_eq!(pairs(&database).await, expected);
 }

@@ -130,18 +130,12 @@ impl Admission {
 
     async fn program(&self, caller: &Caller, spec: &v1::JobSpec) -> Result<Arc<Compiled>, ApiError> {
         match &spec.program {
-            Some(job_spec::Program::ProgramInline(bytes)) => {
-                let max = self.limits.program_bytes;
-                if bytes.len() as u64 > max {
-                    return Err(REQUEST_TOO_LARGE.error(format!("a program of {} bytes: at most {max}", bytes.len())));
-                }
-                self.compiler.compile(bytes)
-            }
+            Some(job_spec::Program::ProgramInline(bytes)) => self.compiler.receive(bytes).await,
             Some(job_spec::Program::ProgramName(name)) => {
                 let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
                 let bytes = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
                 let bytes = bytes.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
-                self.compiler.compile(&bytes)
+                self.compiler.compile(&bytes).await
             }
             None => Err(FIELD_MISSING.error("the job has no program").field("spec.program", "missing")),
         }

@@ -326,6 +326,17 @@ async fn strangers_who_hold_all_connections_make_room_for_who_is_known() {
     server.end().await;
 }
 
+/// Strangers' messages are names of services, and get no more memory than such a name takes.
+#[tokio::test]
+async fn a_stranger_sends_no_long_message() {
+    let server = Running::start(|_, _| ()).await;
+    let mut client = HealthClient::new(server.plain().await);
+    let check = |bytes| HealthCheckRequest { service: "x".repeat(bytes) };
+    assert_eq!(client.check(check(500)).await.unwrap_err().code(), Code::NotFound);
+    assert_eq!(client.check(check(2 << 10)).await.unwrap_err().code(), Code::ResourceExhausted);
+    server.end().await;
+}
+
 #[tokio::test]
 async fn what_keeps_a_server_from_starting_is_named() {
     let running = Running::start(|_, _| ()).await;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use cloakwork_circuit::{ProgramId, Type};
 use cloakwork_keystore::TenantId;
 use cloakwork_proto::v1::{
@@ -15,7 +14,7 @@ use crate::{
     caller::Caller,
     clock, database,
     dispatch::{Dispatcher, PoolView},
-    error::{ApiError, PROGRAM_NOT_FOUND, QUOTA_EXCEEDED, REQUEST_TOO_LARGE},
+    error::{PROGRAM_NOT_FOUND, QUOTA_EXCEEDED},
     limits::Limits,
     programs::{Compiled, Compiler},
     quota::Quota,
@@ -42,7 +41,7 @@ pub struct Programs {
 impl ProgramService for Programs {
     async fn register(&self, request: Request<RegisterRequest>) -> Result<Response<RegisterResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let compiled = self.compile(&request.get_ref().program)?;
+        let compiled = self.compiler.receive(&request.get_ref().program).await?;
         let count = self.store.program_count(caller.tenant.as_str()).await.map_err(database::failed)?;
         let registered =
             self.store.is_registered(caller.tenant.as_str(), compiled.id).await.map_err(database::failed)?;
@@ -71,26 +70,18 @@ impl ProgramService for Programs {
         let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
         let program = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
         let program = program.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
-        let report = Some(self.report(&caller.tenant, &*self.compiler.compile(&program)?));
+        let report = Some(self.report(&caller.tenant, &*self.compiler.compile(&program).await?));
         Ok(Response::new(GetProgramResponse { program, report }))
     }
 
     async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let compiled = self.compile(&request.get_ref().program)?;
+        let compiled = self.compiler.receive(&request.get_ref().program).await?;
         Ok(Response::new(CheckResponse { report: Some(self.report(&caller.tenant, &compiled)) }))
     }
 }
 
 impl Programs {
-    fn compile(&self, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
-        if bytes.len() as u64 > self.limits.program_bytes {
-            let message = format!("a program of {} bytes: at most {}", bytes.len(), self.limits.program_bytes);
-            return Err(REQUEST_TOO_LARGE.error(message));
-        }
-        self.compiler.compile(bytes)
-    }
-
     fn report(&self, tenant: &TenantId, program: &Compiled) -> ProgramReport {
         let types = program.outputs.iter().map(|ty| match ty {
             Type::Block => v1::Type::Block as i32,

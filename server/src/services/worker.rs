@@ -173,7 +173,7 @@ impl Workers {
         digests: &[v1::Digest],
         parts: &mut Streaming<CommitResultRequest>,
     ) -> Result<Vec<Content>, Status> {
-        let expected = self.compiler.compile(&leased.work.program)?.outputs.len();
+        let expected = self.compiler.compile(&leased.work.program).await?.outputs.len();
         if digests.len() != expected {
             let message = format!("{} outputs: the program has {expected}", digests.len());
             return Err(INVALID_ARGUMENT.error(message).into());

@@ -86,6 +86,52 @@ async fn boolean_gates() {
     }
 }
 
+/// What lies in the server's database once may be more than one message to a worker takes, if a job reads it often.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_output_may_be_many_inputs() {
+    let server = Server::start(Setup::default()).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let values: Vec<u64> = (0..500).map(|index| index % 4).collect();
+    let finished = tenant.check_squares(&values).await;
+    let output = finished.output(0).expect("an output");
+    let times = (10 << 20) / output.inline.len();
+    assert!((2..60).contains(&times), "{times} times {} bytes", output.inline.len());
+    let mut program = ProgramBuilder::new(tenant.keys.set());
+    let inputs: Vec<_> = (0..times).map(|index| program.input_up_to(&format!("x{index}"), 15)).collect();
+    let results: Vec<_> = inputs.into_iter().map(|input| program.lookup(input, |x| 15 - x)).collect();
+    [results[0], results[times - 1]].into_iter().for_each(|result| program.output(result));
+    let mut job = JobRequest::new(program.build().expect("a program"), &tenant.key);
+    for _ in 0..times {
+        job = job.input(Input::Name(output.name.clone()));
+    }
+    let finished = tenant.client.run(&job).await.expect("the job succeeds");
+    let expected: Vec<u64> = values.iter().map(|x| 15 - x * x % VALUES).collect();
+    assert_eq!(tenant.values(&finished).await.expect("an output"), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_program_runs_and_may_be_repeated() {
+    let server = Server::start(Setup::default()).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let mut program = ProgramBuilder::new(tenant.keys.set());
+    let mut x = program.input("x");
+    for step in 0..400 {
+        x = program.lookup(x, move |x| (x + 1 + step % 2) % 4);
+    }
+    program.output(x);
+    let program = program.build().expect("a program");
+    assert!(program.bytes().len() > 8 << 10, "{} bytes are not long", program.bytes().len());
+    let reports = [(); 8].map(|()| tenant.client.register_program(&program));
+    for report in futures_util::future::join_all(reports).await {
+        assert_eq!(report.expect("the program is taken").depth, 400);
+    }
+    let list = tenant.keys.encrypt(&[0, 3], 3).expect("messages");
+    let job = JobRequest::new(program, &tenant.key).encrypted(list);
+    let finished = tenant.client.run(&job).await.expect("the job succeeds");
+    // 400 times one, and 200 times one more: 600 is 0 modulo 4.
+    assert_eq!(tenant.values(&finished).await.expect("messages"), [0, 3]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn large_jobs_go_through_blobs_both_ways() {
     let server = Server::start(Setup::default().with("limits.inline_bytes", 65_536)).await;

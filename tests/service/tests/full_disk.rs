@@ -71,6 +71,10 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     assert!(worker.process().is_running(), "a full disk is no reason for a worker to end");
     assert!(server.process().is_running(), "nor for the server");
+    // Although what the worker hands in cannot be written down, others are answered.
+    let (name, _) = acknowledged.last().expect("some");
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(10), tenant.client.job(name)).await;
+    assert_eq!(answer.expect("at once").expect("it can be read").name, *name);
 
     disk.free();
     push_new_key(&impatient).await.expect("there is room again");

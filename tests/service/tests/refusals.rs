@@ -303,6 +303,20 @@ async fn tenants_do_not_see_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_no_worker_could_hold_is_refused() {
+    let server = Server::start(Setup::default().with("limits.job_bytes", 1 << 20)).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let ciphertext = tenant.keys.set().ciphertext_bytes();
+    // One input and one output for each row.
+    let most = (1 << 20) / (2 * ciphertext);
+    tenant.check_squares(&vec![1; most as usize]).await;
+    let refused = tenant.client.run(&tenant.squares(&vec![1; most as usize + 1])).await.expect_err("too much");
+    let refusal = refused.refusal().expect("the server's answer");
+    assert_eq!(refusal.reason, "REQUEST_TOO_LARGE", "{refused}");
+    assert!(refusal.message.contains("bytes of inputs and outputs"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_lies_inside_jobs_counts_against_the_tenant() {
     let setup = Setup::default().without_worker();
     let setup = setup.with("limits.inline_bytes", 512 << 10).with("limits.tenant_inline_bytes", 1 << 20);
