@@ -15,7 +15,7 @@ use rustls::ServerConfig;
 use tokio::{
     net::TcpListener,
     task::{JoinHandle, JoinSet},
-    time::{Instant, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -94,14 +94,21 @@ pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Data
     opened.map_err(|source| RunError::Database { path, source })
 }
 
+/// A process that was killed takes some time to go, and whoever starts the next one seldom waits for it.
+const GOING: Duration = Duration::from_secs(2);
+
 /// Keeps other servers away from a data directory.
-fn lock(directory: &Path) -> Result<File, RunError> {
+async fn lock(directory: &Path) -> Result<File, RunError> {
     let failed = |source| RunError::Directory { path: directory.to_owned(), source };
     let file = File::create(directory.join("lock")).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(RunError::InUse { path: directory.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(failed(source)),
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < GOING => sleep(Duration::from_millis(20)).await,
+            Err(TryLockError::WouldBlock) => return Err(RunError::InUse { path: directory.to_owned() }),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
     }
 }
 
@@ -138,7 +145,7 @@ impl Server {
         });
         let (api_tls, admin_tls) = (api_tls?, admin_tls?);
         let database = open_database(&config.storage.directory, config.limits.database_readers).await?;
-        let lock = lock(&config.storage.directory)?;
+        let lock = lock(&config.storage.directory).await?;
         let internal = |what| {
             move |error: Box<dyn std::error::Error + Send + Sync>| RunError::Internal { what, cause: error.to_string() }
         };
