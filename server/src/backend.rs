@@ -59,6 +59,8 @@ pub struct Backend {
     dispatching: JoinHandle<()>,
     /// The worker inside this process, once it was started.
     embedded: Option<WorkerId>,
+    /// Cancelled when the server begins to stop.
+    draining: CancellationToken,
 }
 
 impl Backend {
@@ -91,6 +93,7 @@ impl Backend {
             sweeping,
             dispatching,
             embedded: None,
+            draining: CancellationToken::new(),
         })
     }
 
@@ -143,6 +146,7 @@ impl Backend {
             telemetry: telemetry.clone(),
             transfers,
             examining: Arc::default(),
+            draining: self.draining.clone(),
         };
         let programs = Programs { compiler, store: store(), quota, dispatcher: dispatcher(), limits: limits() };
 
@@ -184,6 +188,7 @@ impl Backend {
 
     /// Takes no new jobs from now on.
     pub async fn drain(&self) {
+        self.draining.cancel();
         // It fails only when there is nobody left to take one.
         let _ = self.dispatcher.drain().await;
     }

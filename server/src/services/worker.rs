@@ -17,7 +17,8 @@ use cloakwork_proto::v1::{
 };
 use cloakwork_scheduler::{JobId, LeaseReport, Report, Stage, WorkerId};
 use tokio::{sync::watch, time::timeout};
-use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
+use tokio_stream::{Stream, StreamExt as _};
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Transfers;
@@ -57,6 +58,8 @@ pub struct Workers {
     pub transfers: Transfers,
     /// Held while a part of a key is read because a worker says that it is damaged.
     pub examining: Arc<tokio::sync::Mutex<()>>,
+    /// Cancelled when the server begins to stop.
+    pub draining: CancellationToken,
 }
 
 type Stream_<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -76,6 +79,8 @@ impl WorkerService for Workers {
             shown: shown.subscribe(),
             sent: HashSet::new(),
             interval: Duration::from_millis(self.limits.report_ms),
+            draining: self.draining.clone(),
+            told_draining: false,
         };
         let (wishes, stream) = self.dispatcher.attach(report).await?;
         let [name, version, device] = [&first.name, &first.version, &first.device].map(|text| shortened(text.as_str()));
@@ -375,13 +380,29 @@ struct Assignments {
     shown: watch::Receiver<HashSet<(JobId, u64)>>,
     sent: HashSet<(JobId, u64)>,
     interval: Duration,
+    draining: CancellationToken,
+    told_draining: bool,
 }
 
 impl Assignments {
-    fn stream(mut self, wishes: watch::Receiver<Wish>) -> impl Stream<Item = Result<AttachResponse, Status>> + Send {
-        // Nothing is said before something has been decided: an empty wish would cost a worker all that it holds.
-        let wishes = WatchStream::new(wishes).filter_map(|wish| wish);
-        futures_util::StreamExt::flat_map(wishes, move |wish| tokio_stream::iter(self.messages(&wish)).map(Ok))
+    fn stream(self, mut wishes: watch::Receiver<Wish>) -> impl Stream<Item = Result<AttachResponse, Status>> + Send {
+        wishes.mark_changed();
+        let next = |(mut this, mut wishes): (Self, watch::Receiver<Wish>)| async move {
+            loop {
+                tokio::select! {
+                    changed = wishes.changed() => changed.ok()?,
+                    // The same wish once more, as there is something else to say.
+                    () = this.draining.cancelled(), if !this.told_draining => this.told_draining = true,
+                }
+                // Nothing is said before something has been decided: an empty wish would cost a worker all it holds.
+                let wish = wishes.borrow_and_update().clone();
+                if let Some(wish) = wish {
+                    return Some((this.messages(&wish), (this, wishes)));
+                }
+            }
+        };
+        let messages = futures_util::stream::unfold((self, wishes), next);
+        futures_util::StreamExt::flat_map(messages, |messages| tokio_stream::iter(messages).map(Ok))
     }
 
     /// The wish as one message, or as several where the contents of its new jobs are too much for one: each is the
@@ -408,7 +429,7 @@ impl Assignments {
             messages.push(AttachResponse {
                 assignments: assignments.collect(),
                 report_interval: self.interval.try_into().ok(),
-                draining: false,
+                draining: self.draining.is_cancelled(),
             });
             if !more {
                 return messages;

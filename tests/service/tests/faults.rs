@@ -128,13 +128,16 @@ async fn a_server_that_is_asked_to_stop_ends_well_and_loses_nothing() {
     let mut server = Server::start(Setup::default()).await;
     let tenant = Tenant::new(server.client().await).await;
     let done = AtomicUsize::new(0);
+    let mut worker = Worker::start(&server, "beside", &server.token("workers", "worker"));
     let stopper = async {
         eventually("some jobs are done", || async { done.load(Ordering::Relaxed) >= JOBS / 3 }).await;
+        eventually("the worker is there", || async { server.metric("cloakwork_workers").await >= 2.0 }).await;
         server.stop();
         server.restart().await;
     };
     tokio::join!(run_jobs(&tenant, JOBS, &done), stopper);
     all_succeeded(&tenant, JOBS).await;
+    assert!(worker.process().log().contains("the server is about to stop"), "{}", worker.process().log());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -70,7 +70,7 @@ impl Agent {
             Ok(Err(status)) => return lost(status, false),
             Err(_) => return lost(Status::deadline_exceeded("the server did not open the stream"), false),
         };
-        let (mut interval, mut attached) = (INTERVAL, false);
+        let (mut interval, mut attached, mut told) = (INTERVAL, false, false);
         let mut due = Instant::now() + interval;
         loop {
             if self.may_leave() {
@@ -84,6 +84,10 @@ impl Agent {
                         if let Some(asked) = wish.report_interval.and_then(|asked| Duration::try_from(asked).ok()) {
                             interval = asked.clamp(*INTERVALS.start(), *INTERVALS.end());
                             due = due.min(Instant::now() + interval);
+                        }
+                        if wish.draining && !told {
+                            told = true;
+                            tracing::info!("the server is about to stop: what is held goes on, until it is back");
                         }
                         self.apply(wish);
                         continue;
