@@ -1,8 +1,7 @@
 //! An unfinished job.
 
-use std::hash::Hasher;
-
 use crate::config::Config;
+use crate::jobs::Seat;
 use crate::queue::Rank;
 use crate::types::{LeaseReport, NewJob, Stage, SuspectId, Time, WorkerId};
 
@@ -86,8 +85,9 @@ impl Shown {
 }
 
 impl Job {
-    pub(crate) fn rank(&self) -> Rank {
-        Rank::new(self.spec.priority, self.spec.deadline, self.sequence, self.spec.id)
+    /// Its place in the queue, with its seat.
+    pub(crate) fn rank(&self, seat: Seat) -> Rank {
+        Rank::new(self.spec.priority, self.spec.deadline, self.sequence, seat)
     }
 
     pub(crate) fn size(&self, config: &Config) -> Size {
@@ -141,24 +141,5 @@ impl Lease {
             Some(seen) if seen.stage != Stage::Waiting => seen.moved.saturating_add(config.progress_timeout),
             _ => Time::MAX,
         }
-    }
-}
-
-/// Hashes job ids, the same way in every process. The server draws them at random, so that nobody can choose them to
-/// collide; and nothing walks the jobs in the order that comes of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct JobHasher(u64);
-
-impl Hasher for JobHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.0 = (self.0.rotate_left(32) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
     }
 }
