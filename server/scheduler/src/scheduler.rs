@@ -2,6 +2,7 @@
 
 mod admission;
 mod ages;
+mod alarms;
 mod attempts;
 mod check;
 mod fill;
@@ -24,6 +25,7 @@ use crate::queue::Queue;
 use crate::types::{NewJob, RestoredJob, TenantId, Time, WorkerId};
 use crate::worker::Worker;
 use ages::Ages;
+use alarms::Alarms;
 use suspects::Suspects;
 
 /// Decides which worker computes which job. See the crate's page for what its owner must do.
@@ -37,7 +39,7 @@ pub struct Scheduler {
     suspects: Suspects,
     workers: BTreeMap<WorkerId, Worker>,
     /// When something must be done about a job. One entry for each.
-    timers: BTreeSet<(Time, Seat)>,
+    timers: Alarms,
     /// When a worker may have to be given up. One entry for each.
     silences: BTreeSet<(Time, WorkerId)>,
     /// Of waiting jobs.
@@ -80,7 +82,7 @@ impl Scheduler {
             queue: Queue::new(config.quantum, config.patience),
             suspects: Suspects::default(),
             workers: BTreeMap::new(),
-            timers: BTreeSet::new(),
+            timers: Alarms::default(),
             silences: BTreeSet::new(),
             ages: Ages::default(),
             tenants: BTreeMap::new(),
@@ -171,7 +173,7 @@ impl Scheduler {
             load.cost += u128::from(spec.cost);
         }
         let seat = self.jobs.insert(job);
-        self.timers.insert((spec.deadline, seat));
+        self.timers.insert(spec.deadline, seat, &mut self.jobs);
         match from.holder {
             Some(worker) => self.continued(now, worker, seat),
             None => self.enqueue(seat),

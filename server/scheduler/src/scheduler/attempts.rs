@@ -150,6 +150,7 @@ impl Scheduler {
     /// Ends a job. It is forgotten here, so that nothing can end it again.
     pub(super) fn finish(&mut self, now: Time, seat: Seat, end: End, effects: &mut Vec<Effect>) {
         self.withdraw(seat);
+        self.timers.remove(seat, &mut self.jobs);
         let Some(job) = self.jobs.remove(seat) else { return };
         let (id, group, cost) = (job.spec.id, job.spec.group, job.spec.cost);
         if job.state == State::Queued {
@@ -161,7 +162,6 @@ impl Scheduler {
         } else {
             self.meter.finished(now, cost);
         }
-        self.timers.remove(&(job.timer, seat));
         self.total.jobs -= 1;
         self.total.cost -= u128::from(cost);
         if let Some(load) = self.tenants.get_mut(&group.tenant) {

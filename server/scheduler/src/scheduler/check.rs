@@ -25,7 +25,6 @@ impl Scheduler {
         for (seat, job) in self.jobs.iter() {
             let id = &job.spec.id;
             assert!(job.timer <= job.due(&self.config), "{id:?} would be forgotten: {job:?}");
-            assert!(self.timers.contains(&(job.timer, seat)), "{id:?} has no timer");
             if job.state == State::Queued {
                 ages.insert(job.submitted);
             }
@@ -43,7 +42,8 @@ impl Scheduler {
         self.queue.check(queued().filter(|(_, job)| job.suspect.is_none()).map(place));
         self.suspects.check(queued().filter_map(|(_, job)| Some((job.suspect?, job.spec.group.set, job.spec.id))));
         assert_eq!(self.ages, ages, "ages");
-        assert_eq!(self.timers.len(), self.jobs.len(), "timers");
+        let timers = self.jobs.iter().map(|(seat, job)| (seat, job.timer)).collect();
+        self.timers.check(&timers, &self.jobs);
         assert_eq!(self.silences.len(), self.workers.len(), "silences");
     }
 

@@ -6,29 +6,30 @@ use crate::job::State;
 use crate::jobs::Seat;
 use crate::types::{Time, WorkerId};
 
-/// Most timers that one tick looks at, so that a step has a bound. The next tick is due at once then.
+/// Most timers that one tick rings, and brings near, so that a step has a bound. The next tick is due at once then.
 const PER_TICK: usize = 1024;
 
 impl Scheduler {
-    /// Earliest time at which a [`crate::Event::Tick`] may do something.
+    /// Earliest time at which a [`crate::Event::Tick`] may do something; nothing is due before.
     pub fn next_timer(&self) -> Option<Time> {
-        let job = self.timers.first().map(|(time, _)| *time);
+        let job = self.timers.next();
         let worker = self.silences.first().map(|(time, _)| *time);
         job.into_iter().chain(worker).min()
     }
 
     pub(super) fn tick(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        self.timers.approach(now, PER_TICK, &mut self.jobs);
         for _ in 0..PER_TICK {
-            let job = self.timers.first().copied().filter(|(time, _)| *time <= now);
+            let job = self.timers.first_due(now);
             let worker = self.silences.first().copied().filter(|(time, _)| *time <= now);
             match (worker, job) {
                 (Some((silent, id)), job) if job.is_none_or(|(due, _)| silent <= due) => {
                     self.silences.pop_first();
                     self.worker_due(now, id, effects);
                 }
-                (_, Some((due, seat))) => {
-                    self.timers.pop_first();
-                    self.job_due(now, seat, due, effects);
+                (_, Some((_, seat))) => {
+                    self.timers.remove(seat, &mut self.jobs);
+                    self.job_due(now, seat, effects);
                 }
                 _ => break,
             }
@@ -37,21 +38,18 @@ impl Scheduler {
 
     /// Moves a job's timer forward if it must ring earlier than it would.
     pub(super) fn set_timer(&mut self, seat: Seat) {
-        let Some(job) = self.jobs.get_mut(seat) else { return };
+        let Some(job) = self.jobs.get(seat) else { return };
         let due = job.due(&self.config);
         if due < job.timer {
-            self.timers.remove(&(job.timer, seat));
-            self.timers.insert((due, seat));
-            job.timer = due;
+            self.timers.remove(seat, &mut self.jobs);
+            self.timers.insert(due, seat, &mut self.jobs);
         }
     }
 
-    fn job_due(&mut self, now: Time, seat: Seat, rang: Time, effects: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.get_mut(seat) else { return };
-        debug_assert_eq!(job.timer, rang, "a job has one timer");
+    fn job_due(&mut self, now: Time, seat: Seat, effects: &mut Vec<Effect>) {
         // A time that is due again at once would ring for ever in this tick.
-        job.timer = Time::MAX;
-        self.timers.insert((Time::MAX, seat));
+        self.timers.insert(Time::MAX, seat, &mut self.jobs);
+        let Some(job) = self.jobs.get(seat) else { return };
         if job.spec.deadline <= now {
             return self.finish(now, seat, End::DeadlineExceeded, effects);
         }
