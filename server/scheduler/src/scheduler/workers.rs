@@ -55,14 +55,19 @@ impl Scheduler {
             return false;
         }
         lease.expires = now.saturating_add(self.config.lease);
-        let moved = match lease.seen {
+        let before = lease.seen.as_deref();
+        let moved = match before {
             Some(seen) if seen.stage == report.stage && report.progress <= seen.progress => seen.moved,
             _ => now,
         };
-        let rows_before = lease.seen.map_or(0, |seen| seen.rows_done);
+        let rows_before = before.map_or(0, |seen| seen.rows_done);
         let rows_done = report.rows_done.max(rows_before);
-        let shown = Shown::after(lease.seen.and_then(|seen| seen.shown), now, report);
-        lease.seen = Some(Seen { stage: report.stage, progress: report.progress, rows_done, moved, shown });
+        let shown = Shown::after(before.and_then(|seen| seen.shown), now, report);
+        let seen = Seen { stage: report.stage, progress: report.progress, rows_done, moved, shown };
+        match &mut lease.seen {
+            Some(place) => **place = seen,
+            place => *place = Some(Box::new(seen)),
+        }
         if rows_done > rows_before
             && let Some(worker) = self.workers.get_mut(&worker)
         {
