@@ -1,8 +1,7 @@
 //! An unfinished job.
 
-use std::hash::Hasher;
-
 use crate::config::Config;
+use crate::jobs::Seat;
 use crate::queue::Rank;
 use crate::types::{LeaseReport, NewJob, Stage, SuspectId, Time, WorkerId};
 
@@ -30,7 +29,7 @@ pub(crate) enum Size {
     Long,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Queued,
     /// Promised to a worker that will hear of it once the attempt is durable.
@@ -40,12 +39,12 @@ pub(crate) enum State {
     Leased(Lease),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) worker: WorkerId,
     pub(crate) expires: Time,
-    /// What the worker has said of it.
-    pub(crate) seen: Option<Seen>,
+    /// What the worker has said of it. Apart, as a job that waits is to be small.
+    pub(crate) seen: Option<Box<Seen>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,8 +85,9 @@ impl Shown {
 }
 
 impl Job {
-    pub(crate) fn rank(&self) -> Rank {
-        Rank::new(self.spec.priority, self.spec.deadline, self.sequence, self.spec.id)
+    /// Its place in the queue, with its seat.
+    pub(crate) fn rank(&self, seat: Seat) -> Rank {
+        Rank::new(self.spec.priority, self.spec.deadline, self.sequence, seat)
     }
 
     pub(crate) fn size(&self, config: &Config) -> Size {
@@ -96,9 +96,8 @@ impl Job {
 
     /// Cost of the rows that are still to do, by what the worker says.
     pub(crate) fn left(&self) -> u64 {
-        let seen = if let State::Leased(lease) = &self.state { lease.seen } else { None };
         let rows = u128::from(self.spec.rows.max(1));
-        let done = u128::from(seen.map_or(0, |seen| seen.rows_done)).min(rows);
+        let done = u128::from(self.seen().map_or(0, |seen| seen.rows_done)).min(rows);
         let cost = u128::from(self.spec.cost);
         // At most the cost, which is 64 bits.
         (cost - cost * done / rows) as u64
@@ -106,7 +105,11 @@ impl Job {
 
     /// How its attempt has computed so far, by what the worker says.
     pub(crate) fn shown(&self) -> Option<Shown> {
-        if let State::Leased(Lease { seen: Some(seen), .. }) = &self.state { seen.shown } else { None }
+        self.seen()?.shown
+    }
+
+    fn seen(&self) -> Option<&Seen> {
+        if let State::Leased(lease) = &self.state { lease.seen.as_deref() } else { None }
     }
 
     /// How long a suspect must compute before it is no longer kept alone: two leases after its first crash, and twice as
@@ -137,28 +140,9 @@ impl Job {
 impl Lease {
     /// When the job will have stood still for too long.
     pub(crate) fn stalls(&self, config: &Config) -> Time {
-        match self.seen {
+        match &self.seen {
             Some(seen) if seen.stage != Stage::Waiting => seen.moved.saturating_add(config.progress_timeout),
             _ => Time::MAX,
         }
-    }
-}
-
-/// Hashes job ids, the same way in every process. The server draws them at random, so that nobody can choose them to
-/// collide; and nothing walks the jobs in the order that comes of it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct JobHasher(u64);
-
-impl Hasher for JobHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.0 = (self.0.rotate_left(32) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
     }
 }

@@ -20,6 +20,7 @@
 mod config;
 mod event;
 mod job;
+mod jobs;
 mod meter;
 mod queue;
 mod scheduler;

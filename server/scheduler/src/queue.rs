@@ -9,6 +9,7 @@
 //! business.
 
 mod flow;
+mod line;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cloakwork_params::SetId;
 
 use crate::job::Size;
-use crate::types::{Group, JobId, TenantId, Time};
+use crate::jobs::Seat;
+use crate::types::{Group, TenantId, Time};
 use flow::Flow;
 
 /// A job's place among those of its tenant: priority, then deadline, then age.
@@ -25,12 +27,12 @@ pub(crate) struct Rank {
     priority: Reverse<i8>,
     deadline: Time,
     sequence: u64,
-    job: JobId,
+    seat: Seat,
 }
 
 impl Rank {
-    pub(crate) fn new(priority: i8, deadline: Time, sequence: u64, job: JobId) -> Self {
-        Self { priority: Reverse(priority), deadline, sequence, job }
+    pub(crate) fn new(priority: i8, deadline: Time, sequence: u64, seat: Seat) -> Self {
+        Self { priority: Reverse(priority), deadline, sequence, seat }
     }
 }
 
@@ -143,7 +145,7 @@ impl Queue {
         sets: &BTreeSet<SetId>,
         choice: Choice<'_>,
         near: impl Fn(&Group) -> bool,
-    ) -> Option<JobId> {
+    ) -> Option<Seat> {
         let next = |set: &SetId| {
             let tenant = self.rings.get(set)?.next(choice)?;
             Some((self.accounts[&tenant].served, *set, tenant))
@@ -155,7 +157,7 @@ impl Queue {
             Choice::Short => flow.lane(Size::Short),
             Choice::Long { .. } => flow.lane(Size::Long),
         };
-        lane.choose(|key| near(&Group { tenant, key, set }), self.patience).map(|rank| rank.job)
+        lane.choose(|key| near(&Group { tenant, key, set }), self.patience).map(|rank| rank.seat)
     }
 
     /// Takes a job out and charges its tenant for it.
@@ -178,10 +180,7 @@ impl Queue {
         let Some(ring) = self.rings.get_mut(&group.set) else { return };
         let Some(flow) = ring.flows.get_mut(&group.tenant) else { return };
         let before = (flow.spent / quantum, group.tenant);
-        if !flow.lane_mut(size).remove(group.key, rank) {
-            debug_assert!(false, "a queued job is in its flow");
-            return;
-        }
+        flow.lane_mut(size).remove(group.key, rank);
         self.len -= 1;
         flow.spent += u128::from(cost);
         let after = (flow.spent / quantum, group.tenant);

@@ -1,6 +1,8 @@
 //! The state machine itself.
 
 mod admission;
+mod ages;
+mod alarms;
 mod attempts;
 mod check;
 mod fill;
@@ -9,37 +11,39 @@ mod suspects;
 mod timers;
 mod workers;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::BuildHasherDefault;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use admission::{Limit, Refusal};
 pub use stats::{Counters, PoolStats, Stats};
 
 use crate::config::{COST_MAX, Config};
 use crate::event::{Effect, Event};
-use crate::job::{Job, JobHasher, State};
+use crate::job::{Job, State};
+use crate::jobs::{Jobs, Seat};
 use crate::meter::Meter;
 use crate::queue::Queue;
-use crate::types::{JobId, NewJob, RestoredJob, TenantId, Time, WorkerId};
+use crate::types::{NewJob, RestoredJob, TenantId, Time, WorkerId};
 use crate::worker::Worker;
+use ages::Ages;
+use alarms::Alarms;
 use suspects::Suspects;
-use timers::Timer;
 
 /// Decides which worker computes which job. See the crate's page for what its owner must do.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     config: Config,
-    /// Every unfinished job.
-    jobs: HashMap<JobId, Job, BuildHasherDefault<JobHasher>>,
+    jobs: Jobs,
     /// Those that wait and are not suspects.
     queue: Queue,
     /// Those that wait and are.
     suspects: Suspects,
     workers: BTreeMap<WorkerId, Worker>,
-    /// One entry for each job and each worker.
-    timers: BTreeSet<(Time, Timer)>,
-    /// Waiting jobs by age.
-    ages: BTreeSet<(Time, u64)>,
+    /// When something must be done about a job. One entry for each.
+    timers: Alarms,
+    /// When a worker may have to be given up. One entry for each.
+    silences: BTreeSet<(Time, WorkerId)>,
+    /// Of waiting jobs.
+    ages: Ages,
     tenants: BTreeMap<TenantId, Load>,
     total: Load,
     meter: Meter,
@@ -61,7 +65,7 @@ struct Load {
 #[derive(Clone, Debug, Default)]
 struct Todo {
     /// Jobs that came to the queue.
-    fresh: Vec<JobId>,
+    fresh: Vec<Seat>,
     /// Workers that may take more.
     wake: BTreeSet<WorkerId>,
     wake_all: bool,
@@ -74,12 +78,13 @@ impl Scheduler {
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            jobs: HashMap::default(),
+            jobs: Jobs::default(),
             queue: Queue::new(config.quantum, config.patience),
             suspects: Suspects::default(),
             workers: BTreeMap::new(),
-            timers: BTreeSet::new(),
-            ages: BTreeSet::new(),
+            timers: Alarms::default(),
+            silences: BTreeSet::new(),
+            ages: Ages::default(),
             tenants: BTreeMap::new(),
             total: Load::default(),
             meter: Meter::default(),
@@ -123,7 +128,7 @@ impl Scheduler {
     }
 
     fn submitted(&mut self, now: Time, spec: NewJob) {
-        self.counters.submitted += u64::from(!self.jobs.contains_key(&spec.id));
+        self.counters.submitted += u64::from(self.jobs.seat(&spec.id).is_none());
         let fresh = RestoredJob {
             job: spec,
             submitted: now,
@@ -138,20 +143,20 @@ impl Scheduler {
 
     fn restored(&mut self, now: Time, job: RestoredJob) {
         self.recovering = true;
-        self.counters.restored += u64::from(!self.jobs.contains_key(&job.job.id));
+        self.counters.restored += u64::from(self.jobs.seat(&job.job.id).is_none());
         self.add(now, job);
     }
 
     fn add(&mut self, now: Time, from: RestoredJob) {
         let spec = NewJob { cost: from.job.cost.min(COST_MAX), ..from.job };
-        if self.jobs.contains_key(&spec.id) {
+        if self.jobs.seat(&spec.id).is_some() {
             return;
         }
         if self.jobs.is_empty() {
             self.meter.begin(now);
         }
         self.sequence += 1;
-        let mut job = Job {
+        let job = Job {
             spec,
             submitted: from.submitted,
             sequence: self.sequence,
@@ -167,15 +172,11 @@ impl Scheduler {
             load.jobs += 1;
             load.cost += u128::from(spec.cost);
         }
-        if let Some(worker) = from.holder {
-            job.state = self.continued(now, worker, &job);
-            job.timer = job.due(&self.config);
-        }
-        self.timers.insert((job.timer, Timer::Job(spec.id)));
-        let queued = job.state == State::Queued;
-        self.jobs.insert(spec.id, job);
-        if queued {
-            self.enqueue(spec.id);
+        let seat = self.jobs.insert(job);
+        self.timers.insert(spec.deadline, seat, &mut self.jobs);
+        match from.holder {
+            Some(worker) => self.continued(now, worker, seat),
+            None => self.enqueue(seat),
         }
     }
 }

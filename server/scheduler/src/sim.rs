@@ -8,7 +8,7 @@
 
 mod client;
 mod plan;
-mod random;
+pub(crate) mod random;
 mod server;
 mod store;
 #[cfg(test)]

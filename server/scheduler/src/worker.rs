@@ -19,6 +19,7 @@ use cloakwork_params::{KeyId, SetId};
 
 use crate::config::Config;
 use crate::job::{Job, Size};
+use crate::jobs::Seat;
 use crate::types::{Group, JobId, TenantId, Time};
 
 /// Tenants whose long jobs a worker takes beyond what it wants.
@@ -58,6 +59,7 @@ pub(crate) struct Worker {
 /// A job on a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
+    pub(crate) seat: Seat,
     pub(crate) epoch: u64,
     /// Whether the attempt is durable, and the job in the worker's assignment.
     pub(crate) recorded: bool,
@@ -132,9 +134,9 @@ impl Worker {
         self.held_cost.saturating_mul(1000) / self.wanted.max(1)
     }
 
-    pub(crate) fn hold(&mut self, job: &Job, recorded: bool, config: &Config) {
+    pub(crate) fn hold(&mut self, seat: Seat, job: &Job, recorded: bool, config: &Config) {
         let (group, left) = (job.spec.group, job.spec.cost);
-        let before = self.holds.insert(job.spec.id, Hold { epoch: job.epoch, recorded, left });
+        let before = self.holds.insert(job.spec.id, Hold { seat, epoch: job.epoch, recorded, left });
         debug_assert!(before.is_none(), "a worker holds a job once");
         self.held_cost += left;
         match job.size(config) {
@@ -172,7 +174,7 @@ impl Worker {
     }
 }
 
-fn take_one<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+pub(crate) fn take_one<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
     debug_assert!(counts.contains_key(key), "what is taken off was counted");
     if let Some(count) = counts.get_mut(key) {
         *count -= 1;

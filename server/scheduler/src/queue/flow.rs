@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cloakwork_params::KeyId;
 
+use super::line::Line;
 use super::{Rank, Size};
 
 /// Keys that are looked at for one that the worker has.
@@ -21,7 +22,7 @@ pub(super) struct Flow {
 /// Those of one size, by key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
-    keys: BTreeMap<KeyId, BTreeSet<Rank>>,
+    keys: BTreeMap<KeyId, Line>,
     /// The first job of each key.
     heads: BTreeSet<(Rank, KeyId)>,
     /// Cost served ahead of the first job.
@@ -72,26 +73,27 @@ impl Lane {
     }
 
     pub(super) fn insert(&mut self, key: KeyId, rank: Rank) {
-        let ranks = self.keys.entry(key).or_default();
-        let before = ranks.first().copied();
-        ranks.insert(rank);
+        let line = self.keys.entry(key).or_default();
+        let before = line.first();
+        line.insert(rank);
         if before.is_none_or(|before| rank < before) {
             before.map(|before| self.heads.remove(&(before, key)));
             self.heads.insert((rank, key));
         }
     }
 
-    /// Says whether the job was there.
-    pub(super) fn remove(&mut self, key: KeyId, rank: Rank) -> bool {
-        let Some(ranks) = self.keys.get_mut(&key) else { return false };
-        let was_there = ranks.remove(&rank);
-        if self.heads.remove(&(rank, key)) {
-            match ranks.first() {
-                Some(next) => drop(self.heads.insert((*next, key))),
+    /// Takes out a job that is here.
+    pub(super) fn remove(&mut self, key: KeyId, rank: Rank) {
+        let Some(line) = self.keys.get_mut(&key) else { return };
+        let before = line.first();
+        line.remove(rank);
+        if before == Some(rank) {
+            self.heads.remove(&(rank, key));
+            match line.first() {
+                Some(next) => drop(self.heads.insert((next, key))),
                 None => drop(self.keys.remove(&key)),
             }
         }
-        was_there
     }
 
     /// The first job; or the first whose key is near, of the same priority, unless the first has been passed over
@@ -112,13 +114,14 @@ impl Lane {
     }
 
     pub(super) fn contains(&self, key: KeyId, rank: &Rank) -> bool {
-        self.keys.get(&key).is_some_and(|ranks| ranks.contains(rank))
+        self.keys.get(&key).is_some_and(|line| line.contains(rank))
     }
 
     fn check(&self) -> usize {
-        let heads: BTreeSet<_> = self.keys.iter().filter_map(|(key, ranks)| Some((*ranks.first()?, *key))).collect();
+        self.keys.values().for_each(Line::check);
+        let heads: BTreeSet<_> = self.keys.iter().filter_map(|(key, line)| Some((line.first()?, *key))).collect();
         assert_eq!(heads, self.heads, "first jobs of the keys");
         assert_eq!(heads.len(), self.keys.len(), "a key without jobs is forgotten");
-        self.keys.values().map(BTreeSet::len).sum()
+        self.keys.values().map(Line::len).sum()
     }
 }

@@ -3,23 +3,24 @@
 use super::Scheduler;
 use crate::event::{Attempt, Effect, End, Outcome, Reason, Why, reasons};
 use crate::job::{Lease, State};
+use crate::jobs::Seat;
 use crate::types::{JobId, Time, WorkerId};
 
 impl Scheduler {
     /// Takes a queued job out of the queue and promises it to a worker.
-    pub(super) fn begin_attempt(&mut self, worker: WorkerId, id: JobId, effects: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+    pub(super) fn begin_attempt(&mut self, worker: WorkerId, seat: Seat, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(seat) else { return };
         debug_assert_eq!(job.state, State::Queued, "only a queued job is handed out");
-        let (group, cost) = (job.spec.group, job.spec.cost);
+        let (id, group, cost) = (job.spec.id, job.spec.group, job.spec.cost);
         job.epoch += 1;
         job.state = State::Recording { worker };
         match job.suspect {
             Some(suspect) => self.suspects.remove(suspect, group.set, id),
-            None => self.queue.serve(group, job.size(&self.config), job.rank(), cost),
+            None => self.queue.serve(group, job.size(&self.config), job.rank(seat), cost),
         }
-        self.ages.remove(&(job.submitted, job.sequence));
+        self.ages.remove(job.submitted);
         if let Some(worker) = self.workers.get_mut(&worker) {
-            worker.hold(job, false, &self.config);
+            worker.hold(seat, job, false, &self.config);
         }
         self.counters.attempts += 1;
         effects.push(Effect::Record(Attempt {
@@ -35,7 +36,8 @@ impl Scheduler {
 
     /// The attempt is durable: the worker may hear of it.
     pub(super) fn recorded(&mut self, now: Time, id: JobId, epoch: u64) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(seat) = self.jobs.seat(&id) else { return };
+        let Some(job) = self.jobs.get_mut(seat) else { return };
         let State::Recording { worker } = job.state else { return };
         if job.epoch != epoch {
             return;
@@ -45,7 +47,7 @@ impl Scheduler {
             hold.recorded = true;
         }
         self.todo.dirty.insert(worker);
-        self.set_timer(id);
+        self.set_timer(seat);
     }
 
     /// The one place where a result is let in: it must come from the holder of the latest attempt.
@@ -58,11 +60,12 @@ impl Scheduler {
         outcome: Outcome,
         effects: &mut Vec<Effect>,
     ) {
-        let job = self.jobs.get_mut(&id);
-        let current = job.filter(|job| {
+        let seat = self.jobs.seat(&id);
+        let job = seat.and_then(|seat| Some((seat, self.jobs.get_mut(seat)?)));
+        let current = job.filter(|(_, job)| {
             job.epoch == epoch && matches!(job.state, State::Leased(Lease { worker: holder, .. }) if holder == worker)
         });
-        let Some(job) = current else {
+        let Some((seat, job)) = current else {
             self.counters.refused += 1;
             // Whoever commits this does not know that it lost the lease.
             if self.workers.contains_key(&worker) {
@@ -73,24 +76,24 @@ impl Scheduler {
         };
         effects.push(Effect::Accept { job: id, epoch });
         match outcome {
-            Outcome::Succeeded => self.finish(now, id, End::Succeeded, effects),
-            Outcome::Failed { retryable: false, reason } => self.finish(now, id, End::Failed(reason), effects),
+            Outcome::Succeeded => self.finish(now, seat, End::Succeeded, effects),
+            Outcome::Failed { retryable: false, reason } => self.finish(now, seat, End::Failed(reason), effects),
             Outcome::Failed { retryable: true, reason } => {
                 // The worker outlived it.
                 job.suspect = None;
-                self.lose_attempt(now, id, Why::Failed, reason, effects);
+                self.lose_attempt(now, seat, Why::Failed, reason, effects);
             }
         }
     }
 
     /// The attempt counts against the job: it goes back to the queue, or ends if that was the last.
-    pub(super) fn lose_attempt(&mut self, now: Time, id: JobId, why: Why, reason: Reason, effects: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+    pub(super) fn lose_attempt(&mut self, now: Time, seat: Seat, why: Why, reason: Reason, effects: &mut Vec<Effect>) {
+        let Some(job) = self.jobs.get_mut(seat) else { return };
         job.attempts += 1;
         if job.attempts >= self.config.attempts_max {
-            self.finish(now, id, End::Failed(reason), effects);
+            self.finish(now, seat, End::Failed(reason), effects);
         } else {
-            self.requeue(id, why, effects);
+            self.requeue(seat, why, effects);
         }
     }
 
@@ -100,12 +103,12 @@ impl Scheduler {
     }
 
     /// Ends the attempt and puts the job back into the queue.
-    pub(super) fn requeue(&mut self, id: JobId, why: Why, effects: &mut Vec<Effect>) {
-        self.withdraw(id);
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+    pub(super) fn requeue(&mut self, seat: Seat, why: Why, effects: &mut Vec<Effect>) {
+        self.withdraw(seat);
+        let Some(job) = self.jobs.get_mut(seat) else { return };
         job.state = State::Queued;
         effects.push(Effect::Requeued {
-            job: id,
+            job: job.spec.id,
             attempts: job.attempts,
             epoch: job.epoch,
             suspect: job.suspect,
@@ -113,22 +116,22 @@ impl Scheduler {
             why,
         });
         *self.counters.requeued.entry(why).or_default() += 1;
-        self.enqueue(id);
+        self.enqueue(seat);
     }
 
-    pub(super) fn enqueue(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+    pub(super) fn enqueue(&mut self, seat: Seat) {
+        let Some(job) = self.jobs.get(seat) else { return };
         match job.suspect {
-            Some(suspect) => self.suspects.insert(suspect, job.spec.group.set, id),
-            None => self.queue.insert(job.spec.group, job.size(&self.config), job.rank()),
+            Some(suspect) => self.suspects.insert(suspect, job.spec.group.set, job.spec.id),
+            None => self.queue.insert(job.spec.group, job.size(&self.config), job.rank(seat)),
         }
-        self.ages.insert((job.submitted, job.sequence));
-        self.todo.fresh.push(id);
+        self.ages.insert(job.submitted);
+        self.todo.fresh.push(seat);
     }
 
     /// Takes a job off its worker, where it has one.
-    pub(super) fn withdraw(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get(&id) else { return };
+    fn withdraw(&mut self, seat: Seat) {
+        let Some(job) = self.jobs.get(seat) else { return };
         let Some(holder) = job.worker() else { return };
         let Some(worker) = self.workers.get_mut(&holder) else { return };
         if worker.release(job, &self.config) {
@@ -139,26 +142,26 @@ impl Scheduler {
     }
 
     pub(super) fn cancel(&mut self, now: Time, id: JobId, effects: &mut Vec<Effect>) {
-        if self.jobs.contains_key(&id) {
-            self.finish(now, id, End::Cancelled, effects);
+        if let Some(seat) = self.jobs.seat(&id) {
+            self.finish(now, seat, End::Cancelled, effects);
         }
     }
 
     /// Ends a job. It is forgotten here, so that nothing can end it again.
-    pub(super) fn finish(&mut self, now: Time, id: JobId, end: End, effects: &mut Vec<Effect>) {
-        self.withdraw(id);
-        let Some(job) = self.jobs.remove(&id) else { return };
-        let (group, cost) = (job.spec.group, job.spec.cost);
+    pub(super) fn finish(&mut self, now: Time, seat: Seat, end: End, effects: &mut Vec<Effect>) {
+        self.withdraw(seat);
+        self.timers.remove(seat, &mut self.jobs);
+        let Some(job) = self.jobs.remove(seat) else { return };
+        let (id, group, cost) = (job.spec.id, job.spec.group, job.spec.cost);
         if job.state == State::Queued {
             match job.suspect {
                 Some(suspect) => self.suspects.remove(suspect, group.set, id),
-                None => self.queue.remove(group, job.size(&self.config), job.rank()),
+                None => self.queue.remove(group, job.size(&self.config), job.rank(seat)),
             }
-            self.ages.remove(&(job.submitted, job.sequence));
+            self.ages.remove(job.submitted);
         } else {
             self.meter.finished(now, cost);
         }
-        self.timers.remove(&(job.timer, super::Timer::Job(id)));
         self.total.jobs -= 1;
         self.total.cost -= u128::from(cost);
         if let Some(load) = self.tenants.get_mut(&group.tenant) {

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Load, Scheduler, Timer};
+use super::ages::Ages;
+use super::{Load, Scheduler};
 use crate::job::{Job, Size, State};
+use crate::jobs::Seat;
 use crate::types::{Group, TenantId, WorkerId};
 use crate::worker::{Mode, Worker};
 
@@ -18,33 +20,45 @@ impl Scheduler {
     }
 
     fn check_jobs(&self) {
-        for (id, job) in &self.jobs {
+        self.jobs.check();
+        let mut ages = Ages::default();
+        for (seat, job) in self.jobs.iter() {
+            let id = &job.spec.id;
             assert!(job.timer <= job.due(&self.config), "{id:?} would be forgotten: {job:?}");
-            assert!(self.timers.contains(&(job.timer, Timer::Job(*id))), "{id:?} has no timer");
-            let queued = job.state == State::Queued;
-            assert_eq!(self.ages.contains(&(job.submitted, job.sequence)), queued, "age of {id:?}");
+            if job.state == State::Queued {
+                ages.insert(job.submitted);
+            }
             if let Some(holder) = job.worker() {
                 let hold = self.workers.get(&holder).and_then(|worker| worker.holds.get(id));
                 let recorded = matches!(job.state, State::Leased(_));
-                assert!(hold.is_some_and(|hold| hold.epoch == job.epoch && hold.recorded == recorded), "{id:?} hangs");
+                assert!(
+                    hold.is_some_and(|hold| (hold.seat, hold.epoch, hold.recorded) == (seat, job.epoch, recorded)),
+                    "{id:?} hangs"
+                );
             }
         }
-        let queued = || self.jobs.values().filter(|job| job.state == State::Queued);
-        let place = |job: &Job| (job.spec.group, job.size(&self.config), job.rank());
-        self.queue.check(queued().filter(|job| job.suspect.is_none()).map(place));
-        self.suspects.check(queued().filter_map(|job| Some((job.suspect?, job.spec.group.set, job.spec.id))));
-        assert_eq!(self.ages.len(), queued().count(), "ages");
-        assert_eq!(self.timers.len(), self.jobs.len() + self.workers.len(), "timers");
+        let queued = || self.jobs.iter().filter(|(_, job)| job.state == State::Queued);
+        let place = |(seat, job): (Seat, &Job)| (job.spec.group, job.size(&self.config), job.rank(seat));
+        self.queue.check(queued().filter(|(_, job)| job.suspect.is_none()).map(place));
+        self.suspects.check(queued().filter_map(|(_, job)| Some((job.suspect?, job.spec.group.set, job.spec.id))));
+        assert_eq!(self.ages, ages, "ages");
+        let timers = self.jobs.iter().map(|(seat, job)| (seat, job.timer)).collect();
+        self.timers.check(&timers, &self.jobs);
+        assert_eq!(self.silences.len(), self.workers.len(), "silences");
     }
 
     fn check_workers(&self) {
         for (id, worker) in &self.workers {
             assert!(worker.timer <= worker.silent_at, "{id:?} would never be given up");
-            assert!(self.timers.contains(&(worker.timer, Timer::Worker(*id))), "{id:?} has no timer");
-            let jobs: Vec<_> = worker.holds.keys().map(|job| &self.jobs[job]).collect();
+            assert!(self.silences.contains(&(worker.timer, *id)), "{id:?} has no timer");
+            let jobs: Vec<_> = worker.holds.values().filter_map(|hold| self.jobs.get(hold.seat)).collect();
+            assert!(
+                jobs.iter().map(|job| &job.spec.id).eq(worker.holds.keys()),
+                "{id:?} holds jobs that are not there"
+            );
             assert!(jobs.iter().all(|job| job.worker() == Some(*id)), "{id:?} holds what is not its");
-            for (job, hold) in &worker.holds {
-                assert_eq!(hold.left, self.jobs[job].left(), "what is left of {job:?}");
+            for (hold, job) in worker.holds.values().zip(&jobs) {
+                assert_eq!(hold.left, job.left(), "what is left of {job:?}");
             }
             assert_eq!(worker.held_cost, jobs.iter().map(|job| job.left()).sum::<u64>(), "cost on {id:?}");
             let (short, long): (Vec<&Job>, Vec<_>) = jobs.iter().partition(|job| job.size(&self.config) == Size::Short);
@@ -73,7 +87,7 @@ impl Scheduler {
         }
         // A worker that is about to be kept free for suspects gets nothing else.
         if self.suspects.is_empty() || worker.is_taken_up() {
-            let waits = self.next_for(0, worker).and_then(|job| self.jobs.get(&job));
+            let waits = self.next_for(0, worker).and_then(|seat| self.jobs.get(seat));
             // Long ones that come beside others do so with time, or when suspects are gone: with the next report.
             let waits = waits.filter(|job| worker.wants_any() || job.size(&self.config) == Size::Short);
             assert!(waits.is_none(), "I7: {waits:?} waits beside {id:?}, which has room for it");
@@ -82,7 +96,7 @@ impl Scheduler {
 
     fn check_totals(&self) {
         let mut tenants: BTreeMap<TenantId, Load> = BTreeMap::new();
-        for job in self.jobs.values() {
+        for (_, job) in self.jobs.iter() {
             let load = tenants.entry(job.spec.group.tenant).or_default();
             load.jobs += 1;
             load.cost += u128::from(job.spec.cost);

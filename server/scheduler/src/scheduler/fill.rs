@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use super::Scheduler;
 use crate::event::Effect;
 use crate::job::{Job, Size, State};
+use crate::jobs::Seat;
 use crate::queue::Choice;
-use crate::types::{JobId, Time, WorkerId};
+use crate::types::{Time, WorkerId};
 use crate::worker::{Mode, Turn, Worker};
 
 /// Tenants whose next long job is looked at for one that fits beside others.
@@ -25,9 +26,9 @@ impl Scheduler {
         while let Some(worker) = self.next_awake() {
             self.fill(now, worker, effects);
         }
-        for id in fresh {
-            while self.is_waiting(id) {
-                let Some(worker) = self.best_worker(now, id) else { break };
+        for seat in fresh {
+            while self.is_waiting(seat) {
+                let Some(worker) = self.best_worker(now, seat) else { break };
                 if !self.fill(now, worker, effects) {
                     break;
                 }
@@ -46,14 +47,14 @@ impl Scheduler {
         self.todo.wake.pop_first()
     }
 
-    fn is_waiting(&self, id: JobId) -> bool {
-        self.jobs.get(&id).is_some_and(|job| job.state == State::Queued && job.suspect.is_none())
+    fn is_waiting(&self, seat: Seat) -> bool {
+        self.jobs.get(seat).is_some_and(|job| job.state == State::Queued && job.suspect.is_none())
     }
 
     /// Of the workers with room for the job: one that lacks work, of those one that has its key, and of those the least
     /// loaded.
-    fn best_worker(&self, now: Time, id: JobId) -> Option<WorkerId> {
-        let job = self.jobs.get(&id)?;
+    fn best_worker(&self, now: Time, seat: Seat) -> Option<WorkerId> {
+        let job = self.jobs.get(seat)?;
         let group = job.spec.group;
         let candidates = self.workers.iter().filter(|(_, worker)| {
             worker.mode == Mode::Shared
@@ -104,15 +105,15 @@ impl Scheduler {
 
     fn fill_shared(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
         let mut any = false;
-        while let Some(job) = self.workers.get(&id).and_then(|worker| self.next_for(now, worker)) {
-            self.begin_attempt(id, job, effects);
+        while let Some(seat) = self.workers.get(&id).and_then(|worker| self.next_for(now, worker)) {
+            self.begin_attempt(id, seat, effects);
             any = true;
         }
         any
     }
 
     /// The next job that the worker has room for.
-    pub(super) fn next_for(&self, now: Time, worker: &Worker) -> Option<JobId> {
+    pub(super) fn next_for(&self, now: Time, worker: &Worker) -> Option<Seat> {
         if !worker.is_open(now, &self.config) {
             return None;
         }
@@ -127,9 +128,10 @@ impl Scheduler {
             // A job that does not fit yet stops no other tenant's.
             let mut besides = Cow::Borrowed(&worker.long);
             for _ in 0..LONG_TRIES {
-                let job = self.jobs.get(&self.pick(worker, Choice::Long { besides: &besides })?)?;
+                let seat = self.pick(worker, Choice::Long { besides: &besides })?;
+                let job = self.jobs.get(seat)?;
                 if worker.fits_beside(now, job, &self.config) {
-                    return Some(job.spec.id);
+                    return Some(seat);
                 }
                 besides.to_mut().insert(job.spec.group.tenant, 1);
             }
@@ -137,7 +139,7 @@ impl Scheduler {
         })
     }
 
-    fn pick(&self, worker: &Worker, choice: Choice<'_>) -> Option<JobId> {
+    fn pick(&self, worker: &Worker, choice: Choice<'_>) -> Option<Seat> {
         self.queue.pick(&worker.sets, choice, |group| worker.is_near(group))
     }
 

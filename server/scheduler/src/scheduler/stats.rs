@@ -20,7 +20,7 @@ pub struct Stats {
     pub cost: u128,
     /// Tenants with unfinished jobs.
     pub tenants: usize,
-    /// When the oldest of the waiting jobs was submitted.
+    /// When the oldest of the waiting jobs was submitted, or up to a tenth of a second before.
     pub oldest_queued: Option<Time>,
     /// Cost finished per second of late; 0 while nothing is known.
     pub cost_per_second: u64,
@@ -100,7 +100,7 @@ impl Scheduler {
             suspects,
             cost: self.total.cost,
             tenants: self.tenants.len(),
-            oldest_queued: self.ages.first().map(|(submitted, _)| *submitted),
+            oldest_queued: self.ages.oldest(),
             cost_per_second: self.meter.per_second(),
             pools,
             counters: self.counters.clone(),

@@ -13,8 +13,9 @@ use cloakwork_params::SetId;
 use super::Scheduler;
 use crate::event::{Effect, End, Reason, Why, reasons};
 use crate::job::{Job, Shown};
+use crate::jobs::Seat;
 use crate::types::{JobId, SuspectId, Time, WorkerId};
-use crate::worker::{Mode, Turn, Worker};
+use crate::worker::{Hold, Mode, Turn, Worker};
 
 /// The suspects that wait to be tried.
 #[derive(Clone, Debug, Default)]
@@ -94,34 +95,34 @@ impl Suspects {
 
 impl Scheduler {
     /// Blames what a crashed worker was computing. It is already gone from the workers.
-    pub(super) fn blame(&mut self, now: Time, mut held: Vec<JobId>, effects: &mut Vec<Effect>) {
+    pub(super) fn blame(&mut self, now: Time, mut held: Vec<Seat>, effects: &mut Vec<Effect>) {
         self.counters.crashes += 1;
-        if let [id] = held[..] {
-            return self.blame_one(now, id, effects);
+        if let [seat] = held[..] {
+            return self.blame_one(now, seat, effects);
         }
         // Jobs of one group stay together: the halves fill their waves.
-        held.sort_by_key(|id| self.jobs.get(id).map(|job| (job.spec.group, *id)));
+        held.sort_by_key(|seat| self.jobs.get(*seat).map(|job| (job.spec.group, job.spec.id)));
         let (first, second) = held.split_at(held.len().div_ceil(2));
         for half in [first, second].into_iter().filter(|half| !half.is_empty()) {
             let suspect = self.suspects.create();
-            for &id in half {
-                if let Some(job) = self.jobs.get_mut(&id) {
+            for &seat in half {
+                if let Some(job) = self.jobs.get_mut(seat) {
                     job.suspect = Some(suspect);
                 }
-                self.requeue(id, Why::WorkerCrashed, effects);
+                self.requeue(seat, Why::WorkerCrashed, effects);
             }
         }
     }
 
-    fn blame_one(&mut self, now: Time, id: JobId, effects: &mut Vec<Effect>) {
+    fn blame_one(&mut self, now: Time, seat: Seat, effects: &mut Vec<Effect>) {
         let suspect = self.suspects.create();
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(job) = self.jobs.get_mut(seat) else { return };
         job.suspect = Some(suspect);
         job.solo_crashes += 1;
         if job.solo_crashes >= self.config.solo_crashes_max {
-            self.finish(now, id, End::Failed(Reason::Borrowed(reasons::POISON)), effects);
+            self.finish(now, seat, End::Failed(Reason::Borrowed(reasons::POISON)), effects);
         } else {
-            self.requeue(id, Why::WorkerCrashed, effects);
+            self.requeue(seat, Why::WorkerCrashed, effects);
         }
     }
 
@@ -152,11 +153,12 @@ impl Scheduler {
         self.set_mode(id, Mode::Exclusive);
         let mut rest = None;
         for job_id in self.suspects.members(suspect) {
-            let (Some(worker), Some(job)) = (self.workers.get(&id), self.jobs.get_mut(&job_id)) else { continue };
+            let Some(seat) = self.jobs.seat(&job_id) else { continue };
+            let (Some(worker), Some(job)) = (self.workers.get(&id), self.jobs.get_mut(seat)) else { continue };
             let set = job.spec.group.set;
             let full = worker.held_cost >= worker.wanted || worker.holds.len() >= self.config.leases_per_worker_max;
             if worker.sets.contains(&set) && !full {
-                self.begin_attempt(id, job_id, effects);
+                self.begin_attempt(id, seat, effects);
             } else {
                 let rest = *rest.get_or_insert_with(|| self.suspects.create());
                 self.suspects.remove(suspect, set, job_id);
@@ -186,24 +188,24 @@ impl Scheduler {
         if worker.mode != Mode::Exclusive {
             return;
         }
-        let jobs = || worker.holds.keys().filter_map(|id| self.jobs.get(id));
+        let jobs = || worker.holds.values().filter_map(|hold| Some((hold.seat, self.jobs.get(hold.seat)?)));
         let stands = |job: &Job, shown: Shown| shown.last - shown.first >= job.trial(&self.config);
-        let shown = || jobs().filter_map(|job| Some((job, job.shown()?)));
+        let shown = || jobs().filter_map(|(_, job)| Some((job, job.shown()?)));
         if shown().next().is_none() || !shown().all(|(job, shown)| stands(job, shown)) {
             return;
         }
-        let (acquitted, untried): (Vec<&Job>, Vec<&Job>) = jobs().partition(|job| job.shown().is_some());
-        let ids = |jobs: Vec<&Job>| -> Vec<JobId> { jobs.into_iter().map(|job| job.spec.id).collect() };
-        let (acquitted, untried) = (ids(acquitted), ids(untried));
-        untried.into_iter().for_each(|job| self.requeue(job, Why::NotStarted, effects));
+        let (acquitted, untried): (Vec<_>, Vec<_>) = jobs().partition(|(_, job)| job.shown().is_some());
+        let seats = |jobs: Vec<(Seat, &Job)>| -> Vec<Seat> { jobs.into_iter().map(|(seat, _)| seat).collect() };
+        let (acquitted, untried) = (seats(acquitted), seats(untried));
+        untried.into_iter().for_each(|seat| self.requeue(seat, Why::NotStarted, effects));
         self.acquit(id, &acquitted);
     }
 
     /// These jobs of a worker are suspects no more. It may have others beside them, whose turn it is. Crashes that a job
     /// made alone stay counted.
-    fn acquit(&mut self, id: WorkerId, jobs: &[JobId]) {
-        for job in jobs {
-            if let Some(job) = self.jobs.get_mut(job) {
+    fn acquit(&mut self, id: WorkerId, jobs: &[Seat]) {
+        for &seat in jobs {
+            if let Some(job) = self.jobs.get_mut(seat) {
                 self.counters.acquitted += u64::from(job.suspect.take().is_some());
             }
         }
@@ -218,11 +220,11 @@ impl Scheduler {
     /// An acquittal is stored with the next attempt only. Suspects that an earlier process let others join were acquitted;
     /// those that are alone are tried again.
     pub(super) fn renew_acquittals(&mut self) {
-        let is_suspect = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.suspect.is_some());
-        let mixed = |worker: &Worker| worker.mode == Mode::Exclusive && !worker.holds.keys().all(is_suspect);
+        let is_suspect = |hold: &Hold| self.jobs.get(hold.seat).is_some_and(|job| job.suspect.is_some());
+        let mixed = |worker: &Worker| worker.mode == Mode::Exclusive && !worker.holds.values().all(is_suspect);
         let workers = self.workers.iter().filter(|(_, worker)| mixed(worker));
-        let held: Vec<(WorkerId, Vec<JobId>)> =
-            workers.map(|(id, worker)| (*id, worker.holds.keys().copied().collect())).collect();
+        let held: Vec<(WorkerId, Vec<Seat>)> =
+            workers.map(|(id, worker)| (*id, worker.holds.values().map(|hold| hold.seat).collect())).collect();
         held.iter().for_each(|(id, jobs)| self.acquit(*id, jobs));
     }
 

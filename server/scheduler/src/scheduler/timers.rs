@@ -3,32 +3,33 @@
 use super::Scheduler;
 use crate::event::{Effect, End, Why};
 use crate::job::State;
-use crate::types::{JobId, Time, WorkerId};
+use crate::jobs::Seat;
+use crate::types::{Time, WorkerId};
 
-/// Most timers that one tick looks at, so that a step has a bound. The next tick is due at once then.
+/// Most timers that one tick rings, and brings near, so that a step has a bound. The next tick is due at once then.
 const PER_TICK: usize = 1024;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
-    Worker(WorkerId),
-    Job(JobId),
-}
-
 impl Scheduler {
-    /// Earliest time at which a [`crate::Event::Tick`] may do something.
+    /// Earliest time at which a [`crate::Event::Tick`] may do something; nothing is due before.
     pub fn next_timer(&self) -> Option<Time> {
-        self.timers.first().map(|(time, _)| *time)
+        let job = self.timers.next();
+        let worker = self.silences.first().map(|(time, _)| *time);
+        job.into_iter().chain(worker).min()
     }
 
     pub(super) fn tick(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        self.timers.approach(now, PER_TICK, &mut self.jobs);
         for _ in 0..PER_TICK {
-            match self.timers.first() {
-                Some(&(time, timer)) if time <= now => {
-                    self.timers.pop_first();
-                    match timer {
-                        Timer::Job(id) => self.job_due(now, id, time, effects),
-                        Timer::Worker(id) => self.worker_due(now, id, effects),
-                    }
+            let job = self.timers.first_due(now);
+            let worker = self.silences.first().copied().filter(|(time, _)| *time <= now);
+            match (worker, job) {
+                (Some((silent, id)), job) if job.is_none_or(|(due, _)| silent <= due) => {
+                    self.silences.pop_first();
+                    self.worker_due(now, id, effects);
+                }
+                (_, Some((_, seat))) => {
+                    self.timers.remove(seat, &mut self.jobs);
+                    self.job_due(now, seat, effects);
                 }
                 _ => break,
             }
@@ -36,24 +37,21 @@ impl Scheduler {
     }
 
     /// Moves a job's timer forward if it must ring earlier than it would.
-    pub(super) fn set_timer(&mut self, id: JobId) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
+    pub(super) fn set_timer(&mut self, seat: Seat) {
+        let Some(job) = self.jobs.get(seat) else { return };
         let due = job.due(&self.config);
         if due < job.timer {
-            self.timers.remove(&(job.timer, Timer::Job(id)));
-            self.timers.insert((due, Timer::Job(id)));
-            job.timer = due;
+            self.timers.remove(seat, &mut self.jobs);
+            self.timers.insert(due, seat, &mut self.jobs);
         }
     }
 
-    fn job_due(&mut self, now: Time, id: JobId, rang: Time, effects: &mut Vec<Effect>) {
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        debug_assert_eq!(job.timer, rang, "a job has one timer");
+    fn job_due(&mut self, now: Time, seat: Seat, effects: &mut Vec<Effect>) {
         // A time that is due again at once would ring for ever in this tick.
-        job.timer = Time::MAX;
-        self.timers.insert((Time::MAX, Timer::Job(id)));
+        self.timers.insert(Time::MAX, seat, &mut self.jobs);
+        let Some(job) = self.jobs.get(seat) else { return };
         if job.spec.deadline <= now {
-            return self.finish(now, id, End::DeadlineExceeded, effects);
+            return self.finish(now, seat, End::DeadlineExceeded, effects);
         }
         let lost = match &job.state {
             State::Leased(lease) if lease.expires <= now => Some(Why::LeaseExpired),
@@ -61,25 +59,25 @@ impl Scheduler {
             _ => None,
         };
         if let Some(why) = lost {
-            self.lose_attempt(now, id, why, Self::exhausted(), effects);
+            self.lose_attempt(now, seat, why, Self::exhausted(), effects);
         }
-        self.set_timer(id);
+        self.set_timer(seat);
     }
 
     fn worker_due(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         if worker.silent_at > now {
             worker.timer = worker.silent_at;
-            self.timers.insert((worker.timer, Timer::Worker(id)));
+            self.silences.insert((worker.timer, id));
             return;
         }
         self.counters.workers_silent += 1;
         let Some(worker) = self.remove_worker(id) else { return };
-        for (job, hold) in worker.holds {
+        for hold in worker.holds.into_values() {
             if hold.recorded {
-                self.lose_attempt(now, job, Why::LeaseExpired, Self::exhausted(), effects);
+                self.lose_attempt(now, hold.seat, Why::LeaseExpired, Self::exhausted(), effects);
             } else {
-                self.requeue(job, Why::NotStarted, effects);
+                self.requeue(hold.seat, Why::NotStarted, effects);
             }
         }
     }

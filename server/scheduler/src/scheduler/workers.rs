@@ -1,10 +1,10 @@
 //! Workers come, report and leave.
 
 use super::Scheduler;
-use super::timers::Timer;
 use crate::event::{Effect, Why};
-use crate::job::{Job, Lease, Seen, Shown, State};
-use crate::types::{JobId, LeaseReport, Report, Time, WorkerId};
+use crate::job::{Lease, Seen, Shown, State};
+use crate::jobs::Seat;
+use crate::types::{LeaseReport, Report, Time, WorkerId};
 use crate::worker::{Hold, Worker};
 
 impl Scheduler {
@@ -45,7 +45,8 @@ impl Scheduler {
 
     /// Renews a lease that is the worker's. Says whether it was.
     fn renew(&mut self, now: Time, worker: WorkerId, report: &LeaseReport) -> bool {
-        let Some(job) = self.jobs.get_mut(&report.job) else { return false };
+        let Some(seat) = self.jobs.seat(&report.job) else { return false };
+        let Some(job) = self.jobs.get_mut(seat) else { return false };
         if job.epoch != report.epoch {
             return false;
         }
@@ -54,20 +55,25 @@ impl Scheduler {
             return false;
         }
         lease.expires = now.saturating_add(self.config.lease);
-        let moved = match lease.seen {
+        let before = lease.seen.as_deref();
+        let moved = match before {
             Some(seen) if seen.stage == report.stage && report.progress <= seen.progress => seen.moved,
             _ => now,
         };
-        let rows_before = lease.seen.map_or(0, |seen| seen.rows_done);
+        let rows_before = before.map_or(0, |seen| seen.rows_done);
         let rows_done = report.rows_done.max(rows_before);
-        let shown = Shown::after(lease.seen.and_then(|seen| seen.shown), now, report);
-        lease.seen = Some(Seen { stage: report.stage, progress: report.progress, rows_done, moved, shown });
+        let shown = Shown::after(before.and_then(|seen| seen.shown), now, report);
+        let seen = Seen { stage: report.stage, progress: report.progress, rows_done, moved, shown };
+        match &mut lease.seen {
+            Some(place) => **place = seen,
+            place => *place = Some(Box::new(seen)),
+        }
         if rows_done > rows_before
             && let Some(worker) = self.workers.get_mut(&worker)
         {
             worker.credit(job, &self.config);
         }
-        self.set_timer(report.job);
+        self.set_timer(seat);
         true
     }
 
@@ -75,21 +81,23 @@ impl Scheduler {
     fn attach(&mut self, now: Time, id: WorkerId) -> &mut Worker {
         let silent_at = now.saturating_add(self.config.lease);
         self.workers.entry(id).or_insert_with(|| {
-            self.timers.insert((silent_at, Timer::Worker(id)));
+            self.silences.insert((silent_at, id));
             Worker { silent_at, timer: silent_at, ..Worker::default() }
         })
     }
 
-    /// The state of a restored job that a worker held: if that worker comes back in time, it may go on.
-    pub(super) fn continued(&mut self, now: Time, id: WorkerId, job: &Job) -> State {
-        let (expires, config) = (now.saturating_add(self.config.lease), self.config);
-        let worker = self.attach(now, id);
-        worker.hold(job, true, &config);
+    /// A restored job was held by a worker: if that worker comes back in time, it may go on.
+    pub(super) fn continued(&mut self, now: Time, id: WorkerId, seat: Seat) {
+        self.attach(now, id);
+        let (Some(worker), Some(job)) = (self.workers.get_mut(&id), self.jobs.get_mut(seat)) else { return };
+        worker.hold(seat, job, true, &self.config);
         // Whether it was being tried as a suspect shows in the job.
         if job.suspect.is_some() {
             worker.mode = crate::worker::Mode::Exclusive;
         }
-        State::Leased(Lease { worker: id, expires, seen: None })
+        let expires = now.saturating_add(self.config.lease);
+        job.state = State::Leased(Lease { worker: id, expires, seen: None });
+        self.set_timer(seat);
     }
 
     pub(super) fn recovered(&mut self, now: Time, dead: &[WorkerId], effects: &mut Vec<Effect>) {
@@ -103,12 +111,11 @@ impl Scheduler {
 
     pub(super) fn worker_gone(&mut self, now: Time, id: WorkerId, crashed: bool, effects: &mut Vec<Effect>) {
         let Some(worker) = self.remove_worker(id) else { return };
-        let (held, promised): (Vec<(JobId, Hold)>, Vec<_>) =
-            worker.holds.into_iter().partition(|(_, hold)| hold.recorded);
-        for (job, _) in promised {
-            self.requeue(job, Why::NotStarted, effects);
+        let (held, promised): (Vec<Hold>, Vec<_>) = worker.holds.into_values().partition(|hold| hold.recorded);
+        for hold in promised {
+            self.requeue(hold.seat, Why::NotStarted, effects);
         }
-        let held: Vec<JobId> = held.into_iter().map(|(job, _)| job).collect();
+        let held: Vec<Seat> = held.into_iter().map(|hold| hold.seat).collect();
         if crashed {
             self.blame(now, held, effects);
         } else {
@@ -119,7 +126,7 @@ impl Scheduler {
     /// Takes a worker out. Its jobs still name it, until they are requeued.
     pub(super) fn remove_worker(&mut self, id: WorkerId) -> Option<Worker> {
         let worker = self.workers.remove(&id)?;
-        self.timers.remove(&(worker.timer, Timer::Worker(id)));
+        self.silences.remove(&(worker.timer, id));
         self.todo.dirty.remove(&id);
         self.todo.wake.remove(&id);
         // Its place among those that try suspects is free.

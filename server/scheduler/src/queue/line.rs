@@ -1,0 +1,99 @@
+//! The queued jobs of one key.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use super::Rank;
+
+/// Ranks of which the first can be told. They lie in one piece of memory, so that one that comes or goes touches little of
+/// it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line {
+    ranks: BinaryHeap<Reverse<Rank>>,
+    /// Those that have left out of turn and are still in the heap. Never the first, and not the most.
+    gone: BTreeSet<Rank>,
+}
+
+impl Line {
+    pub(super) fn len(&self) -> usize {
+        self.ranks.len() - self.gone.len()
+    }
+
+    pub(super) fn first(&self) -> Option<Rank> {
+        self.ranks.peek().map(|Reverse(rank)| *rank)
+    }
+
+    pub(super) fn insert(&mut self, rank: Rank) {
+        self.ranks.push(Reverse(rank));
+    }
+
+    /// Takes out a rank that is here.
+    pub(super) fn remove(&mut self, rank: Rank) {
+        debug_assert!(self.contains(&rank), "{rank:?} is not in its line");
+        if self.first() == Some(rank) {
+            self.ranks.pop();
+            while let Some(next) = self.first()
+                && self.gone.remove(&next)
+            {
+                self.ranks.pop();
+            }
+        } else {
+            self.gone.insert(rank);
+        }
+        if self.gone.len() > self.len() {
+            self.ranks.retain(|Reverse(rank)| !self.gone.contains(rank));
+            self.gone.clear();
+        }
+    }
+
+    /// Takes time with the length of the line: for tests.
+    pub(super) fn contains(&self, rank: &Rank) -> bool {
+        !self.gone.contains(rank) && self.ranks.iter().any(|Reverse(other)| other == rank)
+    }
+
+    /// Panics where a rank is kept that is not to be.
+    pub(super) fn check(&self) {
+        let ranks: BTreeSet<Rank> = self.ranks.iter().map(|Reverse(rank)| *rank).collect();
+        assert_eq!(ranks.len(), self.ranks.len(), "a rank is here once");
+        assert!(self.gone.is_subset(&ranks), "what is gone was here");
+        assert!(self.first().is_some_and(|first| !self.gone.contains(&first)), "the first is not gone");
+        assert!(self.gone.len() <= self.len(), "what is gone is kept for too long");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Seat;
+    use crate::sim::random::Random;
+
+    #[test]
+    fn a_line_is_an_ordered_set() {
+        let mut random = Random(7);
+        let (mut line, mut set) = (Line::default(), BTreeSet::new());
+        for step in 0..20_000u64 {
+            let rank = Rank::new(random.range(0, 2) as i8, random.range(0, 50), step, Seat::at(0));
+            // It grows for a while, and shrinks for a while.
+            let out_of = if step / 500 % 2 == 0 { 3 } else { 1 };
+            let leaves = match random.range(0, 3) {
+                choice if choice >= out_of => None,
+                0 => set.first().copied(),
+                _ => random.pick(&set.iter().copied().collect::<Vec<_>>()),
+            };
+            match leaves {
+                Some(rank) => {
+                    line.remove(rank);
+                    set.remove(&rank);
+                }
+                None => {
+                    line.insert(rank);
+                    set.insert(rank);
+                }
+            }
+            assert_eq!((line.first(), line.len()), (set.first().copied(), set.len()));
+            if !set.is_empty() {
+                line.check();
+            }
+        }
+    }
+}
