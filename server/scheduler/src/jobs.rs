@@ -109,8 +109,8 @@ impl Jobs {
     }
 }
 
-/// Hashes an id, the same way in every process. The server draws ids at random, so that nobody can choose them to collide; and nothing walks
-/// the jobs in the order that comes of it.
+/// Hashes an id, the same way in every process. The server draws ids at random, so that nobody can choose them to
+/// collide; and nothing walks the jobs in the order that comes of it.
 fn hash(id: &JobId) -> u64 {
     let mix = |word: u64| word.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (high, low) = ((id.0 >> 64) as u64, id.0 as u64);

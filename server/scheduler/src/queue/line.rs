@@ -24,7 +24,10 @@ impl Line {
     }
 
     pub(super) fn insert(&mut self, rank: Rank) {
-        self.ranks.push(Reverse(rank));
+        // One that comes back has its place still.
+        if !self.gone.remove(&rank) {
+            self.ranks.push(Reverse(rank));
+        }
     }
 
     /// Takes out a rank that is here.
@@ -72,7 +75,9 @@ mod tests {
         let mut random = Random(7);
         let (mut line, mut set) = (Line::default(), BTreeSet::new());
         for step in 0..20_000u64 {
-            let rank = Rank::new(random.range(0, 2) as i8, random.range(0, 50), step, Seat::at(0));
+            // Some are new, and some may have been here before.
+            let age = if random.range(0, 1) == 0 { step } else { random.range(0, 9) };
+            let rank = Rank::new(random.range(0, 2) as i8, random.range(0, 50), age, Seat::at(0));
             // It grows for a while, and shrinks for a while.
             let out_of = if step / 500 % 2 == 0 { 3 } else { 1 };
             let leaves = match random.range(0, 3) {
@@ -86,8 +91,9 @@ mod tests {
                     set.remove(&rank);
                 }
                 None => {
-                    line.insert(rank);
-                    set.insert(rank);
+                    if set.insert(rank) {
+                        line.insert(rank);
+                    }
                 }
             }
             assert_eq!((line.first(), line.len()), (set.first().copied(), set.len()));
