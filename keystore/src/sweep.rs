@@ -39,10 +39,13 @@ impl Keystore {
             let expired = uploads::expired(&mut *self.reader().await?, now_ms, ROWS).await?;
             // Not under somebody's hands, however slow they are.
             let free = |upload: &UploadRow| self.registry().try_take_turn(&upload.id);
-            let gone: Vec<_> = expired.iter().filter_map(|upload| Some((upload, free(upload)?))).collect();
+            let mut gone: Vec<_> = expired.iter().filter_map(|upload| Some((upload, free(upload)?))).collect();
             let mut tx = self.database().write().await?;
-            for (upload, _turn) in &gone {
-                uploads::remove(&mut tx, &upload.id).await?;
+            for index in (0..gone.len()).rev() {
+                // Somebody may have begun it again in the meantime.
+                if !uploads::remove_expired(&mut tx, &gone[index].0.id, now_ms).await? {
+                    gone.swap_remove(index);
+                }
             }
             tx.commit().await?;
             for (upload, _turn) in &gone {

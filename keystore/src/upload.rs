@@ -102,7 +102,7 @@ impl Keystore {
         }
         uploads::put(&mut tx, &upload).await?;
         tx.commit().await?;
-        self.remove_given_up(given_up)?;
+        self.remove_given_up(given_up);
         self.describe(&upload)
     }
 
@@ -135,6 +135,13 @@ impl Keystore {
         uploads::put(&mut tx, &upload).await?;
         tx.commit().await?;
         Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, seat))
+    }
+
+    /// The upload expires as late as if it had begun now.
+    async fn renew(&self, upload: &UploadRow) -> Result<(), Error> {
+        let mut tx = self.database().write().await?;
+        uploads::renew(&mut tx, &upload.id, clock::after(self.now_ms(), self.limits().upload_expiry)).await?;
+        Ok(tx.commit().await?)
     }
 
     async fn completed(&self, upload: &UploadRow) -> Result<UploadWriter, Error> {

@@ -66,9 +66,8 @@ pub async fn serve(
     telemetry: Arc<Telemetry>,
     stop: CancellationToken,
 ) {
-    let connections = usize::try_from(limits.admin_connections).unwrap_or(usize::MAX);
     let patience = Patience {
-        connections,
+        connections: usize::try_from(limits.admin_connections).unwrap_or(usize::MAX),
         // Nobody says here who they are.
         tenant_connections: 0,
         header: Duration::from_millis(limits.header_timeout_ms),

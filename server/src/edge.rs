@@ -42,7 +42,7 @@ use admission::Admission;
 use body::{Cut, Guarded, Taken};
 use call::Call;
 use memory::Memory;
-use request::Received;
+use request::{Count, Received};
 
 /// Longest frame that callers may send. With the usual 16 KiB, a key's upload spends its time on frame headers.
 const FRAME_BYTES: u32 = 1 << 20;
@@ -191,13 +191,15 @@ impl Edge {
         if rule.load == Load::Free {
             return Ok((self.route(request).await, taken));
         }
-        taken.answer = Some(self.memory.hold(&tenant));
-        let held = Arc::new(self.memory.hold(&tenant));
+        let share = self.memory.share(&tenant);
+        let held = Arc::new(share.hold());
+        taken.answer = Some(share);
         request.extensions_mut().insert(held.clone());
         // What waits for a job has been dealt with long before it is answered, and says so itself.
         let until_answered = (rule.load != Load::Wait).then(|| held.clone());
         let idle = Duration::from_millis(self.limits.request_idle_ms);
-        let response = self.route(request.map(|body| Received::new(body, held, idle))).await;
+        let count = Count::of(rule.load);
+        let response = self.route(request.map(|body| Received::new(body, held, count, idle))).await;
         drop(until_answered);
         Ok((response, taken))
     }

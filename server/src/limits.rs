@@ -67,7 +67,7 @@ impl Limits {
             ("tenant_requests", self.tenant_requests, "requests", self.requests),
             ("tenant_watchers", self.tenant_watchers, "watchers", self.watchers),
             ("tenant_held_bytes", self.tenant_held_bytes, "held_bytes", self.held_bytes),
-            ("message_bytes", self.message_bytes, "tenant_held_bytes", self.tenant_held_bytes),
+            ("message_bytes", self.message_bytes, "tenant_held_bytes", self.tenant_held_bytes / 4),
             ("tenant_uploads", self.tenant_uploads, "uploads", self.uploads),
             ("tenant_receiving", self.tenant_receiving, "receiving", self.receiving),
             ("tenant_queued_jobs", self.tenant_queued_jobs, "queued_jobs", self.queued_jobs),
@@ -80,8 +80,12 @@ impl Limits {
         let above = pairs.into_iter().filter(|(_, small, _, large)| small > large);
         above
             .map(|(name, small, other, large)| {
-                let half = if name == "report_ms" { "half of " } else { "" };
-                format!("limits.{name} = {small} must not be more than {half}limits.{other} ({large})")
+                let part = match name {
+                    "report_ms" => "half of ",
+                    "message_bytes" => "a quarter of ",
+                    _ => "",
+                };
+                format!("limits.{name} = {small} must not be more than {part}limits.{other} ({large})")
             })
             .collect()
     }

@@ -8,7 +8,11 @@ use std::{
 use bytes::Bytes;
 use cloakwork_circuit::{Input, LIMITS, Program, ProgramId, Type};
 use cloakwork_params::ParameterSet;
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use prost::Message as _;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::spawn_blocking,
+};
 
 use crate::error::{ApiError, INTERNAL, PROGRAM_INVALID, REQUEST_TOO_LARGE};
 
@@ -31,6 +35,17 @@ pub struct Compiled {
     pub depth: u32,
 }
 
+/// How many outputs a program has that was checked before. Reads nothing else of it.
+pub fn output_count(bytes: &Bytes) -> usize {
+    #[derive(prost::Message)]
+    struct Outputs {
+        /// As in `cloakwork.v1.Program`.
+        #[prost(uint32, repeated, tag = "4")]
+        outputs: Vec<u32>,
+    }
+    Outputs::decode(bytes.clone()).map_or(0, |program| program.outputs.len())
+}
+
 /// Compiles programs and remembers the latest ones.
 ///
 /// A program is a pure function of its bytes, so tenants may share what was found out about it: nobody learns more than
@@ -38,8 +53,7 @@ pub struct Compiled {
 #[derive(Clone)]
 pub struct Compiler {
     remembered: Arc<Mutex<Remembered>>,
-    /// Taken by whoever checks a long program.
-    checking: Arc<Semaphore>,
+    turns: Turns,
     /// Bytes of a program that is sent.
     most: u64,
 }
@@ -63,35 +77,50 @@ const SHORT_BYTES: usize = 8 << 10;
 impl Compiler {
     /// One that takes programs of up to `most` bytes.
     pub fn new(most: u64) -> Self {
-        Self { remembered: Arc::default(), checking: Arc::new(Semaphore::new(1)), most }
+        Self { remembered: Arc::default(), turns: Turns::default(), most }
     }
 
-    /// Checks a program that somebody sends.
-    pub async fn receive(&self, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
+    /// Checks a program that a tenant sends.
+    pub async fn receive(&self, tenant: &str, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
         let most = self.most;
         if bytes.len() as u64 > most {
             return Err(REQUEST_TOO_LARGE.error(format!("a program of {} bytes: at most {most}", bytes.len())));
         }
-        self.compile(bytes).await
+        self.compile(tenant, bytes).await
     }
 
-    /// Checks a program that was received before.
-    pub async fn compile(&self, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
+    /// Checks a program that a tenant has sent before.
+    pub async fn compile(&self, tenant: &str, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
         let id = ProgramId(*blake3::hash(bytes).as_bytes());
         if let Some(compiled) = self.remembered(id) {
             return Ok(compiled);
         }
-        let compiled = if bytes.len() <= SHORT_BYTES {
-            compile(id, bytes)?
-        } else {
-            // One at a time: whoever sends many gets no more than a core.
-            let _turn = self.checking.acquire().await.expect("nobody closes it");
-            if let Some(compiled) = self.remembered(id) {
-                return Ok(compiled);
-            }
-            let bytes = bytes.clone();
-            spawn_blocking(move || compile(id, &bytes)).await.map_err(|error| INTERNAL.error(error.to_string()))??
+        if bytes.len() <= SHORT_BYTES {
+            return self.compile_now(id, bytes);
+        }
+        let turn = self.turns.take(tenant).await;
+        let (this, bytes) = (self.clone(), bytes.clone());
+        let compile = move || {
+            // Not before the end: whoever asked may be gone by then.
+            let _turn = turn;
+            this.remembered(id).map_or_else(|| this.compile_now(id, &bytes), Ok)
         };
+        spawn_blocking(compile).await.map_err(|error| INTERNAL.error(error.to_string()))?
+    }
+
+    fn compile_now(&self, id: ProgramId, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
+        let program = Program::decode(bytes, &LIMITS).map_err(|error| PROGRAM_INVALID.error(error.to_string()))?;
+        let graph = program.lower();
+        let compiled = Arc::new(Compiled {
+            id,
+            // A copy: the bytes may be a slice of a much larger request.
+            bytes: Bytes::copy_from_slice(bytes),
+            set: program.set(),
+            inputs: program.inputs().to_vec(),
+            outputs: program.output_types().collect(),
+            pbs_count: graph.pbs_count(),
+            depth: graph.depth(),
+        });
         self.lock().remember(compiled.clone());
         Ok(compiled)
     }
@@ -105,19 +134,40 @@ impl Compiler {
     }
 }
 
-fn compile(id: ProgramId, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
-    let program = Program::decode(bytes, &LIMITS).map_err(|error| PROGRAM_INVALID.error(error.to_string()))?;
-    let graph = program.lower();
-    Ok(Arc::new(Compiled {
-        id,
-        // A copy: the bytes may be a slice of a much larger request.
-        bytes: Bytes::copy_from_slice(bytes),
-        set: program.set(),
-        inputs: program.inputs().to_vec(),
-        outputs: program.output_types().collect(),
-        pbs_count: graph.pbs_count(),
-        depth: graph.depth(),
-    }))
+/// Who may check a long program: one at a time, so that nobody gets more than a core by sending many; and each tenant
+/// waits with one of its own, so that nobody waits behind all of another's.
+#[derive(Clone, Debug)]
+struct Turns {
+    all: Arc<Semaphore>,
+    tenants: Arc<Mutex<HashMap<Arc<str>, Arc<Semaphore>>>>,
+}
+
+/// A turn, until dropped.
+struct Turn(#[expect(dead_code, reason = "it is there to be dropped")] [OwnedSemaphorePermit; 2]);
+
+impl Turns {
+    async fn take(&self, tenant: &str) -> Turn {
+        const OPEN: &str = "nobody closes it";
+        let own = self.of(tenant).acquire_owned().await.expect(OPEN);
+        Turn([self.all.clone().acquire_owned().await.expect(OPEN), own])
+    }
+
+    fn of(&self, tenant: &str) -> Arc<Semaphore> {
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        // Of those that nobody waits for, nothing is kept.
+        tenants.retain(|_, turn| Arc::strong_count(turn) > 1);
+        tenants.entry(tenant.into()).or_insert_with(one).clone()
+    }
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self { all: one(), tenants: Arc::default() }
+    }
+}
+
+fn one() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(1))
 }
 
 impl Remembered {
@@ -162,5 +212,27 @@ mod tests {
         assert!(!remembered.compiled.contains_key(&compiled(4, 1).id));
         remembered.remember(compiled(usize::MAX, REMEMBERED_BYTES - 10));
         assert_eq!((remembered.order.len(), remembered.bytes), (11, REMEMBERED_BYTES));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_behind_all_that_another_has_sent() {
+        let turns = Turns::default();
+        let order: Arc<Mutex<Vec<&str>>> = Arc::default();
+        let first = turns.take("a").await;
+        let mut waiting = tokio::task::JoinSet::new();
+        for tenant in ["a", "a", "a", "b"] {
+            let (turns, order) = (turns.clone(), order.clone());
+            waiting.spawn(async move {
+                let _turn = turns.take(tenant).await;
+                order.lock().unwrap().push(tenant);
+            });
+            // Each is in line before the next one comes.
+            tokio::task::yield_now().await;
+        }
+        drop(first);
+        waiting.join_all().await;
+        assert!(order.lock().unwrap().iter().position(|tenant| *tenant == "b").unwrap() <= 1);
+        assert_eq!(turns.of("c").available_permits(), 1);
+        assert_eq!(turns.tenants.lock().unwrap().len(), 1, "nothing is kept of a and b");
     }
 }

@@ -18,4 +18,6 @@ END;
 CREATE INDEX requests_by_age ON requests (created_ms);
 CREATE INDEX requests_of_tenant_by_age ON requests (tenant, created_ms);
 CREATE INDEX uploads_by_end ON uploads (expires_ms);
+DROP INDEX uploads_by_tenant;
+CREATE INDEX uploads_open ON uploads (tenant, expires_ms) WHERE complete = 0;
 CREATE INDEX pins_by_end ON pins (until_ms) WHERE until_ms IS NOT NULL;

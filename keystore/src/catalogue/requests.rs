@@ -35,12 +35,12 @@ pub(crate) async fn claim(
     if known == content.as_bytes() { Ok(()) } else { Err(Error::RequestIdReused) }
 }
 
-/// Forgets the oldest of too many.
+/// Forgets the oldest of too many; some at a time, should they be far too many.
 async fn forget_oldest(sql: &mut Connection, tenant: &TenantId, most: u32) -> Result<(), Error> {
     sqlx::query(
         "DELETE FROM requests WHERE (tenant, request_id) IN (
             SELECT tenant, request_id FROM requests WHERE tenant = $1 ORDER BY created_ms
-            LIMIT (SELECT MAX(requests - $2, 0) FROM request_counts WHERE tenant = $1))",
+            LIMIT (SELECT MIN(MAX(requests - $2, 0), 256) FROM request_counts WHERE tenant = $1))",
     )
     .bind(tenant.as_str())
     .bind(i64::from(most))

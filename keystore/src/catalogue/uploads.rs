@@ -48,6 +48,26 @@ pub(crate) async fn remove(sql: &mut Connection, id: &UploadId) -> Result<(), Er
     Ok(())
 }
 
+/// Forgets an upload if nobody has gone on with it in time, and says whether.
+pub(crate) async fn remove_expired(sql: &mut Connection, id: &UploadId, now_ms: i64) -> Result<bool, Error> {
+    let removed = sqlx::query("DELETE FROM uploads WHERE id = $1 AND expires_ms <= $2")
+        .bind(id.as_str())
+        .bind(now_ms)
+        .execute(sql)
+        .await?;
+    Ok(removed.rows_affected() > 0)
+}
+
+/// Somebody went on with an upload until now.
+pub(crate) async fn renew(sql: &mut Connection, id: &UploadId, expires_ms: i64) -> Result<(), Error> {
+    sqlx::query("UPDATE uploads SET expires_ms = $2 WHERE id = $1 AND complete = 0")
+        .bind(id.as_str())
+        .bind(expires_ms)
+        .execute(sql)
+        .await?;
+    Ok(())
+}
+
 /// Forgets an upload if it is finished.
 pub(crate) async fn remove_finished(sql: &mut Connection, id: &UploadId) -> Result<(), Error> {
     sqlx::query("DELETE FROM uploads WHERE id = $1 AND complete = 1").bind(id.as_str()).execute(sql).await?;

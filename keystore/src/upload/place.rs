@@ -38,12 +38,14 @@ impl Keystore {
     }
 
     /// Removes the bytes, once the transaction is committed.
-    pub(super) fn remove_given_up(&self, given_up: Vec<GivenUp>) -> Result<(), Error> {
+    pub(super) fn remove_given_up(&self, given_up: Vec<GivenUp>) {
         for GivenUp { upload, _turn } in given_up {
-            tracing::debug!(upload = %upload.id, "an upload that nobody went on with makes room");
-            remove_if_there(&self.staging().path(&upload.tenant, &upload.id))?;
+            match remove_if_there(&self.staging().path(&upload.tenant, &upload.id)) {
+                Ok(()) => tracing::debug!(upload = %upload.id, "an upload that nobody went on with made room"),
+                // The next start finds it.
+                Err(error) => tracing::warn!(upload = %upload.id, %error, "what an upload had staged stays"),
+            }
         }
-        Ok(())
     }
 
     /// What there is too little of, if anything, and who would have to give.
@@ -73,7 +75,7 @@ impl Keystore {
     }
 
     async fn give_up(&self, sql: &mut Connection, giver: &TenantId, now_ms: i64) -> Result<Option<GivenUp>, Error> {
-        // Each is alive for so long from when somebody last began to send.
+        // Each is alive for so long from when somebody last began or ceased to send.
         let silent_ms = clock::after(now_ms, self.limits().upload_expiry.saturating_sub(SILENT));
         for upload in uploads::silent(sql, giver, silent_ms).await? {
             if let Some(turn) = self.registry().try_take_turn(&upload.id) {

@@ -140,7 +140,13 @@ impl UploadWriter {
 async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver) -> Result<Ended, Error> {
     let path = receiver.path.clone();
     match tokio::task::spawn_blocking(move || receiver.run()).await? {
-        Ok(Received::Part { committed_bytes }) => Ok(Ended::Part { committed_bytes }),
+        Ok(Received::Part { committed_bytes }) => {
+            // Whoever wants its place is to see that it was alive until now. No byte depends on it.
+            if let Err(error) = keystore.renew(upload).await {
+                tracing::warn!(upload = %upload.id, %error, "an upload may be given up early");
+            }
+            Ok(Ended::Part { committed_bytes })
+        }
         Ok(Received::Whole(content)) => {
             let blob = keystore.commit(&upload.tenant, &upload.digest, &path, &content, None, Some(upload)).await?;
             remove_if_there(&path)?;

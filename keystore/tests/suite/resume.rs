@@ -136,6 +136,10 @@ async fn an_upload_that_nobody_goes_on_with_expires() {
     // Not while somebody writes.
     assert_eq!(keystore.sweep().await.expect("swept").uploads, 0);
     writer.pause().await.expect("kept");
+    // Nor as soon as nobody does: the time runs from then.
+    assert_eq!(keystore.sweep().await.expect("swept").uploads, 0);
+    assert_eq!(keystore.upload(&tenant(), &id).await.expect("still open").committed_bytes, 5000);
+    home.wait(home.limits.upload_expiry + Duration::from_secs(1));
     assert_eq!(keystore.sweep().await.expect("swept").uploads, 1);
     assert!(home.staged_files().is_empty());
     assert_eq!(keystore.upload(&tenant(), &id).await, Err(Error::UploadNotFound { id }));

@@ -278,7 +278,11 @@ async fn uploads_that_nobody_goes_on_with_make_room_after_a_while() {
     assert_eq!(home.staged_files().len(), staged - 1, "its bytes went with it");
     let refused = keystore.begin_upload(&other_tenant(), &home.request(), &digests[2]).await;
     assert_eq!(refused.expect_err("two for each is even").kind(), "TooManyUploads");
+    // What was being sent until now is not what nobody goes on with.
     writing.pause().await.expect("still there");
+    let refused = home.begin(&keystore, &digests[4]).await;
+    assert_eq!(refused.expect_err("there is nothing to give up").kind(), "TooManyUploads");
+    assert!(keystore.upload(&tenant(), &begun[0].id).await.is_ok());
 }
 
 /// What was announced and never came does not take a tenant's bytes for a day either.

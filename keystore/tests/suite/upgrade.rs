@@ -58,6 +58,9 @@ async fn a_catalogue_of_every_earlier_version_is_brought_up_to_date_with_its_row
         everything_is_there(&keystore).await;
         keystore.close().await;
         let pool = pool(&path).await;
+        let counts = "SELECT COUNT(*) FROM requests FULL JOIN request_counts USING (tenant) GROUP BY tenant, requests \
+                      HAVING COUNT(request_id) IS NOT requests";
+        assert!(sqlx::query(counts).fetch_all(&pool).await.expect("rows").is_empty(), "from version {version}");
         let integrity: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&pool).await.expect("rows");
         assert_eq!(integrity, ["ok"]);
         assert!(sqlx::query("PRAGMA foreign_key_check").fetch_all(&pool).await.expect("rows").is_empty());

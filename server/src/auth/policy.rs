@@ -30,6 +30,8 @@ pub enum Access {
 pub enum Load {
     /// A place among the requests.
     Request,
+    /// The same; the caller sends one message after the other.
+    Stream,
     /// A place among those that wait for a job.
     Wait,
     /// A place among the streams that anybody may open, and that end only with the caller or the server.
@@ -45,7 +47,7 @@ pub fn rule(path: &str) -> Option<&'static Rule> {
 }
 
 use Access::{AnyOf, Anyone, Known};
-use Load::{Free, Probe, Request, Wait};
+use Load::{Free, Probe, Request, Stream, Wait};
 use Scope::{Jobs, Keys, Read, Worker};
 
 /// The table, sorted by path.
@@ -54,12 +56,12 @@ pub const RULES: &[Rule] = &[
     row("/cloakwork.v1.BlobService/FindMissing", AnyOf(&[Jobs, Keys]), Request),
     row("/cloakwork.v1.BlobService/GetUpload", AnyOf(&[Jobs, Keys]), Request),
     row("/cloakwork.v1.BlobService/Read", AnyOf(&[Jobs, Keys, Read]), Request),
-    row("/cloakwork.v1.BlobService/Write", AnyOf(&[Jobs, Keys]), Request),
+    row("/cloakwork.v1.BlobService/Write", AnyOf(&[Jobs, Keys]), Stream),
     row("/cloakwork.v1.CapabilityService/GetCapabilities", Known, Request),
     row("/cloakwork.v1.CiphertextService/Delete", AnyOf(&[Jobs]), Request),
     row("/cloakwork.v1.CiphertextService/Describe", AnyOf(&[Jobs, Read]), Request),
     row("/cloakwork.v1.CiphertextService/Get", AnyOf(&[Jobs, Read]), Request),
-    row("/cloakwork.v1.CiphertextService/Put", AnyOf(&[Jobs]), Request),
+    row("/cloakwork.v1.CiphertextService/Put", AnyOf(&[Jobs]), Stream),
     row("/cloakwork.v1.JobService/CancelJob", AnyOf(&[Jobs]), Request),
     row("/cloakwork.v1.JobService/GetJob", AnyOf(&[Jobs, Read]), Request),
     row("/cloakwork.v1.JobService/ListJobs", AnyOf(&[Jobs, Read]), Request),
@@ -112,6 +114,24 @@ mod tests {
         assert!(paths.len() > 20, "the descriptors hold {} calls", paths.len());
         let ours = RULES.iter().map(|rule| rule.method.to_owned()).filter(|path| !path.starts_with("/grpc."));
         assert_eq!(ours.collect::<BTreeSet<_>>(), paths);
+    }
+
+    #[test]
+    fn the_calls_that_send_many_messages_say_so() {
+        let protocol = FileDescriptorSet::decode(cloakwork_proto::DESCRIPTORS).unwrap();
+        for file in &protocol.file {
+            for service in &file.service {
+                for method in &service.method {
+                    let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
+                    let load = rule(&path).unwrap().load;
+                    assert_eq!(
+                        method.client_streaming(),
+                        matches!(load, Stream) || load == Free && !path.ends_with("ReadBlob"),
+                        "{path}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Drop for Place {
 
 fn kind(load: Load) -> Option<usize> {
     match load {
-        Load::Request => Some(0),
+        Load::Request | Load::Stream => Some(0),
         Load::Wait => Some(1),
         Load::Probe => Some(2),
         Load::Free => None,

@@ -11,7 +11,7 @@ use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tonic::{Status, body::Body};
 
-use super::{admission::Place, call::Call, memory::Held};
+use super::{admission::Place, call::Call, memory::Share};
 use crate::error::ApiError;
 
 /// Resolves when a body must end that does not end by itself, and says why.
@@ -20,16 +20,17 @@ pub(super) type Cut = Pin<Box<dyn Future<Output = ApiError> + Send>>;
 /// What a call takes until its last byte.
 pub(super) struct Taken {
     pub(super) place: Place,
-    /// The piece of the answer that is on its way.
-    pub(super) answer: Option<Held>,
+    /// Where the bytes of the answer are counted. They may be under way for longer than the call.
+    pub(super) answer: Option<Share>,
 }
 
 impl Taken {
-    /// Makes room for a piece of the answer in place of the one before it.
-    fn hold<E>(&self, frame: &Option<Result<Frame<Bytes>, E>>) -> Result<(), ApiError> {
-        let Some(answer) = &self.answer else { return Ok(()) };
-        let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
-        answer.resize(data.map_or(0, |data| data.len() as u64))
+    fn count(&self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, ApiError> {
+        match (&self.answer, frame.into_data()) {
+            (Some(share), Ok(data)) => Ok(Frame::data(share.count(data)?)),
+            (None, Ok(data)) => Ok(Frame::data(data)),
+            (_, Err(trailers)) => Ok(trailers),
+        }
     }
 }
 
@@ -58,18 +59,16 @@ impl http_body::Body for Guarded {
             return Poll::Ready(None);
         };
         let error = match Pin::new(inner).poll_frame(cx) {
-            Poll::Ready(mut frame) => {
-                if let Some(Ok(frame)) = &mut frame
-                    && let Some(trailers) = frame.trailers_mut()
-                {
+            Poll::Ready(Some(Ok(mut frame))) => {
+                if let Some(trailers) = frame.trailers_mut() {
                     this.call.end(trailers);
                 }
-                // By now the piece before it has been read.
-                match this.taken.hold(&frame) {
-                    Ok(()) => return Poll::Ready(frame),
+                match this.taken.count(frame) {
+                    Ok(frame) => return Poll::Ready(Some(Ok(frame))),
                     Err(error) => error,
                 }
             }
+            Poll::Ready(end) => return Poll::Ready(end),
             Poll::Pending => match &mut this.cut {
                 Some(cut) => std::task::ready!(cut.as_mut().poll(cx)),
                 None => return Poll::Pending,

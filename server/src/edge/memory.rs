@@ -6,6 +6,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use bytes::Bytes;
+
 use crate::{
     error::{ApiError, OVERLOADED},
     limits::Limits,
@@ -33,9 +35,9 @@ impl Memory {
         Arc::new(Self { most: held_bytes, tenant_most: tenant_held_bytes, state: Mutex::default() })
     }
 
-    /// Nothing as yet, of this tenant.
-    pub(super) fn hold(self: &Arc<Self>, tenant: &Tenant) -> Held {
-        Held { memory: self.clone(), tenant: tenant.clone(), bytes: Mutex::new(0) }
+    /// What a tenant may have of it.
+    pub(super) fn share(self: &Arc<Self>, tenant: &Tenant) -> Share {
+        Share { memory: self.clone(), tenant: tenant.clone() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -43,28 +45,55 @@ impl Memory {
     }
 }
 
-/// Bytes that one message takes; dropping it gives them back.
-#[derive(Debug)]
-pub struct Held {
+/// A tenant's share of the memory.
+#[derive(Clone, Debug)]
+pub(super) struct Share {
     memory: Arc<Memory>,
     tenant: Tenant,
+}
+
+impl Share {
+    /// Nothing as yet.
+    pub(super) fn hold(&self) -> Held {
+        Held { share: self.clone(), bytes: Mutex::new(0) }
+    }
+
+    /// The bytes, counted until the last piece of them is gone.
+    pub(super) fn count(&self, bytes: Bytes) -> Result<Bytes, ApiError> {
+        struct Counted(Bytes, #[expect(dead_code, reason = "it is there to be dropped")] Held);
+        impl AsRef<[u8]> for Counted {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        let held = self.hold();
+        held.resize(bytes.len() as u64)?;
+        Ok(Bytes::from_owner(Counted(bytes, held)))
+    }
+}
+
+/// Bytes that are held; dropping it gives them back.
+#[derive(Debug)]
+pub struct Held {
+    share: Share,
     bytes: Mutex<u64>,
 }
 
 impl Held {
-    /// The message takes so many bytes now. It is refused if that is more than before, and too much.
+    /// So many bytes are held now. That is refused where it is more than before, and too much.
     pub(super) fn resize(&self, wanted: u64) -> Result<(), ApiError> {
         let mut own = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         if wanted == *own {
             return Ok(());
         }
-        let mut state = self.memory.state();
-        let tenant = state.tenants.get(&self.tenant).copied().unwrap_or_default();
-        let [all, of_tenant] = [state.held, tenant].map(|held| (held - *own).saturating_add(wanted));
+        let Share { memory, tenant } = &self.share;
+        let mut state = memory.state();
+        let of_tenant = state.tenants.get(tenant).copied().unwrap_or_default();
+        let [all, of_tenant] = [state.held, of_tenant].map(|held| (held - *own).saturating_add(wanted));
         if wanted > *own {
-            let Memory { most, tenant_most, .. } = *self.memory;
+            let Memory { most, tenant_most, .. } = **memory;
             if of_tenant > tenant_most {
-                let subject = format!("tenants/{}", self.tenant.as_str());
+                let subject = format!("tenants/{}", tenant.as_str());
                 return Err(refusal("tenant_held_bytes", tenant_most, of_tenant, subject));
             }
             if all > most {
@@ -73,8 +102,8 @@ impl Held {
         }
         state.held = all;
         match of_tenant {
-            0 => _ = state.tenants.remove(&self.tenant),
-            some => _ = state.tenants.insert(self.tenant.clone(), some),
+            0 => _ = state.tenants.remove(tenant),
+            some => _ = state.tenants.insert(tenant.clone(), some),
         }
         *own = wanted;
         Ok(())
@@ -106,7 +135,7 @@ mod tests {
     fn bytes_are_limited_for_each_tenant_and_in_all_and_come_back() {
         let memory = Memory::new(&Limits { held_bytes: 100, tenant_held_bytes: 60, ..Limits::default() });
         let [a, b] = ["a", "b"].map(|name| Tenant::new(name).unwrap());
-        let (first, second, other) = (memory.hold(&a), memory.hold(&a), memory.hold(&b));
+        let (first, second, other) = (memory.share(&a).hold(), memory.share(&a).hold(), memory.share(&b).hold());
         first.resize(40).unwrap();
         assert!(second.resize(21).unwrap_err().message().contains("tenant_held_bytes"));
         second.resize(20).unwrap();
@@ -123,5 +152,18 @@ mod tests {
         drop((first, second, other));
         let state = memory.state();
         assert!(state.held == 0 && state.tenants.is_empty());
+    }
+
+    #[test]
+    fn bytes_are_counted_until_the_last_piece_of_them_is_gone() {
+        let memory = Memory::new(&Limits { held_bytes: 100, tenant_held_bytes: 60, ..Limits::default() });
+        let share = memory.share(&Tenant::new("a").unwrap());
+        let mut counted = share.count(Bytes::from_static(&[7; 40])).unwrap();
+        assert!(share.count(Bytes::from_static(&[7; 21])).is_err());
+        let piece = counted.split_to(30);
+        drop(counted);
+        assert_eq!((memory.state().held, &piece[..]), (40, &[7; 30][..]));
+        drop(piece);
+        assert_eq!(memory.state().held, 0);
     }
 }

@@ -13,21 +13,21 @@ use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
 use super::memory::Held;
-use crate::error::DEADLINE_EXCEEDED;
+use crate::{auth::policy::Load, error::DEADLINE_EXCEEDED};
 
 /// Passes a request's body on, and refuses what is too much or does not come.
 pub(super) struct Received<B> {
     inner: Pin<Box<B>>,
     held: Arc<Held>,
-    message: Message,
+    count: Count,
     idle: Duration,
     /// Runs while somebody waits for the next piece.
     silence: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B> Received<B> {
-    pub(super) fn new(inner: B, held: Arc<Held>, idle: Duration) -> Self {
-        Self { inner: Box::pin(inner), held, message: Message::default(), idle, silence: None }
+    pub(super) fn new(inner: B, held: Arc<Held>, count: Count, idle: Duration) -> Self {
+        Self { inner: Box::pin(inner), held, count, idle, silence: None }
     }
 }
 
@@ -50,7 +50,7 @@ where
         this.silence = None;
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
-            && let Err(error) = this.held.resize(this.message.pass(data))
+            && let Err(error) = this.held.resize(this.count.pass(data))
         {
             return Poll::Ready(Some(Err(Status::from(error).into())));
         }
@@ -66,43 +66,69 @@ where
     }
 }
 
-/// Where in its messages a body is. Each has five bytes before it: whether it is compressed, and its length.
-#[derive(Debug, Default)]
-struct Message {
-    header: [u8; 5],
-    header_bytes: usize,
-    /// Bytes that have come of the message that came last, its header included.
-    seen: u64,
-    /// Bytes that are still to come of it.
-    missing: u64,
+/// What of a body is still in memory.
+#[derive(Debug)]
+pub(super) enum Count {
+    /// All of it: the call is made of one message, whatever else comes.
+    All(u64),
+    /// The message that is coming, and the one before it, with which somebody is busy.
+    LastTwo(Messages),
 }
 
-impl Message {
-    /// Takes the next bytes; the sum of those that belong to the last message that has begun.
+impl Count {
+    pub(super) fn of(load: Load) -> Self {
+        if load == Load::Stream { Self::LastTwo(Messages::default()) } else { Self::All(0) }
+    }
+
+    /// Takes the next bytes; the sum of those that count now.
+    fn pass(&mut self, data: &[u8]) -> u64 {
+        match self {
+            Self::All(bytes) => {
+                *bytes += data.len() as u64;
+                *bytes
+            }
+            Self::LastTwo(messages) => messages.pass(data),
+        }
+    }
+}
+
+/// Where in its messages a body is. Each has five bytes before it: whether it is compressed, and its length.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    header: [u8; 5],
+    header_bytes: usize,
+    /// Bytes that have come of the message that began last, its header included.
+    last: u64,
+    /// Bytes that are still to come of it.
+    missing: u64,
+    /// Bytes of the message before.
+    before: u64,
+}
+
+impl Messages {
     fn pass(&mut self, mut data: &[u8]) -> u64 {
         while !data.is_empty() {
-            if self.missing == 0 {
-                if self.header_bytes == 0 {
-                    self.seen = 0;
-                }
-                let (some, rest) = data.split_at(data.len().min(self.header.len() - self.header_bytes));
-                self.header[self.header_bytes..][..some.len()].copy_from_slice(some);
-                self.header_bytes += some.len();
-                self.seen += some.len() as u64;
-                data = rest;
-                if self.header_bytes == self.header.len() {
-                    let [_, length @ ..] = self.header;
-                    self.missing = u32::from_be_bytes(length).into();
-                    self.header_bytes = 0;
-                }
-            } else {
+            if self.missing > 0 {
                 let some = self.missing.min(data.len() as u64);
                 self.missing -= some;
-                self.seen += some;
+                self.last += some;
                 data = &data[some as usize..];
+                continue;
+            }
+            if self.header_bytes == 0 {
+                (self.before, self.last) = (self.last, 0);
+            }
+            let (some, rest) = data.split_at(data.len().min(self.header.len() - self.header_bytes));
+            self.header[self.header_bytes..][..some.len()].copy_from_slice(some);
+            self.header_bytes += some.len();
+            self.last += some.len() as u64;
+            data = rest;
+            if self.header_bytes == self.header.len() {
+                let [_, length @ ..] = self.header;
+                (self.missing, self.header_bytes) = (u32::from_be_bytes(length).into(), 0);
             }
         }
-        self.seen
+        self.before + self.last
     }
 }
 
@@ -120,9 +146,9 @@ mod tests {
     }
 
     proptest! {
-        /// However a body is cut, what counts is what has come since its last message began.
+        /// However a body is cut, what counts is what has come since the message before the last began.
         #[test]
-        fn the_bytes_of_the_last_message_are_counted(
+        fn the_bytes_of_the_last_two_messages_are_counted(
             lengths in prop::collection::vec(0_usize..40, 1..6),
             pieces in prop::collection::vec(1_usize..30, 1..60),
         ) {
@@ -131,16 +157,24 @@ mod tests {
                 .iter()
                 .scan(0, |at, length| { let start = *at; *at += 5 + length; Some(start) })
                 .collect();
-            let (mut state, mut at) = (Message::default(), 0);
+            let (mut count, mut at) = (Count::of(Load::Stream), 0);
             for piece in pieces {
                 let end = body.len().min(at + piece);
                 if end == at {
                     break;
                 }
-                let begun = starts.iter().rfind(|start| **start < end).unwrap();
-                prop_assert_eq!(state.pass(&body[at..end]), (end - begun) as u64);
+                let begun = starts.iter().rev().filter(|start| **start < end).take(2).last().unwrap();
+                prop_assert_eq!(count.pass(&body[at..end]), (end - begun) as u64);
                 at = end;
             }
         }
+    }
+
+    #[test]
+    fn what_follows_the_one_message_of_a_call_counts_beside_it() {
+        let mut count = Count::of(Load::Request);
+        assert_eq!(count.pass(&message(100)), 105);
+        assert_eq!(count.pass(&message(0)), 110);
+        assert_eq!(count.pass(&[0]), 111);
     }
 }

@@ -130,12 +130,12 @@ impl Admission {
 
     async fn program(&self, caller: &Caller, spec: &v1::JobSpec) -> Result<Arc<Compiled>, ApiError> {
         match &spec.program {
-            Some(job_spec::Program::ProgramInline(bytes)) => self.compiler.receive(bytes).await,
+            Some(job_spec::Program::ProgramInline(bytes)) => self.compiler.receive(caller.tenant.as_str(), bytes).await,
             Some(job_spec::Program::ProgramName(name)) => {
                 let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
                 let bytes = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
                 let bytes = bytes.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
-                self.compiler.compile(&bytes).await
+                self.compiler.compile(caller.tenant.as_str(), &bytes).await
             }
             None => Err(FIELD_MISSING.error("the job has no program").field("spec.program", "missing")),
         }

@@ -43,7 +43,7 @@ limits! {
         "Each may fill its window: 512 of 16 MiB are 8 GiB at the very worst";
     tenant_connections = 128, count 1 => 65_536,
         "Connections that one tenant keeps when `connections` are taken; those beyond count as strangers'",
-        "A quarter of all; more where one token serves more workers than that";
+        "A quarter of all; more where more workers than that show one tenant's token, or certificates, which count as one tenant";
     connection_streams = 256, count 1 => 65_536,
         "Calls at once on one connection",
         "More than a client needs that sends one bootstrap at a time from 64 threads";
@@ -66,7 +66,7 @@ limits! {
         "Between HTTP/2 pings to a silent peer; one that does not answer for as long is dropped",
         "Shorter than what home routers remember";
     admin_connections = 64, count 1 => 4096,
-        "Open connections to the admin port",
+        "Open connections to the admin port; beyond it the longest there goes",
         "A scraper, a probe and somebody who looks";
     requests = 4096, count 1 => 1_000_000,
         "Calls being handled at once, those that only wait for a job left out",
@@ -82,7 +82,7 @@ limits! {
         "A quarter of all";
     probes = 64, count 1 => 65_536,
         "Streams of health and reflection at once, from everybody; they need no token",
-        "A few load balancers and people who look; strangers can take all of these, and nothing else";
+        "A few load balancers and people who look; strangers can take all of these, and no other calls";
     message_bytes = 8 * MIB, bytes 64 * KIB => 256 * MIB,
         "One message",
         "Holds a chunk or inline inputs with room to spare; larger things are blobs";
@@ -169,7 +169,7 @@ limits! {
         "A tenth of all";
     job_rows = 65_536, count 1 => 16_777_216,
         "Rows of inputs of one job",
-        "1 GiB of blocks of 16 KiB; more is better sent as several jobs";
+        "More is better sent as several jobs";
     job_bytes = 750 * MIB, bytes MIB => 1024 * GIB,
         "Ciphertexts of all inputs and outputs of one job, as they lie in a worker's memory",
         "Twice that, as a worker holds them in two forms for a moment, is what the embedded one has for a large job";

@@ -41,7 +41,7 @@ pub struct Programs {
 impl ProgramService for Programs {
     async fn register(&self, request: Request<RegisterRequest>) -> Result<Response<RegisterResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let compiled = self.compiler.receive(&request.get_ref().program).await?;
+        let compiled = self.compiler.receive(caller.tenant.as_str(), &request.get_ref().program).await?;
         let count = self.store.program_count(caller.tenant.as_str()).await.map_err(database::failed)?;
         let registered =
             self.store.is_registered(caller.tenant.as_str(), compiled.id).await.map_err(database::failed)?;
@@ -70,13 +70,14 @@ impl ProgramService for Programs {
         let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
         let program = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
         let program = program.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
-        let report = Some(self.report(&caller.tenant, &*self.compiler.compile(&program).await?));
+        let report =
+            Some(self.report(&caller.tenant, &*self.compiler.compile(caller.tenant.as_str(), &program).await?));
         Ok(Response::new(GetProgramResponse { program, report }))
     }
 
     async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let compiled = self.compiler.receive(&request.get_ref().program).await?;
+        let compiled = self.compiler.receive(caller.tenant.as_str(), &request.get_ref().program).await?;
         Ok(Response::new(CheckResponse { report: Some(self.report(&caller.tenant, &compiled)) }))
     }
 }
