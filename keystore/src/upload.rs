@@ -21,6 +21,15 @@ pub(crate) use registry::Registry;
 pub(crate) use seats::Seats;
 pub use writer::UploadWriter;
 
+/// What an upload is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// A client sends it.
+    Upload,
+    /// It was computed for the tenant. Whoever hands it in is limited by what it was given to compute.
+    Result,
+}
+
 /// An upload that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadInfo {
@@ -61,15 +70,26 @@ impl Keystore {
         request_id: &RequestId,
         digest: &Digest,
     ) -> Result<UploadInfo, Error> {
-        self.open_upload(tenant, Some(request_id), digest).await
+        self.begin(tenant, Some(request_id), digest, Purpose::Upload).await
     }
 
-    /// As [`Self::begin_upload`]; without a request id where nobody can repeat the request.
-    pub async fn open_upload(
+    /// As [`Self::begin_upload`], for a request that nobody can repeat.
+    pub async fn begin_upload_once(&self, tenant: &TenantId, digest: &Digest) -> Result<UploadInfo, Error> {
+        self.begin(tenant, None, digest, Purpose::Upload).await
+    }
+
+    /// As [`Self::begin_upload`], for what was computed for the tenant. It takes no place among the uploads: whatever
+    /// clients do with those, results find their way.
+    pub async fn begin_result(&self, tenant: &TenantId, digest: &Digest) -> Result<UploadInfo, Error> {
+        self.begin(tenant, None, digest, Purpose::Result).await
+    }
+
+    async fn begin(
         &self,
         tenant: &TenantId,
         request_id: Option<&RequestId>,
         digest: &Digest,
+        purpose: Purpose,
     ) -> Result<UploadInfo, Error> {
         if digest.size_bytes > self.largest_blob() {
             let what = "any blob".to_owned();
@@ -98,7 +118,7 @@ impl Keystore {
         } else if uploads::find(&mut tx, tenant, &upload.id).await?.is_none_or(|found| found.complete) {
             // The bytes of a damaged blob are accounted for.
             let more = if blob.is_some() { 0 } else { digest.size_bytes };
-            given_up = self.take_place(&mut tx, tenant, more, now_ms).await?;
+            given_up = self.take_place(&mut tx, tenant, purpose, more, now_ms).await?;
         }
         uploads::put(&mut tx, &upload).await?;
         tx.commit().await?;
@@ -115,6 +135,21 @@ impl Keystore {
     /// Goes on with an upload at its committed offset. While somebody else writes to it this waits: until that one has
     /// completed it, which completes it for both, or has been silent for a second, which ends its turn.
     pub async fn append(&self, tenant: &TenantId, id: &UploadId, offset: u64) -> Result<UploadWriter, Error> {
+        self.go_on(tenant, id, offset, Purpose::Upload).await
+    }
+
+    /// As [`Self::append`], for what was computed for the tenant: it takes no seat of those who receive.
+    pub async fn append_result(&self, tenant: &TenantId, id: &UploadId, offset: u64) -> Result<UploadWriter, Error> {
+        self.go_on(tenant, id, offset, Purpose::Result).await
+    }
+
+    async fn go_on(
+        &self,
+        tenant: &TenantId,
+        id: &UploadId,
+        offset: u64,
+        purpose: Purpose,
+    ) -> Result<UploadWriter, Error> {
         let upload = self.find_upload(tenant, id).await?;
         if upload.complete {
             return self.completed(&upload).await;
@@ -129,7 +164,10 @@ impl Keystore {
         if committed_bytes != offset {
             return Err(Error::UploadOffsetMismatch { committed_bytes, got: offset });
         }
-        let seat = self.seats().take(tenant, self.limits())?;
+        let seat = match purpose {
+            Purpose::Upload => Some(self.seats().take(tenant, self.limits())?),
+            Purpose::Result => None,
+        };
         upload.expires_ms = clock::after(self.now_ms(), self.limits().upload_expiry);
         let mut tx = self.database().write().await?;
         uploads::put(&mut tx, &upload).await?;

@@ -7,7 +7,8 @@ mod token;
 
 use std::{fmt, net::IpAddr, time::Duration};
 
-use http::{HeaderMap, header::AUTHORIZATION};
+use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
+use tonic::Code;
 
 pub use cache::Verifier;
 pub use store::{StoreError, TenantRow, TokenRow, TokenStore};
@@ -135,6 +136,9 @@ pub struct Rules {
     pub worker_mtls: bool,
 }
 
+/// How often a call that lasts is asked again for its right.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
 /// Lets callers in or not.
 #[derive(Debug)]
 pub struct Authenticator {
@@ -165,6 +169,19 @@ impl Authenticator {
             return Err(PERMISSION_DENIED.error(message).with("scope", wanted));
         }
         Ok(Some(principal))
+    }
+
+    /// Returns when the caller, who was let in by showing this, is not let in any more. For calls that last.
+    pub async fn refused(&self, peer: Peer, shown: &[HeaderValue], rule: &Rule) -> ApiError {
+        let headers: HeaderMap = shown.iter().map(|value| (AUTHORIZATION, value.clone())).collect();
+        loop {
+            tokio::time::sleep(ASK_AGAIN).await;
+            match self.admit(peer, &headers, rule).await {
+                Err(error) if error.reason().grpc == Code::Unauthenticated => return error,
+                // Not for a database that does not answer.
+                _ => {}
+            }
+        }
     }
 
     async fn identify(&self, peer: Peer, headers: &HeaderMap, rule: &Rule) -> Result<Principal, ApiError> {

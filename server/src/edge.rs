@@ -8,11 +8,12 @@ mod deadline;
 mod embedded;
 mod memory;
 mod request;
+mod stranger;
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{HeaderValue, Request, Response, header::AUTHORIZATION};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
@@ -133,7 +134,7 @@ impl Edge {
     pub async fn handle<B>(self: Arc<Self>, peer: Peer, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
         let Some(rule) = policy::rule(request.uri().path()) else {
             return self.refuse("_OTHER", METHOD_UNKNOWN.error("the server has no such call"));
@@ -143,6 +144,8 @@ impl Edge {
             Err(error) => return self.refuse(rule.method, error),
         };
         let mut call = Call::begin(self.telemetry.clone(), rule.method);
+        let waits = matches!(rule.load, Load::Wait | Load::Attached);
+        let shown = waits.then(|| request.headers().get_all(AUTHORIZATION).into_iter().cloned().collect());
         let work = self.work(peer, rule, deadline, request);
         let outcome = match deadline.0 {
             Some(at) => tokio::time::timeout_at(at, work).await.unwrap_or_else(|_| Err(deadline::exceeded())),
@@ -151,7 +154,7 @@ impl Edge {
         match outcome {
             Ok((mut response, taken)) => {
                 call.end(response.headers_mut());
-                let cut = self.cut(rule, deadline);
+                let cut = self.cut(peer, rule, deadline, shown);
                 response.map(|body| Body::new(Guarded::new(body, cut, call, taken)))
             }
             Err(error) => {
@@ -171,29 +174,39 @@ impl Edge {
     ) -> Result<(Response<Body>, Taken), ApiError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
         let place = self.admission.enter(rule.load)?;
         let mut taken = Taken { place, answer: None };
-        let principal = self.authenticator.admit(peer, request.headers(), rule).await?;
+        let connection = request.extensions_mut().remove::<Arc<connection::Place>>();
+        let admitted = self.authenticator.admit(peer, request.headers(), rule).await;
+        if let (Some(connection), Err(_)) = (&connection, &admitted) {
+            connection.disown();
+        }
+        let principal = admitted?;
         request.extensions_mut().insert(deadline);
         request.extensions_mut().insert(peer);
         let Some(principal) = principal else {
-            return Ok((self.route(request).await, taken));
+            let response = match rule.load {
+                Load::Probe => self.route(request.map(stranger::read_at_once)).await,
+                _ => self.route(request).await,
+            };
+            return Ok((response, taken));
         };
         let tenant = principal.tenant.clone();
-        if let Some(connection) = request.extensions_mut().remove::<Arc<connection::Place>>() {
+        if let Some(connection) = connection {
             connection.keep(&tenant);
         }
         taken.place.of_tenant(&tenant)?;
         request.extensions_mut().insert(principal);
-        // What workers send and are sent is limited by their number.
-        if rule.load == Load::Free {
+        // One stream for each worker, and there are so many workers; and what this process sends to itself.
+        if rule.load == Load::Attached || peer == Peer::Embedded {
             return Ok((self.route(request).await, taken));
         }
         let share = self.memory.share(&tenant);
         let held = Arc::new(share.hold());
-        taken.answer = Some(share);
+        // What a worker reads, it has leased.
+        taken.answer = Some(share).filter(|_| rule.load != Load::Free);
         request.extensions_mut().insert(held.clone());
         // What waits for a job has been dealt with long before it is answered, and says so itself.
         let until_answered = (rule.load != Load::Wait).then(|| held.clone());
@@ -216,14 +229,27 @@ impl Edge {
     }
 
     /// What ends the body of a call that does not end by itself.
-    fn cut(&self, rule: &Rule, Deadline(at): Deadline) -> Option<Cut> {
+    fn cut(
+        self: Arc<Self>,
+        peer: Peer,
+        rule: &'static Rule,
+        Deadline(at): Deadline,
+        shown: Option<Vec<HeaderValue>>,
+    ) -> Option<Cut> {
         let waits = matches!(rule.load, Load::Wait | Load::Probe);
-        if at.is_none() && !waits {
+        if at.is_none() && !waits && shown.is_none() {
             return None;
         }
         let draining = self.draining.clone();
         Some(Box::pin(async move {
+            let refused = async {
+                match &shown {
+                    Some(shown) => self.authenticator.refused(peer, shown, rule).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
+                error = refused => error,
                 () = async { sleep_until(at.unwrap_or_else(Instant::now)).await }, if at.is_some() => deadline::exceeded(),
                 () = draining.cancelled(), if waits => DRAINING.error("the server is about to stop"),
             }

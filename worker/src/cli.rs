@@ -22,7 +22,7 @@ use crate::Options;
 #[derive(Debug, Parser)]
 #[command(name = "cloakwork-worker", version)]
 pub struct Cli {
-    /// Where the server's worker port is: http://host:port, or https://host:port for TLS
+    /// Where the server is: http://host:port, or https://host:port for TLS
     #[arg(long, value_name = "URL", env = "CLOAKWORK_WORKER_SERVER")]
     server: String,
     /// Name that people see in logs and records; the host's own by default
@@ -91,6 +91,9 @@ impl Cli {
             .http2_keep_alive_interval(Duration::from_secs(10))
             .keep_alive_timeout(Duration::from_secs(10))
             .keep_alive_while_idle(true);
+        if !["http://", "https://"].iter().any(|scheme| self.server.starts_with(scheme)) {
+            return Err(format!("--server {}: expected http://HOST:PORT or https://HOST:PORT", self.server).into());
+        }
         if self.server.starts_with("https:") {
             let mut tls = ClientTlsConfig::new();
             if let Some(ca) = &self.ca {

@@ -51,6 +51,9 @@ impl Function {
             table.resize(values as usize, 0);
             return Ok(table);
         }
+        if self.name.is_some() && inputs > 1 {
+            return Err(Failure::Usage("--fn takes one list of values: use --expr or --table for two".to_owned()));
+        }
         let named = self.name.map(|name| name.expression());
         let expression = match named.as_ref().or(self.expr.as_ref()) {
             Some(expression) => expression,

@@ -1,5 +1,7 @@
 //! Tables for people, documents for programs.
 
+use std::io::Write as _;
+
 use serde_json::Value;
 
 /// Rows under a header, each column as wide as it must be.
@@ -41,10 +43,13 @@ impl Table {
 
 /// Prints one or the other.
 pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
-    if json {
-        println!("{}", document());
-    } else {
-        print!("{}", text());
+    let text = if json { format!("{}\n", document()) } else { text() };
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => {}
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => eprintln!("cloakwork: nothing can be printed: {error}"),
     }
 }
 

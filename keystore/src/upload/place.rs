@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::registry::Turn;
+use super::{Purpose, registry::Turn};
 use crate::{
     Error, Keystore, TenantId,
     catalogue::{
@@ -27,11 +27,12 @@ impl Keystore {
         &self,
         sql: &mut Connection,
         tenant: &TenantId,
+        purpose: Purpose,
         bytes: u64,
         now_ms: i64,
     ) -> Result<Vec<GivenUp>, Error> {
         let mut given_up = Vec::new();
-        while let Some((giver, refusal)) = self.lacking(sql, tenant, bytes).await? {
+        while let Some((giver, refusal)) = self.lacking(sql, tenant, purpose, bytes).await? {
             given_up.push(self.give_up(sql, &giver, now_ms).await?.ok_or(refusal)?);
         }
         Ok(given_up)
@@ -53,16 +54,18 @@ impl Keystore {
         &self,
         sql: &mut Connection,
         tenant: &TenantId,
+        purpose: Purpose,
         bytes: u64,
     ) -> Result<Option<(TenantId, Error)>, Error> {
         let (mine, total, _) = uploads::open(sql, tenant).await?;
         let (mine_max, total_max) = (self.limits().uploads_per_tenant, self.limits().uploads_total);
-        if mine >= mine_max.into() {
+        let counts = purpose == Purpose::Upload;
+        if counts && mine >= mine_max.into() {
             let (limit, got) = (mine_max.into(), mine + 1);
             let refusal = Error::QuotaExceeded { what: "open uploads of the tenant", limit, got };
             return Ok(Some((tenant.clone(), refusal)));
         }
-        if total >= total_max.into() {
+        if counts && total >= total_max.into() {
             // Whoever keeps to an even share loses nothing.
             let largest = uploads::largest(sql).await?.filter(|(_, open)| *open > mine + 1);
             let giver = largest.map_or_else(|| tenant.clone(), |(giver, _)| giver);

@@ -51,7 +51,7 @@ impl UploadWriter {
         committed_bytes: u64,
         turn: Turn,
         presence: Presence,
-        seat: Seat,
+        seat: Option<Seat>,
     ) -> Self {
         let window_bytes = keystore.limits().window_bytes.max(1) as usize;
         let (sender, inbox) = mpsc::channel(PIECES);

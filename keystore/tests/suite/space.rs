@@ -321,7 +321,7 @@ async fn so_many_request_ids_of_a_tenant_are_remembered() {
         keystore.begin_upload(&tenant(), request, &digests[1]).await.expect("forgotten, and so a new one");
     }
     // Calls that nobody can repeat leave nothing to remember.
-    keystore.open_upload(&tenant(), None, &digests[1]).await.expect("begun");
+    keystore.begin_upload_once(&tenant(), &digests[1]).await.expect("begun");
     assert_eq!(keystore.begin_upload(&tenant(), &requests[1], &digests[0]).await, Err(Error::RequestIdReused));
     home.wait(home.limits.request_memory);
     keystore.sweep().await.expect("swept");

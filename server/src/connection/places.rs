@@ -96,6 +96,14 @@ impl Place {
         }
     }
 
+    /// A call on the connection was refused for want of a right: until the next that is not, it is a stranger's again.
+    pub fn disown(&self) {
+        let Some(tenant) = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let mut guests = self.places.guests();
+        guests.let_go(&tenant);
+        guests.strangers.insert(self.number, self.leave.clone());
+    }
+
     /// Resolves when somebody else needs the place more.
     pub(super) fn asked_to_leave(&self) -> WaitForCancellationFuture<'_> {
         self.leave.cancelled()
@@ -107,12 +115,19 @@ impl Drop for Place {
         let keeper = self.keeper.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let mut guests = self.places.guests();
         guests.strangers.remove(&self.number);
-        if let Some(tenant) = keeper
-            && let Some(kept) = guests.kept.get_mut(&tenant)
-        {
+        if let Some(tenant) = keeper {
+            guests.let_go(&tenant);
+        }
+    }
+}
+
+impl Guests {
+    /// A tenant keeps one less.
+    fn let_go(&mut self, tenant: &Tenant) {
+        if let Some(kept) = self.kept.get_mut(tenant) {
             *kept -= 1;
             if *kept == 0 {
-                guests.kept.remove(&tenant);
+                self.kept.remove(tenant);
             }
         }
     }
@@ -146,6 +161,22 @@ mod tests {
         places.make_room();
         let _third = places.take().await;
         assert!(!leaves(&known));
+    }
+
+    #[tokio::test]
+    async fn who_has_lost_the_right_is_a_stranger_again() {
+        let places = Places::new(2, 1);
+        let [revoked, other] = [places.take().await, places.take().await];
+        let [a, _] = tenants();
+        revoked.keep(&a);
+        revoked.disown();
+        revoked.disown();
+        // The share is free for another connection.
+        other.keep(&a);
+        places.make_room();
+        assert!(leaves(&revoked) && !leaves(&other));
+        drop((revoked, other));
+        assert!(places.guests().kept.is_empty() && places.guests().strangers.is_empty());
     }
 
     #[tokio::test]

@@ -128,7 +128,7 @@ fn kind(load: Load) -> Option<usize> {
         Load::Request | Load::Stream => Some(0),
         Load::Wait => Some(1),
         Load::Probe => Some(2),
-        Load::Free => None,
+        Load::Free | Load::Attached => None,
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) enum Count {
 
 impl Count {
     pub(super) fn of(load: Load) -> Self {
-        if load == Load::Stream { Self::LastTwo(Messages::default()) } else { Self::All(0) }
+        if matches!(load, Load::Stream | Load::Free) { Self::LastTwo(Messages::default()) } else { Self::All(0) }
     }
 
     /// Takes the next bytes; the sum of those that count now.

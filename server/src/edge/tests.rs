@@ -10,7 +10,7 @@ use tonic_types::StatusExt as _;
 
 use super::*;
 use crate::{
-    auth::{Principal, Rules, TokenStore},
+    auth::{Principal, Rules, Scope, TokenStore},
     database::{Database, MIGRATIONS},
     error::{self, KEY_NOT_FOUND},
     resource::Tenant,
@@ -19,6 +19,7 @@ use crate::{
 const SUBMIT: &str = "/cloakwork.v1.JobService/SubmitJob";
 const GET: &str = "/cloakwork.v1.JobService/GetJob";
 const WATCH: &str = "/cloakwork.v1.JobService/WatchJob";
+const ATTACH: &str = "/cloakwork.v1.WorkerService/Attach";
 const WATCH_HEALTH: &str = "/grpc.health.v1.Health/Watch";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 const LOOPBACK: Peer = Peer::Network { address: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), certified: false };
@@ -29,6 +30,7 @@ struct Fixture {
     edge: Arc<Edge>,
     telemetry: Arc<Telemetry>,
     draining: CancellationToken,
+    tokens: TokenStore,
     _directory: tempfile::TempDir,
 }
 
@@ -37,11 +39,12 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap();
         let rules = Rules { anonymous: true, worker_mtls: false };
-        let authenticator = Authenticator::new(rules, TokenStore::new(database), 8, Duration::from_secs(1));
+        let tokens = TokenStore::new(database);
+        let authenticator = Authenticator::new(rules, tokens.clone(), 8, Duration::from_secs(1));
         let telemetry = Arc::new(Telemetry::new().unwrap());
         let draining = CancellationToken::new();
         let edge = Edge::new(authenticator, telemetry.clone(), router.into(), &limits, draining.clone());
-        Self { edge, telemetry, draining, _directory: directory }
+        Self { edge, telemetry, draining, tokens, _directory: directory }
     }
 
     async fn call(&self, peer: Peer, path: &str, headers: &[(&str, &str)]) -> Response<Body> {
@@ -168,6 +171,27 @@ async fn draining_ends_the_streams_that_wait() {
     drop(edge);
     // Nobody holds the sender any more: the body went, and the router with the edge.
     assert_eq!(tokio::time::timeout(Duration::from_secs(60), dropped.recv()).await.unwrap(), None);
+}
+
+/// A worker whose token is revoked would otherwise be given jobs whose results nobody takes from it.
+#[tokio::test]
+async fn a_stream_ends_with_the_right_to_it() {
+    let endless = async || axum::body::Body::new(Endless { _drop: None });
+    let router = Router::new().route(WATCH, post(endless)).route(ATTACH, post(endless));
+    let fixture = Fixture::new(router, Limits::default()).await;
+    let tenant = Tenant::new("acme").unwrap();
+    fixture.tokens.create_tenant(&tenant).await.unwrap();
+    let mut streams = Vec::new();
+    for (path, scope) in [(WATCH, Scope::Jobs), (ATTACH, Scope::Worker)] {
+        let scopes = [scope].into_iter().collect();
+        let token = fixture.tokens.create_token(&tenant, scopes, "", None).await.unwrap();
+        let shown = format!("Bearer {}", token.reveal());
+        streams.push(fixture.call(REMOTE, path, &[(AUTHORIZATION.as_str(), &shown)]).await);
+        fixture.tokens.revoke_token(&token.id()).await.unwrap();
+    }
+    for stream in streams {
+        assert_eq!(end(stream).await.0, Code::Unauthenticated);
+    }
 }
 
 /// Whoever opens streams that need no token takes no place of those who wait for jobs, and learns of the end.

@@ -74,6 +74,8 @@ pub const FIXED: &[Fixed] = &[
         "1 << 27",
         "Bits that tell new requests from those that may have made a job; 16 MiB",
     ),
+    row("PIECES_MAX", "server/src/edge/stranger.rs", "16", "Unread pieces of a stream that anybody may open"),
+    row("PIECE_BYTES_MAX", "server/src/edge/stranger.rs", "2 << 10", "Bytes of such a piece"),
     row("STRANGER_BYTES_MAX", "server/src/run.rs", "1 << 10", "One message of a caller without a token"),
     row("KNOWN_MAX", "server/src/store/programs.rs", "4096", "Programs that are remembered to be in the store"),
     row("QUOTA_TENANTS_MAX", "server/src/quota.rs", "4096", "Tenants whose bytes in the store are remembered"),

@@ -54,7 +54,7 @@ impl CiphertextService for Ciphertexts {
         let first = messages.message().await?.ok_or_else(|| FIELD_MISSING.error("the stream is empty"))?;
         let digest = digest::parse(first.digest.as_ref(), "digest")?;
         let tenant = &caller.tenant;
-        let upload = self.keystore.open_upload(tenant, None, &digest).await.map_err(ApiError::from)?;
+        let upload = self.keystore.begin_upload_once(tenant, &digest).await.map_err(ApiError::from)?;
         if !upload.complete {
             // What an interrupted call has left is written over by coming again.
             let mut skip = upload.committed_bytes;

@@ -20,6 +20,7 @@ use tokio::{sync::watch, time::timeout};
 use tokio_stream::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
+use tonic_types::StatusExt as _;
 
 use super::Transfers;
 use crate::{
@@ -27,7 +28,7 @@ use crate::{
     dispatch::{Dispatcher, Failure, Leased, Leases, Outcome, Wish, WorkerReport},
     error::{
         ApiError, BLOB_UNAVAILABLE, DEADLINE_EXCEEDED, DEVICE_FAILED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT,
-        Reason, STALE_LEASE,
+        QUOTA_EXCEEDED, Reason, STALE_LEASE,
     },
     jobs::{Content, GROUP_BYTES, JobMeta, id},
     limits::Limits,
@@ -139,7 +140,11 @@ impl WorkerService for Workers {
         };
         let result = match header.outcome {
             Some(commit_header::Outcome::Outputs(outputs)) => {
-                Ok(self.outputs(&leased, &outputs.digests, &mut parts).await?)
+                match self.outputs(&leased, &outputs.digests, &mut parts).await {
+                    // It would be refused again and again, and the job stand in others' way meanwhile.
+                    Err(status) if is_for(&status, QUOTA_EXCEEDED) => Err(no_room(&status)),
+                    outputs => Ok(outputs?),
+                }
             }
             Some(commit_header::Outcome::Failure(failure)) => Err(self.failure(&leased, failure).await?),
             None => return Err(FIELD_MISSING.error("the header has no outcome").into()),
@@ -220,7 +225,7 @@ impl Workers {
 
     async fn large_output(&self, leased: &Leased, digest: &Digest, data: &mut Incoming<'_>) -> Result<(), Status> {
         let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
-        let upload = self.keystore.open_upload(&tenant, None, digest).await.map_err(ApiError::from)?;
+        let upload = self.keystore.begin_result(&tenant, digest).await.map_err(ApiError::from)?;
         let mut left = digest.size_bytes;
         if upload.complete {
             while left > 0 {
@@ -232,7 +237,7 @@ impl Workers {
         // What an earlier attempt left behind need not be sent again, but it comes again all the same.
         let mut skip = upload.committed_bytes;
         let mut writer =
-            self.keystore.append(&tenant, &upload.id, upload.committed_bytes).await.map_err(ApiError::from)?;
+            self.keystore.append_result(&tenant, &upload.id, upload.committed_bytes).await.map_err(ApiError::from)?;
         while left > 0 {
             let mut bytes = data.take(left).await?;
             left -= bytes.len() as u64;
@@ -434,6 +439,16 @@ impl Assignments {
             }
         }
     }
+}
+
+fn is_for(status: &Status, reason: Reason) -> bool {
+    status.get_details_error_info().is_some_and(|info| info.reason == reason.code)
+}
+
+/// The end of a job whose tenant has no room for its outputs.
+fn no_room(status: &Status) -> Failure {
+    let message = format!("there is no room for the outputs: {}", status.message());
+    Failure { error: v1::JobError { reason: QUOTA_EXCEEDED.code.to_owned(), message }, retryable: false }
 }
 
 fn shown(message: &AttachRequest) -> HashSet<(JobId, u64)> {

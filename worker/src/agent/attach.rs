@@ -44,7 +44,8 @@ impl Agent {
                         backoff.reset();
                         welcome = true;
                     }
-                    if !welcome && is_refusal(&status) {
+                    // Whoever was welcome may be refused by a server that is not itself yet; a right that is gone stays gone.
+                    if is_refusal(&status) && (!welcome || status.code() == Code::Unauthenticated) {
                         return Err(WorkerError::Refused { message: status.message().to_owned() });
                     }
                     tracing::warn!(code = ?status.code(), message = status.message(), "lost the server, trying again");
@@ -80,7 +81,10 @@ impl Agent {
             tokio::select! {
                 wish = wishes.message() => match wish {
                     Ok(Some(wish)) => {
-                        attached = true;
+                        if !attached {
+                            attached = true;
+                            tracing::info!(name = %self.options.name, "attached to the server");
+                        }
                         if let Some(asked) = wish.report_interval.and_then(|asked| Duration::try_from(asked).ok()) {
                             interval = asked.clamp(*INTERVALS.start(), *INTERVALS.end());
                             due = due.min(Instant::now() + interval);

@@ -53,11 +53,12 @@ impl Agent {
         let result = self.compute(held, content, deadline, &mut stopwatch).await;
         held.status.enter(LeaseStage::Committing);
         self.changed.notify_one();
-        let (outcome, outputs, stage) = match result {
-            Ok(outputs) => {
+        // What the job takes of the memory, it takes until its outputs are handed in.
+        let (outcome, outputs, _memory, stage) = match result {
+            Ok((outputs, memory)) => {
                 let digests = outputs.iter().map(|(_, digest)| digest.clone()).collect();
                 let outputs = outputs.into_iter().map(|(bytes, _)| bytes).collect();
-                (Outcome::Outputs(v1::CommitOutputs { digests }), outputs, Stage::Store)
+                (Outcome::Outputs(v1::CommitOutputs { digests }), outputs, Some(memory), Stage::Store)
             }
             Err((failure, stage)) => {
                 tracing::warn!(reason = failure.reason, message = failure.message, "a job failed");
@@ -67,7 +68,7 @@ impl Agent {
                     retryable: failure.retryable,
                     bad_key_part: failure.bad_key_part,
                 };
-                (Outcome::Failure(failure), Vec::new(), stage)
+                (Outcome::Failure(failure), Vec::new(), None, stage)
             }
         };
         let mut latency = stopwatch.finish(stage, Instant::now());
@@ -82,19 +83,19 @@ impl Agent {
         self.commit(held, header, outputs).await;
     }
 
-    /// The encoded outputs with their digests, or a failure and the stage it came in.
+    /// The encoded outputs with their digests, and the memory that they take; or a failure and the stage it came in.
     async fn compute(
         &self,
         held: &Held,
         content: v1::JobContent,
         deadline: Option<Instant>,
         stopwatch: &mut Stopwatch,
-    ) -> Result<Vec<(Bytes, v1::Digest)>, (JobFailure, Stage)> {
+    ) -> Result<(Vec<(Bytes, v1::Digest)>, OwnedSemaphorePermit), (JobFailure, Stage)> {
         let fetching = |failure| (failure, Stage::Fetch);
         let task = self.check(held, content).map_err(fetching)?;
         // Other jobs have the memory: this one does not stand still.
         held.status.enter(LeaseStage::Waiting);
-        let _memory = self.reserve(&task).await.map_err(fetching)?;
+        let memory = self.reserve(&task).await.map_err(fetching)?;
         held.status.enter(LeaseStage::Fetching);
         stopwatch.advance(Stage::Fetch, Instant::now());
 
@@ -121,7 +122,8 @@ impl Agent {
         let waiting = |failure| (failure, Stage::WaveWait);
         let finished = self.run_waves(held, &task, key, inputs, deadline, stopwatch.clone()).await.map_err(waiting)?;
         *stopwatch = finished.stopwatch;
-        encode(&task, finished.outputs).await.map_err(|failure| (failure, Stage::Store))
+        let outputs = encode(&task, finished.outputs).await.map_err(|failure| (failure, Stage::Store))?;
+        Ok((outputs, memory))
     }
 
     fn check(&self, held: &Held, content: v1::JobContent) -> Result<Task, JobFailure> {
