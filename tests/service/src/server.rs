@@ -95,8 +95,11 @@ impl Server {
     pub async fn restart(&mut self) {
         self.launch();
         let admin = self.admin_port;
-        eventually("the server is ready", || async {
-            http_get(admin, "/readyz").await.is_some_and(|(code, _)| code == 200)
+        let process = self.process();
+        eventually("the server is ready", || {
+            // It says why in its log, and nobody need wait for it.
+            assert!(process.is_running(), "the server ended at its start:\n{}", process.log());
+            async move { http_get(admin, "/readyz").await.is_some_and(|(code, _)| code == 200) }
         })
         .await;
     }

@@ -316,6 +316,31 @@ async fn a_job_that_no_worker_could_hold_is_refused() {
     assert!(refusal.message.contains("bytes of inputs and outputs"), "{refused}");
 }
 
+/// Results find their way whatever clients do with their uploads; and where the tenant has no room for them, the job
+/// ends with that.
+#[tokio::test(flavor = "multi_thread")]
+async fn outputs_need_no_place_among_uploads_and_have_an_end_where_there_is_no_room() {
+    let setup = Setup::default().with("limits.tenant_uploads", 1).with("limits.uploads", 1);
+    let setup = setup.with("limits.receiving", 1).with("limits.tenant_receiving", 1);
+    let setup = setup.with("limits.inline_bytes", 64 << 10);
+    let setup = setup.with("limits.blob_bytes", 3 << 20).with("limits.tenant_bytes", 3 << 20);
+    let server = Server::start(setup).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let mut blobs = BlobServiceClient::new(channel(&server).await);
+    let digest = Some(v1::Digest { blake3: vec![7; 32].into(), size_bytes: 1000 });
+    let begin = v1::BeginUploadRequest { request_id: fresh(), digest };
+    blobs.begin_upload(begin).await.expect("the only place");
+    // About 2 KB for each row: one is below what the tenant may have, and a second is not.
+    let values = vec![3; 900];
+    let finished = tenant.check_squares(&values).await;
+    assert!(finished.output(0).expect("an output").inline.is_empty(), "too large to come inside the job");
+    let other = vec![2; 900];
+    let refused = tenant.client.run(&tenant.squares(&other)).await.expect_err("there is no room");
+    assert!(refused.to_string().contains("QUOTA_EXCEEDED"), "{refused}");
+    // Nobody is worse off for it.
+    tenant.check_squares(&[1, 2, 3]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_lies_inside_jobs_counts_against_the_tenant() {
     let setup = Setup::default().without_worker();
