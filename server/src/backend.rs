@@ -113,11 +113,17 @@ impl Backend {
         let blobs = Blobs { keystore: keystore(), limits: limits(), transfers: transfers.clone() };
         let capabilities =
             Capabilities { dispatcher: dispatcher(), limits: limits(), allow_weak_sets: *allow_weak_sets };
-        let ciphertexts =
-            Ciphertexts { keystore: keystore(), store: store(), limits: limits(), transfers: transfers.clone() };
+        let ciphertexts = Ciphertexts {
+            keystore: keystore(),
+            dispatcher: dispatcher(),
+            store: store(),
+            limits: limits(),
+            transfers: transfers.clone(),
+        };
         let jobs = Jobs {
             admission: Admission {
                 store: store(),
+                dispatcher: dispatcher(),
                 keystore: keystore(),
                 compiler: compiler.clone(),
                 keys: uses.clone(),

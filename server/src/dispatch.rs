@@ -2,7 +2,8 @@
 //!
 //! Commands that have queued up are decided together, what they change is committed in one transaction, and only then
 //! does anybody hear of it. So the disk is waited for once for many jobs. What somebody relies on from then on is on disk
-//! by then; the rest outlives the process, and follows to the disk within 100 ms.
+//! by then; the rest outlives the process, and follows to the disk within 100 ms. Calls that wait for the whole result
+//! of a job do not wait for its transactions (`settle.rs`).
 
 mod actor;
 mod command;
@@ -20,6 +21,7 @@ use cloakwork_scheduler::{JobId, WorkerId};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
+    database,
     error::{ApiError, DRAINING},
     jobs::{Admitted, JobView},
     limits::Limits,
@@ -39,6 +41,7 @@ const COMMANDS_MAX: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct Dispatcher {
     commands: mpsc::Sender<Command>,
+    store: Store,
     pools: watch::Receiver<Arc<Vec<PoolView>>>,
 }
 
@@ -61,8 +64,9 @@ impl Dispatcher {
     /// Takes over the jobs of the process before and starts. The task ends when the last handle is gone.
     pub async fn start(parts: Parts) -> Result<(Self, tokio::task::JoinHandle<()>), ApiError> {
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
+        let store = parts.store.clone();
         let (actor, pools) = actor::Actor::restore(parts, received).await?;
-        Ok((Self { commands, pools }, tokio::spawn(actor.run())))
+        Ok((Self { commands, store, pools }, tokio::spawn(actor.run())))
     }
 
     /// Stores a job and queues it. The same request again gives the same job.
@@ -87,6 +91,20 @@ impl Dispatcher {
     /// A job that has not ended, or has ended just now.
     pub async fn watch(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
         self.ask(|reply| Command::Watch { tenant: tenant.into(), job, reply }).await
+    }
+
+    /// A job of the tenant: live, or as the store has it.
+    pub async fn find(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
+        if let Some(watched) = self.watch(tenant, job).await? {
+            return Ok(Some(watched));
+        }
+        let view = self.store.job(tenant, job, true).await.map_err(database::failed)?;
+        Ok(view.map(|view| watch::Sender::new(view).subscribe()))
+    }
+
+    /// Returns when the store holds all that anybody has been told by now.
+    pub async fn settled(&self) -> Result<(), ApiError> {
+        self.ask(|reply| Command::Settle { reply }).await
     }
 
     /// A worker opened its stream; the wishes come through what is returned.

@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     Parts, PoolView, Watched,
     command::{Command, Outcome, WorkerReport},
-    effects::Ending,
+    effects::{Closing, Ending},
     live::{Jobs, Leases, Live},
     record,
     settle::Stall,
@@ -55,8 +55,12 @@ pub(super) struct Actor {
     pub(super) writes: Vec<Write>,
     pub(super) answers: Vec<Answer>,
     pub(super) recorded: Vec<(JobId, u64)>,
+    /// First attempts at jobs that nobody relies on, which begin while they are being committed.
+    pub(super) at_once: Vec<(JobId, u64)>,
     pub(super) requeued: Vec<JobId>,
     pub(super) endings: Vec<Ending>,
+    /// What is left to do for ends that have been handed over and are being committed.
+    pub(super) closing: Vec<Closing>,
     pub(super) assignments: BTreeMap<WorkerId, Vec<(JobId, u64)>>,
     /// Records that are complete only now that their jobs' ends are committed.
     pub(super) late: Vec<Write>,
@@ -81,6 +85,8 @@ pub(super) enum Answer {
     /// A job to be confirmed that had ended.
     Ended(oneshot::Sender<Result<Option<Watched>, ApiError>>),
     Committed(oneshot::Sender<Result<bool, ApiError>>),
+    /// Whoever is about to read the store, and shall find there what others have been told.
+    Settled(oneshot::Sender<()>),
 }
 
 impl Actor {
@@ -106,8 +112,10 @@ impl Actor {
             writes: Vec::new(),
             answers: Vec::new(),
             recorded: Vec::new(),
+            at_once: Vec::new(),
             requeued: Vec::new(),
             endings: Vec::new(),
+            closing: Vec::new(),
             assignments: BTreeMap::new(),
             late: Vec::new(),
             late_since: None,
@@ -173,6 +181,7 @@ impl Actor {
                 }
                 let _ = reply.send(watched);
             }
+            Command::Settle { reply } => self.answers.push(Answer::Settled(reply)),
             Command::Attach { report, reply } => {
                 let worker = report.worker;
                 match self.workers.attach(report.clone()) {
@@ -320,8 +329,10 @@ impl Actor {
         self.last_end = Some(Instant::now());
         self.writes.clear();
         self.recorded.clear();
+        self.at_once.clear();
         self.requeued.clear();
         self.endings.clear();
+        self.closing.clear();
         self.assignments.clear();
         let mut before = std::mem::take(&mut self.jobs);
         self.requests.clear();
@@ -381,6 +392,9 @@ impl Actor {
 
     /// Hands out what the scheduler has assigned.
     pub(super) async fn assign(&mut self) {
+        let mut effects = Vec::new();
+        self.scheduler.flush(&mut effects);
+        effects.into_iter().for_each(|effect| self.effect(effect));
         for (worker, leases) in std::mem::take(&mut self.assignments) {
             let before = self.workers.wished(worker).unwrap_or_default();
             let mut wish = Leases::new();
@@ -402,7 +416,7 @@ impl Answer {
         match self {
             Self::Submitted(..) | Self::Found(..) | Self::Ended(..) => true,
             // The end itself knows.
-            Self::Running(..) | Self::Committed(..) => false,
+            Self::Running(..) | Self::Committed(..) | Self::Settled(..) => false,
         }
     }
 
@@ -412,6 +426,7 @@ impl Answer {
             Self::Submitted(reply, watched) | Self::Running(reply, watched) => drop(reply.send(Ok(watched))),
             Self::Found(reply, watched) => drop(reply.send(Ok(Some(watched)))),
             Self::Committed(reply) => drop(reply.send(Ok(true))),
+            Self::Settled(reply) => drop(reply.send(())),
         }
     }
 
@@ -421,6 +436,8 @@ impl Answer {
             Self::Submitted(reply, _) | Self::Running(reply, _) => drop(reply.send(Err(error.clone()))),
             Self::Found(reply, _) => drop(reply.send(Err(error.clone()))),
             Self::Committed(reply) => drop(reply.send(Err(error.clone()))),
+            // The store holds what it holds.
+            Self::Settled(reply) => drop(reply.send(())),
         }
     }
 }

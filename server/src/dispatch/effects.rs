@@ -20,7 +20,7 @@ use crate::{
     error::{
         ApiError, DEADLINE_EXCEEDED, JOB_ATTEMPTS_EXHAUSTED, JOB_CANCELLED, JOB_POISON, QUEUE_FULL, TENANT_QUEUE_FULL,
     },
-    jobs::{End, id},
+    jobs::{End, JobMeta, id},
     store::{Attempt, Ended, Requeued, Write},
 };
 
@@ -31,6 +31,14 @@ pub(super) struct Ending {
     worker: Option<LatencyRecord>,
     /// Whoever waits for the job is handed the whole result.
     handed_over: bool,
+}
+
+/// A job whose end is known to those who wait for it.
+pub(super) struct Closing {
+    /// Keeps its record.
+    pub(super) write: Write,
+    /// What it was, unless it has been forgotten since.
+    pub(super) ended: Option<(Arc<JobMeta>, JobState)>,
 }
 
 impl Actor {
@@ -56,21 +64,28 @@ impl Actor {
 
     fn record(&mut self, attempt: scheduler::Attempt) {
         let scheduler::Attempt { job, epoch, worker, attempts, suspect, solo_crashes, .. } = attempt;
-        if let Some(live) = self.jobs.get_mut(&job) {
+        let in_memory = self.jobs.get_mut(&job).is_some_and(|live| {
             live.epoch = epoch;
-        }
-        self.recorded.push((job, epoch));
+            live.work.is_some()
+        });
         match self.writes.last_mut() {
             // One row instead of a row and its change.
-            Some(Write::Submitted(fresh)) if fresh.meta.id == job => fresh.first = Some((epoch, worker.0)),
-            _ => self.writes.push(Write::Attempt(Attempt {
-                job,
-                epoch,
-                attempts,
-                worker: worker.0,
-                suspect: suspect.map(|group| group.0),
-                solo_crashes,
-            })),
+            Some(Write::Submitted(fresh)) if fresh.meta.id == job => {
+                fresh.first = Some((epoch, worker.0));
+                let at_once = in_memory && !fresh.promised;
+                if at_once { &mut self.at_once } else { &mut self.recorded }.push((job, epoch));
+            }
+            _ => {
+                self.recorded.push((job, epoch));
+                self.writes.push(Write::Attempt(Attempt {
+                    job,
+                    epoch,
+                    attempts,
+                    worker: worker.0,
+                    suspect: suspect.map(|group| group.0),
+                    solo_crashes,
+                }));
+            }
         }
     }
 
@@ -114,23 +129,23 @@ impl Actor {
         !ending.handed_over || self.jobs.get(&ending.job).is_none_or(|live| live.promised)
     }
 
-    /// The end is committed: watchers learn of it, with a record that counts the end's own cost. Returns the change that
-    /// keeps that record.
-    pub(super) fn end(&mut self, ending: Ending) -> Write {
+    /// Watchers learn of the end, with a record that counts what the end itself has cost them. What is
+    /// returned is for when the end is committed.
+    pub(super) fn end(&mut self, ending: Ending) -> Closing {
         let Ending { job, end, worker, .. } = ending;
         let mut end = Arc::unwrap_or_clone(end);
-        if let Some(live) = self.jobs.remove(&job) {
+        let ended = self.jobs.remove(&job).map(|live| {
             let attempts = end.latency.attempts;
             end.latency = live.timeline.record(Instant::now(), worker, attempts);
             self.last_end = Some(Instant::now());
             self.requests.remove(&(live.meta.tenant.clone(), live.meta.request_id));
             self.work_bytes -= live.work.as_ref().map_or(0, |work| work.bytes());
-            self.release(&live.meta, end.state);
             record::ended(&self.parts.telemetry.metrics, &live.meta, &end);
             let shared = Arc::new(end.clone());
             live.publish(|view| (view.state, view.end) = (end.state, Some(shared)));
-        }
-        Write::Closed(job, end.latency)
+            (live.meta, end.state)
+        });
+        Closing { write: Write::Closed(job, end.latency), ended }
     }
 
     /// The lease of a job that was just given to a worker; none if it turns out that the job cannot run.

@@ -1,4 +1,8 @@
 //! From what has been decided to what everybody knows: one transaction, and what to do when it fails.
+//!
+//! Two things do not wait for the transaction, only for its turn: the first attempt at a job that nobody relies on
+//! begins, and a result that is handed over whole is. Where the process ends in that moment, the job is unknown, and its
+//! caller has heard nothing; or it is computed once more, and its caller has the result.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +13,7 @@ use tokio::time::sleep;
 use super::{
     actor::{Actor, Answer},
     command::Command,
+    effects::Closing,
     record,
 };
 use crate::{
@@ -45,6 +50,10 @@ impl Actor {
 
     /// Commits everything that has been decided, then lets everybody know.
     pub(super) async fn settle(&mut self) -> Result<(), sqlx::Error> {
+        if self.hand_over() | self.begin_at_once().await {
+            // Who has something now goes on before the database's thread takes the core.
+            tokio::task::yield_now().await;
+        }
         while !self.writes.is_empty() || self.late_is_due() {
             let (survival, late) = (self.survival(), self.late_is_due());
             if late {
@@ -64,12 +73,33 @@ impl Actor {
             self.announce();
         }
         self.announce();
-        let mut effects = Vec::new();
-        self.scheduler.flush(&mut effects);
-        effects.into_iter().for_each(|effect| self.effect(effect));
         self.assign().await;
         // Jobs that turned out to have no key ended while they were handed out.
         if self.writes.is_empty() { Ok(()) } else { Box::pin(self.settle()).await }
+    }
+
+    /// Results that nobody relies on beside those who are handed all of them. False if there are none.
+    fn hand_over(&mut self) -> bool {
+        let (relied_on, handed_over): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.endings).into_iter().partition(|end| self.is_relied_on(end));
+        self.endings = relied_on;
+        for ending in handed_over {
+            let closing = self.end(ending);
+            self.closing.push(closing);
+        }
+        !self.closing.is_empty()
+    }
+
+    /// Jobs that nobody relies on. False if there are none.
+    async fn begin_at_once(&mut self) -> bool {
+        if self.at_once.is_empty() {
+            return false;
+        }
+        for (job, epoch) in std::mem::take(&mut self.at_once) {
+            self.step(Event::Recorded { job, epoch });
+        }
+        self.assign().await;
+        true
     }
 
     /// When the late records must be written.
@@ -105,7 +135,13 @@ impl Actor {
             }
         }
         for ending in std::mem::take(&mut self.endings) {
-            let write = self.end(ending);
+            let closing = self.end(ending);
+            self.closing.push(closing);
+        }
+        for Closing { write, ended } in std::mem::take(&mut self.closing) {
+            if let Some((meta, state)) = ended {
+                self.release(&meta, state);
+            }
             self.late.push(write);
             self.late_since.get_or_insert_with(Instant::now);
         }
@@ -137,6 +173,7 @@ impl Actor {
             Command::Submit { reply, .. } => drop(reply.send(Err(refusal.clone()))),
             Command::Confirm { reply, .. } | Command::Cancel { reply, .. } => drop(reply.send(Err(refusal.clone()))),
             Command::Commit { reply, .. } => drop(reply.send(Err(refusal.clone()))),
+            Command::Settle { reply } => drop(reply.send(())),
             other => return Some(other),
         }
         None

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     caller::Caller,
     clock, database,
+    dispatch::Dispatcher,
     error::{
         ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, PROGRAM_NOT_FOUND, REQUEST_ID_REUSED,
         REQUEST_TOO_LARGE, SET_NOT_SERVED,
@@ -34,8 +35,10 @@ use crate::{
 /// Checks requests.
 #[derive(Clone)]
 pub struct Admission {
-    /// Jobs and programs.
+    /// Programs.
     pub store: Store,
+    /// Jobs whose outputs are read.
+    pub dispatcher: Dispatcher,
     /// Blobs and keys.
     pub keystore: Keystore,
     /// Programs that have been compiled.

@@ -12,7 +12,6 @@ use cloakwork_scheduler::JobId;
 use super::{Admission, Content};
 use crate::{
     caller::Caller,
-    database,
     error::{
         ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INPUT_INVALID, JOB_NOT_FOUND, KEY_MISMATCH, OUTPUT_EXPIRED,
         OUTPUT_NOT_READY, REQUEST_TOO_LARGE,
@@ -136,9 +135,9 @@ async fn find(
         }
         ListName::Output(OutputName { job, index: place }) => {
             let job = JobId(job.job.as_u128());
-            let view = admission.store.job(tenant.as_str(), job, true).await.map_err(database::failed)?;
+            let view = admission.dispatcher.find(tenant.as_str(), job).await?;
             let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("input {index}: there is no job for {name}")))?;
-            let Some(end) = view.end else {
+            let Some(end) = view.borrow().end.clone() else {
                 return Err(OUTPUT_NOT_READY.error(format!("input {index}: the job of {name} has not ended")));
             };
             let count = end.outputs.len();

@@ -16,6 +16,7 @@ use super::Transfers;
 use crate::{
     caller::Caller,
     clock, database, digest,
+    dispatch::Dispatcher,
     error::{
         ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INVALID_ARGUMENT, JOB_NOT_FOUND, OUTPUT_EXPIRED,
         OUTPUT_NOT_READY,
@@ -31,6 +32,8 @@ use crate::{
 pub struct Ciphertexts {
     /// Keeps them.
     pub keystore: Keystore,
+    /// Who knows of jobs.
+    pub dispatcher: Dispatcher,
     /// Keeps small outputs of jobs.
     pub store: Store,
     /// Limits.
@@ -146,9 +149,9 @@ impl Ciphertexts {
     /// An output of a job that has succeeded.
     async fn output(&self, caller: &Caller, name: &OutputName) -> Result<Content, ApiError> {
         let job = JobId(name.job.job.as_u128());
-        let view = self.store.job(caller.tenant.as_str(), job, true).await.map_err(database::failed)?;
+        let view = self.dispatcher.find(caller.tenant.as_str(), job).await?;
         let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("there is no job for {name}")))?;
-        let end = view.end.filter(|end| end.error.is_none());
+        let end = view.borrow().end.clone().filter(|end| end.error.is_none());
         let end = end.ok_or_else(|| OUTPUT_NOT_READY.error(format!("the job of {name} has not succeeded")))?;
         if end.outputs.is_empty() {
             return Err(OUTPUT_EXPIRED.error(format!("{name} has expired")));

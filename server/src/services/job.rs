@@ -64,6 +64,7 @@ impl JobService for Jobs {
         let states: Vec<JobState> = states.into_iter().collect();
         let listing = format!("tenants/{}/jobs {states:?}", caller.tenant);
         let before = page::position(&listing, &page_token)?.as_deref().map(position).transpose()?;
+        self.dispatcher.settled().await?;
         let page = self.store.jobs(caller.tenant.as_str(), &states, before, count).await.map_err(database::failed)?;
         Ok(Response::new(ListJobsResponse {
             jobs: page.jobs.iter().map(JobView::to_proto).collect(),
@@ -145,12 +146,8 @@ impl Jobs {
     }
 
     async fn find_id(&self, caller: &Caller, job: JobId) -> Result<Watched, ApiError> {
-        if let Some(watched) = self.dispatcher.watch(caller.tenant.as_str(), job).await? {
-            return Ok(watched);
-        }
-        let view = self.store.job(caller.tenant.as_str(), job, true).await.map_err(database::failed)?;
-        let view = view.ok_or_else(|| JOB_NOT_FOUND.error(format!("there is no job {}", id::to_text(job))))?;
-        Ok(tokio::sync::watch::Sender::new(view).subscribe())
+        let watched = self.dispatcher.find(caller.tenant.as_str(), job).await?;
+        watched.ok_or_else(|| JOB_NOT_FOUND.error(format!("there is no job {}", id::to_text(job))))
     }
 }
 

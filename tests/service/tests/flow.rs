@@ -170,6 +170,22 @@ async fn the_same_request_is_the_same_job_and_lists_are_paged() {
     assert_eq!(listed, names, "newest first, over several pages");
 }
 
+/// The caller of `RunJob` has the result before the database does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_was_handed_over_shows_everywhere_at_once() {
+    let server = Server::start(Setup::default()).await;
+    let tenant = Tenant::new(server.client().await).await;
+    for _ in 0..100 {
+        let finished = tenant.check_squares(&[3]).await;
+        let mut listed = tenant.client.jobs(&[JobState::Succeeded]);
+        let latest = listed.next().await.expect("a job").expect("a page");
+        assert_eq!((&latest.name, latest.state()), (&finished.job.name, JobState::Succeeded));
+        let output = Input::Name(finished.output(0).expect("an output").name.clone());
+        let next = JobRequest::new(tenant.lookup(|x| (x + 1) % VALUES), &tenant.key).input(output);
+        tenant.client.run(&next).await.expect("the output can be read");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_can_be_watched_cancelled_and_late() {
     let server = Server::start(Setup::default().without_worker()).await;
