@@ -95,8 +95,7 @@ fn main() {
         jobs(&runtime, effort, wanted, &mut report);
     }
     if wanted(Part::Upload) {
-        let server = runtime.block_on(Server::start(Setup::as_shipped()));
-        upload::measure(&runtime, &server, effort.rounds, &mut report);
+        upload::measure(&runtime, effort.rounds, &mut report);
     }
     report.write(&options.out).unwrap_or_else(|error| panic!("{}: {error}", options.out.display()));
     println!("\n{}", options.out.display());
