@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     config::{self, Config},
     dev_certs,
+    tls::{Port, Tls},
 };
 
 /// The Cloakwork server: computes on encrypted data that it cannot read.
@@ -88,8 +89,12 @@ impl Cli {
 }
 
 fn check(file: &std::path::Path) -> Result<(), ExitCode> {
-    // The environment is another matter: a file is right or wrong by itself.
-    Config::load(Some(file), [], &[]).map_err(wrong_use)?;
+    // The environment is another matter: a file is right or wrong by itself, and with the certificates that it names.
+    let config = Config::load(Some(file), [], &[]).map_err(wrong_use)?;
+    let tls = Tls::load(&config.listen).map_err(wrong_use)?;
+    for port in [Port::Api, Port::Admin] {
+        tls.iter().try_for_each(|tls| tls.server_config(port).map(drop)).map_err(wrong_use)?;
+    }
     println!("{}: fine", file.display());
     Ok(())
 }

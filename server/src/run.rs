@@ -1,10 +1,11 @@
 //! From a configuration to a running server, and from a signal to its orderly end.
 
 use std::{
-    fs::{File, TryLockError},
+    fs::{DirBuilder, File, TryLockError},
     future::Future,
     io,
     net::SocketAddr,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -85,9 +86,10 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     Server::start(config).await?.run(shutdown).await
 }
 
-/// Opens the server's database below a data directory, which is made where it is missing.
+/// Opens the server's database below a data directory, which is made where it is missing, for the server's user alone.
 pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Database, RunError> {
-    std::fs::create_dir_all(directory).map_err(|source| RunError::Directory { path: directory.to_owned(), source })?;
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|source| RunError::Directory { path: directory.to_owned(), source })?;
     let path = directory.join(database::FILE);
     let readers = u32::try_from(readers).unwrap_or(u32::MAX);
     let opened = Database::open(&path, &MIGRATIONS, readers).await;

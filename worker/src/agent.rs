@@ -12,6 +12,7 @@ mod report;
 
 use std::{
     collections::{HashMap, VecDeque},
+    pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -175,9 +176,16 @@ impl Agent {
         let deadline = left.map(|left| Instant::now() + left);
         let agent = self.clone();
         tokio::spawn(async move {
+            let mut job = pin!(agent.do_job(&held, content, deadline));
             tokio::select! {
-                () = held.withdrawn.cancelled() => return,
-                () = agent.do_job(&held, content, deadline) => {}
+                () = held.withdrawn.cancelled() => {
+                    // A result that is taken ends the lease as well: the answer to it is on its way.
+                    if held.status.is_in(v1::LeaseStage::Committing) {
+                        let _ = tokio::time::timeout(FAREWELL, job).await;
+                    }
+                    return;
+                }
+                () = &mut job => {}
             }
             agent.end(&id);
         });

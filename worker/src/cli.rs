@@ -48,8 +48,8 @@ pub struct Cli {
     #[arg(long)]
     threads: Option<usize>,
     /// Memory that the worker may use, in MiB: half for evaluation keys, a quarter each for ciphertexts under way and
-    /// for inputs and outputs
-    #[arg(long, value_name = "MIB", default_value_t = 8192)]
+    /// for inputs and outputs. A key of the usual set takes 120
+    #[arg(long, value_name = "MIB", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
     memory: u64,
     /// Seconds that jobs may go on when the worker is asked to stop
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]

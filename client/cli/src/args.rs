@@ -21,6 +21,7 @@ pub(crate) struct Args {
 
 /// What every command takes.
 #[derive(Clone, Debug, Group)]
+#[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// Address of the server; https:// for TLS.
     #[arg(long, global = true, env = "CLOAKWORK_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]

@@ -31,11 +31,12 @@ impl Context {
         if let Some(token) = &self.global.token {
             options = options.token(Token::new(token)?);
         }
-        options.ca_pem = self.global.ca.as_deref().map(read).transpose()?;
+        options.ca_pem = self.global.ca.as_deref().map(|ca| read(ca, CERTIFICATE)).transpose()?.map(|pem| pem.to_vec());
         if let (Some(certificate), Some(key)) = (&self.global.cert, &self.global.cert_key) {
-            options.identity = Some(Identity::from_pem(read(certificate)?, Zeroizing::new(read(key)?)));
+            options.identity = Some(Identity::from_pem(read(certificate, CERTIFICATE)?, read(key, PRIVATE_KEY)?));
         }
-        Ok(Client::connect(&options).await?.retry_policy(retry))
+        let client = Client::connect(&options).await.map_err(|error| self.unreachable(error))?;
+        Ok(client.retry_policy(retry))
     }
 
     /// The keys of the directory.
@@ -66,7 +67,8 @@ impl Context {
     ) -> Result<(Finished, Zeroizing<Vec<u64>>), Failure> {
         let key = client.key_name(keys.key_id()).await?;
         let request = inputs.into_iter().fold(JobRequest::new(program, &key), JobRequest::encrypted);
-        let finished = client.run(&request).await.map_err(|error| self.explain(error))?;
+        let running = client.run(&request);
+        let finished = self.remarking(client, running).await.map_err(|error| self.explain(error))?;
         let values = keys.decrypt(&client.output(finished.output(0)?).await?)?;
         Ok((finished, values))
     }
@@ -92,6 +94,37 @@ impl Context {
         Ok(())
     }
 
+    /// Says why nothing happens, where nothing does for lack of a worker.
+    async fn remarking<T>(&self, client: &Client, work: impl Future<Output = T>) -> T {
+        let remark = async {
+            tokio::time::sleep(REMARK_AFTER).await;
+            if client.capabilities().await.is_ok_and(|capabilities| capabilities.pools.is_empty()) {
+                let server = &self.global.server;
+                eprintln!("cloakwork: no worker is attached, so the job waits: cloakwork-worker --server {server}");
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            never = remark => never,
+        }
+    }
+
+    /// What to do about a server that cannot be reached.
+    fn unreachable(&self, error: ClientError) -> Failure {
+        let ClientError::Transport { problem } = error else { return error.into() };
+        let server = &self.global.server;
+        let transport = match server.starts_with("https:") {
+            true => "--ca names the authority of its certificate, where that is not a public one",
+            false => "if it speaks TLS, its address begins with https://",
+        };
+        Failure::Unreachable(format!(
+            "cannot reach {server}: {problem}\nIs a server running there? `cloakwork-server serve` starts one; --server, or \
+             CLOAKWORK_SERVER, names another; {transport}"
+        ))
+    }
+
     /// What to do about a key that the server does not know.
     fn explain(&self, error: ClientError) -> Failure {
         match &error {
@@ -112,9 +145,21 @@ const FIRST_CALL: RetryPolicy = RetryPolicy {
     total_max: Duration::from_secs(10),
 };
 
-/// A file that an option names; the failure says which.
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
+/// After that long, the user wonders.
+const REMARK_AFTER: Duration = Duration::from_secs(3);
+
+/// How the lines of PEM begin that certificates and keys have.
+const CERTIFICATE: &str = "CERTIFICATE-----";
+const PRIVATE_KEY: &str = "PRIVATE KEY-----";
+
+/// A PEM file that an option names; the failure says which.
+fn read(path: &Path, what: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let wrong = |problem: String| Failure::Usage(format!("{}: {problem}", path.display()));
+    let bytes = std::fs::read(path).map(Zeroizing::new).map_err(|error| wrong(error.to_string()))?;
+    match bytes.windows(what.len()).any(|some| some == what.as_bytes()) {
+        true => Ok(bytes),
+        false => Err(wrong(format!("expected PEM with a line '-----BEGIN ...'"))),
+    }
 }
 
 fn read_passphrase(path: &Path) -> Result<Zeroizing<String>, Failure> {

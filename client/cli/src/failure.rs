@@ -17,6 +17,9 @@ pub(crate) enum Failure {
     /// Arguments that make no sense together.
     #[error("{0}")]
     Usage(String),
+    /// The server is not there.
+    #[error("{0}")]
+    Unreachable(String),
     /// Something that was asked for is not there.
     #[error("{0}")]
     NotFound(String),
@@ -35,6 +38,7 @@ impl Failure {
             Self::Client(error) => client_exit_code(error),
             Self::Io(_) => OTHER,
             Self::Usage(_) => USAGE,
+            Self::Unreachable(_) => UNAVAILABLE,
             Self::NotFound(_) => NOT_FOUND,
             Self::WrongResult(_) => JOB_FAILED,
             Self::Passphrase { .. } => LOCAL_KEY,

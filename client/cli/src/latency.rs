@@ -23,11 +23,16 @@ pub(crate) fn table(record: &LatencyRecord) -> String {
     let again = if *attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
     let fill = 100.0 * mean_wave_fill;
     let mut text = table.render();
-    text += &format!("{pbs_count} bootstraps in {wave_count} waves, filled to {fill:.0} %{again}\n");
+    let (bootstraps, waves) = (counted(*pbs_count, "bootstrap"), counted(*wave_count, "wave"));
+    text += &format!("{bootstraps} in {waves}, filled to {fill:.0} %{again}\n");
     if !(worker.is_empty() && device.is_empty()) {
         text += &format!("worker {worker}, device {device}\n");
     }
     text
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Every field; stages in nanoseconds.

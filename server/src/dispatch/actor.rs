@@ -294,8 +294,8 @@ impl Actor {
     }
 
     fn tick(&mut self) {
-        for worker in self.workers.take_lost() {
-            tracing::warn!(worker = %format_args!("{:032x}", worker.0), "a worker is lost");
+        for (worker, name) in self.workers.take_lost() {
+            tracing::warn!(worker = %format_args!("{:032x}", worker.0), %name, "a worker is lost");
             self.parts.telemetry.metrics.worker_disconnects.add(1, ["lost"]);
             self.step(Event::WorkerGone { worker, crashed: true });
         }

@@ -106,12 +106,10 @@ impl Workers {
         left
     }
 
-    /// Workers that have not come back in time. They are forgotten.
-    pub(super) fn take_lost(&mut self) -> Vec<WorkerId> {
+    /// Workers that have not come back in time, with their names. They are forgotten.
+    pub(super) fn take_lost(&mut self) -> Vec<(WorkerId, Arc<str>)> {
         let late = |link: &Link| link.lost.is_some_and(|lost| lost.elapsed() >= self.reconnect);
-        let lost: Vec<WorkerId> = self.links.iter().filter(|(_, link)| late(link)).map(|(worker, _)| *worker).collect();
-        lost.iter().for_each(|worker| drop(self.links.remove(worker)));
-        lost
+        self.links.extract_if(|_, link| late(link)).map(|(worker, link)| (worker, link.latest.name)).collect()
     }
 
     /// When the next worker may have to be given up.
@@ -208,7 +206,8 @@ mod tests {
         let (_, stream) = workers.attach(report()).unwrap();
         workers.detach(WorkerId(1), stream);
         std::thread::sleep(Duration::from_millis(40));
-        assert_eq!(workers.take_lost(), [WorkerId(1)]);
+        let lost: Vec<WorkerId> = workers.take_lost().into_iter().map(|(worker, _)| worker).collect();
+        assert_eq!(lost, [WorkerId(1)]);
         assert_eq!(workers.take_lost(), []);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{io::IsTerminal as _, process::ExitCode};
 
+use tracing::Instrument as _;
+
 use super::Cli;
 use crate::{CancellationToken, Uplink, run};
 
@@ -31,7 +33,8 @@ fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
             asked.cancel();
         });
         // The channel connects when it is first used, and again whenever it has to.
-        Ok(run(options, Uplink::new(endpoint.connect_lazy()), shutdown).await?)
+        let server = tracing::info_span!("worker", server = %cli.server);
+        Ok(run(options, Uplink::new(endpoint.connect_lazy()), shutdown).instrument(server).await?)
     })
 }
 

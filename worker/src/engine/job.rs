@@ -54,6 +54,10 @@ impl JobStatus {
         self.advance();
     }
 
+    pub(crate) fn is_in(&self, stage: cloakwork_proto::v1::LeaseStage) -> bool {
+        self.stage.load(Ordering::Relaxed) == stage as i32 as u8
+    }
+
     /// Something was achieved.
     pub(crate) fn advance(&self) {
         self.progress.fetch_add(1, Ordering::Relaxed);

@@ -84,7 +84,7 @@ async fn list(client: &Client, states: &[State], limit: usize, json: bool) -> Re
                 job.rows.to_string(),
                 job.pbs_count.to_string(),
                 if has_ended(job) { duration(latency.wall_nanos) } else { "-".into() },
-                latency.attempts.to_string(),
+                job.attempts.to_string(),
                 why.unwrap_or_default(),
             ]);
         }

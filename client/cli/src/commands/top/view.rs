@@ -55,16 +55,23 @@ pub(super) fn pools(pools: &[Pool]) -> Table {
     table
 }
 
+/// What to look at first, by how the names of its series begin. What is not listed comes last.
+const SUBJECTS: [&str; 9] = ["workers", "jobs_", "job_oldest", "pbs_", "wave_", "job_", "keys_", "key_", "upload"];
+
 /// One row a series.
 pub(super) fn readings(readings: &BTreeMap<String, Reading>) -> Table {
     let mut table = Table::new(["now", "", "series"]);
+    let readings = readings.iter().map(|(series, reading)| (series.trim_start_matches("cloakwork_"), reading));
+    let mut readings: Vec<_> = readings.collect();
+    let subject = |series: &str| SUBJECTS.iter().position(|begin| series.starts_with(begin)).unwrap_or(SUBJECTS.len());
+    readings.sort_by_key(|(series, _)| subject(series));
     for (series, reading) in readings {
         let (value, unit) = match reading {
             Reading::Value(value) => (value, ""),
             Reading::Rate(value) => (value, "/s"),
             Reading::Mean(value) => (value, "mean"),
         };
-        table.row([number(*value), unit.into(), series.trim_start_matches("cloakwork_").to_owned()]);
+        table.row([number(*value), unit.into(), series.to_owned()]);
     }
     table
 }
@@ -93,7 +100,9 @@ mod tests {
         let snapshot = Snapshot {
             server: "http://host".into(),
             pools: vec![Pool { kind: "cpu".into(), workers: 2, waves: vec![wave] }],
-            readings: [("cloakwork_pbs_total".to_owned(), Reading::Rate(201.7))].into(),
+            readings: [("grpc_calls", 1.0), ("pbs_total", 201.7)]
+                .map(|(name, rate)| (format!("cloakwork_{name}"), Reading::Rate(rate)))
+                .into(),
             ..Snapshot::default()
         };
         let mut terminal = Terminal::new(TestBackend::new(80, 12)).expect("a screen");
@@ -102,5 +111,6 @@ mod tests {
         for part in ["http://host", "cpu", "320.00 ms", "200", "202  /s", "pbs_total"] {
             assert!(screen.contains(part), "{part} is not in\n{screen}");
         }
+        assert!(screen.find("pbs_total") < screen.find("grpc_calls"), "work comes before calls:\n{screen}");
     }
 }
