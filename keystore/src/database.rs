@@ -84,7 +84,7 @@ impl Database {
 /// What a commit survives. One that survives everything takes all before it along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// The end of the process, in whatever way. Enough for what nobody has been told yet.
+    /// The end of the process, in whatever way. Enough for what nobody relies on yet.
     Crash,
     /// A power failure as well. Costs a wait for the disk.
     PowerFailure,

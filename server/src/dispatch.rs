@@ -72,8 +72,8 @@ impl Dispatcher {
     /// Stores a job and queues it. The same request again gives the same job.
     ///
     /// Where it is `promised`, it will end in exactly one way, whatever happens: its caller goes away now. Otherwise
-    /// the caller waits for its result, and the disk need not be waited for: a power failure may undo the job until its
-    /// result has been handed over, and for a moment after.
+    /// the caller waits for its result, and the disk need not be waited for: a crash or a power failure may undo
+    /// the job until its result has been handed over, and for a moment after.
     pub async fn submit(&self, job: Admitted, promised: bool) -> Result<Watched, ApiError> {
         self.ask(|reply| Command::Submit { job: Box::new(job), promised, reply }).await?
     }
@@ -99,12 +99,12 @@ impl Dispatcher {
             return Ok(Some(watched));
         }
         let view = self.store.job(tenant, job, true).await.map_err(database::failed)?;
-        Ok(view.map(|view| watch::Sender::new(view).subscribe()))
+        Ok(view.map(submit::ended))
     }
 
-    /// Returns when the store holds all that anybody has been told by now.
+    /// Returns when the store holds all that anybody has been told by now, unless it fails.
     pub async fn settled(&self) -> Result<(), ApiError> {
-        self.ask(|reply| Command::Settle { reply }).await
+        self.ask(|reply| Command::Settled { reply }).await
     }
 
     /// A worker opened its stream; the wishes come through what is returned.
@@ -162,3 +162,6 @@ impl Dispatcher {
 fn gone() -> ApiError {
     DRAINING.error("the server is stopping")
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,8 @@
 //! - Start by feeding every unfinished job of the store as [`Event::Restored`], then [`Event::Recovered`].
 //! - Make the effects of a batch of events durable in **one** transaction, in their order, and only then carry them
 //!   out: answer the client, send the assignments. An [`Effect::Record`] is answered by [`Event::Recorded`] after the
-//!   commit, and only then will the job be in an assignment.
+//!   commit, and only then will the job be in an assignment. An owner that can do without a record may have the
+//!   worker begin before that; here nothing changes by it.
 //! - When that transaction fails, the state in memory is ahead of the store: throw the scheduler away and build
 //!   another from the store. Workers keep their leases over this as they do over a restart.
 //! - Feed what has arrived before a [`Event::Tick`]. Leases only run out in ticks, so that a server that was

@@ -1,4 +1,5 @@
-//! The dispatcher's loop: commands in, one transaction, then everything that others get to know.
+//! The dispatcher's loop: commands in, one transaction, then everything that others get to know. `settle.rs` says what
+//! does not wait for the transaction.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,7 +17,7 @@ use tokio::{
 use super::{
     Parts, PoolView, Watched,
     command::{Command, Outcome, WorkerReport},
-    effects::{Closing, Ending},
+    effects::{Ending, HandedOver},
     live::{Jobs, Leases, Live},
     record,
     settle::Stall,
@@ -55,12 +56,12 @@ pub(super) struct Actor {
     pub(super) writes: Vec<Write>,
     pub(super) answers: Vec<Answer>,
     pub(super) recorded: Vec<(JobId, u64)>,
-    /// First attempts at jobs that nobody relies on, which begin while they are being committed.
-    pub(super) at_once: Vec<(JobId, u64)>,
+    /// First attempts at jobs that nobody relies on: they may begin while they are being committed.
+    pub(super) early: Vec<(WorkerId, JobId, u64)>,
     pub(super) requeued: Vec<JobId>,
     pub(super) endings: Vec<Ending>,
-    /// What is left to do for ends that have been handed over and are being committed.
-    pub(super) closing: Vec<Closing>,
+    /// Ends that callers have been told, and that are not committed yet. They outlast a failing store.
+    pub(super) handed_over: Vec<HandedOver>,
     pub(super) assignments: BTreeMap<WorkerId, Vec<(JobId, u64)>>,
     /// Records that are complete only now that their jobs' ends are committed.
     pub(super) late: Vec<Write>,
@@ -85,8 +86,6 @@ pub(super) enum Answer {
     /// A job to be confirmed that had ended.
     Ended(oneshot::Sender<Result<Option<Watched>, ApiError>>),
     Committed(oneshot::Sender<Result<bool, ApiError>>),
-    /// Whoever is about to read the store, and shall find there what others have been told.
-    Settled(oneshot::Sender<()>),
 }
 
 impl Actor {
@@ -112,10 +111,10 @@ impl Actor {
             writes: Vec::new(),
             answers: Vec::new(),
             recorded: Vec::new(),
-            at_once: Vec::new(),
+            early: Vec::new(),
             requeued: Vec::new(),
             endings: Vec::new(),
-            closing: Vec::new(),
+            handed_over: Vec::new(),
             assignments: BTreeMap::new(),
             late: Vec::new(),
             late_since: None,
@@ -181,7 +180,8 @@ impl Actor {
                 }
                 let _ = reply.send(watched);
             }
-            Command::Settle { reply } => self.answers.push(Answer::Settled(reply)),
+            // Whatever was told before this command came has been committed, or the store fails.
+            Command::Settled { reply } => drop(reply.send(())),
             Command::Attach { report, reply } => {
                 let worker = report.worker;
                 match self.workers.attach(report.clone()) {
@@ -329,23 +329,33 @@ impl Actor {
         self.last_end = Some(Instant::now());
         self.writes.clear();
         self.recorded.clear();
-        self.at_once.clear();
+        self.early.clear();
         self.requeued.clear();
         self.endings.clear();
-        self.closing.clear();
         self.assignments.clear();
         let mut before = std::mem::take(&mut self.jobs);
         self.requests.clear();
         self.work_bytes = 0;
         self.scheduler = Scheduler::new(config(&self.parts.limits));
         for job in stored {
-            let live = Live::restored(&job, before.remove(&job.meta.id));
+            let id = job.meta.id;
+            if self.handed_over.iter().any(|told| told.job == id) {
+                self.requests.insert((job.meta.tenant.clone(), job.meta.request_id), id);
+                self.jobs.extend(before.remove(&id).map(|live| (id, live)));
+                continue;
+            }
+            let live = Live::restored(&job, before.remove(&id));
             self.restore_job(job, live);
         }
         let known: Vec<WorkerReport> = self.workers.latest().cloned().collect();
         let dead = if restarted { self.embedded_before().await? } else { Vec::new() };
         self.step(Event::Recovered { dead });
-        known.into_iter().for_each(|report| self.reported(report));
+        for report in known {
+            let worker = report.worker;
+            self.reported(report);
+            // It may have been told of what has become void.
+            self.assignments.insert(worker, self.scheduler.assignment(worker));
+        }
         Ok(())
     }
 
@@ -416,7 +426,7 @@ impl Answer {
         match self {
             Self::Submitted(..) | Self::Found(..) | Self::Ended(..) => true,
             // The end itself knows.
-            Self::Running(..) | Self::Committed(..) | Self::Settled(..) => false,
+            Self::Running(..) | Self::Committed(..) => false,
         }
     }
 
@@ -426,7 +436,6 @@ impl Answer {
             Self::Submitted(reply, watched) | Self::Running(reply, watched) => drop(reply.send(Ok(watched))),
             Self::Found(reply, watched) => drop(reply.send(Ok(Some(watched)))),
             Self::Committed(reply) => drop(reply.send(Ok(true))),
-            Self::Settled(reply) => drop(reply.send(())),
         }
     }
 
@@ -436,8 +445,6 @@ impl Answer {
             Self::Submitted(reply, _) | Self::Running(reply, _) => drop(reply.send(Err(error.clone()))),
             Self::Found(reply, _) => drop(reply.send(Err(error.clone()))),
             Self::Committed(reply) => drop(reply.send(Err(error.clone()))),
-            // The store holds what it holds.
-            Self::Settled(reply) => drop(reply.send(())),
         }
     }
 }

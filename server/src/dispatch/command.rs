@@ -22,7 +22,7 @@ pub(super) enum Command {
     Confirm { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Result<Option<Watched>, ApiError>> },
     Cancel { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Result<Option<Watched>, ApiError>> },
     Watch { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Option<Watched>> },
-    Settle { reply: oneshot::Sender<()> },
+    Settled { reply: oneshot::Sender<()> },
     Attach { report: WorkerReport, reply: oneshot::Sender<Result<(watch::Receiver<Wish>, u64), ApiError>> },
     Report { stream: u64, report: WorkerReport },
     Detach { worker: WorkerId, stream: u64 },

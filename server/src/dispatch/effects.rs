@@ -20,25 +20,32 @@ use crate::{
     error::{
         ApiError, DEADLINE_EXCEEDED, JOB_ATTEMPTS_EXHAUSTED, JOB_CANCELLED, JOB_POISON, QUEUE_FULL, TENANT_QUEUE_FULL,
     },
-    jobs::{End, JobMeta, id},
+    jobs::{End, id},
     store::{Attempt, Ended, Requeued, Write},
 };
 
 /// A job whose end is about to be committed.
 pub(super) struct Ending {
-    job: JobId,
+    pub(super) job: JobId,
     end: Arc<End>,
     worker: Option<LatencyRecord>,
     /// Whoever waits for the job is handed the whole result.
     handed_over: bool,
 }
 
-/// A job whose end is known to those who wait for it.
-pub(super) struct Closing {
-    /// Keeps its record.
-    pub(super) write: Write,
-    /// What it was, unless it has been forgotten since.
-    pub(super) ended: Option<(Arc<JobMeta>, JobState)>,
+/// A job whose end its caller knows.
+pub(super) struct HandedOver {
+    pub(super) job: JobId,
+    /// What is to be committed.
+    pub(super) end: Write,
+    /// What keeps its record, after that.
+    pub(super) record: Write,
+}
+
+impl Ending {
+    pub(super) fn write(&self) -> Ended {
+        Ended { job: self.job, end: self.end.clone() }
+    }
 }
 
 impl Actor {
@@ -64,6 +71,7 @@ impl Actor {
 
     fn record(&mut self, attempt: scheduler::Attempt) {
         let scheduler::Attempt { job, epoch, worker, attempts, suspect, solo_crashes, .. } = attempt;
+        self.recorded.push((job, epoch));
         let in_memory = self.jobs.get_mut(&job).is_some_and(|live| {
             live.epoch = epoch;
             live.work.is_some()
@@ -72,20 +80,18 @@ impl Actor {
             // One row instead of a row and its change.
             Some(Write::Submitted(fresh)) if fresh.meta.id == job => {
                 fresh.first = Some((epoch, worker.0));
-                let at_once = in_memory && !fresh.promised;
-                if at_once { &mut self.at_once } else { &mut self.recorded }.push((job, epoch));
+                if in_memory && !fresh.promised {
+                    self.early.push((worker, job, epoch));
+                }
             }
-            _ => {
-                self.recorded.push((job, epoch));
-                self.writes.push(Write::Attempt(Attempt {
-                    job,
-                    epoch,
-                    attempts,
-                    worker: worker.0,
-                    suspect: suspect.map(|group| group.0),
-                    solo_crashes,
-                }));
-            }
+            _ => self.writes.push(Write::Attempt(Attempt {
+                job,
+                epoch,
+                attempts,
+                worker: worker.0,
+                suspect: suspect.map(|group| group.0),
+                solo_crashes,
+            })),
         }
     }
 
@@ -120,8 +126,9 @@ impl Actor {
         let handed_over = state == JobState::Succeeded
             && live.meta.inline_outputs
             && end.outputs.iter().all(|output| output.bytes.is_some());
-        self.writes.push(Write::Ended(Ended { job, end: end.clone() }));
-        self.endings.push(Ending { job, end, worker, handed_over });
+        let ending = Ending { job, end, worker, handed_over };
+        self.writes.push(Write::Ended(ending.write()));
+        self.endings.push(ending);
     }
 
     /// Will anybody rely on the server for this end? Not who waits for the result and is handed all of it.
@@ -129,23 +136,30 @@ impl Actor {
         !ending.handed_over || self.jobs.get(&ending.job).is_none_or(|live| live.promised)
     }
 
-    /// Watchers learn of the end, with a record that counts what the end itself has cost them. What is
-    /// returned is for when the end is committed.
-    pub(super) fn end(&mut self, ending: Ending) -> Closing {
-        let Ending { job, end, worker, .. } = ending;
-        let mut end = Arc::unwrap_or_clone(end);
-        let ended = self.jobs.remove(&job).map(|live| {
-            let attempts = end.latency.attempts;
-            end.latency = live.timeline.record(Instant::now(), worker, attempts);
-            self.last_end = Some(Instant::now());
-            self.requests.remove(&(live.meta.tenant.clone(), live.meta.request_id));
-            self.work_bytes -= live.work.as_ref().map_or(0, |work| work.bytes());
+    /// Watchers learn of an end, with a record that counts what the end itself has cost them. Returns the change that
+    /// keeps that record.
+    pub(super) fn tell(&mut self, ending: &Ending) -> Write {
+        let mut end = End::clone(&ending.end);
+        if let Some(live) = self.jobs.get_mut(&ending.job) {
+            end.latency = live.timeline.record(Instant::now(), ending.worker.clone(), end.latency.attempts);
+            self.work_bytes -= live.work.take().map_or(0, |work| work.bytes());
             record::ended(&self.parts.telemetry.metrics, &live.meta, &end);
             let shared = Arc::new(end.clone());
             live.publish(|view| (view.state, view.end) = (end.state, Some(shared)));
-            (live.meta, end.state)
-        });
-        Closing { write: Write::Closed(job, end.latency), ended }
+        }
+        Write::Closed(ending.job, end.latency)
+    }
+
+    /// Forgets a job whose end is told and committed; the store knows it now. Its record follows.
+    pub(super) fn close(&mut self, job: JobId, record: Write) {
+        if let Some(live) = self.jobs.remove(&job) {
+            self.last_end = Some(Instant::now());
+            self.requests.remove(&(live.meta.tenant.clone(), live.meta.request_id));
+            let state = live.view.borrow().state;
+            self.release(&live.meta, state);
+        }
+        self.late.push(record);
+        self.late_since.get_or_insert_with(Instant::now);
     }
 
     /// The lease of a job that was just given to a worker; none if it turns out that the job cannot run.

@@ -1,10 +1,14 @@
 //! From what has been decided to what everybody knows: one transaction, and what to do when it fails.
 //!
-//! Two things do not wait for the transaction, only for its turn: the first attempt at a job that nobody relies on
-//! begins, and a result that is handed over whole is. Where the process ends in that moment, the job is unknown, and its
-//! caller has heard nothing; or it is computed once more, and its caller has the result.
+//! Two things do not wait for it, as nobody relies on the server for them: the first attempt at a job of `RunJob` begins,
+//! and a result whose caller gets all of it is handed over. If the process ends in that moment, the job is unknown and
+//! its caller has heard nothing, or it is computed once more and its caller has the result. If the store fails, the
+//! attempt is withdrawn and its caller refused, and the end is written as soon as the store works again.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use cloakwork_proto::v1::JobState;
 use cloakwork_scheduler::Event;
@@ -13,7 +17,8 @@ use tokio::time::sleep;
 use super::{
     actor::{Actor, Answer},
     command::Command,
-    effects::Closing,
+    effects::HandedOver,
+    live::Leases,
     record,
 };
 use crate::{
@@ -48,27 +53,32 @@ impl Actor {
         }
     }
 
-    /// Commits everything that has been decided, then lets everybody know.
+    /// Commits everything that has been decided, and lets everybody know.
     pub(super) async fn settle(&mut self) -> Result<(), sqlx::Error> {
-        if self.hand_over() | self.begin_at_once().await {
+        if self.hand_over() | self.begin_early().await {
             // Who has something now goes on before the database's thread takes the core.
             tokio::task::yield_now().await;
         }
-        while !self.writes.is_empty() || self.late_is_due() {
+        while !(self.writes.is_empty() && self.handed_over.is_empty()) || self.late_is_due() {
             let (survival, late) = (self.survival(), self.late_is_due());
+            let mut writes: Vec<Write> = self.handed_over.iter().map(|told| told.end.clone()).collect();
+            writes.append(&mut self.writes);
             if late {
-                self.writes.extend(self.late.iter().cloned());
+                writes.extend(self.late.iter().cloned());
             }
             let begun = Instant::now();
-            self.parts.store.apply(survival, &self.writes).await?;
+            self.parts.store.apply(survival, &writes).await?;
             record::database(&self.parts.telemetry.metrics, "apply", begun.elapsed());
             if late {
                 (self.late, self.late_since) = (Vec::new(), None);
             }
-            for write in self.writes.drain(..) {
+            for write in writes {
                 if let Write::Submitted(job) = write {
                     job.pins.iter().for_each(|pins| pins.keep());
                 }
+            }
+            for HandedOver { job, record, .. } in std::mem::take(&mut self.handed_over) {
+                self.close(job, record);
             }
             self.announce();
         }
@@ -78,28 +88,42 @@ impl Actor {
         if self.writes.is_empty() { Ok(()) } else { Box::pin(self.settle()).await }
     }
 
-    /// Results that nobody relies on beside those who are handed all of them. False if there are none.
+    /// Tells ends that nobody relies on beside those who are handed all of them. False if there are none.
     fn hand_over(&mut self) -> bool {
-        let (relied_on, handed_over): (Vec<_>, Vec<_>) =
+        let (relied_on, free): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.endings).into_iter().partition(|end| self.is_relied_on(end));
         self.endings = relied_on;
-        for ending in handed_over {
-            let closing = self.end(ending);
-            self.closing.push(closing);
+        for ending in &free {
+            let end = Write::Ended(ending.write());
+            let record = self.tell(ending);
+            self.handed_over.push(HandedOver { job: ending.job, end, record });
         }
-        !self.closing.is_empty()
+        let told = |job| free.iter().any(|ending| ending.job == job);
+        self.writes.retain(|write| !matches!(write, Write::Ended(ended) if told(ended.job)));
+        !free.is_empty()
     }
 
-    /// Jobs that nobody relies on. False if there are none.
-    async fn begin_at_once(&mut self) -> bool {
-        if self.at_once.is_empty() {
+    /// Adds jobs that nobody relies on to what their workers shall hold. False if there are none.
+    ///
+    /// Not where the disk is waited for: an attempt that brings the process down before it is recorded is forgotten,
+    /// and what runs beside it takes the blame.
+    async fn begin_early(&mut self) -> bool {
+        let early = std::mem::take(&mut self.early);
+        if self.survival() == Survival::PowerFailure {
             return false;
         }
-        for (job, epoch) in std::mem::take(&mut self.at_once) {
-            self.step(Event::Recorded { job, epoch });
+        let mut any = false;
+        for (worker, job, epoch) in early {
+            let over = self.requeued.contains(&job) || self.endings.iter().any(|ending| ending.job == job);
+            let Some(before) = self.workers.wished(worker).filter(|_| !over) else { continue };
+            if let Some(leased) = self.lease(worker, job, epoch).await {
+                let mut wish = Leases::clone(&before);
+                wish.insert((job, epoch), leased);
+                self.workers.wish(worker, Arc::new(wish));
+                any = true;
+            }
         }
-        self.assign().await;
-        true
+        any
     }
 
     /// When the late records must be written.
@@ -118,7 +142,7 @@ impl Actor {
         self.late_due().is_some_and(|due| self.stopped || due <= Instant::now())
     }
 
-    /// The wait for the disk is for those who rely on the server from then on. An attempt must outlive this process,
+    /// The wait for the disk is for those who rely on the server from then on. An attempt should outlive this process,
     /// because the job may bring it down; when the power fails, nobody is to blame. What comes late takes everything
     /// before it along to the disk.
     fn survival(&self) -> Survival {
@@ -135,15 +159,8 @@ impl Actor {
             }
         }
         for ending in std::mem::take(&mut self.endings) {
-            let closing = self.end(ending);
-            self.closing.push(closing);
-        }
-        for Closing { write, ended } in std::mem::take(&mut self.closing) {
-            if let Some((meta, state)) = ended {
-                self.release(&meta, state);
-            }
-            self.late.push(write);
-            self.late_since.get_or_insert_with(Instant::now);
+            let record = self.tell(&ending);
+            self.close(ending.job, record);
         }
         for answer in std::mem::take(&mut self.answers) {
             answer.send();
@@ -173,7 +190,6 @@ impl Actor {
             Command::Submit { reply, .. } => drop(reply.send(Err(refusal.clone()))),
             Command::Confirm { reply, .. } | Command::Cancel { reply, .. } => drop(reply.send(Err(refusal.clone()))),
             Command::Commit { reply, .. } => drop(reply.send(Err(refusal.clone()))),
-            Command::Settle { reply } => drop(reply.send(())),
             other => return Some(other),
         }
         None

@@ -89,6 +89,7 @@ impl KeyService for Keys {
         let key_id = key_id(&caller, &request.get_ref().name)?;
         let key = self.keystore.delete_key(&caller.tenant, key_id).await.map_err(ApiError::from)?;
         // With live jobs, or such as are about to be, it goes later, when the last of them has ended.
+        self.dispatcher.settled().await?;
         self.uses.purge(&self.store, &self.keystore, &caller.tenant, key_id).await?;
         Ok(Response::new(DeleteKeyResponse { key: Some(self.key(&caller, &key)) }))
     }
