@@ -16,6 +16,7 @@ mod workers;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cloakwork_keystore::Keystore;
 use cloakwork_scheduler::{JobId, WorkerId};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -23,10 +24,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{
     database,
     error::{ApiError, DRAINING},
-    jobs::{Admitted, JobView},
+    jobs::{Admitted, Content, JobView},
     limits::Limits,
     metrics::Telemetry,
     store::Store,
+    turns::Turns,
 };
 
 use command::Command;
@@ -37,11 +39,18 @@ pub use workers::PoolView;
 /// Commands that may wait for the dispatcher.
 const COMMANDS_MAX: usize = 4096;
 
+/// What may wait for the dispatcher to be written down, of all tenants and of each: a row is a unit, and so are 16 KiB.
+/// One takes some 50 us, and whoever wants to know something waits behind them.
+const UNITS_MAX: u32 = 4096;
+const TENANT_UNITS_MAX: u32 = 1024;
+const UNIT_BYTES: usize = 16 << 10;
+
 /// Talks to the dispatcher. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Dispatcher {
     commands: mpsc::Sender<Command>,
     store: Store,
+    turns: Turns,
     pools: watch::Receiver<Arc<Vec<PoolView>>>,
 }
 
@@ -66,7 +75,7 @@ impl Dispatcher {
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let store = parts.store.clone();
         let (actor, pools) = actor::Actor::restore(parts, received).await?;
-        Ok((Self { commands, store, pools }, tokio::spawn(actor.run())))
+        Ok((Self { commands, store, turns: Turns::new(UNITS_MAX, TENANT_UNITS_MAX), pools }, tokio::spawn(actor.run())))
     }
 
     /// Stores a job and queues it. The same request again gives the same job.
@@ -75,6 +84,7 @@ impl Dispatcher {
     /// the caller waits for its result, and the disk need not be waited for: a crash or a power failure may undo
     /// the job until its result has been handed over, and for a moment after.
     pub async fn submit(&self, job: Admitted, promised: bool) -> Result<Watched, ApiError> {
+        let _turn = self.turns.take(&job.meta.tenant, units(&job.inputs)).await;
         self.ask(|reply| Command::Submit { job: Box::new(job), promised, reply }).await?
     }
 
@@ -127,8 +137,9 @@ impl Dispatcher {
         self.ask(|reply| Command::Leased { worker, job, epoch, reply }).await?
     }
 
-    /// A worker hands in how a job ended. False when the lease is no longer its own.
-    pub async fn commit(&self, outcome: Outcome) -> Result<bool, ApiError> {
+    /// A worker hands in how a tenant's job ended. False when the lease is no longer its own.
+    pub async fn commit(&self, tenant: &str, outcome: Outcome) -> Result<bool, ApiError> {
+        let _turn = self.turns.take(tenant, units(outcome.result.as_deref().unwrap_or_default())).await;
         self.ask(|reply| Command::Commit { outcome: Box::new(outcome), reply }).await?
     }
 
@@ -157,6 +168,12 @@ impl Dispatcher {
     async fn send(&self, command: Command) -> Result<(), ApiError> {
         self.commands.send(command).await.map_err(|_| gone())
     }
+}
+
+/// What it takes to write a job with these inputs, or its end with these outputs.
+fn units(contents: &[Content]) -> usize {
+    let bytes = contents.iter().filter_map(|content| content.bytes.as_ref()).map(Bytes::len).sum::<usize>();
+    1 + contents.len() + bytes / UNIT_BYTES
 }
 
 fn gone() -> ApiError {

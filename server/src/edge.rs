@@ -144,12 +144,20 @@ impl Edge {
             Err(error) => return self.refuse(rule.method, error),
         };
         let mut call = Call::begin(self.telemetry.clone(), rule.method);
-        let waits = matches!(rule.load, Load::Wait | Load::Attached);
-        let shown = waits.then(|| request.headers().get_all(AUTHORIZATION).into_iter().cloned().collect());
+        let lasts = matches!(rule.load, Load::Wait | Load::Attached | Load::Stream);
+        let shown: Option<Vec<_>> =
+            lasts.then(|| request.headers().get_all(AUTHORIZATION).into_iter().cloned().collect());
         let work = self.work(peer, rule, deadline, request);
-        let outcome = match deadline.0 {
-            Some(at) => tokio::time::timeout_at(at, work).await.unwrap_or_else(|_| Err(deadline::exceeded())),
-            None => work.await,
+        let work = async {
+            match deadline.0 {
+                Some(at) => tokio::time::timeout_at(at, work).await.unwrap_or_else(|_| Err(deadline::exceeded())),
+                None => work.await,
+            }
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = work => outcome,
+            error = self.refused(peer, rule, shown.as_deref()) => Err(error),
         };
         match outcome {
             Ok((mut response, taken)) => {
@@ -242,18 +250,20 @@ impl Edge {
         }
         let draining = self.draining.clone();
         Some(Box::pin(async move {
-            let refused = async {
-                match &shown {
-                    Some(shown) => self.authenticator.refused(peer, shown, rule).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                error = refused => error,
+                error = self.refused(peer, rule, shown.as_deref()) => error,
                 () = async { sleep_until(at.unwrap_or_else(Instant::now)).await }, if at.is_some() => deadline::exceeded(),
                 () = draining.cancelled(), if waits => DRAINING.error("the server is about to stop"),
             }
         }))
+    }
+
+    /// Resolves when what the caller has shown is good no more, where that is looked at.
+    async fn refused(&self, peer: Peer, rule: &Rule, shown: Option<&[HeaderValue]>) -> ApiError {
+        match shown {
+            Some(shown) => self.authenticator.refused(peer, shown, rule).await,
+            None => std::future::pending().await,
+        }
     }
 
     fn refuse(&self, method: &'static str, error: ApiError) -> Response<Body> {

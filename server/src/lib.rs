@@ -33,5 +33,6 @@ pub mod services;
 pub mod store;
 pub mod sweep;
 pub mod tls;
+mod turns;
 
 pub use run::{RunError, Server, run};

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use cloakwork_circuit::{Input, LIMITS, Program, ProgramId, Type};
 use cloakwork_params::ParameterSet;
 use prost::Message as _;
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::spawn_blocking,
-};
+use tokio::task::spawn_blocking;
 
-use crate::error::{ApiError, INTERNAL, PROGRAM_INVALID, REQUEST_TOO_LARGE};
+use crate::{
+    error::{ApiError, INTERNAL, PROGRAM_INVALID, REQUEST_TOO_LARGE},
+    turns::Turns,
+};
 
 /// What jobs need to know of a program.
 #[derive(Debug)]
@@ -77,7 +77,8 @@ const SHORT_BYTES: usize = 8 << 10;
 impl Compiler {
     /// One that takes programs of up to `most` bytes.
     pub fn new(most: u64) -> Self {
-        Self { remembered: Arc::default(), turns: Turns::default(), most }
+        // Nobody gets more than a core by sending many.
+        Self { remembered: Arc::default(), turns: Turns::new(1, 1), most }
     }
 
     /// Checks a program that a tenant sends.
@@ -98,7 +99,7 @@ impl Compiler {
         if bytes.len() <= SHORT_BYTES {
             return self.compile_now(id, bytes);
         }
-        let turn = self.turns.take(tenant).await;
+        let turn = self.turns.take(tenant, 1).await;
         let (this, bytes) = (self.clone(), bytes.clone());
         let compile = move || {
             // Not before the end: whoever asked may be gone by then.
@@ -132,42 +133,6 @@ impl Compiler {
     fn lock(&self) -> std::sync::MutexGuard<'_, Remembered> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Who may check a long program: one at a time, so that nobody gets more than a core by sending many; and each tenant
-/// waits with one of its own, so that nobody waits behind all of another's.
-#[derive(Clone, Debug)]
-struct Turns {
-    all: Arc<Semaphore>,
-    tenants: Arc<Mutex<HashMap<Arc<str>, Arc<Semaphore>>>>,
-}
-
-/// A turn, until dropped.
-struct Turn(#[expect(dead_code, reason = "it is there to be dropped")] [OwnedSemaphorePermit; 2]);
-
-impl Turns {
-    async fn take(&self, tenant: &str) -> Turn {
-        const OPEN: &str = "nobody closes it";
-        let own = self.of(tenant).acquire_owned().await.expect(OPEN);
-        Turn([self.all.clone().acquire_owned().await.expect(OPEN), own])
-    }
-
-    fn of(&self, tenant: &str) -> Arc<Semaphore> {
-        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of those that nobody waits for, nothing is kept.
-        tenants.retain(|_, turn| Arc::strong_count(turn) > 1);
-        tenants.entry(tenant.into()).or_insert_with(one).clone()
-    }
-}
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self { all: one(), tenants: Arc::default() }
-    }
-}
-
-fn one() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(1))
 }
 
 impl Remembered {
@@ -212,27 +177,5 @@ mod tests {
         assert!(!remembered.compiled.contains_key(&compiled(4, 1).id));
         remembered.remember(compiled(usize::MAX, REMEMBERED_BYTES - 10));
         assert_eq!((remembered.order.len(), remembered.bytes), (11, REMEMBERED_BYTES));
-    }
-
-    #[tokio::test]
-    async fn nobody_waits_behind_all_that_another_has_sent() {
-        let turns = Turns::default();
-        let order: Arc<Mutex<Vec<&str>>> = Arc::default();
-        let first = turns.take("a").await;
-        let mut waiting = tokio::task::JoinSet::new();
-        for tenant in ["a", "a", "a", "b"] {
-            let (turns, order) = (turns.clone(), order.clone());
-            waiting.spawn(async move {
-                let _turn = turns.take(tenant).await;
-                order.lock().unwrap().push(tenant);
-            });
-            // Each is in line before the next one comes.
-            tokio::task::yield_now().await;
-        }
-        drop(first);
-        waiting.join_all().await;
-        assert!(order.lock().unwrap().iter().position(|tenant| *tenant == "b").unwrap() <= 1);
-        assert_eq!(turns.of("c").available_permits(), 1);
-        assert_eq!(turns.tenants.lock().unwrap().len(), 1, "nothing is kept of a and b");
     }
 }

@@ -158,7 +158,7 @@ fn read(path: &Path, what: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let bytes = std::fs::read(path).map(Zeroizing::new).map_err(|error| wrong(error.to_string()))?;
     match bytes.windows(what.len()).any(|some| some == what.as_bytes()) {
         true => Ok(bytes),
-        false => Err(wrong(format!("expected PEM with a line '-----BEGIN ...'"))),
+        false => Err(wrong(format!("expected PEM, its first line with '{what}'"))),
     }
 }
 

@@ -37,13 +37,12 @@ const PREPARED_MAX: usize = 8;
 /// Statements of one script. SQLite copies the rest of a script for each of its statements.
 const SCRIPT_MAX: usize = 64;
 
+const TAKES_ALL: &str = "strings take everything";
+
 impl Batch {
     /// Adds a statement. Its values are `$1`, `$2` and so on.
     pub fn push(&mut self, sql: &'static str) -> Values<'_> {
-        if self.scripts.last().is_none_or(|script| script.statements >= SCRIPT_MAX) {
-            self.scripts.push(Script::default());
-        }
-        let script = self.scripts.last_mut().expect("one with room");
+        let script = with_room(&mut self.scripts);
         let before = script.values.len();
         let mut pieces = sql.split('$');
         script.text.push_str(pieces.next().unwrap_or_default());
@@ -51,9 +50,28 @@ impl Batch {
             let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
             let (number, rest) = piece.split_at(digits);
             let number: usize = number.parse().expect("a value is named by its number");
-            write!(script.text, "${}{rest}", before + number).expect("strings take everything");
+            write!(script.text, "${}{rest}", before + number).expect(TAKES_ALL);
         }
         script.text.push_str(";\n");
+        script.statements += 1;
+        Values { script, failed: &mut self.failed }
+    }
+
+    /// Adds `INSERT INTO` a table with its columns, and a number of rows. Their values follow, row by row; a row that is
+    /// there already stays.
+    pub fn push_rows(&mut self, table: &'static str, columns: &[&'static str], rows: usize) -> Values<'_> {
+        let script = with_room(&mut self.scripts);
+        let mut next = script.values.len();
+        write!(script.text, "INSERT INTO {table} ({}) VALUES", columns.join(", ")).expect(TAKES_ALL);
+        for row in 0..rows {
+            script.text.push_str(if row == 0 { " (" } else { ", (" });
+            for column in 0..columns.len() {
+                next += 1;
+                write!(script.text, "{}${next}", if column == 0 { "" } else { ", " }).expect(TAKES_ALL);
+            }
+            script.text.push(')');
+        }
+        script.text.push_str(" ON CONFLICT DO NOTHING;\n");
         script.statements += 1;
         Values { script, failed: &mut self.failed }
     }
@@ -83,6 +101,14 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+/// A script that takes another statement.
+fn with_room(scripts: &mut Vec<Script>) -> &mut Script {
+    if scripts.last().is_none_or(|script| script.statements >= SCRIPT_MAX) {
+        scripts.push(Script::default());
+    }
+    scripts.last_mut().expect("one with room")
 }
 
 impl Values<'_> {

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use cloakwork_keystore::TenantId;
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::{JobId, Report, WorkerId};
@@ -16,7 +15,7 @@ use super::*;
 use crate::{
     clock,
     database::{Database, MIGRATIONS},
-    jobs::{Content, JobMeta, Pins, Timeline},
+    jobs::{JobMeta, Pins, Timeline},
     keys::{self, KeyUses},
     store::tests::new_job,
 };
@@ -100,7 +99,7 @@ impl House {
             stored: now,
         };
         let dispatcher = self.dispatcher.clone();
-        tokio::spawn(async move { dispatcher.commit(outcome).await })
+        tokio::spawn(async move { dispatcher.commit(TENANT, outcome).await })
     }
 
     /// Waits until the worker shall hold exactly these.

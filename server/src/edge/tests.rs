@@ -20,6 +20,7 @@ const SUBMIT: &str = "/cloakwork.v1.JobService/SubmitJob";
 const GET: &str = "/cloakwork.v1.JobService/GetJob";
 const WATCH: &str = "/cloakwork.v1.JobService/WatchJob";
 const ATTACH: &str = "/cloakwork.v1.WorkerService/Attach";
+const RUN: &str = "/cloakwork.v1.JobService/RunJob";
 const WATCH_HEALTH: &str = "/grpc.health.v1.Health/Watch";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 const LOOPBACK: Peer = Peer::Network { address: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), certified: false };
@@ -177,7 +178,13 @@ async fn draining_ends_the_streams_that_wait() {
 #[tokio::test]
 async fn a_stream_ends_with_the_right_to_it() {
     let endless = async || axum::body::Body::new(Endless { _drop: None });
-    let router = Router::new().route(WATCH, post(endless)).route(ATTACH, post(endless));
+    let entered = Arc::new(Notify::new());
+    let begun = entered.clone();
+    let waiting = post(async move || {
+        begun.notify_one();
+        std::future::pending::<()>().await
+    });
+    let router = Router::new().route(WATCH, post(endless)).route(ATTACH, post(endless)).route(RUN, waiting);
     let fixture = Fixture::new(router, Limits::default()).await;
     let tenant = Tenant::new("acme").unwrap();
     fixture.tokens.create_tenant(&tenant).await.unwrap();
@@ -192,6 +199,16 @@ async fn a_stream_ends_with_the_right_to_it() {
     for stream in streams {
         assert_eq!(end(stream).await.0, Code::Unauthenticated);
     }
+    // Also where nothing has been answered yet.
+    let token = fixture.tokens.create_token(&tenant, [Scope::Jobs].into_iter().collect(), "", None).await.unwrap();
+    let shown = format!("Bearer {}", token.reveal());
+    let shown = [(AUTHORIZATION.as_str(), &*shown)];
+    let (answer, revoked) = tokio::join!(fixture.call(REMOTE, RUN, &shown), async {
+        entered.notified().await;
+        fixture.tokens.revoke_token(&token.id()).await
+    });
+    revoked.unwrap();
+    assert_eq!(end(answer).await.0, Code::Unauthenticated);
 }
 
 /// Whoever opens streams that need no token takes no place of those who wait for jobs, and learns of the end.

@@ -57,7 +57,7 @@ limits! {
         "All headers of one call together",
         "What clients take as well; our own calls use less than 1 KiB";
     header_timeout_ms = 10_000, ms 10 => 600_000,
-        "From accepting a connection to its first request, TLS included",
+        "From accepting a connection to the first bytes of its protocol, TLS included",
         "A handshake over a bad line takes seconds; somebody who wants to hold a connection takes for ever";
     idle_timeout_ms = 120_000, ms 100 => 86_400_000,
         "Connection without a byte in either direction",

@@ -158,7 +158,7 @@ impl WorkerService for Workers {
             returned,
             stored: Instant::now(),
         };
-        let accepted = self.dispatcher.commit(outcome).await?;
+        let accepted = self.dispatcher.commit(&leased.meta.tenant, outcome).await?;
         if !accepted {
             self.let_go(&leased).await?;
         }

@@ -163,12 +163,7 @@ impl NewJob {
             .bind(i32::from(self.promised))
             .bind(epoch as i64)
             .bind(self.first.map(|(_, worker)| worker.to_be_bytes().to_vec()));
-        contents(
-            batch,
-            "INSERT INTO job_inputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5)",
-            meta.id,
-            &self.inputs,
-        );
+        contents(batch, "job_inputs", meta.id, &self.inputs);
     }
 }
 
@@ -220,23 +215,24 @@ impl Ended {
             .bind(end.error.as_ref().map(|error| error.message.clone()))
             .bind(end.latency.encode_to_vec())
             .bind(id::to_bytes(self.job).to_vec());
-        contents(
-            batch,
-            "INSERT INTO job_outputs (job, place, digest, size_bytes, bytes) VALUES ($1, $2, $3, $4, $5)",
-            self.job,
-            &end.outputs,
-        );
+        contents(batch, "job_outputs", self.job, &end.outputs);
     }
 }
 
-fn contents(batch: &mut Batch, insert: &'static str, job: JobId, contents: &[Content]) {
-    for (place, content) in contents.iter().enumerate() {
-        batch
-            .push(insert)
-            .bind(id::to_bytes(job).to_vec())
-            .bind(place as i64)
-            .bind(content.digest.to_vec())
-            .bind(content.size_bytes as i64)
-            .bind(content.bytes.as_ref().map(|bytes| bytes.to_vec()));
+fn contents(batch: &mut Batch, table: &'static str, job: JobId, contents: &[Content]) {
+    const COLUMNS: [&str; 5] = ["job", "place", "digest", "size_bytes", "bytes"];
+    for (chunk, rows) in contents.chunks(ROWS_MAX).enumerate() {
+        let mut values = batch.push_rows(table, &COLUMNS, rows.len());
+        for (row, content) in rows.iter().enumerate() {
+            values = values
+                .bind(id::to_bytes(job).to_vec())
+                .bind((chunk * ROWS_MAX + row) as i64)
+                .bind(content.digest.to_vec())
+                .bind(content.size_bytes as i64)
+                .bind(content.bytes.as_ref().map(|bytes| bytes.to_vec()));
+        }
     }
 }
+
+/// Rows of one statement: enough that reading it takes less time than doing it.
+const ROWS_MAX: usize = 64;
