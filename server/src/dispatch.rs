@@ -40,7 +40,7 @@ pub use workers::PoolView;
 const COMMANDS_MAX: usize = 4096;
 
 /// What may wait for the dispatcher to be written down, of all tenants and of each: a row is a unit, and so are 16 KiB.
-/// One takes some 50 us, and whoever wants to know something waits behind them.
+/// Whoever wants to know something waits behind them.
 const UNITS_MAX: u32 = 4096;
 const TENANT_UNITS_MAX: u32 = 1024;
 const UNIT_BYTES: usize = 16 << 10;

@@ -148,7 +148,7 @@ const FIRST_CALL: RetryPolicy = RetryPolicy {
 /// After that long, the user wonders.
 const REMARK_AFTER: Duration = Duration::from_secs(3);
 
-/// How the lines of PEM begin that certificates and keys have.
+/// How the lines end that certificates and keys in PEM begin with.
 const CERTIFICATE: &str = "CERTIFICATE-----";
 const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 
@@ -158,7 +158,7 @@ fn read(path: &Path, what: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let bytes = std::fs::read(path).map(Zeroizing::new).map_err(|error| wrong(error.to_string()))?;
     match bytes.windows(what.len()).any(|some| some == what.as_bytes()) {
         true => Ok(bytes),
-        false => Err(wrong(format!("expected PEM, its first line with '{what}'"))),
+        false => Err(wrong(format!("expected PEM, with a line that ends with '{what}'"))),
     }
 }
 
