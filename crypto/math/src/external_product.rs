@@ -1,15 +1,26 @@
 //! The step of a blind rotation: a GGSW ciphertext times a GLWE ciphertext.
 
-mod convert;
-mod fft;
-mod multiply;
+pub mod accumulator;
+mod complex;
+mod digit;
+mod first;
+mod last;
+mod middle;
 mod plan;
 
 use cloakwork_params::Decomposition;
 
-pub use fft::{FftProduct, Scratch};
-
-use crate::torus::Torus;
+use self::{
+    digit::Digit,
+    first::{FromDigits, FromWords, ToWords},
+    middle::{Product, SHAPES, StoreKey},
+    plan::{GROUP, POINTS, Plan},
+};
+use crate::{
+    aligned::Aligned,
+    simd::{Level, dispatch},
+    torus::Torus,
+};
 
 /// The shape shared by every GGSW ciphertext of a bootstrap key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,37 +60,127 @@ impl GgswShape {
     }
 }
 
-/// External products by one kind of kernel: digits go in, wrapped torus words come out.
+/// External products of one shape: digits go in, wrapped torus words come out.
 ///
 /// A GGSW ciphertext is first turned into the kernel's own *spectrum*; its order is the kernel's secret
-/// and never leaves the process. All methods take whole tiles, so that one read of the spectrum serves
-/// many ciphertexts, and none of them allocates.
-pub trait ExternalProduct<T: Torus>: Send + Sync {
+/// and never leaves the process. GLWE ciphertexts lie as [`accumulator`] says. All methods take whole tiles, so that
+/// one read of the spectrum serves many ciphertexts, and none of them allocates.
+pub struct ExternalProduct<T> {
+    shape: GgswShape,
+    plan: Plan,
+    /// By row of the key: the level's digit and the polynomial it is cut from.
+    rows: Vec<(Digit<T>, usize)>,
+}
+
+/// Working memory of one thread.
+pub struct Scratch {
+    /// By row.
+    points: Aligned<f64>,
+    /// Of every row.
+    group: Aligned<f64>,
+}
+
+impl<T: Torus> ExternalProduct<T> {
+    /// A kernel for `shape` on the best instruction set of this machine.
+    pub fn new(shape: GgswShape) -> Self {
+        Self::with_level(shape, Level::detect())
+    }
+
+    /// A kernel for `shape` on one instruction set.
+    pub fn with_level(shape: GgswShape, level: Level) -> Self {
+        assert!(Self::supports(shape), "no kernel for {shape:?}");
+        // Key rows start with the smallest weight.
+        let rows = (1..=shape.gadget.levels)
+            .rev()
+            .flat_map(|level| {
+                let digit = Digit::of_level(shape.gadget, level);
+                (0..shape.glwe_size()).map(move |polynomial| (digit, polynomial))
+            })
+            .collect();
+        Self { shape, plan: Plan::new(shape.polynomial_size / 2, level), rows }
+    }
+
+    /// Is there a kernel for `shape`? There is one for every shape of the parameter sets.
+    pub fn supports(shape: GgswShape) -> bool {
+        let (points, Decomposition { base_log, levels }) = (shape.polynomial_size / 2, shape.gadget);
+        shape.polynomial_size.is_power_of_two()
+            && POINTS.contains(&points)
+            && SHAPES.contains(&(shape.glwe_dimension, levels))
+            && (1..T::BITS).contains(&(base_log * levels as u32))
+    }
+
     /// Shape of the GGSW ciphertexts.
-    fn shape(&self) -> GgswShape;
+    pub fn shape(&self) -> GgswShape {
+        self.shape
+    }
 
     /// f64 values in one spectrum.
-    fn spectrum_len(&self) -> usize;
+    pub fn spectrum_len(&self) -> usize {
+        self.shape.words()
+    }
 
     /// Working memory for the other methods, for one thread.
-    fn scratch(&self) -> Scratch;
+    pub fn scratch(&self) -> Scratch {
+        let group = self.shape.rows() * GROUP * 2 * self.plan.level.lanes();
+        Scratch { points: Aligned::new(self.shape.body_words()), group: Aligned::new(group) }
+    }
 
     /// Turns `ggsw` (standard domain, rows in key order) into `spectrum`.
-    fn transform(&self, ggsw: &[T], spectrum: &mut [f64], scratch: &mut Scratch);
+    pub fn transform(&self, ggsw: &[T], spectrum: &mut [f64], scratch: &mut Scratch) {
+        let size = self.shape.polynomial_size;
+        let (rows, columns) = (self.shape.rows(), self.shape.glwe_size());
+        // The torus' width and the transforms' missing 2/N, exactly.
+        let scale = (-f64::from(T::BITS)).exp2() / (size / 2) as f64;
+        let digit = Digit::of_level(self.shape.gadget, 1);
+        let Scratch { points, group } = scratch;
+        let points = &mut points[..size];
+        for (index, polynomial) in ggsw.chunks_exact(size).enumerate() {
+            dispatch(self.plan.level, FromWords { plan: &self.plan, polynomial, scale, digit, points: &mut *points });
+            let points = &mut *points;
+            let (row, column) = (index / columns, index % columns);
+            let store = StoreKey { plan: &self.plan, points, group, spectrum, rows, columns, row, column };
+            dispatch(self.plan.level, store);
+        }
+    }
 
-    /// For each GLWE ciphertext of `tile` and its own rotation r, below 2N:
+    /// For each accumulator of `tile` and its own rotation r, below 2N:
     /// `glwe += ggsw * (X^r glwe - glwe)`. A rotation by 0 costs nothing.
     ///
     /// `next` is the spectrum of the step after this one, if there is one, to be brought closer meanwhile.
-    fn rotate_accumulate(
+    pub fn rotate_accumulate(
         &self,
         spectrum: &[f64],
         next: &[f64],
         tile: &mut [T],
         rotations: &[u32],
         scratch: &mut Scratch,
-    );
+    ) {
+        let mut next = next.chunks(next.len().div_ceil(rotations.len()).max(1));
+        for (glwe, &rotation) in tile.chunks_exact_mut(self.shape.accumulator_words::<T>()).zip(rotations) {
+            let next = next.next().unwrap_or_default();
+            if rotation != 0 {
+                self.product(spectrum, next, glwe, Some(rotation as usize), scratch);
+            }
+        }
+    }
 
     /// `glwe = ggsw * glwe`.
-    fn replace(&self, spectrum: &[f64], glwe: &mut [T], scratch: &mut Scratch);
+    pub fn replace(&self, spectrum: &[f64], glwe: &mut [T], scratch: &mut Scratch) {
+        self.product(spectrum, &[], glwe, None, scratch);
+    }
+
+    fn product(&self, key: &[f64], next: &[f64], glwe: &mut [T], rotation: Option<usize>, scratch: &mut Scratch) {
+        let (level, plan, size) = (self.plan.level, &self.plan, self.shape.polynomial_size);
+        let stride = accumulator::stride::<T>(size);
+        let Scratch { points, group } = scratch;
+        for ((digit, polynomial), points) in self.rows.iter().zip(points.chunks_exact_mut(size)) {
+            let polynomial = &glwe[polynomial * stride..][..stride];
+            dispatch(level, FromDigits { plan, polynomial, rotation, digit: *digit, points });
+        }
+        let columns = self.shape.glwe_size();
+        dispatch(level, Product { plan, points, group, columns, key, next });
+        for (points, polynomial) in points.chunks_exact(size).zip(glwe.chunks_exact_mut(stride)) {
+            dispatch(level, ToWords { plan, points, polynomial, accumulate: rotation.is_some() });
+        }
+    }
 }

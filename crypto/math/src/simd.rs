@@ -1,15 +1,21 @@
 //! The one place that knows which instruction sets exist.
 //!
-//! A `Kernel` is written once, in plain arithmetic over slices; `dispatch` compiles it once per
+//! A `Kernel` is written once, over vectors that each level has its own kind of; `dispatch` compiles it once per
 //! [`Level`] and runs the copy that the caller's level names. Results are the same from run to run and
-//! from machine to machine of one level; between levels they differ in the last bits, since only some
-//! have a fused multiply-add.
+//! from machine to machine of one level; between levels they differ in the last bits.
 
 #![allow(unsafe_code)]
 
+mod blocks;
 mod vector;
 
-pub(crate) use vector::F64x8;
+use std::sync::OnceLock;
+
+pub(crate) use blocks::{Blocks, BlocksMut};
+pub(crate) use vector::{Vector, Words};
+
+/// Names the best level to use, for tests and comparisons: `portable`, `avx2` or `avx512`.
+const VARIABLE: &str = "CLOAKWORK_SIMD";
 
 /// An instruction set that this machine has been seen to support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +32,15 @@ enum Isa {
 }
 
 impl Level {
-    /// The best level of this machine.
+    /// The best level of this machine, or the one that `CLOAKWORK_SIMD` names where that is less. Looked up once.
     pub fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            let wide = is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl");
-            return Self(if wide { Isa::Avx512 } else { Isa::Avx2 });
-        }
-        Self(Isa::Portable)
+        static BEST: OnceLock<Level> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let wanted = std::env::var(VARIABLE).unwrap_or_default();
+            let available = Self::available();
+            let named = available.iter().find(|level| level.name() == wanted);
+            *named.or(available.last()).unwrap_or(&Self(Isa::Portable))
+        })
     }
 
     /// Every level of this machine, the best one last.
@@ -45,7 +49,7 @@ impl Level {
         let all = [Isa::Portable, Isa::Avx2, Isa::Avx512];
         #[cfg(not(target_arch = "x86_64"))]
         let all = [Isa::Portable];
-        let best = Self::detect().0;
+        let best = Isa::of_this_machine();
         all.into_iter().filter(|isa| *isa <= best).map(Self).collect()
     }
 
@@ -59,41 +63,65 @@ impl Level {
             Isa::Avx512 => "avx512",
         }
     }
+
+    /// This level, or the best one before it, if it is one for wide vectors only.
+    pub(crate) fn narrow(self) -> Self {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Self(Isa::Avx2),
+            _ => self,
+        }
+    }
+
+    /// Doubles in a vector of this level.
+    pub(crate) fn lanes(self) -> usize {
+        match self.0 {
+            Isa::Portable => <Portable as Simd>::F64::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => <Avx2 as Simd>::F64::LANES,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => <Avx512 as Simd>::F64::LANES,
+        }
+    }
+}
+
+impl Isa {
+    fn of_this_machine() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            let wide = is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            return if wide { Self::Avx512 } else { Self::Avx2 };
+        }
+        Self::Portable
+    }
 }
 
 /// A loop nest that is compiled once per level. `run` must be `#[inline(always)]`, and so must
-/// whatever it calls, or the instructions of the level do not reach it.
+/// whatever it calls, or the instructions of the level do not reach it: closures cannot be, and are left out.
 pub(crate) trait Kernel {
     fn run<S: Simd>(self);
 }
 
 /// What a kernel may ask about the level it is compiled for.
 pub(crate) trait Simd {
-    /// Eight doubles at once.
-    type F64x8: F64x8;
+    /// The level's vector of doubles.
+    type F64: Vector;
 
-    /// `a * b + c`, fused where the level can do so in one instruction.
-    fn mul_add(a: f64, b: f64, c: f64) -> f64;
-    /// `fraction * 2^64` for a fraction in [-1/2, 1/2], as a word modulo 2^64.
-    fn fraction_to_u64(fraction: f64) -> u64;
-    /// The integer nearest to `value`, |value| < 2^51.
-    fn round(value: f64) -> f64;
-
-    /// Asks for the cache line that holds `values[0]`, to be read soon.
+    /// Asks for the cache line that holds `value`, to be read after other things: it comes as far as the
+    /// second-level cache.
     #[inline(always)]
-    fn prefetch<E>(values: &[E]) {
+    fn prefetch<E>(value: &E) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch reads nothing that the program can see and faults on no address.
         unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().cast());
+            use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(value).cast());
         }
-    }
-
-    /// `fraction * 2^32` for a fraction in [-1/2, 1/2], as a word modulo 2^32.
-    #[inline(always)]
-    fn fraction_to_u32(fraction: f64) -> u32 {
-        (fraction * 4_294_967_296.0 + ROUND).to_bits() as u32
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = value;
     }
 }
 
@@ -101,7 +129,7 @@ pub(crate) trait Simd {
 #[inline]
 pub(crate) fn dispatch<K: Kernel>(level: Level, kernel: K) {
     match level.0 {
-        Isa::Portable => kernel.run::<Portable>(),
+        Isa::Portable => run_portable(kernel),
         // SAFETY: a `Level` of this value is only made after its features were detected.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => unsafe { run_avx2(kernel) },
@@ -111,90 +139,53 @@ pub(crate) fn dispatch<K: Kernel>(level: Level, kernel: K) {
     }
 }
 
+#[inline(never)]
+fn run_portable<K: Kernel>(kernel: K) {
+    kernel.run::<Portable>();
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn run_avx2<K: Kernel>(kernel: K) {
-    kernel.run::<Fused>();
+    align_stack();
+    kernel.run::<Avx2>();
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
 fn run_avx512<K: Kernel>(kernel: K) {
-    kernel.run::<FusedInt64>();
+    align_stack();
+    kernel.run::<Avx512>();
 }
 
-/// Adding and subtracting this rounds an f64 of magnitude below 2^51 to the nearest integer, ties to
-/// even, and leaves that integer in the low bits of the sum. Plain arithmetic, so it vectorises on
-/// every instruction set.
-const ROUND: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
+/// Makes the compiler begin the caller's stack frame on a cache line. Where nothing on it asks for that, registers that
+/// it sets aside there straddle two lines, each time at twice the cost.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn align_stack() {
+    #[repr(align(64))]
+    struct Line([u8; 64]);
+    std::hint::black_box(&Line([0; 64]).0);
+}
 
 struct Portable;
 
 impl Simd for Portable {
-    type F64x8 = [f64; 8];
-
-    #[inline(always)]
-    fn mul_add(a: f64, b: f64, c: f64) -> f64 {
-        a * b + c
-    }
-    #[inline(always)]
-    fn fraction_to_u64(fraction: f64) -> u64 {
-        // Two 32-bit halves, each within reach of the rounding constant; the split is exact.
-        let scaled = fraction * 4_294_967_296.0;
-        let high = scaled + ROUND;
-        let low = (scaled - (high - ROUND)) * 4_294_967_296.0 + ROUND;
-        (high.to_bits() << 32).wrapping_add(low.to_bits().wrapping_sub(ROUND.to_bits()))
-    }
-    #[inline(always)]
-    fn round(value: f64) -> f64 {
-        (value + ROUND) - ROUND
-    }
+    type F64 = [f64; 4];
 }
 
 #[cfg(target_arch = "x86_64")]
-struct Fused;
+struct Avx2;
 
 #[cfg(target_arch = "x86_64")]
-impl Simd for Fused {
-    type F64x8 = vector::x86::Two;
-
-    #[inline(always)]
-    fn mul_add(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
-    #[inline(always)]
-    fn fraction_to_u64(fraction: f64) -> u64 {
-        Portable::fraction_to_u64(fraction)
-    }
-    #[inline(always)]
-    fn round(value: f64) -> f64 {
-        value.round_ties_even()
-    }
+impl Simd for Avx2 {
+    type F64 = vector::avx2::F64x4;
 }
 
 #[cfg(target_arch = "x86_64")]
-struct FusedInt64;
+struct Avx512;
 
 #[cfg(target_arch = "x86_64")]
-impl Simd for FusedInt64 {
-    type F64x8 = vector::x86::One;
-
-    #[inline(always)]
-    fn mul_add(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
-    #[inline(always)]
-    fn fraction_to_u64(fraction: f64) -> u64 {
-        const BELOW_HALF: f64 = 0.5 - f64::EPSILON / 4.0;
-        // Not `f64::clamp`: these forms are one instruction each, and what is not a number becomes BELOW_HALF.
-        let fraction = if fraction < BELOW_HALF { fraction } else { BELOW_HALF };
-        let fraction = if fraction > -0.5 { fraction } else { -0.5 };
-        let scaled = fraction * 18_446_744_073_709_551_616.0;
-        // SAFETY: scaled is a number in [-2^63, 2^63 - 2^10], which an i64 holds.
-        unsafe { scaled.to_int_unchecked::<i64>() as u64 }
-    }
-    #[inline(always)]
-    fn round(value: f64) -> f64 {
-        value.round_ties_even()
-    }
+impl Simd for Avx512 {
+    type F64 = vector::avx512::F64x8;
 }

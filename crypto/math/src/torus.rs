@@ -137,39 +137,21 @@ impl Torus for u64 {
     }
 }
 
-// Only this crate can implement the trait or call these, so that `Simd` stays private is no loss.
-#[allow(private_bounds)]
+// Only this crate can name the traits of vectors, and so use these.
 pub(crate) mod sealed {
-    use crate::simd::Simd;
+    use crate::simd::{Vector, Words};
 
     /// What the kernels need of a torus word, and nobody else.
-    pub trait Sealed {
-        /// `fraction` times the word's modulus, for a fraction in [-1/2, 1/2].
-        fn from_fraction<S: Simd>(fraction: f64) -> Self;
-        /// A word below 2^31, as a number.
-        fn small_to_f64(self) -> f64;
+    pub trait Sealed: Sized {
+        /// As many words as a vector has lanes.
+        type Words<V: Vector>: Words<Self, V>;
     }
 
     impl Sealed for u32 {
-        #[inline(always)]
-        fn from_fraction<S: Simd>(fraction: f64) -> Self {
-            S::fraction_to_u32(fraction)
-        }
-        #[inline(always)]
-        fn small_to_f64(self) -> f64 {
-            f64::from(self as i32)
-        }
+        type Words<V: Vector> = V::U32;
     }
 
     impl Sealed for u64 {
-        #[inline(always)]
-        fn from_fraction<S: Simd>(fraction: f64) -> Self {
-            S::fraction_to_u64(fraction)
-        }
-        #[inline(always)]
-        fn small_to_f64(self) -> f64 {
-            // 2^52 with the word in its low mantissa bits.
-            f64::from_bits(0x4330_0000_0000_0000 | self) - 4_503_599_627_370_496.0
-        }
+        type Words<V: Vector> = V::U64;
     }
 }

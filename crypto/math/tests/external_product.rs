@@ -2,7 +2,7 @@
 
 use cloakwork_math::{
     ExternalProduct, GgswShape, Torus,
-    external_product::FftProduct,
+    external_product::accumulator,
     polynomial,
     random::{MaskSeed, MaskStream},
     simd::Level,
@@ -63,20 +63,33 @@ fn next_digit(base_log: u32, state: &mut i64) -> i64 {
     digit
 }
 
+/// A GLWE ciphertext as kernels want it.
+fn load<T: Torus>(shape: GgswShape, glwe: &[T]) -> Vec<T> {
+    let (size, mut loaded) = (shape.polynomial_size, vec![T::default(); shape.accumulator_words::<T>()]);
+    accumulator::set(size, &mut loaded, |index, to| to.copy_from_slice(&glwe[index * size..][..size]));
+    loaded
+}
+
+fn unload<T: Torus>(shape: GgswShape, accumulator: &[T]) -> Vec<T> {
+    accumulator::polynomials(shape.polynomial_size, accumulator).flatten().copied().collect()
+}
+
 /// Root mean square of the kernel's error, as a fraction of the torus.
 fn error<T: Torus>(shape: GgswShape, level: Level) -> f64 {
-    let kernel = FftProduct::<T>::with_level(shape, level);
+    let kernel = ExternalProduct::<T>::with_level(shape, level);
     let mut scratch = kernel.scratch();
     let ggsw = uniform::<T>(1, shape.words());
     let glwe = uniform::<T>(2, shape.glwe_words());
     let mut spectrum = vec![0.0; kernel.spectrum_len()];
     kernel.transform(&ggsw, &mut spectrum, &mut scratch);
 
-    let mut replaced = glwe.clone();
+    let mut replaced = load(shape, &glwe);
     kernel.replace(&spectrum, &mut replaced, &mut scratch);
-    let mut square = mean_square(&exact(shape, &ggsw, &glwe, Halves::ToEven), &replaced);
+    let mut square = mean_square(&exact(shape, &ggsw, &glwe, Halves::ToEven), &unload(shape, &replaced));
 
-    for rotation in [1, shape.polynomial_size / 2 - 3, shape.polynomial_size, 2 * shape.polynomial_size - 1] {
+    let size = shape.polynomial_size;
+    // Within blocks of any radix, across their ends, and the four corners of the circle.
+    for rotation in [1, 8, size / 16 + 5, size / 2 - 3, size - 1, size, size + 1, size + size / 4 + 2, 2 * size - 1] {
         let mut difference = vec![T::default(); glwe.len()];
         let pairs = glwe.chunks_exact(shape.polynomial_size).zip(difference.chunks_exact_mut(shape.polynomial_size));
         for (polynomial, out) in pairs {
@@ -87,9 +100,11 @@ fn error<T: Torus>(shape: GgswShape, level: Level) -> f64 {
         }
         let product = exact(shape, &ggsw, &difference, Halves::Up);
         let expected: Vec<T> = glwe.iter().zip(product).map(|(word, product)| word.wrapping_add(product)).collect();
-        let mut accumulated = glwe.clone();
+        let mut accumulated = load(shape, &glwe);
         kernel.rotate_accumulate(&spectrum, &[], &mut accumulated, &[rotation as u32], &mut scratch);
-        square = square.max(mean_square(&expected, &accumulated));
+        square = square.max(mean_square(&expected, &unload(shape, &accumulated)));
+        // The margins are right as well: the next step reads them.
+        assert_eq!(load(shape, &unload(shape, &accumulated)), accumulated);
     }
     square.sqrt()
 }
@@ -113,7 +128,8 @@ fn the_kernel_computes_the_product() {
             shape(1, 1024, 15, 2),
             shape(1, 256, 11, 3),
             shape(2, 64, 14, 2),
-            shape(3, 16, 22, 1),
+            shape(3, 128, 22, 1),
+            shape(1, 4096, 21, 1),
         ] {
             // One digit times one word rounds at 2^-53 of their product; all of them add up like a random walk.
             let terms = (shape.polynomial_size * shape.rows()) as f64;
@@ -138,17 +154,18 @@ fn narrow_words_come_out_exact() {
 #[test]
 fn a_tile_is_many_singles_bit_for_bit() {
     let shape = shape(1, 1024, 23, 1);
-    let kernel = FftProduct::<u64>::new(shape);
+    let kernel = ExternalProduct::<u64>::new(shape);
     let mut scratch = kernel.scratch();
     let mut spectrum = vec![0.0; kernel.spectrum_len()];
     kernel.transform(&uniform(3, shape.words()), &mut spectrum, &mut scratch);
     let rotations = [5, 0, 1023, 1024, 2047];
-    let glwes: Vec<u64> = uniform(4, shape.glwe_words() * rotations.len());
-    let mut tile = glwes.clone();
+    let lane = |lane: usize| -> Vec<u64> { load(shape, &uniform(4 + lane as u128, shape.glwe_words())) };
+    let mut tile: Vec<u64> = (0..rotations.len()).flat_map(lane).collect();
     kernel.rotate_accumulate(&spectrum, &spectrum, &mut tile, &rotations, &mut scratch);
-    for (lane, rotation) in rotations.iter().enumerate() {
-        let mut single = glwes[lane * shape.glwe_words()..][..shape.glwe_words()].to_vec();
+    let words = shape.accumulator_words::<u64>();
+    for (index, rotation) in rotations.iter().enumerate() {
+        let mut single = lane(index);
         kernel.rotate_accumulate(&spectrum, &[], &mut single, &[*rotation], &mut kernel.scratch());
-        assert_eq!(single, tile[lane * shape.glwe_words()..][..shape.glwe_words()], "lane {lane}");
+        assert_eq!(single, tile[index * words..][..words], "lane {index}");
     }
 }

@@ -6,7 +6,12 @@
 mod classical;
 mod multi_bit;
 
-use cloakwork_math::{Torus, aligned::Aligned, external_product::Scratch as ProductScratch, polynomial};
+use cloakwork_math::{
+    Torus,
+    aligned::Aligned,
+    external_product::{Scratch as ProductScratch, accumulator},
+    polynomial,
+};
 use cloakwork_params::ModulusSwitch;
 
 use crate::{BootstrapKey, key::Ggsws};
@@ -48,7 +53,7 @@ impl<T: Torus> Scratch<T> {
 
 /// Ciphertexts that share one pass over the key.
 pub fn tile<T: Torus>(key: &BootstrapKey<T>) -> usize {
-    (TILE_BYTES / size_of::<T>() / key.shape().glwe_words()).clamp(1, TILE_MAX)
+    (TILE_BYTES / size_of::<T>() / key.shape().accumulator_words::<T>()).clamp(1, TILE_MAX)
 }
 
 /// Rotates the lookup table of each ciphertext by its phase: `accumulators[c]` becomes a GLWE encryption of
@@ -72,9 +77,13 @@ pub fn blind_rotate<T: Torus, S: Torus>(
 }
 
 /// The trivial encryption of `X^-exponent * lut`.
-fn load_lut<T: Torus>(lut: &[T], exponent: u32, accumulator: &mut [T]) {
+fn load_lut<T: Torus>(glwe_dimension: usize, lut: &[T], exponent: u32, accumulator: &mut [T]) {
     let size = lut.len();
-    let (mask, body) = accumulator.split_at_mut(accumulator.len() - size);
-    mask.fill(T::default());
-    polynomial::rotate(lut, (2 * size - exponent as usize) % (2 * size), body);
+    accumulator::set(size, accumulator, |index, polynomial| {
+        if index < glwe_dimension {
+            polynomial.fill(T::default());
+        } else {
+            polynomial::rotate(lut, (2 * size - exponent as usize) % (2 * size), polynomial);
+        }
+    });
 }

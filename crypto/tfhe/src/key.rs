@@ -46,7 +46,7 @@ pub(crate) const GLWE_DIMENSION_MAX: usize = 4;
 /// Longest key; twice what the largest set has.
 pub(crate) const DIMENSION_MAX: usize = 1 << 17;
 /// Fewest coefficients of a polynomial that the kernels are made for.
-const POLYNOMIAL_SIZE_MIN: usize = 16;
+const POLYNOMIAL_SIZE_MIN: usize = 64;
 /// Largest base: digits must stay small enough for a double to hold them exactly.
 const BASE_LOG_MAX: usize = 31;
 

@@ -2,12 +2,15 @@
 
 use cloakwork_math::Torus;
 
-/// Extracts the coefficient of `X^index`. `output` has k N + 1 words. Exact.
-pub fn sample_extract<T: Torus>(polynomial_size: usize, glwe: &[T], index: usize, output: &mut [T]) {
+/// Extracts the coefficient of `X^index` of a ciphertext's polynomials, masks first. `output` has k N + 1 words. Exact.
+pub fn sample_extract<'a, T: Torus>(
+    mut polynomials: impl Iterator<Item = &'a [T]>,
+    polynomial_size: usize,
+    index: usize,
+    output: &mut [T],
+) {
     let (body, mask) = output.split_last_mut().expect("a ciphertext has a body");
-    let (masks_in, body_in) = glwe.split_at(mask.len());
-    *body = body_in[index];
-    for (out, polynomial) in mask.chunks_exact_mut(polynomial_size).zip(masks_in.chunks_exact(polynomial_size)) {
+    for (out, polynomial) in mask.chunks_exact_mut(polynomial_size).zip(&mut polynomials) {
         // Coefficient `index` of a * s takes a_{index-i} for s_i, and -a_{N+index-i} where that wraps round.
         let (same, wrapped) = out.split_at_mut(index + 1);
         for (out, word) in same.iter_mut().zip(polynomial[..=index].iter().rev()) {
@@ -17,4 +20,5 @@ pub fn sample_extract<T: Torus>(polynomial_size: usize, glwe: &[T], index: usize
             *out = word.wrapping_neg();
         }
     }
+    *body = polynomials.next().expect("the body comes after the masks")[index];
 }

@@ -115,7 +115,7 @@ fn extraction_agrees<T: Word>(glwe_dimension: usize, polynomial_size: usize, ran
         let mut theirs = LweCiphertext::new(<T as Numeric>::ZERO, size, modulus);
         extract_lwe_sample_from_glwe_ciphertext(&glwe, &mut theirs, MonomialDegree(index));
         let mut ours = vec![T::default(); size.0];
-        sample_extract(polynomial_size, &words, index, &mut ours);
+        sample_extract(words.chunks_exact(polynomial_size), polynomial_size, index, &mut ours);
         assert_eq!(ours, theirs.as_ref(), "k {glwe_dimension}, N {polynomial_size}, coefficient {index}");
     }
 }

@@ -2,7 +2,7 @@
 
 use cloakwork_math::{
     ExternalProduct, GgswShape, Torus,
-    external_product::{FftProduct, Scratch},
+    external_product::{Scratch, accumulator},
     random::SecretRng,
 };
 use cloakwork_params::ParameterSet;
@@ -29,7 +29,7 @@ pub struct ProductError {
 ///
 /// GGSW and GLWE ciphertext are uniform words, as they are to a blind rotation.
 pub fn product_error<T: Torus>(shape: GgswShape, classical: bool, products: usize, seed: u64) -> ProductError {
-    let kernel = FftProduct::<T>::new(shape);
+    let kernel = ExternalProduct::<T>::new(shape);
     let mut scratch = kernel.scratch();
     let mut spectrum = vec![0.0; kernel.spectrum_len()];
     let mut rng = SecretRng::insecure_for_tests(seed);
@@ -58,15 +58,21 @@ fn mean_square<T: Torus>(words: &[T]) -> f64 {
 
 /// `glwe += ggsw * (X^rotation glwe - glwe)`, or `glwe = ggsw * glwe` without a rotation.
 fn step<T: Torus>(
-    kernel: &FftProduct<T>,
+    kernel: &ExternalProduct<T>,
     spectrum: &[f64],
     glwe: &mut [T],
     rotation: Option<u32>,
     scratch: &mut Scratch,
 ) {
+    let (shape, size) = (kernel.shape(), kernel.shape().polynomial_size);
+    let mut loaded = vec![T::default(); shape.accumulator_words::<T>()];
+    accumulator::set(size, &mut loaded, |index, to| to.copy_from_slice(&glwe[index * size..][..size]));
     match rotation {
-        Some(rotation) => kernel.rotate_accumulate(spectrum, &[], glwe, &[rotation], scratch),
-        None => kernel.replace(spectrum, glwe, scratch),
+        Some(rotation) => kernel.rotate_accumulate(spectrum, &[], &mut loaded, &[rotation], scratch),
+        None => kernel.replace(spectrum, &mut loaded, scratch),
+    }
+    for (polynomial, to) in accumulator::polynomials(size, &loaded).zip(glwe.chunks_exact_mut(size)) {
+        to.copy_from_slice(polynomial);
     }
 }
 
@@ -77,7 +83,7 @@ fn step<T: Torus>(
 fn exact_step<T: Torus>(shape: GgswShape, ggsw: &[T], glwe: &[T], rotation: Option<u32>) -> Vec<T> {
     // Narrow words go to the top of wide ones, where the gadget cuts the same digits.
     let lift = 64 - T::BITS;
-    let kernel = FftProduct::<u64>::new(shape);
+    let kernel = ExternalProduct::<u64>::new(shape);
     let mut scratch = kernel.scratch();
     let mut spectrum = vec![0.0; kernel.spectrum_len()];
     let lifted: Vec<u64> = glwe.iter().map(|word| word.to_u64() << lift).collect();

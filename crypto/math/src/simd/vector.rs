@@ -1,168 +1,93 @@
-//! Eight doubles at once, for the one loop that compilers do not vectorise well by themselves.
+//! What a kernel can do with a vector of doubles, and with as many torus words.
 
-use tfhe_fft::c64;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+mod portable;
 
-/// Eight doubles.
-pub(crate) trait F64x8: Copy {
-    /// All zero.
-    fn zero() -> Self;
-    /// Eight doubles in order.
-    fn load(from: &[f64; 8]) -> Self;
-    /// To eight doubles in order.
-    fn store(self, to: &mut [f64; 8]);
-    /// The real and the imaginary parts of eight complex numbers, both in one order of the level's own.
-    fn load_complex(from: &[c64; 8]) -> (Self, Self);
-    /// Undoes [`Self::load_complex`].
-    fn store_complex(re: Self, im: Self, to: &mut [c64; 8]);
+/// A few doubles at once.
+pub trait Vector: Copy {
+    /// How many.
+    const LANES: usize;
+    /// The same in memory.
+    type Array;
+    /// Two of them in memory.
+    type Pair;
+    /// As many torus words of 32 bits.
+    type U32: Words<u32, Self>;
+    /// As many torus words of 64 bits.
+    type U64: Words<u64, Self>;
+
+    /// A slice as pairs, up to the last whole one.
+    fn pairs(doubles: &[f64]) -> &[Self::Pair];
+    /// As [`Self::pairs`], to be written.
+    fn pairs_mut(doubles: &mut [f64]) -> &mut [Self::Pair];
+    /// Both of a pair.
+    fn halves(pair: &Self::Pair) -> [&Self::Array; 2];
+    /// As [`Self::halves`], to be written.
+    fn halves_mut(pair: &mut Self::Pair) -> [&mut Self::Array; 2];
+    /// The same in every lane.
+    fn splat(value: f64) -> Self;
+    /// From memory.
+    fn load(from: &Self::Array) -> Self;
+    /// To memory.
+    fn store(self, to: &mut Self::Array);
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
+    /// `self - other`.
+    fn sub(self, other: Self) -> Self;
+    /// `self * other`.
+    fn mul(self, other: Self) -> Self;
     /// `self * b + c`.
     fn mul_add(self, b: Self, c: Self) -> Self;
+    /// `self * b - c`.
+    fn mul_sub(self, b: Self, c: Self) -> Self;
     /// `c - self * b`.
     fn neg_mul_add(self, b: Self, c: Self) -> Self;
+    /// Turns [`Self::LANES`] vectors, as rows of a square, into its columns.
+    fn transpose(rows: &mut [Self]);
 }
 
-impl F64x8 for [f64; 8] {
-    #[inline(always)]
-    fn zero() -> Self {
-        [0.0; 8]
-    }
-    #[inline(always)]
-    fn load(from: &[f64; 8]) -> Self {
-        *from
-    }
-    #[inline(always)]
-    fn store(self, to: &mut [f64; 8]) {
-        *to = self;
-    }
-    #[inline(always)]
-    fn load_complex(from: &[c64; 8]) -> (Self, Self) {
-        (from.map(|point| point.re), from.map(|point| point.im))
-    }
-    #[inline(always)]
-    fn store_complex(re: Self, im: Self, to: &mut [c64; 8]) {
-        *to = std::array::from_fn(|lane| c64 { re: re[lane], im: im[lane] });
-    }
-    #[inline(always)]
-    fn mul_add(self, b: Self, c: Self) -> Self {
-        std::array::from_fn(|lane| self[lane] * b[lane] + c[lane])
-    }
-    #[inline(always)]
-    fn neg_mul_add(self, b: Self, c: Self) -> Self {
-        std::array::from_fn(|lane| c[lane] - self[lane] * b[lane])
-    }
+/// A few torus words at once. All arithmetic is modulo the word.
+pub trait Words<T, V>: Copy {
+    /// The same in memory.
+    type Array;
+
+    /// A slice as arrays, up to the last whole one.
+    fn arrays(words: &[T]) -> &[Self::Array];
+    /// As [`Self::arrays`], to be written.
+    fn arrays_mut(words: &mut [T]) -> &mut [Self::Array];
+    /// The same in every lane.
+    fn splat(word: T) -> Self;
+    /// From memory.
+    fn load(from: &Self::Array) -> Self;
+    /// To memory.
+    fn store(self, to: &mut Self::Array);
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
+    /// `self - other`.
+    fn sub(self, other: Self) -> Self;
+    /// Bits that are in both.
+    fn and(self, other: Self) -> Self;
+    /// Bits that are in one but not in the other.
+    fn xor(self, other: Self) -> Self;
+    /// Multiplied by 2^`bits`.
+    fn shift_up(self, bits: u32) -> Self;
+    /// Divided by 2^`bits`, without a remainder.
+    fn shift_down(self, bits: u32) -> Self;
+    /// The top `bits` of each word, as a signed number times [`Self::unit_of_top_bits`].
+    fn top_bits(self, bits: u32) -> V;
+    /// What [`Self::top_bits`] gives for one: each kind of vector has a scale that costs it nothing.
+    fn unit_of_top_bits(bits: u32) -> f64;
+    /// The whole word, as a signed number, rounded to a double.
+    fn to_signed(self) -> V;
+    /// Numbers of turns, of magnitude below 2^51, as torus words.
+    fn from_turns(turns: V) -> Self;
 }
 
-/// The x86 vectors. Their methods are only reached from code that [`super::dispatch`] runs after it has
-/// seen the instruction set, and inlined there; that is the invariant of every block below.
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod x86 {
-    use std::arch::x86_64::*;
-
-    use super::{F64x8, c64};
-
-    /// AVX-512: one register.
-    #[derive(Clone, Copy)]
-    pub(crate) struct One(__m512d);
-
-    /// AVX2 with FMA: two registers.
-    #[derive(Clone, Copy)]
-    pub(crate) struct Two(__m256d, __m256d);
-
-    impl F64x8 for One {
-        #[inline(always)]
-        fn zero() -> Self {
-            // SAFETY: the module's invariant.
-            unsafe { Self(_mm512_setzero_pd()) }
-        }
-        #[inline(always)]
-        fn load(from: &[f64; 8]) -> Self {
-            // SAFETY: the module's invariant; the reference covers the 64 bytes read.
-            unsafe { Self(_mm512_loadu_pd(from.as_ptr())) }
-        }
-        #[inline(always)]
-        fn store(self, to: &mut [f64; 8]) {
-            // SAFETY: the module's invariant; the reference covers the 64 bytes written.
-            unsafe { _mm512_storeu_pd(to.as_mut_ptr(), self.0) }
-        }
-        #[inline(always)]
-        fn load_complex(from: &[c64; 8]) -> (Self, Self) {
-            // SAFETY: the module's invariant; a c64 is two doubles, so the reference covers the 128 bytes read.
-            unsafe {
-                let pointer = from.as_ptr().cast::<f64>();
-                let (a, b) = (_mm512_loadu_pd(pointer), _mm512_loadu_pd(pointer.add(8)));
-                (Self(_mm512_unpacklo_pd(a, b)), Self(_mm512_unpackhi_pd(a, b)))
-            }
-        }
-        #[inline(always)]
-        fn store_complex(re: Self, im: Self, to: &mut [c64; 8]) {
-            // SAFETY: the module's invariant; a c64 is two doubles, so the reference covers the 128 bytes written.
-            unsafe {
-                let pointer = to.as_mut_ptr().cast::<f64>();
-                _mm512_storeu_pd(pointer, _mm512_unpacklo_pd(re.0, im.0));
-                _mm512_storeu_pd(pointer.add(8), _mm512_unpackhi_pd(re.0, im.0));
-            }
-        }
-        #[inline(always)]
-        fn mul_add(self, b: Self, c: Self) -> Self {
-            // SAFETY: the module's invariant.
-            unsafe { Self(_mm512_fmadd_pd(self.0, b.0, c.0)) }
-        }
-        #[inline(always)]
-        fn neg_mul_add(self, b: Self, c: Self) -> Self {
-            // SAFETY: the module's invariant.
-            unsafe { Self(_mm512_fnmadd_pd(self.0, b.0, c.0)) }
-        }
-    }
-
-    impl F64x8 for Two {
-        #[inline(always)]
-        fn zero() -> Self {
-            // SAFETY: the module's invariant.
-            unsafe { Self(_mm256_setzero_pd(), _mm256_setzero_pd()) }
-        }
-        #[inline(always)]
-        fn load(from: &[f64; 8]) -> Self {
-            // SAFETY: the module's invariant; the reference covers the 64 bytes read.
-            unsafe { Self(_mm256_loadu_pd(from.as_ptr()), _mm256_loadu_pd(from.as_ptr().add(4))) }
-        }
-        #[inline(always)]
-        fn store(self, to: &mut [f64; 8]) {
-            // SAFETY: the module's invariant; the reference covers the 64 bytes written.
-            unsafe {
-                _mm256_storeu_pd(to.as_mut_ptr(), self.0);
-                _mm256_storeu_pd(to.as_mut_ptr().add(4), self.1);
-            }
-        }
-        #[inline(always)]
-        fn load_complex(from: &[c64; 8]) -> (Self, Self) {
-            // SAFETY: the module's invariant; a c64 is two doubles, so the reference covers the 128 bytes read.
-            unsafe {
-                let pointer = from.as_ptr().cast::<f64>();
-                let (a, b) = (_mm256_loadu_pd(pointer), _mm256_loadu_pd(pointer.add(4)));
-                let (c, d) = (_mm256_loadu_pd(pointer.add(8)), _mm256_loadu_pd(pointer.add(12)));
-                let re = Self(_mm256_unpacklo_pd(a, b), _mm256_unpacklo_pd(c, d));
-                (re, Self(_mm256_unpackhi_pd(a, b), _mm256_unpackhi_pd(c, d)))
-            }
-        }
-        #[inline(always)]
-        fn store_complex(re: Self, im: Self, to: &mut [c64; 8]) {
-            // SAFETY: the module's invariant; a c64 is two doubles, so the reference covers the 128 bytes written.
-            unsafe {
-                let pointer = to.as_mut_ptr().cast::<f64>();
-                _mm256_storeu_pd(pointer, _mm256_unpacklo_pd(re.0, im.0));
-                _mm256_storeu_pd(pointer.add(4), _mm256_unpackhi_pd(re.0, im.0));
-                _mm256_storeu_pd(pointer.add(8), _mm256_unpacklo_pd(re.1, im.1));
-                _mm256_storeu_pd(pointer.add(12), _mm256_unpackhi_pd(re.1, im.1));
-            }
-        }
-        #[inline(always)]
-        fn mul_add(self, b: Self, c: Self) -> Self {
-            // SAFETY: the module's invariant.
-            unsafe { Self(_mm256_fmadd_pd(self.0, b.0, c.0), _mm256_fmadd_pd(self.1, b.1, c.1)) }
-        }
-        #[inline(always)]
-        fn neg_mul_add(self, b: Self, c: Self) -> Self {
-            // SAFETY: the module's invariant.
-            unsafe { Self(_mm256_fnmadd_pd(self.0, b.0, c.0), _mm256_fnmadd_pd(self.1, b.1, c.1)) }
-        }
-    }
-}
+/// Adding and subtracting this rounds a double of magnitude below 2^51 to the nearest integer, ties to even, and
+/// leaves that integer in the low bits of the sum.
+const ROUND: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
+/// The exponent of 2^52, whose last mantissa bit is worth one.
+const UNITS: u64 = 0x4330_0000_0000_0000;

@@ -21,9 +21,9 @@ pub(super) fn rotate<T: Torus, S: Torus>(
     let tile = luts.len();
     let exponents = &mut scratch.exponents[..tile * words];
     let lanes = ciphertexts.chunks_exact(words).zip(exponents.chunks_exact_mut(words)).zip(luts);
-    for (((ciphertext, exponents), lut), accumulator) in lanes.zip(accumulators.chunks_exact_mut(shape.glwe_words())) {
+    for (((ciphertext, exponents), lut), accumulator) in lanes.zip(accumulators.chunks_exact_mut(shape.accumulator_words::<T>())) {
         modulus_switch(rule, modulus_log2, ciphertext, exponents);
-        load_lut(lut, exponents[words - 1], accumulator);
+        load_lut(shape.glwe_dimension, lut, exponents[words - 1], accumulator);
     }
     let mut spectra = spectra.chunks_exact(key.product().spectrum_len()).enumerate().peekable();
     while let Some((step, spectrum)) = spectra.next() {

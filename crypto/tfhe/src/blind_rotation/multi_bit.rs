@@ -25,12 +25,12 @@ pub(super) fn rotate<T: Torus, S: Torus>(
     let modulus_log2 = shape.polynomial_size.trailing_zeros() + 1;
     let words = key.input_dimension() + 1;
     let lanes = ciphertexts.chunks_exact(words).zip(luts);
-    for ((ciphertext, lut), accumulator) in lanes.zip(accumulators.chunks_exact_mut(shape.glwe_words())) {
-        load_lut(lut, switch_word(ciphertext[words - 1], modulus_log2), accumulator);
+    for ((ciphertext, lut), accumulator) in lanes.zip(accumulators.chunks_exact_mut(shape.accumulator_words::<T>())) {
+        load_lut(shape.glwe_dimension, lut, switch_word(ciphertext[words - 1], modulus_log2), accumulator);
     }
     let subsets = 1 << key.grouping();
     for (step, group) in ggsws.chunks_exact(shape.words() * subsets).enumerate() {
-        let lanes = ciphertexts.chunks_exact(words).zip(accumulators.chunks_exact_mut(shape.glwe_words()));
+        let lanes = ciphertexts.chunks_exact(words).zip(accumulators.chunks_exact_mut(shape.accumulator_words::<T>()));
         for (ciphertext, accumulator) in lanes {
             let mask = &ciphertext[step * key.grouping()..][..key.grouping()];
             let mut exponents = [0; 1 << GROUPING_MAX];

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use cloakwork_math::Torus;
+use cloakwork_math::{Torus, external_product::accumulator};
 use cloakwork_params::Order;
 
 use super::{Scratch, ServerKey, StageTimes};
@@ -174,13 +174,15 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             for (lane, lut) in run.clone().zip(&mut luts) {
                 *lut = (lanes.lut)(lane).body();
             }
-            let accumulators = &mut accumulators[..run.len() * shape.glwe_words()];
+            let accumulators = &mut accumulators[..run.len() * shape.accumulator_words::<T>()];
             let (rule, started) = (self.set.modulus_switch, Instant::now());
             blind_rotate(&self.bootstrap, rule, ciphertexts, &luts[..run.len()], accumulators, scratch);
             times.blind_rotate += started.elapsed();
-            for (lane, accumulator) in run.zip(accumulators.chunks_exact(shape.glwe_words())) {
+            for (lane, accumulator) in run.zip(accumulators.chunks_exact(shape.accumulator_words::<T>())) {
                 for &index in (lanes.lut)(lane).outputs() {
-                    sample_extract(shape.polynomial_size, accumulator, index, &mut results[filled * words..][..words]);
+                    let polynomials = accumulator::polynomials(shape.polynomial_size, accumulator);
+                    let result = &mut results[filled * words..][..words];
+                    sample_extract(polynomials, shape.polynomial_size, index, result);
                     filled += 1;
                     if filled == CHUNK {
                         give(results, times);

@@ -3,7 +3,7 @@
 use cloakwork_math::{
     ExternalProduct, GgswShape, Torus,
     aligned::Aligned,
-    external_product::{FftProduct, Scratch},
+    external_product::Scratch,
     random::MaskStream,
 };
 use cloakwork_params::Decomposition;
@@ -76,7 +76,7 @@ impl<S: Torus> KeySwitchKey<S> {
 
 /// A bootstrap key in the form that its blind rotation reads.
 pub struct BootstrapKey<T> {
-    product: Box<dyn ExternalProduct<T>>,
+    product: ExternalProduct<T>,
     grouping: usize,
     ggsws: Ggsws<T>,
 }
@@ -96,19 +96,12 @@ impl<T: Torus> BootstrapKey<T> {
     /// Expands the masks and transforms the ciphertexts, one at a time in each of `threads` threads, so that
     /// the key is never held twice.
     pub fn expand(seeded: &SeededBootstrapKey<T>, grouping: usize, threads: usize) -> Result<Self, ShapeError> {
-        let product = Box::new(FftProduct::new(seeded.shape()));
-        Self::expand_with(product, seeded, grouping, threads)
-    }
-
-    /// As [`Self::expand`], with a kernel of the caller's choice.
-    pub fn expand_with(
-        product: Box<dyn ExternalProduct<T>>,
-        seeded: &SeededBootstrapKey<T>,
-        grouping: usize,
-        threads: usize,
-    ) -> Result<Self, ShapeError> {
         let shape = seeded.shape();
-        assert_eq!(shape, product.shape(), "the kernel is made for the key's shape");
+        if !ExternalProduct::<T>::supports(shape) {
+            let what = "kernels for the k, N and gadget of a bootstrap key (at least)";
+            return Err(ShapeError { what, expected: 1, got: 0 });
+        }
+        let product = ExternalProduct::new(shape);
         if !(1..=GROUPING_MAX).contains(&grouping) {
             return Err(ShapeError { what: "secret bits a step (at most)", expected: GROUPING_MAX, got: grouping });
         }
@@ -179,8 +172,8 @@ impl<T: Torus> BootstrapKey<T> {
         &self.ggsws
     }
 
-    pub(crate) fn product(&self) -> &dyn ExternalProduct<T> {
-        self.product.as_ref()
+    pub(crate) fn product(&self) -> &ExternalProduct<T> {
+        &self.product
     }
 
     /// Working memory of the kernel, for one thread.

@@ -1,6 +1,6 @@
 //! Decompression: out of a compressed list by a bootstrap, back to the big key with fresh noise.
 
-use cloakwork_math::aligned::Aligned;
+use cloakwork_math::{aligned::Aligned, external_product::accumulator};
 use cloakwork_params::{CompressionId, CompressionSet, ModulusSwitch, ParameterSet};
 
 use super::{CompressedList, CompressionError, check_set};
@@ -64,7 +64,7 @@ impl DecompressionKey {
             glwe: vec![0; self.set.packing_dimension() + self.set.packing_polynomial_size],
             small: vec![0; tile * (self.set.packing_dimension() + 1)],
             rotation: blind_rotation::Scratch::new(&self.bootstrap),
-            accumulators: Aligned::new(tile * self.bootstrap.shape().glwe_words()),
+            accumulators: Aligned::new(tile * self.bootstrap.shape().accumulator_words::<u64>()),
         }
     }
 
@@ -124,15 +124,16 @@ impl DecompressionKey {
             for (index, small) in indices.iter().zip(small.chunks_exact_mut(small_words)) {
                 list.extract(*index, &mut scratch.glwe, small);
             }
-            let accumulators = &mut scratch.accumulators[..indices.len() * shape.glwe_words()];
+            let accumulators = &mut scratch.accumulators[..indices.len() * shape.accumulator_words::<u64>()];
             let luts = &luts[..indices.len()];
             // The storage modulus divides 2N or is it: nothing is left to round.
             let rule = ModulusSwitch::Plain;
             blind_rotate(&self.bootstrap, rule, small, luts, accumulators, &mut scratch.rotation);
             for (accumulator, output) in
-                accumulators.chunks_exact(shape.glwe_words()).zip(outputs.chunks_exact_mut(big_words))
+                accumulators.chunks_exact(shape.accumulator_words::<u64>()).zip(outputs.chunks_exact_mut(big_words))
             {
-                sample_extract(shape.polynomial_size, accumulator, 0, output);
+                let polynomials = accumulator::polynomials(shape.polynomial_size, accumulator);
+                sample_extract(polynomials, shape.polynomial_size, 0, output);
             }
         }
     }

@@ -81,7 +81,8 @@ impl CompressedList {
             let high = if shift + log2 > 64 { packed[at + 1] << (64 - shift) } else { 0 };
             *word = (low | high) << (64 - log2);
         }
-        sample_extract(self.set.packing_polynomial_size, glwe, index % per_glwe, output);
+        let size = self.set.packing_polynomial_size;
+        sample_extract(glwe.chunks_exact(size), size, index % per_glwe, output);
     }
 }
 

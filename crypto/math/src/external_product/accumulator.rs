@@ -1,0 +1,44 @@
+//! How a GLWE ciphertext lies while external products work on it: each of its polynomials is followed by its own
+//! first words, negated, so that a rotated polynomial can be read without asking where it wraps round.
+
+use super::GgswShape;
+use crate::torus::Torus;
+
+/// Words behind each polynomial: a cache line, at least as many as a vector has lanes.
+const fn margin<T>() -> usize {
+    64 / size_of::<T>()
+}
+
+/// Words from one polynomial to the next.
+pub(super) const fn stride<T>(size: usize) -> usize {
+    size + margin::<T>()
+}
+
+impl GgswShape {
+    /// Words of an accumulator.
+    pub fn accumulator_words<T: Torus>(&self) -> usize {
+        self.glwe_size() * stride::<T>(self.polynomial_size)
+    }
+}
+
+/// The polynomials of an accumulator, masks first, without what lies between them.
+pub fn polynomials<T: Torus>(size: usize, accumulator: &[T]) -> impl Iterator<Item = &[T]> {
+    accumulator.chunks_exact(stride::<T>(size)).map(move |polynomial| &polynomial[..size])
+}
+
+/// Sets every polynomial of an accumulator: `write(index, polynomial)`.
+pub fn set<T: Torus>(size: usize, accumulator: &mut [T], mut write: impl FnMut(usize, &mut [T])) {
+    for (index, polynomial) in accumulator.chunks_exact_mut(stride::<T>(size)).enumerate() {
+        write(index, &mut polynomial[..size]);
+        seal(size, polynomial);
+    }
+}
+
+/// Renews the margin behind a polynomial.
+#[inline(always)]
+pub(super) fn seal<T: Torus>(size: usize, polynomial: &mut [T]) {
+    let (polynomial, margin) = polynomial.split_at_mut(size);
+    for (negated, word) in margin.iter_mut().zip(polynomial) {
+        *negated = word.wrapping_neg();
+    }
+}

@@ -1,0 +1,210 @@
+//! Everything between the first pass and its inverse: the other passes of the forward transforms, the product with the
+//! key, and the inverses of those passes. It goes ring by ring of the first pass, and within a ring group by group, so
+//! that the points at hand stay in the nearest cache.
+
+use super::{
+    complex::{Complex, Ring, transform},
+    last::{last, last_inverse},
+    plan::{GROUP, Middle, Plan},
+};
+use crate::simd::{BlocksMut, Kernel, Simd, Vector};
+
+/// `columns[c] = sum over r of rows[r] * key[r][c]`, for rows that have been through the first pass. The columns, to be
+/// sent through the first pass' inverse, take the place of the first rows.
+///
+/// `key` lies by group of [`GROUP`] vectors, column, vector and row, as pairs: it is read once, front to back.
+pub(super) struct Product<'a> {
+    pub(super) plan: &'a Plan,
+    /// By row.
+    pub(super) points: &'a mut [f64],
+    /// Room for a group of every row.
+    pub(super) group: &'a mut [f64],
+    pub(super) columns: usize,
+    pub(super) key: &'a [f64],
+    /// Brought closer meanwhile.
+    pub(super) next: &'a [f64],
+}
+
+impl Kernel for Product<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        by_shape::<S>(self);
+    }
+}
+
+/// Defines the shapes that there are products for: k and l, and the rows and columns that follow from them. They are
+/// constants to a product, so each takes code of its own: a line for each shape there are parameters of.
+macro_rules! shapes {
+    ($(k $k:literal l $l:literal: $rows:literal x $columns:literal)*) => {
+        /// k and l of the gadgets there is a product for.
+        pub(super) const SHAPES: &[(usize, usize)] = &[$(($k, $l)),*];
+
+        #[inline(always)]
+        fn by_shape<S: Simd>(job: Product<'_>) {
+            match (job.points.len() / (2 * job.plan.points), job.columns) {
+                $(($rows, $columns) => product::<S, S::F64, $rows, $columns>(job),)*
+                (rows, columns) => unreachable!("there is no product for {rows} rows of {columns}"),
+            }
+        }
+    };
+}
+
+shapes! {
+    k 1 l 1: 2 x 2
+    k 1 l 2: 4 x 2
+    k 1 l 3: 6 x 2
+    k 2 l 1: 3 x 3
+    k 2 l 2: 6 x 3
+    k 3 l 2: 8 x 4
+    k 4 l 1: 5 x 5
+}
+
+#[inline(always)]
+fn product<S: Simd, V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Product<'_>) {
+    let Product { plan, points, group, columns: _, key, next } = job;
+    let row_len = plan.points / V::LANES;
+    let points = V::pairs_mut(points);
+    let digits: &mut [_; ROWS] =
+        (&mut V::pairs_mut(group).as_chunks_mut::<GROUP>().0[..ROWS]).try_into().expect("cut to size");
+    let keys = V::pairs(key).as_chunks::<ROWS>().0.as_chunks::<GROUP>().0.as_chunks::<COLUMNS>().0;
+    let mut ahead = Ahead::new(next, row_len / GROUP);
+    // Small rings fill a group together.
+    let ring = (row_len / plan.first.0).max(GROUP);
+    for ring_at in (0..row_len).step_by(ring) {
+        for row in 0..ROWS {
+            for pass in &plan.middle {
+                middle::<V, false>(pass, ring_at, &mut points[row * row_len + ring_at..][..ring]);
+            }
+        }
+        for at in (ring_at..ring_at + ring).step_by(GROUP) {
+            ahead.fetch::<S>();
+            for row in 0..ROWS {
+                let from = &points[row * row_len + at..][..GROUP];
+                last::<V>(plan, at, from.try_into().expect("cut to size"), &mut digits[row]);
+            }
+            let key = &keys[at / GROUP];
+            for column in 0..COLUMNS {
+                let to = (&mut points[column * row_len + at..][..GROUP]).try_into().expect("cut to size");
+                last_inverse::<V, ROWS>(plan, at, digits, &key[column], to);
+            }
+        }
+        for column in 0..COLUMNS {
+            for pass in plan.middle.iter().rev() {
+                middle::<V, true>(pass, ring_at, &mut points[column * row_len + ring_at..][..ring]);
+            }
+        }
+    }
+}
+
+/// A key that will be needed next, brought closer a few cache lines at a time.
+struct Ahead<'a> {
+    key: &'a [f64],
+    share: usize,
+}
+
+impl<'a> Ahead<'a> {
+    #[inline(always)]
+    fn new(key: &'a [f64], steps: usize) -> Self {
+        Self { key, share: key.len().div_ceil(steps).next_multiple_of(LINE) }
+    }
+
+    #[inline(always)]
+    fn fetch<S: Simd>(&mut self) {
+        let (now, later) = self.key.split_at(self.share.min(self.key.len()));
+        for at in (0..now.len()).step_by(LINE) {
+            S::prefetch(&now[at]);
+        }
+        self.key = later;
+    }
+}
+
+/// Doubles in a cache line.
+const LINE: usize = 8;
+
+/// One of the key's polynomials on its way into the spectrum: all passes after the first, then each vector to its place.
+pub(super) struct StoreKey<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) points: &'a mut [f64],
+    pub(super) group: &'a mut [f64],
+    pub(super) spectrum: &'a mut [f64],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// Which of the key's polynomials this is.
+    pub(super) row: usize,
+    pub(super) column: usize,
+}
+
+impl Kernel for StoreKey<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self) {
+        store_key::<S::F64>(self);
+    }
+}
+
+#[inline(always)]
+fn store_key<V: Vector>(job: StoreKey<'_>) {
+    let StoreKey { plan, points, group, spectrum, rows, columns, row, column } = job;
+    let (points, spectrum) = (V::pairs_mut(points), V::pairs_mut(spectrum));
+    let done: &mut [_; GROUP] = (&mut V::pairs_mut(group)[..GROUP]).try_into().expect("cut to size");
+    let ring = (points.len() / plan.first.0).max(GROUP);
+    for ring_at in (0..points.len()).step_by(ring) {
+        for pass in &plan.middle {
+            middle::<V, false>(pass, ring_at, &mut points[ring_at..][..ring]);
+        }
+        for at in (ring_at..ring_at + ring).step_by(GROUP) {
+            last::<V>(plan, at, (&points[at..][..GROUP]).try_into().expect("cut to size"), done);
+            for (vector, done) in done.iter().enumerate() {
+                let place = (at * columns + column * GROUP + vector) * rows + row;
+                Complex::<V>::load(done).store(&mut spectrum[place]);
+            }
+        }
+    }
+}
+
+/// A pass, or its inverse, over the rings in `points`, which begin at vector `first` of the whole.
+#[inline(always)]
+fn middle<V: Vector, const INVERSE: bool>(pass: &Middle, first: usize, points: &mut [V::Pair]) {
+    let ring = pass.ring / V::LANES;
+    let mut factors = &pass.factors[first / ring * pass.radix..];
+    for at in (0..points.len()).step_by(ring) {
+        let ring = &mut points[at..][..ring];
+        match pass.radix {
+            4 => middle_ring::<V, 4, INVERSE>(ring, factors),
+            _ => middle_ring::<V, 8, INVERSE>(ring, factors),
+        }
+        factors = &factors[pass.radix..];
+    }
+}
+
+#[inline(always)]
+fn middle_ring<V: Vector, const R: usize, const INVERSE: bool>(ring: &mut [V::Pair], factors: &[[f64; 2]]) {
+    let run = ring.len() / R;
+    let mut blocks = BlocksMut::<_, R>::new(ring, run, run);
+    let mut splat = [Complex::<V>::zero(); R];
+    for power in 1..R {
+        splat[power] = Complex::splat(factors[power]);
+    }
+    for at in 0..run {
+        transform::<V, R, INVERSE>(&mut InPlace::<V, R, INVERSE> { points: &mut blocks, factors: &splat, at });
+    }
+}
+
+/// One vector of each block of a ring, multiplied by its factor before the transform, or after the inverse one.
+struct InPlace<'a, 'p, V: Vector, const R: usize, const INVERSE: bool> {
+    points: &'a mut BlocksMut<'p, V::Pair, R>,
+    factors: &'a [Complex<V>; R],
+    at: usize,
+}
+
+impl<V: Vector, const R: usize, const INVERSE: bool> Ring<V> for InPlace<'_, '_, V, R, INVERSE> {
+    #[inline(always)]
+    fn get(&mut self, index: usize) -> Complex<V> {
+        let number = Complex::load(self.points.get(index, self.at));
+        if INVERSE || index == 0 { number } else { number.mul(self.factors[index]) }
+    }
+    #[inline(always)]
+    fn put(&mut self, index: usize, value: Complex<V>) {
+        let number = if INVERSE && index > 0 { value.mul_conjugate(self.factors[index]) } else { value };
+        number.store(self.points.get(index, self.at));
+    }
+}

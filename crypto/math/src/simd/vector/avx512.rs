@@ -1,0 +1,280 @@
+//! Eight lanes: AVX-512 (F, BW, DQ, VL).
+//!
+//! The methods are only reached from code that `dispatch` runs after it has seen the instruction set, and inlined
+//! there; that is the invariant of every block below.
+
+use std::arch::x86_64::*;
+
+use super::{Vector, Words};
+
+#[derive(Clone, Copy)]
+pub(crate) struct F64x8(__m512d);
+
+#[derive(Clone, Copy)]
+pub(crate) struct U32x8(__m256i);
+
+#[derive(Clone, Copy)]
+pub(crate) struct U64x8(__m512i);
+
+impl Vector for F64x8 {
+    const LANES: usize = 8;
+    type Array = [f64; 8];
+    type Pair = [f64; 16];
+    type U32 = U32x8;
+    type U64 = U64x8;
+
+    #[inline(always)]
+    fn pairs(doubles: &[f64]) -> &[Self::Pair] {
+        doubles.as_chunks().0
+    }
+    #[inline(always)]
+    fn pairs_mut(doubles: &mut [f64]) -> &mut [Self::Pair] {
+        doubles.as_chunks_mut().0
+    }
+    #[inline(always)]
+    fn halves(pair: &Self::Pair) -> [&Self::Array; 2] {
+        let (first, second) = pair.split_at(8);
+        [first.try_into().expect("half"), second.try_into().expect("half")]
+    }
+    #[inline(always)]
+    fn halves_mut(pair: &mut Self::Pair) -> [&mut Self::Array; 2] {
+        let (first, second) = pair.split_at_mut(8);
+        [first.try_into().expect("half"), second.try_into().expect("half")]
+    }
+    #[inline(always)]
+    fn splat(value: f64) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_set1_pd(value)) }
+    }
+    #[inline(always)]
+    fn load(from: &[f64; 8]) -> Self {
+        // SAFETY: the module's invariant; the array is the 64 bytes read.
+        unsafe { Self(_mm512_loadu_pd(from.as_ptr())) }
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [f64; 8]) {
+        // SAFETY: the module's invariant; the array is the 64 bytes written.
+        unsafe { _mm512_storeu_pd(to.as_mut_ptr(), self.0) }
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_add_pd(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_sub_pd(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_mul_pd(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn mul_add(self, b: Self, c: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_fmadd_pd(self.0, b.0, c.0)) }
+    }
+    #[inline(always)]
+    fn mul_sub(self, b: Self, c: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_fmsub_pd(self.0, b.0, c.0)) }
+    }
+    #[inline(always)]
+    fn neg_mul_add(self, b: Self, c: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_fnmadd_pd(self.0, b.0, c.0)) }
+    }
+    #[inline(always)]
+    fn transpose(rows: &mut [Self]) {
+        let rows: &mut [Self; 8] = rows.try_into().expect("a square");
+        let old = *rows;
+        for odd in [0, 1] {
+            // Quarters of a register hold two rows of one column; the four registers are turned by quarters.
+            let mut pairs = [old[0].0; 4];
+            for (pair, rows) in pairs.iter_mut().zip(old.chunks_exact(2)) {
+                let (upper, lower) = (rows[0].0, rows[1].0);
+                // SAFETY: the module's invariant.
+                *pair =
+                    unsafe { if odd == 0 { _mm512_unpacklo_pd(upper, lower) } else { _mm512_unpackhi_pd(upper, lower) } };
+            }
+            let [a, b, c, d] = pairs;
+            // SAFETY: the module's invariant.
+            unsafe {
+                let (ab_low, ab_high) = (_mm512_shuffle_f64x2::<0x44>(a, b), _mm512_shuffle_f64x2::<0xee>(a, b));
+                let (cd_low, cd_high) = (_mm512_shuffle_f64x2::<0x44>(c, d), _mm512_shuffle_f64x2::<0xee>(c, d));
+                rows[odd] = Self(_mm512_shuffle_f64x2::<0x88>(ab_low, cd_low));
+                rows[2 + odd] = Self(_mm512_shuffle_f64x2::<0xdd>(ab_low, cd_low));
+                rows[4 + odd] = Self(_mm512_shuffle_f64x2::<0x88>(ab_high, cd_high));
+                rows[6 + odd] = Self(_mm512_shuffle_f64x2::<0xdd>(ab_high, cd_high));
+            }
+        }
+    }
+}
+
+impl Words<u32, F64x8> for U32x8 {
+    type Array = [u32; 8];
+
+    #[inline(always)]
+    fn arrays(words: &[u32]) -> &[Self::Array] {
+        words.as_chunks().0
+    }
+    #[inline(always)]
+    fn arrays_mut(words: &mut [u32]) -> &mut [Self::Array] {
+        words.as_chunks_mut().0
+    }
+    #[inline(always)]
+    fn splat(word: u32) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm256_set1_epi32(word as i32)) }
+    }
+    #[inline(always)]
+    fn load(from: &[u32; 8]) -> Self {
+        // SAFETY: the module's invariant; the array is the 32 bytes read.
+        unsafe { Self(_mm256_loadu_si256(from.as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [u32; 8]) {
+        // SAFETY: the module's invariant; the array is the 32 bytes written.
+        unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), self.0) }
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm256_add_epi32(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm256_sub_epi32(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm256_and_si256(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm256_xor_si256(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn shift_up(self, bits: u32) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm256_sll_epi32(self.0, _mm_cvtsi32_si128(bits as i32))) }
+    }
+    #[inline(always)]
+    fn shift_down(self, bits: u32) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm256_srl_epi32(self.0, _mm_cvtsi32_si128(bits as i32))) }
+    }
+    #[inline(always)]
+    fn top_bits(self, bits: u32) -> F64x8 {
+        let top = self.and(Self::splat(u32::MAX << (32 - bits)));
+        // SAFETY: the module's invariant.
+        unsafe { F64x8(_mm512_cvtepi32_pd(top.0)) }
+    }
+    #[inline(always)]
+    fn unit_of_top_bits(bits: u32) -> f64 {
+        f64::from(32 - bits).exp2()
+    }
+    #[inline(always)]
+    fn to_signed(self) -> F64x8 {
+        // SAFETY: the module's invariant.
+        unsafe { F64x8(_mm512_cvtepi32_pd(self.0)) }
+    }
+    #[inline(always)]
+    fn from_turns(turns: F64x8) -> Self {
+        let fraction = fraction(turns).mul(F64x8::splat(4_294_967_296.0));
+        // SAFETY: the module's invariant. Half a turn is out of range and becomes -2^31, the same word.
+        unsafe { Self(_mm512_cvtpd_epi32(fraction.0)) }
+    }
+}
+
+impl Words<u64, F64x8> for U64x8 {
+    type Array = [u64; 8];
+
+    #[inline(always)]
+    fn arrays(words: &[u64]) -> &[Self::Array] {
+        words.as_chunks().0
+    }
+    #[inline(always)]
+    fn arrays_mut(words: &mut [u64]) -> &mut [Self::Array] {
+        words.as_chunks_mut().0
+    }
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_set1_epi64(word as i64)) }
+    }
+    #[inline(always)]
+    fn load(from: &[u64; 8]) -> Self {
+        // SAFETY: the module's invariant; the array is the 64 bytes read.
+        unsafe { Self(_mm512_loadu_si512(from.as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [u64; 8]) {
+        // SAFETY: the module's invariant; the array is the 64 bytes written.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), self.0) }
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_add_epi64(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_sub_epi64(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_and_si512(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_xor_si512(self.0, other.0)) }
+    }
+    #[inline(always)]
+    fn shift_up(self, bits: u32) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_sll_epi64(self.0, _mm_cvtsi32_si128(bits as i32))) }
+    }
+    #[inline(always)]
+    fn shift_down(self, bits: u32) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_srl_epi64(self.0, _mm_cvtsi32_si128(bits as i32))) }
+    }
+    #[inline(always)]
+    fn top_bits(self, bits: u32) -> F64x8 {
+        // Left where they are: a mask has more units to run on than a shift.
+        let top = self.and(Self::splat(u64::MAX << (64 - bits)));
+        // SAFETY: the module's invariant.
+        unsafe { F64x8(_mm512_cvtepi64_pd(top.0)) }
+    }
+    #[inline(always)]
+    fn unit_of_top_bits(bits: u32) -> f64 {
+        f64::from(64 - bits).exp2()
+    }
+    #[inline(always)]
+    fn to_signed(self) -> F64x8 {
+        // SAFETY: the module's invariant.
+        unsafe { F64x8(_mm512_cvtepi64_pd(self.0)) }
+    }
+    #[inline(always)]
+    fn from_turns(turns: F64x8) -> Self {
+        let fraction = fraction(turns).mul(F64x8::splat(18_446_744_073_709_551_616.0));
+        // SAFETY: the module's invariant. Half a turn is out of range and becomes -2^63, the same word.
+        unsafe { Self(_mm512_cvtpd_epi64(fraction.0)) }
+    }
+}
+
+/// What is left of each number when the nearest integer is taken away.
+#[inline(always)]
+fn fraction(turns: F64x8) -> F64x8 {
+    // SAFETY: the module's invariant.
+    turns.sub(unsafe { F64x8(_mm512_roundscale_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(turns.0)) })
+}

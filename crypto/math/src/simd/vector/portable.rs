@@ -1,0 +1,209 @@
+//! Four lanes in plain arithmetic, for the compiler to vectorise as the target allows.
+
+use std::array::from_fn;
+
+use super::{ROUND, UNITS, Vector, Words};
+
+impl Vector for [f64; 4] {
+    const LANES: usize = 4;
+    type Array = [f64; 4];
+    type Pair = [f64; 8];
+    type U32 = [u32; 4];
+    type U64 = [u64; 4];
+
+    #[inline(always)]
+    fn pairs(doubles: &[f64]) -> &[Self::Pair] {
+        doubles.as_chunks().0
+    }
+    #[inline(always)]
+    fn pairs_mut(doubles: &mut [f64]) -> &mut [Self::Pair] {
+        doubles.as_chunks_mut().0
+    }
+    #[inline(always)]
+    fn halves(pair: &Self::Pair) -> [&Self::Array; 2] {
+        let (first, second) = pair.split_at(4);
+        [first.try_into().expect("half"), second.try_into().expect("half")]
+    }
+    #[inline(always)]
+    fn halves_mut(pair: &mut Self::Pair) -> [&mut Self::Array; 2] {
+        let (first, second) = pair.split_at_mut(4);
+        [first.try_into().expect("half"), second.try_into().expect("half")]
+    }
+    #[inline(always)]
+    fn splat(value: f64) -> Self {
+        [value; 4]
+    }
+    #[inline(always)]
+    fn load(from: &[f64; 4]) -> Self {
+        *from
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [f64; 4]) {
+        *to = self;
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        from_fn(|lane| self[lane] + other[lane])
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        from_fn(|lane| self[lane] - other[lane])
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        from_fn(|lane| self[lane] * other[lane])
+    }
+    #[inline(always)]
+    fn mul_add(self, b: Self, c: Self) -> Self {
+        from_fn(|lane| self[lane] * b[lane] + c[lane])
+    }
+    #[inline(always)]
+    fn mul_sub(self, b: Self, c: Self) -> Self {
+        from_fn(|lane| self[lane] * b[lane] - c[lane])
+    }
+    #[inline(always)]
+    fn neg_mul_add(self, b: Self, c: Self) -> Self {
+        from_fn(|lane| c[lane] - self[lane] * b[lane])
+    }
+    #[inline(always)]
+    fn transpose(rows: &mut [Self]) {
+        let old: [Self; 4] = from_fn(|row| rows[row]);
+        for (row, new) in rows[..4].iter_mut().enumerate() {
+            *new = from_fn(|lane| old[lane][row]);
+        }
+    }
+}
+
+impl Words<u32, [f64; 4]> for [u32; 4] {
+    type Array = [u32; 4];
+
+    #[inline(always)]
+    fn arrays(words: &[u32]) -> &[Self::Array] {
+        words.as_chunks().0
+    }
+    #[inline(always)]
+    fn arrays_mut(words: &mut [u32]) -> &mut [Self::Array] {
+        words.as_chunks_mut().0
+    }
+    #[inline(always)]
+    fn splat(word: u32) -> Self {
+        [word; 4]
+    }
+    #[inline(always)]
+    fn load(from: &[u32; 4]) -> Self {
+        *from
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [u32; 4]) {
+        *to = self;
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        from_fn(|lane| self[lane].wrapping_add(other[lane]))
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        from_fn(|lane| self[lane].wrapping_sub(other[lane]))
+    }
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        from_fn(|lane| self[lane] & other[lane])
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        from_fn(|lane| self[lane] ^ other[lane])
+    }
+    #[inline(always)]
+    fn shift_up(self, bits: u32) -> Self {
+        self.map(|word| word << bits)
+    }
+    #[inline(always)]
+    fn shift_down(self, bits: u32) -> Self {
+        self.map(|word| word >> bits)
+    }
+    #[inline(always)]
+    fn top_bits(self, bits: u32) -> [f64; 4] {
+        self.map(|word| f64::from((word & (u32::MAX << (32 - bits))) as i32))
+    }
+    #[inline(always)]
+    fn unit_of_top_bits(bits: u32) -> f64 {
+        f64::from(32 - bits).exp2()
+    }
+    #[inline(always)]
+    fn to_signed(self) -> [f64; 4] {
+        self.map(|word| f64::from(word as i32))
+    }
+    #[inline(always)]
+    fn from_turns(turns: [f64; 4]) -> Self {
+        turns.map(|turns| ((turns - (turns + ROUND - ROUND)) * 4_294_967_296.0 + ROUND).to_bits() as u32)
+    }
+}
+
+impl Words<u64, [f64; 4]> for [u64; 4] {
+    type Array = [u64; 4];
+
+    #[inline(always)]
+    fn arrays(words: &[u64]) -> &[Self::Array] {
+        words.as_chunks().0
+    }
+    #[inline(always)]
+    fn arrays_mut(words: &mut [u64]) -> &mut [Self::Array] {
+        words.as_chunks_mut().0
+    }
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        [word; 4]
+    }
+    #[inline(always)]
+    fn load(from: &[u64; 4]) -> Self {
+        *from
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [u64; 4]) {
+        *to = self;
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        from_fn(|lane| self[lane].wrapping_add(other[lane]))
+    }
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        from_fn(|lane| self[lane].wrapping_sub(other[lane]))
+    }
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        from_fn(|lane| self[lane] & other[lane])
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        from_fn(|lane| self[lane] ^ other[lane])
+    }
+    #[inline(always)]
+    fn shift_up(self, bits: u32) -> Self {
+        self.map(|word| word << bits)
+    }
+    #[inline(always)]
+    fn shift_down(self, bits: u32) -> Self {
+        self.map(|word| word >> bits)
+    }
+    #[inline(always)]
+    fn top_bits(self, bits: u32) -> [f64; 4] {
+        // The exclusive or puts the number into the mantissa of 2^52 and moves its sign's weight out of it.
+        let half = 1 << (bits - 1);
+        let above = f64::from_bits(UNITS | half);
+        self.map(|word| f64::from_bits((word >> (64 - bits)) ^ (UNITS | half)) - above)
+    }
+    #[inline(always)]
+    fn unit_of_top_bits(_: u32) -> f64 {
+        1.0
+    }
+    #[inline(always)]
+    fn to_signed(self) -> [f64; 4] {
+        self.map(|word| word as i64 as f64)
+    }
+    #[inline(always)]
+    fn from_turns(turns: [f64; 4]) -> Self {
+        // Between 1 and 2 the mantissa counts 2^-52 of a turn, half a turn more than there is.
+        turns.map(|turns| ((turns - (turns + ROUND - ROUND) + 1.5).to_bits() << 12) ^ (1 << 63))
+    }
+}
