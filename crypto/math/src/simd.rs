@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod bytes;
 mod vector;
 
 pub(crate) use vector::F64x8;
