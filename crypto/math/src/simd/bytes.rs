@@ -31,7 +31,7 @@ pub(crate) struct Factors<'a, const PLANES: usize> {
     pub(crate) key: &'a [[Line; PLANES]],
     /// By ciphertext, then group.
     pub(crate) digits: &'a [[i8; ROWS]],
-    /// Greatest magnitude of the digits here, a power of two up to [`DIGIT_MAX`].
+    /// Greatest magnitude of the digits here, at least 1 and at most [`DIGIT_MAX`].
     pub(crate) digit_max: i32,
 }
 
@@ -41,7 +41,7 @@ pub(crate) type Sums<const PLANES: usize> = [[i32; COLUMNS]; PLANES];
 /// Sets `sums[c]` to ciphertext c's sum over all groups and their rows of digit times key byte.
 pub(crate) fn multiply<const PLANES: usize>(level: Level, factors: Factors<'_, PLANES>, sums: &mut [Sums<PLANES>]) {
     let Factors { key, digits, digit_max } = factors;
-    assert!(key.len() <= GROUPS_MAX && (1..=DIGIT_MAX).contains(&digit_max), "the sums fit 32 bits");
+    assert!((1..=GROUPS_MAX).contains(&key.len()) && (1..=DIGIT_MAX).contains(&digit_max), "the sums fit 32 bits");
     assert_eq!(digits.len(), key.len() * sums.len(), "each ciphertext has a digit for each row");
     match level.0 {
         Isa::Portable => portable::multiply(factors, sums),
@@ -54,8 +54,8 @@ pub(crate) fn multiply<const PLANES: usize>(level: Level, factors: Factors<'_, P
     }
 }
 
-/// Groups whose sums of pairs fit 16 bits, for digits up to `digit_max`: each group adds two products of at
-/// most 255 * `digit_max`, and 64 * 2 * 255 is below 2^15.
+/// Groups whose sums of pairs fit 16 bits, for digits up to `digit_max`: each group adds two products of at most
+/// 255 * `digit_max`, and [`DIGIT_MAX`] * 2 * 255 is below 2^15.
 fn groups_in_16_bits(digit_max: i32) -> usize {
     (DIGIT_MAX / digit_max) as usize
 }
