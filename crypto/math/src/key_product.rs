@@ -1,145 +1,125 @@
 //! The key switch's inner product: digits of many ciphertexts times one key matrix.
 //!
-//! Exact integer arithmetic modulo the word. The matrix is read once for a whole tile of ciphertexts, in
-//! blocks that stay in cache while every ciphertext uses them.
+//! Exact integer arithmetic modulo the word, done over the bytes of the key: a byte times a digit is what
+//! processors multiply most of at once. The matrix is read once for a whole tile of ciphertexts, in blocks that
+//! stay in cache while every ciphertext uses them.
 
-use cloakwork_params::Decomposition;
+mod digits;
+mod matrix;
 
+pub use matrix::{BlockMut, KeyMatrix};
+
+use self::matrix::{BLOCK_ROWS, STRIP_PLANES};
 use crate::{
-    decomposition,
-    simd::{Kernel, Level, Simd, dispatch},
+    simd::{Kernel, Level, Simd, bytes, dispatch},
     torus::Torus,
 };
 
-/// Ciphertexts whose sums are kept next to each other while a block of the matrix is in use.
-const GROUP: usize = 4;
-/// Matrix rows that enter one pass over the sums.
-const ROWS: usize = 4;
-/// Input words whose digits and key rows make one block.
-const BLOCK_INPUTS: usize = 32;
-/// Matrix columns in one block.
-const BLOCK_COLUMNS: usize = 256;
+/// Most ciphertexts that share one pass over the matrix.
+pub const TILE: usize = 64;
 
-/// Working memory of one thread.
+/// A block's sums of bytes fit 32 bits, whatever the bytes and the digits.
+const _: () = assert!(BLOCK_ROWS / bytes::ROWS <= bytes::GROUPS_MAX);
+
+/// Working memory of one thread: the digits of a tile in one block and their products with one strip of the key,
+/// together at most 144 KiB.
 #[derive(Default)]
-pub struct Scratch<S> {
-    /// By group, matrix row, ciphertext of the group.
-    digits: Vec<S>,
+pub struct Scratch {
+    /// By ciphertext, level, input.
+    digits: Vec<[i8; bytes::ROWS]>,
+    /// By ciphertext, byte of the word, column.
+    sums: Vec<[i32; bytes::COLUMNS]>,
 }
 
-/// `sums[c] -= sum over i, l of digit(inputs[c][i], l) * matrix[i * levels + l]`, for every ciphertext c.
+/// `sums[c] -= sum over i, l of digit(inputs[c][i], l) * matrix[i, l]`, for every ciphertext c.
 ///
-/// `inputs` are rows of `input_stride` words, of which the first `matrix_rows / levels` are decomposed;
-/// `sums` and `matrix` are rows of `columns` words. Matrix rows of one input word start with its smallest
-/// weight.
+/// `inputs` are rows of `input_stride` words, of which the first `matrix.inputs()` are decomposed; `sums` are rows of
+/// `matrix.columns()` words.
 pub fn subtract_product<T: Torus, S: Torus>(
     level: Level,
-    gadget: Decomposition,
+    matrix: &KeyMatrix<S>,
     inputs: &[T],
     input_stride: usize,
-    matrix: &[S],
-    columns: usize,
     sums: &mut [S],
-    scratch: &mut Scratch<S>,
+    scratch: &mut Scratch,
 ) {
-    let block_rows = BLOCK_INPUTS * gadget.levels;
-    for (block, matrix) in matrix.chunks(block_rows * columns).enumerate() {
-        let rows = matrix.len() / columns;
-        let first = block * BLOCK_INPUTS;
-        cut_digits(gadget, inputs, input_stride, first, rows, &mut scratch.digits);
-        dispatch(level, Block { digits: &scratch.digits, matrix, columns, rows, sums: &mut *sums });
+    for (inputs, sums) in inputs.chunks(TILE * input_stride).zip(sums.chunks_mut(TILE * matrix.columns())) {
+        match matrix.planes() {
+            STRIP_PLANES => subtract_tile::<T, S, STRIP_PLANES>(level, matrix, inputs, input_stride, sums, scratch),
+            _ => subtract_tile::<T, S, { STRIP_PLANES - 1 }>(level, matrix, inputs, input_stride, sums, scratch),
+        }
     }
 }
 
-/// Digits of inputs `first..` of every ciphertext, `rows` of them, grouped as [`Scratch::digits`] says.
-fn cut_digits<T: Torus, S: Torus>(
-    gadget: Decomposition,
+fn subtract_tile<T: Torus, S: Torus, const PLANES: usize>(
+    level: Level,
+    matrix: &KeyMatrix<S>,
     inputs: &[T],
-    stride: usize,
-    first: usize,
-    rows: usize,
-    digits: &mut Vec<S>,
+    input_stride: usize,
+    sums: &mut [S],
+    scratch: &mut Scratch,
 ) {
-    let count = inputs.len() / stride;
-    digits.clear();
-    digits.resize(count * rows, S::default());
-    for (group, inputs) in inputs.chunks(GROUP * stride).enumerate() {
-        let width = inputs.len() / stride;
-        let digits = &mut digits[group * GROUP * rows..][..width * rows];
-        for (lane, input) in inputs.chunks_exact(stride).enumerate() {
-            let words = &input[first..][..rows / gadget.levels];
-            for (word, digits) in words.iter().zip(digits.chunks_exact_mut(width * gadget.levels)) {
-                let mut state = decomposition::round(gadget, *word);
-                for digits in digits.chunks_exact_mut(width) {
-                    digits[lane] = S::from_i64(decomposition::next_digit(gadget, &mut state));
+    let (gadget, columns) = (matrix.gadget(), matrix.columns());
+    let count = sums.len() / columns;
+    scratch.sums.resize(count * PLANES, [0; bytes::COLUMNS]);
+    let (products, _) = scratch.sums.as_chunks_mut::<PLANES>();
+    for block in matrix.blocks() {
+        let groups = block.inputs.div_ceil(bytes::ROWS) * gadget.levels;
+        for piece in 0..digits::pieces(gadget) {
+            scratch.digits.clear();
+            scratch.digits.resize(count * groups, [0; bytes::ROWS]);
+            for (input, digits) in inputs.chunks_exact(input_stride).zip(scratch.digits.chunks_exact_mut(groups)) {
+                let words = &input[block.first_input..][..block.inputs];
+                dispatch(level, digits::Cut { gadget, piece, words, digits: digits.as_flattened_mut() });
+            }
+            for (panel, strip, key) in block.strips::<PLANES>() {
+                let shift = 32 * strip as u32 + 8 * (STRIP_PLANES - PLANES) as u32 + digits::piece_shift(piece);
+                if shift < S::BITS {
+                    let digit_max = digits::byte_max(gadget);
+                    bytes::multiply(level, bytes::Factors { key, digits: &scratch.digits, digit_max }, products);
+                    dispatch(level, Fold { products, shift, first: panel * bytes::COLUMNS, columns, sums: &mut *sums });
                 }
             }
         }
     }
 }
 
-/// One block of matrix rows against every ciphertext.
-struct Block<'a, S> {
-    digits: &'a [S],
-    matrix: &'a [S],
+/// Puts a strip's sums of bytes together to words, in the columns of its panel.
+struct Fold<'a, S, const PLANES: usize> {
+    products: &'a [bytes::Sums<PLANES>],
+    /// Of the strip's lowest byte.
+    shift: u32,
+    first: usize,
     columns: usize,
-    rows: usize,
     sums: &'a mut [S],
 }
 
-impl<S: Torus> Kernel for Block<'_, S> {
+impl<S: Torus, const PLANES: usize> Kernel for Fold<'_, S, PLANES> {
     #[inline(always)]
     fn run<L: Simd>(self) {
-        let Self { digits, matrix, columns, rows, sums } = self;
-        // A single group has nothing to share a cached piece with: take whole rows, in memory order.
-        let step = if sums.len() <= GROUP * columns { columns } else { BLOCK_COLUMNS };
-        for from in (0..columns).step_by(step) {
-            let width = step.min(columns - from);
-            for (group, sums) in sums.chunks_mut(GROUP * columns).enumerate() {
-                let lanes = sums.len() / columns;
-                let digits = &digits[group * GROUP * rows..][..lanes * rows];
-                accumulate(digits, lanes, matrix, columns, from..from + width, sums);
+        let Self { products, shift, first, columns, sums } = self;
+        for (product, sums) in products.iter().zip(sums.chunks_exact_mut(columns)) {
+            let mut words = [S::default(); bytes::COLUMNS];
+            for (column, word) in words.iter_mut().enumerate() {
+                let mut value = 0;
+                for (plane, sums) in product.iter().enumerate() {
+                    // Below 2^31 * 2^25 in all: nothing is lost.
+                    value += i64::from(sums[column]) << (8 * plane);
+                }
+                *word = S::from_u64((value as u64) << shift);
+            }
+            let sums = &mut sums[first..];
+            match sums.first_chunk_mut() {
+                Some(sums) => subtract::<S, { bytes::COLUMNS }>(sums, words),
+                None => sums.iter_mut().zip(words).for_each(|(sum, word)| *sum = sum.wrapping_sub(word)),
             }
         }
     }
 }
 
-/// The matrix rows of a block, a few at a time, against the columns in `range` of a group's sums.
 #[inline(always)]
-fn accumulate<S: Torus>(
-    digits: &[S],
-    lanes: usize,
-    matrix: &[S],
-    columns: usize,
-    range: std::ops::Range<usize>,
-    sums: &mut [S],
-) {
-    let passes = matrix.chunks_exact(ROWS * columns);
-    let rest = passes.remainder().chunks_exact(columns);
-    let rest_digits = digits[passes.len() * ROWS * lanes..].chunks_exact(lanes);
-    for (matrix, digits) in passes.zip(digits.chunks_exact(ROWS * lanes)) {
-        let rows: [&[S]; ROWS] = std::array::from_fn(|row| &matrix[row * columns..][range.clone()]);
-        for (lane, sums) in sums.chunks_exact_mut(columns).enumerate() {
-            let digits: [S; ROWS] = std::array::from_fn(|row| digits[row * lanes + lane]);
-            subtract_rows(digits, rows, &mut sums[range.clone()]);
-        }
-    }
-    for (row, digits) in rest.zip(rest_digits) {
-        for (digit, sums) in digits.iter().zip(sums.chunks_exact_mut(columns)) {
-            subtract_rows([*digit], [&row[range.clone()]], &mut sums[range.clone()]);
-        }
-    }
-}
-
-#[inline(always)]
-fn subtract_rows<S: Torus, const COUNT: usize>(digits: [S; COUNT], rows: [&[S]; COUNT], sums: &mut [S]) {
-    let width = sums.len();
-    let rows = rows.map(|row| &row[..width]);
-    for column in 0..width {
-        let mut sum = sums[column];
-        for row in 0..COUNT {
-            sum = sum.wrapping_sub(digits[row].wrapping_mul(rows[row][column]));
-        }
-        sums[column] = sum;
+fn subtract<S: Torus, const COUNT: usize>(sums: &mut [S; COUNT], words: [S; COUNT]) {
+    for (sum, word) in sums.iter_mut().zip(words) {
+        *sum = sum.wrapping_sub(word);
     }
 }

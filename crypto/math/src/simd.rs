@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod blocks;
+pub(crate) mod bytes;
 mod vector;
 
 use std::sync::OnceLock;

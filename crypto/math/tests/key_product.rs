@@ -1,17 +1,17 @@
-//! The blocked key product against the plain double loop.
+//! The product over bytes against the plain double loop over words.
 
 use cloakwork_math::{
     Torus, decomposition,
-    key_product::{Scratch, subtract_product},
+    key_product::{KeyMatrix, Scratch, TILE, subtract_product},
     random::{MaskSeed, MaskStream},
     simd::Level,
 };
-use cloakwork_params::Decomposition;
+use cloakwork_params::{Decomposition, table};
 use proptest::prelude::*;
 
-fn uniform<T: Torus>(seed: u128, len: usize) -> Vec<T> {
+fn uniform<T: Torus>(seed: u128, modulus_log2: u32, len: usize) -> Vec<T> {
     let mut words = vec![T::default(); len];
-    MaskStream::new(&MaskSeed { key: seed, block: 0, byte: 0 }).fill(T::BITS, &mut words);
+    MaskStream::new(&MaskSeed { key: seed, block: 0, byte: 0 }).fill(modulus_log2, &mut words);
     words
 }
 
@@ -28,39 +28,146 @@ fn plain<T: Torus, S: Torus>(gadget: Decomposition, input: &[T], matrix: &[S], s
     }
 }
 
-fn check<T: Torus, S: Torus>(inputs: usize, count: usize, columns: usize, gadget: Decomposition, seed: u128) {
-    let matrix: Vec<S> = uniform(seed, inputs * gadget.levels * columns);
-    // One word more than is decomposed: the body.
-    let words: Vec<T> = uniform(seed ^ 1, count * (inputs + 1));
-    let start: Vec<S> = uniform(seed ^ 2, count * columns);
+fn matrix_of<S: Torus>(
+    gadget: Decomposition,
+    inputs: usize,
+    columns: usize,
+    modulus_log2: u32,
+    words: &[S],
+) -> KeyMatrix<S> {
+    let mut matrix = KeyMatrix::new(gadget, inputs, columns, modulus_log2);
+    // Blocks are independent: the last one first.
+    for mut block in matrix.blocks_mut().into_iter().rev() {
+        block.fill(|index, row| row.copy_from_slice(&words[index * columns..][..columns]));
+    }
+    matrix
+}
+
+/// `words` are ciphertexts of one word more than is decomposed: the body.
+fn check<T: Torus, S: Torus>(
+    gadget: Decomposition,
+    inputs: usize,
+    columns: usize,
+    modulus_log2: u32,
+    key: &[S],
+    words: &[T],
+) {
+    let count = words.len() / (inputs + 1);
+    let start: Vec<S> = uniform(2, S::BITS, count * columns);
     let mut expected = start.clone();
     for (input, sums) in words.chunks_exact(inputs + 1).zip(expected.chunks_exact_mut(columns)) {
-        plain(gadget, &input[..inputs], &matrix, sums);
+        plain(gadget, &input[..inputs], key, sums);
     }
+    let matrix = matrix_of(gadget, inputs, columns, modulus_log2, key);
+    // A scratch may be used again, whatever it was used for.
     let mut scratch = Scratch::default();
     for level in Level::available() {
         let mut sums = start.clone();
-        subtract_product(level, gadget, &words, inputs + 1, &matrix, columns, &mut sums, &mut scratch);
-        assert!(sums == expected, "{inputs} inputs, {count} ciphertexts, {columns} columns on {}", level.name());
+        subtract_product(level, &matrix, words, inputs + 1, &mut sums, &mut scratch);
+        assert!(sums == expected, "{gadget:?}, {inputs} inputs, {count} x {columns} columns on {}", level.name());
+    }
+}
+
+fn check_uniform<T: Torus, S: Torus>(
+    gadget: Decomposition,
+    inputs: usize,
+    count: usize,
+    columns: usize,
+    modulus_log2: u32,
+    seed: u128,
+) {
+    let key: Vec<S> = uniform(seed, modulus_log2, inputs * gadget.levels * columns);
+    check(gadget, inputs, columns, modulus_log2, &key, &uniform::<T>(seed ^ 1, T::BITS, count * (inputs + 1)));
+}
+
+/// The gadgets of every key that ciphertexts are switched or packed with.
+fn gadgets() -> Vec<Decomposition> {
+    let switches = table::SETS.iter().map(|set| set.key_switch);
+    switches.chain(table::COMPRESSION_SETS.iter().map(|set| set.packing)).collect()
+}
+
+/// Words whose digits are as large as they get, and such as lie where they change sign.
+fn extremes<T: Torus>(gadget: Decomposition, len: usize) -> Vec<T> {
+    let kept = gadget.base_log * gadget.levels as u32;
+    let repeated =
+        |digit: u64| (0..gadget.levels as u32).fold(0u64, |sum, level| sum | digit << (level * gadget.base_log));
+    let half = 1 << (gadget.base_log - 1);
+    let tops = [repeated(half), repeated(half - 1), repeated(half + 1), 1 << (kept - 1), (1 << (kept - 1)) - 1];
+    let words = tops.into_iter().flat_map(|top| [0u64, 1].map(|below| (top << (T::BITS - kept)).wrapping_sub(below)));
+    words.cycle().take(len).map(T::from_u64).collect()
+}
+
+#[test]
+fn every_gadget_of_the_table_over_block_boundaries() {
+    for (seed, gadget) in gadgets().into_iter().enumerate() {
+        for inputs in [2048 / gadget.levels + 5, 4096 / gadget.levels + 2] {
+            check_uniform::<u64, u64>(gadget, inputs, 3, 18, 64, seed as u128);
+            check_uniform::<u64, u32>(gadget, inputs, 7, 33, 32, seed as u128);
+            check_uniform::<u64, u32>(gadget, inputs, 2, 5, 21, seed as u128);
+            check_uniform::<u32, u32>(gadget, inputs, 2, 16, 32, seed as u128);
+        }
+    }
+}
+
+#[test]
+fn every_number_of_ciphertexts() {
+    for count in 1..=TILE + 6 {
+        check_uniform::<u64, u64>(Decomposition { base_log: 4, levels: 4 }, 13, count, 19, 64, count as u128);
+        check_uniform::<u64, u32>(Decomposition { base_log: 2, levels: 8 }, 13, count, 19, 21, count as u128);
+    }
+}
+
+#[test]
+fn the_largest_digits_and_bytes_overflow_nowhere() {
+    let wide = (1..32).map(|base_log| Decomposition { base_log, levels: (31 / base_log as usize).min(3) });
+    for gadget in gadgets().into_iter().chain(wide) {
+        // More than one block, all of whose bytes are 0xff.
+        let (inputs, columns) = (2048 / gadget.levels + 9, 17);
+        let rows = inputs * gadget.levels;
+        for count in [1, 7] {
+            let len = count * (inputs + 1);
+            let top_21 = vec![u32::MAX << 11; rows * columns];
+            check(gadget, inputs, columns, 64, &vec![u64::MAX; rows * columns], &extremes::<u64>(gadget, len));
+            check(gadget, inputs, columns, 32, &vec![u32::MAX; rows * columns], &extremes::<u32>(gadget, len));
+            check(gadget, inputs, columns, 21, &top_21, &extremes::<u64>(gadget, len));
+        }
+    }
+}
+
+#[test]
+fn a_matrix_gives_its_rows_back_and_holds_no_more_than_they_do() {
+    for (modulus_log2, planes) in [(32, 4), (25, 4), (24, 3), (21, 3), (1, 3)] {
+        for (inputs, levels, columns) in [(1, 1, 1), (700, 3, 31), (1030, 4, 48)] {
+            let words: Vec<u32> = uniform(9, modulus_log2, inputs * levels * columns);
+            let matrix = matrix_of(Decomposition { base_log: 2, levels }, inputs, columns, modulus_log2, &words);
+            let mut row = vec![0; columns];
+            for (index, expected) in words.chunks_exact(columns).enumerate() {
+                matrix.read_row(index, &mut row);
+                assert_eq!(row, expected, "row {index} of {inputs} x {levels}");
+            }
+            assert!(matrix.bytes() <= (inputs + 6) * levels * (columns + 15) * planes);
+        }
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn blocked_equals_plain(
+    fn the_product_over_bytes_is_the_plain_one(
         inputs in 1usize..100,
-        count in 1usize..11,
-        columns in 1usize..600,
-        base_log in 1u32..8,
-        levels in 1usize..5,
+        count in 1usize..71,
+        columns in 1usize..200,
+        base_log in 1u32..32,
+        levels in 1usize..9,
+        modulus_log2 in 1u32..33,
         seed: u128,
     ) {
+        let levels = levels.min(63 / base_log as usize);
         let gadget = Decomposition { base_log, levels };
-        check::<u64, u64>(inputs, count, columns, gadget, seed);
-        check::<u64, u32>(inputs, count, columns, gadget, seed);
+        check_uniform::<u64, u64>(gadget, inputs, count, columns, 64, seed);
+        check_uniform::<u64, u32>(gadget, inputs, count, columns, modulus_log2, seed);
         if base_log * (levels as u32) < 32 {
-            check::<u32, u32>(inputs, count, columns, gadget, seed);
+            check_uniform::<u32, u32>(gadget, inputs, count, columns, 32, seed);
         }
     }
 

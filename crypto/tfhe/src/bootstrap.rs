@@ -28,7 +28,7 @@ pub struct ServerKey<T, S> {
 pub struct Scratch<T, S> {
     set: SetId,
     inputs: Vec<T>,
-    digits: key_product::Scratch<S>,
+    digits: key_product::Scratch,
     small: Vec<S>,
     rotation: blind_rotation::Scratch<T>,
     accumulators: Aligned<T>,

@@ -16,7 +16,7 @@ pub fn key_switch<T: Torus, S: Torus>(
     key: &KeySwitchKey<S>,
     inputs: &[T],
     outputs: &mut [S],
-    scratch: &mut Scratch<S>,
+    scratch: &mut Scratch,
 ) -> Result<(), ShapeError> {
     let (stride, columns) = (key.input_dimension() + 1, key.output_dimension() + 1);
     let count = inputs.len() / stride;
@@ -27,8 +27,7 @@ pub fn key_switch<T: Torus, S: Torus>(
         mask.fill(S::default());
         *body = narrow(input[stride - 1], key.modulus_log2());
     }
-    let matrix = key.words();
-    key_product::subtract_product(Level::detect(), key.gadget(), inputs, stride, matrix, columns, outputs, scratch);
+    key_product::subtract_product(Level::detect(), key.matrix(), inputs, stride, outputs, scratch);
     Ok(())
 }
 

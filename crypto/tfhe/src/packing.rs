@@ -17,7 +17,7 @@ pub use list::CompressedList;
 /// Working memory of one thread's packing.
 #[derive(Default)]
 pub struct Scratch<T> {
-    digits: key_product::Scratch<T>,
+    digits: key_product::Scratch,
     rounded: Vec<T>,
     rows: Vec<T>,
 }
@@ -51,7 +51,7 @@ pub fn pack<T: Torus>(
     for (row, ciphertext) in rows.chunks_exact_mut(columns).zip(ciphertexts.chunks_exact(stride)) {
         row[body_at] = ciphertext[stride - 1];
     }
-    key_product::subtract_product(Level::detect(), key.gadget(), rounded, stride, key.words(), columns, rows, digits);
+    key_product::subtract_product(Level::detect(), key.matrix(), rounded, stride, rows, digits);
     glwe.fill(T::default());
     for (degree, row) in rows.chunks_exact(columns).enumerate() {
         polynomial::add_rotated(Level::detect(), key.polynomial_size(), row, degree, glwe);

@@ -50,14 +50,17 @@ impl<T: Torus, S: Torus> Keys<T, S> {
     pub fn key_switch_square(&self) -> f64 {
         let key: &KeySwitchKey<S> = self.server.key_switch_key();
         let (gadget, small) = (key.gadget(), self.small());
-        let rows = key.words().chunks_exact(key.output_dimension() + 1);
+        let mut row = vec![S::default(); key.output_dimension() + 1];
+        let mut squares = 0.0;
         let bits = self.big().bits().iter().flat_map(|bit| std::iter::repeat_n(*bit, gadget.levels));
-        let squares = rows.zip(bits).enumerate().map(|(index, (row, bit))| {
+        for (index, bit) in bits.enumerate() {
+            key.matrix().read_row(index, &mut row);
             let level = (gadget.levels - index % gadget.levels) as u32;
             let message = S::from_u64(u64::from(bit) << (S::BITS - gadget.base_log * level));
-            fraction(small.phase(row).expect("ciphertexts of the key's shape").wrapping_sub(message)).powi(2)
-        });
-        squares.sum::<f64>() / (self.big().bits().len() * gadget.levels) as f64
+            let phase = small.phase(&row).expect("ciphertexts of the key's shape");
+            squares += fraction(phase.wrapping_sub(message)).powi(2);
+        }
+        squares / (self.big().bits().len() * gadget.levels) as f64
     }
 }
 

@@ -4,6 +4,7 @@ use cloakwork_math::{
     ExternalProduct, GgswShape, Torus,
     aligned::Aligned,
     external_product::Scratch,
+    key_product::KeyMatrix,
     random::MaskStream,
 };
 use cloakwork_params::Decomposition;
@@ -14,48 +15,41 @@ use crate::threads::for_each_part;
 /// A key-switch key as a matrix: one row for each input bit and level, each an LWE ciphertext under the
 /// output key.
 pub struct KeySwitchKey<S> {
-    input_dimension: usize,
-    output_dimension: usize,
-    gadget: Decomposition,
     modulus_log2: u32,
-    words: Aligned<S>,
+    matrix: KeyMatrix<S>,
 }
 
 impl<S: Torus> KeySwitchKey<S> {
     /// Expands the masks on `threads` threads.
     pub fn expand(seeded: &SeededKeySwitchKey<S>, threads: usize) -> Self {
-        let columns = seeded.output_dimension() + 1;
-        let mut words = Aligned::new(seeded.bodies().len() * columns);
-        let row_bytes = (seeded.output_dimension() * MaskStream::bytes_per_word(seeded.modulus_log2())) as u128;
-        for_each_part(threads, columns, &mut words, |first, rows| {
-            let mut masks = MaskStream::at(seeded.seed(), first as u128 * row_bytes);
-            for (row, body) in rows.chunks_exact_mut(columns).zip(&seeded.bodies()[first..]) {
-                masks.fill(seeded.modulus_log2(), &mut row[..columns - 1]);
-                row[columns - 1] = *body;
+        let (modulus_log2, mask_words) = (seeded.modulus_log2(), seeded.output_dimension());
+        let mut matrix = KeyMatrix::new(seeded.gadget(), seeded.input_dimension(), mask_words + 1, modulus_log2);
+        let row_bytes = (mask_words * MaskStream::bytes_per_word(modulus_log2)) as u128;
+        for_each_part(threads, 1, &mut matrix.blocks_mut(), |_, blocks| {
+            for block in blocks {
+                let mut masks = MaskStream::at(seeded.seed(), block.first_row() as u128 * row_bytes);
+                block.fill(|index, row| {
+                    masks.fill(modulus_log2, &mut row[..mask_words]);
+                    row[mask_words] = seeded.bodies()[index];
+                });
             }
         });
-        Self {
-            input_dimension: seeded.input_dimension(),
-            output_dimension: seeded.output_dimension(),
-            gadget: seeded.gadget(),
-            modulus_log2: seeded.modulus_log2(),
-            words,
-        }
+        Self { modulus_log2, matrix }
     }
 
     /// Length of the key that ciphertexts come in under.
     pub fn input_dimension(&self) -> usize {
-        self.input_dimension
+        self.matrix.inputs()
     }
 
     /// Length of the key that ciphertexts go out under.
     pub fn output_dimension(&self) -> usize {
-        self.output_dimension
+        self.matrix.columns() - 1
     }
 
     /// Gadget.
     pub fn gadget(&self) -> Decomposition {
-        self.gadget
+        self.matrix.gadget()
     }
 
     /// log2 of the output modulus, kept in the top bits of the word.
@@ -63,14 +57,14 @@ impl<S: Torus> KeySwitchKey<S> {
         self.modulus_log2
     }
 
-    /// The matrix, row after row.
-    pub fn words(&self) -> &[S] {
-        &self.words
+    /// The matrix.
+    pub fn matrix(&self) -> &KeyMatrix<S> {
+        &self.matrix
     }
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        size_of_val::<[S]>(&self.words)
+        self.matrix.bytes()
     }
 }
 

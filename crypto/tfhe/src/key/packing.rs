@@ -2,6 +2,7 @@
 
 use cloakwork_math::{
     Torus,
+    key_product::KeyMatrix,
     random::{MaskSeed, MaskStream},
 };
 use cloakwork_params::Decomposition;
@@ -74,40 +75,31 @@ impl<T: Torus> SeededPackingKey<T> {
 
 /// A packing key as a matrix: one row for each input bit and level, each a GLWE ciphertext.
 pub struct PackingKey<T> {
-    input_dimension: usize,
-    glwe_dimension: usize,
     polynomial_size: usize,
-    gadget: Decomposition,
-    words: Vec<T>,
+    matrix: KeyMatrix<T>,
 }
 
 impl<T: Torus> PackingKey<T> {
     /// Expands the masks on `threads` threads.
     pub fn expand(seeded: &SeededPackingKey<T>, threads: usize) -> Self {
         let (size, mask_words) = (seeded.polynomial_size, seeded.glwe_dimension * seeded.polynomial_size);
-        let row_words = mask_words + size;
-        let mut words = vec![T::default(); seeded.input_dimension * seeded.gadget.levels * row_words];
-        for_each_part(threads, row_words, &mut words, |first, rows| {
-            let mut masks = MaskStream::at(&seeded.seed, (first * mask_words * size_of::<T>()) as u128);
-            let bodies = seeded.bodies[first * size..].chunks_exact(size);
-            for (row, body) in rows.chunks_exact_mut(row_words).zip(bodies) {
-                let (mask_out, body_out) = row.split_at_mut(mask_words);
-                masks.fill(T::BITS, mask_out);
-                body_out.copy_from_slice(body);
+        let mut matrix = KeyMatrix::new(seeded.gadget, seeded.input_dimension, mask_words + size, T::BITS);
+        for_each_part(threads, 1, &mut matrix.blocks_mut(), |_, blocks| {
+            for block in blocks {
+                let mut masks = MaskStream::at(&seeded.seed, (block.first_row() * mask_words * size_of::<T>()) as u128);
+                block.fill(|index, row| {
+                    let (mask_out, body_out) = row.split_at_mut(mask_words);
+                    masks.fill(T::BITS, mask_out);
+                    body_out.copy_from_slice(&seeded.bodies[index * size..][..size]);
+                });
             }
         });
-        Self {
-            input_dimension: seeded.input_dimension,
-            glwe_dimension: seeded.glwe_dimension,
-            polynomial_size: size,
-            gadget: seeded.gadget,
-            words,
-        }
+        Self { polynomial_size: size, matrix }
     }
 
     /// Length of the key that ciphertexts come in under.
     pub fn input_dimension(&self) -> usize {
-        self.input_dimension
+        self.matrix.inputs()
     }
 
     /// N of the packed ciphertexts.
@@ -117,16 +109,16 @@ impl<T: Torus> PackingKey<T> {
 
     /// Words of a packed ciphertext.
     pub fn glwe_words(&self) -> usize {
-        (self.glwe_dimension + 1) * self.polynomial_size
+        self.matrix.columns()
     }
 
     /// Gadget.
     pub fn gadget(&self) -> Decomposition {
-        self.gadget
+        self.matrix.gadget()
     }
 
-    /// The matrix, row after row.
-    pub fn words(&self) -> &[T] {
-        &self.words
+    /// The matrix.
+    pub fn matrix(&self) -> &KeyMatrix<T> {
+        &self.matrix
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod pair;
 
 use cloakwork_math::{
     Torus,
+    key_product::KeyMatrix,
     random::{MaskSeed, MaskStream},
 };
 use cloakwork_params::{Decomposition, ParameterSet, table};
@@ -91,4 +92,15 @@ pub(crate) fn gadget_edges<T: Torus>(gadget: Decomposition) -> Vec<T> {
         words.extend([whole, whole | half, whole | (half - 1), whole | half | (half - 1)].map(T::from_u64));
     }
     words
+}
+
+/// Whether a key matrix has these words, row after row.
+pub(crate) fn same_words<S: Torus>(matrix: &KeyMatrix<S>, words: &[S]) -> bool {
+    let mut row = vec![S::default(); matrix.columns()];
+    let rows = words.chunks_exact(matrix.columns());
+    rows.len() == matrix.inputs() * matrix.gadget().levels
+        && rows.enumerate().all(|(index, expected)| {
+            matrix.read_row(index, &mut row);
+            row == expected
+        })
 }
