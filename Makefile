@@ -1,7 +1,7 @@
 # Every target does its own set-up: a Rust toolchain (with rustfmt and clippy, for lint) and a C compiler are
-# all it takes; npm as well, for the check of the protocol.
+# all it takes; npm as well, for the check of the protocol, and valgrind, for the gate for speed.
 
-.PHONY: demo demo-core test test-all lint bench bench-peers bench-service
+.PHONY: demo demo-core test test-all lint speed bench bench-peers bench-service
 
 # The whole service once: a server, keys, an upload, a job, its result and where its time went.
 demo:
@@ -24,13 +24,18 @@ lint:
 	tests/rules/lint.sh
 	proto/check.sh
 
+# Counted instructions against those stored, a part of `test`; CLOAKWORK_UPDATE_SPEED=1 stores them anew.
+speed:
+	cargo test -p cloakwork-tests-speed
+
 # Our own time, pass by pass.
 bench:
 	cargo run --release -p cloakwork-tests-core --bin bench
 
-# Ours against tfhe-rs, alternating in one process; writes target/bench/peers.json.
+# Ours against tfhe-rs, alternating in one process; writes target/bench/peers.json. ARGS=--huge runs everything:
+# also 4_4, which takes 16 GiB of memory.
 bench-peers:
-	tests/peers/run.sh
+	tests/peers/run.sh $(ARGS)
 
 # A server process under load against the core, alternating; writes target/bench/service.json. Takes a quarter of an
 # hour; `--quick` behind `--` takes one minute.

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Stands between cargo and rustc: every crate but our own is compiled for the machine at hand. Ours are
-# compiled as they ship, for any machine, and choose their kernels at run time.
+# Stands between cargo and rustc: every crate but our own is compiled for the machine at hand, or for the processor
+# that PEER_CPU names. Ours are compiled as they ship, for any machine, and choose their kernels at run time.
 set -eu
 crate= previous=
 for argument in "$@"; do
@@ -9,5 +9,24 @@ for argument in "$@"; do
 done
 case $crate in
 cloakwork_*) exec "$@" ;;
-*) exec "$@" -C target-cpu=native ;;
 esac
+cpu=${PEER_CPU:-native}
+if [ "$cpu" = x86-64-v3 ]; then
+    # No AVX-512 code at all. Cargo's features alone don't get there: tfhe takes tfhe-fft and tfhe-ntt with their
+    # default features, and `avx512` is one of them, so these crates would choose AVX-512 at run time all the same.
+    left=$#
+    while [ "$left" -gt 0 ]; do
+        case "$1 ${2:-}" in
+        '--cfg feature="avx512"' | '--cfg feature="x86-v4"')
+            shift 2
+            left=$((left - 2))
+            ;;
+        *)
+            set -- "$@" "$1"
+            shift
+            left=$((left - 1))
+            ;;
+        esac
+    done
+fi
+exec "$@" -C "target-cpu=$cpu"

@@ -3,4 +3,15 @@
 set -eu
 cd "$(dirname "$0")/../.."
 export RUSTC_WRAPPER="$PWD/tests/peers/native-peer.sh"
-exec cargo run --release --locked --manifest-path tests/peers/Cargo.toml --target-dir target/peers -- "$@"
+build() {
+    folder=$1
+    shift
+    cargo build --release --locked --manifest-path tests/peers/Cargo.toml --target-dir "target/$folder" "$@"
+}
+build peers
+if [ "$(uname -m)" = x86_64 ]; then
+    # The same program with a peer that has no AVX-512, for the comparison that does without it.
+    PEER_CPU=x86-64-v3 build peers-avx2 --no-default-features
+    set -- --narrow target/peers-avx2/release/cloakwork-peers "$@"
+fi
+exec target/peers/release/cloakwork-peers "$@"

@@ -94,6 +94,11 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         &self.bootstrap
     }
 
+    /// Ciphertexts that share one read of the bootstrap key.
+    pub fn tile(&self) -> usize {
+        tile(&self.bootstrap)
+    }
+
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.key_switch.bytes() + self.bootstrap.bytes()

@@ -8,82 +8,119 @@ use peer_tfhe::Workers;
 use crate::{
     Options,
     cases::{CASES, Case, Kind},
-    measure::{Measurement, Slice, time},
-    ours,
+    measure::{Slice, Slices, time},
+    ours::{self, Amount},
     pin::on_one_core,
     report::{Report, Result},
     run::{set, table, threads},
 };
 
-/// What the process of one side is started with, followed by the side, the case's label and the number of
-/// slices.
+/// What the process of one side is started with, followed by the side, the case's label, the number of slices
+/// and the kinds of rows.
 pub const FLAG: &str = "--one-side";
 
 const SIDES: [&str; 2] = ["ours", "tfhe-rs"];
 
 /// Measures the rows of `case` that are wanted.
-pub fn run(case: &'static Case, options: &Options, report: &mut Report) {
+pub fn run(case: &'static Case, options: &Options, report: &mut Report) -> std::result::Result<(), String> {
     let rows = options.rows(case);
     if rows.is_empty() {
-        return;
+        return Ok(());
     }
-    let pairs = options.pairs(case.pairs);
-    let [ours, peer] = SIDES.map(|side| {
-        let this = std::env::current_exe().expect("this program has a name");
+    let slices = options.pairs(case.pairs);
+    let mut sides = Vec::new();
+    // The second starts when the first has ended: their keys together would not fit.
+    for side in SIDES {
+        let this = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut child = Command::new(this);
-        child.args([FLAG, side, case.label, &pairs.to_string()]).stderr(Stdio::inherit());
-        let output = child.output().expect("this program can start itself");
-        assert!(output.status.success(), "{}: the process of {side} failed", case.label);
-        String::from_utf8_lossy(&output.stdout).lines().map(parse).collect::<Vec<_>>()
-    });
-    for row in rows {
-        let side = |slices: &[(Kind, Slice)]| {
-            let mine = slices.iter().filter(|(kind, _)| *kind == row.kind);
-            mine.map(|(_, slice)| *slice).collect::<Vec<_>>()
-        };
-        let slices = side(&ours).into_iter().zip(side(&peer)).collect();
-        let operations = if row.kind == Kind::Throughput { case.batch } else { 1 };
-        let measurement = Measurement::of(slices, operations);
-        report.add(Result { name: case.name(row.kind), set: case.set, row: *row, measurement });
+        child.args([FLAG, side, case.label, &slices.to_string()]).args(rows.iter().map(|row| row.kind.label()));
+        let output = child.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let slices: Option<Vec<_>> = text.lines().map(parse).collect();
+        let slices = slices.filter(|_| output.status.success());
+        sides.push(slices.ok_or_else(|| format!("{}: the process of {side} failed and said {text:?}", case.label))?);
     }
+    for row in rows {
+        let side = |index: usize| {
+            let mine = sides[index].iter().filter(|(kind, _)| *kind == row.kind);
+            mine.map(|(_, slice)| *slice)
+        };
+        let operations = if row.kind == Kind::Throughput { batch(case) } else { 1 };
+        report.add(Result::new(case, row, Slices { pairs: side(0).zip(side(1)).collect(), operations }));
+    }
+    Ok(())
+}
+
+/// Enough inputs for every core.
+fn batch(case: &Case) -> usize {
+    case.batch.max(threads())
 }
 
 /// Runs one side and prints a line for each slice.
 pub fn one_side(arguments: &[String]) -> Option<()> {
-    let [side, label, pairs] = arguments else { return None };
+    let [side, label, slices, kinds @ ..] = arguments else { return None };
     let case = CASES.iter().find(|case| case.label == label)?;
-    let pairs = pairs.parse().ok()?;
+    let kinds: Vec<_> = kinds.iter().map(|label| Kind::by_label(label)).collect::<Option<_>>()?;
+    let slices = slices.parse().ok()?;
+    if side == SIDES[0] { our_side(case, slices, &kinds) } else { peer_side(case, slices, &kinds) }
+}
+
+fn our_side(case: &Case, slices: usize, kinds: &[Kind]) -> Option<()> {
     let (set, threads) = (set(case), threads());
     let table = table(set);
-    let (results, expected) = if side == SIDES[0] {
-        let clear: Vec<_> = (0..case.batch as u64).map(|index| index * 7 % table.len() as u64).collect();
-        let mut ours = ours::own(set, &clear, &table, threads);
-        on_one_core(|| print_slices("one", pairs, || ours.compute_one()));
-        print_slices("all", pairs, || ours.compute_all());
-        (ours.decrypted(), clear.iter().map(|&value| table[value as usize]).collect())
-    } else {
-        let peer = peer_tfhe::peer_without_seeded_key(case.set, &table, case.batch)?;
-        on_one_core(|| print_slices("one", pairs, || peer.compute(0)));
-        let workers = Workers::new(&peer, threads);
-        print_slices("all", pairs, || workers.compute_all());
-        (peer.decrypt(&peer.results()), peer.expected())
+    let clear: Vec<_> = (0..batch(case) as u64).map(|index| index * 7 % table.len() as u64).collect();
+    let expected: Vec<_> = clear.iter().map(|&value| table[value as usize]).collect();
+    let mut ours = ours::own(set, &clear, &table, threads);
+    for &kind in kinds {
+        let amount = match kind {
+            Kind::Latency => Amount::One,
+            Kind::OnEachCore => Amount::OnePerCore,
+            Kind::Throughput => Amount::All,
+            Kind::Generation | Kind::Expansion => return None,
+        };
+        let mut work = || print_slices(kind, slices, || ours.compute(amount));
+        if kind == Kind::Latency {
+            on_one_core(work)
+        } else {
+            work()
+        }
+        let results = ours.decrypted(amount);
+        assert_eq!(results, expected[..results.len()], "{}: ours computes something else", case.label);
+    }
+    Some(())
+}
+
+fn peer_side(case: &Case, slices: usize, kinds: &[Kind]) -> Option<()> {
+    let threads = threads();
+    let peer = peer_tfhe::peer_without_seeded_key(case.set, &table(set(case)), batch(case))?;
+    let on_all_cores = |kind, inputs| {
+        // One bootstrap of tfhe-rs runs in one thread: all cores work on as many at once.
+        let workers = Workers::new(&peer, threads, inputs);
+        print_slices(kind, slices, || workers.compute_all());
     };
-    assert_eq!(results, expected, "{label}: {side} computes something else");
+    for &kind in kinds {
+        match kind {
+            Kind::Latency => on_one_core(|| print_slices(kind, slices, || peer.compute(0))),
+            Kind::OnEachCore => on_all_cores(kind, threads),
+            Kind::Throughput => on_all_cores(kind, batch(case)),
+            Kind::Generation | Kind::Expansion => return None,
+        }
+    }
+    assert_eq!(peer.decrypt(&peer.results()), peer.expected(), "{}: tfhe-rs computes something else", case.label);
     Some(())
 }
 
 /// Slices after one that warms up.
-fn print_slices(kind: &str, count: usize, mut work: impl FnMut()) {
+fn print_slices(kind: Kind, count: usize, mut work: impl FnMut()) {
     work();
     for _ in 0..count {
         let Slice { wall, cpu } = time(&mut work);
-        println!("{kind} {wall} {cpu}");
+        println!("{wall} {cpu} {}", kind.label());
     }
 }
 
-fn parse(line: &str) -> (Kind, Slice) {
-    let words: Vec<_> = line.split_whitespace().collect();
-    let seconds = |word: &str| word.parse().expect("a side prints seconds");
-    let kind = if words[0] == "one" { Kind::Latency } else { Kind::Throughput };
-    (kind, Slice { wall: seconds(words[1]), cpu: seconds(words[2]) })
+fn parse(line: &str) -> Option<(Kind, Slice)> {
+    let mut words = line.splitn(3, ' ');
+    let (wall, cpu) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some((Kind::by_label(words.next()?)?, Slice { wall, cpu }))
 }

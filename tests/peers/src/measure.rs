@@ -51,6 +51,13 @@ pub struct Slice {
     pub cpu: f64,
 }
 
+/// Pairs of slices, ours first.
+pub struct Slices {
+    pub pairs: Vec<(Slice, Slice)>,
+    /// Operations in each slice.
+    pub operations: usize,
+}
+
 /// Times `work`. What it answers is dropped afterwards.
 pub fn time<R>(work: impl FnOnce() -> R) -> Slice {
     let cpu = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
@@ -61,14 +68,9 @@ pub fn time<R>(work: impl FnOnce() -> R) -> Slice {
     slice
 }
 
-/// Runs `pairs` slices of each side in turn, `operations` in each slice. Who goes first alternates as well,
+/// Runs `pairs` slices of each side in turn, and gives both, ours first. Who goes first alternates as well,
 /// since whoever follows finds the other's key in the cache.
-pub fn alternate<A, B>(
-    pairs: usize,
-    operations: usize,
-    mut ours: impl FnMut() -> A,
-    mut peer: impl FnMut() -> B,
-) -> Measurement {
+pub fn alternate<A, B>(pairs: usize, mut ours: impl FnMut() -> A, mut peer: impl FnMut() -> B) -> Vec<(Slice, Slice)> {
     let slices = |pair| {
         if pair % 2 == 0 {
             let ours = time(&mut ours);
@@ -78,17 +80,17 @@ pub fn alternate<A, B>(
             (time(&mut ours), peer)
         }
     };
-    Measurement::of((0..pairs).map(slices).collect(), operations)
+    (0..pairs).map(slices).collect()
 }
 
 impl Measurement {
-    /// Of pairs of slices, ours first, of `operations` operations each.
-    pub fn of(slices: Vec<(Slice, Slice)>, operations: usize) -> Self {
-        let spread = |value: fn(&(Slice, Slice)) -> f64| Spread::of(slices.iter().map(value).collect());
+    /// Of pairs of slices.
+    pub fn of(Slices { pairs, operations }: Slices) -> Self {
+        let spread = |value: fn(&(Slice, Slice)) -> f64| Spread::of(pairs.iter().map(value).collect());
         let (ours, peer) = (spread(|(ours, _)| ours.wall), spread(|(_, peer)| peer.wall));
         let operations = operations as f64;
         Self {
-            pairs: slices.len(),
+            pairs: pairs.len(),
             ours: ours.median / operations,
             peer: peer.median / operations,
             least: (ours.least / operations, peer.least / operations),

@@ -12,26 +12,37 @@ use peer_tfhe::{Peer, SeededKey, SeededPart, Words};
 
 /// One operation under one key, on a fixed batch of inputs.
 pub trait Ours: Send {
-    /// Computes on the first input in the calling thread.
-    fn compute_one(&mut self);
+    /// Computes on so many of the inputs.
+    fn compute(&mut self, amount: Amount);
 
-    /// Computes on all inputs, on all cores.
-    fn compute_all(&mut self);
-
-    /// As [`Self::compute_all`], under an evaluation key of our own making.
+    /// Computes on all inputs, under an evaluation key of our own making.
     fn compute_all_under_new_key(&mut self);
 
     /// The results of the last computation on all inputs.
     fn results(&self) -> Words;
 
-    /// The same, decrypted.
-    fn decrypted(&self) -> Vec<u64>;
+    /// The results of the last computation on so many inputs, decrypted.
+    fn decrypted(&self, amount: Amount) -> Vec<u64>;
+
+    /// Bytes of the bootstrap key, and ciphertexts that share one read of it.
+    fn bootstrap_key(&self) -> (usize, usize);
 
     /// Makes another seeded evaluation key for the same secret key, on all cores.
     fn generate_key(&self) -> Box<dyn Any>;
 
     /// Expands the seeded key again, on all cores.
     fn expand_key(&self) -> Box<dyn Any>;
+}
+
+/// How many of the inputs are computed on, from the first on.
+#[derive(Clone, Copy, Debug)]
+pub enum Amount {
+    /// One, in the calling thread.
+    One,
+    /// One on each core.
+    OnePerCore,
+    /// All, on all cores.
+    All,
 }
 
 /// Our side of an operation of `set`, from the peer's keys and operands.
@@ -208,11 +219,25 @@ struct Batch<T, S, O> {
     seeded: Option<Seeded<T, S>>,
     key: ServerKey<T, S>,
     operation: O,
-    operands: Vec<LweList<T>>,
-    first: Vec<LweList<T>>,
-    outputs: LweList<T>,
-    output: LweList<T>,
+    /// One for each [`Amount`].
+    parts: [Part<T>; 3],
     scratches: Vec<Scratch<T, S>>,
+}
+
+/// So many ciphertexts from each operand, and what was made of them.
+struct Part<T> {
+    operands: Vec<LweList<T>>,
+    outputs: LweList<T>,
+}
+
+impl<T: Torus> Part<T> {
+    fn first(count: usize, operands: &[LweList<T>]) -> Self {
+        let dimension = operands[0].dimension();
+        let cut =
+            |operand: &LweList<T>| LweList::from_words(dimension, operand.words()[..count * (dimension + 1)].to_vec());
+        let operands = operands.iter().map(|operand| cut(operand).expect("whole ciphertexts")).collect();
+        Self { operands, outputs: LweList::zeros(dimension, count) }
+    }
 }
 
 impl<T: Word, S: Word, O: Operation<T, S>> Batch<T, S, O> {
@@ -224,13 +249,10 @@ impl<T: Word, S: Word, O: Operation<T, S>> Batch<T, S, O> {
         operation: O,
         threads: usize,
     ) -> Self {
-        let dimension = key.set().input_dimension();
-        let first = |operand: &LweList<T>| LweList::from_words(dimension, operand.get(0).to_vec());
-        let first = operands.iter().map(|operand| first(operand).expect("one ciphertext")).collect();
-        let outputs = LweList::zeros(dimension, operands[0].len());
-        let output = LweList::zeros(dimension, 1);
+        let all = operands[0].len();
+        let parts = [1, threads.min(all), all].map(|count| Part::first(count, &operands));
         let scratches = (0..threads).map(|_| key.scratch()).collect();
-        Self { client, seeded, key, operation, operands, first, outputs, output, scratches }
+        Self { client, seeded, key, operation, parts, scratches }
     }
 
     fn set(&self) -> &'static ParameterSet {
@@ -239,28 +261,31 @@ impl<T: Word, S: Word, O: Operation<T, S>> Batch<T, S, O> {
 }
 
 impl<T: Word, S: Word, O: Operation<T, S>> Ours for Batch<T, S, O> {
-    fn compute_one(&mut self) {
-        let Self { key, operation, first, output, scratches, .. } = self;
-        operation.compute(key, first, output, &mut scratches[..1]).expect("shapes fit");
-    }
-
-    fn compute_all(&mut self) {
-        let Self { key, operation, operands, outputs, scratches, .. } = self;
-        operation.compute(key, operands, outputs, scratches).expect("shapes fit");
+    fn compute(&mut self, amount: Amount) {
+        let Self { key, operation, parts, scratches, .. } = self;
+        let Part { operands, outputs } = &mut parts[amount as usize];
+        let threads = if matches!(amount, Amount::One) { 1 } else { scratches.len() };
+        operation.compute(key, operands, outputs, &mut scratches[..threads]).expect("shapes fit");
     }
 
     fn compute_all_under_new_key(&mut self) {
         let key = Seeded::<T, S>::generate(self.set(), &self.client).expand(self.scratches.len());
-        let Self { operation, operands, outputs, scratches, .. } = self;
+        let Self { operation, parts, scratches, .. } = self;
+        let Part { operands, outputs } = &mut parts[Amount::All as usize];
         operation.compute(&key, operands, outputs, scratches).expect("shapes fit");
     }
 
     fn results(&self) -> Words {
-        Word::to_words(self.outputs.words())
+        Word::to_words(self.parts[Amount::All as usize].outputs.words())
     }
 
-    fn decrypted(&self) -> Vec<u64> {
-        self.client.decrypt(self.set(), &self.outputs).expect("results have the set's shape")
+    fn decrypted(&self, amount: Amount) -> Vec<u64> {
+        let outputs = &self.parts[amount as usize].outputs;
+        self.client.decrypt(self.set(), outputs).expect("results have the set's shape")
+    }
+
+    fn bootstrap_key(&self) -> (usize, usize) {
+        (self.key.bootstrap_key().bytes(), self.key.tile())
     }
 
     fn generate_key(&self) -> Box<dyn Any> {

@@ -8,10 +8,10 @@ use peer_tfhe::{Peer, Workers};
 use crate::{
     Options,
     cases::{Case, Kind},
-    measure::{Measurement, alternate, time},
-    ours::{self, Ours},
+    measure::{Slices, alternate, time},
+    ours::{self, Amount, Ours},
     pin::on_one_core,
-    report::{Report, Result},
+    report::{self, Report, Result},
 };
 
 /// Seconds that a slice of one-core work should last at least.
@@ -20,18 +20,29 @@ const SLICE: f64 = 0.02;
 /// Measures the rows of `case` that are wanted.
 pub fn run(case: &'static Case, options: &Options, report: &mut Report) {
     let rows = options.rows(case);
-    if rows.is_empty() {
+    let key_read = case.key_read && options.wants(&report::key_read_name(case));
+    if rows.is_empty() && !key_read {
         return;
     }
+    let (peer, mut ours) = sides(case);
+    for row in rows {
+        let slices = measure(case, row.kind, options.pairs(case.pairs), &peer, ours.as_mut());
+        report.add(Result::new(case, row, slices));
+    }
+    if key_read {
+        let (bytes, tile) = ours.bootstrap_key();
+        report.add_key_read(case, bytes, tile);
+    }
+}
+
+/// Both sides of a case, after both have computed everything and have been found right.
+pub fn sides(case: &Case) -> (Arc<dyn Peer>, Box<dyn Ours>) {
     let set = set(case);
     let (table, threads) = (table(set), threads());
     let peer = peer_tfhe::peer(case.set, &table, case.batch).expect("tfhe-rs has the set");
     let mut ours = ours::from_peer(set, peer.as_ref(), &table, threads);
     check(case, peer.as_ref(), ours.as_mut());
-    for row in rows {
-        let measurement = measure(case, row.kind, options.pairs(case.pairs), &peer, ours.as_mut(), threads);
-        report.add(Result { name: case.name(row.kind), set: case.set, row: *row, measurement });
-    }
+    (peer, ours)
 }
 
 /// The parameter set of a case.
@@ -57,7 +68,7 @@ pub fn threads() -> usize {
 fn check(case: &Case, peer: &dyn Peer, ours: &mut dyn Ours) {
     let expected = peer.expected();
     assert_eq!(peer.decrypt(&peer.results()), expected, "{}: tfhe-rs computes something else", case.label);
-    ours.compute_all();
+    ours.compute(Amount::All);
     assert_eq!(peer.decrypt(&ours.results()), expected, "{}: ours computes something else", case.label);
     if case.rows.iter().any(|row| row.kind == Kind::Generation) {
         ours.compute_all_under_new_key();
@@ -66,32 +77,33 @@ fn check(case: &Case, peer: &dyn Peer, ours: &mut dyn Ours) {
     }
 }
 
-fn measure(
-    case: &Case,
-    kind: Kind,
-    pairs: usize,
-    peer: &Arc<dyn Peer>,
-    ours: &mut dyn Ours,
-    threads: usize,
-) -> Measurement {
+/// Pairs of slices of one kind of row, with the number of operations in each slice.
+pub fn measure(case: &Case, kind: Kind, pairs: usize, peer: &Arc<dyn Peer>, ours: &mut dyn Ours) -> Slices {
+    let threads = threads();
+    let mut batches = |inputs: usize, amount: Amount| {
+        let workers = Workers::new(peer, threads, inputs);
+        workers.compute_all();
+        ours.compute(amount);
+        alternate(pairs, || ours.compute(amount), || workers.compute_all())
+    };
     match kind {
+        Kind::Throughput => Slices { pairs: batches(case.batch, Amount::All), operations: case.batch },
+        Kind::OnEachCore => Slices { pairs: batches(threads, Amount::OnePerCore), operations: 1 },
         Kind::Latency => on_one_core(|| {
             peer.compute(0);
-            let repeat = (SLICE / time(|| ours.compute_one()).cpu).ceil() as usize;
-            alternate(
+            let repeat = (SLICE / time(|| ours.compute(Amount::One)).cpu).ceil() as usize;
+            let pairs = alternate(
                 pairs,
-                repeat,
-                || (0..repeat).for_each(|_| ours.compute_one()),
+                || (0..repeat).for_each(|_| ours.compute(Amount::One)),
                 || (0..repeat).for_each(|_| peer.compute(0)),
-            )
+            );
+            Slices { pairs, operations: repeat }
         }),
-        Kind::Throughput => {
-            let workers = Workers::new(peer, threads);
-            workers.compute_all();
-            ours.compute_all();
-            alternate(pairs, case.batch, || ours.compute_all(), || workers.compute_all())
+        Kind::Generation => {
+            Slices { pairs: alternate(pairs, || ours.generate_key(), || peer.generate_key()), operations: 1 }
         }
-        Kind::Generation => alternate(pairs, 1, || ours.generate_key(), || peer.generate_key()),
-        Kind::Expansion => alternate(pairs, 1, || ours.expand_key(), || peer.expand_key()),
+        Kind::Expansion => {
+            Slices { pairs: alternate(pairs, || ours.expand_key(), || peer.expand_key()), operations: 1 }
+        }
     }
 }

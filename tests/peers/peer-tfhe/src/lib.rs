@@ -66,11 +66,6 @@ pub trait Peer: Send + Sync {
     /// Clear results.
     fn expected(&self) -> Vec<u64>;
 
-    /// Number of inputs.
-    fn len(&self) -> usize {
-        self.expected().len()
-    }
-
     /// Computes on input `index` in the calling thread.
     fn compute(&self, index: usize);
 

@@ -1,0 +1,119 @@
+//! One small fixed piece of work, for counting its instructions: no clock, no randomness, one thread.
+//!
+//! `speed-case CASE` does it and prints the instruction set it ran on and a digest of its results. What callgrind
+//! collects is the function [`measured`] alone.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use cloakwork_math::{Torus, key_product, random::MaskSeed, simd::Level};
+use cloakwork_params::{ParameterSet, table};
+use cloakwork_tfhe::{
+    BootstrapKey, GgswShape, KeySwitchKey, SeededBootstrapKey, SeededKeySwitchKey,
+    blind_rotation::{self, blind_rotate},
+    key_switch::key_switch,
+};
+
+const CLASSICAL: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
+const LARGE: &str = "V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128";
+const KS32: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128";
+const BITS: &str = "TFHE_LIB_PARAMETERS";
+
+/// Steps of a blind rotation: bits of its small key.
+const STEPS: usize = 4;
+/// Ciphertexts of a key switch, and the dimensions it goes from and to.
+const SWITCHED: (usize, usize, usize) = (64, 128, 250);
+
+/// Does a piece of work and gives a digest of its results.
+type Work = fn() -> u64;
+
+/// Every case and what it does.
+const CASES: [(&str, Work); 7] = [
+    ("rotate-2_2-tile-of-1", || rotate::<u64>(CLASSICAL, 1)),
+    ("rotate-2_2-tile-of-8", || rotate::<u64>(CLASSICAL, 8)),
+    ("rotate-3_3-tile-of-1", || rotate::<u64>(LARGE, 1)),
+    ("rotate-TFHE_LIB-tile-of-8", || rotate::<u32>(BITS, 8)),
+    ("switch-2_2", || switch::<u64, u64>(CLASSICAL)),
+    ("switch-KS32", || switch::<u64, u32>(KS32)),
+    ("switch-TFHE_LIB", || switch::<u32, u32>(BITS)),
+];
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    if let Some((_, case)) = CASES.iter().find(|(name, _)| *name == wanted) {
+        println!("{} {:016x}", Level::detect().name(), case());
+        return ExitCode::SUCCESS;
+    }
+    CASES.iter().for_each(|(name, _)| println!("{name}"));
+    if wanted.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A blind rotation of `tile` ciphertexts under a key of few bits.
+fn rotate<T: Torus>(set: &str, tile: usize) -> u64 {
+    let (set, mut numbers) = (by_name(set), Numbers(1));
+    let (glwe_dimension, polynomial_size) = (set.glwe_dimension, set.polynomial_size);
+    let shape = GgswShape { glwe_dimension, polynomial_size, gadget: set.bootstrap };
+    let bodies = numbers.list(STEPS * shape.body_words());
+    let seeded = SeededBootstrapKey::<T>::new(shape, STEPS, SEED, bodies).expect("the set's shape");
+    let key = BootstrapKey::expand(&seeded, 1, 1).expect("the set's shape");
+    let (lut, ciphertexts) = (numbers.list::<T>(polynomial_size), numbers.list::<T>(tile * (STEPS + 1)));
+    let luts = vec![&lut[..]; tile];
+    let mut accumulators = vec![T::default(); tile * shape.glwe_words()];
+    let mut scratch = blind_rotation::Scratch::new(&key);
+    let rule = set.modulus_switch;
+    twice(&mut || blind_rotate(&key, rule, &ciphertexts, &luts, &mut accumulators, &mut scratch));
+    digest(&accumulators)
+}
+
+/// A key switch of a chunk of ciphertexts, from and to short keys.
+fn switch<T: Torus, S: Torus>(set: &str) -> u64 {
+    let (set, mut numbers, (count, from, to)) = (by_name(set), Numbers(2), SWITCHED);
+    let bodies = numbers.list(from * set.key_switch.levels);
+    let seeded = SeededKeySwitchKey::<S>::new(from, to, set.key_switch, set.small_modulus_log2, SEED, bodies);
+    let key = KeySwitchKey::expand(&seeded.expect("the set's shape"), 1);
+    let inputs = numbers.list::<T>(count * (from + 1));
+    let mut outputs = vec![S::default(); count * (to + 1)];
+    let mut scratch = key_product::Scratch::default();
+    twice(&mut || key_switch(&key, &inputs, &mut outputs, &mut scratch).expect("whole ciphertexts"));
+    digest(&outputs)
+}
+
+/// Once so that buffers have their size and the instruction set is known, and once to be counted.
+fn twice(work: &mut dyn FnMut()) {
+    work();
+    measured(work);
+}
+
+#[inline(never)]
+fn measured(work: &mut dyn FnMut()) {
+    work();
+    // The call above must not become a jump: the function ends when the work does.
+    std::hint::black_box(());
+}
+
+fn by_name(name: &str) -> &'static ParameterSet {
+    table::by_name(name).expect("a set of the table")
+}
+
+const SEED: MaskSeed = MaskSeed { key: 7, block: 0, byte: 0 };
+
+/// The same numbers every time, spread over the whole word (SplitMix64).
+struct Numbers(u64);
+
+impl Numbers {
+    fn list<T: Torus>(&mut self, count: usize) -> Vec<T> {
+        let next = || {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            T::from_u64(mixed ^ (mixed >> 31))
+        };
+        std::iter::repeat_with(next).take(count).collect()
+    }
+}
+
+/// Depends on every word, so that none may be left out.
+fn digest<T: Torus>(words: &[T]) -> u64 {
+    words.iter().fold(0, |sum: u64, word| sum.wrapping_mul(0x0100_0000_01b3) ^ word.to_u64())
+}

@@ -1,0 +1,49 @@
+//! Functions of a program and what they are made of.
+
+mod listing;
+
+use std::{
+    io::BufReader,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+pub use listing::functions_in;
+
+/// A function of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Demangled name.
+    pub name: String,
+    /// What it is made of.
+    pub counts: Counts,
+    /// Does it use anything that came with AVX-512: a wide register, one of the upper sixteen, a mask?
+    pub avx512: bool,
+}
+
+/// Instructions of a function. Padding counts nowhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All of them.
+    pub instructions: u64,
+    /// Those that have a 512-bit register.
+    pub wide: u64,
+    /// Of these, those that have an operand on the stack: registers that ran out.
+    pub spills: u64,
+    /// Instructions of innermost loops that have a wide one in them.
+    pub inner_loops: u64,
+}
+
+/// Every function of `program`, in the order of their addresses.
+pub fn functions(program: &Path) -> Result<Vec<Function>, String> {
+    let mut objdump = Command::new("objdump");
+    objdump.args(["--disassemble", "--demangle", "--no-show-raw-insn"]).arg(program).stdout(Stdio::piped());
+    let mut running = objdump.spawn().map_err(|error| format!("objdump (of binutils) does not start: {error}"))?;
+    let output = running.stdout.take().ok_or("objdump has no output")?;
+    let functions = functions_in(BufReader::new(output)).map_err(|error| format!("objdump: {error}"))?;
+    let status = running.wait().map_err(|error| format!("objdump: {error}"))?;
+    if !status.success() || functions.is_empty() {
+        return Err(format!("objdump finds no function in {} ({status})", program.display()));
+    }
+    Ok(functions)
+}

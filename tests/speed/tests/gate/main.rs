@@ -1,0 +1,91 @@
+//! The gate: counted instructions must be what `figures.toml` says, within 3 %.
+//!
+//! `CLOAKWORK_UPDATE_SPEED=1` stores what is counted instead.
+
+mod callgrind;
+mod figures;
+mod program;
+
+use std::{collections::BTreeMap, io::Write, path::Path, process::Command};
+
+use cloakwork_tests_speed::disassembly;
+use figures::{Figures, Kernel};
+
+/// Instruction sets whose instructions callgrind counts. It knows no AVX-512.
+const LEVELS: [&str; 2] = ["avx2", "portable"];
+
+#[test]
+fn counted_instructions_are_those_stored() {
+    if let Err(reason) = possible() {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "the gate for speed cannot run: {reason}");
+        return say(&format!("*** SKIPPED, the gate for speed: {reason} ***"));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("figures.toml");
+    let stored = Figures::read(&path);
+    let program = program::build();
+    let found = Figures {
+        compiler: program::compiler(),
+        patterns: stored.patterns.clone(),
+        callgrind: LEVELS.iter().map(|level| (level.to_string(), callgrind::count_all(&program, level))).collect(),
+        avx512: kernels(&program, &stored.patterns),
+    };
+    if std::env::var_os("CLOAKWORK_UPDATE_SPEED").is_some() {
+        return found.write(&path);
+    }
+    let differences = stored.differences(&found);
+    if stored.compiler != found.compiler {
+        // Another compiler makes other instructions of the same source: that would say nothing about the source.
+        return say(&format!(
+            "*** NOT COMPARED, the gate for speed: the figures are of {}, this is {}.\n\
+             *** {} figures differ. Store this compiler's: CLOAKWORK_UPDATE_SPEED=1 make speed ***",
+            stored.compiler,
+            found.compiler,
+            differences.len()
+        ));
+    }
+    assert!(
+        differences.is_empty(),
+        "counted instructions have changed:\n{}\nIf that is meant, store them: CLOAKWORK_UPDATE_SPEED=1 make speed",
+        differences.join("\n")
+    );
+}
+
+/// What the counts ask of the machine.
+fn possible() -> Result<(), String> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err("its figures are of x86-64".into());
+    }
+    #[cfg(target_arch = "x86_64")]
+    if !(is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")) {
+        return Err("this processor has no AVX2".into());
+    }
+    for (tool, package) in [("valgrind", "valgrind"), ("objdump", "binutils")] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            return Err(format!("{tool} is missing: apt-get install {package}"));
+        }
+    }
+    Ok(())
+}
+
+/// Every function with wide instructions whose name has one of `patterns` in it.
+fn kernels(program: &Path, patterns: &[String]) -> BTreeMap<String, Kernel> {
+    let functions = disassembly::functions(program).expect("objdump reads what cargo has built");
+    let mut kernels = BTreeMap::new();
+    for function in functions {
+        let wanted = patterns.iter().any(|pattern| function.name.contains(pattern));
+        if wanted && function.counts.wide > 0 {
+            // Units of code generation may each have a copy; the largest speaks for all.
+            let kernel = kernels.entry(function.name).or_insert_with(Kernel::default);
+            *kernel = (*kernel).max(function.counts.into());
+        }
+    }
+    for pattern in patterns {
+        assert!(kernels.keys().any(|name| name.contains(pattern)), "no kernel has {pattern} in its name");
+    }
+    kernels
+}
+
+/// Says it past the test harness, which shows nothing of a test that passes.
+fn say(text: &str) {
+    writeln!(std::io::stderr(), "\n{text}").expect("standard error is open");
+}
