@@ -7,8 +7,12 @@ use bytemuck::Pod;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
-/// Bytes from which huge pages are asked for.
+/// Bytes from which huge pages are asked for, for a key and the like.
 const HUGE: usize = 4 << 20;
+/// The same for working memory: a transform's steps touch places far apart, each on a page of its own.
+const HUGE_WORK: usize = 128 << 10;
+/// Bytes of a huge page. What is mapped is whole ones.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// A fixed number of elements, the first of them at the beginning of a cache line.
 ///
@@ -27,9 +31,19 @@ enum Memory<E> {
 impl<E: Pod> Aligned<E> {
     /// `len` zeroed elements.
     pub fn new(len: usize) -> Self {
+        Self::huge_from(HUGE, len)
+    }
+
+    /// `len` zeroed elements that a thread keeps working on: worth a huge page, even if most of it stays empty.
+    pub fn for_work(len: usize) -> Self {
+        Self::huge_from(HUGE_WORK, len)
+    }
+
+    fn huge_from(least: usize, len: usize) -> Self {
         let bytes = len.checked_mul(size_of::<E>()).expect("a length that an address can have");
         // Where the system gives no mapping, an ordinary allocation does, or ends the process as any does.
-        let large = if bytes >= HUGE { memmap2::MmapMut::map_anon(bytes).ok() } else { None };
+        let pages = bytes.checked_next_multiple_of(HUGE_PAGE).filter(|_| bytes >= least);
+        let large = pages.and_then(|pages| memmap2::MmapMut::map_anon(pages).ok());
         let memory = large.map_or_else(|| Self::small(len), |map| Memory::Large(advised(map)));
         Self { memory, len }
     }
@@ -55,7 +69,7 @@ impl<E: Pod> Deref for Aligned<E> {
     fn deref(&self) -> &[E] {
         match &self.memory {
             Memory::Small(elements, start) => &elements[*start..][..self.len],
-            Memory::Large(map) => bytemuck::cast_slice(map),
+            Memory::Large(map) => &bytemuck::cast_slice(map)[..self.len],
         }
     }
 }
@@ -64,7 +78,7 @@ impl<E: Pod> DerefMut for Aligned<E> {
     fn deref_mut(&mut self) -> &mut [E] {
         match &mut self.memory {
             Memory::Small(elements, start) => &mut elements[*start..][..self.len],
-            Memory::Large(map) => bytemuck::cast_slice_mut(map),
+            Memory::Large(map) => &mut bytemuck::cast_slice_mut(map)[..self.len],
         }
     }
 }
@@ -75,11 +89,13 @@ mod tests {
 
     #[test]
     fn buffers_of_every_size_start_on_a_line_and_are_zero() {
-        for len in [0, 1, 7, 100, HUGE / 8 - 1, HUGE / 8, HUGE / 8 + 3] {
-            let mut buffer = Aligned::<u64>::new(len);
-            assert_eq!((buffer.len(), buffer.as_ptr().align_offset(LINE)), (len, 0));
-            assert!(buffer.iter().all(|word| *word == 0));
-            buffer.iter_mut().for_each(|word| *word = 1);
+        let work = HUGE_WORK / 8;
+        for len in [0, 1, 7, 100, work - 1, work, work + 1, HUGE / 8 - 1, HUGE / 8, HUGE / 8 + 3] {
+            for mut buffer in [Aligned::<u64>::new(len), Aligned::for_work(len)] {
+                assert_eq!((buffer.len(), buffer.as_ptr().align_offset(LINE)), (len, 0));
+                assert!(buffer.iter().all(|word| *word == 0));
+                buffer.iter_mut().for_each(|word| *word = 1);
+            }
         }
     }
 }

@@ -122,7 +122,7 @@ impl<T: Torus> ExternalProduct<T> {
     /// Working memory for the other methods, for one thread.
     pub fn scratch(&self) -> Scratch {
         let group = self.shape.rows() * GROUP * 2 * self.plan.level.lanes();
-        Scratch { points: Aligned::new(self.shape.body_words()), group: Aligned::new(group) }
+        Scratch { points: Aligned::for_work(self.shape.body_words()), group: Aligned::new(group) }
     }
 
     /// Turns `ggsw` (standard domain, rows in key order) into `spectrum`.

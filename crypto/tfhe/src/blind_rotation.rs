@@ -46,7 +46,7 @@ impl<T: Torus> Scratch<T> {
             exponents: vec![0; exponents],
             step: vec![0; tile],
             bundle: vec![T::default(); bundle],
-            spectrum: Aligned::new(spectrum),
+            spectrum: Aligned::for_work(spectrum),
         }
     }
 }

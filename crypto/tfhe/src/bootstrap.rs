@@ -113,7 +113,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             digits: key_product::Scratch::default(),
             small: vec![S::default(); run::CHUNK * (self.set.lwe_dimension + 1)],
             rotation: blind_rotation::Scratch::new(&self.bootstrap),
-            accumulators: Aligned::new(rotation_tile * self.bootstrap.shape().accumulator_words::<T>()),
+            accumulators: Aligned::for_work(rotation_tile * self.bootstrap.shape().accumulator_words::<T>()),
             results: vec![T::default(); run::CHUNK * (self.set.big_dimension() + 1)],
             times: StageTimes::default(),
         }

@@ -2,7 +2,7 @@
 
 use cloakwork_math::{GgswShape, random::MaskSeed};
 use cloakwork_params::Decomposition;
-use cloakwork_tfhe::{LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey};
+use cloakwork_tfhe::{BootstrapKey, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey};
 
 const SEED: MaskSeed = MaskSeed { key: 1, block: 0, byte: 0 };
 
@@ -17,22 +17,25 @@ fn bootstrap_keys_have_a_shape_that_the_kernels_are_made_for() {
         let words = if polynomial_size.max(count) < 100 { count * shape.body_words() } else { 0 };
         SeededBootstrapKey::<u64>::new(shape, count, SEED, vec![0; words])
     };
-    assert!(new(1, 16, gadget(23, 1), 3).is_ok());
+    assert!(new(1, 64, gadget(23, 1), 3).is_ok());
     for (k, size, gadget) in [
-        (0, 16, gadget(23, 1)),
-        (5, 16, gadget(23, 1)),
-        (1, 8, gadget(23, 1)),
-        (1, 48, gadget(23, 1)),
+        (0, 64, gadget(23, 1)),
+        (5, 64, gadget(23, 1)),
+        (1, 32, gadget(23, 1)),
+        (1, 96, gadget(23, 1)),
         (1, 1 << 62, gadget(23, 2)),
-        (1, 16, gadget(0, 1)),
-        (1, 16, gadget(32, 1)),
-        (1, 16, gadget(23, 0)),
-        (1, 16, gadget(16, 4)),
+        (1, 64, gadget(0, 1)),
+        (1, 64, gadget(32, 1)),
+        (1, 64, gadget(23, 0)),
+        (1, 64, gadget(16, 4)),
     ] {
         assert!(new(k, size, gadget, 3).is_err(), "k = {k}, N = {size}, {gadget:?}");
     }
-    let many = new(1, 16, gadget(23, 1), usize::MAX).expect_err("bodies that no memory holds");
+    let many = new(1, 64, gadget(23, 1), usize::MAX).expect_err("bodies that no memory holds");
     assert_eq!((many.expected, many.got), (usize::MAX, 0));
+    // Well formed, but of a shape that no parameter set has.
+    let odd = new(3, 64, gadget(10, 3), 1).expect("a key");
+    assert!(BootstrapKey::expand(&odd, 1, 1).is_err());
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn step<T: Torus>(
 
 /// What [`step`] should give, with digits cut as the kernel cuts them.
 ///
-/// The same kernel multiplies by 16 bits of the key at a time. Those products are whole numbers that a double holds,
+/// The same kernel multiplies by 8 bits of the key at a time. Those products are whole numbers that a double holds,
 /// so its error is far below the distance between them and rounds away.
 fn exact_step<T: Torus>(shape: GgswShape, ggsw: &[T], glwe: &[T], rotation: Option<u32>) -> Vec<T> {
     // Narrow words go to the top of wide ones, where the gadget cuts the same digits.
@@ -103,9 +103,10 @@ fn exact_step<T: Torus>(shape: GgswShape, ggsw: &[T], glwe: &[T], rotation: Opti
     sum.into_iter().map(T::from_u64).collect()
 }
 
-const PIECE_BITS: u32 = 16;
-/// Room for the error of a piece's product: it stays below half of 2^8.
-const GUARD_BITS: u32 = 8;
+const PIECE_BITS: u32 = 8;
+/// Room for the error of a piece's product, and for words that come out in steps of 2^-52 of the torus: together they
+/// stay below half of 2^14.
+const GUARD_BITS: u32 = 14;
 
 #[cfg(test)]
 mod tests {

@@ -106,10 +106,7 @@ pub(super) fn transform<V: Vector, const R: usize, const INVERSE: bool>(ring: &m
 
 /// The transform of four.
 #[inline(always)]
-fn quarter<V: Vector, const INVERSE: bool>(
-    ring: &mut impl Ring<V>,
-    [a, b, c, d]: [usize; 4],
-) -> [Complex<V>; 4] {
+fn quarter<V: Vector, const INVERSE: bool>(ring: &mut impl Ring<V>, [a, b, c, d]: [usize; 4]) -> [Complex<V>; 4] {
     let (a, c) = (ring.get(a), ring.get(c));
     let (even, even_minus) = (a.add(c), a.sub(c));
     let (b, d) = (ring.get(b), ring.get(d));

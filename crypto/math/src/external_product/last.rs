@@ -59,13 +59,7 @@ fn units<V: Vector, const ACROSS: usize, const LANES: usize, const UNIT: usize>(
 }
 
 #[inline(always)]
-fn inverse_units<
-    V: Vector,
-    const ACROSS: usize,
-    const LANES: usize,
-    const UNIT: usize,
-    const ROWS: usize,
->(
+fn inverse_units<V: Vector, const ACROSS: usize, const LANES: usize, const UNIT: usize, const ROWS: usize>(
     plan: &Plan,
     at: usize,
     digits: &[Group<V>; ROWS],

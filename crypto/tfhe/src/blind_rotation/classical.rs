@@ -21,7 +21,9 @@ pub(super) fn rotate<T: Torus, S: Torus>(
     let tile = luts.len();
     let exponents = &mut scratch.exponents[..tile * words];
     let lanes = ciphertexts.chunks_exact(words).zip(exponents.chunks_exact_mut(words)).zip(luts);
-    for (((ciphertext, exponents), lut), accumulator) in lanes.zip(accumulators.chunks_exact_mut(shape.accumulator_words::<T>())) {
+    for (((ciphertext, exponents), lut), accumulator) in
+        lanes.zip(accumulators.chunks_exact_mut(shape.accumulator_words::<T>()))
+    {
         modulus_switch(rule, modulus_log2, ciphertext, exponents);
         load_lut(shape.glwe_dimension, lut, exponents[words - 1], accumulator);
     }

@@ -1,10 +1,7 @@
 //! Keys ready for use: masks expanded from the seed, bootstrap keys in the kernel's spectrum.
 
 use cloakwork_math::{
-    ExternalProduct, GgswShape, Torus,
-    aligned::Aligned,
-    external_product::Scratch,
-    key_product::KeyMatrix,
+    ExternalProduct, GgswShape, Torus, aligned::Aligned, external_product::Scratch, key_product::KeyMatrix,
     random::MaskStream,
 };
 use cloakwork_params::Decomposition;

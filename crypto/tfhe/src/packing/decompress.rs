@@ -64,7 +64,7 @@ impl DecompressionKey {
             glwe: vec![0; self.set.packing_dimension() + self.set.packing_polynomial_size],
             small: vec![0; tile * (self.set.packing_dimension() + 1)],
             rotation: blind_rotation::Scratch::new(&self.bootstrap),
-            accumulators: Aligned::new(tile * self.bootstrap.shape().accumulator_words::<u64>()),
+            accumulators: Aligned::for_work(tile * self.bootstrap.shape().accumulator_words::<u64>()),
         }
     }
 

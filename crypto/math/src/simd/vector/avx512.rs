@@ -96,8 +96,9 @@ impl Vector for F64x8 {
             for (pair, rows) in pairs.iter_mut().zip(old.chunks_exact(2)) {
                 let (upper, lower) = (rows[0].0, rows[1].0);
                 // SAFETY: the module's invariant.
-                *pair =
-                    unsafe { if odd == 0 { _mm512_unpacklo_pd(upper, lower) } else { _mm512_unpackhi_pd(upper, lower) } };
+                *pair = unsafe {
+                    if odd == 0 { _mm512_unpacklo_pd(upper, lower) } else { _mm512_unpackhi_pd(upper, lower) }
+                };
             }
             let [a, b, c, d] = pairs;
             // SAFETY: the module's invariant.
