@@ -59,7 +59,8 @@ pub fn tile<T: Torus>(key: &BootstrapKey<T>) -> usize {
 /// Rotates the lookup table of each ciphertext by its phase: `accumulators[c]` becomes a GLWE encryption of
 /// `X^-phase * luts[c]`, the phase taken modulo 2N.
 ///
-/// `ciphertexts` are rows under the small key, at most [`tile`] of them.
+/// `ciphertexts` are rows under the small key, at most [`tile`] of them; `accumulators` lie as
+/// [`cloakwork_math::external_product::accumulator`] says.
 pub fn blind_rotate<T: Torus, S: Torus>(
     key: &BootstrapKey<T>,
     rule: ModulusSwitch,
@@ -68,6 +69,8 @@ pub fn blind_rotate<T: Torus, S: Torus>(
     accumulators: &mut [T],
     scratch: &mut Scratch<T>,
 ) {
+    let words = key.shape().accumulator_words::<T>();
+    assert_eq!(accumulators.len(), luts.len() * words, "an accumulator, margins included, for each ciphertext");
     match key.ggsws() {
         Ggsws::Spectra(spectra) => {
             classical::rotate(key, spectra, rule, ciphertexts, luts, accumulators, scratch);

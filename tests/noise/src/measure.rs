@@ -1,6 +1,6 @@
 //! Errors of single operations, as fractions of the torus.
 
-use cloakwork_math::{Torus, key_product, polynomial, random::SecretRng};
+use cloakwork_math::{Torus, external_product::accumulator, key_product, polynomial, random::SecretRng};
 use cloakwork_params::{Encoding, ModulusSwitch, ParameterSet};
 use cloakwork_secret::{LweSecretKey, Randomness, noise::NoiseReport};
 use cloakwork_tfhe::{
@@ -61,18 +61,20 @@ pub fn blind_rotation_squares<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usiz
         let lut: Vec<T> = uniform(rng, LUT_BITS, set.polynomial_size);
         let width = tile(key);
         let mut scratch = blind_rotation::Scratch::new(key);
-        let mut accumulators = vec![T::default(); width * key.shape().glwe_words()];
+        let words = key.shape().accumulator_words::<T>();
+        let mut accumulators = vec![T::default(); width * words];
         let tile = || -> Vec<f64> {
             let ciphertexts: Vec<Vec<S>> = (0..width).map(|_| small_ciphertext(set, rng)).collect();
             let luts = vec![&lut[..]; width];
-            let words = ciphertexts.concat();
-            blind_rotate(key, set.modulus_switch, &words, &luts, &mut accumulators, &mut scratch);
-            let results = accumulators.chunks_exact(key.shape().glwe_words());
+            let inputs = ciphertexts.concat();
+            blind_rotate(key, set.modulus_switch, &inputs, &luts, &mut accumulators, &mut scratch);
+            let results = accumulators.chunks_exact(words);
             let rotations = ciphertexts.iter().map(|ciphertext| rotation(set, ciphertext, keys.small()));
             results
                 .zip(rotations)
-                .map(|(glwe, by)| {
-                    table_error(&keys.big().phases(glwe).expect("ciphertexts of the key's shape"), &lut, by)
+                .map(|(accumulator, by)| {
+                    let glwe: Vec<T> = accumulator::polynomials(lut.len(), accumulator).flatten().copied().collect();
+                    table_error(&keys.big().phases(&glwe).expect("ciphertexts of the key's shape"), &lut, by)
                 })
                 .collect()
         };

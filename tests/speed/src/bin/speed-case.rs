@@ -59,7 +59,7 @@ fn rotate<T: Torus>(set: &str, tile: usize) -> u64 {
     let key = BootstrapKey::expand(&seeded, 1, 1).expect("the set's shape");
     let (lut, ciphertexts) = (numbers.list::<T>(polynomial_size), numbers.list::<T>(tile * (STEPS + 1)));
     let luts = vec![&lut[..]; tile];
-    let mut accumulators = vec![T::default(); tile * shape.glwe_words()];
+    let mut accumulators = vec![T::default(); tile * shape.accumulator_words::<T>()];
     let mut scratch = blind_rotation::Scratch::new(&key);
     let rule = set.modulus_switch;
     twice(&mut || blind_rotate(&key, rule, &ciphertexts, &luts, &mut accumulators, &mut scratch));
