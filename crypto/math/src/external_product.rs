@@ -10,17 +10,13 @@ mod plan;
 
 use cloakwork_params::Decomposition;
 
+pub(crate) use self::first::{FromDigits, FromWords, ToWords};
 use self::{
     digit::Digit,
-    first::{FromDigits, FromWords, ToWords},
     middle::{Product, SHAPES, StoreKey},
     plan::{GROUP, POINTS, Plan},
 };
-use crate::{
-    aligned::Aligned,
-    simd::{Level, dispatch},
-    torus::Torus,
-};
+use crate::{aligned::Aligned, simd::Level, torus::Torus};
 
 /// The shape shared by every GGSW ciphertext of a bootstrap key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,11 +131,14 @@ impl<T: Torus> ExternalProduct<T> {
         let Scratch { points, group } = scratch;
         let points = &mut points[..size];
         for (index, polynomial) in ggsw.chunks_exact(size).enumerate() {
-            dispatch(self.plan.level, FromWords { plan: &self.plan, polynomial, scale, digit, points: &mut *points });
+            T::from_words(
+                self.plan.level,
+                FromWords { plan: &self.plan, polynomial, scale, digit, points: &mut *points },
+            );
             let points = &mut *points;
             let (row, column) = (index / columns, index % columns);
             let store = StoreKey { plan: &self.plan, points, group, spectrum, rows, columns, row, column };
-            dispatch(self.plan.level, store);
+            store.run_on(self.plan.level);
         }
     }
 
@@ -175,12 +174,12 @@ impl<T: Torus> ExternalProduct<T> {
         let Scratch { points, group } = scratch;
         for ((digit, polynomial), points) in self.rows.iter().zip(points.chunks_exact_mut(size)) {
             let polynomial = &glwe[polynomial * stride..][..stride];
-            dispatch(level, FromDigits { plan, polynomial, rotation, digit: *digit, points });
+            T::from_digits(level, FromDigits { plan, polynomial, rotation, digit: *digit, points });
         }
         let columns = self.shape.glwe_size();
-        dispatch(level, Product { plan, points, group, columns, key, next });
+        Product { plan, points, group, columns, key, next }.run_on(level);
         for (points, polynomial) in points.chunks_exact(size).zip(glwe.chunks_exact_mut(stride)) {
-            dispatch(level, ToWords { plan, points, polynomial, accumulate: rotation.is_some() });
+            T::to_words(level, ToWords { plan, points, polynomial, accumulate: rotation.is_some() });
         }
     }
 }

@@ -139,19 +139,52 @@ impl Torus for u64 {
 
 // Only this crate can name the traits of vectors, and so use these.
 pub(crate) mod sealed {
-    use crate::simd::{Vector, Words};
+    use crate::{
+        external_product::{FromDigits, FromWords, ToWords},
+        simd::{Level, Vector, Words, dispatch},
+    };
 
     /// What the kernels need of a torus word, and nobody else.
+    ///
+    /// The kernels that see torus words are called through here: what is generic is compiled again by every crate that
+    /// uses it, and kernels take minutes.
     pub trait Sealed: Sized {
         /// As many words as a vector has lanes.
         type Words<V: Vector>: Words<Self, V>;
+
+        /// Runs the kernel on `level`.
+        fn from_digits(level: Level, job: FromDigits<'_, Self>);
+        /// Runs the kernel on `level`.
+        fn from_words(level: Level, job: FromWords<'_, Self>);
+        /// Runs the kernel on `level`.
+        fn to_words(level: Level, job: ToWords<'_, Self>);
     }
 
     impl Sealed for u32 {
         type Words<V: Vector> = V::U32;
+
+        fn from_digits(level: Level, job: FromDigits<'_, Self>) {
+            dispatch(level, job);
+        }
+        fn from_words(level: Level, job: FromWords<'_, Self>) {
+            dispatch(level, job);
+        }
+        fn to_words(level: Level, job: ToWords<'_, Self>) {
+            dispatch(level, job);
+        }
     }
 
     impl Sealed for u64 {
         type Words<V: Vector> = V::U64;
+
+        fn from_digits(level: Level, job: FromDigits<'_, Self>) {
+            dispatch(level, job);
+        }
+        fn from_words(level: Level, job: FromWords<'_, Self>) {
+            dispatch(level, job);
+        }
+        fn to_words(level: Level, job: ToWords<'_, Self>) {
+            dispatch(level, job);
+        }
     }
 }

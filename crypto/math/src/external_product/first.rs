@@ -29,7 +29,7 @@ macro_rules! by_radix {
 }
 
 /// Digits of a polynomial, or of `X^rotation polynomial - polynomial`.
-pub(super) struct FromDigits<'a, T> {
+pub struct FromDigits<'a, T> {
     pub(super) plan: &'a Plan,
     /// With its margin.
     pub(super) polynomial: &'a [T],
@@ -135,7 +135,7 @@ impl<T: Torus> Run<'_, T> {
 }
 
 /// Whole words as signed numbers times `scale`, over what a digit of one is.
-pub(super) struct FromWords<'a, T> {
+pub struct FromWords<'a, T> {
     pub(super) plan: &'a Plan,
     pub(super) polynomial: &'a [T],
     pub(super) scale: f64,
@@ -253,7 +253,7 @@ impl<V: Vector, S: Source<V>, const R: usize> Ring<V> for Forward<'_, '_, V, S, 
 }
 
 /// The inverse: points as torus words, added to a polynomial or put in its place.
-pub(super) struct ToWords<'a, T> {
+pub struct ToWords<'a, T> {
     pub(super) plan: &'a Plan,
     pub(super) points: &'a [f64],
     /// With its margin, which is renewed.

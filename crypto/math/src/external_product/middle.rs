@@ -7,7 +7,7 @@ use super::{
     last::{last, last_inverse},
     plan::{GROUP, Middle, Plan},
 };
-use crate::simd::{BlocksMut, Kernel, Simd, Vector};
+use crate::simd::{BlocksMut, Kernel, Level, Simd, Vector, dispatch};
 
 /// `columns[c] = sum over r of rows[r] * key[r][c]`, for rows that have been through the first pass. The columns, to be
 /// sent through the first pass' inverse, take the place of the first rows.
@@ -23,6 +23,14 @@ pub(super) struct Product<'a> {
     pub(super) key: &'a [f64],
     /// Brought closer meanwhile.
     pub(super) next: &'a [f64],
+}
+
+impl Product<'_> {
+    /// Not inlined into generic code, which every crate that uses it compiles again.
+    #[inline(never)]
+    pub(super) fn run_on(self, level: Level) {
+        dispatch(level, self);
+    }
 }
 
 impl Kernel for Product<'_> {
@@ -132,6 +140,14 @@ pub(super) struct StoreKey<'a> {
     /// Which of the key's polynomials this is.
     pub(super) row: usize,
     pub(super) column: usize,
+}
+
+impl StoreKey<'_> {
+    /// As [`Product::run_on`].
+    #[inline(never)]
+    pub(super) fn run_on(self, level: Level) {
+        dispatch(level, self);
+    }
 }
 
 impl Kernel for StoreKey<'_> {
