@@ -8,7 +8,7 @@ mod last;
 mod middle;
 mod plan;
 
-use cloakwork_params::Decomposition;
+use cloakwork_params::{Decomposition, ParameterSet};
 
 pub(crate) use self::first::{FromDigits, FromWords, ToWords};
 use self::{
@@ -16,7 +16,7 @@ use self::{
     middle::{Product, SHAPES, StoreKey},
     plan::{GROUP, POINTS, Plan},
 };
-use crate::{aligned::Aligned, simd::Level, torus::Torus};
+use crate::{aligned::Aligned, cache, simd::Level, torus::Torus};
 
 /// The shape shared by every GGSW ciphertext of a bootstrap key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,11 @@ pub struct GgswShape {
 }
 
 impl GgswShape {
+    /// Under the big key of a set.
+    pub fn of_set(set: &ParameterSet, gadget: Decomposition) -> Self {
+        Self { glwe_dimension: set.glwe_dimension, polynomial_size: set.polynomial_size, gadget }
+    }
+
     /// Polynomials of a GLWE ciphertext, k + 1.
     pub fn glwe_size(&self) -> usize {
         self.glwe_dimension + 1
@@ -64,9 +69,12 @@ impl GgswShape {
 pub struct ExternalProduct<T> {
     shape: GgswShape,
     plan: Plan,
-    /// By row of the key: the level's digit and the polynomial it is cut from.
-    rows: Vec<(Digit<T>, usize)>,
+    /// By level, in the order of the key's rows.
+    digits: Vec<Digit<T>>,
 }
+
+/// Doubles of a long spectrum that are under way from memory.
+const AHEAD: usize = 4096;
 
 /// Working memory of one thread.
 pub struct Scratch {
@@ -86,14 +94,8 @@ impl<T: Torus> ExternalProduct<T> {
     pub fn with_level(shape: GgswShape, level: Level) -> Self {
         assert!(Self::supports(shape), "no kernel for {shape:?}");
         // Key rows start with the smallest weight.
-        let rows = (1..=shape.gadget.levels)
-            .rev()
-            .flat_map(|level| {
-                let digit = Digit::of_level(shape.gadget, level);
-                (0..shape.glwe_size()).map(move |polynomial| (digit, polynomial))
-            })
-            .collect();
-        Self { shape, plan: Plan::new(shape.polynomial_size / 2, level), rows }
+        let digits = (1..=shape.gadget.levels).rev().map(|level| Digit::of_level(shape.gadget, level)).collect();
+        Self { shape, plan: Plan::new(shape.polynomial_size / 2, level), digits }
     }
 
     /// Is there a kernel for `shape`? There is one for every shape of the parameter sets.
@@ -102,7 +104,7 @@ impl<T: Torus> ExternalProduct<T> {
         shape.polynomial_size.is_power_of_two()
             && POINTS.contains(&points)
             && SHAPES.contains(&(shape.glwe_dimension, levels))
-            && (1..T::BITS).contains(&(base_log * levels as u32))
+            && base_log.checked_mul(levels as u32).is_some_and(|kept| (1..T::BITS).contains(&kept))
     }
 
     /// Shape of the GGSW ciphertexts.
@@ -131,7 +133,7 @@ impl<T: Torus> ExternalProduct<T> {
         let Scratch { points, group } = scratch;
         let points = &mut points[..size];
         for (index, polynomial) in ggsw.chunks_exact(size).enumerate() {
-            T::from_words(
+            T::dispatch_from_words(
                 self.plan.level,
                 FromWords { plan: &self.plan, polynomial, scale, digit, points: &mut *points },
             );
@@ -154,11 +156,14 @@ impl<T: Torus> ExternalProduct<T> {
         rotations: &[u32],
         scratch: &mut Scratch,
     ) {
-        let mut next = next.chunks(next.len().div_ceil(rotations.len()).max(1));
+        let fits = size_of_val(spectrum) <= cache::second_level_bytes() / 4;
+        let mut shares = next.chunks(next.len().div_ceil(rotations.len()).max(1));
         for (glwe, &rotation) in tile.chunks_exact_mut(self.shape.accumulator_words::<T>()).zip(rotations) {
-            let next = next.next().unwrap_or_default();
+            // A spectrum that finds room in the cache is fetched during the step before, a share with each ciphertext.
+            // A longer one would drive everything else out: it is fetched just ahead of its use, by every ciphertext.
+            let ahead = if fits { shares.next() } else { spectrum.get(AHEAD..) };
             if rotation != 0 {
-                self.product(spectrum, next, glwe, Some(rotation as usize), scratch);
+                self.product(spectrum, ahead.unwrap_or_default(), glwe, Some(rotation as usize), scratch);
             }
         }
     }
@@ -168,18 +173,17 @@ impl<T: Torus> ExternalProduct<T> {
         self.product(spectrum, &[], glwe, None, scratch);
     }
 
-    fn product(&self, key: &[f64], next: &[f64], glwe: &mut [T], rotation: Option<usize>, scratch: &mut Scratch) {
+    fn product(&self, key: &[f64], ahead: &[f64], glwe: &mut [T], rotation: Option<usize>, scratch: &mut Scratch) {
         let (level, plan, size) = (self.plan.level, &self.plan, self.shape.polynomial_size);
-        let stride = accumulator::stride::<T>(size);
-        let Scratch { points, group } = scratch;
-        for ((digit, polynomial), points) in self.rows.iter().zip(points.chunks_exact_mut(size)) {
-            let polynomial = &glwe[polynomial * stride..][..stride];
-            T::from_digits(level, FromDigits { plan, polynomial, rotation, digit: *digit, points });
+        let (columns, words) = (self.shape.glwe_size(), accumulator::stride::<T>(size));
+        let (Scratch { points, group }, digits) = (scratch, &self.digits);
+        for (index, polynomial) in glwe.chunks_exact(words).enumerate() {
+            let (points, stride) = (&mut points[index * size..], columns * size);
+            T::dispatch_from_digits(level, FromDigits { plan, polynomial, rotation, digits, points, stride });
         }
-        let columns = self.shape.glwe_size();
-        Product { plan, points, group, columns, key, next }.run_on(level);
-        for (points, polynomial) in points.chunks_exact(size).zip(glwe.chunks_exact_mut(stride)) {
-            T::to_words(level, ToWords { plan, points, polynomial, accumulate: rotation.is_some() });
+        Product { plan, points, group, columns, key, ahead }.run_on(level);
+        for (points, polynomial) in points.chunks_exact(size).zip(glwe.chunks_exact_mut(words)) {
+            T::dispatch_to_words(level, ToWords { plan, points, polynomial, accumulate: rotation.is_some() });
         }
     }
 }

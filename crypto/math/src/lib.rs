@@ -1,6 +1,7 @@
 //! Torus arithmetic, gadget decomposition, samplers and the negacyclic transform.
 
 pub mod aligned;
+pub mod cache;
 pub mod decomposition;
 pub mod external_product;
 pub mod key_product;

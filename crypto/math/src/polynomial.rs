@@ -36,17 +36,42 @@ impl<T: Torus> Kernel for AddRotated<'_, T> {
     fn run<S: Simd>(self) {
         let Self { size, polynomials, exponent, out } = self;
         let (shift, flip) = (exponent % size, exponent >= size);
-        for (polynomial, out) in polynomials.chunks_exact(size).zip(out.chunks_exact_mut(size)) {
-            let (stays, wraps) = polynomial.split_at(size - shift);
+        for (index, out) in out.chunks_exact_mut(size).enumerate() {
+            let from_here = &polynomials[index * size..];
             let (first, second) = out.split_at_mut(shift);
-            let (plus, plus_words, minus, minus_words) =
-                if flip { (first, wraps, second, stays) } else { (second, stays, first, wraps) };
-            for (out, word) in plus.iter_mut().zip(plus_words) {
-                *out = out.wrapping_add(*word);
+            add_signed::<S, T>(second, from_here, flip);
+            add_signed::<S, T>(first, &from_here[size - shift..], !flip);
+        }
+    }
+}
+
+/// Bytes that are under way from memory: processors fetch ahead by themselves, but stop at the end of each page.
+const AHEAD: usize = 4096;
+/// Words between two looks ahead.
+const STEP: usize = 64;
+
+/// Adds the first of `words`, or subtracts them. More of them will be needed next.
+#[inline(always)]
+fn add_signed<S: Simd, T: Torus>(out: &mut [T], words: &[T], negative: bool) {
+    let ahead = AHEAD / size_of::<T>();
+    for (index, out) in out.chunks_mut(STEP).enumerate() {
+        let words = &words[index * STEP..];
+        for line in 0..STEP * size_of::<T>() / LINE {
+            if let Some(word) = words.get(ahead + line * LINE / size_of::<T>()) {
+                S::prefetch(word);
             }
-            for (out, word) in minus.iter_mut().zip(minus_words) {
+        }
+        if negative {
+            for (out, word) in out.iter_mut().zip(words) {
                 *out = out.wrapping_sub(*word);
+            }
+        } else {
+            for (out, word) in out.iter_mut().zip(words) {
+                *out = out.wrapping_add(*word);
             }
         }
     }
 }
+
+/// Bytes of a cache line.
+const LINE: usize = 64;

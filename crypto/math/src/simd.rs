@@ -13,7 +13,7 @@ mod vector;
 use std::sync::OnceLock;
 
 pub(crate) use blocks::{Blocks, BlocksMut};
-pub(crate) use vector::{Vector, Words};
+pub(crate) use vector::{Pair, Vector, Words, whole, whole_mut};
 
 /// Names the best level to use, for tests and comparisons: `portable`, `avx2` or `avx512`.
 const VARIABLE: &str = "CLOAKWORK_SIMD";
@@ -33,7 +33,8 @@ enum Isa {
 }
 
 impl Level {
-    /// The best level of this machine, or the one that `CLOAKWORK_SIMD` names where that is less. Looked up once.
+    /// The best level of this machine, or the one that `CLOAKWORK_SIMD` names where that is less. Any other value
+    /// changes nothing; what is used stands in the name of the device. Looked up once.
     pub fn detect() -> Self {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(|| {
@@ -148,25 +149,13 @@ fn run_portable<K: Kernel>(kernel: K) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn run_avx2<K: Kernel>(kernel: K) {
-    align_stack();
     kernel.run::<Avx2>();
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
 fn run_avx512<K: Kernel>(kernel: K) {
-    align_stack();
     kernel.run::<Avx512>();
-}
-
-/// Makes the compiler begin the caller's stack frame on a cache line. Where nothing on it asks for that, registers that
-/// it sets aside there straddle two lines, each time at twice the cost.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn align_stack() {
-    #[repr(align(64))]
-    struct Line([u8; 64]);
-    std::hint::black_box(&Line([0; 64]).0);
 }
 
 struct Portable;

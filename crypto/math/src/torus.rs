@@ -28,12 +28,6 @@ pub trait Torus:
     fn to_u64(self) -> u64;
     /// Sign-extended: the representative in [-2^(BITS-1), 2^(BITS-1)).
     fn to_i64(self) -> i64;
-    /// The bits of `self` from `shift` up, as far as `mask` goes.
-    fn bit_field(self, shift: u32, mask: Self) -> Self;
-    /// Bitwise exclusive or.
-    fn xor(self, other: Self) -> Self;
-    /// Sign-extended, rounded once to a double.
-    fn to_signed_f64(self) -> f64;
 
     /// The low bits of a signed integer.
     #[inline(always)]
@@ -49,93 +43,44 @@ pub trait Torus:
     }
 }
 
-impl Torus for u32 {
-    const BITS: u32 = 32;
-    #[inline(always)]
-    fn wrapping_add(self, other: Self) -> Self {
-        u32::wrapping_add(self, other)
-    }
-    #[inline(always)]
-    fn wrapping_sub(self, other: Self) -> Self {
-        u32::wrapping_sub(self, other)
-    }
-    #[inline(always)]
-    fn wrapping_neg(self) -> Self {
-        u32::wrapping_neg(self)
-    }
-    #[inline(always)]
-    fn wrapping_mul(self, other: Self) -> Self {
-        u32::wrapping_mul(self, other)
-    }
-    #[inline(always)]
-    fn from_u64(value: u64) -> Self {
-        value as u32
-    }
-    #[inline(always)]
-    fn to_u64(self) -> u64 {
-        u64::from(self)
-    }
-    #[inline(always)]
-    fn to_i64(self) -> i64 {
-        i64::from(self as i32)
-    }
-    #[inline(always)]
-    fn bit_field(self, shift: u32, mask: Self) -> Self {
-        (self >> shift) & mask
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        self ^ other
-    }
-    #[inline(always)]
-    fn to_signed_f64(self) -> f64 {
-        f64::from(self as i32)
-    }
+macro_rules! torus_word {
+    ($word:ident, $signed:ident) => {
+        impl Torus for $word {
+            const BITS: u32 = $word::BITS;
+            #[inline(always)]
+            fn wrapping_add(self, other: Self) -> Self {
+                $word::wrapping_add(self, other)
+            }
+            #[inline(always)]
+            fn wrapping_sub(self, other: Self) -> Self {
+                $word::wrapping_sub(self, other)
+            }
+            #[inline(always)]
+            fn wrapping_neg(self) -> Self {
+                $word::wrapping_neg(self)
+            }
+            #[inline(always)]
+            fn wrapping_mul(self, other: Self) -> Self {
+                $word::wrapping_mul(self, other)
+            }
+            #[inline(always)]
+            fn from_u64(value: u64) -> Self {
+                value as $word
+            }
+            #[inline(always)]
+            fn to_u64(self) -> u64 {
+                u64::from(self)
+            }
+            #[inline(always)]
+            fn to_i64(self) -> i64 {
+                i64::from(self as $signed)
+            }
+        }
+    };
 }
 
-impl Torus for u64 {
-    const BITS: u32 = 64;
-    #[inline(always)]
-    fn wrapping_add(self, other: Self) -> Self {
-        u64::wrapping_add(self, other)
-    }
-    #[inline(always)]
-    fn wrapping_sub(self, other: Self) -> Self {
-        u64::wrapping_sub(self, other)
-    }
-    #[inline(always)]
-    fn wrapping_neg(self) -> Self {
-        u64::wrapping_neg(self)
-    }
-    #[inline(always)]
-    fn wrapping_mul(self, other: Self) -> Self {
-        u64::wrapping_mul(self, other)
-    }
-    #[inline(always)]
-    fn from_u64(value: u64) -> Self {
-        value
-    }
-    #[inline(always)]
-    fn to_u64(self) -> u64 {
-        self
-    }
-    #[inline(always)]
-    fn to_i64(self) -> i64 {
-        self as i64
-    }
-    #[inline(always)]
-    fn bit_field(self, shift: u32, mask: Self) -> Self {
-        (self >> shift) & mask
-    }
-    #[inline(always)]
-    fn xor(self, other: Self) -> Self {
-        self ^ other
-    }
-    #[inline(always)]
-    fn to_signed_f64(self) -> f64 {
-        self as i64 as f64
-    }
-}
+torus_word!(u32, i32);
+torus_word!(u64, i64);
 
 // Only this crate can name the traits of vectors, and so use these.
 pub(crate) mod sealed {
@@ -153,38 +98,31 @@ pub(crate) mod sealed {
         type Words<V: Vector>: Words<Self, V>;
 
         /// Runs the kernel on `level`.
-        fn from_digits(level: Level, job: FromDigits<'_, Self>);
+        fn dispatch_from_digits(level: Level, job: FromDigits<'_, Self>);
         /// Runs the kernel on `level`.
-        fn from_words(level: Level, job: FromWords<'_, Self>);
+        fn dispatch_from_words(level: Level, job: FromWords<'_, Self>);
         /// Runs the kernel on `level`.
-        fn to_words(level: Level, job: ToWords<'_, Self>);
+        fn dispatch_to_words(level: Level, job: ToWords<'_, Self>);
     }
 
-    impl Sealed for u32 {
-        type Words<V: Vector> = V::U32;
+    macro_rules! sealed_word {
+        ($word:ident, $words:ident) => {
+            impl Sealed for $word {
+                type Words<V: Vector> = V::$words;
 
-        fn from_digits(level: Level, job: FromDigits<'_, Self>) {
-            dispatch(level, job);
-        }
-        fn from_words(level: Level, job: FromWords<'_, Self>) {
-            dispatch(level, job);
-        }
-        fn to_words(level: Level, job: ToWords<'_, Self>) {
-            dispatch(level, job);
-        }
+                fn dispatch_from_digits(level: Level, job: FromDigits<'_, Self>) {
+                    dispatch(level, job);
+                }
+                fn dispatch_from_words(level: Level, job: FromWords<'_, Self>) {
+                    dispatch(level, job);
+                }
+                fn dispatch_to_words(level: Level, job: ToWords<'_, Self>) {
+                    dispatch(level, job);
+                }
+            }
+        };
     }
 
-    impl Sealed for u64 {
-        type Words<V: Vector> = V::U64;
-
-        fn from_digits(level: Level, job: FromDigits<'_, Self>) {
-            dispatch(level, job);
-        }
-        fn from_words(level: Level, job: FromWords<'_, Self>) {
-            dispatch(level, job);
-        }
-        fn to_words(level: Level, job: ToWords<'_, Self>) {
-            dispatch(level, job);
-        }
-    }
+    sealed_word!(u32, U32);
+    sealed_word!(u64, U64);
 }

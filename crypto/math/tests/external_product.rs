@@ -7,7 +7,10 @@ use cloakwork_math::{
     random::{MaskSeed, MaskStream},
     simd::Level,
 };
-use cloakwork_params::Decomposition;
+use cloakwork_params::{
+    Decomposition, TorusWidth,
+    table::{COMPRESSION_SETS, SETS},
+};
 
 fn uniform<T: Torus>(seed: u128, len: usize) -> Vec<T> {
     let mut words = vec![T::default(); len];
@@ -34,6 +37,9 @@ fn exact<T: Torus>(shape: GgswShape, ggsw: &[T], glwe: &[T], halves: Halves) -> 
             let row = rows.next().expect("a row for each level and polynomial");
             for (degree, state) in polynomial.iter_mut().enumerate() {
                 let digit = T::from_i64(next_digit(shape.gadget.base_log, state));
+                if digit == T::default() {
+                    continue;
+                }
                 for (key, out) in row.chunks_exact(size).zip(out.chunks_exact_mut(size)) {
                     for (index, word) in key.iter().enumerate() {
                         let product = digit.wrapping_mul(*word);
@@ -76,16 +82,19 @@ fn unload<T: Torus>(shape: GgswShape, accumulator: &[T]) -> Vec<T> {
 
 /// Root mean square of the kernel's error, as a fraction of the torus.
 fn error<T: Torus>(shape: GgswShape, level: Level) -> f64 {
+    error_on(shape, level, &uniform::<T>(2, shape.glwe_words()))
+}
+
+fn error_on<T: Torus>(shape: GgswShape, level: Level, glwe: &[T]) -> f64 {
     let kernel = ExternalProduct::<T>::with_level(shape, level);
     let mut scratch = kernel.scratch();
     let ggsw = uniform::<T>(1, shape.words());
-    let glwe = uniform::<T>(2, shape.glwe_words());
     let mut spectrum = vec![0.0; kernel.spectrum_len()];
     kernel.transform(&ggsw, &mut spectrum, &mut scratch);
 
-    let mut replaced = load(shape, &glwe);
+    let mut replaced = load(shape, glwe);
     kernel.replace(&spectrum, &mut replaced, &mut scratch);
-    let mut square = mean_square(&exact(shape, &ggsw, &glwe, Halves::ToEven), &unload(shape, &replaced));
+    let mut square = mean_square(&exact(shape, &ggsw, glwe, Halves::ToEven), &unload(shape, &replaced));
 
     let size = shape.polynomial_size;
     // Within blocks of any radix, across their ends, and the four corners of the circle.
@@ -100,7 +109,7 @@ fn error<T: Torus>(shape: GgswShape, level: Level) -> f64 {
         }
         let product = exact(shape, &ggsw, &difference, Halves::Up);
         let expected: Vec<T> = glwe.iter().zip(product).map(|(word, product)| word.wrapping_add(product)).collect();
-        let mut accumulated = load(shape, &glwe);
+        let mut accumulated = load(shape, glwe);
         kernel.rotate_accumulate(&spectrum, &[], &mut accumulated, &[rotation as u32], &mut scratch);
         square = square.max(mean_square(&expected, &unload(shape, &accumulated)));
         // The margins are right as well: the next step reads them.
@@ -131,12 +140,50 @@ fn the_kernel_computes_the_product() {
             shape(3, 128, 10, 2),
             shape(1, 4096, 21, 1),
         ] {
-            // One digit times one word rounds at 2^-53 of their product; all of them add up like a random walk.
-            let terms = (shape.polynomial_size * shape.rows()) as f64;
-            let product = f64::from(shape.gadget.base_log).exp2() / 12f64.sqrt() / 12f64.sqrt();
-            let bound = (-53f64).exp2() * product * terms.sqrt() * f64::from(shape.polynomial_size.ilog2());
-            let error = error::<u64>(shape, level);
+            let (error, bound) = (error::<u64>(shape, level), bound(shape, shape.polynomial_size));
             assert!(error < bound, "{shape:?} on {}: error {error:e}, bound {bound:e}", level.name());
+        }
+    }
+}
+
+/// Most error of the products of so many digits of each row.
+fn bound(shape: GgswShape, digits: usize) -> f64 {
+    // One digit times one word rounds at 2^-53 of their product; all of them add up like a random walk.
+    let terms = (digits * shape.rows()) as f64;
+    let product = f64::from(shape.gadget.base_log).exp2() / 12f64.sqrt() / 12f64.sqrt();
+    (-53f64).exp2() * product * terms.sqrt() * f64::from(shape.polynomial_size.ilog2())
+}
+
+/// Sizes whose exact product would take minutes, with few words that are not zero.
+#[test]
+fn the_kernel_computes_the_product_at_every_size() {
+    for level in Level::available() {
+        for log2 in 6..=17 {
+            let shape = shape(1, 1 << log2, 15, 2);
+            let mut glwe = vec![0; shape.glwe_words()];
+            for (index, word) in uniform::<u64>(2, 8).into_iter().enumerate() {
+                // The ends of both polynomials, and places that no radix divides.
+                let at = [0, 1, shape.polynomial_size / 3, shape.polynomial_size - 1][index % 4];
+                glwe[index / 4 * shape.polynomial_size + at] = word;
+            }
+            // A rotation leaves twice as many words.
+            let (error, bound) = (error_on::<u64>(shape, level, &glwe), bound(shape, 8));
+            assert!(error < bound, "{shape:?} on {}: error {error:e}, bound {bound:e}", level.name());
+        }
+    }
+}
+
+#[test]
+fn there_is_a_kernel_for_every_set() {
+    for set in SETS {
+        let shape = GgswShape::of_set(set, set.bootstrap);
+        let supported = match set.torus {
+            TorusWidth::U32 => ExternalProduct::<u32>::supports(shape),
+            TorusWidth::U64 => ExternalProduct::<u64>::supports(shape),
+        };
+        assert!(supported, "{}", set.name);
+        for packed in COMPRESSION_SETS.iter().filter(|packed| packed.parameter_sets.contains(&set.id)) {
+            assert!(ExternalProduct::<u64>::supports(GgswShape::of_set(set, packed.bootstrap)), "{}", packed.name);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Complex numbers, a vector of real and one of imaginary parts that lie in memory as a pair, and the small transforms
 //! of them.
 
-use super::plan::Factor;
-use crate::simd::Vector;
+use super::plan::{EachFactor, Factor};
+use crate::simd::{Pair, Vector};
 
 #[derive(Clone, Copy)]
 pub(super) struct Complex<V> {
@@ -20,13 +20,11 @@ impl<V: Vector> Complex<V> {
         Self { re: V::splat(factor[0]), im: V::splat(factor[1]) }
     }
     #[inline(always)]
-    pub(super) fn load(from: &V::Pair) -> Self {
-        let [re, im] = V::halves(from);
+    pub(super) fn load([re, im]: &Pair<V>) -> Self {
         Self { re: V::load(re), im: V::load(im) }
     }
     #[inline(always)]
-    pub(super) fn store(self, to: &mut V::Pair) {
-        let [re, im] = V::halves_mut(to);
+    pub(super) fn store(self, [re, im]: &mut Pair<V>) {
         self.re.store(re);
         self.im.store(im);
     }
@@ -61,6 +59,22 @@ impl<V: Vector> Complex<V> {
         Self {
             re: self.re.mul_add(factor.re, self.im.mul(factor.im)),
             im: self.im.mul_sub(factor.re, self.re.mul(factor.im)),
+        }
+    }
+    /// Times a number that is the same for all lanes.
+    #[inline(always)]
+    pub(super) fn mul_by_each(self, [re, im, im_again, re_again]: &EachFactor) -> Self {
+        Self {
+            re: self.re.mul_sub(V::splat(*re), self.im.mul(V::splat(*im))),
+            im: self.re.mul_add(V::splat(*im_again), self.im.mul(V::splat(*re_again))),
+        }
+    }
+    /// Times the conjugate of a number that is the same for all lanes.
+    #[inline(always)]
+    pub(super) fn mul_conjugate_by_each(self, [re, im, im_again, re_again]: &EachFactor) -> Self {
+        Self {
+            re: self.re.mul_add(V::splat(*re), self.im.mul(V::splat(*im))),
+            im: self.im.mul_sub(V::splat(*re_again), self.re.mul(V::splat(*im_again))),
         }
     }
     /// `self + a * b`.

@@ -11,7 +11,7 @@ use super::{
     plan::Plan,
 };
 use crate::{
-    simd::{Blocks, BlocksMut, Kernel, Simd, Vector, Words},
+    simd::{Blocks, BlocksMut, Kernel, Pair, Simd, Vector, Words, whole, whole_mut},
     torus::Torus,
 };
 
@@ -34,8 +34,11 @@ pub struct FromDigits<'a, T> {
     /// With its margin.
     pub(super) polynomial: &'a [T],
     pub(super) rotation: Option<usize>,
-    pub(super) digit: Digit<T>,
+    /// By level.
+    pub(super) digits: &'a [Digit<T>],
+    /// The first level's; the next ones' lie `stride` further on each.
     pub(super) points: &'a mut [f64],
+    pub(super) stride: usize,
 }
 
 impl<T: Torus> Kernel for FromDigits<'_, T> {
@@ -47,43 +50,34 @@ impl<T: Torus> Kernel for FromDigits<'_, T> {
 
 #[inline(always)]
 fn from_digits<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(job: FromDigits<'_, T>) {
-    let FromDigits { plan, polynomial, rotation, digit, points } = job;
-    match rotation {
-        Some(rotation) if digit.above == 0 => {
-            rotated::<V, T, R, BLOCKS, true>(plan, polynomial, rotation, digit, points);
-        }
-        Some(rotation) => rotated::<V, T, R, BLOCKS, false>(plan, polynomial, rotation, digit, points),
-        None => {
-            let len = 2 * plan.points / BLOCKS / V::LANES;
-            let words = Blocks::new(T::Words::<V>::arrays(polynomial), len, len);
-            forward::<V, _, R>(plan, &EvenDigits::<V, T, BLOCKS> { words, digit }, len, V::pairs_mut(points));
-        }
+    if let Some(rotation) = job.rotation {
+        return rotated::<V, T, R, BLOCKS>(job, rotation);
+    }
+    let FromDigits { plan, polynomial, rotation: _, digits, points, stride } = job;
+    let len = 2 * plan.points / BLOCKS / V::LANES;
+    for (digit, points) in digits.iter().zip(points.chunks_mut(stride)) {
+        let words = Blocks::new(whole(polynomial), len, len);
+        forward::<V, _, R>(plan, &EvenDigits::<V, T, BLOCKS> { words, digit: *digit }, len, whole_mut(points));
     }
 }
 
 /// Coefficient j of the rotated polynomial comes from `j - rotation` on a circle of 2N words, whose second half is
 /// the first half negated. As j runs, all blocks cross into their next one at the same moment.
 #[inline(always)]
-fn rotated<V: Vector, T: Torus, const R: usize, const BLOCKS: usize, const TOP: bool>(
-    plan: &Plan,
-    polynomial: &[T],
-    rotation: usize,
-    digit: Digit<T>,
-    points: &mut [f64],
-) {
-    let circle = 4 * plan.points;
+fn rotated<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(mut job: FromDigits<'_, T>, rotation: usize) {
+    let circle = 4 * job.plan.points;
     debug_assert!(rotation < circle);
-    let block = 2 * plan.points / BLOCKS;
+    let block = 2 * job.plan.points / BLOCKS;
     let mut at = 0;
     while at < block {
         let from = (circle + at - rotation) % circle;
-        let run = (block - from % block).next_multiple_of(V::LANES).min(block - at);
-        let run = Run { plan, polynomial, digit, at, offset: from % block, len: run, negated: from / block >= BLOCKS };
+        let len = (block - from % block).next_multiple_of(V::LANES).min(block - at);
+        let run = Run { job: &mut job, at, offset: from % block, len, negated: from / block >= BLOCKS };
         // A constant distance in blocks fixes which of them wrap round: signs need no look-up.
         macro_rules! by_distance {
             ($($distance:literal)*) => {
                 match from / block % BLOCKS {
-                    $($distance => run.pass::<V, R, BLOCKS, TOP, $distance>(points),)*
+                    $($distance => run.pass::<V, R, BLOCKS, $distance>(),)*
                     _ => unreachable!("there are at most sixteen blocks"),
                 }
             };
@@ -94,15 +88,13 @@ fn rotated<V: Vector, T: Torus, const R: usize, const BLOCKS: usize, const TOP: 
             8 => by_distance!(0 1 2 3 4 5 6 7),
             _ => by_distance!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
         }
-        at += run.len;
+        at += len;
     }
 }
 
 /// Words of each block, from `at` on, whose rotated partners lie in one run from `offset` of some block on.
-struct Run<'a, T> {
-    plan: &'a Plan,
-    polynomial: &'a [T],
-    digit: Digit<T>,
+struct Run<'a, 'j, T> {
+    job: &'a mut FromDigits<'j, T>,
     at: usize,
     offset: usize,
     len: usize,
@@ -110,27 +102,41 @@ struct Run<'a, T> {
     negated: bool,
 }
 
-impl<T: Torus> Run<'_, T> {
+impl<T: Torus> Run<'_, '_, T> {
     /// `DISTANCE` is how many blocks lie between a block and its partner.
     #[inline(always)]
-    fn pass<V: Vector, const R: usize, const BLOCKS: usize, const TOP: bool, const DISTANCE: usize>(
-        &self,
-        points: &mut [f64],
-    ) {
-        let Self { plan, polynomial, digit, at, offset, len, negated } = *self;
-        let (stride, len) = (2 * plan.points / BLOCKS / V::LANES, len / V::LANES);
-        // Bits flipped and one more is the negative; the one goes with the digit's offset.
-        let plus = (T::default(), digit.offset);
-        let minus = (T::from_u64(u64::MAX), digit.offset.wrapping_add(T::from_u64(1)));
+    fn pass<V: Vector, const R: usize, const BLOCKS: usize, const DISTANCE: usize>(self) {
+        let Self { job, at, offset, len, negated } = self;
+        let FromDigits { plan, polynomial, rotation: _, digits, ref mut points, stride } = *job;
+        let (apart, len) = (2 * plan.points / BLOCKS / V::LANES, len / V::LANES);
+        // A single digit's offset is added with the sign.
+        let only = if let [digit] = digits { digit.offset } else { T::default() };
+        // Bits flipped and one more is the negative.
+        let plus = (T::default(), only);
+        let minus = (T::from_u64(u64::MAX), only.wrapping_add(T::from_u64(1)));
         let (before, after) = if negated { (minus, plus) } else { (plus, minus) };
-        let source = Rotated::<V, T, BLOCKS, TOP, DISTANCE> {
-            partners: Blocks::new(T::Words::<V>::arrays(&polynomial[offset..]), stride, len),
-            own: Blocks::new(T::Words::<V>::arrays(&polynomial[at..]), stride, len),
+        let words = Differences::<V, T, BLOCKS, DISTANCE> {
+            partners: Blocks::new(whole(&polynomial[offset..]), apart, len),
+            own: Blocks::new(whole(&polynomial[at..]), apart, len),
             before: (T::Words::<V>::splat(before.0), T::Words::<V>::splat(before.1)),
             after: (T::Words::<V>::splat(after.0), T::Words::<V>::splat(after.1)),
-            digit,
         };
-        forward::<V, _, R>(plan, &source, len, V::pairs_mut(&mut points[2 * at..]));
+        if let [digit] = digits {
+            let source = OneDigit { words, digit: *digit };
+            return forward::<V, _, R>(plan, &source, len, whole_mut(&mut points[2 * at..]));
+        }
+        for vector in 0..len {
+            // Read once for all levels: where polynomials are long, that is what takes the time.
+            let mut kept = [T::Words::<V>::splat(T::default()); BLOCKS];
+            for (block, kept) in kept.iter_mut().enumerate() {
+                *kept = words.get(block, vector);
+            }
+            for (level, digit) in digits.iter().enumerate() {
+                let source = Kept::<V, T, BLOCKS> { words: &kept, digit: *digit };
+                let start = level * stride + 2 * (at + vector * V::LANES);
+                forward::<V, _, R>(plan, &source, 1, whole_mut(&mut points[start..]));
+            }
+        }
     }
 }
 
@@ -154,9 +160,9 @@ impl<T: Torus> Kernel for FromWords<'_, T> {
 fn from_words<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(job: FromWords<'_, T>) {
     let FromWords { plan, polynomial, scale, digit, points } = job;
     let len = 2 * plan.points / BLOCKS / V::LANES;
-    let words = Blocks::new(T::Words::<V>::arrays(polynomial), len, len);
+    let words = Blocks::new(whole(polynomial), len, len);
     let scale = V::splat(scale / digit.unit::<V>());
-    forward::<V, _, R>(plan, &Scaled::<V, T, BLOCKS> { words, scale }, len, V::pairs_mut(points));
+    forward::<V, _, R>(plan, &Scaled::<V, T, BLOCKS> { words, scale }, len, whole_mut(points));
 }
 
 /// Where the numbers come from that enter the first pass.
@@ -168,26 +174,50 @@ trait Source<V> {
 /// A vector's words in memory.
 type Array<V, T> = <<T as crate::torus::sealed::Sealed>::Words<V> as Words<T, V>>::Array;
 
-/// Digits of words less their rotated partners.
-struct Rotated<'a, V: Vector, T: Torus, const BLOCKS: usize, const TOP: bool, const DISTANCE: usize> {
+/// Rotated partners less the words themselves.
+struct Differences<'a, V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize> {
     partners: Blocks<'a, Array<V, T>, BLOCKS>,
     own: Blocks<'a, Array<V, T>, BLOCKS>,
     /// What to flip and what to add before the partners wrap round.
     before: (T::Words<V>, T::Words<V>),
     /// And after that.
     after: (T::Words<V>, T::Words<V>),
+}
+
+impl<V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize> Differences<'_, V, T, BLOCKS, DISTANCE> {
+    #[inline(always)]
+    fn get(&self, block: usize, at: usize) -> T::Words<V> {
+        let (flip, add) = if block + DISTANCE < BLOCKS { self.before } else { self.after };
+        let partner = T::Words::<V>::load(self.partners.get((block + DISTANCE) % BLOCKS, at));
+        partner.xor(flip).sub(T::Words::<V>::load(self.own.get(block, at))).add(add)
+    }
+}
+
+/// The digits of a gadget of one level, of differences with the offset.
+struct OneDigit<'a, V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize> {
+    words: Differences<'a, V, T, BLOCKS, DISTANCE>,
     digit: Digit<T>,
 }
 
-impl<V: Vector, T: Torus, const BLOCKS: usize, const TOP: bool, const DISTANCE: usize> Source<V>
-    for Rotated<'_, V, T, BLOCKS, TOP, DISTANCE>
+impl<V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize> Source<V>
+    for OneDigit<'_, V, T, BLOCKS, DISTANCE>
 {
     #[inline(always)]
     fn numbers(&self, block: usize, at: usize) -> V {
-        let (flip, add) = if block + DISTANCE < BLOCKS { self.before } else { self.after };
-        let partner = T::Words::<V>::load(self.partners.get((block + DISTANCE) % BLOCKS, at));
-        let own = T::Words::<V>::load(self.own.get(block, at));
-        self.digit.cut::<V, TOP>(partner.xor(flip).sub(own).add(add))
+        self.digit.cut::<V, true>(self.words.get(block, at))
+    }
+}
+
+/// The digits of one level, of differences without the offset.
+struct Kept<'a, V: Vector, T: Torus, const BLOCKS: usize> {
+    words: &'a [T::Words<V>; BLOCKS],
+    digit: Digit<T>,
+}
+
+impl<V: Vector, T: Torus, const BLOCKS: usize> Source<V> for Kept<'_, V, T, BLOCKS> {
+    #[inline(always)]
+    fn numbers(&self, block: usize, _: usize) -> V {
+        self.digit.cut::<V, false>(self.words[block].add(T::Words::<V>::splat(self.digit.offset)))
     }
 }
 
@@ -219,7 +249,7 @@ impl<V: Vector, T: Torus, const BLOCKS: usize> Source<V> for Scaled<'_, V, T, BL
 
 /// Passes `len` vectors of each block.
 #[inline(always)]
-fn forward<V: Vector, S: Source<V>, const R: usize>(plan: &Plan, source: &S, len: usize, points: &mut [V::Pair]) {
+fn forward<V: Vector, S: Source<V>, const R: usize>(plan: &Plan, source: &S, len: usize, points: &mut [Pair<V>]) {
     let mut points = BlocksMut::new(points, plan.points / R / V::LANES, len);
     let factors = factors::<V, R>(plan);
     for at in 0..len {
@@ -228,14 +258,14 @@ fn forward<V: Vector, S: Source<V>, const R: usize>(plan: &Plan, source: &S, len
 }
 
 #[inline(always)]
-fn factors<V: Vector, const R: usize>(plan: &Plan) -> &[V::Pair; R] {
-    V::pairs(&plan.first.1).try_into().expect("a factor for each block")
+fn factors<V: Vector, const R: usize>(plan: &Plan) -> &[Pair<V>; R] {
+    whole(&plan.first.1).try_into().expect("a factor for each block")
 }
 
 struct Forward<'a, 'p, V: Vector, S, const R: usize> {
     source: &'a S,
-    factors: &'a [V::Pair; R],
-    points: &'a mut BlocksMut<'p, V::Pair, R>,
+    factors: &'a [Pair<V>; R],
+    points: &'a mut BlocksMut<'p, Pair<V>, R>,
     at: usize,
 }
 
@@ -281,8 +311,8 @@ fn to_words<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(job: ToWor
 fn inverse<V: Vector, T: Torus, const R: usize, const BLOCKS: usize, const ACCUMULATE: bool>(job: ToWords<'_, T>) {
     let ToWords { plan, points, polynomial, accumulate: _ } = job;
     let len = 2 * plan.points / BLOCKS / V::LANES;
-    let points = Blocks::new(V::pairs(points), len, len);
-    let mut words = BlocksMut::<_, BLOCKS>::new(T::Words::<V>::arrays_mut(polynomial), len, len);
+    let points = Blocks::new(whole(points), len, len);
+    let mut words = BlocksMut::<_, BLOCKS>::new(whole_mut(polynomial), len, len);
     let factors = factors::<V, R>(plan);
     for at in 0..len {
         let mut x = [Complex::zero(); R];
@@ -299,8 +329,8 @@ fn inverse<V: Vector, T: Torus, const R: usize, const BLOCKS: usize, const ACCUM
 
 /// Conversion waits until the transform is done: registers are too few for both.
 struct Inverse<'a, 'p, V: Vector, const R: usize> {
-    points: &'a Blocks<'p, V::Pair, R>,
-    factors: &'a [V::Pair; R],
+    points: &'a Blocks<'p, Pair<V>, R>,
+    factors: &'a [Pair<V>; R],
     x: &'a mut [Complex<V>; R],
     at: usize,
 }

@@ -2,97 +2,111 @@
 
 use super::{
     complex::{Complex, Ring, transform},
-    plan::{Factor, GROUP, Plan},
+    plan::{EachFactor, GROUP, Plan},
 };
-use crate::simd::Vector;
+use crate::simd::{Pair, Vector, whole};
 
 /// A group in memory.
-type Group<V> = [<V as Vector>::Pair; GROUP];
+type Group<V> = [Pair<V>; GROUP];
 
-/// The pass on the group that begins at vector `at` of the whole.
-#[inline(always)]
-pub(super) fn last<V: Vector>(plan: &Plan, at: usize, from: &Group<V>, to: &mut Group<V>) {
-    match (plan.across.0, V::LANES) {
-        (4, 4) => units::<V, 4, 4, 4>(plan, at, from, to),
-        (4, _) => units::<V, 4, 8, 8>(plan, at, from, to),
-        (_, 4) => units::<V, 8, 4, 8>(plan, at, from, to),
-        _ => units::<V, 8, 8, 8>(plan, at, from, to),
-    }
+/// The pass and its factors.
+pub(super) struct LastPass<'a, V: Vector> {
+    radix: usize,
+    across: &'a [EachFactor],
+    within: &'a [Pair<V>],
 }
 
-/// The inverse of the pass, but for a factor, on `sum over r of digits[r] * key[r]`.
-#[inline(always)]
-pub(super) fn last_inverse<V: Vector, const ROWS: usize>(
-    plan: &Plan,
-    at: usize,
-    digits: &[Group<V>; ROWS],
-    key: &[[V::Pair; ROWS]; GROUP],
-    to: &mut Group<V>,
-) {
-    match (plan.across.0, V::LANES) {
-        (4, 4) => inverse_units::<V, 4, 4, 4, ROWS>(plan, at, digits, key, to),
-        (4, _) => inverse_units::<V, 4, 8, 8, ROWS>(plan, at, digits, key, to),
-        (_, 4) => inverse_units::<V, 8, 4, 8, ROWS>(plan, at, digits, key, to),
-        _ => inverse_units::<V, 8, 8, 8, ROWS>(plan, at, digits, key, to),
+impl<'a, V: Vector> LastPass<'a, V> {
+    #[inline(always)]
+    pub(super) fn new(plan: &'a Plan) -> Self {
+        Self { radix: plan.across.0, across: &plan.across.1, within: whole(&plan.within) }
     }
-}
 
-/// In units of vectors that depend on each other: rings of `ACROSS`, and squares of `LANES`.
-#[inline(always)]
-fn units<V: Vector, const ACROSS: usize, const LANES: usize, const UNIT: usize>(
-    plan: &Plan,
-    at: usize,
-    from: &Group<V>,
-    to: &mut Group<V>,
-) {
-    for unit in (0..GROUP).step_by(UNIT) {
-        let (across, within) = factors::<V, UNIT>(plan, at + unit);
-        let mut x = [Complex::<V>::zero(); UNIT];
-        for first in (0..UNIT).step_by(ACROSS) {
-            transform::<V, ACROSS, false>(&mut Across { from: &from[unit..], x: &mut x, factors: across, first });
-        }
-        for first in (0..UNIT).step_by(LANES) {
-            transpose(&mut x[first..][..LANES]);
-            transform::<V, LANES, false>(&mut Within { x: &x, to: &mut to[unit..], factors: within, first });
+    /// The pass on the group that begins at vector `at` of the whole.
+    #[inline(always)]
+    pub(super) fn forward(&self, at: usize, from: &Group<V>, to: &mut Group<V>) {
+        match (self.radix, V::LANES) {
+            (4, 4) => self.forward_units::<4, 4, 4>(at, from, to),
+            (4, _) => self.forward_units::<4, 8, 8>(at, from, to),
+            (_, 4) => self.forward_units::<8, 4, 8>(at, from, to),
+            _ => self.forward_units::<8, 8, 8>(at, from, to),
         }
     }
-}
 
-#[inline(always)]
-fn inverse_units<V: Vector, const ACROSS: usize, const LANES: usize, const UNIT: usize, const ROWS: usize>(
-    plan: &Plan,
-    at: usize,
-    digits: &[Group<V>; ROWS],
-    key: &[[V::Pair; ROWS]; GROUP],
-    to: &mut Group<V>,
-) {
-    for unit in (0..GROUP).step_by(UNIT) {
-        let (across, within) = factors::<V, UNIT>(plan, at + unit);
-        let mut x = [Complex::<V>::zero(); UNIT];
-        for first in (0..UNIT).step_by(LANES) {
-            let mut ring = InverseWithin { digits, key, at: unit + first, x: &mut x, factors: within, first };
-            transform::<V, LANES, true>(&mut ring);
-            transpose(&mut x[first..][..LANES]);
-        }
-        for first in (0..UNIT).step_by(ACROSS) {
-            transform::<V, ACROSS, true>(&mut InverseAcross { x: &x, to: &mut to[unit..], factors: across, first });
+    /// The inverse of the pass, but for a factor, on `sum over r of digits[r] * key[r]`.
+    #[inline(always)]
+    pub(super) fn inverse<const ROWS: usize>(
+        &self,
+        at: usize,
+        digits: &[Group<V>; ROWS],
+        key: &[[Pair<V>; ROWS]; GROUP],
+        to: &mut Group<V>,
+    ) {
+        match (self.radix, V::LANES) {
+            (4, 4) => self.inverse_units::<4, 4, 4, ROWS>(at, digits, key, to),
+            (4, _) => self.inverse_units::<4, 8, 8, ROWS>(at, digits, key, to),
+            (_, 4) => self.inverse_units::<8, 4, 8, ROWS>(at, digits, key, to),
+            _ => self.inverse_units::<8, 8, 8, ROWS>(at, digits, key, to),
         }
     }
-}
 
-/// The factors of both halves for the unit that begins at vector `at`.
-#[inline(always)]
-fn factors<V: Vector, const UNIT: usize>(plan: &Plan, at: usize) -> (&[Factor; UNIT], &[V::Pair; UNIT]) {
-    let across = plan.across.1[at..][..UNIT].try_into().expect("cut to size");
-    let within = V::pairs(&plan.within)[at..][..UNIT].try_into().expect("cut to size");
-    (across, within)
+    /// In units of vectors that depend on each other: rings of `ACROSS`, and squares of `LANES`.
+    #[inline(always)]
+    fn forward_units<const ACROSS: usize, const LANES: usize, const UNIT: usize>(
+        &self,
+        at: usize,
+        from: &Group<V>,
+        to: &mut Group<V>,
+    ) {
+        for unit in (0..GROUP).step_by(UNIT) {
+            let (across, within) = self.factors::<UNIT>(at + unit);
+            let mut x = [Complex::<V>::zero(); UNIT];
+            for first in (0..UNIT).step_by(ACROSS) {
+                transform::<V, ACROSS, false>(&mut Across { from: &from[unit..], x: &mut x, factors: across, first });
+            }
+            for first in (0..UNIT).step_by(LANES) {
+                transpose(&mut x[first..][..LANES]);
+                transform::<V, LANES, false>(&mut Within { x: &x, to: &mut to[unit..], factors: within, first });
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn inverse_units<const ACROSS: usize, const LANES: usize, const UNIT: usize, const ROWS: usize>(
+        &self,
+        at: usize,
+        digits: &[Group<V>; ROWS],
+        key: &[[Pair<V>; ROWS]; GROUP],
+        to: &mut Group<V>,
+    ) {
+        for unit in (0..GROUP).step_by(UNIT) {
+            let (across, within) = self.factors::<UNIT>(at + unit);
+            let mut x = [Complex::<V>::zero(); UNIT];
+            for first in (0..UNIT).step_by(LANES) {
+                let mut ring = InverseWithin { digits, key, at: unit + first, x: &mut x, factors: within, first };
+                transform::<V, LANES, true>(&mut ring);
+                transpose(&mut x[first..][..LANES]);
+            }
+            for first in (0..UNIT).step_by(ACROSS) {
+                transform::<V, ACROSS, true>(&mut InverseAcross { x: &x, to: &mut to[unit..], factors: across, first });
+            }
+        }
+    }
+
+    /// The factors of both halves for the unit that begins at vector `at`.
+    #[inline(always)]
+    fn factors<const UNIT: usize>(&self, at: usize) -> (&'a [EachFactor; UNIT], &'a [Pair<V>; UNIT]) {
+        let across = self.across[at..][..UNIT].try_into().expect("cut to size");
+        let within = self.within[at..][..UNIT].try_into().expect("cut to size");
+        (across, within)
+    }
 }
 
 /// From memory, over one ring of whole vectors.
 struct Across<'a, V: Vector, const UNIT: usize> {
-    from: &'a [V::Pair],
+    from: &'a [Pair<V>],
     x: &'a mut [Complex<V>; UNIT],
-    factors: &'a [Factor; UNIT],
+    factors: &'a [EachFactor; UNIT],
     first: usize,
 }
 
@@ -100,7 +114,7 @@ impl<V: Vector, const UNIT: usize> Ring<V> for Across<'_, V, UNIT> {
     #[inline(always)]
     fn get(&mut self, index: usize) -> Complex<V> {
         let number = Complex::load(&self.from[self.first + index]);
-        if index == 0 { number } else { number.mul(Complex::splat(self.factors[self.first + index])) }
+        if index == 0 { number } else { number.mul_by_each(&self.factors[self.first + index]) }
     }
     #[inline(always)]
     fn put(&mut self, index: usize, value: Complex<V>) {
@@ -111,8 +125,8 @@ impl<V: Vector, const UNIT: usize> Ring<V> for Across<'_, V, UNIT> {
 /// Over one square that has been transposed, to memory.
 struct Within<'a, V: Vector, const UNIT: usize> {
     x: &'a [Complex<V>; UNIT],
-    to: &'a mut [V::Pair],
-    factors: &'a [V::Pair; UNIT],
+    to: &'a mut [Pair<V>],
+    factors: &'a [Pair<V>; UNIT],
     first: usize,
 }
 
@@ -131,21 +145,21 @@ impl<V: Vector, const UNIT: usize> Ring<V> for Within<'_, V, UNIT> {
 /// From the products with the key, over one square.
 struct InverseWithin<'a, V: Vector, const ROWS: usize, const UNIT: usize> {
     digits: &'a [Group<V>; ROWS],
-    key: &'a [[V::Pair; ROWS]; GROUP],
+    key: &'a [[Pair<V>; ROWS]; GROUP],
     /// Where in the group the square begins.
     at: usize,
     x: &'a mut [Complex<V>; UNIT],
-    factors: &'a [V::Pair; UNIT],
+    factors: &'a [Pair<V>; UNIT],
     first: usize,
 }
 
 impl<V: Vector, const ROWS: usize, const UNIT: usize> Ring<V> for InverseWithin<'_, V, ROWS, UNIT> {
     #[inline(always)]
     fn get(&mut self, index: usize) -> Complex<V> {
-        let mut sum = Complex::zero();
-        for row in 0..ROWS {
-            let digits = Complex::load(&self.digits[row][self.at + index]);
-            sum = sum.add_product(digits, Complex::load(&self.key[self.at + index][row]));
+        let (at, key) = (self.at + index, &self.key[self.at + index]);
+        let mut sum = Complex::load(&self.digits[0][at]).mul(Complex::load(&key[0]));
+        for row in 1..ROWS {
+            sum = sum.add_product(Complex::load(&self.digits[row][at]), Complex::load(&key[row]));
         }
         sum
     }
@@ -159,8 +173,8 @@ impl<V: Vector, const ROWS: usize, const UNIT: usize> Ring<V> for InverseWithin<
 /// Over one ring of whole vectors, to memory.
 struct InverseAcross<'a, V: Vector, const UNIT: usize> {
     x: &'a [Complex<V>; UNIT],
-    to: &'a mut [V::Pair],
-    factors: &'a [Factor; UNIT],
+    to: &'a mut [Pair<V>],
+    factors: &'a [EachFactor; UNIT],
     first: usize,
 }
 
@@ -171,8 +185,8 @@ impl<V: Vector, const UNIT: usize> Ring<V> for InverseAcross<'_, V, UNIT> {
     }
     #[inline(always)]
     fn put(&mut self, index: usize, value: Complex<V>) {
-        let factor = self.factors[self.first + index];
-        let number = if index == 0 { value } else { value.mul_conjugate(Complex::splat(factor)) };
+        let factor = &self.factors[self.first + index];
+        let number = if index == 0 { value } else { value.mul_conjugate_by_each(factor) };
         number.store(&mut self.to[self.first + index]);
     }
 }

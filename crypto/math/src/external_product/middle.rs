@@ -4,10 +4,10 @@
 
 use super::{
     complex::{Complex, Ring, transform},
-    last::{last, last_inverse},
-    plan::{GROUP, Middle, Plan},
+    last::LastPass,
+    plan::{Factor, GROUP, Middle, Plan},
 };
-use crate::simd::{BlocksMut, Kernel, Level, Simd, Vector, dispatch};
+use crate::simd::{BlocksMut, Kernel, Level, Pair, Simd, Vector, dispatch, whole, whole_mut};
 
 /// `columns[c] = sum over r of rows[r] * key[r][c]`, for rows that have been through the first pass. The columns, to be
 /// sent through the first pass' inverse, take the place of the first rows.
@@ -21,8 +21,8 @@ pub(super) struct Product<'a> {
     pub(super) group: &'a mut [f64],
     pub(super) columns: usize,
     pub(super) key: &'a [f64],
-    /// Brought closer meanwhile.
-    pub(super) next: &'a [f64],
+    /// Part of a key that is needed later: brought closer meanwhile.
+    pub(super) ahead: &'a [f64],
 }
 
 impl Product<'_> {
@@ -69,13 +69,14 @@ shapes! {
 
 #[inline(always)]
 fn product<S: Simd, V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Product<'_>) {
-    let Product { plan, points, group, columns: _, key, next } = job;
+    let Product { plan, points, group, columns: _, key, ahead } = job;
     let row_len = plan.points / V::LANES;
-    let points = V::pairs_mut(points);
+    let points = whole_mut(points);
     let digits: &mut [_; ROWS] =
-        (&mut V::pairs_mut(group).as_chunks_mut::<GROUP>().0[..ROWS]).try_into().expect("cut to size");
-    let keys = V::pairs(key).as_chunks::<ROWS>().0.as_chunks::<GROUP>().0.as_chunks::<COLUMNS>().0;
-    let mut ahead = Ahead::new(next, row_len / GROUP);
+        (&mut whole_mut(group).as_chunks_mut::<GROUP>().0[..ROWS]).try_into().expect("cut to size");
+    let keys = whole(key).as_chunks::<ROWS>().0.as_chunks::<GROUP>().0.as_chunks::<COLUMNS>().0;
+    let mut ahead = Ahead::new(ahead, row_len / GROUP * (ROWS + COLUMNS));
+    let last = LastPass::<V>::new(plan);
     // Small rings fill a group together.
     let ring = (row_len / plan.first.0).max(GROUP);
     for ring_at in (0..row_len).step_by(ring) {
@@ -85,15 +86,16 @@ fn product<S: Simd, V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Pro
             }
         }
         for at in (ring_at..ring_at + ring).step_by(GROUP) {
-            ahead.fetch::<S>();
             for row in 0..ROWS {
+                ahead.fetch::<S>();
                 let from = &points[row * row_len + at..][..GROUP];
-                last::<V>(plan, at, from.try_into().expect("cut to size"), &mut digits[row]);
+                last.forward(at, from.try_into().expect("cut to size"), &mut digits[row]);
             }
             let key = &keys[at / GROUP];
             for column in 0..COLUMNS {
+                ahead.fetch::<S>();
                 let to = (&mut points[column * row_len + at..][..GROUP]).try_into().expect("cut to size");
-                last_inverse::<V, ROWS>(plan, at, digits, &key[column], to);
+                last.inverse(at, digits, &key[column], to);
             }
         }
         for column in 0..COLUMNS {
@@ -104,7 +106,7 @@ fn product<S: Simd, V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Pro
     }
 }
 
-/// A key that will be needed next, brought closer a few cache lines at a time.
+/// A key that is brought closer a few cache lines at a time: more at once wait for each other, and all else for them.
 struct Ahead<'a> {
     key: &'a [f64],
     share: usize,
@@ -160,15 +162,16 @@ impl Kernel for StoreKey<'_> {
 #[inline(always)]
 fn store_key<V: Vector>(job: StoreKey<'_>) {
     let StoreKey { plan, points, group, spectrum, rows, columns, row, column } = job;
-    let (points, spectrum) = (V::pairs_mut(points), V::pairs_mut(spectrum));
-    let done: &mut [_; GROUP] = (&mut V::pairs_mut(group)[..GROUP]).try_into().expect("cut to size");
+    let (points, spectrum) = (whole_mut(points), whole_mut(spectrum));
+    let done: &mut [_; GROUP] = (&mut whole_mut(group)[..GROUP]).try_into().expect("cut to size");
+    let last = LastPass::<V>::new(plan);
     let ring = (points.len() / plan.first.0).max(GROUP);
     for ring_at in (0..points.len()).step_by(ring) {
         for pass in &plan.middle {
             middle::<V, false>(pass, ring_at, &mut points[ring_at..][..ring]);
         }
         for at in (ring_at..ring_at + ring).step_by(GROUP) {
-            last::<V>(plan, at, (&points[at..][..GROUP]).try_into().expect("cut to size"), done);
+            last.forward(at, (&points[at..][..GROUP]).try_into().expect("cut to size"), done);
             for (vector, done) in done.iter().enumerate() {
                 let place = (at * columns + column * GROUP + vector) * rows + row;
                 Complex::<V>::load(done).store(&mut spectrum[place]);
@@ -179,7 +182,7 @@ fn store_key<V: Vector>(job: StoreKey<'_>) {
 
 /// A pass, or its inverse, over the rings in `points`, which begin at vector `first` of the whole.
 #[inline(always)]
-fn middle<V: Vector, const INVERSE: bool>(pass: &Middle, first: usize, points: &mut [V::Pair]) {
+fn middle<V: Vector, const INVERSE: bool>(pass: &Middle, first: usize, points: &mut [Pair<V>]) {
     let ring = pass.ring / V::LANES;
     let mut factors = &pass.factors[first / ring * pass.radix..];
     for at in (0..points.len()).step_by(ring) {
@@ -193,7 +196,7 @@ fn middle<V: Vector, const INVERSE: bool>(pass: &Middle, first: usize, points: &
 }
 
 #[inline(always)]
-fn middle_ring<V: Vector, const R: usize, const INVERSE: bool>(ring: &mut [V::Pair], factors: &[[f64; 2]]) {
+fn middle_ring<V: Vector, const R: usize, const INVERSE: bool>(ring: &mut [Pair<V>], factors: &[Factor]) {
     let run = ring.len() / R;
     let mut blocks = BlocksMut::<_, R>::new(ring, run, run);
     let mut splat = [Complex::<V>::zero(); R];
@@ -207,7 +210,7 @@ fn middle_ring<V: Vector, const R: usize, const INVERSE: bool>(ring: &mut [V::Pa
 
 /// One vector of each block of a ring, multiplied by its factor before the transform, or after the inverse one.
 struct InPlace<'a, 'p, V: Vector, const R: usize, const INVERSE: bool> {
-    points: &'a mut BlocksMut<'p, V::Pair, R>,
+    points: &'a mut BlocksMut<'p, Pair<V>, R>,
     factors: &'a [Complex<V>; R],
     at: usize,
 }

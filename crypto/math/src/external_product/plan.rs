@@ -20,7 +20,7 @@ pub(super) struct Plan {
     /// The passes that go from memory to memory.
     pub(super) middle: Vec<Middle>,
     /// Radix of the half of the last pass that works on whole vectors, and its factors ring by ring.
-    pub(super) across: (usize, Vec<Factor>),
+    pub(super) across: (usize, Vec<EachFactor>),
     /// Factors of the half of the last pass that works within vectors, which differ from lane to lane: a pair of
     /// vectors for each of the points.
     pub(super) within: Aligned<f64>,
@@ -38,14 +38,18 @@ pub(super) struct Middle {
 /// Real and imaginary part. The first factor of every ring is one, and is there for its place only.
 pub(super) type Factor = [f64; 2];
 
+/// The same for a whole vector, each part once for each time that it is multiplied by: an operand in memory is spread
+/// over the lanes at no cost, a register takes a shuffle.
+pub(super) type EachFactor = [f64; 4];
+
 /// Vectors that the last pass takes at once.
 pub(super) const GROUP: usize = 8;
 
 /// Numbers of points that there are plans for.
 pub(super) const POINTS: std::ops::RangeInclusive<usize> = 32..=1 << 16;
 
-/// By log2 of the points, from 8 up, with eight lanes: radices of all passes but the one within vectors. The fastest
-/// of a sweep on Zen 4.
+/// By log2 of the points, from 8 up, with eight lanes: radices of all passes but the one within vectors. For N = 2048
+/// the fastest of those tried on Zen 4 (docs/performance.md), for other sizes in the same manner.
 const EIGHT_LANES: [&[usize]; 9] = [
     &[8, 4],
     &[8, 8],
@@ -102,7 +106,8 @@ impl Plan {
                 Middle { radix, ring, factors: split(&mut rings, radix) }
             })
             .collect();
-        let across = (*across, split(&mut rings, *across));
+        let each = |[re, im]: Factor| [re, im, im, re];
+        let across = (*across, split(&mut rings, *across).into_iter().map(each).collect());
         let mut within = Aligned::new(2 * points);
         for (square, rings) in within.chunks_exact_mut(lanes * 2 * lanes).zip(rings.chunks_exact(lanes)) {
             for (power, vector) in square.chunks_exact_mut(2 * lanes).enumerate() {

@@ -37,6 +37,12 @@ struct Shape {
 }
 
 impl Shape {
+    fn new<S: Torus>(gadget: Decomposition, inputs: usize, columns: usize, modulus_log2: u32) -> Self {
+        let strips = S::BITS.div_ceil(32) as usize;
+        let planes = if strips == 1 && modulus_log2 <= 24 { STRIP_PLANES - 1 } else { STRIP_PLANES };
+        Self { gadget, inputs, columns, strips, planes }
+    }
+
     fn block_inputs(&self) -> usize {
         BLOCK_ROWS / self.gadget.levels / ROWS * ROWS
     }
@@ -84,9 +90,7 @@ impl<S: Torus> KeyMatrix<S> {
     /// A matrix of zeros for `inputs` input words. Words keep their value in the top `modulus_log2` bits; what lies
     /// below may be dropped.
     pub fn new(gadget: Decomposition, inputs: usize, columns: usize, modulus_log2: u32) -> Self {
-        let strips = S::BITS.div_ceil(32) as usize;
-        let planes = if strips == 1 && modulus_log2 <= 24 { STRIP_PLANES - 1 } else { STRIP_PLANES };
-        let shape = Shape { gadget, inputs, columns, strips, planes };
+        let shape = Shape::new::<S>(gadget, inputs, columns, modulus_log2);
         Self { shape, bytes: Aligned::new(shape.bytes()), word: PhantomData }
     }
 
@@ -105,9 +109,14 @@ impl<S: Torus> KeyMatrix<S> {
         self.shape.columns
     }
 
-    /// Bytes held: those of the words, but for what fills up the last group and panel.
+    /// Bytes held.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Bytes that [`Self::new`] takes: those of the words that are kept, and what fills up the last group and panel.
+    pub fn bytes_of(gadget: Decomposition, inputs: usize, columns: usize, modulus_log2: u32) -> usize {
+        Shape::new::<S>(gadget, inputs, columns, modulus_log2).bytes()
     }
 
     /// The parts that can be filled independently.

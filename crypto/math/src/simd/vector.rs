@@ -6,27 +6,37 @@ pub(crate) mod avx2;
 pub(crate) mod avx512;
 mod portable;
 
+use bytemuck::Pod;
+
+/// Two vectors in memory.
+pub(crate) type Pair<V> = [<V as Vector>::Array; 2];
+
+/// A slice as pairs of vectors or as words of one, up to the last whole one.
+#[inline(always)]
+pub(crate) fn whole<E: Pod, A: Pod>(elements: &[E]) -> &[A] {
+    let len = size_of::<A>() / size_of::<E>();
+    bytemuck::cast_slice(&elements[..elements.len() / len * len])
+}
+
+/// As [`whole`], to be written.
+#[inline(always)]
+pub(crate) fn whole_mut<E: Pod, A: Pod>(elements: &mut [E]) -> &mut [A] {
+    let len = size_of::<A>() / size_of::<E>();
+    let end = elements.len() / len * len;
+    bytemuck::cast_slice_mut(&mut elements[..end])
+}
+
 /// A few doubles at once.
 pub trait Vector: Copy {
     /// How many.
     const LANES: usize;
     /// The same in memory.
-    type Array;
-    /// Two of them in memory.
-    type Pair;
+    type Array: Pod;
     /// As many torus words of 32 bits.
     type U32: Words<u32, Self>;
     /// As many torus words of 64 bits.
     type U64: Words<u64, Self>;
 
-    /// A slice as pairs, up to the last whole one.
-    fn pairs(doubles: &[f64]) -> &[Self::Pair];
-    /// As [`Self::pairs`], to be written.
-    fn pairs_mut(doubles: &mut [f64]) -> &mut [Self::Pair];
-    /// Both of a pair.
-    fn halves(pair: &Self::Pair) -> [&Self::Array; 2];
-    /// As [`Self::halves`], to be written.
-    fn halves_mut(pair: &mut Self::Pair) -> [&mut Self::Array; 2];
     /// The same in every lane.
     fn splat(value: f64) -> Self;
     /// From memory.
@@ -52,12 +62,8 @@ pub trait Vector: Copy {
 /// A few torus words at once. All arithmetic is modulo the word.
 pub trait Words<T, V>: Copy {
     /// The same in memory.
-    type Array;
+    type Array: Pod;
 
-    /// A slice as arrays, up to the last whole one.
-    fn arrays(words: &[T]) -> &[Self::Array];
-    /// As [`Self::arrays`], to be written.
-    fn arrays_mut(words: &mut [T]) -> &mut [Self::Array];
     /// The same in every lane.
     fn splat(word: T) -> Self;
     /// From memory.

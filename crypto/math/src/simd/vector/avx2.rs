@@ -19,28 +19,9 @@ pub(crate) struct U64x4(__m256i);
 impl Vector for F64x4 {
     const LANES: usize = 4;
     type Array = [f64; 4];
-    type Pair = [f64; 8];
     type U32 = U32x4;
     type U64 = U64x4;
 
-    #[inline(always)]
-    fn pairs(doubles: &[f64]) -> &[Self::Pair] {
-        doubles.as_chunks().0
-    }
-    #[inline(always)]
-    fn pairs_mut(doubles: &mut [f64]) -> &mut [Self::Pair] {
-        doubles.as_chunks_mut().0
-    }
-    #[inline(always)]
-    fn halves(pair: &Self::Pair) -> [&Self::Array; 2] {
-        let (first, second) = pair.split_at(4);
-        [first.try_into().expect("half"), second.try_into().expect("half")]
-    }
-    #[inline(always)]
-    fn halves_mut(pair: &mut Self::Pair) -> [&mut Self::Array; 2] {
-        let (first, second) = pair.split_at_mut(4);
-        [first.try_into().expect("half"), second.try_into().expect("half")]
-    }
     #[inline(always)]
     fn splat(value: f64) -> Self {
         // SAFETY: the module's invariant.
@@ -105,14 +86,6 @@ impl Vector for F64x4 {
 impl Words<u32, F64x4> for U32x4 {
     type Array = [u32; 4];
 
-    #[inline(always)]
-    fn arrays(words: &[u32]) -> &[Self::Array] {
-        words.as_chunks().0
-    }
-    #[inline(always)]
-    fn arrays_mut(words: &mut [u32]) -> &mut [Self::Array] {
-        words.as_chunks_mut().0
-    }
     #[inline(always)]
     fn splat(word: u32) -> Self {
         // SAFETY: the module's invariant.
@@ -182,14 +155,6 @@ impl Words<u32, F64x4> for U32x4 {
 impl Words<u64, F64x4> for U64x4 {
     type Array = [u64; 4];
 
-    #[inline(always)]
-    fn arrays(words: &[u64]) -> &[Self::Array] {
-        words.as_chunks().0
-    }
-    #[inline(always)]
-    fn arrays_mut(words: &mut [u64]) -> &mut [Self::Array] {
-        words.as_chunks_mut().0
-    }
     #[inline(always)]
     fn splat(word: u64) -> Self {
         // SAFETY: the module's invariant.

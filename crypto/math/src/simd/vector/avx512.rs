@@ -19,28 +19,9 @@ pub(crate) struct U64x8(__m512i);
 impl Vector for F64x8 {
     const LANES: usize = 8;
     type Array = [f64; 8];
-    type Pair = [f64; 16];
     type U32 = U32x8;
     type U64 = U64x8;
 
-    #[inline(always)]
-    fn pairs(doubles: &[f64]) -> &[Self::Pair] {
-        doubles.as_chunks().0
-    }
-    #[inline(always)]
-    fn pairs_mut(doubles: &mut [f64]) -> &mut [Self::Pair] {
-        doubles.as_chunks_mut().0
-    }
-    #[inline(always)]
-    fn halves(pair: &Self::Pair) -> [&Self::Array; 2] {
-        let (first, second) = pair.split_at(8);
-        [first.try_into().expect("half"), second.try_into().expect("half")]
-    }
-    #[inline(always)]
-    fn halves_mut(pair: &mut Self::Pair) -> [&mut Self::Array; 2] {
-        let (first, second) = pair.split_at_mut(8);
-        [first.try_into().expect("half"), second.try_into().expect("half")]
-    }
     #[inline(always)]
     fn splat(value: f64) -> Self {
         // SAFETY: the module's invariant.
@@ -118,14 +99,6 @@ impl Words<u32, F64x8> for U32x8 {
     type Array = [u32; 8];
 
     #[inline(always)]
-    fn arrays(words: &[u32]) -> &[Self::Array] {
-        words.as_chunks().0
-    }
-    #[inline(always)]
-    fn arrays_mut(words: &mut [u32]) -> &mut [Self::Array] {
-        words.as_chunks_mut().0
-    }
-    #[inline(always)]
     fn splat(word: u32) -> Self {
         // SAFETY: the module's invariant.
         unsafe { Self(_mm256_set1_epi32(word as i32)) }
@@ -187,7 +160,7 @@ impl Words<u32, F64x8> for U32x8 {
     }
     #[inline(always)]
     fn from_turns(turns: F64x8) -> Self {
-        let fraction = fraction(turns).mul(F64x8::splat(4_294_967_296.0));
+        let fraction = fraction(turns, 4_294_967_296.0);
         // SAFETY: the module's invariant. Half a turn is out of range and becomes -2^31, the same word.
         unsafe { Self(_mm512_cvtpd_epi32(fraction.0)) }
     }
@@ -196,14 +169,6 @@ impl Words<u32, F64x8> for U32x8 {
 impl Words<u64, F64x8> for U64x8 {
     type Array = [u64; 8];
 
-    #[inline(always)]
-    fn arrays(words: &[u64]) -> &[Self::Array] {
-        words.as_chunks().0
-    }
-    #[inline(always)]
-    fn arrays_mut(words: &mut [u64]) -> &mut [Self::Array] {
-        words.as_chunks_mut().0
-    }
     #[inline(always)]
     fn splat(word: u64) -> Self {
         // SAFETY: the module's invariant.
@@ -267,15 +232,17 @@ impl Words<u64, F64x8> for U64x8 {
     }
     #[inline(always)]
     fn from_turns(turns: F64x8) -> Self {
-        let fraction = fraction(turns).mul(F64x8::splat(18_446_744_073_709_551_616.0));
+        let fraction = fraction(turns, 18_446_744_073_709_551_616.0);
         // SAFETY: the module's invariant. Half a turn is out of range and becomes -2^63, the same word.
         unsafe { Self(_mm512_cvtpd_epi64(fraction.0)) }
     }
 }
 
-/// What is left of each number when the nearest integer is taken away.
+/// What is left of each number of turns when the nearest integer is taken away, in units of which a turn has `units`,
+/// a power of two. The subtraction goes with a multiplication, since the units for additions also round.
 #[inline(always)]
-fn fraction(turns: F64x8) -> F64x8 {
+fn fraction(turns: F64x8, units: f64) -> F64x8 {
     // SAFETY: the module's invariant.
-    turns.sub(unsafe { F64x8(_mm512_roundscale_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(turns.0)) })
+    let whole = unsafe { F64x8(_mm512_roundscale_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(turns.0)) };
+    whole.neg_mul_add(F64x8::splat(units), turns.mul(F64x8::splat(units)))
 }

@@ -7,28 +7,9 @@ use super::{ROUND, UNITS, Vector, Words};
 impl Vector for [f64; 4] {
     const LANES: usize = 4;
     type Array = [f64; 4];
-    type Pair = [f64; 8];
     type U32 = [u32; 4];
     type U64 = [u64; 4];
 
-    #[inline(always)]
-    fn pairs(doubles: &[f64]) -> &[Self::Pair] {
-        doubles.as_chunks().0
-    }
-    #[inline(always)]
-    fn pairs_mut(doubles: &mut [f64]) -> &mut [Self::Pair] {
-        doubles.as_chunks_mut().0
-    }
-    #[inline(always)]
-    fn halves(pair: &Self::Pair) -> [&Self::Array; 2] {
-        let (first, second) = pair.split_at(4);
-        [first.try_into().expect("half"), second.try_into().expect("half")]
-    }
-    #[inline(always)]
-    fn halves_mut(pair: &mut Self::Pair) -> [&mut Self::Array; 2] {
-        let (first, second) = pair.split_at_mut(4);
-        [first.try_into().expect("half"), second.try_into().expect("half")]
-    }
     #[inline(always)]
     fn splat(value: f64) -> Self {
         [value; 4]
@@ -77,14 +58,6 @@ impl Vector for [f64; 4] {
 impl Words<u32, [f64; 4]> for [u32; 4] {
     type Array = [u32; 4];
 
-    #[inline(always)]
-    fn arrays(words: &[u32]) -> &[Self::Array] {
-        words.as_chunks().0
-    }
-    #[inline(always)]
-    fn arrays_mut(words: &mut [u32]) -> &mut [Self::Array] {
-        words.as_chunks_mut().0
-    }
     #[inline(always)]
     fn splat(word: u32) -> Self {
         [word; 4]
@@ -142,14 +115,6 @@ impl Words<u32, [f64; 4]> for [u32; 4] {
 impl Words<u64, [f64; 4]> for [u64; 4] {
     type Array = [u64; 4];
 
-    #[inline(always)]
-    fn arrays(words: &[u64]) -> &[Self::Array] {
-        words.as_chunks().0
-    }
-    #[inline(always)]
-    fn arrays_mut(words: &mut [u64]) -> &mut [Self::Array] {
-        words.as_chunks_mut().0
-    }
     #[inline(always)]
     fn splat(word: u64) -> Self {
         [word; 4]

@@ -1,0 +1,44 @@
+//! Sizes of this machine's caches.
+
+use std::{fs, sync::OnceLock};
+
+/// Where Linux lists the caches of the first processor.
+const LISTED: &str = "/sys/devices/system/cpu/cpu0/cache";
+/// What most servers have, where nothing is listed.
+const COMMON_SECOND_LEVEL: usize = 1 << 20;
+
+/// Bytes of the cache that each core has for itself behind the nearest one. Looked up once.
+pub fn second_level_bytes() -> usize {
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| listed(2).unwrap_or(COMMON_SECOND_LEVEL))
+}
+
+fn listed(level: u32) -> Option<usize> {
+    let read = |cache: usize, file: &str| fs::read_to_string(format!("{LISTED}/index{cache}/{file}")).ok();
+    let cache = (0..8).find(|cache| read(*cache, "level").is_some_and(|text| text.trim().parse() == Ok(level)))?;
+    parse(&read(cache, "size")?)
+}
+
+/// As in `1024K`.
+fn parse(size: &str) -> Option<usize> {
+    let kib: usize = size.trim().strip_suffix('K')?.parse().ok()?;
+    kib.checked_mul(1 << 10).filter(|bytes| *bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_they_are_written() {
+        assert_eq!(parse("1024K\n"), Some(1 << 20));
+        for broken in ["", "K", "0K", "12", "1M", "-1K", "99999999999999999999K", "18014398509481984K"] {
+            assert_eq!(parse(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_always_a_size() {
+        assert!(second_level_bytes() >= 1 << 10);
+    }
+}
