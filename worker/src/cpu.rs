@@ -23,6 +23,7 @@ use cloakwork_device::{
     WorkStats,
 };
 use cloakwork_params::{ParameterSet, table::SETS};
+use cloakwork_tfhe::{Level, cache};
 
 use self::{arena::HostArena, key::HostKey, pool::Pool, run::Run};
 use crate::locked::Locked as _;
@@ -75,7 +76,11 @@ impl Device for CpuDevice {
         let units = self.threads.len();
         DeviceInfo {
             kind: "cpu",
-            name: format!("cpu, {units} threads"),
+            name: format!(
+                "cpu, {units} threads, {}, {} KiB of cache each",
+                Level::detect().name(),
+                cache::second_level_bytes() >> 10
+            ),
             sets: SETS.iter().collect(),
             units,
             tile: TILE,

@@ -9,6 +9,7 @@ mod multi_bit;
 use cloakwork_math::{
     Torus,
     aligned::Aligned,
+    cache,
     external_product::{Scratch as ProductScratch, accumulator},
     polynomial,
 };
@@ -16,8 +17,6 @@ use cloakwork_params::ModulusSwitch;
 
 use crate::{BootstrapKey, key::Ggsws};
 
-/// Bytes of accumulators that a tile may fill: half of a common second-level cache.
-const TILE_BYTES: usize = 512 << 10;
 /// Ciphertexts in a tile beyond which the key's share of the time no longer falls.
 pub(crate) const TILE_MAX: usize = 16;
 
@@ -51,9 +50,13 @@ impl<T: Torus> Scratch<T> {
     }
 }
 
-/// Ciphertexts that share one pass over the key.
+/// Ciphertexts that share one pass over the key: their accumulators fill half of the second-level cache.
 pub fn tile<T: Torus>(key: &BootstrapKey<T>) -> usize {
-    (TILE_BYTES / size_of::<T>() / key.shape().accumulator_words::<T>()).clamp(1, TILE_MAX)
+    tile_for(cache::second_level_bytes() / 2, key.shape().glwe_words() * size_of::<T>())
+}
+
+fn tile_for(bytes: usize, accumulator_bytes: usize) -> usize {
+    (bytes / accumulator_bytes).clamp(1, TILE_MAX)
 }
 
 /// Rotates the lookup table of each ciphertext by its phase: `accumulators[c]` becomes a GLWE encryption of
@@ -89,4 +92,17 @@ fn load_lut<T: Torus>(glwe_dimension: usize, lut: &[T], exponent: u32, accumulat
             polynomial::rotate(lut, (2 * size - exponent as usize) % (2 * size), polynomial);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tile_fills_what_it_may() {
+        let (kib, accumulator) = (1 << 10, |glwe_size: usize, polynomial_size: usize| glwe_size * polynomial_size * 8);
+        // 2_2, 3_3 and 4_4 where the cache has a megabyte, and two.
+        assert_eq!([2048, 8192, 65536].map(|size| tile_for(512 * kib, accumulator(2, size))), [16, 4, 1]);
+        assert_eq!([2048, 8192, 65536].map(|size| tile_for(1024 * kib, accumulator(2, size))), [16, 8, 1]);
+    }
 }

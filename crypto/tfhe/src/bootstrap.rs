@@ -104,6 +104,11 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         self.key_switch.bytes() + self.bootstrap.bytes()
     }
 
+    /// Bytes that the key of a set will hold.
+    pub fn bytes_of(set: &ParameterSet) -> usize {
+        KeySwitchKey::<S>::bytes_of(set) + BootstrapKey::<T>::bytes_of(set)
+    }
+
     /// Working memory for one thread.
     pub fn scratch(&self) -> Scratch<T, S> {
         let rotation_tile = tile(&self.bootstrap);

@@ -41,20 +41,12 @@ impl ShapeError {
     }
 }
 
-/// Most mask polynomials of a GLWE ciphertext that the kernels are made for.
+/// Most mask polynomials of a packed ciphertext.
 pub(crate) const GLWE_DIMENSION_MAX: usize = 4;
 /// Longest key; twice what the largest set has.
 pub(crate) const DIMENSION_MAX: usize = 1 << 17;
-/// Fewest coefficients of a polynomial that the kernels are made for.
-const POLYNOMIAL_SIZE_MIN: usize = 64;
 /// Largest base: digits must stay small enough for a double to hold them exactly.
 const BASE_LOG_MAX: usize = 31;
-
-/// Can polynomials of this size be multiplied?
-fn check_polynomial_size(size: usize) -> Result<(), ShapeError> {
-    ShapeError::within("polynomial size", POLYNOMIAL_SIZE_MIN..=DIMENSION_MAX, size)?;
-    ShapeError::check("polynomial size (a power of two)", size.next_power_of_two(), size)
-}
 
 /// Can words of so many bits be decomposed?
 fn check_gadget(gadget: Decomposition, bits: u32) -> Result<(), ShapeError> {

@@ -24,6 +24,8 @@ mod threads;
 
 /// What ciphertexts are made of.
 pub use cloakwork_math::Torus;
+/// What of this machine decides how fast it computes: its instruction set, and the cache that a tile fills.
+pub use cloakwork_math::{cache, simd::Level};
 
 pub use bootstrap::{Scratch, ServerKey, StageTimes};
 pub use compact::{CompactList, CompactPublicKey};

@@ -22,24 +22,31 @@ pub(super) trait HostKey: Send + Sync {
     fn run(&self, run: &Run, lanes: &[u32]) -> Result<StageTimes, DeviceError>;
 }
 
+/// Calls `$function::<word of the big key, word of the small key>` as the set says.
+macro_rules! by_words {
+    ($set:expr, $function:ident($($argument:expr),*)) => {
+        match ($set.torus, $set.small_word_bits()) {
+            (TorusWidth::U64, 64) => Some($function::<u64, u64>($($argument),*)),
+            (TorusWidth::U64, 32) => Some($function::<u64, u32>($($argument),*)),
+            (TorusWidth::U32, 32) => Some($function::<u32, u32>($($argument),*)),
+            _ => None,
+        }
+    };
+}
+
 /// Reads and expands a key.
 pub(super) fn load(source: &dyn KeySource, threads: usize) -> Result<Arc<dyn HostKey>, DeviceError> {
     let set = source.set();
-    match (set.torus, set.small_word_bits()) {
-        (TorusWidth::U64, 64) => typed::<u64, u64>(source, threads),
-        (TorusWidth::U64, 32) => typed::<u64, u32>(source, threads),
-        (TorusWidth::U32, 32) => typed::<u32, u32>(source, threads),
-        _ => Err(DeviceError::UnsupportedSet { set: set.name }),
-    }
+    by_words!(set, typed(source, threads)).unwrap_or(Err(DeviceError::UnsupportedSet { set: set.name }))
 }
 
-/// Bytes that an expanded key of `set` takes up.
+/// Bytes that an expanded key of `set` takes up; none, if there can be no such key.
 pub(super) fn bytes(set: &ParameterSet) -> u64 {
-    // A classical key is held as spectra of doubles, one for each coefficient.
-    let word = if set.grouping == 1 { 8 } else { set.torus.bits() as usize / 8 };
-    let ggsw = set.bootstrap.levels * set.glwe_size() * set.glwe_size() * set.polynomial_size * word;
-    let key_switch = set.big_dimension() * set.key_switch.levels * (set.lwe_dimension + 1);
-    (set.ggsw_count() * ggsw + key_switch * set.small_word_bits() as usize / 8) as u64
+    by_words!(set, bytes_of(set)).unwrap_or(0)
+}
+
+fn bytes_of<T: Torus, S: Torus>(set: &ParameterSet) -> u64 {
+    ServerKey::<T, S>::bytes_of(set) as u64
 }
 
 fn typed<T: Word + LutWord, S: Torus>(source: &dyn KeySource, threads: usize) -> Result<Arc<dyn HostKey>, DeviceError> {

@@ -20,11 +20,7 @@ impl KeyGenerator<'_> {
     /// The seeded bootstrap key, classical or multi-bit as the set says. `T` is the word of its ciphertexts.
     pub fn bootstrap_key<T: Torus>(&self, randomness: &mut Randomness) -> Result<SeededBootstrapKey<T>, SecretError> {
         check_word::<T>(self.set)?;
-        let shape = GgswShape {
-            glwe_dimension: self.set.glwe_dimension,
-            polynomial_size: self.set.polynomial_size,
-            gadget: self.set.bootstrap,
-        };
+        let shape = GgswShape::of_set(self.set, self.set.bootstrap);
         let messages = messages(self.small.bits(), self.set.grouping);
         let (seed, bodies) =
             ggsw_list(&messages, shape, self.client.big(), self.set.glwe_noise, self.threads, self.report, randomness)?;

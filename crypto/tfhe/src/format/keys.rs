@@ -64,7 +64,7 @@ fn read_ggsws<T: Torus, R: Read>(
     count: usize,
     input: &mut EnvelopeReader<R>,
 ) -> Result<SeededBootstrapKey<T>, FormatError> {
-    let shape = GgswShape { glwe_dimension: set.glwe_dimension, polynomial_size: set.polynomial_size, gadget };
+    let shape = GgswShape::of_set(set, gadget);
     let bodies = words::read(input, words::modulus_of_set(set), count * shape.body_words())?;
     Ok(SeededBootstrapKey::new(shape, count, mask_seed(input), bodies)?)
 }

@@ -4,7 +4,7 @@ use cloakwork_math::{
     ExternalProduct, GgswShape, Torus, aligned::Aligned, external_product::Scratch, key_product::KeyMatrix,
     random::MaskStream,
 };
-use cloakwork_params::Decomposition;
+use cloakwork_params::{Decomposition, ParameterSet};
 
 use super::{SeededBootstrapKey, SeededKeySwitchKey, ShapeError};
 use crate::threads::for_each_part;
@@ -63,6 +63,12 @@ impl<S: Torus> KeySwitchKey<S> {
     pub fn bytes(&self) -> usize {
         self.matrix.bytes()
     }
+
+    /// Bytes that the key of a set will hold.
+    pub fn bytes_of(set: &ParameterSet) -> usize {
+        let (inputs, columns) = (set.big_dimension(), set.lwe_dimension + 1);
+        KeyMatrix::<S>::bytes_of(set.key_switch, inputs, columns, set.small_modulus_log2)
+    }
 }
 
 /// A bootstrap key in the form that its blind rotation reads.
@@ -88,10 +94,6 @@ impl<T: Torus> BootstrapKey<T> {
     /// the key is never held twice.
     pub fn expand(seeded: &SeededBootstrapKey<T>, grouping: usize, threads: usize) -> Result<Self, ShapeError> {
         let shape = seeded.shape();
-        if !ExternalProduct::<T>::supports(shape) {
-            let what = "kernels for the k, N and gadget of a bootstrap key (at least)";
-            return Err(ShapeError { what, expected: 1, got: 0 });
-        }
         let product = ExternalProduct::new(shape);
         if !(1..=GROUPING_MAX).contains(&grouping) {
             return Err(ShapeError { what: "secret bits a step (at most)", expected: GROUPING_MAX, got: grouping });
@@ -157,6 +159,12 @@ impl<T: Torus> BootstrapKey<T> {
             Ggsws::Spectra(spectra) => size_of_val::<[f64]>(spectra),
             Ggsws::Standard(words) => size_of_val::<[T]>(words),
         }
+    }
+
+    /// Bytes that the key of a set will hold.
+    pub fn bytes_of(set: &ParameterSet) -> usize {
+        let word = if set.grouping == 1 { size_of::<f64>() } else { size_of::<T>() };
+        set.ggsw_count() * GgswShape::of_set(set, set.bootstrap).words() * word
     }
 
     pub(crate) fn ggsws(&self) -> &Ggsws<T> {

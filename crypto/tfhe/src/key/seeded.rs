@@ -1,9 +1,9 @@
 //! Bodies and a seed: the half of a key that cannot be expanded from public randomness.
 
-use cloakwork_math::{GgswShape, Torus, random::MaskSeed};
+use cloakwork_math::{ExternalProduct, GgswShape, Torus, random::MaskSeed};
 use cloakwork_params::Decomposition;
 
-use super::{DIMENSION_MAX, GLWE_DIMENSION_MAX, ShapeError, check_gadget, check_polynomial_size};
+use super::{DIMENSION_MAX, ShapeError, check_gadget};
 
 /// GGSW encryptions of secret bits (or of products of a group's bits) under the big key.
 ///
@@ -19,9 +19,9 @@ pub struct SeededBootstrapKey<T> {
 impl<T: Torus> SeededBootstrapKey<T> {
     /// Checks that the shape is one that can be computed with, and that the bodies are whole GGSW ciphertexts.
     pub fn new(shape: GgswShape, ggsw_count: usize, seed: MaskSeed, bodies: Vec<T>) -> Result<Self, ShapeError> {
-        ShapeError::within("mask polynomials", 1..=GLWE_DIMENSION_MAX, shape.glwe_dimension)?;
-        check_polynomial_size(shape.polynomial_size)?;
         check_gadget(shape.gadget, T::BITS)?;
+        let kernels = usize::from(ExternalProduct::<T>::supports(shape));
+        ShapeError::check("kernels made for the k, N and gadget of a bootstrap key", 1, kernels)?;
         let expected = ggsw_count.saturating_mul(shape.body_words());
         ShapeError::check("body words of a bootstrap key", expected, bodies.len())?;
         Ok(Self { shape, seed, bodies })
