@@ -1,12 +1,20 @@
-//! Our own time by parameter set: alone and in batches, and what of it is key switch.
+//! Our own time: external products by shape and instruction set, then bootstraps by parameter set, alone and in
+//! batches, and what of it is key switch. Arguments are names, or parts of them, of the sets to measure.
 
 #![forbid(unsafe_code)]
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use cloakwork_math::{Torus, simd::Level};
+use cloakwork_math::{
+    ExternalProduct, GgswShape, Torus,
+    aligned::Aligned,
+    external_product::accumulator,
+    random::{MaskSeed, MaskStream},
+    simd::Level,
+};
+use cloakwork_params::Decomposition;
 use cloakwork_tests_core::{Pair, THREADS};
-use cloakwork_tfhe::{Gate, Gates, Lut, LweList, key_switch::key_switch};
+use cloakwork_tfhe::{Gate, Gates, Lut, LweList, ServerKey, key_switch::key_switch};
 
 const SETS: [(&str, usize); 6] = [
     ("V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", 64),
@@ -19,19 +27,68 @@ const SETS: [(&str, usize); 6] = [
 const BOOLEAN_SETS: [&str; 3] =
     ["DEFAULT_PARAMETERS_KS_PBS", "PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS", "TFHE_LIB_PARAMETERS"];
 
+/// By polynomial size: k, N, and the gadget's base and levels, as some set has them.
+const SHAPES: [(usize, usize, u32, usize); 6] =
+    [(4, 512, 23, 1), (3, 512, 10, 2), (1, 1024, 6, 3), (1, 2048, 23, 1), (1, 8192, 15, 2), (1, 65536, 11, 3)];
+
 fn main() {
-    println!(
-        "kernels: {}; best of five; ms a ciphertext on one thread, ciphertexts a second on {THREADS}\n",
-        Level::detect().name()
-    );
-    println!("| set | alone | in a batch | of it key switch | a second |");
-    println!("|---|---|---|---|---|");
-    for (name, batch) in SETS {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
+    if wants("external products") {
+        products();
+    }
+    println!("kernels: {}; best of five; ms a ciphertext on one thread", Level::detect().name());
+    println!("(of it key switch), ciphertexts a second on {THREADS}\n");
+    println!("| set | alone | in a batch | a second |");
+    println!("|---|---|---|---|");
+    for (name, batch) in SETS.into_iter().filter(|(name, _)| wants(name)) {
         if name.contains("KS32") { shortint::<u32>(name, batch) } else { shortint::<u64>(name, batch) }
     }
-    for name in BOOLEAN_SETS {
-        boolean(name);
+    BOOLEAN_SETS.into_iter().filter(|name| wants(name)).for_each(boolean);
+}
+
+/// One external product each, in tiles of up to 16 ciphertexts and with a key of its own for each of 16 steps.
+fn products() {
+    let levels = Level::available();
+    println!("external products; least of many runs; microseconds a ciphertext on one thread\n");
+    println!("| k | N | levels |{}", levels.iter().map(|level| format!(" {} |", level.name())).collect::<String>());
+    println!("|---|---|---|{}", "---|".repeat(levels.len()));
+    for (glwe_dimension, polynomial_size, base_log, levels_of_gadget) in SHAPES {
+        let gadget = Decomposition { base_log, levels: levels_of_gadget };
+        let shape = GgswShape { glwe_dimension, polynomial_size, gadget };
+        let times = levels.iter().map(|level| format!(" {:.2} |", product(shape, *level) * 1e6));
+        println!("| {glwe_dimension} | {polynomial_size} | {levels_of_gadget} |{}", times.collect::<String>());
     }
+    println!();
+}
+
+fn product(shape: GgswShape, level: Level) -> f64 {
+    const STEPS: usize = 16;
+    let kernel = ExternalProduct::<u64>::with_level(shape, level);
+    let (mut scratch, len) = (kernel.scratch(), kernel.spectrum_len());
+    let (mut words, mut spectra) = (vec![0; shape.words()], Aligned::new(STEPS * len));
+    MaskStream::new(&MaskSeed { key: 1, block: 0, byte: 0 }).fill(64, &mut words);
+    spectra.chunks_exact_mut(len).for_each(|spectrum| kernel.transform(&words, spectrum, &mut scratch));
+    let tile = ((512 << 10) / 8 / shape.glwe_words()).clamp(1, 16);
+    let mut accumulators = Aligned::for_work(tile * shape.accumulator_words::<u64>());
+    for accumulator in accumulators.chunks_exact_mut(shape.accumulator_words::<u64>()) {
+        let size = shape.polynomial_size;
+        accumulator::set(size, accumulator, |index, to| to.copy_from_slice(&words[index * size..][..size]));
+    }
+    // Another rotation for each ciphertext and step.
+    let mut rotations = (0..tile * STEPS).map(|count| (count * 7919 + 1) % (2 * shape.polynomial_size)).cycle();
+    let mut once = || {
+        let started = Instant::now();
+        for step in 0..STEPS {
+            let [key, next] = [step, (step + 1) % STEPS].map(|step| &spectra[step * len..][..len]);
+            let rotations: Vec<u32> = rotations.by_ref().take(tile).map(|rotation| rotation as u32).collect();
+            kernel.rotate_accumulate(key, next, &mut accumulators, &rotations, &mut scratch);
+        }
+        started.elapsed().as_secs_f64() / (STEPS * tile) as f64
+    };
+    let started = Instant::now();
+    let runs = std::iter::from_fn(|| (started.elapsed() < Duration::from_millis(400)).then(&mut once));
+    runs.fold(f64::MAX, f64::min)
 }
 
 fn shortint<S: Torus>(name: &str, batch: usize) {
@@ -45,15 +102,11 @@ fn shortint<S: Torus>(name: &str, batch: usize) {
     };
     let (alone, batched, all) = (time(1, 1), time(batch, 1), time(batch * THREADS, THREADS));
     let inputs = pair.client.encrypt::<u64>(pair.set, &vec![1; batch], &mut pair.randomness).expect("ciphertexts");
-    let mut small = vec![S::default(); batch * (pair.set.lwe_dimension + 1)];
-    let mut scratch = Default::default();
-    let switched = best(|| {
-        key_switch(pair.server.key_switch_key(), inputs.words(), &mut small, &mut scratch).expect("it fits");
-    });
-    row(name, alone, batched / batch as f64, switched / batch as f64, (batch * THREADS) as f64 / all);
+    let switched = [1, batch].map(|count| switch(&pair.server, inputs.words(), count));
+    row(name, [alone, batched / batch as f64], switched, (batch * THREADS) as f64 / all);
 }
 
-fn boolean(name: &str) {
+fn boolean(name: &'static str) {
     let mut pair = Pair::<u32, u32>::generate(name);
     let mut time = |count: usize, threads: usize| {
         let bits = pair.client.encrypt(pair.set, &vec![1; count], &mut pair.randomness).expect("ciphertexts");
@@ -62,17 +115,22 @@ fn boolean(name: &str) {
         best(|| gates.evaluate(&nands, &bits, &bits, &mut outputs, &mut pair.scratches[..threads]).expect("it fits"))
     };
     let (alone, batched, all) = (time(1, 1), time(64, 1), time(64 * THREADS, THREADS));
-    let inputs = vec![1u32; 64 * (pair.set.big_dimension() + 1)];
-    let mut small = vec![0u32; 64 * (pair.set.lwe_dimension + 1)];
-    let mut scratch = Default::default();
-    let switched = best(|| {
-        key_switch(pair.server.key_switch_key(), &inputs, &mut small, &mut scratch).expect("it fits");
-    });
-    row(name, alone, batched / 64.0, switched / 64.0, (64 * THREADS) as f64 / all);
+    let inputs = vec![1; 64 * (pair.set.big_dimension() + 1)];
+    let switched = [1, 64].map(|count| switch(&pair.server, &inputs, count));
+    row(name, [alone, batched / 64.0], switched, (64 * THREADS) as f64 / all);
 }
 
-fn row(name: &str, alone: f64, batched: f64, switched: f64, rate: f64) {
-    println!("| {name} | {:.2} | {:.2} | {:.3} | {rate:.1} |", alone * 1e3, batched * 1e3, switched * 1e3);
+/// Seconds of the key switch of each of `count` inputs under the big key.
+fn switch<T: Torus, S: Torus>(server: &ServerKey<T, S>, inputs: &[T], count: usize) -> f64 {
+    let inputs = &inputs[..count * (server.set().big_dimension() + 1)];
+    let mut small = vec![S::default(); count * (server.set().lwe_dimension + 1)];
+    let mut scratch = Default::default();
+    best(|| key_switch(server.key_switch_key(), inputs, &mut small, &mut scratch).expect("it fits")) / count as f64
+}
+
+fn row(name: &str, whole: [f64; 2], switched: [f64; 2], rate: f64) {
+    let [alone, batched] = [0, 1].map(|at| format!("{:.2} ({:.2})", whole[at] * 1e3, switched[at] * 1e3));
+    println!("| {name} | {alone} | {batched} | {rate:.1} |");
 }
 
 fn best(mut work: impl FnMut()) -> f64 {
