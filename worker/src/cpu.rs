@@ -77,7 +77,7 @@ impl Device for CpuDevice {
         DeviceInfo {
             kind: "cpu",
             name: format!(
-                "cpu, {units} threads, {}, {} KiB of cache each",
+                "cpu, {units} threads, {}, tiles for {} KiB of cache",
                 Level::detect().name(),
                 cache::second_level_bytes() >> 10
             ),

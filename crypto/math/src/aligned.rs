@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
+use crate::cache::LINE;
+
 /// Bytes from which huge pages are asked for, for a key and the like.
 const HUGE: usize = 4 << 20;
 /// The same for working memory: a transform's steps touch places far apart, each on a page of its own.

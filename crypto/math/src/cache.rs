@@ -1,4 +1,4 @@
-//! Sizes of this machine's caches.
+//! The caches of this machine.
 
 use std::{fs, sync::OnceLock};
 
@@ -7,10 +7,16 @@ const LISTED: &str = "/sys/devices/system/cpu/cpu0/cache";
 /// What most servers have, where nothing is listed.
 const COMMON_SECOND_LEVEL: usize = 1 << 20;
 
-/// Bytes of the cache that each core has for itself behind the nearest one. Looked up once.
+/// Sizes that are believed: a virtual machine may list a cache that its processor does not have.
+const PLAUSIBLE: (usize, usize) = (256 << 10, 2 << 20);
+
+/// Bytes of a line.
+pub const LINE: usize = 64;
+
+/// Bytes of the first core's cache behind the nearest one, between 256 KiB and 2 MiB. Looked up once.
 pub fn second_level_bytes() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
-    *BYTES.get_or_init(|| listed(2).unwrap_or(COMMON_SECOND_LEVEL))
+    *BYTES.get_or_init(|| listed(2).unwrap_or(COMMON_SECOND_LEVEL).clamp(PLAUSIBLE.0, PLAUSIBLE.1))
 }
 
 fn listed(level: u32) -> Option<usize> {
@@ -35,10 +41,5 @@ mod tests {
         for broken in ["", "K", "0K", "12", "1M", "-1K", "99999999999999999999K", "18014398509481984K"] {
             assert_eq!(parse(broken), None, "{broken:?}");
         }
-    }
-
-    #[test]
-    fn there_is_always_a_size() {
-        assert!(second_level_bytes() >= 1 << 10);
     }
 }

@@ -16,7 +16,7 @@ use self::{
     middle::{Product, SHAPES, StoreKey},
     plan::{GROUP, POINTS, Plan},
 };
-use crate::{aligned::Aligned, cache, simd::Level, torus::Torus};
+use crate::{aligned::Aligned, simd::Level, torus::Torus};
 
 /// The shape shared by every GGSW ciphertext of a bootstrap key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,9 @@ pub struct ExternalProduct<T> {
     digits: Vec<Digit<T>>,
 }
 
-/// Doubles of a long spectrum that are under way from memory.
+/// Doubles of the longest spectrum that is fetched a step ahead: a quarter of a common second-level cache.
+const SHORT: usize = 32 << 10;
+/// How many doubles ahead of its use a longer one is fetched.
 const AHEAD: usize = 4096;
 
 /// Working memory of one thread.
@@ -147,7 +149,7 @@ impl<T: Torus> ExternalProduct<T> {
     /// For each accumulator of `tile` and its own rotation r, below 2N:
     /// `glwe += ggsw * (X^r glwe - glwe)`. A rotation by 0 costs nothing.
     ///
-    /// `next` is the spectrum of the step after this one, if there is one, to be brought closer meanwhile.
+    /// `next` is the spectrum of the step after this one, if there is one: to be brought closer meanwhile, if it is short.
     pub fn rotate_accumulate(
         &self,
         spectrum: &[f64],
@@ -156,24 +158,35 @@ impl<T: Torus> ExternalProduct<T> {
         rotations: &[u32],
         scratch: &mut Scratch,
     ) {
-        let fits = size_of_val(spectrum) <= cache::second_level_bytes() / 4;
-        let mut shares = next.chunks(next.len().div_ceil(rotations.len()).max(1));
+        let mut shares = next.chunks(next.len().div_ceil(rotations.len().max(1)).max(1));
         for (glwe, &rotation) in tile.chunks_exact_mut(self.shape.accumulator_words::<T>()).zip(rotations) {
             // A spectrum that finds room in the cache is fetched during the step before, a share with each ciphertext.
             // A longer one would drive everything else out: it is fetched just ahead of its use, by every ciphertext.
-            let ahead = if fits { shares.next() } else { spectrum.get(AHEAD..) };
+            let ahead = if spectrum.len() <= SHORT {
+                let share = shares.next().unwrap_or_default();
+                (share, share.len())
+            } else {
+                (&spectrum[AHEAD..], spectrum.len())
+            };
             if rotation != 0 {
-                self.product(spectrum, ahead.unwrap_or_default(), glwe, Some(rotation as usize), scratch);
+                self.product(spectrum, ahead, glwe, Some(rotation as usize), scratch);
             }
         }
     }
 
     /// `glwe = ggsw * glwe`.
     pub fn replace(&self, spectrum: &[f64], glwe: &mut [T], scratch: &mut Scratch) {
-        self.product(spectrum, &[], glwe, None, scratch);
+        self.product(spectrum, (&[], 0), glwe, None, scratch);
     }
 
-    fn product(&self, key: &[f64], ahead: &[f64], glwe: &mut [T], rotation: Option<usize>, scratch: &mut Scratch) {
+    fn product(
+        &self,
+        key: &[f64],
+        ahead: (&[f64], usize),
+        glwe: &mut [T],
+        rotation: Option<usize>,
+        scratch: &mut Scratch,
+    ) {
         let (level, plan, size) = (self.plan.level, &self.plan, self.shape.polynomial_size);
         let (columns, words) = (self.shape.glwe_size(), accumulator::stride::<T>(size));
         let (Scratch { points, group }, digits) = (scratch, &self.digits);

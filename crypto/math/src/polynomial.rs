@@ -1,6 +1,7 @@
 //! Polynomials modulo X^N + 1, coefficients ascending.
 
 use crate::{
+    cache::LINE,
     simd::{Kernel, Level, Simd, dispatch},
     torus::Torus,
 };
@@ -45,15 +46,15 @@ impl<T: Torus> Kernel for AddRotated<'_, T> {
     }
 }
 
-/// Bytes that are under way from memory: processors fetch ahead by themselves, but stop at the end of each page.
-const AHEAD: usize = 4096;
+/// How far ahead words are fetched, in bytes: processors do so by themselves, but stop at the end of each page.
+const PAGE: usize = 4096;
 /// Words between two looks ahead.
 const STEP: usize = 64;
 
 /// Adds the first of `words`, or subtracts them. More of them will be needed next.
 #[inline(always)]
 fn add_signed<S: Simd, T: Torus>(out: &mut [T], words: &[T], negative: bool) {
-    let ahead = AHEAD / size_of::<T>();
+    let ahead = PAGE / size_of::<T>();
     for (index, out) in out.chunks_mut(STEP).enumerate() {
         let words = &words[index * STEP..];
         for line in 0..STEP * size_of::<T>() / LINE {
@@ -72,6 +73,3 @@ fn add_signed<S: Simd, T: Torus>(out: &mut [T], words: &[T], negative: bool) {
         }
     }
 }
-
-/// Bytes of a cache line.
-const LINE: usize = 64;

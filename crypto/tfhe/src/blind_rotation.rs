@@ -7,7 +7,7 @@ mod classical;
 mod multi_bit;
 
 use cloakwork_math::{
-    Torus,
+    GgswShape, Torus,
     aligned::Aligned,
     cache,
     external_product::{Scratch as ProductScratch, accumulator},
@@ -33,9 +33,9 @@ pub struct Scratch<T> {
 }
 
 impl<T: Torus> Scratch<T> {
-    /// For tiles of up to [`tile`] ciphertexts.
+    /// For tiles of any size.
     pub fn new(key: &BootstrapKey<T>) -> Self {
-        let tile = tile(key);
+        let tile = TILE_MAX;
         let (bundle, spectrum, exponents) = match key.ggsws() {
             Ggsws::Spectra(_) => (0, 0, tile * (key.input_dimension() + 1)),
             Ggsws::Standard(_) => (key.shape().words(), key.product().spectrum_len(), 0),
@@ -50,9 +50,10 @@ impl<T: Torus> Scratch<T> {
     }
 }
 
-/// Ciphertexts that share one pass over the key: their accumulators fill half of the second-level cache.
-pub fn tile<T: Torus>(key: &BootstrapKey<T>) -> usize {
-    tile_for(cache::second_level_bytes() / 2, key.shape().glwe_words() * size_of::<T>())
+/// Ciphertexts that share one pass over a key of `shape`: their accumulators, margins aside, fill half of the
+/// second-level cache.
+pub fn tile<T: Torus>(shape: GgswShape) -> usize {
+    tile_for(cache::second_level_bytes() / 2, shape.glwe_words() * size_of::<T>())
 }
 
 fn tile_for(bytes: usize, accumulator_bytes: usize) -> usize {
@@ -62,7 +63,7 @@ fn tile_for(bytes: usize, accumulator_bytes: usize) -> usize {
 /// Rotates the lookup table of each ciphertext by its phase: `accumulators[c]` becomes a GLWE encryption of
 /// `X^-phase * luts[c]`, the phase taken modulo 2N.
 ///
-/// `ciphertexts` are rows under the small key, at most [`tile`] of them; `accumulators` lie as
+/// `ciphertexts` are rows under the small key, at most 16 of them and best [`tile`]; `accumulators` lie as
 /// [`cloakwork_math::external_product::accumulator`] says.
 pub fn blind_rotate<T: Torus, S: Torus>(
     key: &BootstrapKey<T>,

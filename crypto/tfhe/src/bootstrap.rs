@@ -96,7 +96,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
 
     /// Ciphertexts that share one read of the bootstrap key.
     pub fn tile(&self) -> usize {
-        tile(&self.bootstrap)
+        tile::<T>(self.bootstrap.shape())
     }
 
     /// Bytes held.
@@ -111,7 +111,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
 
     /// Working memory for one thread.
     pub fn scratch(&self) -> Scratch<T, S> {
-        let rotation_tile = tile(&self.bootstrap);
+        let rotation_tile = tile::<T>(self.bootstrap.shape());
         Scratch {
             set: self.set.id,
             inputs: vec![T::default(); run::CHUNK * (self.set.input_dimension() + 1)],

@@ -6,7 +6,7 @@ use cloakwork_math::{
 };
 use cloakwork_params::{Encoding, ParameterSet, table::SETS};
 use cloakwork_tests_core::Pair;
-use cloakwork_tfhe::{Lut, LweList};
+use cloakwork_tfhe::{Lut, LweList, ServerKey};
 
 /// Bytes of evaluation key up to which a set belongs to the everyday tests.
 const EVERYDAY_KEY_BYTES: usize = 1 << 30;
@@ -56,10 +56,10 @@ fn applies_tables<S: Torus>(name: &str) {
 }
 
 fn key_bytes(set: &ParameterSet) -> usize {
-    let word = set.torus.bits() as usize / 8;
-    let ggsw = set.bootstrap.levels * set.glwe_size() * set.glwe_size() * set.polynomial_size * word;
-    let key_switch = set.big_dimension() * set.key_switch.levels * (set.lwe_dimension + 1);
-    set.ggsw_count() * ggsw + key_switch * set.small_word_bits() as usize / 8
+    match set.small_word_bits() {
+        64 => ServerKey::<u64, u64>::bytes_of(set),
+        _ => ServerKey::<u64, u32>::bytes_of(set),
+    }
 }
 
 fn random_words(len: usize) -> Vec<u64> {

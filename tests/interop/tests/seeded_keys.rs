@@ -15,7 +15,7 @@ use tfhe::core_crypto::prelude::*;
 
 /// Shapes with every number of mask polynomials, one level and several, large and the smallest.
 const SHAPES: [(usize, usize, u32, usize); 5] =
-    [(1, 2048, 23, 1), (4, 512, 23, 1), (2, 1024, 10, 2), (3, 512, 10, 2), (1, 16, 7, 3)];
+    [(1, 2048, 23, 1), (4, 512, 23, 1), (2, 1024, 10, 2), (3, 512, 10, 2), (1, 64, 7, 3)];
 
 #[test]
 fn bootstrap_keys_expand_to_the_same_words() {

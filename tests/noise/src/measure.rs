@@ -59,7 +59,7 @@ pub fn blind_rotation_squares<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usiz
         let (set, key) = (keys.set(), keys.server.bootstrap_key());
         // Any table will do whose words the gadget represents, as it does a real one's.
         let lut: Vec<T> = uniform(rng, LUT_BITS, set.polynomial_size);
-        let width = tile(key);
+        let width = tile::<T>(key.shape());
         let mut scratch = blind_rotation::Scratch::new(key);
         let words = key.shape().accumulator_words::<T>();
         let mut accumulators = vec![T::default(); width * words];

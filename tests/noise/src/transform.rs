@@ -5,15 +5,9 @@ use cloakwork_math::{
     external_product::{Scratch, accumulator},
     random::SecretRng,
 };
-use cloakwork_params::ParameterSet;
 use cloakwork_secret::GlweSecretKey;
 
 use crate::keys::{fraction, uniform};
-
-/// The shape of a set's GGSW ciphertexts.
-pub fn shape_of(set: &ParameterSet) -> GgswShape {
-    GgswShape { glwe_dimension: set.glwe_dimension, polynomial_size: set.polynomial_size, gadget: set.bootstrap }
-}
 
 /// Mean squares of the error of one external product, as fractions of the torus squared.
 #[derive(Clone, Copy, Debug)]

@@ -2,11 +2,11 @@
 //! first words, negated, so that a rotated polynomial can be read without asking where it wraps round.
 
 use super::GgswShape;
-use crate::torus::Torus;
+use crate::{cache::LINE, torus::Torus};
 
 /// Words behind each polynomial: a cache line, at least as many as a vector has lanes.
 const fn margin<T>() -> usize {
-    64 / size_of::<T>()
+    LINE / size_of::<T>()
 }
 
 /// Words from one polynomial to the next.

@@ -126,7 +126,7 @@ impl<T: Torus> Run<'_, '_, T> {
             return forward::<V, _, R>(plan, &source, len, whole_mut(&mut points[2 * at..]));
         }
         for vector in 0..len {
-            // Read once for all levels: where polynomials are long, that is what takes the time.
+            // Read, subtracted and given signs once for all levels.
             let mut kept = [T::Words::<V>::splat(T::default()); BLOCKS];
             for (block, kept) in kept.iter_mut().enumerate() {
                 *kept = words.get(block, vector);

@@ -7,7 +7,10 @@ use super::{
     last::LastPass,
     plan::{Factor, GROUP, Middle, Plan},
 };
-use crate::simd::{BlocksMut, Kernel, Level, Pair, Simd, Vector, dispatch, whole, whole_mut};
+use crate::{
+    cache::LINE,
+    simd::{BlocksMut, Kernel, Level, Pair, Simd, Vector, dispatch, whole, whole_mut},
+};
 
 /// `columns[c] = sum over r of rows[r] * key[r][c]`, for rows that have been through the first pass. The columns, to be
 /// sent through the first pass' inverse, take the place of the first rows.
@@ -21,8 +24,8 @@ pub(super) struct Product<'a> {
     pub(super) group: &'a mut [f64],
     pub(super) columns: usize,
     pub(super) key: &'a [f64],
-    /// Part of a key that is needed later: brought closer meanwhile.
-    pub(super) ahead: &'a [f64],
+    /// Part of a key that is needed later, brought closer meanwhile: so much of it as if it had this length, or all.
+    pub(super) ahead: (&'a [f64], usize),
 }
 
 impl Product<'_> {
@@ -75,7 +78,7 @@ fn product<S: Simd, V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Pro
     let digits: &mut [_; ROWS] =
         (&mut whole_mut(group).as_chunks_mut::<GROUP>().0[..ROWS]).try_into().expect("cut to size");
     let keys = whole(key).as_chunks::<ROWS>().0.as_chunks::<GROUP>().0.as_chunks::<COLUMNS>().0;
-    let mut ahead = Ahead::new(ahead, row_len / GROUP * (ROWS + COLUMNS));
+    let mut ahead = Ahead::new(ahead.0, ahead.1.div_ceil(row_len / GROUP * (ROWS + COLUMNS)));
     let last = LastPass::<V>::new(plan);
     // Small rings fill a group together.
     let ring = (row_len / plan.first.0).max(GROUP);
@@ -114,14 +117,14 @@ struct Ahead<'a> {
 
 impl<'a> Ahead<'a> {
     #[inline(always)]
-    fn new(key: &'a [f64], steps: usize) -> Self {
-        Self { key, share: key.len().div_ceil(steps).next_multiple_of(LINE) }
+    fn new(key: &'a [f64], share: usize) -> Self {
+        Self { key, share: share.next_multiple_of(DOUBLES) }
     }
 
     #[inline(always)]
     fn fetch<S: Simd>(&mut self) {
         let (now, later) = self.key.split_at(self.share.min(self.key.len()));
-        for at in (0..now.len()).step_by(LINE) {
+        for at in (0..now.len()).step_by(DOUBLES) {
             S::prefetch(&now[at]);
         }
         self.key = later;
@@ -129,7 +132,7 @@ impl<'a> Ahead<'a> {
 }
 
 /// Doubles in a cache line.
-const LINE: usize = 8;
+const DOUBLES: usize = LINE / size_of::<f64>();
 
 /// One of the key's polynomials on its way into the spectrum: all passes after the first, then each vector to its place.
 pub(super) struct StoreKey<'a> {

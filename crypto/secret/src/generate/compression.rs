@@ -1,7 +1,7 @@
 //! The two keys of list compression: into a packed ciphertext, and out of it.
 
 use cloakwork_math::{Torus, random::MaskStream};
-use cloakwork_params::{CompressionSet, ParameterSet};
+use cloakwork_params::CompressionSet;
 use cloakwork_tfhe::{GgswShape, SeededBootstrapKey, SeededDecompressionKey, SeededPackingKey};
 
 use super::{KeyGenerator, bootstrap::ggsw_list};
@@ -57,10 +57,9 @@ impl KeyGenerator<'_> {
         randomness: &mut Randomness,
     ) -> Result<SeededDecompressionKey, SecretError> {
         let messages = self.packing::<u64>(compression)?.bits();
-        let ParameterSet { glwe_dimension, polynomial_size, glwe_noise, .. } = *self.set;
-        let shape = GgswShape { glwe_dimension, polynomial_size, gadget: compression.bootstrap };
+        let shape = GgswShape::of_set(self.set, compression.bootstrap);
         let (seed, bodies) =
-            ggsw_list(messages, shape, self.client.big(), glwe_noise, self.threads, self.report, randomness)?;
+            ggsw_list(messages, shape, self.client.big(), self.set.glwe_noise, self.threads, self.report, randomness)?;
         Ok(SeededDecompressionKey(SeededBootstrapKey::new(shape, messages.len(), seed, bodies)?))
     }
 

@@ -166,7 +166,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         let words = self.set.big_dimension() + 1;
         let mut filled = 0;
         let shape = self.bootstrap.shape();
-        let tile = tile(&self.bootstrap);
+        let tile = tile::<T>(shape);
         let tiles = ciphertexts.chunks(tile * (self.set.lwe_dimension + 1));
         for (first, ciphertexts) in chunk.clone().step_by(tile).zip(tiles) {
             let run = first..(first + tile).min(chunk.end);

@@ -57,7 +57,7 @@ impl DecompressionKey {
 
     /// Working memory for one thread.
     pub fn scratch(&self) -> DecompressScratch {
-        let tile = tile(&self.bootstrap);
+        let tile = tile::<u64>(self.bootstrap.shape());
         DecompressScratch {
             compression: self.set.id,
             shape: self.bootstrap.shape(),
@@ -115,7 +115,7 @@ impl DecompressionKey {
         scratch: &mut DecompressScratch,
     ) {
         let shape = self.bootstrap.shape();
-        let tile = tile(&self.bootstrap);
+        let tile = tile::<u64>(self.bootstrap.shape());
         let small_words = self.set.packing_dimension() + 1;
         let big_words = shape.glwe_dimension * shape.polynomial_size + 1;
         let luts = [self.rescale.body(); TILE_MAX];

@@ -14,7 +14,7 @@ use cloakwork_math::{
 };
 use cloakwork_params::Decomposition;
 use cloakwork_tests_core::{Pair, THREADS};
-use cloakwork_tfhe::{Gate, Gates, Lut, LweList, ServerKey, key_switch::key_switch};
+use cloakwork_tfhe::{Gate, Gates, Lut, LweList, ServerKey, blind_rotation::tile, key_switch::key_switch};
 
 const SETS: [(&str, usize); 6] = [
     ("V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", 64),
@@ -27,9 +27,9 @@ const SETS: [(&str, usize); 6] = [
 const BOOLEAN_SETS: [&str; 3] =
     ["DEFAULT_PARAMETERS_KS_PBS", "PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS", "TFHE_LIB_PARAMETERS"];
 
-/// By polynomial size: k, N, and the gadget's base and levels, as some set has them.
-const SHAPES: [(usize, usize, u32, usize); 6] =
-    [(4, 512, 23, 1), (3, 512, 10, 2), (1, 1024, 6, 3), (1, 2048, 23, 1), (1, 8192, 15, 2), (1, 65536, 11, 3)];
+/// k, N, and the gadget's base and levels, of 1_1 to 4_4.
+const SHAPES: [(usize, usize, u32, usize); 4] =
+    [(4, 512, 23, 1), (1, 2048, 23, 1), (1, 8192, 15, 2), (1, 65536, 11, 3)];
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
@@ -69,7 +69,7 @@ fn product(shape: GgswShape, level: Level) -> f64 {
     let (mut words, mut spectra) = (vec![0; shape.words()], Aligned::new(STEPS * len));
     MaskStream::new(&MaskSeed { key: 1, block: 0, byte: 0 }).fill(64, &mut words);
     spectra.chunks_exact_mut(len).for_each(|spectrum| kernel.transform(&words, spectrum, &mut scratch));
-    let tile = ((512 << 10) / 8 / shape.glwe_words()).clamp(1, 16);
+    let tile = tile::<u64>(shape);
     let mut accumulators = Aligned::for_work(tile * shape.accumulator_words::<u64>());
     for accumulator in accumulators.chunks_exact_mut(shape.accumulator_words::<u64>()) {
         let size = shape.polynomial_size;

@@ -7,7 +7,7 @@ use cloakwork_math::GgswShape;
 use cloakwork_params::noise::{external_product_error as predicted, transform_loss};
 use cloakwork_params::table::SETS;
 use cloakwork_params::{Decomposition, ParameterSet, TorusWidth};
-use cloakwork_tests_noise::transform::{ProductError, product_error, shape_of};
+use cloakwork_tests_noise::transform::{ProductError, product_error};
 
 fn main() {
     println!("loss by log2 N: of a coefficient, of the phase (classical, multi-bit); in the formula");
@@ -24,7 +24,7 @@ fn main() {
     println!("\nlog2 N   k   l  log2 B  step       | log2 std on the phase: measured, formula | measured/formula");
     let mut seen: Vec<(GgswShape, bool)> = Vec::new();
     for set in SETS {
-        let kind = (shape_of(set), set.grouping == 1);
+        let kind = (GgswShape::of_set(set, set.bootstrap), set.grouping == 1);
         if !seen.contains(&kind) {
             seen.push(kind);
             print_row(set);
@@ -33,7 +33,7 @@ fn main() {
 }
 
 fn print_row(set: &ParameterSet) {
-    let (shape, classical) = (shape_of(set), set.grouping == 1);
+    let (shape, classical) = (GgswShape::of_set(set, set.bootstrap), set.grouping == 1);
     let (measured, formula) = (measure(shape, set.torus, classical).phase, predicted(set));
     println!(
         "{:6} {:3} {:3} {:7}  {} | {:18.3}, {:15.3} | {:7.3}",

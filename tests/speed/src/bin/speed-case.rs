@@ -52,12 +52,11 @@ fn main() -> ExitCode {
 /// A blind rotation of `tile` ciphertexts under a key of few bits.
 fn rotate<T: Torus>(set: &str, tile: usize) -> u64 {
     let (set, mut numbers) = (by_name(set), Numbers(1));
-    let (glwe_dimension, polynomial_size) = (set.glwe_dimension, set.polynomial_size);
-    let shape = GgswShape { glwe_dimension, polynomial_size, gadget: set.bootstrap };
+    let shape = GgswShape::of_set(set, set.bootstrap);
     let bodies = numbers.list(STEPS * shape.body_words());
     let seeded = SeededBootstrapKey::<T>::new(shape, STEPS, SEED, bodies).expect("the set's shape");
     let key = BootstrapKey::expand(&seeded, 1, 1).expect("the set's shape");
-    let (lut, ciphertexts) = (numbers.list::<T>(polynomial_size), numbers.list::<T>(tile * (STEPS + 1)));
+    let (lut, ciphertexts) = (numbers.list::<T>(set.polynomial_size), numbers.list::<T>(tile * (STEPS + 1)));
     let luts = vec![&lut[..]; tile];
     let mut accumulators = vec![T::default(); tile * shape.accumulator_words::<T>()];
     let mut scratch = blind_rotation::Scratch::new(&key);
