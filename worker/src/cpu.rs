@@ -23,7 +23,7 @@ use cloakwork_device::{
     WorkStats,
 };
 use cloakwork_params::{ParameterSet, table::SETS};
-use cloakwork_tfhe::{Level, cache};
+use cloakwork_tfhe::{Level, blind_rotation::TILE_MAX, cache};
 
 use self::{arena::HostArena, key::HostKey, pool::Pool, run::Run};
 use crate::locked::Locked as _;
@@ -38,9 +38,6 @@ pub struct CpuDevice {
     arenas: Mutex<HashMap<u64, Arc<HostArena>>>,
     tickets: Mutex<HashMap<u64, Arc<Run>>>,
 }
-
-/// Most ciphertexts that one pass over a key serves; see `cloakwork_tfhe`.
-const TILE: usize = 16;
 
 impl CpuDevice {
     /// A device with `threads` threads, at least one.
@@ -83,7 +80,7 @@ impl Device for CpuDevice {
             ),
             sets: SETS.iter().collect(),
             units,
-            tile: TILE,
+            tile: TILE_MAX,
             width_max: units * run::TASK_LANES,
             curve: self.pool.curve(),
         }

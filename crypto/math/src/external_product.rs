@@ -13,7 +13,7 @@ use cloakwork_params::{Decomposition, ParameterSet};
 pub(crate) use self::first::{FromDigits, FromWords, ToWords};
 use self::{
     digit::Digit,
-    middle::{Product, SHAPES, StoreKey},
+    middle::{Ahead, Product, SHAPES, StoreKey},
     plan::{GROUP, POINTS, Plan},
 };
 use crate::{aligned::Aligned, simd::Level, torus::Torus};
@@ -76,7 +76,7 @@ pub struct ExternalProduct<T> {
 /// Doubles of the longest spectrum that is fetched a step ahead: a quarter of a common second-level cache.
 const SHORT: usize = 32 << 10;
 /// How many doubles ahead of its use a longer one is fetched.
-const AHEAD: usize = 4096;
+const LEAD: usize = 4096;
 
 /// Working memory of one thread.
 pub struct Scratch {
@@ -164,9 +164,9 @@ impl<T: Torus> ExternalProduct<T> {
             // A longer one would drive everything else out: it is fetched just ahead of its use, by every ciphertext.
             let ahead = if spectrum.len() <= SHORT {
                 let share = shares.next().unwrap_or_default();
-                (share, share.len())
+                Ahead { key: share, fetched: share.len() }
             } else {
-                (&spectrum[AHEAD..], spectrum.len())
+                Ahead { key: &spectrum[LEAD..], fetched: spectrum.len() }
             };
             if rotation != 0 {
                 self.product(spectrum, ahead, glwe, Some(rotation as usize), scratch);
@@ -176,17 +176,10 @@ impl<T: Torus> ExternalProduct<T> {
 
     /// `glwe = ggsw * glwe`.
     pub fn replace(&self, spectrum: &[f64], glwe: &mut [T], scratch: &mut Scratch) {
-        self.product(spectrum, (&[], 0), glwe, None, scratch);
+        self.product(spectrum, Ahead::default(), glwe, None, scratch);
     }
 
-    fn product(
-        &self,
-        key: &[f64],
-        ahead: (&[f64], usize),
-        glwe: &mut [T],
-        rotation: Option<usize>,
-        scratch: &mut Scratch,
-    ) {
+    fn product(&self, key: &[f64], ahead: Ahead<'_>, glwe: &mut [T], rotation: Option<usize>, scratch: &mut Scratch) {
         let (level, plan, size) = (self.plan.level, &self.plan, self.shape.polynomial_size);
         let (columns, words) = (self.shape.glwe_size(), accumulator::stride::<T>(size));
         let (Scratch { points, group }, digits) = (scratch, &self.digits);

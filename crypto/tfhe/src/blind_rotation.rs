@@ -18,7 +18,7 @@ use cloakwork_params::ModulusSwitch;
 use crate::{BootstrapKey, key::Ggsws};
 
 /// Ciphertexts in a tile beyond which the key's share of the time no longer falls.
-pub(crate) const TILE_MAX: usize = 16;
+pub const TILE_MAX: usize = 16;
 
 /// Working memory of one thread.
 pub struct Scratch<T> {
@@ -33,7 +33,7 @@ pub struct Scratch<T> {
 }
 
 impl<T: Torus> Scratch<T> {
-    /// For tiles of any size.
+    /// For tiles of up to [`TILE_MAX`] ciphertexts.
     pub fn new(key: &BootstrapKey<T>) -> Self {
         let tile = TILE_MAX;
         let (bundle, spectrum, exponents) = match key.ggsws() {
@@ -53,17 +53,17 @@ impl<T: Torus> Scratch<T> {
 /// Ciphertexts that share one pass over a key of `shape`: their accumulators, margins aside, fill half of the
 /// second-level cache.
 pub fn tile<T: Torus>(shape: GgswShape) -> usize {
-    tile_for(cache::second_level_bytes() / 2, shape.glwe_words() * size_of::<T>())
+    tile_in::<T>(cache::second_level_bytes(), shape)
 }
 
-fn tile_for(bytes: usize, accumulator_bytes: usize) -> usize {
-    (bytes / accumulator_bytes).clamp(1, TILE_MAX)
+fn tile_in<T: Torus>(cache_bytes: usize, shape: GgswShape) -> usize {
+    (cache_bytes / 2 / (shape.glwe_words() * size_of::<T>())).clamp(1, TILE_MAX)
 }
 
 /// Rotates the lookup table of each ciphertext by its phase: `accumulators[c]` becomes a GLWE encryption of
 /// `X^-phase * luts[c]`, the phase taken modulo 2N.
 ///
-/// `ciphertexts` are rows under the small key, at most 16 of them and best [`tile`]; `accumulators` lie as
+/// `ciphertexts` are rows under the small key, at most [`TILE_MAX`] of them and best [`tile`]; `accumulators` lie as
 /// [`cloakwork_math::external_product::accumulator`] says.
 pub fn blind_rotate<T: Torus, S: Torus>(
     key: &BootstrapKey<T>,
@@ -97,13 +97,17 @@ fn load_lut<T: Torus>(glwe_dimension: usize, lut: &[T], exponent: u32, accumulat
 
 #[cfg(test)]
 mod tests {
+    use cloakwork_params::table;
+
     use super::*;
 
     #[test]
-    fn a_tile_fills_what_it_may() {
-        let (kib, accumulator) = (1 << 10, |glwe_size: usize, polynomial_size: usize| glwe_size * polynomial_size * 8);
-        // 2_2, 3_3 and 4_4 where the cache has a megabyte, and two.
-        assert_eq!([2048, 8192, 65536].map(|size| tile_for(512 * kib, accumulator(2, size))), [16, 4, 1]);
-        assert_eq!([2048, 8192, 65536].map(|size| tile_for(1024 * kib, accumulator(2, size))), [16, 8, 1]);
+    fn a_tile_fills_half_of_the_cache_margins_aside() {
+        let sets = ["2_CARRY_2", "3_CARRY_3", "4_CARRY_4"].map(|name| {
+            let name = format!("V1_8_PARAM_MESSAGE_{name}_KS_PBS_TUNIFORM_2M128");
+            table::by_name(&name).expect("a set of the table")
+        });
+        let tiles = |cache_bytes| sets.map(|set| tile_in::<u64>(cache_bytes, GgswShape::of_set(set, set.bootstrap)));
+        assert_eq!((tiles(1 << 20), tiles(2 << 20)), ([16, 4, 1], [16, 8, 1]));
     }
 }

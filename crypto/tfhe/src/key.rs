@@ -42,7 +42,7 @@ impl ShapeError {
 }
 
 /// Most mask polynomials of a packed ciphertext.
-pub(crate) const GLWE_DIMENSION_MAX: usize = 4;
+const GLWE_DIMENSION_MAX: usize = 4;
 /// Longest key; twice what the largest set has.
 pub(crate) const DIMENSION_MAX: usize = 1 << 17;
 /// Largest base: digits must stay small enough for a double to hold them exactly.

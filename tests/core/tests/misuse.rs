@@ -65,11 +65,7 @@ fn keys_of_another_set_are_refused_before_they_are_expanded() {
     };
     assert_eq!(allocation_counter::measure(run).bytes_total, 0);
     // Words of another width than the set's never make a key.
-    let shape = GgswShape {
-        glwe_dimension: wanted.glwe_dimension,
-        polynomial_size: wanted.polynomial_size,
-        gadget: wanted.bootstrap,
-    };
+    let shape = GgswShape::of_set(wanted, wanted.bootstrap);
     let bodies = vec![0_u32; wanted.ggsw_count() * shape.body_words()];
     let narrow = SeededBootstrapKey::new(shape, wanted.ggsw_count(), SEED, bodies).expect("whole ciphertexts");
     let (input, output, gadget) = (wanted.big_dimension(), wanted.lwe_dimension, wanted.key_switch);

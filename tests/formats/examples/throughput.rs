@@ -14,8 +14,7 @@ use cloakwork_tfhe::{
 fn main() {
     let set =
         table::by_name("V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").expect("a row");
-    let (glwe_dimension, polynomial_size) = (set.glwe_dimension, set.polynomial_size);
-    let shape = GgswShape { glwe_dimension, polynomial_size, gadget: set.bootstrap };
+    let shape = GgswShape::of_set(set, set.bootstrap);
     let seed = MaskSeed { key: 1, block: 0, byte: 0 };
     let bodies =
         (0..(set.ggsw_count() * shape.body_words()) as u64).map(|index| index.wrapping_mul(0x9e37_79b9_7f4a_7c15));

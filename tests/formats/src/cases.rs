@@ -145,7 +145,7 @@ fn decompression_key(set: &ParameterSet) -> SeededDecompressionKey {
 }
 
 fn ggsws<T: Torus>(set: &ParameterSet, gadget: Decomposition, count: usize) -> SeededBootstrapKey<T> {
-    let shape = GgswShape { glwe_dimension: set.glwe_dimension, polynomial_size: set.polynomial_size, gadget };
+    let shape = GgswShape::of_set(set, gadget);
     let bodies = words(T::BITS, count * shape.body_words());
     SeededBootstrapKey::new(shape, count, SEED, bodies).expect("whole GGSW ciphertexts")
 }

@@ -128,11 +128,7 @@ impl<T: Word, S: Word> Seeded<T, S> {
     pub fn from_peer(set: &'static ParameterSet, key: SeededKey) -> Self {
         let seed = |part: &SeededPart| MaskSeed { key: part.seed, block: 0, byte: 0 };
         let (key_switch_seed, bootstrap_seed) = (seed(&key.key_switch), seed(&key.bootstrap));
-        let shape = GgswShape {
-            glwe_dimension: set.glwe_dimension,
-            polynomial_size: set.polynomial_size,
-            gadget: set.bootstrap,
-        };
+        let shape = GgswShape::of_set(set, set.bootstrap);
         let bodies = T::from_words(key.bootstrap.bodies);
         let bootstrap = SeededBootstrapKey::new(shape, set.ggsw_count(), bootstrap_seed, bodies);
         let key_switch = SeededKeySwitchKey::new(

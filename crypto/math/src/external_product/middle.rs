@@ -24,8 +24,7 @@ pub(super) struct Product<'a> {
     pub(super) group: &'a mut [f64],
     pub(super) columns: usize,
     pub(super) key: &'a [f64],
-    /// Part of a key that is needed later, brought closer meanwhile: so much of it as if it had this length, or all.
-    pub(super) ahead: (&'a [f64], usize),
+    pub(super) ahead: Ahead<'a>,
 }
 
 impl Product<'_> {
@@ -78,7 +77,7 @@ fn product<S: Simd, V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Pro
     let digits: &mut [_; ROWS] =
         (&mut whole_mut(group).as_chunks_mut::<GROUP>().0[..ROWS]).try_into().expect("cut to size");
     let keys = whole(key).as_chunks::<ROWS>().0.as_chunks::<GROUP>().0.as_chunks::<COLUMNS>().0;
-    let mut ahead = Ahead::new(ahead.0, ahead.1.div_ceil(row_len / GROUP * (ROWS + COLUMNS)));
+    let mut ahead = Fetch::new(ahead, row_len / GROUP * (ROWS + COLUMNS));
     let last = LastPass::<V>::new(plan);
     // Small rings fill a group together.
     let ring = (row_len / plan.first.0).max(GROUP);
@@ -109,16 +108,24 @@ fn product<S: Simd, V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Pro
     }
 }
 
-/// A key that is brought closer a few cache lines at a time: more at once wait for each other, and all else for them.
-struct Ahead<'a> {
+/// What is needed later, to be brought closer meanwhile.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Ahead<'a> {
+    pub(super) key: &'a [f64],
+    /// Doubles of it that one product fetches, or all there are.
+    pub(super) fetched: usize,
+}
+
+/// A few cache lines at a time: more at once wait for each other, and all else for them.
+struct Fetch<'a> {
     key: &'a [f64],
     share: usize,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> Fetch<'a> {
     #[inline(always)]
-    fn new(key: &'a [f64], share: usize) -> Self {
-        Self { key, share: share.next_multiple_of(DOUBLES) }
+    fn new(ahead: Ahead<'a>, steps: usize) -> Self {
+        Self { key: ahead.key, share: ahead.fetched.div_ceil(steps).next_multiple_of(DOUBLES) }
     }
 
     #[inline(always)]
