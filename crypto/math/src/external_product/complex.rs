@@ -1,9 +1,11 @@
 //! Complex numbers, a vector of real and one of imaginary parts that lie in memory as a pair, and the small transforms
 //! of them.
 
-use super::plan::{EachFactor, Factor};
+use super::plan::{EachFactor, Factor, GROUP};
 use crate::simd::{Pair, Vector};
 
+/// Operations stand in the order in which they are best begun, independent ones next to each other: the compiler keeps
+/// to it, and a processor looks ahead by a few dozen operations only.
 #[derive(Clone, Copy)]
 pub(super) struct Complex<V> {
     pub(super) re: V,
@@ -36,6 +38,15 @@ impl<V: Vector> Complex<V> {
     fn sub(self, other: Self) -> Self {
         Self { re: self.re.sub(other.re), im: self.im.sub(other.im) }
     }
+    /// One column of a square.
+    #[inline(always)]
+    pub(super) fn column(rows: &[Self], index: usize) -> Self {
+        let (mut re, mut im) = ([V::splat(0.0); GROUP], [V::splat(0.0); GROUP]);
+        for row in 0..V::LANES {
+            (re[row], im[row]) = (rows[row].re, rows[row].im);
+        }
+        Self { re: V::column(&re[..V::LANES], index), im: V::column(&im[..V::LANES], index) }
+    }
     /// `self + i * other`.
     #[inline(always)]
     fn add_turned(self, other: Self) -> Self {
@@ -48,42 +59,32 @@ impl<V: Vector> Complex<V> {
     }
     #[inline(always)]
     pub(super) fn mul(self, factor: Self) -> Self {
-        Self {
-            re: self.re.mul_sub(factor.re, self.im.mul(factor.im)),
-            im: self.re.mul_add(factor.im, self.im.mul(factor.re)),
-        }
+        let (re, im) = (self.im.mul(factor.im), self.im.mul(factor.re));
+        Self { re: self.re.mul_sub(factor.re, re), im: self.re.mul_add(factor.im, im) }
     }
     /// Times the conjugate of `factor`.
     #[inline(always)]
     pub(super) fn mul_conjugate(self, factor: Self) -> Self {
-        Self {
-            re: self.re.mul_add(factor.re, self.im.mul(factor.im)),
-            im: self.im.mul_sub(factor.re, self.re.mul(factor.im)),
-        }
+        let (re, im) = (self.im.mul(factor.im), self.re.mul(factor.im));
+        Self { re: self.re.mul_add(factor.re, re), im: self.im.mul_sub(factor.re, im) }
     }
     /// Times a number that is the same for all lanes.
     #[inline(always)]
     pub(super) fn mul_by_each(self, [re, im, im_again, re_again]: &EachFactor) -> Self {
-        Self {
-            re: self.re.mul_sub(V::splat(*re), self.im.mul(V::splat(*im))),
-            im: self.re.mul_add(V::splat(*im_again), self.im.mul(V::splat(*re_again))),
-        }
+        let (by_im, by_re) = (self.im.mul(V::splat(*im)), self.im.mul(V::splat(*re_again)));
+        Self { re: self.re.mul_sub(V::splat(*re), by_im), im: self.re.mul_add(V::splat(*im_again), by_re) }
     }
     /// Times the conjugate of a number that is the same for all lanes.
     #[inline(always)]
     pub(super) fn mul_conjugate_by_each(self, [re, im, im_again, re_again]: &EachFactor) -> Self {
-        Self {
-            re: self.re.mul_add(V::splat(*re), self.im.mul(V::splat(*im))),
-            im: self.im.mul_sub(V::splat(*re_again), self.re.mul(V::splat(*im_again))),
-        }
+        let (im_by, re_by) = (self.im.mul(V::splat(*im)), self.re.mul(V::splat(*im_again)));
+        Self { re: self.re.mul_add(V::splat(*re), im_by), im: self.im.mul_sub(V::splat(*re_again), re_by) }
     }
     /// `self + a * b`.
     #[inline(always)]
     pub(super) fn add_product(self, a: Self, b: Self) -> Self {
-        Self {
-            re: a.im.neg_mul_add(b.im, a.re.mul_add(b.re, self.re)),
-            im: a.im.mul_add(b.re, a.re.mul_add(b.im, self.im)),
-        }
+        let (re, im) = (a.re.mul_add(b.re, self.re), a.re.mul_add(b.im, self.im));
+        Self { re: a.im.neg_mul_add(b.im, re), im: a.im.mul_add(b.re, im) }
     }
 }
 

@@ -19,8 +19,7 @@ use crate::{
 macro_rules! by_radix {
     ($function:ident, $simd:ident, $job:ident) => {
         match $job.plan.first.0 {
-            8 => $function::<$simd::F64, T, 8, 16>($job),
-            4 if $simd::F64::LANES == 4 => $function::<$simd::F64, T, 4, 8>($job),
+            4 => $function::<$simd::F64, T, 4, 8>($job),
             2 if $simd::F64::LANES == 4 => $function::<$simd::F64, T, 2, 4>($job),
             1 if $simd::F64::LANES == 4 => $function::<$simd::F64, T, 1, 2>($job),
             radix => unreachable!("no plan begins with radix {radix}"),
@@ -72,20 +71,19 @@ fn rotated<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(mut job: Fr
     while at < block {
         let from = (circle + at - rotation) % circle;
         let len = (block - from % block).next_multiple_of(V::LANES).min(block - at);
-        let run = Run { job: &mut job, at, offset: from % block, len, negated: from / block >= BLOCKS };
-        // A constant distance in blocks fixes which of them wrap round: signs need no look-up.
+        let run = Run { job: &mut job, at, offset: from % block, len };
+        // A constant distance in blocks fixes which of them are negated: signs need no look-up, and cost nothing.
         macro_rules! by_distance {
             ($($distance:literal)*) => {
-                match from / block % BLOCKS {
+                match from / block {
                     $($distance => run.pass::<V, R, BLOCKS, $distance>(),)*
-                    _ => unreachable!("there are at most sixteen blocks"),
+                    _ => unreachable!("the circle has twice as many blocks as the polynomial"),
                 }
             };
         }
         match BLOCKS {
-            2 => by_distance!(0 1),
-            4 => by_distance!(0 1 2 3),
-            8 => by_distance!(0 1 2 3 4 5 6 7),
+            2 => by_distance!(0 1 2 3),
+            4 => by_distance!(0 1 2 3 4 5 6 7),
             _ => by_distance!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
         }
         at += len;
@@ -98,43 +96,32 @@ struct Run<'a, 'j, T> {
     at: usize,
     offset: usize,
     len: usize,
-    /// Is the first block's partner in the negated half of the circle?
-    negated: bool,
 }
 
 impl<T: Torus> Run<'_, '_, T> {
-    /// `DISTANCE` is how many blocks lie between a block and its partner.
+    /// `DISTANCE` is how many blocks of the circle lie between a block and its partner.
     #[inline(always)]
     fn pass<V: Vector, const R: usize, const BLOCKS: usize, const DISTANCE: usize>(self) {
-        let Self { job, at, offset, len, negated } = self;
+        let Self { job, at, offset, len } = self;
         let FromDigits { plan, polynomial, rotation: _, digits, ref mut points, stride } = *job;
         let (apart, len) = (2 * plan.points / BLOCKS / V::LANES, len / V::LANES);
-        // A single digit's offset is added with the sign.
-        let only = if let [digit] = digits { digit.offset } else { T::default() };
-        // Bits flipped and one more is the negative.
-        let plus = (T::default(), only);
-        let minus = (T::from_u64(u64::MAX), only.wrapping_add(T::from_u64(1)));
-        let (before, after) = if negated { (minus, plus) } else { (plus, minus) };
-        let words = Differences::<V, T, BLOCKS, DISTANCE> {
-            partners: Blocks::new(whole(&polynomial[offset..]), apart, len),
-            own: Blocks::new(whole(&polynomial[at..]), apart, len),
-            before: (T::Words::<V>::splat(before.0), T::Words::<V>::splat(before.1)),
-            after: (T::Words::<V>::splat(after.0), T::Words::<V>::splat(after.1)),
-        };
-        if let [digit] = digits {
-            let source = OneDigit { words, digit: *digit };
-            return forward::<V, _, R>(plan, &source, len, whole_mut(&mut points[2 * at..]));
-        }
-        for vector in 0..len {
-            // Read, subtracted and given signs once for all levels.
-            let mut kept = [T::Words::<V>::splat(T::default()); BLOCKS];
-            for (block, kept) in kept.iter_mut().enumerate() {
-                *kept = words.get(block, vector);
-            }
-            for (level, digit) in digits.iter().enumerate() {
-                let source = Kept::<V, T, BLOCKS> { words: &kept, digit: *digit };
-                let start = level * stride + 2 * (at + vector * V::LANES);
-                forward::<V, _, R>(plan, &source, 1, whole_mut(&mut points[start..]));
+        let (partners, own) = (whole(&polynomial[offset..]), whole(&polynomial[at..]));
+        for (digit, points) in digits.iter().zip(points.chunks_mut(stride)) {
+            let words = Differences::<V, T, BLOCKS, DISTANCE> {
+                partners: Blocks::new(partners, apart, len),
+                own: Blocks::new(own, apart, len),
+                more: T::Words::<V>::splat(digit.offset),
+            };
+            let points = whole_mut(&mut points[2 * at..]);
+            if digit.above == 0 {
+                forward::<V, _, R>(plan, &Digits::<V, T, BLOCKS, DISTANCE, true> { words, digit: *digit }, len, points);
+            } else {
+                forward::<V, _, R>(
+                    plan,
+                    &Digits::<V, T, BLOCKS, DISTANCE, false> { words, digit: *digit },
+                    len,
+                    points,
+                );
             }
         }
     }
@@ -174,50 +161,36 @@ trait Source<V> {
 /// A vector's words in memory.
 type Array<V, T> = <<T as crate::torus::sealed::Sealed>::Words<V> as Words<T, V>>::Array;
 
-/// Rotated partners less the words themselves.
+/// Rotated partners less the words themselves, and a constant more.
 struct Differences<'a, V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize> {
     partners: Blocks<'a, Array<V, T>, BLOCKS>,
     own: Blocks<'a, Array<V, T>, BLOCKS>,
-    /// What to flip and what to add before the partners wrap round.
-    before: (T::Words<V>, T::Words<V>),
-    /// And after that.
-    after: (T::Words<V>, T::Words<V>),
+    more: T::Words<V>,
 }
 
 impl<V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize> Differences<'_, V, T, BLOCKS, DISTANCE> {
     #[inline(always)]
     fn get(&self, block: usize, at: usize) -> T::Words<V> {
-        let (flip, add) = if block + DISTANCE < BLOCKS { self.before } else { self.after };
-        let partner = T::Words::<V>::load(self.partners.get((block + DISTANCE) % BLOCKS, at));
-        partner.xor(flip).sub(T::Words::<V>::load(self.own.get(block, at))).add(add)
+        let on_circle = block + DISTANCE;
+        let partner = T::Words::<V>::load(self.partners.get(on_circle % BLOCKS, at));
+        let own = T::Words::<V>::load(self.own.get(block, at));
+        let negated = on_circle / BLOCKS == 1;
+        if negated { self.more.sub(partner.add(own)) } else { partner.sub(own).add(self.more) }
     }
 }
 
-/// The digits of a gadget of one level, of differences with the offset.
-struct OneDigit<'a, V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize> {
+/// The digits of one level. `TOP` says that no other digit lies above them.
+struct Digits<'a, V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize, const TOP: bool> {
     words: Differences<'a, V, T, BLOCKS, DISTANCE>,
     digit: Digit<T>,
 }
 
-impl<V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize> Source<V>
-    for OneDigit<'_, V, T, BLOCKS, DISTANCE>
+impl<V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize, const TOP: bool> Source<V>
+    for Digits<'_, V, T, BLOCKS, DISTANCE, TOP>
 {
     #[inline(always)]
     fn numbers(&self, block: usize, at: usize) -> V {
-        self.digit.cut::<V, true>(self.words.get(block, at))
-    }
-}
-
-/// The digits of one level, of differences without the offset.
-struct Kept<'a, V: Vector, T: Torus, const BLOCKS: usize> {
-    words: &'a [T::Words<V>; BLOCKS],
-    digit: Digit<T>,
-}
-
-impl<V: Vector, T: Torus, const BLOCKS: usize> Source<V> for Kept<'_, V, T, BLOCKS> {
-    #[inline(always)]
-    fn numbers(&self, block: usize, _: usize) -> V {
-        self.digit.cut::<V, false>(self.words[block].add(T::Words::<V>::splat(self.digit.offset)))
+        self.digit.cut::<V, TOP>(self.words.get(block, at))
     }
 }
 

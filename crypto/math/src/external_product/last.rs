@@ -65,7 +65,6 @@ impl<'a, V: Vector> LastPass<'a, V> {
                 transform::<V, ACROSS, false>(&mut Across { from: &from[unit..], x: &mut x, factors: across, first });
             }
             for first in (0..UNIT).step_by(LANES) {
-                transpose(&mut x[first..][..LANES]);
                 transform::<V, LANES, false>(&mut Within { x: &x, to: &mut to[unit..], factors: within, first });
             }
         }
@@ -85,7 +84,6 @@ impl<'a, V: Vector> LastPass<'a, V> {
             for first in (0..UNIT).step_by(LANES) {
                 let mut ring = InverseWithin { digits, key, at: unit + first, x: &mut x, factors: within, first };
                 transform::<V, LANES, true>(&mut ring);
-                transpose(&mut x[first..][..LANES]);
             }
             for first in (0..UNIT).step_by(ACROSS) {
                 transform::<V, ACROSS, true>(&mut InverseAcross { x: &x, to: &mut to[unit..], factors: across, first });
@@ -122,7 +120,7 @@ impl<V: Vector, const UNIT: usize> Ring<V> for Across<'_, V, UNIT> {
     }
 }
 
-/// Over one square that has been transposed, to memory.
+/// Over the columns of one square, to memory.
 struct Within<'a, V: Vector, const UNIT: usize> {
     x: &'a [Complex<V>; UNIT],
     to: &'a mut [Pair<V>],
@@ -133,7 +131,7 @@ struct Within<'a, V: Vector, const UNIT: usize> {
 impl<V: Vector, const UNIT: usize> Ring<V> for Within<'_, V, UNIT> {
     #[inline(always)]
     fn get(&mut self, index: usize) -> Complex<V> {
-        let number = self.x[self.first + index];
+        let number = Complex::column(&self.x[self.first..][..V::LANES], index);
         if index == 0 { number } else { number.mul(Complex::load(&self.factors[self.first + index])) }
     }
     #[inline(always)]
@@ -170,7 +168,7 @@ impl<V: Vector, const ROWS: usize, const UNIT: usize> Ring<V> for InverseWithin<
     }
 }
 
-/// Over one ring of whole vectors, to memory.
+/// Over one ring of whole vectors, which are the columns of squares, to memory.
 struct InverseAcross<'a, V: Vector, const UNIT: usize> {
     x: &'a [Complex<V>; UNIT],
     to: &'a mut [Pair<V>],
@@ -181,29 +179,13 @@ struct InverseAcross<'a, V: Vector, const UNIT: usize> {
 impl<V: Vector, const UNIT: usize> Ring<V> for InverseAcross<'_, V, UNIT> {
     #[inline(always)]
     fn get(&mut self, index: usize) -> Complex<V> {
-        self.x[self.first + index]
+        let at = self.first + index;
+        Complex::column(&self.x[at / V::LANES * V::LANES..][..V::LANES], at % V::LANES)
     }
     #[inline(always)]
     fn put(&mut self, index: usize, value: Complex<V>) {
         let factor = &self.factors[self.first + index];
         let number = if index == 0 { value } else { value.mul_conjugate_by_each(factor) };
         number.store(&mut self.to[self.first + index]);
-    }
-}
-
-/// Of a square.
-#[inline(always)]
-fn transpose<V: Vector>(x: &mut [Complex<V>]) {
-    let mut part = [V::splat(0.0); GROUP];
-    for row in 0..V::LANES {
-        part[row] = x[row].re;
-    }
-    V::transpose(&mut part[..V::LANES]);
-    for row in 0..V::LANES {
-        (x[row].re, part[row]) = (part[row], x[row].im);
-    }
-    V::transpose(&mut part[..V::LANES]);
-    for row in 0..V::LANES {
-        x[row].im = part[row];
     }
 }

@@ -51,15 +51,15 @@ pub(super) const POINTS: std::ops::RangeInclusive<usize> = 32..=1 << 16;
 /// By log2 of the points, from 8 up, with eight lanes: radices of all passes but the one within vectors. For N = 2048
 /// the fastest of those tried on Zen 4 (docs/performance.md), for other sizes in the same manner.
 const EIGHT_LANES: [&[usize]; 9] = [
-    &[8, 4],
-    &[8, 8],
-    &[8, 4, 4],
-    &[8, 4, 8],
-    &[8, 8, 8],
-    &[8, 4, 4, 8],
-    &[8, 8, 4, 8],
-    &[8, 8, 8, 8],
-    &[8, 8, 4, 4, 8],
+    &[4, 8],
+    &[4, 4, 4],
+    &[4, 8, 4],
+    &[4, 4, 4, 4],
+    &[4, 8, 4, 4],
+    &[4, 8, 8, 4],
+    &[4, 8, 8, 8],
+    &[4, 8, 8, 4, 4],
+    &[4, 8, 8, 8, 4],
 ];
 
 /// The same from 5 up, with four lanes.
@@ -68,13 +68,13 @@ const FOUR_LANES: [&[usize]; 12] = [
     &[2, 8],
     &[4, 8],
     &[4, 4, 4],
-    &[8, 4, 4],
-    &[4, 4, 4, 4],
-    &[8, 4, 4, 4],
+    &[4, 8, 4],
+    &[4, 8, 8],
+    &[4, 8, 4, 4],
     &[4, 4, 4, 4, 4],
-    &[8, 4, 4, 4, 4],
+    &[4, 8, 4, 4, 4],
     &[4, 4, 4, 4, 4, 4],
-    &[8, 4, 4, 4, 4, 4],
+    &[4, 8, 4, 4, 4, 4],
     &[4, 4, 4, 4, 4, 4, 4],
 ];
 

@@ -55,8 +55,9 @@ pub trait Vector: Copy {
     fn mul_sub(self, b: Self, c: Self) -> Self;
     /// `c - self * b`.
     fn neg_mul_add(self, b: Self, c: Self) -> Self;
-    /// Turns [`Self::LANES`] vectors, as rows of a square, into its columns.
-    fn transpose(rows: &mut [Self]);
+    /// One column of a square of [`Self::LANES`] rows. What several columns have in common is worked out once, and each
+    /// next to what uses it: a whole transposition in one place would keep everything behind it waiting.
+    fn column(rows: &[Self], index: usize) -> Self;
 }
 
 /// A few torus words at once. All arithmetic is modulo the word.

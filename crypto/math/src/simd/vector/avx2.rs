@@ -68,17 +68,21 @@ impl Vector for F64x4 {
         unsafe { Self(_mm256_fnmadd_pd(self.0, b.0, c.0)) }
     }
     #[inline(always)]
-    fn transpose(rows: &mut [Self]) {
-        let rows: &mut [Self; 4] = rows.try_into().expect("a square");
-        let [a, b, c, d] = rows.map(|row| row.0);
+    fn column(rows: &[Self], index: usize) -> Self {
+        let rows: &[Self; 4] = rows.try_into().expect("a square");
+        let [a, b, c, d] = [rows[0].0, rows[1].0, rows[2].0, rows[3].0];
         // SAFETY: the module's invariant.
         unsafe {
-            let (ab_even, ab_odd) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
-            let (cd_even, cd_odd) = (_mm256_unpacklo_pd(c, d), _mm256_unpackhi_pd(c, d));
-            rows[0] = Self(_mm256_permute2f128_pd::<0x20>(ab_even, cd_even));
-            rows[1] = Self(_mm256_permute2f128_pd::<0x20>(ab_odd, cd_odd));
-            rows[2] = Self(_mm256_permute2f128_pd::<0x31>(ab_even, cd_even));
-            rows[3] = Self(_mm256_permute2f128_pd::<0x31>(ab_odd, cd_odd));
+            let (ab, cd) = if index.is_multiple_of(2) {
+                (_mm256_unpacklo_pd(a, b), _mm256_unpacklo_pd(c, d))
+            } else {
+                (_mm256_unpackhi_pd(a, b), _mm256_unpackhi_pd(c, d))
+            };
+            Self(if index < 2 {
+                _mm256_permute2f128_pd::<0x20>(ab, cd)
+            } else {
+                _mm256_permute2f128_pd::<0x31>(ab, cd)
+            })
         }
     }
 }

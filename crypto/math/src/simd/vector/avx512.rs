@@ -68,29 +68,34 @@ impl Vector for F64x8 {
         unsafe { Self(_mm512_fnmadd_pd(self.0, b.0, c.0)) }
     }
     #[inline(always)]
-    fn transpose(rows: &mut [Self]) {
-        let rows: &mut [Self; 8] = rows.try_into().expect("a square");
-        let old = *rows;
-        for odd in [0, 1] {
-            // Quarters of a register hold two rows of one column; the four registers are turned by quarters.
-            let mut pairs = [old[0].0; 4];
-            for (pair, rows) in pairs.iter_mut().zip(old.chunks_exact(2)) {
-                let (upper, lower) = (rows[0].0, rows[1].0);
-                // SAFETY: the module's invariant.
-                *pair = unsafe {
-                    if odd == 0 { _mm512_unpacklo_pd(upper, lower) } else { _mm512_unpackhi_pd(upper, lower) }
-                };
-            }
-            let [a, b, c, d] = pairs;
+    fn column(rows: &[Self], index: usize) -> Self {
+        let rows: &[Self; 8] = rows.try_into().expect("a square");
+        // Quarters of a register hold two rows of one column; the four registers are turned by quarters.
+        let mut pairs = [rows[0].0; 4];
+        for (pair, rows) in pairs.iter_mut().zip(rows.chunks_exact(2)) {
+            let (upper, lower) = (rows[0].0, rows[1].0);
             // SAFETY: the module's invariant.
-            unsafe {
-                let (ab_low, ab_high) = (_mm512_shuffle_f64x2::<0x44>(a, b), _mm512_shuffle_f64x2::<0xee>(a, b));
-                let (cd_low, cd_high) = (_mm512_shuffle_f64x2::<0x44>(c, d), _mm512_shuffle_f64x2::<0xee>(c, d));
-                rows[odd] = Self(_mm512_shuffle_f64x2::<0x88>(ab_low, cd_low));
-                rows[2 + odd] = Self(_mm512_shuffle_f64x2::<0xdd>(ab_low, cd_low));
-                rows[4 + odd] = Self(_mm512_shuffle_f64x2::<0x88>(ab_high, cd_high));
-                rows[6 + odd] = Self(_mm512_shuffle_f64x2::<0xdd>(ab_high, cd_high));
-            }
+            *pair = unsafe {
+                if index.is_multiple_of(2) {
+                    _mm512_unpacklo_pd(upper, lower)
+                } else {
+                    _mm512_unpackhi_pd(upper, lower)
+                }
+            };
+        }
+        let [a, b, c, d] = pairs;
+        // SAFETY: the module's invariant.
+        unsafe {
+            let (ab, cd) = if index < 4 {
+                (_mm512_shuffle_f64x2::<0x44>(a, b), _mm512_shuffle_f64x2::<0x44>(c, d))
+            } else {
+                (_mm512_shuffle_f64x2::<0xee>(a, b), _mm512_shuffle_f64x2::<0xee>(c, d))
+            };
+            Self(if index % 4 < 2 {
+                _mm512_shuffle_f64x2::<0x88>(ab, cd)
+            } else {
+                _mm512_shuffle_f64x2::<0xdd>(ab, cd)
+            })
         }
     }
 }

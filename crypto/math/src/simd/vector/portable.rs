@@ -47,11 +47,8 @@ impl Vector for [f64; 4] {
         from_fn(|lane| c[lane] - self[lane] * b[lane])
     }
     #[inline(always)]
-    fn transpose(rows: &mut [Self]) {
-        let old: [Self; 4] = from_fn(|row| rows[row]);
-        for (row, new) in rows[..4].iter_mut().enumerate() {
-            *new = from_fn(|lane| old[lane][row]);
-        }
+    fn column(rows: &[Self], index: usize) -> Self {
+        from_fn(|row| rows[row][index])
     }
 }
 
