@@ -23,7 +23,7 @@ use cloakwork_device::{
     WorkStats,
 };
 use cloakwork_params::{ParameterSet, table::SETS};
-use cloakwork_tfhe::{Level, blind_rotation::TILE_MAX, cache};
+use cloakwork_tfhe::{Level, blind_rotation::TILE_MAX, bootstrap::PART_MAX, cache};
 
 use self::{arena::HostArena, key::HostKey, pool::Pool, run::Run};
 use crate::locked::Locked as _;
@@ -81,7 +81,7 @@ impl Device for CpuDevice {
             sets: SETS.iter().collect(),
             units,
             tile: TILE_MAX,
-            width_max: units * run::TASK_LANES,
+            width_max: units * PART_MAX,
             curve: self.pool.curve(),
         }
     }

@@ -1,5 +1,6 @@
 //! The whole operation: key switch and bootstrap, in the order that the parameter set fixes.
 
+mod parts;
 mod run;
 
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::{
     blind_rotation, blind_rotation::tile,
 };
 
+pub use parts::{PART_MAX, parts};
 pub(crate) use run::Lanes;
 
 /// The evaluation key of one parameter set, expanded and ready.
@@ -114,12 +116,12 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         let rotation_tile = tile::<T>(self.bootstrap.shape());
         Scratch {
             set: self.set.id,
-            inputs: vec![T::default(); run::CHUNK * (self.set.input_dimension() + 1)],
+            inputs: vec![T::default(); PART_MAX * (self.set.input_dimension() + 1)],
             digits: key_product::Scratch::default(),
-            small: vec![S::default(); run::CHUNK * (self.set.lwe_dimension + 1)],
+            small: vec![S::default(); PART_MAX * (self.set.lwe_dimension + 1)],
             rotation: blind_rotation::Scratch::new(&self.bootstrap),
             accumulators: Aligned::for_work(rotation_tile * self.bootstrap.shape().accumulator_words::<T>()),
-            results: vec![T::default(); run::CHUNK * (self.set.big_dimension() + 1)],
+            results: vec![T::default(); PART_MAX * (self.set.big_dimension() + 1)],
             times: StageTimes::default(),
         }
     }

@@ -18,6 +18,9 @@ pub(super) trait HostKey: Send + Sync {
 
     fn bytes(&self) -> u64;
 
+    /// Bootstraps that share one read of the key.
+    fn tile(&self) -> usize;
+
     /// Computes lanes of a wave, all of them with a table, and puts the results into their slots.
     fn run(&self, run: &Run, lanes: &[u32]) -> Result<StageTimes, DeviceError>;
 }
@@ -68,6 +71,10 @@ impl<T: Word + LutWord, S: Torus> HostKey for TypedKey<T, S> {
 
     fn bytes(&self) -> u64 {
         self.key.bytes() as u64
+    }
+
+    fn tile(&self) -> usize {
+        self.key.tile()
     }
 
     fn run(&self, run: &Run, lanes: &[u32]) -> Result<StageTimes, DeviceError> {

@@ -8,7 +8,7 @@ use std::{
 
 use cloakwork_device::{DeviceError, HostLut, NO_TABLE, Wave, WorkStats};
 use cloakwork_params::ParameterSet;
-use cloakwork_tfhe::{Lut, StageTimes};
+use cloakwork_tfhe::{Lut, StageTimes, bootstrap::parts};
 
 use super::{
     arena::{HostArena, SlotWords, Slots, Word, store},
@@ -16,8 +16,6 @@ use super::{
 };
 use crate::locked::Locked as _;
 
-/// Most bootstraps in a task: those that share one pass over the key-switch key.
-pub(super) const TASK_LANES: usize = 64;
 /// Lanes without a table in a task. They take microseconds each.
 const LINEAR_TASK_LANES: usize = 512;
 
@@ -102,8 +100,7 @@ impl Run {
             (0..wave.lanes().len() as u32).partition(|&lane| wave.lanes()[lane as usize].table != NO_TABLE);
         let tabled = order.len();
         order.extend(linear);
-        let share = tabled.div_ceil(threads).clamp(1, TASK_LANES);
-        let mut tasks: Vec<Range<usize>> = cut(0..tabled, share).collect();
+        let mut tasks: Vec<Range<usize>> = parts(tabled, threads, key.tile(), 1).collect();
         tasks.extend(cut(tabled..order.len(), LINEAR_TASK_LANES));
         let state = State {
             tasks_left: tasks.len(),

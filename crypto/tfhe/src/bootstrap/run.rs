@@ -1,21 +1,21 @@
-//! How a batch passes through the two halves: in chunks through the key switch, in tiles through the blind
-//! rotation, each thread with a run of lanes of its own.
+//! How a batch passes through the two halves: in parts through the key switch, and each of them in tiles through the
+//! blind rotation. A thread that is done with one part takes the next.
 
-use std::time::Instant;
+use std::{sync::Mutex, time::Instant};
 
 use cloakwork_math::{Torus, external_product::accumulator};
 use cloakwork_params::Order;
 
-use super::{Scratch, ServerKey, StageTimes};
+use super::{
+    Scratch, ServerKey, StageTimes,
+    parts::{PART_MAX, parts},
+};
 use crate::{
     Lut, LweList, ShapeError,
     blind_rotation::{TILE_MAX, blind_rotate, tile},
     key_switch::key_switch,
     sample_extract::sample_extract,
 };
-
-/// Ciphertexts that share one pass over the key-switch key. Even, so that no pair is split.
-pub(super) const CHUNK: usize = 64;
 
 /// What to bootstrap.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ impl<'a, T: Torus> Lanes<'a, T> {
 }
 
 impl<T: Torus, S: Torus> ServerKey<T, S> {
-    /// Checks the shapes once, then hands each scratch an equal run of lanes.
+    /// Checks the shapes once, then runs part after part, with a thread for each scratch.
     pub(crate) fn run(
         &self,
         lanes: Lanes<'_, T>,
@@ -60,63 +60,58 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
             ShapeError::check("parameter set of a scratch", expected, got)?;
         }
         let words = self.set.input_dimension() + 1;
-        // No pair is split.
-        let unit = if lanes.sum_pairs.is_some() { 2 } else { 1 };
-        let share = (lanes.count / unit).div_ceil(scratches.len()).max(1) * unit;
+        let group = if lanes.sum_pairs.is_some() { 2 } else { 1 };
+        let mut parts = parts(lanes.count, scratches.len(), self.tile(), group);
+        let mut rest = outputs.words_mut();
+        let mut next = || {
+            let part = parts.next()?;
+            let (mine, others) = std::mem::take(&mut rest).split_at_mut(lanes.outputs(part.clone()) * words);
+            rest = others;
+            Some((part, mine))
+        };
         if let [scratch] = scratches {
-            self.run_share(lanes, 0..lanes.count, outputs.words_mut(), scratch);
+            while let Some((part, outputs)) = next() {
+                self.run_part(lanes, part, outputs, scratch);
+            }
             return Ok(());
         }
+        let next = Mutex::new(next);
+        let take = || (next.lock().expect("nothing panics while it takes a part"))();
         std::thread::scope(|scope| {
-            let runs = (0..lanes.count).step_by(share).map(|first| first..(first + share).min(lanes.count));
-            runs.zip(scratches).fold(outputs.words_mut(), |outputs, (run, scratch)| {
-                let (mine, rest) = outputs.split_at_mut(lanes.outputs(run.clone()) * words);
-                scope.spawn(move || self.run_share(lanes, run, mine, scratch));
-                rest
-            });
+            for scratch in scratches.iter_mut().take(lanes.count) {
+                scope.spawn(|| {
+                    while let Some((part, outputs)) = take() {
+                        self.run_part(lanes, part, outputs, scratch);
+                    }
+                });
+            }
         });
         Ok(())
     }
 
-    /// One thread's lanes, chunk by chunk.
-    fn run_share(
+    /// A part, from its inputs to its outputs.
+    fn run_part(
         &self,
         lanes: Lanes<'_, T>,
-        share: std::ops::Range<usize>,
-        mut outputs: &mut [T],
-        scratch: &mut Scratch<T, S>,
-    ) {
-        let words = self.set.input_dimension() + 1;
-        for first in share.clone().step_by(CHUNK) {
-            let chunk = first..(first + CHUNK).min(share.end);
-            for (lane, input) in chunk.clone().zip(scratch.inputs.chunks_exact_mut(words)) {
-                (lanes.load)(lane, input);
-            }
-            let (mine, rest) = outputs.split_at_mut(lanes.outputs(chunk.clone()) * words);
-            self.run_chunk(lanes, chunk, mine, scratch);
-            outputs = rest;
-        }
-    }
-
-    /// One chunk, whose inputs have been loaded.
-    fn run_chunk(
-        &self,
-        lanes: Lanes<'_, T>,
-        chunk: std::ops::Range<usize>,
+        part: std::ops::Range<usize>,
         outputs: &mut [T],
         scratch: &mut Scratch<T, S>,
     ) {
+        let words = self.set.input_dimension() + 1;
+        for (lane, input) in part.clone().zip(scratch.inputs.chunks_exact_mut(words)) {
+            (lanes.load)(lane, input);
+        }
         let big_words = self.set.big_dimension() + 1;
         let Scratch { inputs, digits, small, rotation, accumulators, results, times, .. } = scratch;
-        let inputs = &inputs[..chunk.len() * (self.set.input_dimension() + 1)];
+        let inputs = &inputs[..part.len() * (self.set.input_dimension() + 1)];
         let mut outputs = outputs.chunks_exact_mut(self.set.input_dimension() + 1);
         match self.set.order {
             Order::KeySwitchFirst => {
-                let small = &mut small[..chunk.len() * (self.set.lwe_dimension + 1)];
+                let small = &mut small[..part.len() * (self.set.lwe_dimension + 1)];
                 let started = Instant::now();
                 key_switch(&self.key_switch, inputs, small, digits).expect("shapes were checked");
                 times.key_switch += started.elapsed();
-                self.rotate_and_extract(lanes, chunk, small, accumulators, results, rotation, times, |results, _| {
+                self.rotate_and_extract(lanes, part, small, accumulators, results, rotation, times, |results, _| {
                     let results = fold(lanes.sum_pairs, big_words, results).chunks_exact(big_words);
                     for (result, output) in results.zip(&mut outputs) {
                         output.copy_from_slice(result);
@@ -127,7 +122,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
                 let small_words = self.set.lwe_dimension + 1;
                 self.rotate_and_extract(
                     lanes,
-                    chunk,
+                    part,
                     inputs,
                     accumulators,
                     results,
@@ -150,12 +145,12 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         }
     }
 
-    /// Blind rotation and sample extraction, tile by tile. `give` takes the results, at most [`CHUNK`] at a time:
+    /// Blind rotation and sample extraction, tile by tile. `give` takes the results, at most [`PART_MAX`] at a time:
     /// a table may have thousands of outputs, and working memory must not depend on it.
     fn rotate_and_extract<U: Torus>(
         &self,
         lanes: Lanes<'_, T>,
-        chunk: std::ops::Range<usize>,
+        part: std::ops::Range<usize>,
         ciphertexts: &[U],
         accumulators: &mut [T],
         results: &mut [T],
@@ -168,8 +163,8 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         let shape = self.bootstrap.shape();
         let tile = tile::<T>(shape);
         let tiles = ciphertexts.chunks(tile * (self.set.lwe_dimension + 1));
-        for (first, ciphertexts) in chunk.clone().step_by(tile).zip(tiles) {
-            let run = first..(first + tile).min(chunk.end);
+        for (first, ciphertexts) in part.clone().step_by(tile).zip(tiles) {
+            let run = first..(first + tile).min(part.end);
             let mut luts = [&[][..]; TILE_MAX];
             for (lane, lut) in run.clone().zip(&mut luts) {
                 *lut = (lanes.lut)(lane).body();
@@ -184,7 +179,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
                     let result = &mut results[filled * words..][..words];
                     sample_extract(polynomials, shape.polynomial_size, index, result);
                     filled += 1;
-                    if filled == CHUNK {
+                    if filled == PART_MAX {
                         give(results, times);
                         filled = 0;
                     }

@@ -3,6 +3,7 @@
 use std::{
     sync::{
         Arc,
+        atomic::{AtomicUsize, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
     thread,
@@ -10,9 +11,10 @@ use std::{
 
 use crate::Peer;
 
-/// Standing threads, each with an equal share of a peer's inputs.
+/// Standing threads, each of which takes the next of a peer's inputs when it is done with one.
 pub struct Workers {
     start: Vec<Sender<()>>,
+    taken: Arc<AtomicUsize>,
     done: Receiver<()>,
 }
 
@@ -20,24 +22,30 @@ impl Workers {
     /// Starts `count` threads for the peer's first `inputs` inputs.
     pub fn new(peer: &Arc<dyn Peer>, count: usize, inputs: usize) -> Self {
         let (finished, done) = channel();
-        let share = inputs.div_ceil(count);
-        let start = (0..count).map(|worker| {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let start = (0..count).map(|_| {
             let (start, started) = channel();
-            let (peer, finished) = (Arc::clone(peer), finished.clone());
+            let (peer, finished, taken) = (Arc::clone(peer), finished.clone(), Arc::clone(&taken));
             thread::spawn(move || {
-                let share = worker * share..((worker + 1) * share).min(inputs);
                 while started.recv().is_ok() {
-                    share.clone().for_each(|index| peer.compute(index));
+                    loop {
+                        let index = taken.fetch_add(1, Ordering::Relaxed);
+                        if index >= inputs {
+                            break;
+                        }
+                        peer.compute(index);
+                    }
                     finished.send(()).expect("who started the work waits for it");
                 }
             });
             start
         });
-        Self { start: start.collect(), done }
+        Self { start: start.collect(), taken: Arc::clone(&taken), done }
     }
 
     /// Computes on each of these inputs once.
     pub fn compute_all(&self) {
+        self.taken.store(0, Ordering::Relaxed);
         for start in &self.start {
             start.send(()).expect("a worker lives until its sender is dropped");
         }
