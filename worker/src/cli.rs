@@ -47,6 +47,9 @@ pub struct Cli {
     /// Threads that compute; one for each core by default
     #[arg(long)]
     threads: Option<usize>,
+    /// Keep each thread on a processor of its own. For machines that do nothing else
+    #[arg(long)]
+    pin_threads: bool,
     /// Memory that the worker may use, in MiB: half for evaluation keys, a quarter each for ciphertexts under way and
     /// for inputs and outputs. A key of the usual set takes 120
     #[arg(long, value_name = "MIB", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
@@ -73,6 +76,7 @@ impl Cli {
             pool: self.pool.clone(),
             token: token.map(|token| String::from_utf8_lossy(&token).trim().to_owned()),
             threads: self.threads.unwrap_or(defaults.threads),
+            pin_threads: self.pin_threads,
             key_memory: memory / 2,
             arena_memory: memory / 4,
             job_memory: memory / 4,

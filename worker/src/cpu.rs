@@ -6,10 +6,12 @@ mod arena;
 mod curve;
 mod key;
 mod pool;
+mod processors;
 mod run;
 
 use std::{
     collections::HashMap,
+    io,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -41,11 +43,34 @@ pub struct CpuDevice {
 
 impl CpuDevice {
     /// A device with `threads` threads, at least one.
-    pub fn new(threads: usize) -> std::io::Result<Self> {
-        let pool = Arc::new(Pool::new(threads.max(1)));
-        let threads = (0..threads.max(1)).map(|index| {
+    pub fn new(threads: usize) -> io::Result<Self> {
+        Self::on(&vec![None; threads.max(1)])
+    }
+
+    /// The same, but each thread stays on a processor of its own. What else runs there keeps its thread waiting, even
+    /// while other processors have nothing to do: for machines that do nothing else.
+    pub fn pinned(threads: usize) -> io::Result<Self> {
+        let allowed = processors::allowed()?;
+        if threads > allowed.len() {
+            let problem = format!("{threads} threads cannot each have one of {} processors", allowed.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
+        let processors: Vec<_> = allowed.into_iter().take(threads.max(1)).map(Some).collect();
+        Self::on(&processors)
+    }
+
+    /// A thread for each entry, on that processor if there is one.
+    fn on(processors: &[Option<usize>]) -> io::Result<Self> {
+        let pool = Arc::new(Pool::new(processors.len()));
+        let threads = processors.iter().enumerate().map(|(index, &processor)| {
             let pool = pool.clone();
-            std::thread::Builder::new().name(format!("cpu-{index}")).spawn(move || pool.work())
+            let work = move || {
+                if let Some(Err(error)) = processor.map(processors::stay_on) {
+                    tracing::warn!("thread {index} is not pinned: {error}");
+                }
+                pool.work();
+            };
+            std::thread::Builder::new().name(format!("cpu-{index}")).spawn(work)
         });
         let threads = threads.collect::<Result<_, _>>()?;
         Ok(Self {

@@ -17,6 +17,8 @@ pub struct Options {
     pub token: Option<String>,
     /// Compute threads.
     pub threads: usize,
+    /// Keep each of them on a processor of its own.
+    pub pin_threads: bool,
     /// Memory for expanded keys, in bytes.
     pub key_memory: u64,
     /// Memory for ciphertexts under way, in bytes.
@@ -38,6 +40,7 @@ impl Default for Options {
             pool: "cpu".to_owned(),
             token: None,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
+            pin_threads: false,
             key_memory: 4 << 30,
             arena_memory: 1 << 30,
             job_memory: 2 << 30,
@@ -65,12 +68,25 @@ impl Options {
 impl std::fmt::Debug for Options {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Not the token.
-        let Self { id, name, pool, token: _, threads, key_memory, arena_memory, job_memory, jobs_max, grace } = self;
+        let Self {
+            id,
+            name,
+            pool,
+            token: _,
+            threads,
+            pin_threads,
+            key_memory,
+            arena_memory,
+            job_memory,
+            jobs_max,
+            grace,
+        } = self;
         out.debug_struct("Options")
             .field("id", id)
             .field("name", name)
             .field("pool", pool)
             .field("threads", threads)
+            .field("pin_threads", pin_threads)
             .field("key_memory", key_memory)
             .field("arena_memory", arena_memory)
             .field("job_memory", job_memory)

@@ -18,6 +18,14 @@ fn toys_on_one_and_on_five_threads() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn toys_on_threads_that_stay_where_they_are() {
+    conformance::on_toys(&CpuDevice::pinned(1).expect("a processor"));
+    let error = CpuDevice::pinned(1 << 20).err().expect("fewer processors");
+    assert!(error.to_string().starts_with("1048576 threads cannot each have one of "), "{error}");
+}
+
+#[test]
 fn sets_that_people_use() {
     let device = CpuDevice::new(2).expect("threads");
     conformance::shortint::<u64>(&device, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", 1, 24);
