@@ -47,7 +47,8 @@ pub struct Cli {
     /// Threads that compute; one for each core by default
     #[arg(long)]
     threads: Option<usize>,
-    /// Keep each thread on a processor of its own. For machines that do nothing else
+    /// Keep each thread on a processor of its own, the first ones that the worker may use. For machines that do nothing
+    /// else
     #[arg(long)]
     pin_threads: bool,
     /// Memory that the worker may use, in MiB: half for evaluation keys, a quarter each for ciphertexts under way and

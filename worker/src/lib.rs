@@ -33,8 +33,13 @@ pub use self::{connection::Uplink, cpu::CpuDevice, error::WorkerError, options::
 /// Runs a worker on the CPU until `shutdown`, or until the server refuses it for good.
 pub async fn run(options: Options, uplink: Uplink, shutdown: CancellationToken) -> Result<(), WorkerError> {
     options.check()?;
-    let device = if options.pin_threads { CpuDevice::pinned(options.threads) } else { CpuDevice::new(options.threads) };
-    let device = Arc::new(device?);
+    let device = if options.pin_threads {
+        let problem = |error: std::io::Error| WorkerError::Option { option: "pin_threads", problem: error.to_string() };
+        CpuDevice::pinned(options.threads).map_err(problem)?
+    } else {
+        CpuDevice::new(options.threads)?
+    };
+    let device = Arc::new(device);
     run_on(device, options, uplink, shutdown).await
 }
 

@@ -97,8 +97,9 @@ fn error_on<T: Torus>(shape: GgswShape, level: Level, glwe: &[T]) -> f64 {
     let mut square = mean_square(&exact(shape, &ggsw, glwe, Halves::ToEven), &unload(shape, &replaced));
 
     let size = shape.polynomial_size;
-    // Within blocks of any radix, across their ends, and the four corners of the circle.
-    for rotation in [1, 8, size / 16 + 5, size / 2 - 3, size - 1, size, size + 1, size + size / 4 + 2, 2 * size - 1] {
+    // From block to block all the way round the circle: at their ends, one and two words beyond, and somewhere within.
+    let ends = (0..16).map(|block| block * size / 8 + block % 3);
+    for rotation in ends.chain([1, 8, size / 16 + 5, size - 1, size, 2 * size - 1]) {
         let mut difference = vec![T::default(); glwe.len()];
         let pairs = glwe.chunks_exact(shape.polynomial_size).zip(difference.chunks_exact_mut(shape.polynomial_size));
         for (polynomial, out) in pairs {

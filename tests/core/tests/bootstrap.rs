@@ -83,8 +83,8 @@ fn the_batch_changes_no_bit() {
     assert_eq!(run(&inputs, &mut pair.scratches[..1]), together, "one thread or two");
     let expected: Vec<u64> = messages.iter().map(|message| (message * 7 + 3) % 16).collect();
     assert_eq!(pair.client.decrypt(pair.set, &together).expect("messages"), expected);
-    // On both sides of a chunk's, a tile's and a thread's end.
-    for lane in [0, 15, 16, 63, 64, 74, 75, 149] {
+    // On both sides of a tile's end, and of a part's on one thread and on two.
+    for lane in [0, 15, 16, 31, 32, 63, 64, 79, 80, 109, 110, 149] {
         let single = LweList::from_words(inputs.dimension(), inputs.get(lane).to_vec()).expect("one ciphertext");
         assert_eq!(run(&single, &mut pair.scratches[..1]).get(0), together.get(lane), "lane {lane} alone");
     }

@@ -21,7 +21,7 @@ fn every_output_of_a_table<T: Torus, S: Torus>(name: &str) -> LweList<T> {
     let mut scratches = [pair.server.scratch()];
     let run = || pair.server.bootstrap(&inputs, &[&lut], &mut outputs, &mut scratches).expect("it fits");
     let bytes = allocation_counter::measure(run).bytes_total;
-    // What remains is the key switch's digits of one chunk.
+    // What remains is the key switch's digits of one part.
     let results = size * (pair.set.big_dimension() + 1) * size_of::<T>();
     assert!(bytes < results as u64 / 4, "{name}: {bytes} bytes for {results} bytes of results");
     outputs

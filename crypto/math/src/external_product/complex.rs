@@ -5,7 +5,7 @@ use super::plan::{EachFactor, Factor, GROUP};
 use crate::simd::{Pair, Vector};
 
 /// Operations stand in the order in which they are best begun, independent ones next to each other: the compiler keeps
-/// to it, and a processor looks ahead by a few dozen operations only.
+/// to it, and a processor looks ahead by some sixty operations only.
 #[derive(Clone, Copy)]
 pub(super) struct Complex<V> {
     pub(super) re: V,

@@ -79,8 +79,7 @@ fn product<S: Simd, V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Pro
     let keys = whole(key).as_chunks::<ROWS>().0.as_chunks::<GROUP>().0.as_chunks::<COLUMNS>().0;
     let mut ahead = Fetch::new(ahead, row_len / GROUP * (ROWS + COLUMNS));
     let last = LastPass::<V>::new(plan);
-    // Small rings fill a group together.
-    let ring = (row_len / plan.first.0).max(GROUP);
+    let ring = row_len / plan.first.0;
     for ring_at in (0..row_len).step_by(ring) {
         for row in 0..ROWS {
             for pass in &plan.middle {
@@ -175,7 +174,7 @@ fn store_key<V: Vector>(job: StoreKey<'_>) {
     let (points, spectrum) = (whole_mut(points), whole_mut(spectrum));
     let done: &mut [_; GROUP] = (&mut whole_mut(group)[..GROUP]).try_into().expect("cut to size");
     let last = LastPass::<V>::new(plan);
-    let ring = (points.len() / plan.first.0).max(GROUP);
+    let ring = points.len() / plan.first.0;
     for ring_at in (0..points.len()).step_by(ring) {
         for pass in &plan.middle {
             middle::<V, false>(pass, ring_at, &mut points[ring_at..][..ring]);

@@ -96,6 +96,7 @@ impl Plan {
         let lanes = level.lanes();
         let [first, middle @ .., across] = radices else { unreachable!("every plan has at least two passes") };
         assert_eq!(radices.iter().product::<usize>() * lanes, points, "the passes split the ring to the end");
+        assert!(points / first / lanes >= GROUP, "a ring of the first pass fills a group");
         // X^(N/2) = i.
         let mut rings = vec![0.25];
         let first = (*first, fill_vectors(lanes, &split(&mut rings, *first)));

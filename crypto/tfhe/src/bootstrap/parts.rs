@@ -2,27 +2,43 @@
 
 use std::ops::Range;
 
-/// Most ciphertexts of a part: they share one pass over the key-switch key.
+/// Most ciphertexts of a part: they share one pass over the key-switch key. Even, so that no pair is split.
 pub const PART_MAX: usize = 64;
-/// Ciphertexts below which it does not pay to cut: fewer take longer each, since they share less of what is read of keys.
+/// Ciphertexts below which it does not pay to cut: fewer share too little of what is read of keys.
 const PART_LEAST: usize = 8;
 
-/// Cuts a batch of `count` for `threads` threads: half of what each would get of the rest, time and again, so that they
-/// end together though one of them is slower. Parts are whole tiles of `tile` ciphertexts while there are enough left, and
-/// whole groups of `group` always.
-pub fn parts(count: usize, threads: usize, tile: usize, group: usize) -> impl Iterator<Item = Range<usize>> {
+/// Cuts a batch of `count` for `threads` threads, in whole groups of `group`.
+///
+/// In each round every thread has a part, half of its share of what is left, and in the last round all of it. So threads that
+/// are equally fast end as if they had got equal shares, and one that is slower leaves parts to the others. Parts are whole
+/// tiles of `tile` ciphertexts while shares are long enough.
+pub fn parts(count: usize, threads: usize, tile: usize, group: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     let threads = threads.max(1);
-    let least = PART_LEAST.min(tile).min(count.div_ceil(threads));
-    let mut first = 0;
+    let (mut first, mut len, mut left_in_round) = (0, 0, 0);
     std::iter::from_fn(move || {
-        let left = count - first;
-        let share = if threads == 1 { left } else { left.div_ceil(2 * threads) };
-        let tiles = share / tile * tile;
-        let part = if tiles > 0 { tiles } else { share.max(least) };
-        let part = part.next_multiple_of(group).min(PART_MAX / group * group).min(left);
-        first += part;
-        (part > 0).then(|| first - part..first)
+        if left_in_round == 0 {
+            len = part_len(count - first, threads, tile).next_multiple_of(group);
+            left_in_round = threads;
+        }
+        left_in_round -= 1;
+        let part = first..(first + len).min(count);
+        first = part.end;
+        (!part.is_empty()).then_some(part)
     })
+}
+
+fn part_len(left: usize, threads: usize, tile: usize) -> usize {
+    let share = left.div_ceil(threads);
+    let len = if threads == 1 {
+        share
+    } else if share >= 2 * tile {
+        share / 2 / tile * tile
+    } else if share >= 2 * PART_LEAST {
+        share.div_ceil(2)
+    } else {
+        share
+    };
+    len.min(PART_MAX / tile * tile)
 }
 
 #[cfg(test)]
@@ -35,10 +51,11 @@ mod tests {
 
     #[test]
     fn parts_get_smaller_and_a_thread_alone_has_no_need_of_it() {
-        assert_eq!(lens(128, 2, 16), [32, 16, 16, 16, 12, 9, 8, 8, 8, 3]);
+        assert_eq!(lens(128, 2, 16), [32, 32, 16, 16, 8, 8, 8, 8]);
         assert_eq!(lens(128, 1, 16), [64, 64]);
-        assert_eq!(lens(1000, 2, 16)[..4], [64, 64, 64, 64]);
-        assert_eq!(lens(32, 2, 4), [8, 4, 4, 4, 4, 4, 4]);
+        assert_eq!(lens(20, 1, 16), [20]);
+        assert_eq!(lens(1000, 2, 16)[..6], [64, 64, 64, 64, 64, 64]);
+        assert_eq!(lens(32, 2, 4), [8, 8, 4, 4, 4, 4]);
     }
 
     #[test]
@@ -50,18 +67,21 @@ mod tests {
     }
 
     #[test]
-    fn every_batch_is_cut_whole() {
+    fn every_batch_is_cut_whole_and_ends_when_equal_shares_would() {
         for count in (0..260).chain([1000, 4098]) {
             for (threads, tile, group) in
-                [(1, 16, 1), (2, 16, 1), (2, 16, 2), (3, 4, 2), (16, 1, 1), (64, 15, 2), (0, 8, 1)]
+                [(1, 16, 1), (2, 16, 1), (2, 16, 2), (3, 4, 2), (16, 1, 1), (64, 15, 2), (5, 5, 1), (0, 8, 1)]
             {
-                let mut next = 0;
+                let (mut next, mut busy) = (0, vec![0; threads.max(1)]);
                 for part in parts(count * group, threads, tile, group) {
                     assert_eq!(part.start, next);
                     assert!((1..=PART_MAX).contains(&part.len()) && part.len().is_multiple_of(group));
+                    *busy.iter_mut().min().expect("a thread") += part.len();
                     next = part.end;
                 }
                 assert_eq!(next, count * group);
+                let longest = busy.iter().max().expect("a thread");
+                assert!(*longest <= count.div_ceil(threads.max(1)) * group + group, "{count} on {threads}: {busy:?}");
             }
         }
     }

@@ -62,6 +62,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         let words = self.set.input_dimension() + 1;
         let group = if lanes.sum_pairs.is_some() { 2 } else { 1 };
         let mut parts = parts(lanes.count, scratches.len(), self.tile(), group);
+        let threads = parts.clone().take(scratches.len()).count();
         let mut rest = outputs.words_mut();
         let mut next = || {
             let part = parts.next()?;
@@ -78,7 +79,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         let next = Mutex::new(next);
         let take = || (next.lock().expect("nothing panics while it takes a part"))();
         std::thread::scope(|scope| {
-            for scratch in scratches.iter_mut().take(lanes.count) {
+            for scratch in scratches.iter_mut().take(threads) {
                 scope.spawn(|| {
                     while let Some((part, outputs)) = take() {
                         self.run_part(lanes, part, outputs, scratch);
