@@ -20,7 +20,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(4, 4)
-        .failure(Some(-129.581), -130.825)
+        .failure(Some(-129.581), -130.853)
         .security(134.9, Some(134.8)),
     shortint(3, "V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(8, 8, 9)
@@ -28,7 +28,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 8192, tuniform(3))
         .bootstrap(15, 2)
         .key_switch(4, 5)
-        .failure(Some(-128.992), -130.875)
+        .failure(Some(-128.992), -130.874)
         .security(134.3, Some(480.2)),
     shortint(4, "V1_8_PARAM_MESSAGE_4_CARRY_4_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(16, 16, 17)
@@ -36,7 +36,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 65536, tuniform(3))
         .bootstrap(11, 3)
         .key_switch(3, 7)
-        .failure(Some(-141.559), -144.270)
+        .failure(Some(-141.559), -144.072)
         .security(134.1, None),
     shortint(5, "V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -52,7 +52,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
         .bootstrap(23, 1)
         .key_switch(3, 5)
-        .failure(Some(-128.597), -130.283)
+        .failure(Some(-128.597), -130.309)
         .security(132.5, Some(133.1)),
     shortint(7, "V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(8, 8, 9)
@@ -60,7 +60,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 8192, gaussian(2.168404344971009e-19))
         .bootstrap(15, 2)
         .key_switch(3, 7)
-        .failure(Some(-128.115), -130.319)
+        .failure(Some(-128.115), -130.318)
         .security(132.6, Some(478.6)),
     shortint(8, "V1_8_PARAM_MESSAGE_4_CARRY_4_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(16, 16, 17)
@@ -68,7 +68,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 65536, gaussian(2.168404344971009e-19))
         .bootstrap(11, 3)
         .key_switch(3, 7)
-        .failure(Some(-128.731), -131.379)
+        .failure(Some(-128.731), -131.219)
         .security(132.5, None),
     shortint(9, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", V1_8_KS32_TUNIFORM)
         .encoding(4, 4, 5)
@@ -77,7 +77,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(4, 4)
-        .failure(Some(-129.581), -130.825)
+        .failure(Some(-129.581), -130.853)
         .security(134.9, Some(134.8)),
     // Classical, for graphics processors.
     shortint(10, "V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_8_CLASSIC_GPU_TUNIFORM)
@@ -94,7 +94,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601874e-15))
         .bootstrap(23, 1)
         .key_switch(3, 4)
-        .failure(Some(-131.084), -133.758)
+        .failure(Some(-131.084), -133.759)
         .security(132.1, Some(133.1)),
     // For the HPU.
     shortint(12, "V1_8_HPU_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", HPU)
@@ -104,7 +104,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(2, 8)
-        .failure(Some(-128.0), -147.391)
+        .failure(Some(-128.0), -147.424)
         .security(134.8, Some(134.8)),
     // Multi-bit.
     shortint(32, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
@@ -123,7 +123,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 4096, tuniform(3))
         .bootstrap(21, 1)
         .key_switch(3, 5)
-        .failure(Some(-140.341), -155.286)
+        .failure(Some(-140.341), -155.283)
         .security(134.9, Some(219.3)),
     shortint(34, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(8, 8, 9)
@@ -177,7 +177,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(22, 1)
         .key_switch(3, 5)
-        .failure(Some(-134.345), -151.549)
+        .failure(Some(-134.345), -151.552)
         .security(134.9, Some(134.8)),
     shortint(40, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(8, 8, 9)
@@ -204,7 +204,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 4096, gaussian(2.168404344971009e-19))
         .bootstrap(21, 1)
         .key_switch(4, 4)
-        .failure(Some(-128.138), -139.991)
+        .failure(Some(-128.138), -139.988)
         .security(132.5, Some(218.4)),
     shortint(43, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(8, 8, 9)
@@ -213,7 +213,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 16384, gaussian(2.168404344971009e-19))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-131.491), -138.899)
+        .failure(Some(-131.491), -138.900)
         .security(132.1, None),
     shortint(44, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -258,7 +258,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
         .bootstrap(22, 1)
         .key_switch(3, 5)
-        .failure(Some(-129.112), -143.593)
+        .failure(Some(-129.112), -143.595)
         .security(132.5, Some(133.1)),
     shortint(49, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(8, 8, 9)
