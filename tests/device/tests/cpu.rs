@@ -20,7 +20,9 @@ fn toys_on_one_and_on_five_threads() {
 #[test]
 #[cfg(target_os = "linux")]
 fn toys_on_threads_that_stay_where_they_are() {
-    conformance::on_toys(&CpuDevice::pinned(1).expect("a processor"));
+    let device = CpuDevice::pinned(1).expect("a processor");
+    conformance::on_toys(&device);
+    assert!(compute_threads().any(|processors| processors.parse::<usize>().is_ok()), "none has one processor only");
     let error = CpuDevice::pinned(1 << 20).err().expect("fewer processors");
     assert!(error.to_string().starts_with("1048576 threads cannot each have one of "), "{error}");
 }
@@ -34,4 +36,16 @@ fn sets_that_people_use() {
     conformance::boolean(&device, "PARAMETERS_ERROR_PROB_2_POW_MINUS_165", 1, 30);
     let multi_bit = "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
     conformance::shortint::<u64>(&device, multi_bit, 1, 8);
+}
+
+/// Where the compute threads of this process may run, as Linux lists it: of all its devices, as tests run side by side.
+#[cfg(target_os = "linux")]
+fn compute_threads() -> impl Iterator<Item = String> {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("threads");
+    tasks.filter_map(|task| {
+        // A thread of another test may be gone by now.
+        let status = std::fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        field("Name:")?.starts_with("cpu-").then(|| field("Cpus_allowed_list:").map(str::to_owned))?
+    })
 }

@@ -29,8 +29,8 @@ pub fn external_product_error(set: &ParameterSet) -> f64 {
 /// lowest frequency, and that one passes through the fewest roundings.
 ///
 /// Measured for the plans of `cloakwork-math` by `cargo run --release -p cloakwork-tests-noise --bin transform-error`,
-/// with `CLOAKWORK_SIMD` for each instruction set; the worst of them stands here. Without a fused multiply-add the loss
-/// is up to a tenth above AVX-512's.
+/// with `CLOAKWORK_SIMD` for each instruction set; the worst of them stands here. That is mostly the one without a
+/// fused multiply-add.
 pub fn transform_loss(size: usize, rows: usize) -> f64 {
     let index = size.ilog2().saturating_sub(LEAST_SIZE_LOG2) as usize;
     LOSS[index.min(LOSS.len() - 1)] + LOSS_OF_A_ROW * (rows as f64 - 2.0)
