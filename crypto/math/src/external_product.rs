@@ -1,6 +1,7 @@
 //! The step of a blind rotation: a GGSW ciphertext times a GLWE ciphertext.
 
 pub mod accumulator;
+mod ahead;
 mod complex;
 mod digit;
 mod first;
@@ -12,8 +13,9 @@ use cloakwork_params::{Decomposition, ParameterSet};
 
 pub(crate) use self::first::{FromDigits, FromWords, ToWords};
 use self::{
+    ahead::{Ahead, Steps},
     digit::Digit,
-    middle::{Ahead, Product, SHAPES, StoreKey},
+    middle::{Product, SHAPES, StoreKey},
     plan::{GROUP, POINTS, Plan},
 };
 use crate::{aligned::Aligned, simd::Level, torus::Torus};
@@ -69,14 +71,10 @@ impl GgswShape {
 pub struct ExternalProduct<T> {
     shape: GgswShape,
     plan: Plan,
+    steps: Steps,
     /// By level, in the order of the key's rows.
     digits: Vec<Digit<T>>,
 }
-
-/// Doubles of the longest spectrum that is fetched a step ahead: a quarter of a common second-level cache.
-const SHORT: usize = 32 << 10;
-/// How many doubles ahead of its use a longer one is fetched.
-const LEAD: usize = 4096;
 
 /// Working memory of one thread.
 pub struct Scratch {
@@ -97,7 +95,8 @@ impl<T: Torus> ExternalProduct<T> {
         assert!(Self::supports(shape), "no kernel for {shape:?}");
         // Key rows start with the smallest weight.
         let digits = (1..=shape.gadget.levels).rev().map(|level| Digit::of_level(shape.gadget, level)).collect();
-        Self { shape, plan: Plan::new(shape.polynomial_size / 2, level), digits }
+        let plan = Plan::new(shape.polynomial_size / 2, level);
+        Self { shape, steps: plan.steps(shape.rows(), shape.glwe_size()), plan, digits }
     }
 
     /// Is there a kernel for `shape`? There is one for every shape of the parameter sets.
@@ -149,7 +148,7 @@ impl<T: Torus> ExternalProduct<T> {
     /// For each accumulator of `tile` and its own rotation r, below 2N:
     /// `glwe += ggsw * (X^r glwe - glwe)`. A rotation by 0 costs nothing.
     ///
-    /// `next` is the spectrum of the step after this one, if there is one: to be brought closer meanwhile, if it is short.
+    /// `next` is the spectrum of the step after this one, if there is one: to be brought closer meanwhile.
     pub fn rotate_accumulate(
         &self,
         spectrum: &[f64],
@@ -158,16 +157,9 @@ impl<T: Torus> ExternalProduct<T> {
         rotations: &[u32],
         scratch: &mut Scratch,
     ) {
-        let mut shares = next.chunks(next.len().div_ceil(rotations.len().max(1)).max(1));
+        let mut shares = ahead::shares(next, rotations.len());
         for (glwe, &rotation) in tile.chunks_exact_mut(self.shape.accumulator_words::<T>()).zip(rotations) {
-            // A spectrum that finds room in the cache is fetched during the step before, a share with each ciphertext.
-            // A longer one would drive everything else out: it is fetched just ahead of its use, by every ciphertext.
-            let ahead = if spectrum.len() <= SHORT {
-                let share = shares.next().unwrap_or_default();
-                Ahead { key: share, fetched: share.len() }
-            } else {
-                Ahead { key: &spectrum[LEAD..], fetched: spectrum.len() }
-            };
+            let ahead = Ahead::new(spectrum, shares.next().unwrap_or_default(), &self.steps);
             if rotation != 0 {
                 self.product(spectrum, ahead, glwe, Some(rotation as usize), scratch);
             }
@@ -179,7 +171,14 @@ impl<T: Torus> ExternalProduct<T> {
         self.product(spectrum, Ahead::default(), glwe, None, scratch);
     }
 
-    fn product(&self, key: &[f64], ahead: Ahead<'_>, glwe: &mut [T], rotation: Option<usize>, scratch: &mut Scratch) {
+    fn product(
+        &self,
+        key: &[f64],
+        mut ahead: Ahead<'_>,
+        glwe: &mut [T],
+        rotation: Option<usize>,
+        scratch: &mut Scratch,
+    ) {
         let (level, plan, size) = (self.plan.level, &self.plan, self.shape.polynomial_size);
         let (columns, words) = (self.shape.glwe_size(), accumulator::stride::<T>(size));
         let (Scratch { points, group }, digits) = (scratch, &self.digits);
@@ -187,9 +186,12 @@ impl<T: Torus> ExternalProduct<T> {
             let (points, stride) = (&mut points[index * size..], columns * size);
             T::dispatch_from_digits(level, FromDigits { plan, polynomial, rotation, digits, points, stride });
         }
-        Product { plan, points, group, columns, key, ahead }.run_on(level);
+        let passes = ahead.cut(self.steps.groups + self.steps.middle);
+        Product { plan, points, group, columns, key, ahead: passes }.run_on(level);
+        let each = self.steps.end / columns;
         for (points, polynomial) in points.chunks_exact(size).zip(glwe.chunks_exact_mut(words)) {
-            T::dispatch_to_words(level, ToWords { plan, points, polynomial, accumulate: rotation.is_some() });
+            let ahead = ahead.cut(each);
+            T::dispatch_to_words(level, ToWords { plan, points, polynomial, accumulate: rotation.is_some(), ahead });
         }
     }
 }

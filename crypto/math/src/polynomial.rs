@@ -40,8 +40,8 @@ impl<T: Torus> Kernel for AddRotated<'_, T> {
         for (index, out) in out.chunks_exact_mut(size).enumerate() {
             let from_here = &polynomials[index * size..];
             let (first, second) = out.split_at_mut(shift);
-            add_signed::<S, T>(second, from_here, flip);
-            add_signed::<S, T>(first, &from_here[size - shift..], !flip);
+            add_signed(second, from_here, flip);
+            add_signed(first, &from_here[size - shift..], !flip);
         }
     }
 }
@@ -53,13 +53,13 @@ const STEP: usize = 64;
 
 /// Adds the first of `words`, or subtracts them. More of them will be needed next.
 #[inline(always)]
-fn add_signed<S: Simd, T: Torus>(out: &mut [T], words: &[T], negative: bool) {
+fn add_signed<T: Torus>(out: &mut [T], words: &[T], negative: bool) {
     let ahead = PAGE / size_of::<T>();
     for (index, out) in out.chunks_mut(STEP).enumerate() {
         let words = &words[index * STEP..];
         for line in 0..STEP * size_of::<T>() / LINE {
             if let Some(word) = words.get(ahead + line * LINE / size_of::<T>()) {
-                S::prefetch(word);
+                crate::simd::prefetch(word);
             }
         }
         if negative {

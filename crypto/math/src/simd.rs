@@ -111,20 +111,20 @@ pub(crate) trait Kernel {
 pub(crate) trait Simd {
     /// The level's vector of doubles.
     type F64: Vector;
+}
 
-    /// Asks for the cache line that holds `value`, to be read after other things: it comes as far as the
-    /// second-level cache.
-    #[inline(always)]
-    fn prefetch<E>(value: &E) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch reads nothing that the program can see and faults on no address.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(value).cast());
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = value;
+/// Asks for the cache line that holds `value`, to be read after other things: it comes as far as the
+/// second-level cache.
+#[inline(always)]
+pub(crate) fn prefetch<E>(value: &E) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing that the program can see and faults on no address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(value).cast());
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
 }
 
 /// Runs `kernel` on `level`.

@@ -6,6 +6,7 @@
 
 use super::{
     accumulator::seal,
+    ahead::{Ahead, Fetch, Nothing},
     complex::{Complex, Ring, transform},
     digit::Digit,
     plan::Plan,
@@ -262,6 +263,7 @@ pub struct ToWords<'a, T> {
     /// With its margin, which is renewed.
     pub(super) polynomial: &'a mut [T],
     pub(super) accumulate: bool,
+    pub(super) ahead: Ahead<'a>,
 }
 
 impl<T: Torus> Kernel for ToWords<'_, T> {
@@ -273,21 +275,26 @@ impl<T: Torus> Kernel for ToWords<'_, T> {
 
 #[inline(always)]
 fn to_words<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(job: ToWords<'_, T>) {
-    if job.accumulate {
-        inverse::<V, T, R, BLOCKS, true>(job);
-    } else {
-        inverse::<V, T, R, BLOCKS, false>(job);
+    let ahead = job.ahead;
+    match (job.accumulate, ahead.is_often()) {
+        (true, true) => inverse::<V, T, R, BLOCKS, true>(job, ahead),
+        (true, false) => inverse::<V, T, R, BLOCKS, true>(job, Nothing),
+        (false, _) => inverse::<V, T, R, BLOCKS, false>(job, Nothing),
     }
 }
 
 #[inline(always)]
-fn inverse<V: Vector, T: Torus, const R: usize, const BLOCKS: usize, const ACCUMULATE: bool>(job: ToWords<'_, T>) {
-    let ToWords { plan, points, polynomial, accumulate: _ } = job;
+fn inverse<V: Vector, T: Torus, const R: usize, const BLOCKS: usize, const ACCUMULATE: bool>(
+    job: ToWords<'_, T>,
+    mut ahead: impl Fetch,
+) {
+    let ToWords { plan, points, polynomial, accumulate: _, ahead: _ } = job;
     let len = 2 * plan.points / BLOCKS / V::LANES;
     let points = Blocks::new(whole(points), len, len);
     let mut words = BlocksMut::<_, BLOCKS>::new(whole_mut(polynomial), len, len);
     let factors = factors::<V, R>(plan);
     for at in 0..len {
+        ahead.fetch();
         let mut x = [Complex::zero(); R];
         transform::<V, R, true>(&mut Inverse { points: &points, factors, x: &mut x, at });
         for block in 0..BLOCKS {

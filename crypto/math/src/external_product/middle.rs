@@ -3,14 +3,12 @@
 //! that the points at hand stay in the nearest cache.
 
 use super::{
+    ahead::{Ahead, Fetch, Nothing},
     complex::{Complex, Ring, transform},
     last::LastPass,
     plan::{Factor, GROUP, Middle, Plan},
 };
-use crate::{
-    cache::LINE,
-    simd::{BlocksMut, Kernel, Level, Pair, Simd, Vector, dispatch, whole, whole_mut},
-};
+use crate::simd::{BlocksMut, Kernel, Level, Pair, Simd, Vector, dispatch, whole, whole_mut};
 
 /// `columns[c] = sum over r of rows[r] * key[r][c]`, for rows that have been through the first pass. The columns, to be
 /// sent through the first pass' inverse, take the place of the first rows.
@@ -52,7 +50,7 @@ macro_rules! shapes {
         #[inline(always)]
         fn by_shape<S: Simd>(job: Product<'_>) {
             match (job.points.len() / (2 * job.plan.points), job.columns) {
-                $(($rows, $columns) => product::<S, S::F64, $rows, $columns>(job),)*
+                $(($rows, $columns) => product::<S::F64, $rows, $columns>(job),)*
                 (rows, columns) => unreachable!("there is no product for {rows} rows of {columns}"),
             }
         }
@@ -70,75 +68,52 @@ shapes! {
 }
 
 #[inline(always)]
-fn product<S: Simd, V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Product<'_>) {
-    let Product { plan, points, group, columns: _, key, ahead } = job;
+fn product<V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Product<'_>) {
+    let Product { plan, points, group, columns: _, key, mut ahead } = job;
+    let often = ahead.is_often();
     let row_len = plan.points / V::LANES;
     let points = whole_mut(points);
     let digits: &mut [_; ROWS] =
         (&mut whole_mut(group).as_chunks_mut::<GROUP>().0[..ROWS]).try_into().expect("cut to size");
     let keys = whole(key).as_chunks::<ROWS>().0.as_chunks::<GROUP>().0.as_chunks::<COLUMNS>().0;
-    let mut ahead = Fetch::new(ahead, row_len / GROUP * (ROWS + COLUMNS));
     let last = LastPass::<V>::new(plan);
     let ring = row_len / plan.first.0;
     for ring_at in (0..row_len).step_by(ring) {
         for row in 0..ROWS {
             for pass in &plan.middle {
-                middle::<V, false>(pass, ring_at, &mut points[row * row_len + ring_at..][..ring]);
+                let points = &mut points[row * row_len + ring_at..][..ring];
+                if often {
+                    middle::<V, false>(pass, ring_at, points, &mut ahead);
+                } else {
+                    middle::<V, false>(pass, ring_at, points, &mut Nothing);
+                }
             }
         }
         for at in (ring_at..ring_at + ring).step_by(GROUP) {
             for row in 0..ROWS {
-                ahead.fetch::<S>();
+                ahead.fetch();
                 let from = &points[row * row_len + at..][..GROUP];
                 last.forward(at, from.try_into().expect("cut to size"), &mut digits[row]);
             }
             let key = &keys[at / GROUP];
             for column in 0..COLUMNS {
-                ahead.fetch::<S>();
+                ahead.fetch();
                 let to = (&mut points[column * row_len + at..][..GROUP]).try_into().expect("cut to size");
                 last.inverse(at, digits, &key[column], to);
             }
         }
         for column in 0..COLUMNS {
             for pass in plan.middle.iter().rev() {
-                middle::<V, true>(pass, ring_at, &mut points[column * row_len + ring_at..][..ring]);
+                let points = &mut points[column * row_len + ring_at..][..ring];
+                if often {
+                    middle::<V, true>(pass, ring_at, points, &mut ahead);
+                } else {
+                    middle::<V, true>(pass, ring_at, points, &mut Nothing);
+                }
             }
         }
     }
 }
-
-/// What is needed later, to be brought closer meanwhile.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Ahead<'a> {
-    pub(super) key: &'a [f64],
-    /// Doubles of it that one product fetches, or all there are.
-    pub(super) fetched: usize,
-}
-
-/// A few cache lines at a time: more at once wait for each other, and all else for them.
-struct Fetch<'a> {
-    key: &'a [f64],
-    share: usize,
-}
-
-impl<'a> Fetch<'a> {
-    #[inline(always)]
-    fn new(ahead: Ahead<'a>, steps: usize) -> Self {
-        Self { key: ahead.key, share: ahead.fetched.div_ceil(steps).next_multiple_of(DOUBLES) }
-    }
-
-    #[inline(always)]
-    fn fetch<S: Simd>(&mut self) {
-        let (now, later) = self.key.split_at(self.share.min(self.key.len()));
-        for at in (0..now.len()).step_by(DOUBLES) {
-            S::prefetch(&now[at]);
-        }
-        self.key = later;
-    }
-}
-
-/// Doubles in a cache line.
-const DOUBLES: usize = LINE / size_of::<f64>();
 
 /// One of the key's polynomials on its way into the spectrum: all passes after the first, then each vector to its place.
 pub(super) struct StoreKey<'a> {
@@ -177,7 +152,7 @@ fn store_key<V: Vector>(job: StoreKey<'_>) {
     let ring = points.len() / plan.first.0;
     for ring_at in (0..points.len()).step_by(ring) {
         for pass in &plan.middle {
-            middle::<V, false>(pass, ring_at, &mut points[ring_at..][..ring]);
+            middle::<V, false>(pass, ring_at, &mut points[ring_at..][..ring], &mut Nothing);
         }
         for at in (ring_at..ring_at + ring).step_by(GROUP) {
             last.forward(at, (&points[at..][..GROUP]).try_into().expect("cut to size"), done);
@@ -191,21 +166,25 @@ fn store_key<V: Vector>(job: StoreKey<'_>) {
 
 /// A pass, or its inverse, over the rings in `points`, which begin at vector `first` of the whole.
 #[inline(always)]
-fn middle<V: Vector, const INVERSE: bool>(pass: &Middle, first: usize, points: &mut [Pair<V>]) {
+fn middle<V: Vector, const INVERSE: bool>(pass: &Middle, first: usize, points: &mut [Pair<V>], ahead: &mut impl Fetch) {
     let ring = pass.ring / V::LANES;
     let mut factors = &pass.factors[first / ring * pass.radix..];
     for at in (0..points.len()).step_by(ring) {
         let ring = &mut points[at..][..ring];
         match pass.radix {
-            4 => middle_ring::<V, 4, INVERSE>(ring, factors),
-            _ => middle_ring::<V, 8, INVERSE>(ring, factors),
+            4 => middle_ring::<V, 4, INVERSE>(ring, factors, ahead),
+            _ => middle_ring::<V, 8, INVERSE>(ring, factors, ahead),
         }
         factors = &factors[pass.radix..];
     }
 }
 
 #[inline(always)]
-fn middle_ring<V: Vector, const R: usize, const INVERSE: bool>(ring: &mut [Pair<V>], factors: &[Factor]) {
+fn middle_ring<V: Vector, const R: usize, const INVERSE: bool>(
+    ring: &mut [Pair<V>],
+    factors: &[Factor],
+    ahead: &mut impl Fetch,
+) {
     let run = ring.len() / R;
     let mut blocks = BlocksMut::<_, R>::new(ring, run, run);
     let mut splat = [Complex::<V>::zero(); R];
@@ -213,6 +192,7 @@ fn middle_ring<V: Vector, const R: usize, const INVERSE: bool>(ring: &mut [Pair<
         splat[power] = Complex::splat(factors[power]);
     }
     for at in 0..run {
+        ahead.fetch();
         transform::<V, R, INVERSE>(&mut InPlace::<V, R, INVERSE> { points: &mut blocks, factors: &splat, at });
     }
 }

@@ -6,6 +6,7 @@
 //! ordinary transform of length R. Nothing is ever reordered: ring k lies where the k-th part of its parent was.
 //! A ring of one coefficient is a point of the spectrum.
 
+use super::ahead::Steps;
 use crate::{aligned::Aligned, simd::Level};
 
 /// The passes for one size and width of vectors.
@@ -119,6 +120,18 @@ impl Plan {
             }
         }
         Self { points, level, first, middle, across, within }
+    }
+
+    /// Of a product of `rows` polynomials that gives `columns`.
+    pub(super) fn steps(&self, rows: usize, columns: usize) -> Steps {
+        let vectors = self.points / self.level.lanes();
+        let middle = self.middle.iter().map(|pass| vectors / pass.radix).sum::<usize>();
+        let polynomials = rows + columns;
+        Steps {
+            groups: vectors / GROUP * polynomials,
+            middle: middle * polynomials,
+            end: vectors / self.first.0 * columns,
+        }
     }
 }
 
