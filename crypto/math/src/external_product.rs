@@ -2,6 +2,7 @@
 
 pub mod accumulator;
 mod ahead;
+mod circle;
 mod complex;
 mod digit;
 mod first;
@@ -160,6 +161,7 @@ impl<T: Torus> ExternalProduct<T> {
         let mut shares = ahead::shares(next, rotations.len());
         for (glwe, &rotation) in tile.chunks_exact_mut(self.shape.accumulator_words::<T>()).zip(rotations) {
             let ahead = Ahead::new(spectrum, shares.next().unwrap_or_default(), &self.steps);
+            assert!((rotation as usize) < 2 * self.shape.polynomial_size, "a rotation by {rotation}");
             if rotation != 0 {
                 self.product(spectrum, ahead, glwe, Some(rotation as usize), scratch);
             }

@@ -4,6 +4,7 @@ use cloakwork_math::{
     ExternalProduct, GgswShape, Torus,
     external_product::{Scratch, accumulator},
     random::SecretRng,
+    simd::Level,
 };
 use cloakwork_secret::GlweSecretKey;
 
@@ -22,8 +23,14 @@ pub struct ProductError {
 /// The error of the step `glwe += ggsw * (X^r glwe - glwe)` where `classical`, of `glwe = ggsw * glwe` otherwise.
 ///
 /// GGSW and GLWE ciphertext are uniform words, as they are to a blind rotation.
-pub fn product_error<T: Torus>(shape: GgswShape, classical: bool, products: usize, seed: u64) -> ProductError {
-    let kernel = ExternalProduct::<T>::new(shape);
+pub fn product_error<T: Torus>(
+    shape: GgswShape,
+    level: Level,
+    classical: bool,
+    products: usize,
+    seed: u64,
+) -> ProductError {
+    let kernel = ExternalProduct::<T>::with_level(shape, level);
     let mut scratch = kernel.scratch();
     let mut spectrum = vec![0.0; kernel.spectrum_len()];
     let mut rng = SecretRng::insecure_for_tests(seed);
@@ -44,6 +51,13 @@ pub fn product_error<T: Torus>(shape: GgswShape, classical: bool, products: usiz
         phase += mean_square(&key.phases(&errors).expect("ciphertexts of the key's shape")) / (1 + ones) as f64;
     }
     ProductError { coefficient: coefficient / products as f64, phase: phase / products as f64 }
+}
+
+/// What the error is measured in: the variance of the exact product before it is reduced, times (2^-53)^2.
+pub fn magnitude(shape: GgswShape) -> f64 {
+    let base = f64::from(shape.gadget.base_log).exp2();
+    let unit = f64::EPSILON / 2.0;
+    (shape.rows() * shape.polynomial_size) as f64 * (base * base + 2.0) / 144.0 * unit * unit
 }
 
 fn mean_square<T: Torus>(words: &[T]) -> f64 {
@@ -159,6 +173,6 @@ mod tests {
     fn narrow_words_come_out_exact() {
         let shape =
             GgswShape { glwe_dimension: 2, polynomial_size: 1024, gadget: Decomposition { base_log: 10, levels: 2 } };
-        assert_eq!(product_error::<u32>(shape, true, 4, 3).coefficient, 0.0);
+        assert_eq!(product_error::<u32>(shape, Level::detect(), true, 4, 3).coefficient, 0.0);
     }
 }

@@ -13,7 +13,10 @@ type Line = [f64; DOUBLES];
 const SHORT: usize = 32 << 10;
 /// How many doubles ahead of its use a longer one is fetched.
 const LEAD: usize = 4096;
-/// Lines that may come with one step and hold nothing up.
+/// Doubles of the longest key that is fetched with all steps. Between the groups that use it a longer one would come too
+/// soon, and be gone again when it is needed.
+const MEDIUM: usize = 4 * SHORT;
+/// Lines that may come with one step and hold nothing up. More are spread over more steps.
 const FEW: usize = 4;
 
 /// Steps of a product, between which lines can be fetched.
@@ -26,7 +29,7 @@ pub(super) struct Steps {
     pub(super) end: usize,
 }
 
-/// Asked after every step of a pass.
+/// Asked before every step of a pass.
 pub(super) trait Fetch {
     fn fetch(&mut self);
 }
@@ -55,8 +58,9 @@ impl<'a> Ahead<'a> {
     /// each product fetches its own, just ahead of its use.
     pub(super) fn new(key: &'a [f64], share: &'a [f64], steps: &Steps) -> Self {
         if key.len() > SHORT {
-            let with_each = lines(key).len().div_ceil(steps.groups + steps.middle);
-            return Self { lines: lines(&key[LEAD..]), with_each, often: true };
+            let often = key.len() <= MEDIUM;
+            let steps = if often { steps.groups + steps.middle } else { steps.groups };
+            return Self { lines: lines(&key[LEAD..]), with_each: lines(key).len().div_ceil(steps), often };
         }
         let lines = lines(share);
         let often = lines.len() > FEW * steps.groups;
@@ -127,11 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_key_is_fetched_to_its_end_without_the_last_pass() {
-        let key = vec![0.0; SHORT + 8];
-        let mut ahead = Ahead::new(&key, &key, &STEPS);
-        assert_eq!(ahead.cut(STEPS.groups + STEPS.middle).lines.len(), (key.len() - LEAD) / 8);
-        assert!(!ahead.is_often());
-        assert_eq!(left(Ahead::new(&key, &key, &STEPS)), 0);
+    fn a_key_on_its_way_is_fetched_to_its_end_before_the_conversion_to_words() {
+        for len in [SHORT + 8, MEDIUM, MEDIUM + 8] {
+            let key = vec![0.0; len];
+            let mut ahead = Ahead::new(&key, &key, &STEPS);
+            assert_eq!(ahead.cut(STEPS.groups + STEPS.middle).lines.len(), (len - LEAD) / 8);
+            assert!(!ahead.is_often());
+            assert_eq!(left(Ahead::new(&key, &key, &STEPS)), 0);
+        }
     }
 }

@@ -29,14 +29,17 @@ impl Product<'_> {
     /// Not inlined into generic code, which every crate that uses it compiles again.
     #[inline(never)]
     pub(super) fn run_on(self, level: Level) {
-        dispatch(level, self);
+        by_shape(level, self);
     }
 }
 
-impl Kernel for Product<'_> {
+/// A product whose shape is known to the compiler.
+struct Shaped<'a, const ROWS: usize, const COLUMNS: usize>(Product<'a>);
+
+impl<const ROWS: usize, const COLUMNS: usize> Kernel for Shaped<'_, ROWS, COLUMNS> {
     #[inline(always)]
     fn run<S: Simd>(self) {
-        by_shape::<S>(self);
+        product::<S::F64, ROWS, COLUMNS>(self.0);
     }
 }
 
@@ -47,10 +50,9 @@ macro_rules! shapes {
         /// k and l of the gadgets there is a product for.
         pub(super) const SHAPES: &[(usize, usize)] = &[$(($k, $l)),*];
 
-        #[inline(always)]
-        fn by_shape<S: Simd>(job: Product<'_>) {
+        fn by_shape(level: Level, job: Product<'_>) {
             match (job.points.len() / (2 * job.plan.points), job.columns) {
-                $(($rows, $columns) => product::<S::F64, $rows, $columns>(job),)*
+                $(($rows, $columns) => dispatch(level, Shaped::<$rows, $columns>(job)),)*
                 (rows, columns) => unreachable!("there is no product for {rows} rows of {columns}"),
             }
         }

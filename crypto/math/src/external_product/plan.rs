@@ -6,7 +6,7 @@
 //! ordinary transform of length R. Nothing is ever reordered: ring k lies where the k-th part of its parent was.
 //! A ring of one coefficient is a point of the spectrum.
 
-use super::ahead::Steps;
+use super::{ahead::Steps, circle};
 use crate::{aligned::Aligned, simd::Level};
 
 /// The passes for one size and width of vectors.
@@ -153,7 +153,5 @@ fn split(rings: &mut Vec<f64>, radix: usize) -> Vec<Factor> {
 
 /// `e(ring * power / radix)`. All three are whole numbers over powers of two, so the angle is exact.
 fn factor(ring: f64, power: usize, radix: usize) -> Factor {
-    let turns = ring * power as f64 / radix as f64;
-    let (sin, cos) = (std::f64::consts::TAU * turns).sin_cos();
-    [cos, sin]
+    circle::point(ring * power as f64 / radix as f64)
 }

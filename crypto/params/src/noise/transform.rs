@@ -25,7 +25,7 @@ pub fn external_product_error(set: &ParameterSet) -> f64 {
 /// of `size` coefficients and `rows` of digits.
 ///
 /// It grows with each doubling, as each adds a multiplication and an addition to every value's way. It is the error as
-/// the phase feels it, 10 to 20% below that of a single coefficient: a key of zeros and ones is most sensitive to the
+/// the phase feels it, up to 15 % below that of a single coefficient: a key of zeros and ones is most sensitive to the
 /// lowest frequency, and that one passes through the fewest roundings.
 ///
 /// Measured for the plans of `cloakwork-math` by `cargo run --release -p cloakwork-tests-noise --bin transform-error`,
@@ -37,7 +37,7 @@ pub fn transform_loss(size: usize, rows: usize) -> f64 {
 }
 
 /// By log2 of the size, from 2^6 to 2^16; outside, the nearest one's. For two rows.
-const LOSS: [f64; 11] = [8.6, 12.0, 13.2, 15.8, 18.4, 19.8, 23.5, 24.8, 28.5, 29.8, 38.6];
+const LOSS: [f64; 11] = [6.9, 10.3, 10.1, 10.7, 12.7, 14.9, 15.0, 16.7, 18.9, 19.8, 23.0];
 const LEAST_SIZE_LOG2: u32 = 6;
 /// Of each row more.
 const LOSS_OF_A_ROW: f64 = 0.1;

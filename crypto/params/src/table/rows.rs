@@ -12,7 +12,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(4, 512, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(5, 3)
-        .failure(Some(-144.322), -146.741)
+        .failure(Some(-144.322), -146.746)
         .security(134.8, Some(134.8)),
     shortint(2, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(4, 4, 5)
@@ -20,7 +20,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(4, 4)
-        .failure(Some(-129.581), -130.853)
+        .failure(Some(-129.581), -131.121)
         .security(134.9, Some(134.8)),
     shortint(3, "V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(8, 8, 9)
@@ -28,7 +28,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 8192, tuniform(3))
         .bootstrap(15, 2)
         .key_switch(4, 5)
-        .failure(Some(-128.992), -130.874)
+        .failure(Some(-128.992), -130.887)
         .security(134.3, Some(480.2)),
     shortint(4, "V1_8_PARAM_MESSAGE_4_CARRY_4_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(16, 16, 17)
@@ -36,7 +36,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 65536, tuniform(3))
         .bootstrap(11, 3)
         .key_switch(3, 7)
-        .failure(Some(-141.559), -144.072)
+        .failure(Some(-141.559), -144.744)
         .security(134.1, None),
     shortint(5, "V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -44,7 +44,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(4, 512, gaussian(2.845267479601915e-15))
         .bootstrap(23, 1)
         .key_switch(5, 3)
-        .failure(Some(-128.186), -129.572)
+        .failure(Some(-128.186), -129.575)
         .security(132.1, Some(133.1)),
     shortint(6, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(4, 4, 5)
@@ -52,7 +52,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
         .bootstrap(23, 1)
         .key_switch(3, 5)
-        .failure(Some(-128.597), -130.309)
+        .failure(Some(-128.597), -130.559)
         .security(132.5, Some(133.1)),
     shortint(7, "V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(8, 8, 9)
@@ -60,7 +60,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 8192, gaussian(2.168404344971009e-19))
         .bootstrap(15, 2)
         .key_switch(3, 7)
-        .failure(Some(-128.115), -130.318)
+        .failure(Some(-128.115), -130.330)
         .security(132.6, Some(478.6)),
     shortint(8, "V1_8_PARAM_MESSAGE_4_CARRY_4_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(16, 16, 17)
@@ -68,7 +68,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 65536, gaussian(2.168404344971009e-19))
         .bootstrap(11, 3)
         .key_switch(3, 7)
-        .failure(Some(-128.731), -131.219)
+        .failure(Some(-128.731), -131.764)
         .security(132.5, None),
     shortint(9, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", V1_8_KS32_TUNIFORM)
         .encoding(4, 4, 5)
@@ -77,7 +77,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(4, 4)
-        .failure(Some(-129.581), -130.853)
+        .failure(Some(-129.581), -131.121)
         .security(134.9, Some(134.8)),
     // Classical, for graphics processors.
     shortint(10, "V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_8_CLASSIC_GPU_TUNIFORM)
@@ -86,7 +86,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(3, 4)
-        .failure(Some(-144.851), -147.972)
+        .failure(Some(-144.851), -147.979)
         .security(135.4, Some(134.8)),
     shortint(11, "V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_8_CLASSIC_GPU_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -94,7 +94,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601874e-15))
         .bootstrap(23, 1)
         .key_switch(3, 4)
-        .failure(Some(-131.084), -133.759)
+        .failure(Some(-131.084), -133.764)
         .security(132.1, Some(133.1)),
     // For the HPU.
     shortint(12, "V1_8_HPU_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", HPU)
@@ -104,7 +104,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(2, 8)
-        .failure(Some(-128.0), -147.424)
+        .failure(Some(-128.0), -147.755)
         .security(134.8, Some(134.8)),
     // Multi-bit.
     shortint(32, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
@@ -123,7 +123,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 4096, tuniform(3))
         .bootstrap(21, 1)
         .key_switch(3, 5)
-        .failure(Some(-140.341), -155.283)
+        .failure(Some(-140.341), -155.364)
         .security(134.9, Some(219.3)),
     shortint(34, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(8, 8, 9)
@@ -132,7 +132,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 16384, tuniform(3))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-135.674), -143.534)
+        .failure(Some(-135.674), -143.543)
         .security(134.1, None),
     shortint(35, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(2, 2, 3)
@@ -141,7 +141,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(4, 512, tuniform(17))
         .bootstrap(22, 1)
         .key_switch(5, 3)
-        .failure(Some(-131.536), -136.756)
+        .failure(Some(-131.536), -136.757)
         .security(134.9, Some(134.8)),
     shortint(36, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
@@ -159,7 +159,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 16384, tuniform(3))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-147.007), -156.532)
+        .failure(Some(-147.007), -156.539)
         .security(134.7, None),
     shortint(38, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_4_MULTI_BIT_TUNIFORM)
         .encoding(2, 2, 3)
@@ -168,7 +168,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(22, 1)
         .key_switch(3, 4)
-        .failure(Some(-145.02), -148.303)
+        .failure(Some(-145.02), -148.304)
         .security(135.4, Some(134.8)),
     shortint(39, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
@@ -177,7 +177,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, tuniform(17))
         .bootstrap(22, 1)
         .key_switch(3, 5)
-        .failure(Some(-134.345), -151.552)
+        .failure(Some(-134.345), -151.577)
         .security(134.9, Some(134.8)),
     shortint(40, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(8, 8, 9)
@@ -186,7 +186,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 8192, tuniform(3))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-130.951), -137.941)
+        .failure(Some(-130.951), -137.942)
         .security(134.9, Some(480.2)),
     shortint(41, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -195,7 +195,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(2, 1024, gaussian(2.845267479601915e-15))
         .bootstrap(22, 1)
         .key_switch(3, 4)
-        .failure(Some(-128.997), -131.011)
+        .failure(Some(-128.997), -131.012)
         .security(132.3, Some(133.1)),
     shortint(42, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
@@ -204,7 +204,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 4096, gaussian(2.168404344971009e-19))
         .bootstrap(21, 1)
         .key_switch(4, 4)
-        .failure(Some(-128.138), -139.988)
+        .failure(Some(-128.138), -140.053)
         .security(132.5, Some(218.4)),
     shortint(43, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(8, 8, 9)
@@ -213,7 +213,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 16384, gaussian(2.168404344971009e-19))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-131.491), -138.900)
+        .failure(Some(-131.491), -138.907)
         .security(132.1, None),
     shortint(44, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -222,7 +222,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(4, 512, gaussian(2.845267479601915e-15))
         .bootstrap(22, 1)
         .key_switch(3, 5)
-        .failure(Some(-129.466), -134.240)
+        .failure(Some(-129.466), -134.241)
         .security(132.5, Some(133.1)),
     shortint(45, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
@@ -240,7 +240,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 16384, gaussian(2.168404344971009e-19))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-129.012), -136.598)
+        .failure(Some(-129.012), -136.604)
         .security(132.1, None),
     shortint(47, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", V1_4_MULTI_BIT_GAUSSIAN)
         .encoding(2, 2, 3)
@@ -258,7 +258,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
         .bootstrap(22, 1)
         .key_switch(3, 5)
-        .failure(Some(-129.112), -143.595)
+        .failure(Some(-129.112), -143.616)
         .security(132.5, Some(133.1)),
     shortint(49, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_3_CARRY_3_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(8, 8, 9)
@@ -267,7 +267,7 @@ pub static SETS: &[ParameterSet] = &[
         .glwe(1, 8192, gaussian(2.168404344971009e-19))
         .bootstrap(14, 2)
         .key_switch(3, 6)
-        .failure(Some(-128.201), -134.548)
+        .failure(Some(-128.201), -134.549)
         .security(132.2, Some(478.6)),
     // Boolean.
     boolean(64, "DEFAULT_PARAMETERS", Order::BootstrapFirst, BOOLEAN)

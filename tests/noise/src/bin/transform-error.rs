@@ -3,11 +3,11 @@
 
 #![forbid(unsafe_code)]
 
-use cloakwork_math::GgswShape;
+use cloakwork_math::{GgswShape, simd::Level};
 use cloakwork_params::noise::{external_product_error as predicted, transform_loss};
 use cloakwork_params::table::SETS;
 use cloakwork_params::{Decomposition, ParameterSet, TorusWidth};
-use cloakwork_tests_noise::transform::{ProductError, product_error};
+use cloakwork_tests_noise::transform::{ProductError, magnitude, product_error};
 
 fn main() {
     println!("loss by log2 N: of a coefficient, of the phase (classical, multi-bit); in the formula");
@@ -51,17 +51,11 @@ fn print_row(set: &ParameterSet) {
 /// With about as much work for every shape.
 fn measure(shape: GgswShape, torus: TorusWidth, classical: bool) -> ProductError {
     let products = WORDS / (shape.rows() * shape.polynomial_size) + 8;
+    let level = Level::detect();
     match torus {
-        TorusWidth::U32 => product_error::<u32>(shape, classical, products, SEED),
-        TorusWidth::U64 => product_error::<u64>(shape, classical, products, SEED),
+        TorusWidth::U32 => product_error::<u32>(shape, level, classical, products, SEED),
+        TorusWidth::U64 => product_error::<u64>(shape, level, classical, products, SEED),
     }
-}
-
-/// Variance of the exact product before it is reduced, times (2^-53)^2.
-fn magnitude(shape: GgswShape) -> f64 {
-    let base = f64::from(shape.gadget.base_log).exp2();
-    let unit = f64::EPSILON / 2.0;
-    (shape.rows() * shape.polynomial_size) as f64 * (base * base + 2.0) / 144.0 * unit * unit
 }
 
 const SEED: u64 = 0x6e6f_6973_6500;
