@@ -8,6 +8,7 @@ mod key;
 mod pool;
 mod processors;
 mod run;
+mod workspace;
 
 use std::{
     collections::HashMap,
@@ -27,8 +28,11 @@ use cloakwork_device::{
 use cloakwork_params::{ParameterSet, table::SETS};
 use cloakwork_tfhe::{Level, blind_rotation::TILE_MAX, bootstrap::PART_MAX, cache};
 
-use self::{arena::HostArena, key::HostKey, pool::Pool, run::Run};
+use self::{arena::HostArena, key::HostKey, pool::Pool, run::Run, workspace::Workspaces};
 use crate::locked::Locked as _;
+
+/// More threads than any machine has processors for.
+const THREADS_MAX: usize = 4096;
 
 /// A device of as many threads as it is given.
 pub struct CpuDevice {
@@ -36,6 +40,7 @@ pub struct CpuDevice {
     threads: Vec<JoinHandle<()>>,
     numbers: AtomicU64,
     keys: Mutex<HashMap<u64, Arc<dyn HostKey>>>,
+    workspaces: Workspaces,
     luts: Mutex<HashMap<u64, (&'static ParameterSet, run::LoadedLut)>>,
     arenas: Mutex<HashMap<u64, Arc<HostArena>>>,
     tickets: Mutex<HashMap<u64, Arc<Run>>>,
@@ -44,6 +49,10 @@ pub struct CpuDevice {
 impl CpuDevice {
     /// A device with `threads` threads, at least one.
     pub fn new(threads: usize) -> io::Result<Self> {
+        if threads > THREADS_MAX {
+            let problem = format!("{threads} threads are more than the {THREADS_MAX} that a device may have");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
         Self::on(&vec![None; threads.max(1)])
     }
 
@@ -78,6 +87,7 @@ impl CpuDevice {
             threads,
             numbers: AtomicU64::new(1),
             keys: Mutex::default(),
+            workspaces: Workspaces::default(),
             luts: Mutex::default(),
             arenas: Mutex::default(),
             tickets: Mutex::default(),
@@ -112,7 +122,7 @@ impl Device for CpuDevice {
     }
 
     fn load_key(&self, source: &dyn KeySource) -> Result<KeySlot, DeviceError> {
-        let key = key::load(source, self.threads.len())?;
+        let key = key::load(source, self.threads.len(), &self.workspaces)?;
         let slot = KeySlot { number: self.number(), bytes: key.bytes() };
         self.keys.locked().insert(slot.number, key);
         Ok(slot)

@@ -18,6 +18,12 @@ fn toys_on_one_and_on_five_threads() {
 }
 
 #[test]
+fn no_device_has_endless_threads() {
+    let error = CpuDevice::new(usize::MAX).err().expect("too many threads");
+    assert!(error.to_string().ends_with("threads are more than the 4096 that a device may have"), "{error}");
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn toys_on_threads_that_stay_where_they_are() {
     let device = CpuDevice::pinned(1).expect("a processor");

@@ -1,6 +1,6 @@
 //! Loaded keys, whatever their words are.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cloakwork_device::{DeviceError, KeySource, SeededParts};
 use cloakwork_params::{ParameterSet, TorusWidth};
@@ -9,8 +9,8 @@ use cloakwork_tfhe::{LweList, Scratch, ServerKey, StageTimes, Torus};
 use super::{
     arena::{Word, store},
     run::{LutWord, Run, combine},
+    workspace::{Workspace, Workspaces},
 };
-use crate::locked::Locked as _;
 
 /// A key that can run lanes.
 pub(super) trait HostKey: Send + Sync {
@@ -38,9 +38,13 @@ macro_rules! by_words {
 }
 
 /// Reads and expands a key.
-pub(super) fn load(source: &dyn KeySource, threads: usize) -> Result<Arc<dyn HostKey>, DeviceError> {
+pub(super) fn load(
+    source: &dyn KeySource,
+    threads: usize,
+    workspaces: &Workspaces,
+) -> Result<Arc<dyn HostKey>, DeviceError> {
     let set = source.set();
-    by_words!(set, typed(source, threads)).unwrap_or(Err(DeviceError::UnsupportedSet { set: set.name }))
+    by_words!(set, typed(source, threads, workspaces)).unwrap_or(Err(DeviceError::UnsupportedSet { set: set.name }))
 }
 
 /// Bytes that an expanded key of `set` takes up; none, if there can be no such key.
@@ -52,16 +56,19 @@ fn bytes_of<T: Torus, S: Torus>(set: &ParameterSet) -> u64 {
     ServerKey::<T, S>::bytes_of(set) as u64
 }
 
-fn typed<T: Word + LutWord, S: Torus>(source: &dyn KeySource, threads: usize) -> Result<Arc<dyn HostKey>, DeviceError> {
+fn typed<T: Word + LutWord, S: Torus>(
+    source: &dyn KeySource,
+    threads: usize,
+    workspaces: &Workspaces,
+) -> Result<Arc<dyn HostKey>, DeviceError> {
     let parts = SeededParts::<T, S>::read(source)?;
     let key = ServerKey::expand(source.set(), &parts.key_switch, &parts.bootstrap, threads)?;
-    Ok(Arc::new(TypedKey { key, scratches: Mutex::default() }))
+    Ok(Arc::new(TypedKey { key, workspace: workspaces.of(source.set()) }))
 }
 
 struct TypedKey<T, S> {
     key: ServerKey<T, S>,
-    /// As many as threads have ever worked under the key at the same time.
-    scratches: Mutex<Vec<Scratch<T, S>>>,
+    workspace: Arc<Workspace<Scratch<T, S>>>,
 }
 
 impl<T: Word + LutWord, S: Torus> HostKey for TypedKey<T, S> {
@@ -88,10 +95,10 @@ impl<T: Word + LutWord, S: Torus> HostKey for TypedKey<T, S> {
         let count = luts.iter().map(|lut| lut.outputs().len()).sum();
         let mut outputs = LweList::zeros(self.set().input_dimension(), count);
         let load = |lane: usize, input: &mut [T]| combine(wave, lanes[lane] as usize, slots, input);
-        let mut scratch = self.scratches.locked().pop().unwrap_or_else(|| self.key.scratch());
+        let mut scratch = self.workspace.take(|| self.key.scratch());
         let result = self.key.bootstrap_with(&load, &luts, &mut outputs, std::slice::from_mut(&mut scratch));
         let times = scratch.take_times();
-        self.scratches.locked().push(scratch);
+        self.workspace.give_back(scratch);
         result?;
         let places = lanes.iter().flat_map(|&lane| wave.outputs(lane as usize));
         for (&slot, ciphertext) in places.zip(outputs.iter()) {
