@@ -104,6 +104,7 @@ pub const FIXED: &[Fixed] = &[
     row("PART_BYTES", "keystore/src/store/remote.rs", "8 << 20", "Bytes of such a part"),
     row("ENDED_MAX", "worker/src/agent.rs", "4096", "Leases that a worker remembers to have ended"),
     row("MESSAGE_BYTES_MAX", "worker/src/connection.rs", "64 << 20", "One message from the server to a worker"),
+    row("THREADS_MAX", "worker/src/cpu.rs", "4096", "Compute threads of a CPU device"),
     row("SLOTS_MAX", "worker/src/cpu/arena.rs", "1 << 18", "Ciphertexts in one arena of the CPU device"),
     row("WAVES_MAX", "worker/src/latency.rs", "64", "Waves that a worker lists for a job"),
     row("PIECES", "worker/src/blob.rs", "8", "Pieces of a blob that a worker has received and not yet read"),

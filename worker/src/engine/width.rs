@@ -26,7 +26,7 @@ pub(crate) fn preferred(info: &DeviceInfo, set: &'static ParameterSet) -> usize 
     good.map_or(info.tile * info.units, |(width, _)| *width)
 }
 
-/// Whole tiles on every unit, doubled up to the widest.
+/// A tile for every unit, doubled up to the widest.
 fn widths(info: &DeviceInfo) -> Vec<usize> {
     let least = (info.tile * info.units).clamp(1, info.width_max.max(1));
     std::iter::successors(Some(least), |width| Some(width * 2)).take_while(|width| *width <= info.width_max).collect()
