@@ -78,7 +78,7 @@ mod tests {
     /// On the circle, and where two others add up to: a factor of half the angle, squared, is the factor. Products of
     /// integers know more digits than a double holds.
     #[test]
-    fn points_are_right_to_the_last_bit() {
+    fn points_square_to_those_of_twice_the_angle() {
         let fixed = |x: f64| (x * (1i64 << 60) as f64) as i128;
         for index in 0..1 << 12 {
             let turns = f64::from(index) / f64::from(1 << 13);

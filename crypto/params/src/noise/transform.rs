@@ -24,7 +24,7 @@ pub fn external_product_error(set: &ParameterSet) -> f64 {
 /// Variance of an external product's error over variance of the exact product, in units of (2^-53)^2, for polynomials
 /// of `size` coefficients and `rows` of digits.
 ///
-/// It grows with each doubling, as each adds a multiplication and an addition to every value's way. It is the error as
+/// It grows with each pass, as each adds a multiplication and some additions to every value's way. It is the error as
 /// the phase feels it, up to 15 % below that of a single coefficient: a key of zeros and ones is most sensitive to the
 /// lowest frequency, and that one passes through the fewest roundings.
 ///
