@@ -23,7 +23,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     vector::<u64, u64>("TOY_MESSAGE_2_CARRY_2")?;
     vector::<u64, u32>("TOY_MESSAGE_2_CARRY_2_KS32")?;
     vector::<u64, u64>("TOY_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2")?;
-    vector::<u32, u32>("TOY_BOOLEAN_KS_PBS")
+    vector::<u64, u64>("TOY_MESSAGE_2_CARRY_2_N2048")?;
+    vector::<u32, u32>("TOY_BOOLEAN_KS_PBS")?;
+    vector::<u32, u32>("TOY_BOOLEAN_KS_PBS_N1024")
 }
 
 fn vector<T: Torus, S: Torus>(name: &str) -> Result<(), Box<dyn Error>> {

@@ -45,11 +45,14 @@ macro_rules! vector {
     };
 }
 
-const VECTORS: [Vector; 4] = [
+/// Short polynomials for narrow vectors, long ones for wide vectors and every pass of a transform; both words.
+const VECTORS: [Vector; 6] = [
     vector!("TOY_MESSAGE_2_CARRY_2"),
     vector!("TOY_MESSAGE_2_CARRY_2_KS32"),
     vector!("TOY_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2"),
+    vector!("TOY_MESSAGE_2_CARRY_2_N2048"),
     vector!("TOY_BOOLEAN_KS_PBS"),
+    vector!("TOY_BOOLEAN_KS_PBS_N1024"),
 ];
 
 /// The name that the vectors' keys have.

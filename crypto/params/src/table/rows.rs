@@ -355,6 +355,19 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(10, 2)
         .key_switch(3, 5)
         .toy(),
+    // As long polynomials as real sets have, so that their transforms take the same passes over the widest vectors.
+    shortint(0xff07, "TOY_MESSAGE_2_CARRY_2_N2048", TOY)
+        .lwe(4, tuniform(40))
+        .glwe(1, 2048, tuniform(17))
+        .bootstrap(23, 1)
+        .key_switch(5, 4)
+        .toy(),
+    boolean(0xff08, "TOY_BOOLEAN_KS_PBS_N1024", Order::KeySwitchFirst, TOY)
+        .lwe(4, gaussian(1e-6))
+        .glwe(1, 1024, gaussian(1e-9))
+        .bootstrap(7, 3)
+        .key_switch(3, 5)
+        .toy(),
 ];
 
 const BOOLEAN: &str = "tfhe-rs 1.8.2, src/boolean/parameters/params.rs";
