@@ -70,28 +70,28 @@ impl CpuDevice {
 
     /// A thread for each entry, on that processor if there is one.
     fn on(processors: &[Option<usize>]) -> io::Result<Self> {
-        let pool = Arc::new(Pool::new(processors.len()));
-        let threads = processors.iter().enumerate().map(|(index, &processor)| {
-            let pool = pool.clone();
-            let work = move || {
-                if let Some(Err(error)) = processor.map(processors::stay_on) {
-                    tracing::warn!("thread {index} is not pinned: {error}");
-                }
-                pool.work();
-            };
-            std::thread::Builder::new().name(format!("cpu-{index}")).spawn(work)
-        });
-        let threads = threads.collect::<Result<_, _>>()?;
-        Ok(Self {
-            pool,
-            threads,
+        let mut device = Self {
+            pool: Arc::new(Pool::new(processors.len())),
+            threads: Vec::with_capacity(processors.len()),
             numbers: AtomicU64::new(1),
             keys: Mutex::default(),
             workspaces: Workspaces::default(),
             luts: Mutex::default(),
             arenas: Mutex::default(),
             tickets: Mutex::default(),
-        })
+        };
+        for (index, &processor) in processors.iter().enumerate() {
+            let pool = device.pool.clone();
+            let work = move || {
+                if let Some(Err(error)) = processor.map(processors::stay_on) {
+                    tracing::warn!("thread {index} is not pinned: {error}");
+                }
+                pool.work();
+            };
+            // Where one cannot be had, the device ends, and with it those that have begun.
+            device.threads.push(std::thread::Builder::new().name(format!("cpu-{index}")).spawn(work)?);
+        }
+        Ok(device)
     }
 
     fn number(&self) -> u64 {

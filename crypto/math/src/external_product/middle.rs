@@ -218,3 +218,51 @@ impl<V: Vector, const R: usize, const INVERSE: bool> Ring<V> for InPlace<'_, '_,
         number.store(self.points.get(index, self.at));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::external_product::plan::POINTS;
+
+    /// Every pass in the middle, over a whole polynomial.
+    struct Passes<'a> {
+        plan: &'a Plan,
+        asked: &'a mut Asked,
+    }
+
+    /// Counts the steps.
+    #[derive(Default)]
+    struct Asked(usize);
+
+    impl Fetch for Asked {
+        fn fetch(&mut self) {
+            self.0 += 1;
+        }
+    }
+
+    impl Kernel for Passes<'_> {
+        #[inline(always)]
+        fn run<S: Simd>(self) {
+            let mut points = vec![0.0; 2 * self.plan.points];
+            let points: &mut [Pair<S::F64>] = whole_mut(&mut points);
+            let ring = points.len() / self.plan.first.0;
+            for at in (0..points.len()).step_by(ring) {
+                for pass in &self.plan.middle {
+                    middle::<S::F64, false>(pass, at, &mut points[at..][..ring], self.asked);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn passes_have_the_steps_that_the_plan_says() {
+        for best in Level::available() {
+            for points in (POINTS.start().ilog2()..=POINTS.end().ilog2()).map(|log2| 1 << log2) {
+                let (plan, mut asked) = (Plan::new(points, best), Asked::default());
+                dispatch(plan.level, Passes { plan: &plan, asked: &mut asked });
+                let said = [plan.steps(3, 0), plan.steps(1, 2)].map(|steps| steps.middle);
+                assert_eq!(said, [3 * asked.0; 2], "{points} points on {}", best.name());
+            }
+        }
+    }
+}
