@@ -28,9 +28,10 @@ lint:
 speed:
 	cargo test -p cloakwork-tests-speed
 
-# Our own time, pass by pass.
+# Our own time: external products by shape and instruction set, then bootstraps by set. ARGS=KS32 narrows it to the sets
+# with that in their names.
 bench:
-	cargo run --release -p cloakwork-tests-core --bin bench
+	cargo run --release -p cloakwork-tests-core --bin bench -- $(ARGS)
 
 # Ours against tfhe-rs, alternating in one process; writes target/bench/peers.json. ARGS=--huge runs everything:
 # also 4_4, which takes 16 GiB of memory.

@@ -84,7 +84,7 @@ pub struct Auth {
 pub struct Worker {
     /// Run one.
     pub embedded: bool,
-    /// Threads that compute; 0 for one on each core.
+    /// Threads that compute; 0 for one on each processor (hardware thread).
     pub threads: u64,
     /// Memory for expanded keys; 0 for what a worker takes by default.
     pub memory_bytes: u64,

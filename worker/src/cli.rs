@@ -44,7 +44,7 @@ pub struct Cli {
     /// Private key of --cert (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Threads that compute; one for each core by default
+    /// Threads that compute; by default one for each processor (hardware thread) that the worker may use
     #[arg(long)]
     threads: Option<usize>,
     /// Keep each thread on a processor of its own, the first ones that the worker may use. For machines that do nothing

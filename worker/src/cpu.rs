@@ -70,6 +70,7 @@ impl CpuDevice {
 
     /// A thread for each entry, on that processor if there is one.
     fn on(processors: &[Option<usize>]) -> io::Result<Self> {
+        Level::chosen().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let mut device = Self {
             pool: Arc::new(Pool::new(processors.len())),
             threads: Vec::with_capacity(processors.len()),

@@ -6,8 +6,8 @@ use std::{
 };
 
 use cloakwork_client::{
-    Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity, JobRequest, Keys, Program, RetryPolicy,
-    Token,
+    CLIENT_KEY_FILE, Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity, JobRequest, Keys,
+    Program, RetryPolicy, Token,
 };
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -46,6 +46,12 @@ impl Context {
 
     /// The keys of another directory.
     pub(crate) async fn keys_in(&self, directory: PathBuf) -> Result<Keys, Failure> {
+        if !directory.join(CLIENT_KEY_FILE).exists() {
+            let directory = directory.display();
+            return Err(Failure::NotFound(format!(
+                "there is no client key in {directory}: `cloakwork keygen --out {directory}` makes one"
+            )));
+        }
         let passphrase = self.passphrase()?;
         let load = move || Keys::load(&directory, passphrase.as_ref().map(|passphrase| passphrase.as_str()));
         // Opening a sealed key takes a second of computing.

@@ -1,6 +1,9 @@
 //! Functions to look up: a name, a table or an expression.
 
-use cloakwork_client::{Program, ProgramBuilder, params::ParameterSet};
+use cloakwork_client::{
+    Program, ProgramBuilder,
+    params::{Encoding, ParameterSet},
+};
 
 use crate::{
     expression::{Expression, Variables},
@@ -38,6 +41,12 @@ enum Named {
 impl Function {
     /// The function as a table for `inputs` inputs: 1 or 2.
     pub(crate) fn entries(&self, set: &'static ParameterSet, inputs: usize) -> Result<Vec<u64>, Failure> {
+        if set.encoding == Encoding::Boolean {
+            return Err(Failure::Usage(format!(
+                "the keys are for {}, a boolean set, which has gates: see `cloakwork gate`",
+                set.name
+            )));
+        }
         let builder = ProgramBuilder::new(set);
         let (values, messages) = (builder.values_of_a_block(), builder.messages());
         if let Some(table) = &self.table {

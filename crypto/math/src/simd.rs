@@ -22,6 +22,14 @@ const VARIABLE: &str = "CLOAKWORK_SIMD";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level(Isa);
 
+/// `CLOAKWORK_SIMD` names no level of this machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{VARIABLE}={named}: this machine has {available}")]
+pub struct UnknownLevel {
+    named: String,
+    available: String,
+}
+
 /// Each supports what those before it do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Isa {
@@ -33,15 +41,21 @@ enum Isa {
 }
 
 impl Level {
-    /// The best level of this machine, or the one that `CLOAKWORK_SIMD` names where that is less. Any other value
-    /// changes nothing; what is used stands in the name of the device. Looked up once.
+    /// The best level of this machine, or the one that `CLOAKWORK_SIMD` names; the best one as well where [`Self::chosen`]
+    /// says that it names none. Looked up once.
     pub fn detect() -> Self {
         static BEST: OnceLock<Level> = OnceLock::new();
-        *BEST.get_or_init(|| {
-            let wanted = std::env::var(VARIABLE).unwrap_or_default();
-            let available = Self::available();
-            let named = available.iter().find(|level| level.name() == wanted);
-            *named.or(available.last()).unwrap_or(&Self(Isa::Portable))
+        *BEST.get_or_init(|| Self::chosen().unwrap_or_else(|_| Self(Isa::of_this_machine())))
+    }
+
+    /// As [`Self::detect`], for programs that would rather not start than run on a level that nobody asked for.
+    pub fn chosen() -> Result<Self, UnknownLevel> {
+        let Some(named) = std::env::var_os(VARIABLE) else { return Ok(Self(Isa::of_this_machine())) };
+        let available = Self::available();
+        let level = available.iter().find(|level| named == level.name());
+        level.copied().ok_or_else(|| UnknownLevel {
+            named: named.to_string_lossy().into_owned(),
+            available: available.iter().map(|level| level.name()).collect::<Vec<_>>().join(", "),
         })
     }
 

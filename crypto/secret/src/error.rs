@@ -40,7 +40,7 @@ pub enum SecretError {
     #[error(transparent)]
     Os(#[from] OsRandomError),
     /// A set that the key has no part for.
-    #[error("the client key has no part for {set}")]
+    #[error("the client key has no part for {set}: `cloakwork keygen --add --set {set}` makes one")]
     SetNotInKey {
         /// The set asked for.
         set: &'static str,

@@ -129,7 +129,7 @@ sections! {
         worker.embedded:
             "Run it.";
         worker.threads:
-            "Threads that compute; 0 for one on each core.";
+            "Threads that compute; 0 for one on each processor (hardware thread).";
         worker.memory_bytes:
             "Memory for expanded keys; 0 for 4 GiB. Ciphertexts and jobs take up to 3 GiB beside it.";
     }

@@ -47,7 +47,7 @@ impl<T: Torus, S: Torus> Pair<T, S> {
     }
 }
 
-/// Keeps the code of README.md working.
+/// Keeps the code of docs/core.md working.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/core.md")]
+struct Documentation;

@@ -83,7 +83,8 @@ impl Agent {
                     Ok(Some(wish)) => {
                         if !attached {
                             attached = true;
-                            tracing::info!(name = %self.options.name, "attached to the server");
+                            let device = self.device.describe().name;
+                            tracing::info!(name = %self.options.name, %device, "attached to the server");
                         }
                         if let Some(asked) = wish.report_interval.and_then(|asked| Duration::try_from(asked).ok()) {
                             interval = asked.clamp(*INTERVALS.start(), *INTERVALS.end());

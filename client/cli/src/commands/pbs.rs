@@ -24,10 +24,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     function: Function,
     /// Values of x.
-    #[arg(long, value_name = "N,N,..", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',', required = true, allow_negative_numbers = true)]
     values: Vec<u64>,
     /// Values of y, as many.
-    #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',', allow_negative_numbers = true)]
     values2: Option<Vec<u64>>,
     /// Parameter set to compute under, of those that the keys have; the one that they were made for where absent.
     #[arg(long, value_name = "NAME")]

@@ -1,5 +1,6 @@
 //! Our own time: external products by shape and instruction set, then bootstraps by parameter set, alone and in
-//! batches, and what of it is key switch. Arguments are names, or parts of them, of the sets to measure.
+//! batches, and what of it is key switch. Arguments are parts of the names of the sets to measure, or of `external
+//! products` for the first table.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +15,7 @@ use cloakwork_math::{
 };
 use cloakwork_params::Decomposition;
 use cloakwork_tests_core::{Pair, THREADS};
-use cloakwork_tfhe::{Gate, Gates, Lut, LweList, ServerKey, blind_rotation::tile, key_switch::key_switch};
+use cloakwork_tfhe::{Gate, Gates, Lut, LweList, Scratch, blind_rotation::tile};
 
 const SETS: [(&str, usize); 6] = [
     ("V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", 64),
@@ -31,14 +32,23 @@ const BOOLEAN_SETS: [&str; 3] =
 const SHAPES: [(usize, usize, u32, usize); 4] =
     [(4, 512, 23, 1), (1, 2048, 23, 1), (1, 8192, 15, 2), (1, 65536, 11, 3)];
 
+/// What the first table is called.
+const PRODUCTS: &str = "external products";
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let names = || std::iter::once(PRODUCTS).chain(SETS.map(|(name, _)| name)).chain(BOOLEAN_SETS);
+    if let Some(nothing) = wanted.iter().find(|part| !names().any(|name| name.contains(part.as_str()))) {
+        eprintln!("nothing to measure is called '{nothing}': there are");
+        names().for_each(|name| eprintln!("  {name}"));
+        std::process::exit(2);
+    }
     let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
-    if wants("external products") {
+    if wants(PRODUCTS) {
         products();
     }
     println!("kernels: {}; best of five; ms a ciphertext on one thread", Level::detect().name());
-    println!("(of it key switch), ciphertexts a second on {THREADS}\n");
+    println!("(of it key switch), ciphertexts a second on {THREADS} threads\n");
     println!("| set | alone | in a batch | a second |");
     println!("|---|---|---|---|");
     for (name, batch) in SETS.into_iter().filter(|(name, _)| wants(name)) {
@@ -51,7 +61,10 @@ fn main() {
 fn products() {
     let levels = Level::available();
     println!("external products; least of many runs; microseconds a ciphertext on one thread\n");
-    println!("| k | N | levels |{}", levels.iter().map(|level| format!(" {} |", level.name())).collect::<String>());
+    println!(
+        "| k | N | gadget levels |{}",
+        levels.iter().map(|level| format!(" {} |", level.name())).collect::<String>()
+    );
     println!("|---|---|---|{}", "---|".repeat(levels.len()));
     for (glwe_dimension, polynomial_size, base_log, levels_of_gadget) in SHAPES {
         let gadget = Decomposition { base_log, levels: levels_of_gadget };
@@ -98,12 +111,12 @@ fn shortint<S: Torus>(name: &str, batch: usize) {
         let inputs = pair.client.encrypt(pair.set, &vec![1; count], &mut pair.randomness).expect("ciphertexts");
         let mut outputs = LweList::zeros(inputs.dimension(), count);
         let luts = vec![&lut; count];
-        best(|| pair.server.bootstrap(&inputs, &luts, &mut outputs, &mut pair.scratches[..threads]).expect("it fits"))
+        let scratches = &mut pair.scratches[..threads];
+        best(scratches, |scratches| {
+            pair.server.bootstrap(&inputs, &luts, &mut outputs, scratches).expect("it fits");
+        })
     };
-    let (alone, batched, all) = (time(1, 1), time(batch, 1), time(batch * THREADS, THREADS));
-    let inputs = pair.client.encrypt::<u64>(pair.set, &vec![1; batch], &mut pair.randomness).expect("ciphertexts");
-    let switched = [1, batch].map(|count| switch(&pair.server, inputs.words(), count));
-    row(name, [alone, batched / batch as f64], switched, (batch * THREADS) as f64 / all);
+    row(name, batch, [time(1, 1), time(batch, 1), time(batch * THREADS, THREADS)]);
 }
 
 fn boolean(name: &'static str) {
@@ -112,32 +125,39 @@ fn boolean(name: &'static str) {
         let bits = pair.client.encrypt(pair.set, &vec![1; count], &mut pair.randomness).expect("ciphertexts");
         let mut outputs = LweList::zeros(bits.dimension(), count);
         let (gates, nands) = (Gates::new(&pair.server), vec![Gate::Nand; count]);
-        best(|| gates.evaluate(&nands, &bits, &bits, &mut outputs, &mut pair.scratches[..threads]).expect("it fits"))
+        let scratches = &mut pair.scratches[..threads];
+        best(scratches, |scratches| {
+            gates.evaluate(&nands, &bits, &bits, &mut outputs, scratches).expect("it fits");
+        })
     };
-    let (alone, batched, all) = (time(1, 1), time(64, 1), time(64 * THREADS, THREADS));
-    let inputs = vec![1; 64 * (pair.set.big_dimension() + 1)];
-    let switched = [1, 64].map(|count| switch(&pair.server, &inputs, count));
-    row(name, [alone, batched / 64.0], switched, (64 * THREADS) as f64 / all);
+    row(name, 64, [time(1, 1), time(64, 1), time(64 * THREADS, THREADS)]);
 }
 
-/// Seconds of the key switch of each of `count` inputs under the big key.
-fn switch<T: Torus, S: Torus>(server: &ServerKey<T, S>, inputs: &[T], count: usize) -> f64 {
-    let inputs = &inputs[..count * (server.set().big_dimension() + 1)];
-    let mut small = vec![S::default(); count * (server.set().lwe_dimension + 1)];
-    let mut scratch = Default::default();
-    best(|| key_switch(server.key_switch_key(), inputs, &mut small, &mut scratch).expect("it fits")) / count as f64
+/// What a run took, and what of it the first thread's key switches did.
+#[derive(Clone, Copy)]
+struct Run {
+    all: Duration,
+    key_switch: Duration,
 }
 
-fn row(name: &str, whole: [f64; 2], switched: [f64; 2], rate: f64) {
-    let [alone, batched] = [0, 1].map(|at| format!("{:.2} ({:.2})", whole[at] * 1e3, switched[at] * 1e3));
-    println!("| {name} | {alone} | {batched} | {rate:.1} |");
+/// Prints a set's line: runs of one ciphertext and of a batch on one thread, and of a batch for each thread.
+fn row(name: &str, batch: usize, [alone, batched, threads]: [Run; 3]) {
+    let each = |run: Run, count: usize| {
+        let [all, switch] = [run.all, run.key_switch].map(|time| time.as_secs_f64() * 1e3 / count as f64);
+        format!("{all:.2} ({switch:.2})")
+    };
+    let rate = (batch * THREADS) as f64 / threads.all.as_secs_f64();
+    println!("| {name} | {} | {} | {rate:.1} |", each(alone, 1), each(batched, batch));
 }
 
-fn best(mut work: impl FnMut()) -> f64 {
-    let run = |_| {
+/// The fastest of five runs.
+fn best<T: Torus, S: Torus>(scratches: &mut [Scratch<T, S>], mut work: impl FnMut(&mut [Scratch<T, S>])) -> Run {
+    let mut run = || {
+        scratches[0].take_times();
         let started = Instant::now();
-        work();
-        started.elapsed().as_secs_f64()
+        work(scratches);
+        Run { all: started.elapsed(), key_switch: scratches[0].take_times().key_switch }
     };
-    (0..5).map(run).fold(f64::MAX, f64::min)
+    let runs = [run(), run(), run(), run(), run()];
+    runs.into_iter().min_by_key(|run| run.all).expect("five runs")
 }

@@ -10,6 +10,7 @@ use cloakwork_params::{Decomposition, ParameterSet, TorusWidth};
 use cloakwork_tests_noise::transform::{ProductError, magnitude, product_error};
 
 fn main() {
+    println!("kernels: {}\n", Level::detect().name());
     println!("loss by log2 N: of a coefficient, of the phase (classical, multi-bit); in the formula");
     for size_log2 in 6..=16 {
         let gadget = Decomposition { base_log: 20, levels: 1 };
