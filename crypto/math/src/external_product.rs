@@ -168,9 +168,10 @@ impl<T: Torus> ExternalProduct<T> {
         }
     }
 
-    /// `glwe = ggsw * glwe`.
-    pub fn replace(&self, spectrum: &[f64], glwe: &mut [T], scratch: &mut Scratch) {
-        self.product(spectrum, Ahead::default(), glwe, None, scratch);
+    /// `glwe = ggsw * glwe`. `next` is what will be read first after it: to be brought closer meanwhile.
+    pub fn replace(&self, spectrum: &[f64], next: &[T], glwe: &mut [T], scratch: &mut Scratch) {
+        let ahead = Ahead::new(spectrum, bytemuck::cast_slice(next), &self.steps);
+        self.product(spectrum, ahead, glwe, None, scratch);
     }
 
     fn product(

@@ -2,7 +2,7 @@
 
 use crate::{
     cache::LINE,
-    simd::{Kernel, Level, Simd, dispatch},
+    simd::{Kernel, Level, Simd, dispatch, prefetch},
     torus::Torus,
 };
 
@@ -20,14 +20,16 @@ pub fn rotate<T: Torus>(polynomial: &[T], exponent: usize, out: &mut [T]) {
     }
 }
 
-/// `out += X^exponent * polynomial` for each pair of chunks of `size` coefficients.
-pub fn add_rotated<T: Torus>(level: Level, size: usize, polynomials: &[T], exponent: usize, out: &mut [T]) {
-    dispatch(level, AddRotated { size, polynomials, exponent, out });
+/// `out += X^exponent * polynomial` for each pair of chunks of `size` coefficients. `next` is what will be read after
+/// these polynomials, as many of it: to be brought closer meanwhile.
+pub fn add_rotated<T: Torus>(level: Level, size: usize, polynomials: &[T], next: &[T], exponent: usize, out: &mut [T]) {
+    dispatch(level, AddRotated { size, polynomials, next, exponent, out });
 }
 
 struct AddRotated<'a, T> {
     size: usize,
     polynomials: &'a [T],
+    next: &'a [T],
     exponent: usize,
     out: &'a mut [T],
 }
@@ -35,33 +37,26 @@ struct AddRotated<'a, T> {
 impl<T: Torus> Kernel for AddRotated<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self) {
-        let Self { size, polynomials, exponent, out } = self;
+        let Self { size, polynomials, next, exponent, out } = self;
         let (shift, flip) = (exponent % size, exponent >= size);
-        for (index, out) in out.chunks_exact_mut(size).enumerate() {
-            let from_here = &polynomials[index * size..];
+        let mut next = next.chunks(STEP);
+        for (out, polynomial) in out.chunks_exact_mut(size).zip(polynomials.chunks_exact(size)) {
             let (first, second) = out.split_at_mut(shift);
-            add_signed(second, from_here, flip);
-            add_signed(first, &from_here[size - shift..], !flip);
+            let (stays, wraps) = polynomial.split_at(size - shift);
+            add_signed(second, stays, flip, &mut next);
+            add_signed(first, wraps, !flip, &mut next);
         }
     }
 }
 
-/// How far ahead words are fetched, in bytes: processors do so by themselves, but stop at the end of each page.
-const PAGE: usize = 4096;
 /// Words between two looks ahead.
 const STEP: usize = 64;
 
-/// Adds the first of `words`, or subtracts them. More of them will be needed next.
+/// Adds words, or subtracts them.
 #[inline(always)]
-fn add_signed<T: Torus>(out: &mut [T], words: &[T], negative: bool) {
-    let ahead = PAGE / size_of::<T>();
-    for (index, out) in out.chunks_mut(STEP).enumerate() {
-        let words = &words[index * STEP..];
-        for line in 0..STEP * size_of::<T>() / LINE {
-            if let Some(word) = words.get(ahead + line * LINE / size_of::<T>()) {
-                crate::simd::prefetch(word);
-            }
-        }
+fn add_signed<T: Torus>(out: &mut [T], words: &[T], negative: bool, next: &mut std::slice::Chunks<'_, T>) {
+    for (out, words) in out.chunks_mut(STEP).zip(words.chunks(STEP)) {
+        fetch(next.next().unwrap_or_default());
         if negative {
             for (out, word) in out.iter_mut().zip(words) {
                 *out = out.wrapping_sub(*word);
@@ -71,5 +66,16 @@ fn add_signed<T: Torus>(out: &mut [T], words: &[T], negative: bool) {
                 *out = out.wrapping_add(*word);
             }
         }
+    }
+}
+
+/// Asks for words line by line. Not inlined, where it would ask for many at once: they would wait for each other, and all
+/// else for them.
+#[inline(never)]
+fn fetch<T>(words: &[T]) {
+    let mut rest = words;
+    while let Some(word) = rest.first() {
+        prefetch(word);
+        rest = rest.get(LINE / size_of::<T>()..).unwrap_or_default();
     }
 }

@@ -93,7 +93,7 @@ fn error_on<T: Torus>(shape: GgswShape, level: Level, glwe: &[T]) -> f64 {
     kernel.transform(&ggsw, &mut spectrum, &mut scratch);
 
     let mut replaced = load(shape, glwe);
-    kernel.replace(&spectrum, &mut replaced, &mut scratch);
+    kernel.replace(&spectrum, &[], &mut replaced, &mut scratch);
     let mut square = mean_square(&exact(shape, &ggsw, glwe, Halves::ToEven), &unload(shape, &replaced));
 
     let size = shape.polynomial_size;

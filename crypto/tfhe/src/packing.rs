@@ -54,7 +54,7 @@ pub fn pack<T: Torus>(
     key_product::subtract_product(Level::detect(), key.matrix(), rounded, stride, rows, digits);
     glwe.fill(T::default());
     for (degree, row) in rows.chunks_exact(columns).enumerate() {
-        polynomial::add_rotated(Level::detect(), key.polynomial_size(), row, degree, glwe);
+        polynomial::add_rotated(Level::detect(), key.polynomial_size(), row, &[], degree, glwe);
     }
     Ok(())
 }

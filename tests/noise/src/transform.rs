@@ -77,7 +77,7 @@ fn step<T: Torus>(
     accumulator::set(size, &mut loaded, |index, to| to.copy_from_slice(&glwe[index * size..][..size]));
     match rotation {
         Some(rotation) => kernel.rotate_accumulate(spectrum, &[], &mut loaded, &[rotation], scratch),
-        None => kernel.replace(spectrum, &mut loaded, scratch),
+        None => kernel.replace(spectrum, &[], &mut loaded, scratch),
     }
     for (polynomial, to) in accumulator::polynomials(size, &loaded).zip(glwe.chunks_exact_mut(size)) {
         to.copy_from_slice(polynomial);

@@ -3,7 +3,7 @@
 //!
 //! The sum is taken in the standard domain, where a rotation is exact and costs no multiplication.
 
-use cloakwork_math::{GgswShape, Torus, polynomial, simd::Level};
+use cloakwork_math::{Torus, polynomial, simd::Level};
 
 use super::{Scratch, load_lut};
 use crate::{
@@ -29,7 +29,12 @@ pub(super) fn rotate<T: Torus, S: Torus>(
         load_lut(shape.glwe_dimension, lut, switch_word(ciphertext[words - 1], modulus_log2), accumulator);
     }
     let subsets = 1 << key.grouping();
-    for (step, group) in ggsws.chunks_exact(shape.words() * subsets).enumerate() {
+    let group_words = shape.words() * subsets;
+    for step in 0..ggsws.len() / group_words {
+        let (group, behind) = ggsws[step * group_words..].split_at(group_words);
+        // A sum fetches a polynomial ahead, and thereby the first one of the next group.
+        let second =
+            behind.get(shape.polynomial_size..).and_then(|words| words.get(..shape.words())).unwrap_or_default();
         let lanes = ciphertexts.chunks_exact(words).zip(accumulators.chunks_exact_mut(shape.accumulator_words::<T>()));
         for (ciphertext, accumulator) in lanes {
             let mask = &ciphertext[step * key.grouping()..][..key.grouping()];
@@ -37,22 +42,24 @@ pub(super) fn rotate<T: Torus, S: Torus>(
             for (subset, exponent) in exponents[..subsets].iter_mut().enumerate() {
                 *exponent = switch_subset(mask, subset, modulus_log2) as usize;
             }
-            sum_group(level, shape, group, &exponents[..subsets], &mut scratch.bundle);
+            sum_group(level, shape.polynomial_size, group, behind, &exponents[..subsets], &mut scratch.bundle);
             key.product().transform(&scratch.bundle, &mut scratch.spectrum, &mut scratch.product);
-            key.product().replace(&scratch.spectrum, accumulator, &mut scratch.product);
+            key.product().replace(&scratch.spectrum, second, accumulator, &mut scratch.product);
         }
     }
 }
 
-/// The sum of a group's GGSW ciphertexts, each rotated by its exponent. The group streams by in the order in
-/// which it lies in memory; visiting it polynomial by polynomial, to keep the sum nearer, is slower.
-fn sum_group<T: Torus>(level: Level, shape: GgswShape, group: &[T], exponents: &[usize], bundle: &mut [T]) {
-    let mut ggsws = group.chunks_exact(shape.words()).zip(exponents);
-    if let Some((first, _)) = ggsws.next() {
+/// The sum of a group's GGSW ciphertexts, each rotated by its exponent, polynomial by polynomial. The group streams by in
+/// the order in which it lies in memory; `behind` it comes what is read next.
+fn sum_group<T: Torus>(level: Level, size: usize, group: &[T], behind: &[T], exponents: &[usize], bundle: &mut [T]) {
+    let next = |at: usize| group.get(at..at + size).or(behind.get(..size)).unwrap_or_default();
+    for (index, sum) in bundle.chunks_exact_mut(size).enumerate() {
+        let first = index * exponents.len() * size;
         // Subset 0, no bit set, rotates by nothing.
-        bundle.copy_from_slice(first);
-    }
-    for (ggsw, exponent) in ggsws {
-        polynomial::add_rotated(level, shape.polynomial_size, ggsw, *exponent, bundle);
+        sum.copy_from_slice(&group[first..][..size]);
+        for (subset, exponent) in exponents.iter().enumerate().skip(1) {
+            let at = first + subset * size;
+            polynomial::add_rotated(level, size, &group[at..][..size], next(at + size), *exponent, sum);
+        }
     }
 }

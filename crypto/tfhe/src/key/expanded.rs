@@ -85,7 +85,8 @@ pub(crate) const GROUPING_MAX: usize = 4;
 pub(crate) enum Ggsws<T> {
     /// One spectrum for each secret bit.
     Spectra(Aligned<f64>),
-    /// Standard domain, since a multi-bit step adds rotated ciphertexts up before it transforms the sum.
+    /// Standard domain, since a multi-bit step adds rotated ciphertexts up before it transforms the sum. By group,
+    /// polynomial and subset: a group's first polynomials come first, so that their sum stays in the nearest cache.
     Standard(Aligned<T>),
 }
 
@@ -116,10 +117,16 @@ impl<T: Torus> BootstrapKey<T> {
             });
             Ggsws::Spectra(spectra)
         } else {
+            let (size, len) = (shape.polynomial_size, group * shape.words());
             let mut words = Aligned::new(seeded.ggsw_count() * shape.words());
-            for_each_part(threads, shape.words(), &mut words, |first, words| {
-                for (index, ggsw) in words.chunks_exact_mut(shape.words()).enumerate() {
-                    expand_ggsw(seeded, first + index, ggsw);
+            for_each_part(threads, len, &mut words, |first, words| {
+                let mut ggsw = vec![T::default(); shape.words()];
+                for (index, words) in words.chunks_exact_mut(len).enumerate() {
+                    for subset in 0..group {
+                        expand_ggsw(seeded, (first + index) * group + subset, &mut ggsw);
+                        let places = words.chunks_exact_mut(size).skip(subset).step_by(group);
+                        places.zip(ggsw.chunks_exact(size)).for_each(|(place, from)| place.copy_from_slice(from));
+                    }
                 }
             });
             Ggsws::Standard(words)
