@@ -48,7 +48,7 @@ impl Context {
     pub(crate) async fn keys_in(&self, directory: PathBuf) -> Result<Keys, Failure> {
         if !directory.join(CLIENT_KEY_FILE).exists() {
             let directory = directory.display();
-            return Err(Failure::NotFound(format!(
+            return Err(Failure::NoKeys(format!(
                 "there is no client key in {directory}: `cloakwork keygen --out {directory}` makes one"
             )));
         }

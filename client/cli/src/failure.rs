@@ -26,6 +26,9 @@ pub(crate) enum Failure {
     /// A result that is not what it must be.
     #[error("{0}")]
     WrongResult(String),
+    /// A directory without a client key.
+    #[error("{0}")]
+    NoKeys(String),
     /// The passphrase file.
     #[error("{path}: {problem}")]
     Passphrase { path: String, problem: String },
@@ -41,7 +44,7 @@ impl Failure {
             Self::Unreachable(_) => UNAVAILABLE,
             Self::NotFound(_) => NOT_FOUND,
             Self::WrongResult(_) => JOB_FAILED,
-            Self::Passphrase { .. } => LOCAL_KEY,
+            Self::Passphrase { .. } | Self::NoKeys(_) => LOCAL_KEY,
         }
     }
 

@@ -170,7 +170,9 @@ impl<T: Torus> ExternalProduct<T> {
 
     /// `glwe = ggsw * glwe`. `next` is what will be read first after it: to be brought closer meanwhile.
     pub fn replace(&self, spectrum: &[f64], next: &[T], glwe: &mut [T], scratch: &mut Scratch) {
-        let ahead = Ahead::new(spectrum, bytemuck::cast_slice(next), &self.steps);
+        // Nothing to fetch may lie anywhere.
+        let next = bytemuck::try_cast_slice(next).unwrap_or_default();
+        let ahead = Ahead::new(spectrum, next, &self.steps);
         self.product(spectrum, ahead, glwe, None, scratch);
     }
 
