@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 pub use directory::CLIENT_KEY_FILE;
 
-use crate::{ClientError, Digest, Result, Source};
+use crate::{ClientError, Digest, Integer, Result, Source, Type};
 
 /// A client key and its evaluation key. Prints no secret; is wiped on drop.
 #[derive(Debug)]
@@ -93,6 +93,20 @@ impl Keys {
             TorusWidth::U64 => self.encrypt_words::<u64>(values, degree_max)?,
         };
         Ok(Encrypted { envelope: envelope.into(), count: values.len() })
+    }
+
+    /// Encrypts values of a type: a ciphertext for each block of each of them, one after the other.
+    pub fn encrypt_integers(&self, values: &[Integer], ty: Type) -> Result<Encrypted> {
+        let digits: Zeroizing<Vec<u64>> = Zeroizing::new(values.iter().flat_map(|value| value.digits(ty)).collect());
+        let largest = if ty == Type::Bool { 1 } else { 3 };
+        let list = self.encrypt(&digits, largest)?;
+        Ok(Encrypted { count: values.len(), ..list })
+    }
+
+    /// Decrypts values of a type.
+    pub fn decrypt_integers(&self, envelope: &[u8], ty: Type) -> Result<Vec<Integer>> {
+        let digits = self.decrypt(envelope)?;
+        Ok(digits.chunks(ty.blocks()).map(|digits| Integer::from_digits(digits, ty)).collect())
     }
 
     fn encrypt_words<T: Torus>(&self, values: &[u64], degree: u32) -> Result<Vec<u8>> {

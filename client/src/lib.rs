@@ -30,6 +30,7 @@ mod client;
 mod connect;
 mod digest;
 mod error;
+mod integer;
 mod jobs;
 mod keys;
 mod latency;
@@ -41,7 +42,7 @@ mod upload;
 
 pub use bytes::Bytes;
 pub use client::Client;
-pub use cloakwork_circuit::ProgramError;
+pub use cloakwork_circuit::{ProgramError, Type, wire::operation::Kind};
 /// Parameter sets: what a program is written for.
 pub use cloakwork_params as params;
 /// The messages of the protocol.
@@ -50,6 +51,7 @@ pub use cloakwork_secret::{Gate, SecretError, file::KeyFileError, format::Format
 pub use connect::{ConnectOptions, Identity, Token, sized};
 pub use digest::Digest;
 pub use error::{ClientError, Refusal, Result};
+pub use integer::Integer;
 pub use jobs::{Finished, Input, JobRequest};
 pub use keys::{CLIENT_KEY_FILE, Encrypted, Keys, Part, set_by_name};
 pub use latency::{STAGES, add_transit, has_ended, stage_nanos};

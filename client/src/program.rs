@@ -4,7 +4,7 @@ mod gate;
 
 use bytes::Bytes;
 use cloakwork_circuit::{
-    LIMITS, Program as Checked, ProgramId,
+    Goal, LIMITS, Program as Checked, ProgramId, Type,
     wire::{self, operation::Kind},
 };
 use cloakwork_params::{Encoding, ParameterSet};
@@ -13,7 +13,7 @@ use prost::Message as _;
 
 use cloakwork_secret::Gate;
 
-use crate::{Client, Result, client::required};
+use crate::{Client, Integer, Result, client::required};
 
 /// A program that has passed the checks that every server makes.
 #[derive(Clone, Debug)]
@@ -55,9 +55,14 @@ impl Program {
         self.checked.output_types().len()
     }
 
-    /// Bootstraps for each row.
-    pub fn pbs_count(&self) -> u64 {
-        self.checked.lower().pbs_count()
+    /// Types of the outputs.
+    pub fn output_types(&self) -> Vec<Type> {
+        self.checked.output_types().collect()
+    }
+
+    /// Bootstraps for each row, in a job of so many.
+    pub fn pbs_count(&self, rows: u64) -> u64 {
+        self.checked.lower(Goal::of_rows(rows)).pbs_count()
     }
 }
 
@@ -88,14 +93,48 @@ impl ProgramBuilder {
     /// An input that may hold values up to `degree_max`, carries among them; 0 stands for the largest message.
     pub fn input_up_to(&mut self, name: &str, degree_max: u32) -> Value {
         let ty = match self.set.encoding {
-            Encoding::Shortint { .. } => wire::Type::Block,
-            Encoding::Boolean => wire::Type::Bool,
+            Encoding::Shortint { .. } => Type::Block,
+            Encoding::Boolean => Type::Bool,
         };
-        let input = wire::program::Input { name: name.into(), r#type: ty.into(), degree_max, noise_level_max: 0 };
+        self.any_input(wire::program::Input { degree_max, ..declared(name, ty) })
+    }
+
+    /// An integer or a boolean that is encrypted for the job: a program then takes fewer bootstraps than for the result of
+    /// another one.
+    pub fn fresh(&mut self, name: &str, ty: Type) -> Value {
+        self.any_input(wire::program::Input { fresh: true, ..declared(name, ty) })
+    }
+
+    /// An integer or a boolean that may be the result of another job, with a noise level of at most `noise_level_max`; 0
+    /// stands for 1.
+    pub fn stored(&mut self, name: &str, ty: Type, noise_level_max: u32) -> Value {
+        self.any_input(wire::program::Input { noise_level_max, ..declared(name, ty) })
+    }
+
+    fn any_input(&mut self, input: wire::program::Input) -> Value {
         // A value that an operation made would get another number by an input behind it.
         debug_assert!(self.message.operations.is_empty(), "inputs come before all operations");
         self.message.inputs.push(input);
         self.results(1)[0]
+    }
+
+    /// A number in the clear. What is computed with it takes fewer bootstraps.
+    pub fn constant(&mut self, ty: Type, value: &Integer) -> Value {
+        let (r#type, bits) = ty.wire();
+        let (kind, value) = (Kind::Constant.into(), value.bytes(ty).to_vec());
+        self.push(wire::Operation { kind, r#type: r#type.into(), bits, value, ..Default::default() }, 1)[0]
+    }
+
+    /// A value as one of another type: cut off, or filled up with zeros or the sign.
+    pub fn cast(&mut self, value: Value, ty: Type) -> Value {
+        let (r#type, bits) = ty.wire();
+        let (kind, arguments) = (Kind::Cast.into(), vec![value.0]);
+        self.push(wire::Operation { kind, arguments, r#type: r#type.into(), bits, ..Default::default() }, 1)[0]
+    }
+
+    /// An operation on integers and booleans that returns one value.
+    pub fn apply(&mut self, kind: Kind, arguments: &[Value]) -> Value {
+        self.operation(kind, arguments, Vec::new(), 1)[0]
     }
 
     /// `function(x)`, for every value that a block can hold.
@@ -163,11 +202,17 @@ impl ProgramBuilder {
         // What does not fit a word is no block either, and is refused as such.
         let entry = |entry| u32::try_from(entry).unwrap_or(u32::MAX);
         let table = |table: Vec<u64>| wire::Table { entries: table.into_iter().map(entry).collect() };
-        self.message.operations.push(wire::Operation {
+        let operation = wire::Operation {
             kind: kind.into(),
             arguments: arguments.iter().map(|value| value.0).collect(),
             tables: tables.into_iter().map(table).collect(),
-        });
+            ..Default::default()
+        };
+        self.push(operation, results)
+    }
+
+    fn push(&mut self, operation: wire::Operation, results: u32) -> Vec<Value> {
+        self.message.operations.push(operation);
         self.results(results)
     }
 
@@ -176,6 +221,11 @@ impl ProgramBuilder {
         self.values += count;
         (first..self.values).map(Value).collect()
     }
+}
+
+fn declared(name: &str, ty: Type) -> wire::program::Input {
+    let (r#type, bits) = ty.wire();
+    wire::program::Input { name: name.into(), r#type: r#type.into(), bits, ..Default::default() }
 }
 
 impl Client {

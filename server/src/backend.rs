@@ -147,6 +147,7 @@ impl Backend {
             keystore: keystore(),
             store: store(),
             quota: quota.clone(),
+            compiler: compiler.clone(),
             limits: limits(),
             telemetry: telemetry.clone(),
             transfers,

@@ -6,9 +6,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::{Input, LIMITS, Program, ProgramId, Type};
+use cloakwork_circuit::{Goal, Input, LIMITS, Program, ProgramId, Type};
 use cloakwork_params::ParameterSet;
-use prost::Message as _;
 use tokio::task::spawn_blocking;
 
 use crate::{
@@ -29,21 +28,35 @@ pub struct Compiled {
     pub inputs: Vec<Input>,
     /// What it returns.
     pub outputs: Vec<Type>,
-    /// Bootstraps for one row.
+    /// What a row costs where rows are many.
+    pub work: Cost,
+    /// What it costs where they are few.
+    pub depth: Cost,
+}
+
+/// What a row costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Bootstraps.
     pub pbs_count: u64,
     /// Bootstraps one after the other, at least.
     pub depth: u32,
 }
 
-/// How many outputs a program has that was checked before. Reads nothing else of it.
-pub fn output_count(bytes: &Bytes) -> usize {
-    #[derive(prost::Message)]
-    struct Outputs {
-        /// As in `cloakwork.v1.Program`.
-        #[prost(uint32, repeated, tag = "4")]
-        outputs: Vec<u32>,
+impl Compiled {
+    /// What a row costs in a job of so many.
+    pub fn cost(&self, rows: u64) -> Cost {
+        match Goal::of_rows(rows) {
+            Goal::Work => self.work,
+            Goal::Depth => self.depth,
+        }
     }
-    Outputs::decode(bytes.clone()).map_or(0, |program| program.outputs.len())
+
+    /// Ciphertexts that a row takes and returns.
+    pub fn blocks(&self) -> u64 {
+        let inputs = self.inputs.iter().map(|input| input.ty);
+        inputs.chain(self.outputs.iter().copied()).map(|ty| ty.blocks() as u64).sum()
+    }
 }
 
 /// Compiles programs and remembers the latest ones.
@@ -73,6 +86,8 @@ const REMEMBERED_MAX: usize = 4096;
 
 /// Checking a program of so many bytes takes about a millisecond; a longer one is checked where nobody waits behind it.
 const SHORT_BYTES: usize = 8 << 10;
+/// The same for lowering one of so many bootstraps, both ways.
+const SHORT_BOOTSTRAPS: u64 = 512;
 
 impl Compiler {
     /// One that takes programs of up to `most` bytes.
@@ -97,33 +112,38 @@ impl Compiler {
             return Ok(compiled);
         }
         if bytes.len() <= SHORT_BYTES {
-            return self.compile_now(id, bytes);
+            let program = decode(bytes)?;
+            if program.bootstraps_max() <= SHORT_BOOTSTRAPS {
+                return Ok(self.finish(&program, bytes));
+            }
         }
         let turn = self.turns.take(tenant, 1).await;
         let (this, bytes) = (self.clone(), bytes.clone());
         let compile = move || {
             // Not before the end: whoever asked may be gone by then.
             let _turn = turn;
-            this.remembered(id).map_or_else(|| this.compile_now(id, &bytes), Ok)
+            this.remembered(id).map_or_else(|| Ok(this.finish(&decode(&bytes)?, &bytes)), Ok)
         };
         spawn_blocking(compile).await.map_err(|error| INTERNAL.error(error.to_string()))?
     }
 
-    fn compile_now(&self, id: ProgramId, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
-        let program = Program::decode(bytes, &LIMITS).map_err(|error| PROGRAM_INVALID.error(error.to_string()))?;
-        let graph = program.lower();
+    fn finish(&self, program: &Program, bytes: &Bytes) -> Arc<Compiled> {
+        let cost = |goal| {
+            let graph = program.lower(goal);
+            Cost { pbs_count: graph.pbs_count(), depth: graph.depth() }
+        };
         let compiled = Arc::new(Compiled {
-            id,
+            id: program.id(),
             // A copy: the bytes may be a slice of a much larger request.
             bytes: Bytes::copy_from_slice(bytes),
             set: program.set(),
             inputs: program.inputs().to_vec(),
             outputs: program.output_types().collect(),
-            pbs_count: graph.pbs_count(),
-            depth: graph.depth(),
+            work: cost(Goal::Work),
+            depth: cost(Goal::Depth),
         });
         self.lock().remember(compiled.clone());
-        Ok(compiled)
+        compiled
     }
 
     fn remembered(&self, id: ProgramId) -> Option<Arc<Compiled>> {
@@ -133,6 +153,10 @@ impl Compiler {
     fn lock(&self) -> std::sync::MutexGuard<'_, Remembered> {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn decode(bytes: &Bytes) -> Result<Program, ApiError> {
+    Program::decode(bytes, &LIMITS).map_err(|error| PROGRAM_INVALID.error(error.to_string()))
 }
 
 impl Remembered {
@@ -163,8 +187,8 @@ mod tests {
             set: &cloakwork_params::table::SETS[0],
             inputs: Vec::new(),
             outputs: Vec::new(),
-            pbs_count: 0,
-            depth: 0,
+            work: Cost::default(),
+            depth: Cost::default(),
         })
     }
 

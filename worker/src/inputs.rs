@@ -12,10 +12,10 @@ use cloakwork_tfhe::{
     format::{CiphertextList, FormatError, ListForm, decode},
 };
 
-/// Ciphertexts of one input, row by row, in the form they came in.
+/// Ciphertexts of one input, block by block and row by row, in the form they came in.
 pub(crate) trait Rows: Send {
-    /// Writes some rows to slots, expanded.
-    fn write(&self, rows: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError>;
+    /// Writes some ciphertexts to slots, expanded.
+    fn write(&self, range: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError>;
 }
 
 /// Why an input is refused.
@@ -25,8 +25,10 @@ pub(crate) enum InputError {
     Format(#[from] FormatError),
     #[error("a {0} is no list of ciphertexts that a job can take")]
     Kind(ObjectKind),
-    #[error("{got} ciphertexts: the job has {expected} rows")]
+    #[error("{got} ciphertexts: the job's rows take {expected}")]
     Count { expected: u64, got: u64 },
+    #[error("a {0}: the program takes freshly encrypted ciphertexts, as seeded and compact lists hold")]
+    NotFresh(ObjectKind),
     #[error("row {row} has a {what} of {got}: the program takes at most {max}")]
     Bookkeeping { row: usize, what: &'static str, max: u32, got: u32 },
 }
@@ -58,6 +60,7 @@ struct Request<'a> {
 impl Request<'_> {
     fn read<T: Wide>(&self, kind: ObjectKind) -> Result<Box<dyn Rows>, InputError> {
         Ok(match kind {
+            ObjectKind::LweList if self.input.is_fresh => return Err(InputError::NotFresh(kind)),
             ObjectKind::LweList => Box::new(self.list::<LweList<T>>()?),
             ObjectKind::SeededLweList => Box::new(self.list::<SeededLweList<T>>()?),
             ObjectKind::CompactList => Box::new(self.list::<CompactList<T>>()?),
@@ -68,9 +71,9 @@ impl Request<'_> {
     fn list<L: ListForm>(&self) -> Result<L, InputError> {
         let expected = Expected { set: Some(self.set), key_id: Some(self.key_id) };
         let (list, info) = decode::<CiphertextList<L>>(self.bytes, &expected)?.object.into_parts();
-        let got = list.count() as u64;
-        if got != self.rows {
-            return Err(InputError::Count { expected: self.rows, got });
+        let (expected, got) = (self.rows.saturating_mul(self.input.ty.blocks() as u64), list.count() as u64);
+        if got != expected {
+            return Err(InputError::Count { expected, got });
         }
         info.iter().enumerate().try_for_each(|(row, info)| self.bookkeeping(row, info))?;
         Ok(list)
@@ -113,20 +116,20 @@ impl Wide for u64 {
 }
 
 impl<T: Wide> Rows for LweList<T> {
-    fn write(&self, rows: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
+    fn write(&self, range: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
         let words = self.dimension() + 1;
-        device.write(arena, slots, T::words(&self.words()[rows.start * words..rows.end * words]))
+        device.write(arena, slots, T::words(&self.words()[range.start * words..range.end * words]))
     }
 }
 
 impl<T: Wide> Rows for SeededLweList<T> {
-    fn write(&self, rows: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
-        device.write(arena, slots, T::words(self.expand_range(rows).words()))
+    fn write(&self, range: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
+        device.write(arena, slots, T::words(self.expand_range(range).words()))
     }
 }
 
 impl<T: Wide> Rows for CompactList<T> {
-    fn write(&self, rows: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
-        device.write(arena, slots, T::words(self.expand_range(rows).words()))
+    fn write(&self, range: Range<usize>, device: &dyn Device, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
+        device.write(arena, slots, T::words(self.expand_range(range).words()))
     }
 }

@@ -15,26 +15,27 @@ pub(crate) enum OutputList {
 }
 
 impl OutputList {
-    pub(crate) fn new(set: &ParameterSet, rows: usize) -> Self {
+    /// Room for so many ciphertexts.
+    pub(crate) fn new(set: &ParameterSet, count: usize) -> Self {
         match set.torus {
-            TorusWidth::U32 => Self::U32(LweList::zeros(set.input_dimension(), rows)),
-            TorusWidth::U64 => Self::U64(LweList::zeros(set.input_dimension(), rows)),
+            TorusWidth::U32 => Self::U32(LweList::zeros(set.input_dimension(), count)),
+            TorusWidth::U64 => Self::U64(LweList::zeros(set.input_dimension(), count)),
         }
     }
 
-    /// Takes a row from a slot.
-    pub(crate) fn read(&mut self, row: usize, device: &dyn Device, arena: Arena, slot: u32) -> Result<(), DeviceError> {
+    /// Takes a ciphertext from a slot.
+    pub(crate) fn read(&mut self, at: usize, device: &dyn Device, arena: Arena, slot: u32) -> Result<(), DeviceError> {
         match self {
-            Self::U32(list) => device.read(arena, &[slot], WordsMut::U32(list.get_mut(row))),
-            Self::U64(list) => device.read(arena, &[slot], WordsMut::U64(list.get_mut(row))),
+            Self::U32(list) => device.read(arena, &[slot], WordsMut::U32(list.get_mut(at))),
+            Self::U64(list) => device.read(arena, &[slot], WordsMut::U64(list.get_mut(at))),
         }
     }
 
-    /// The envelope that goes back.
-    pub(crate) fn encode(self, set: &ParameterSet, key_id: KeyId, output: &Output) -> Result<Vec<u8>, FormatError> {
+    /// The envelope that goes back, of an output of these blocks.
+    pub(crate) fn encode(self, set: &ParameterSet, key_id: KeyId, blocks: &[Output]) -> Result<Vec<u8>, FormatError> {
         match self {
-            Self::U32(list) => bytes(list, set, key_id, output),
-            Self::U64(list) => bytes(list, set, key_id, output),
+            Self::U32(list) => bytes(list, set, key_id, blocks),
+            Self::U64(list) => bytes(list, set, key_id, blocks),
         }
     }
 }
@@ -43,10 +44,10 @@ fn bytes<T: Torus>(
     list: LweList<T>,
     set: &ParameterSet,
     key_id: KeyId,
-    output: &Output,
+    blocks: &[Output],
 ) -> Result<Vec<u8>, FormatError> {
-    let info = CiphertextInfo { degree: output.degree, noise_level: output.noise_level };
-    let info = vec![info; list.len()];
+    let info = |block: &Output| CiphertextInfo { degree: block.degree, noise_level: block.noise_level };
+    let info: Vec<CiphertextInfo> = blocks.iter().map(info).cycle().take(list.len()).collect();
     let mut bytes = Vec::with_capacity(size_of_val(list.words()) + 256);
     encode(&CiphertextList::new(list, info)?, set, key_id, &mut bytes)?;
     Ok(bytes)

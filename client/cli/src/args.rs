@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand};
 
-use crate::commands::{bench, completions, demo, gate, jobs, keygen, keys, pbs, top};
+use crate::commands::{bench, completions, demo, eval, gate, jobs, keygen, keys, pbs, top};
 
 /// Compute on encrypted data with a Cloakwork server.
 ///
@@ -57,6 +57,8 @@ pub(crate) enum Command {
     /// Put evaluation keys on the server, list them, show them, delete them.
     #[command(subcommand)]
     Keys(keys::Command),
+    /// Encrypt integers, evaluate an expression on them, decrypt.
+    Eval(eval::Args),
     /// Encrypt values, run a function on each by programmable bootstraps, decrypt.
     Pbs(pbs::Args),
     /// Encrypt bits, run a boolean gate on each pair, decrypt.
@@ -83,7 +85,8 @@ const AFTER_HELP: &str = "\
 Examples:
   cloakwork keygen                                  make keys in ./cloakwork-keys
   cloakwork keys push                               upload the evaluation key
-  cloakwork pbs --fn square --values 1,2,3          the squares, computed under encryption
+  cloakwork eval 'max(x, y) * 3' x=u64:7 y=u64:9    computed under encryption
+  cloakwork pbs --fn square --values 1,2,3          the squares, by one bootstrap each
   cloakwork pbs --expr 'x*y % 4' --values 1,2 --values2 3,2
   cloakwork jobs show JOB                           where its time went
   cloakwork --json jobs ls | jq .jobs

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod demo;
+pub(crate) mod eval;
 pub(crate) mod gate;
 pub(crate) mod jobs;
 pub(crate) mod keygen;
@@ -23,6 +24,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Keygen(args) => keygen::run(&context, args).await,
         Command::Keys(command) => keys::run(&context, command).await,
+        Command::Eval(args) => eval::run(&context, args).await,
         Command::Pbs(args) => pbs::run(&context, args).await,
         Command::Gate(args) => gate::run(&context, args).await,
         Command::Jobs(command) => jobs::run(&context, command).await,

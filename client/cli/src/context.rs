@@ -6,7 +6,7 @@ use std::{
 };
 
 use cloakwork_client::{
-    CLIENT_KEY_FILE, Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity, JobRequest, Keys,
+    Bytes, CLIENT_KEY_FILE, Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity, JobRequest, Keys,
     Program, RetryPolicy, Token,
 };
 use serde_json::json;
@@ -71,12 +71,25 @@ impl Context {
         program: Program,
         inputs: Vec<Encrypted>,
     ) -> Result<(Finished, Zeroizing<Vec<u64>>), Failure> {
+        let (finished, envelope) = self.run_for_output(client, keys, program, inputs).await?;
+        let values = keys.decrypt(&envelope)?;
+        Ok((finished, values))
+    }
+
+    /// The same, without decrypting it.
+    pub(crate) async fn run_for_output(
+        &self,
+        client: &Client,
+        keys: &Keys,
+        program: Program,
+        inputs: Vec<Encrypted>,
+    ) -> Result<(Finished, Bytes), Failure> {
         let key = client.key_name(keys.key_id()).await?;
         let request = inputs.into_iter().fold(JobRequest::new(program, &key), JobRequest::encrypted);
         let running = client.run(&request);
         let finished = self.remarking(client, running).await.map_err(|error| self.explain(error))?;
-        let values = keys.decrypt(&client.output(finished.output(0)?).await?)?;
-        Ok((finished, values))
+        let envelope = client.output(finished.output(0)?).await?;
+        Ok((finished, envelope))
     }
 
     /// Runs a program as [`Self::run`] does, and prints the results, the job's name and its record.

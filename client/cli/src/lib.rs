@@ -5,6 +5,7 @@
 mod args;
 mod commands;
 mod context;
+mod eval;
 mod expression;
 mod failure;
 mod function;

@@ -58,7 +58,7 @@ proptest! {
         let mut expected = vec![one[x as usize], both[(x * 4 + y) as usize], 15 - many[3][y as usize]];
         expected.extend(many.iter().map(|table| table[y as usize]));
         prop_assert_eq!(evaluate(&program, &[x, y]), expected);
-        prop_assert_eq!((program.inputs(), program.outputs(), program.pbs_count()), (2, 7, 4));
+        prop_assert_eq!((program.inputs(), program.outputs(), program.pbs_count(1)), (2, 7, 4));
     }
 }
 
@@ -78,7 +78,7 @@ fn gates_are_the_gates() {
         assert_eq!(evaluate(&program, &[c, x, y]), expected);
     }
     // One each, three for the choice, none for the negation.
-    assert_eq!(program.pbs_count(), 9);
+    assert_eq!(program.pbs_count(1), 9);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_no_server_takes_is_refused_here() {
         let y = program.not(x);
         program.output(y);
     });
-    assert!(gate.contains("Block"), "{gate}");
+    assert!(gate.contains("not blocks"), "{gate}");
     let many = refused(|program| {
         let x = program.input("x");
         program.output(x);

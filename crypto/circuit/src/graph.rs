@@ -10,14 +10,14 @@ pub type ValueId = usize;
 pub struct Graph {
     /// The parameter set.
     pub set: &'static ParameterSet,
-    /// Number of inputs: the values 0 to `inputs - 1`.
-    pub inputs: usize,
+    /// Blocks of each of the program's inputs. Together they are the first values.
+    pub inputs: Vec<usize>,
     /// Distinct tables.
     pub tables: Vec<Table>,
     /// Nodes, each behind those whose results it uses.
     pub nodes: Vec<Node>,
-    /// The values to return.
-    pub outputs: Vec<Output>,
+    /// The values to return: blocks of each of the program's outputs.
+    pub outputs: Vec<Vec<Output>>,
 }
 
 /// A value to return, and what is known of it whatever the inputs are.
@@ -58,12 +58,20 @@ pub struct Term {
 pub enum Table {
     /// 1/8 for the lower half of the torus, -1/8 for the upper one: boolean gates.
     Sign,
-    /// Functions of a block, entry by entry. Each has as many entries as the set has values, divided by the number of
-    /// functions.
-    Functions(Vec<Vec<u64>>),
+    /// Functions of a block, entry by entry, in halves of a step. Each has as many entries as the set has values, divided
+    /// by the number of functions. A single function reaches around the torus: its entries come once more behind the
+    /// last one, negated.
+    Functions(Vec<Vec<i64>>),
 }
 
 impl Table {
+    /// Functions that share one bootstrap, each with as many entries as it has.
+    pub(crate) fn functions(functions: &[Vec<i64>], values: i64) -> Self {
+        let entries = values as usize / functions.len().max(1);
+        let pad = |function: &Vec<i64>| function.iter().copied().chain(std::iter::repeat(0)).take(entries).collect();
+        Self::Functions(functions.iter().map(pad).collect())
+    }
+
     /// Results of one bootstrap.
     pub fn outputs(&self) -> usize {
         match self {
@@ -74,6 +82,11 @@ impl Table {
 }
 
 impl Graph {
+    /// Blocks of all inputs.
+    pub fn input_blocks(&self) -> usize {
+        self.inputs.iter().sum()
+    }
+
     /// Bootstraps for one row.
     pub fn pbs_count(&self) -> u64 {
         self.nodes.iter().filter(|node| node.table.is_some()).count() as u64
@@ -88,7 +101,7 @@ impl Graph {
 
     /// Number of values: inputs and results.
     pub fn values(&self) -> usize {
-        self.nodes.len().checked_sub(1).map_or(self.inputs, |last| self.results(last).end)
+        self.nodes.len().checked_sub(1).map_or(self.input_blocks(), |last| self.results(last).end)
     }
 
     /// Bootstraps that must follow one another: the length of the longest chain.

@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+mod draft;
 mod error;
-mod gate;
+mod evaluate;
 mod graph;
+mod integer;
 mod lower;
 mod program;
 
@@ -19,5 +21,7 @@ pub mod wire {
 }
 
 pub use error::ProgramError;
+pub use evaluate::EvaluationError;
 pub use graph::{Graph, Node, Output, Table, Term, ValueId};
+pub use integer::Goal;
 pub use program::{Input, LIMITS, Limits, Operation, Program, ProgramId, Type};

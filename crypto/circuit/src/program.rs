@@ -1,12 +1,16 @@
 //! Programs: decoded, checked, and only then a [`Program`].
 
 mod check;
+mod price;
+mod signature;
+mod types;
 
 use std::fmt;
 
 use cloakwork_params::{ParameterSet, table};
 use prost::Message as _;
 
+pub use self::types::Type;
 use crate::{ProgramError, ValueId, wire};
 
 /// A program that has been checked: every argument has the type, degree and noise that its operation takes.
@@ -31,19 +35,12 @@ pub struct Input {
     pub name: String,
     /// Type.
     pub ty: Type,
-    /// Largest value it may hold.
+    /// Largest value that a block of it may hold.
     pub degree_max: u32,
-    /// Largest noise level it may have.
+    /// Largest noise level that it may have.
     pub noise_level_max: u32,
-}
-
-/// Type of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Type {
-    /// One shortint block.
-    Block,
-    /// One bit under a boolean set.
-    Bool,
+    /// Must it be freshly encrypted?
+    pub is_fresh: bool,
 }
 
 /// A checked operation.
@@ -55,6 +52,8 @@ pub struct Operation {
     pub arguments: Vec<ValueId>,
     /// Tables of a lookup, padded to the number of entries that each has.
     pub tables: Vec<Vec<u64>>,
+    /// What a constant holds, least significant byte first.
+    pub value: Vec<u8>,
 }
 
 /// What is known of a value whatever the inputs are.
@@ -76,10 +75,15 @@ pub struct Limits {
     pub operations: usize,
     /// Outputs.
     pub outputs: usize,
+    /// Blocks of all inputs and outputs.
+    pub blocks: usize,
+    /// Bootstraps for a row, as estimated from above before the program is lowered.
+    pub bootstraps: u64,
 }
 
 /// What every server and worker accepts.
-pub const LIMITS: Limits = Limits { bytes: 1 << 20, inputs: 1024, operations: 1 << 14, outputs: 1024 };
+pub const LIMITS: Limits =
+    Limits { bytes: 1 << 20, inputs: 1024, operations: 1 << 14, outputs: 1024, blocks: 1 << 14, bootstraps: 1 << 17 };
 
 impl Program {
     /// Decodes and checks a program.
@@ -91,7 +95,13 @@ impl Program {
         at_most("outputs", limits.outputs, message.outputs.len())?;
         let set = table::by_name(&message.parameter_set)
             .ok_or_else(|| ProgramError::UnknownParameterSet(message.parameter_set.clone()))?;
-        check::program(ProgramId(*blake3::hash(bytes).as_bytes()), set, message)
+        let program = check::program(ProgramId(*blake3::hash(bytes).as_bytes()), set, message)?;
+        at_most("blocks of inputs and outputs", limits.blocks, program.blocks())?;
+        let bootstraps = program.bootstraps_max();
+        if bootstraps > limits.bootstraps {
+            return Err(ProgramError::TooMany { what: "bootstraps", max: limits.bootstraps, got: bootstraps });
+        }
+        Ok(program)
     }
 
     /// Its name.
@@ -112,6 +122,12 @@ impl Program {
     /// Its operations.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
+    }
+
+    /// Blocks of its inputs and outputs together.
+    fn blocks(&self) -> usize {
+        let inputs = self.inputs.iter().map(|input| input.ty.blocks());
+        inputs.chain(self.output_types().map(Type::blocks)).sum()
     }
 
     /// Types of what it returns.

@@ -38,6 +38,9 @@ pub struct ParameterSet {
     pub grouping: usize,
     /// What a plaintext is.
     pub encoding: Encoding,
+    /// Largest variance that may enter a bootstrap, in multiples of what one returns: for programs that keep account of
+    /// each sum. At least the square of the largest noise level, and no more than any lowering asks for.
+    pub squared_noise_max: u64,
     /// Failure probability of one key switch and bootstrap at the largest allowed noise.
     pub failure: FailureProbability,
     /// Cost of the best attack known to us.
@@ -179,6 +182,14 @@ impl ParameterSet {
     /// Bits of the word that a ciphertext under the small key is made of.
     pub const fn small_word_bits(&self) -> u32 {
         if self.small_modulus_log2 > u32::BITS { u64::BITS } else { u32::BITS }
+    }
+
+    /// Distance of two plaintexts of a block, in units of 2^-64 of the torus; of booleans, of true from nothing.
+    pub const fn plaintext_step(&self) -> u64 {
+        match self.encoding {
+            Encoding::Shortint { message_modulus, carry_modulus, .. } => (1 << 63) / (message_modulus * carry_modulus),
+            Encoding::Boolean => 1 << 61,
+        }
     }
 
     /// Polynomials of a GLWE ciphertext, k + 1.

@@ -78,21 +78,38 @@ impl Lut<u64> {
         if !(1..=max).contains(&functions.len()) {
             return Err(LutError::TooManyFunctions { set: set.name, got: functions.len(), max });
         }
+        let inputs = values / functions.len() as u64;
+        let entry = |value: u64| match value < values {
+            true => Ok(2 * value as i64),
+            false => Err(LutError::ValueTooLarge { set: set.name, got: value, max: values - 1 }),
+        };
+        let entries = |function: &&dyn Fn(u64) -> u64| (0..inputs).map(|input| entry(function(input))).collect();
+        let functions: Vec<Vec<i64>> = functions.iter().map(entries).collect::<Result<_, _>>()?;
+        Self::from_halves(set, &functions)
+    }
+
+    /// One table of several functions, entry by entry, in halves of a block's step. Behind the entries of a single one they
+    /// come once more, negated, as the upper half of the torus does in any table.
+    pub fn from_halves(set: &ParameterSet, functions: &[Vec<i64>]) -> Result<Self, LutError> {
+        let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
+            return Err(LutError::NotIntegers { set: set.name });
+        };
+        let values = message_modulus * carry_modulus;
+        let max = (values as usize / 2).max(1);
+        if !(1..=max).contains(&functions.len()) {
+            return Err(LutError::TooManyFunctions { set: set.name, got: functions.len(), max });
+        }
         let inputs = values as usize / functions.len();
         // Boxes that no function has a use for stay zero.
-        let mut entries = vec![0; values as usize];
-        for (function, entries) in functions.iter().zip(entries.chunks_mut(inputs)) {
-            for (input, entry) in entries.iter_mut().enumerate().take(inputs) {
-                let value = function(input as u64);
-                if value >= values {
-                    return Err(LutError::ValueTooLarge { set: set.name, got: value, max: values - 1 });
-                }
-                *entry = value * delta(values);
+        let mut words = vec![0; values as usize];
+        for (function, words) in functions.iter().zip(words.chunks_mut(inputs)) {
+            for (entry, word) in function.iter().zip(words) {
+                *word = (*entry as u64).wrapping_mul(delta(values) / 2);
             }
         }
         let box_size = set.polynomial_size / values as usize;
         let outputs = (0..functions.len()).map(|index| index * inputs * box_size).collect();
-        Ok(Self { body: boxes(set.polynomial_size, &entries), outputs })
+        Ok(Self { body: boxes(set.polynomial_size, &words), outputs })
     }
 
     /// The table that moves a message from the top of the carry, where compression puts it, back to the low bits.

@@ -149,9 +149,8 @@ impl Admission {
         if rows == 0 {
             return Err(INPUT_INVALID.error("the inputs hold no ciphertexts: expected at least one row"));
         }
-        let pbs_count = program.pbs_count.saturating_mul(rows);
-        let lists = (program.inputs.len() + program.outputs.len()) as u64;
-        let bytes = rows.saturating_mul(lists).saturating_mul(program.set.ciphertext_bytes());
+        let pbs_count = program.cost(rows).pbs_count.saturating_mul(rows);
+        let bytes = rows.saturating_mul(program.blocks()).saturating_mul(program.set.ciphertext_bytes());
         for (what, limit, got) in [
             ("rows", limits.job_rows, rows),
             ("bootstraps", limits.job_bootstraps, pbs_count),

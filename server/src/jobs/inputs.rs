@@ -26,7 +26,7 @@ pub(super) struct Wanted<'p> {
     pub(super) inputs: &'p [Input],
 }
 
-/// The job's inputs, and the number of ciphertexts that all of them have.
+/// The job's inputs, and the number of rows that all of them have.
 pub(super) async fn resolve(
     admission: &Admission,
     caller: &Caller,
@@ -51,15 +51,26 @@ pub(super) async fn resolve(
     for (index, (input, declared)) in inputs.into_iter().zip(wanted.inputs).enumerate() {
         let (content, info) = room.find(admission, caller, index, input).await?;
         conform(wanted, index, declared, &info)?;
-        let expected = *rows.get_or_insert(info.count);
-        if info.count != expected {
-            let message = format!("input {index} has {} ciphertexts, input 0 has {expected}", info.count);
-            return Err(INPUT_INVALID.error(message));
+        let found = rows_of(index, declared, info.count)?;
+        let expected = *rows.get_or_insert(found);
+        if found != expected {
+            return Err(INPUT_INVALID.error(format!("input {index} has {found} rows, input 0 has {expected}")));
         }
         contents.push(content);
     }
     // A program without inputs runs once.
     Ok((contents, rows.unwrap_or(1)))
+}
+
+/// Rows of a list of so many ciphertexts.
+fn rows_of(index: usize, declared: &Input, count: u64) -> Result<u64, ApiError> {
+    let blocks = declared.ty.blocks() as u64;
+    if count.is_multiple_of(blocks) {
+        return Ok(count / blocks);
+    }
+    let (name, ty) = (&declared.name, declared.ty);
+    let message = format!("input {index} ('{name}') has {count} ciphertexts: expected {blocks} for each {ty}");
+    Err(INPUT_INVALID.error(message))
 }
 
 /// What one job may read out of the server's own database, and what it has found so far: a list may be named often.
@@ -157,6 +168,14 @@ fn conform(wanted: &Wanted<'_>, index: usize, declared: &Input, info: &BlobInfo)
     let readable = [ObjectKind::LweList, ObjectKind::SeededLweList, ObjectKind::CompactList];
     if !readable.contains(&info.kind) {
         return Err(INPUT_INVALID.error(format!("input {index} is a {}: expected an LWE ciphertext list", info.kind)));
+    }
+    if declared.is_fresh && info.kind == ObjectKind::LweList {
+        let message = format!(
+            "input {index} ('{}') is a result: the program takes freshly encrypted ciphertexts there, as seeded and compact \
+             lists hold",
+            declared.name
+        );
+        return Err(INPUT_INVALID.error(message));
     }
     if info.set.id != wanted.set.id {
         let message = format!("input {index} was made for {}: the program is for {}", info.set.name, wanted.set.name);

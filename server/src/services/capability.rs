@@ -47,26 +47,19 @@ impl CapabilityService for Capabilities {
             tenant: caller.tenant.to_string(),
             limits: limits.collect(),
             parameter_sets: sets.map(describe).collect(),
-            operations: OPERATIONS.iter().map(|kind| kind.as_str_name().to_owned()).collect(),
+            operations: operations().map(|kind| kind.as_str_name().to_owned()).collect(),
             pools: self.dispatcher.pools().iter().map(|view| pool(view, self.allow_weak_sets)).collect(),
         }))
     }
 }
 
-/// What programs may do.
-const OPERATIONS: &[Kind] = &[
-    Kind::Lookup,
-    Kind::LookupBivariate,
-    Kind::LookupMany,
-    Kind::Not,
-    Kind::And,
-    Kind::Nand,
-    Kind::Nor,
-    Kind::Or,
-    Kind::Xnor,
-    Kind::Xor,
-    Kind::Mux,
-];
+/// What programs may do: everything that the protocol has a name for.
+fn operations() -> impl Iterator<Item = Kind> {
+    (1..=KINDS_END).filter_map(|number| Kind::try_from(number).ok())
+}
+
+/// Beyond the last of them.
+const KINDS_END: i32 = 1 << 10;
 
 fn describe(set: &ParameterSet) -> Described {
     let (message_modulus, carry_modulus) = match set.encoding {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cloakwork_circuit::{ProgramId, Type};
+use cloakwork_circuit::ProgramId;
 use cloakwork_keystore::TenantId;
 use cloakwork_proto::v1::{
-    self, CheckRequest, CheckResponse, GetProgramRequest, GetProgramResponse, PoolEstimate, ProgramReport,
-    RegisterRequest, RegisterResponse, program_service_server::ProgramService,
+    CheckRequest, CheckResponse, GetProgramRequest, GetProgramResponse, PoolEstimate, ProgramReport, RegisterRequest,
+    RegisterResponse, program_service_server::ProgramService,
 };
 use tonic::{Request, Response, Status};
 
@@ -84,16 +84,15 @@ impl ProgramService for Programs {
 
 impl Programs {
     fn report(&self, tenant: &TenantId, program: &Compiled) -> ProgramReport {
-        let types = program.outputs.iter().map(|ty| match ty {
-            Type::Block => v1::Type::Block as i32,
-            Type::Bool => v1::Type::Bool as i32,
-        });
+        let (types, bits) = program.outputs.iter().map(|ty| ty.wire()).map(|(ty, bits)| (ty as i32, bits)).unzip();
+        let row = program.cost(1);
         ProgramReport {
             name: format!("tenants/{tenant}/programs/{}", program.id),
             parameter_set: program.set.name.to_owned(),
-            output_types: types.collect(),
-            pbs_count: program.pbs_count,
-            depth: program.depth,
+            output_types: types,
+            output_bits: bits,
+            pbs_count: row.pbs_count,
+            depth: row.depth,
             estimates: self.dispatcher.pools().iter().filter_map(|pool| estimate(pool, program)).collect(),
         }
     }
@@ -107,7 +106,7 @@ fn estimate(pool: &PoolView, program: &Compiled) -> Option<PoolEstimate> {
     let one_wave = if narrow.width == 1 { narrow.micros } else { narrow.micros / u64::from(narrow.width) };
     Some(PoolEstimate {
         pool: pool.kind.clone(),
-        one_row_micros: one_wave.saturating_mul(u64::from(program.depth)),
-        batched_row_micros: wide.micros.saturating_mul(program.pbs_count) / u64::from(wide.width),
+        one_row_micros: one_wave.saturating_mul(u64::from(program.depth.depth)),
+        batched_row_micros: wide.micros.saturating_mul(program.work.pbs_count) / u64::from(wide.width),
     })
 }

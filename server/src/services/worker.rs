@@ -33,7 +33,7 @@ use crate::{
     jobs::{Content, GROUP_BYTES, JobMeta, id},
     limits::Limits,
     metrics::Telemetry,
-    programs,
+    programs::Compiler,
     quota::Quota,
     store::Store,
 };
@@ -49,6 +49,8 @@ pub struct Workers {
     pub store: Store,
     /// Room for outputs in the store.
     pub quota: Quota,
+    /// Programs that have been compiled.
+    pub compiler: Compiler,
     /// Limits.
     pub limits: Arc<Limits>,
     /// Metrics.
@@ -181,24 +183,24 @@ impl Workers {
         digests: &[v1::Digest],
         parts: &mut Streaming<CommitResultRequest>,
     ) -> Result<Vec<Content>, Status> {
-        let expected = programs::output_count(&leased.work.program);
-        if digests.len() != expected {
-            let message = format!("{} outputs: the program has {expected}", digests.len());
+        let program = self.compiler.compile(&leased.meta.tenant, &leased.work.program).await?;
+        if digests.len() != program.outputs.len() {
+            let message = format!("{} outputs: the program has {}", digests.len(), program.outputs.len());
             return Err(INVALID_ARGUMENT.error(message).into());
         }
         let mut data = Incoming { parts, rest: Bytes::new(), idle: Duration::from_millis(self.limits.request_idle_ms) };
         // What a tenant has no room for in the database becomes a blob, and counts as one.
         let mut inline_left = self.limits.inline_bytes;
         let mut contents = Vec::with_capacity(digests.len());
-        for wanted in digests {
-            let digest = digest::parse(Some(wanted), "digests")?;
+        for (wanted, ty) in digests.iter().zip(&program.outputs) {
+            let (digest, blocks) = (digest::parse(Some(wanted), "digests")?, ty.blocks() as u64);
             let small = digest.size_bytes <= inline_left
                 && self.quota.take_if_any(&leased.meta.tenant, digest.size_bytes).await?;
             let bytes = if small {
                 inline_left -= digest.size_bytes;
-                Some(self.small_output(leased, &digest, &mut data).await?)
+                Some(self.small_output(leased, &digest, blocks, &mut data).await?)
             } else {
-                self.large_output(leased, &digest, &mut data).await?;
+                self.large_output(leased, &digest, blocks, &mut data).await?;
                 None
             };
             contents.push(Content { digest: digest.blake3, size_bytes: digest.size_bytes, bytes });
@@ -209,7 +211,13 @@ impl Workers {
         }
     }
 
-    async fn small_output(&self, leased: &Leased, digest: &Digest, data: &mut Incoming<'_>) -> Result<Bytes, Status> {
+    async fn small_output(
+        &self,
+        leased: &Leased,
+        digest: &Digest,
+        blocks: u64,
+        data: &mut Incoming<'_>,
+    ) -> Result<Bytes, Status> {
         let mut bytes = Vec::with_capacity(digest.size_bytes as usize);
         while (bytes.len() as u64) < digest.size_bytes {
             bytes.extend_from_slice(&data.take(digest.size_bytes - bytes.len() as u64).await?);
@@ -219,11 +227,17 @@ impl Workers {
         if info.digest != *digest {
             return Err(DIGEST_MISMATCH.error("an output is not what its digest says").into());
         }
-        conform(leased, &info)?;
+        conform(leased, blocks, &info)?;
         Ok(bytes)
     }
 
-    async fn large_output(&self, leased: &Leased, digest: &Digest, data: &mut Incoming<'_>) -> Result<(), Status> {
+    async fn large_output(
+        &self,
+        leased: &Leased,
+        digest: &Digest,
+        blocks: u64,
+        data: &mut Incoming<'_>,
+    ) -> Result<(), Status> {
         let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
         let upload = self.keystore.begin_result(&tenant, digest).await.map_err(ApiError::from)?;
         let mut left = digest.size_bytes;
@@ -231,7 +245,7 @@ impl Workers {
             while left > 0 {
                 left -= data.take(left).await?.len() as u64;
             }
-            return Ok(self.keep(&tenant, leased, digest).await?);
+            return Ok(self.keep(&tenant, leased, digest, blocks).await?);
         }
         let receiving = self.transfers.receive();
         // What an earlier attempt left behind need not be sent again, but it comes again all the same.
@@ -249,13 +263,13 @@ impl Workers {
             }
         }
         receiving.finished(writer.finish().await).map_err(ApiError::from)?;
-        Ok(self.keep(&tenant, leased, digest).await?)
+        Ok(self.keep(&tenant, leased, digest, blocks).await?)
     }
 
     /// Checks an output that has become a blob, and keeps it for as long as the job says. Before the end is durable: an
     /// end whose outputs may be evicted would be none.
-    async fn keep(&self, tenant: &TenantId, leased: &Leased, digest: &Digest) -> Result<(), ApiError> {
-        conform(leased, &self.keystore.blob(tenant, digest).await?)?;
+    async fn keep(&self, tenant: &TenantId, leased: &Leased, digest: &Digest, blocks: u64) -> Result<(), ApiError> {
+        conform(leased, blocks, &self.keystore.blob(tenant, digest).await?)?;
         let until = clock::unix_micros().saturating_add(leased.meta.keep_outputs_micros);
         let pin =
             keystore::Pin { holder: id::output_holder(leased.meta.id), until: Some(clock::from_unix_micros(until)) };
@@ -326,11 +340,11 @@ fn cut(mut record: v1::LatencyRecord) -> v1::LatencyRecord {
 /// Waves that a latency record lists.
 const RECORDED_WAVES_MAX: usize = 64;
 
-/// Holds an output to what the job must return.
-fn conform(leased: &Leased, info: &BlobInfo) -> Result<(), ApiError> {
+/// Holds an output to what the job must return: so many ciphertexts for each row.
+fn conform(leased: &Leased, blocks: u64, info: &BlobInfo) -> Result<(), ApiError> {
     let meta = &leased.meta;
     let right = info.kind == ObjectKind::LweList && info.set.id == meta.set.id && info.key_id == meta.key_id;
-    match right && info.count == meta.rows {
+    match right && info.count == meta.rows.saturating_mul(blocks) {
         true => Ok(()),
         false => Err(INVALID_ARGUMENT.error("an output is no list of the job's set, key and rows")),
     }

@@ -44,6 +44,7 @@ impl Client {
             kind: wire::operation::Kind::Lookup.into(),
             arguments: vec![index as u32],
             tables: vec![wire::Table { entries: entries.clone() }],
+            ..Default::default()
         };
         self.program(1, 15, tables.iter().enumerate().map(operation).collect(), vec![tables.len() as u32])
     }
@@ -61,6 +62,7 @@ impl Client {
             r#type: wire::Type::Block.into(),
             degree_max,
             noise_level_max: 0,
+            ..Default::default()
         };
         let parameter_set = self.keys.set.name.to_owned();
         let inputs = (0..inputs).map(input).collect();

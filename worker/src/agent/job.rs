@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::{Graph, LIMITS, Program};
+use cloakwork_circuit::{Goal, Graph, LIMITS, Output, Program};
 use cloakwork_params::KeyId;
 use cloakwork_proto::v1::{self, LeaseStage, assigned_input::Source, commit_header::Outcome};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -41,7 +41,8 @@ struct Task {
 impl Task {
     /// Bytes of all outputs.
     fn output_bytes(&self) -> u64 {
-        let ciphertexts = (self.rows as u64).saturating_mul(self.plan.graph.outputs.len() as u64);
+        let blocks = self.plan.graph.outputs.iter().map(Vec::len).sum::<usize>();
+        let ciphertexts = (self.rows as u64).saturating_mul(blocks as u64);
         ciphertexts.saturating_mul(self.program.set().ciphertext_bytes())
     }
 }
@@ -147,7 +148,7 @@ impl Agent {
             parts: content.key_parts,
             blobs: self.blobs(held),
         };
-        let plan = Arc::new(Plan::new(program.lower()));
+        let plan = Arc::new(Plan::new(program.lower(Goal::of_rows(content.rows))));
         let (rows, priority) = (rows as usize, content.priority);
         Ok(Task { key_id, program, plan, rows, request, inputs: content.inputs, priority })
     }
@@ -265,8 +266,8 @@ async fn encode(task: &Task, lists: Vec<OutputList>) -> Result<Vec<(Bytes, v1::D
     let size = usize::try_from(task.output_bytes()).unwrap_or(usize::MAX);
     let encode = move || {
         let Graph { set, outputs, .. } = &plan.graph;
-        let one = |(list, output): (OutputList, &cloakwork_circuit::Output)| {
-            let bytes = Bytes::from(list.encode(set, key_id, output)?);
+        let one = |(list, blocks): (OutputList, &Vec<Output>)| {
+            let bytes = Bytes::from(list.encode(set, key_id, blocks)?);
             let blake3 = Bytes::copy_from_slice(blake3::hash(&bytes).as_bytes());
             let size_bytes = bytes.len() as u64;
             Ok((bytes, v1::Digest { blake3, size_bytes }))

@@ -33,11 +33,12 @@ fn job() -> (LeaseId, v1::Assignment) {
             kind: v1::operation::Kind::Lookup.into(),
             arguments: vec![0],
             tables: vec![v1::Table { entries: vec![0; 16] }],
+            ..Default::default()
         }],
         outputs: vec![1],
     };
     let input =
-        OutputList::new(set(), 1).encode(set(), KeyId([1; 16]), &Output { value: 0, degree: 3, noise_level: 1 });
+        OutputList::new(set(), 1).encode(set(), KeyId([1; 16]), &[Output { value: 0, degree: 3, noise_level: 1 }]);
     let content = v1::JobContent {
         program: program.encode_to_vec().into(),
         group: Bytes::from_static(b"group"),

@@ -9,6 +9,7 @@ use std::{
     time::Instant,
 };
 
+use cloakwork_circuit::Output;
 use cloakwork_device::{Arena, Device, DeviceError};
 use tokio::sync::oneshot;
 
@@ -117,7 +118,8 @@ const NO_SLOT: u32 = u32::MAX;
 impl Job {
     pub(super) fn new(job: EngineJob, tables: Vec<Arc<Table>>, served: u64) -> Self {
         let graph = &job.plan.graph;
-        let outputs = graph.outputs.iter().map(|_| OutputList::new(graph.set, job.rows)).collect();
+        let list = |blocks: &Vec<Output>| OutputList::new(graph.set, job.rows * blocks.len());
+        let outputs = graph.outputs.iter().map(list).collect();
         Self {
             outputs,
             tables,
@@ -157,7 +159,8 @@ impl Job {
     ) -> Result<(), DeviceError> {
         let plan = self.job.plan.clone();
         let first = self.next_row;
-        let mut by_input: Vec<Vec<u32>> = vec![Vec::with_capacity(count); plan.graph.inputs];
+        let inputs = &plan.graph.inputs;
+        let mut by_input: Vec<Vec<u32>> = inputs.iter().map(|blocks| Vec::with_capacity(count * blocks)).collect();
         let mut begun = Vec::with_capacity(count);
         for index in first..first + count {
             let mut row = Row {
@@ -167,9 +170,12 @@ impl Job {
                 waits: plan.waits.clone().into(),
                 nodes_left: plan.graph.nodes.len(),
             };
-            for (value, list) in by_input.iter_mut().enumerate() {
-                row.slots[value] = slots.take();
-                list.push(row.slots[value]);
+            let mut taken = row.slots.iter_mut();
+            for (list, blocks) in by_input.iter_mut().zip(inputs) {
+                for slot in taken.by_ref().take(*blocks) {
+                    *slot = slots.take();
+                    list.push(*slot);
+                }
             }
             let place = self.free_rows.pop().unwrap_or_else(|| {
                 self.rows.push(None);
@@ -179,8 +185,8 @@ impl Job {
             begun.push(place);
         }
         self.next_row += count;
-        for (input, slots) in self.job.inputs.iter().zip(&by_input) {
-            input.write(first..first + count, device, arena, slots)?;
+        for ((input, blocks), slots) in self.job.inputs.iter().zip(inputs).zip(&by_input) {
+            input.write(first * blocks..(first + count) * blocks, device, arena, slots)?;
         }
         let at_once = |node: &u32| plan.waits[*node as usize] == 0;
         for &place in &begun {
@@ -275,8 +281,10 @@ impl Job {
         }
         let Some(mut row) = self.rows[place as usize].take() else { return Ok(()) };
         if !self.cancelled {
-            for (list, output) in self.outputs.iter_mut().zip(&self.job.plan.graph.outputs) {
-                list.read(row.index, device, arena, row.slots[output.value])?;
+            for (list, blocks) in self.outputs.iter_mut().zip(&self.job.plan.graph.outputs) {
+                for (place, block) in blocks.iter().enumerate() {
+                    list.read(row.index * blocks.len() + place, device, arena, row.slots[block.value])?;
+                }
             }
         }
         row.slots.iter_mut().for_each(|slot| slots.give_back(slot));

@@ -15,7 +15,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(graph: Graph) -> Self {
-        let values = graph.values();
+        let (inputs, values) = (graph.input_blocks(), graph.values());
         let mut plan =
             Self { users: vec![Vec::new(); values], uses: vec![0; values], waits: vec![0; graph.nodes.len()], graph };
         for (index, node) in plan.graph.nodes.iter().enumerate() {
@@ -25,10 +25,10 @@ impl Plan {
             for value in needed {
                 plan.users[value].push(index as u32);
                 plan.uses[value] += 1;
-                plan.waits[index] += u32::from(value >= plan.graph.inputs);
+                plan.waits[index] += u32::from(value >= inputs);
             }
         }
-        for output in &plan.graph.outputs {
+        for output in plan.graph.outputs.iter().flatten() {
             plan.uses[output.value] += 1;
         }
         plan

@@ -70,13 +70,7 @@ fn load(device: &dyn Device, set: &'static ParameterSet, table: &Functions) -> R
             device.load_lut(set, HostLut::U64(&Lut::sign(set.polynomial_size, EIGHTH)))?
         }
         (Functions::Functions(functions), _) => {
-            let closures: Vec<Box<dyn Fn(u64) -> u64 + '_>> = functions.iter().map(|entries| lookup(entries)).collect();
-            let closures: Vec<&dyn Fn(u64) -> u64> = closures.iter().map(AsRef::as_ref).collect();
-            device.load_lut(set, HostLut::U64(&Lut::from_fns(set, &closures)?))?
+            device.load_lut(set, HostLut::U64(&Lut::from_halves(set, functions)?))?
         }
     })
-}
-
-fn lookup(entries: &[u64]) -> Box<dyn Fn(u64) -> u64 + '_> {
-    Box::new(|input| entries.get(input as usize).copied().unwrap_or(0))
 }

@@ -75,10 +75,10 @@ fn graph(length: usize, number: u64) -> Graph {
     };
     Graph {
         set: set(),
-        inputs: 1,
+        inputs: vec![1],
         tables: vec![Table::Functions(vec![vec![0; 16]])],
         nodes: (0..length).map(node).collect(),
-        outputs: vec![Output { value: length, degree: 15, noise_level: 1 }],
+        outputs: vec![vec![Output { value: length, degree: 15, noise_level: 1 }]],
     }
 }
 

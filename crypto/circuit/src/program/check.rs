@@ -2,7 +2,7 @@
 
 use cloakwork_params::{Encoding, ParameterSet};
 
-use super::{Input, Operation, Program, ProgramId, Type, ValueInfo};
+use super::{Input, Operation, Program, ProgramId, Type, ValueInfo, signature};
 use crate::{
     ProgramError,
     wire::{self, operation::Kind},
@@ -57,7 +57,7 @@ fn outputs(outputs: &[u32], values: usize) -> Result<Vec<usize>, ProgramError> {
 
 /// What a parameter set allows.
 struct Rules {
-    ty: Type,
+    is_boolean: bool,
     /// Number of messages; 2 in boolean sets.
     messages: u64,
     /// Number of values of a block: messages times carries.
@@ -72,40 +72,55 @@ impl Rules {
     fn of(set: &ParameterSet) -> Self {
         match set.encoding {
             Encoding::Shortint { message_modulus, carry_modulus, max_noise_level } => Self {
-                ty: Type::Block,
+                is_boolean: false,
                 messages: message_modulus,
                 values: message_modulus * carry_modulus,
                 noise_level_max: max_noise_level,
             },
-            Encoding::Boolean => Self { ty: Type::Bool, messages: 2, values: 2, noise_level_max: FRESH },
+            Encoding::Boolean => Self { is_boolean: true, messages: 2, values: 2, noise_level_max: FRESH },
         }
     }
 
     fn input(&self, index: usize, input: wire::program::Input) -> Result<Input, ProgramError> {
-        let ty = match input.r#type() {
-            wire::Type::Block => Some(Type::Block),
-            wire::Type::Bool => Some(Type::Bool),
-            wire::Type::Unspecified => None,
-        };
-        let problem = if ty != Some(self.ty) {
-            Some(format!("the parameter set has inputs of type {:?}, not {}", self.ty, input.r#type().as_str_name()))
-        } else if u64::from(input.degree_max) >= self.values {
-            Some(format!("a largest value of {}: blocks hold 0 to {}", input.degree_max, self.values - 1))
-        } else if u64::from(input.noise_level_max) > self.noise_level_max {
-            Some(format!("a noise level of {}: the set bears {}", input.noise_level_max, self.noise_level_max))
-        } else {
-            None
-        };
-        if let Some(problem) = problem {
-            return Err(ProgramError::Input { index, name: input.name, problem });
+        let ty = Type::read(input.r#type(), input.bits).and_then(|ty| self.serves(ty));
+        self.input_of(ty, &input).map_err(|problem| ProgramError::Input { index, name: input.name, problem })
+    }
+
+    fn input_of(&self, ty: Result<Type, String>, input: &wire::program::Input) -> Result<Input, String> {
+        let ty = ty?;
+        let is_block = ty == Type::Block;
+        if !is_block && (input.degree_max, input.noise_level_max) != (0, 0) {
+            return Err(format!("bounds of what a block may hold: it is no block, but {ty}"));
+        }
+        if u64::from(input.degree_max) >= self.values {
+            return Err(format!("a largest value of {}: blocks hold 0 to {}", input.degree_max, self.values - 1));
+        }
+        if u64::from(input.noise_level_max) > self.noise_level_max {
+            return Err(format!("a noise level of {}: the set bears {}", input.noise_level_max, self.noise_level_max));
         }
         let or = |given: u32, default: u64| if given == 0 { default as u32 } else { given };
+        let largest = if ty == Type::Bool { 1 } else { self.messages - 1 };
         Ok(Input {
-            ty: self.ty,
-            degree_max: or(input.degree_max, self.messages - 1),
+            name: input.name.clone(),
+            ty,
+            degree_max: or(input.degree_max, largest),
             noise_level_max: or(input.noise_level_max, FRESH),
-            name: input.name,
+            is_fresh: input.fresh,
         })
+    }
+
+    /// The type, if values of it exist under the set.
+    fn serves(&self, ty: Type) -> Result<Type, String> {
+        let digits = self.messages == 4 && self.values == 16;
+        match ty {
+            Type::Bool if self.is_boolean || digits => Ok(ty),
+            Type::Uint(_) | Type::Int(_) if digits => Ok(ty),
+            Type::Block if !self.is_boolean => Ok(ty),
+            _ if self.is_boolean => Err(format!("a boolean parameter set has values of type bool, not {ty}")),
+            _ => {
+                Err(format!("values of type {ty}: only sets of two message and two carry bits have them, not this one"))
+            }
+        }
     }
 
     /// The checked operation and its results.
@@ -115,37 +130,45 @@ impl Rules {
         values: &[ValueInfo],
     ) -> Result<(Operation, Vec<ValueInfo>), String> {
         let kind = operation.kind();
-        let (ty, arity) = signature(kind).ok_or("no such operation, or none that this version knows")?;
-        if ty != self.ty {
-            return Err(format!("it takes values of type {ty:?}; the parameter set has {:?}", self.ty));
-        }
-        if operation.arguments.len() != arity {
-            return Err(format!("{} arguments: it takes {arity}", operation.arguments.len()));
-        }
         let arguments: Vec<usize> = operation.arguments.iter().map(|&value| value as usize).collect();
         if let Some(value) = arguments.iter().find(|value| **value >= values.len()) {
             return Err(format!("argument {value} does not exist here: {} values come before it", values.len()));
         }
-        let tables = self.tables(kind, operation.tables)?;
         let infos: Vec<ValueInfo> = arguments.iter().map(|&value| values[value]).collect();
-        self.arguments(kind, &infos, tables.len())?;
-        let bit = ValueInfo { ty, degree: 1, noise_level: FRESH };
-        let results = match ty {
-            Type::Bool => vec![bit],
-            Type::Block => tables
-                .iter()
-                .map(|table| ValueInfo { ty, degree: table.iter().copied().max().unwrap_or(0), noise_level: FRESH })
-                .collect(),
-        };
-        Ok((Operation { kind, arguments, tables }, results))
+        let types: Vec<Type> = infos.iter().map(|info| info.ty).collect();
+        let result = |ty, degree| ValueInfo { ty, degree, noise_level: FRESH };
+        if let Some(arity) = lookup_arity(kind) {
+            if arguments.len() != arity {
+                return Err(format!("{} arguments: it takes {arity}", arguments.len()));
+            }
+            if let Some(ty) = types.iter().find(|ty| **ty != Type::Block) {
+                return Err(format!("it takes blocks, not {ty}"));
+            }
+            let tables = self.tables(kind, operation.tables)?;
+            self.arguments(kind, &infos, tables.len())?;
+            let degree = |table: &Vec<u64>| table.iter().copied().max().unwrap_or(0);
+            let results = tables.iter().map(|table| result(Type::Block, degree(table))).collect();
+            return Ok((Operation { kind, arguments, tables, value: Vec::new() }, results));
+        }
+        if !operation.tables.is_empty() {
+            return Err(format!("{} tables: it takes none", operation.tables.len()));
+        }
+        if self.is_boolean && !is_gate(kind) {
+            return Err("boolean parameter sets have gates and no other operations".to_owned());
+        }
+        let stated = Type::read(operation.r#type(), operation.bits).and_then(|ty| self.serves(ty));
+        let ty = signature::result(kind, &types, stated)?;
+        if operation.value.len() > ty.blocks().div_ceil(4) {
+            return Err(format!("a value of {} bytes: {ty} has {}", operation.value.len(), ty.blocks().div_ceil(4)));
+        }
+        Ok((Operation { kind, arguments, tables: Vec::new(), value: operation.value }, vec![result(ty, 1)]))
     }
 
     /// The tables with as many entries as their operation reads.
     fn tables(&self, kind: Kind, tables: Vec<wire::Table>) -> Result<Vec<Vec<u64>>, String> {
         let (least, most) = match kind {
             Kind::Lookup | Kind::LookupBivariate => (1, 1),
-            Kind::LookupMany => (2, (self.values / 2) as usize),
-            _ => (0, 0),
+            _ => (2, (self.values / 2) as usize),
         };
         if !(least..=most).contains(&tables.len()) {
             return Err(format!("{} tables: it takes {least} to {most}", tables.len()));
@@ -202,14 +225,16 @@ impl Rules {
     }
 }
 
-/// Type and number of an operation's arguments.
-fn signature(kind: Kind) -> Option<(Type, usize)> {
-    Some(match kind {
-        Kind::Unspecified => return None,
-        Kind::Lookup | Kind::LookupMany => (Type::Block, 1),
-        Kind::LookupBivariate => (Type::Block, 2),
-        Kind::Not => (Type::Bool, 1),
-        Kind::And | Kind::Nand | Kind::Nor | Kind::Or | Kind::Xnor | Kind::Xor => (Type::Bool, 2),
-        Kind::Mux => (Type::Bool, 3),
-    })
+/// Arguments of a lookup.
+fn lookup_arity(kind: Kind) -> Option<usize> {
+    match kind {
+        Kind::Lookup | Kind::LookupMany => Some(1),
+        Kind::LookupBivariate => Some(2),
+        _ => None,
+    }
+}
+
+fn is_gate(kind: Kind) -> bool {
+    use Kind::{And, Mux, Nand, Nor, Not, Or, Xnor, Xor};
+    matches!(kind, Not | And | Nand | Nor | Or | Xnor | Xor | Mux)
 }

@@ -22,7 +22,12 @@ impl NoiseBudget {
     /// log2 of the probability, over random keys and ciphertexts, that one key switch and bootstrap at the largest
     /// noise that the set allows reads a wrong entry.
     pub fn failure_log2(&self, set: &ParameterSet) -> f64 {
-        let decision = Decision::of(set);
+        self.failure_log2_for(set, Decision::of(set).input_factor)
+    }
+
+    /// The same for an input whose variance is so many times that of a bootstrap's output.
+    pub fn failure_log2_for(&self, set: &ParameterSet, input_factor: f64) -> f64 {
+        let decision = Decision { input_factor, ..Decision::of(set) };
         let entering = self.entering_switch(decision.input_factor * self.output());
         let switch = SwitchError::of(set);
         match set.order {

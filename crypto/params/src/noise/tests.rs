@@ -77,6 +77,16 @@ fn computed_failure_probabilities_are_the_tables() {
 
 /// -131.074 is the figure of a numerical inversion of the characteristic function, to 25 digits, at these deviations.
 #[test]
+fn what_programs_may_sum_up_keeps_the_claim() {
+    for set in SETS {
+        let Encoding::Shortint { max_noise_level, .. } = set.encoding else { continue };
+        assert!(set.squared_noise_max >= max_noise_level * max_noise_level, "{}", set.name);
+        let failure = NoiseBudget::of(set).failure_log2_for(set, set.squared_noise_max as f64);
+        assert!(failure <= -128.0, "{} fails with 2^{failure}", set.name);
+    }
+}
+
+#[test]
 fn the_saddle_point_agrees_with_an_inversion() {
     let set = find(SetId(2)).expect("2_2");
     let mut budget = published_key_switch(set, NoiseBudget::of(set));

@@ -26,6 +26,7 @@ pub(super) const fn shortint(id: u16, name: &'static str, source: &'static str) 
         modulus_switch: ModulusSwitch::CenteredMean,
         grouping: 1,
         encoding: Encoding::Shortint { message_modulus: 4, carry_modulus: 4, max_noise_level: 5 },
+        squared_noise_max: 25,
         failure: FailureProbability { published_log2: None, computed_log2: 0.0 },
         security: Security { lwe_log2: 0.0, glwe_log2: Some(0.0), model: "none: the dimensions are small on purpose" },
         standing: Standing::Served,
@@ -42,6 +43,7 @@ pub(super) const fn boolean(id: u16, name: &'static str, order: Order, source: &
         small_modulus_log2: 32,
         modulus_switch: ModulusSwitch::Plain,
         encoding: Encoding::Boolean,
+        squared_noise_max: 8,
         ..base
     })
 }
@@ -61,7 +63,12 @@ pub(super) const fn gadget(base_log: u32, levels: usize) -> Decomposition {
 impl Row {
     pub(super) const fn encoding(self, message_modulus: u64, carry_modulus: u64, max_noise_level: u64) -> Self {
         let encoding = Encoding::Shortint { message_modulus, carry_modulus, max_noise_level };
-        Self(ParameterSet { encoding, ..self.0 })
+        Self(ParameterSet { encoding, squared_noise_max: max_noise_level * max_noise_level, ..self.0 })
+    }
+
+    /// More variance than the square of the largest noise level stands for.
+    pub(super) const fn bears(self, squared_noise_max: u64) -> Self {
+        Self(ParameterSet { squared_noise_max, ..self.0 })
     }
 
     /// Several secret bits a step; such sets switch the modulus of sums and therefore plainly.

@@ -16,6 +16,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(134.8, Some(134.8)),
     shortint(2, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(4, 4, 5)
+        .bears(51)
         .lwe(918, tuniform(45))
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
@@ -48,6 +49,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.1, Some(133.1)),
     shortint(6, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(4, 4, 5)
+        .bears(51)
         .lwe(866, gaussian(2.046151696979124e-06))
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
         .bootstrap(23, 1)
@@ -72,6 +74,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.5, None),
     shortint(9, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", V1_8_KS32_TUNIFORM)
         .encoding(4, 4, 5)
+        .bears(51)
         .small_modulus(32)
         .lwe(918, tuniform(13))
         .glwe(1, 2048, tuniform(17))
@@ -99,6 +102,7 @@ pub static SETS: &[ParameterSet] = &[
     // For the HPU.
     shortint(12, "V1_8_HPU_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", HPU)
         .encoding(4, 4, 5)
+        .bears(51)
         .small_modulus(21)
         .lwe(879, tuniform(3))
         .glwe(1, 2048, tuniform(17))
@@ -118,6 +122,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(135.2, Some(134.8)),
     shortint(33, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
+        .bears(39)
         .multi_bit(2)
         .lwe(918, tuniform(45))
         .glwe(1, 4096, tuniform(3))
@@ -145,6 +150,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(134.9, Some(134.8)),
     shortint(36, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
+        .bears(51)
         .multi_bit(3)
         .lwe(879, tuniform(46))
         .glwe(1, 2048, tuniform(17))
@@ -172,6 +178,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(135.4, Some(134.8)),
     shortint(39, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
+        .bears(51)
         .multi_bit(4)
         .lwe(920, tuniform(45))
         .glwe(1, 2048, tuniform(17))
@@ -199,6 +206,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.3, Some(133.1)),
     shortint(42, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
+        .bears(32)
         .multi_bit(2)
         .lwe(904, gaussian(1.0621869847945622e-06))
         .glwe(1, 4096, gaussian(2.168404344971009e-19))
@@ -226,6 +234,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.5, Some(133.1)),
     shortint(45, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
+        .bears(51)
         .multi_bit(3)
         .lwe(855, gaussian(2.4737833030723735e-06))
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
@@ -253,6 +262,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.1, Some(133.1)),
     shortint(48, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
+        .bears(51)
         .multi_bit(4)
         .lwe(872, gaussian(1.844927811696596e-06))
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
@@ -310,12 +320,14 @@ pub static SETS: &[ParameterSet] = &[
         .security(118.3, Some(122.2)),
     // Toys. Rounding in the modulus switch alone can never reach the half box, and the noise is far below it.
     shortint(0xff00, "TOY_MESSAGE_2_CARRY_2", TOY)
+        .bears(51)
         .lwe(16, tuniform(40))
         .glwe(1, 256, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(5, 4)
         .toy(),
     shortint(0xff01, "TOY_MESSAGE_2_CARRY_2_KS32", TOY)
+        .bears(51)
         .small_modulus(21)
         .lwe(16, tuniform(1))
         .glwe(1, 256, tuniform(17))
@@ -323,6 +335,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(2, 7)
         .toy(),
     shortint(0xff02, "TOY_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2", TOY)
+        .bears(51)
         .multi_bit(2)
         .lwe(12, tuniform(40))
         .glwe(1, 512, tuniform(17))
@@ -330,6 +343,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(5, 4)
         .toy(),
     shortint(0xff03, "TOY_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2", TOY)
+        .bears(51)
         .multi_bit(3)
         .lwe(12, tuniform(40))
         .glwe(1, 512, tuniform(17))
@@ -337,6 +351,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(5, 4)
         .toy(),
     shortint(0xff04, "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2", TOY)
+        .bears(51)
         .multi_bit(4)
         .lwe(12, tuniform(40))
         .glwe(1, 512, tuniform(17))
@@ -357,6 +372,7 @@ pub static SETS: &[ParameterSet] = &[
         .toy(),
     // As long polynomials as real sets have, so that their transforms take the same passes over the widest vectors.
     shortint(0xff07, "TOY_MESSAGE_2_CARRY_2_N2048", TOY)
+        .bears(51)
         .lwe(4, tuniform(40))
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)

@@ -1,0 +1,205 @@
+//! Trees to programs: types are found, narrower integers made wider, and numbers made constants.
+
+use cloakwork_client::{Integer, Kind, Program, ProgramBuilder, Type, Value, params::ParameterSet};
+
+use super::{Argument, Node, NodeKind, argument::type_named, at, parser::parse};
+
+/// An expression as a program of one output.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) program: Program,
+    pub(crate) output: Type,
+}
+
+/// Compiles a text whose names stand for these arguments, each a fresh input.
+pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argument]) -> Result<Compiled, String> {
+    let tree = parse(text)?;
+    let mut builder = ProgramBuilder::new(set);
+    let names = arguments.iter().map(|argument| (argument, builder.fresh(&argument.name, argument.ty)));
+    let names: Vec<(&Argument, Value)> = names.collect();
+    for (index, (argument, _)) in names.iter().enumerate() {
+        if names[..index].iter().any(|(other, _)| other.name == argument.name) {
+            return Err(format!("'{}' is given twice", argument.name));
+        }
+    }
+    let mut compiler = Compiler { builder, names };
+    let result = compiler.typed(&tree, None)?;
+    compiler.builder.output(result.value);
+    let program = compiler.builder.build().map_err(|error| error.to_string())?;
+    Ok(Compiled { program, output: result.ty })
+}
+
+struct Compiler<'a> {
+    builder: ProgramBuilder,
+    names: Vec<(&'a Argument, Value)>,
+}
+
+#[derive(Clone, Copy)]
+struct Typed {
+    value: Value,
+    ty: Type,
+}
+
+impl Compiler<'_> {
+    /// A node's value. A number is of the type that is `wanted`.
+    fn typed(&mut self, node: &Node, wanted: Option<Type>) -> Result<Typed, String> {
+        if let Some(text) = literal(node) {
+            let untyped = || at(node.place, format!("{text} of which type? Write u64({text}), for one"));
+            return self.constant(node.place, &text, wanted.ok_or_else(untyped)?);
+        }
+        match &node.kind {
+            NodeKind::Number(_) => unreachable!("a number is a literal"),
+            NodeKind::Name(name) => self.name(node.place, name),
+            NodeKind::Call(name, arguments) => self.call(node.place, name, arguments, wanted),
+        }
+    }
+
+    fn name(&mut self, place: usize, name: &str) -> Result<Typed, String> {
+        if let "true" | "false" = name {
+            return self.constant(place, name, Type::Bool);
+        }
+        let known = self.names.iter().find(|(argument, _)| argument.name == name);
+        let (argument, value) =
+            known.ok_or_else(|| at(place, format!("'{name}' has no value: give it as {name}=u64:7")))?;
+        Ok(Typed { value: *value, ty: argument.ty })
+    }
+
+    fn constant(&mut self, place: usize, text: &str, ty: Type) -> Result<Typed, String> {
+        let value = Integer::parse(text, ty).map_err(|problem| at(place, problem))?;
+        Ok(Typed { value: self.builder.constant(ty, &value), ty })
+    }
+
+    fn call(&mut self, place: usize, name: &str, arguments: &[Node], wanted: Option<Type>) -> Result<Typed, String> {
+        if let (Some(ty), [node]) = (type_named(name), arguments) {
+            return self.cast(node, ty);
+        }
+        let result = match (name, arguments) {
+            ("negative" | "!", [node]) => {
+                let node = self.typed(node, wanted)?;
+                let kind = if name == "!" { Kind::Not } else { Kind::Negate };
+                self.apply(kind, &[node], node.ty)
+            }
+            ("<<" | ">>" | "rotl" | "rotr", [number, by]) => {
+                let number = self.typed(number, wanted)?;
+                let by = self.typed(by, Some(Type::Uint(16)))?;
+                let kind = match name {
+                    "<<" => Kind::ShiftLeft,
+                    ">>" => Kind::ShiftRight,
+                    "rotl" => Kind::RotateLeft,
+                    _ => Kind::RotateRight,
+                };
+                self.apply(kind, &[number, by], number.ty)
+            }
+            ("select", [condition, yes, no]) => {
+                let condition = self.typed(condition, Some(Type::Bool))?;
+                let both = self.alike(place, &[yes, no], wanted)?;
+                self.apply(Kind::Mux, &[condition, both[0], both[1]], both[0].ty)
+            }
+            ("sum", [_, ..]) => {
+                let all = self.alike(place, &arguments.iter().collect::<Vec<_>>(), wanted)?;
+                self.apply(Kind::Sum, &all, all[0].ty)
+            }
+            (name, [left, right]) => {
+                let (kind, returns) = of_two(name).ok_or_else(|| unknown(place, name, arguments.len()))?;
+                let wanted = wanted.filter(|_| returns == Returns::Same);
+                let both = self.alike(place, &[left, right], wanted)?;
+                let ty = if returns == Returns::Bool { Type::Bool } else { both[0].ty };
+                self.apply(kind, &both, ty)
+            }
+            _ => return Err(unknown(place, name, arguments.len())),
+        };
+        Ok(result)
+    }
+
+    fn cast(&mut self, node: &Node, ty: Type) -> Result<Typed, String> {
+        let from = self.typed(node, Some(ty))?;
+        match ty {
+            _ if from.ty == ty => Ok(from),
+            Type::Bool => Err(at(node.place, format!("{} is no bool: compare it, as in x != 0", from.ty))),
+            _ => Ok(Typed { value: self.builder.cast(from.value, ty), ty }),
+        }
+    }
+
+    /// Operands as values of one type: numbers take that of the others, narrower integers that of the widest.
+    fn alike(&mut self, place: usize, nodes: &[&Node], wanted: Option<Type>) -> Result<Vec<Typed>, String> {
+        let mut typed: Vec<Option<Typed>> = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            typed.push(if literal(node).is_some() { None } else { Some(self.typed(node, wanted)?) });
+        }
+        let mut widest = None;
+        for ty in typed.iter().flatten().map(|typed| typed.ty) {
+            widest = Some(match widest {
+                None => ty,
+                Some(other) => wider(other, ty).ok_or_else(|| {
+                    at(place, format!("{other} and {ty} do not go together: a cast makes one the other, as in i64(x)"))
+                })?,
+            });
+        }
+        let ty = widest.or(wanted);
+        let one = |(node, typed): (&&Node, Option<Typed>)| match (typed, ty) {
+            (None, _) => self.typed(node, ty),
+            (Some(typed), Some(ty)) if typed.ty != ty => Ok(Typed { value: self.builder.cast(typed.value, ty), ty }),
+            (Some(typed), _) => Ok(typed),
+        };
+        nodes.iter().zip(typed).map(one).collect()
+    }
+
+    fn apply(&mut self, kind: Kind, arguments: &[Typed], ty: Type) -> Typed {
+        let arguments: Vec<Value> = arguments.iter().map(|argument| argument.value).collect();
+        Typed { value: self.builder.apply(kind, &arguments), ty }
+    }
+}
+
+/// What an operation of two operands of one type returns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Returns {
+    Same,
+    Bool,
+}
+
+fn of_two(name: &str) -> Option<(Kind, Returns)> {
+    Some(match name {
+        "+" => (Kind::Add, Returns::Same),
+        "-" => (Kind::Subtract, Returns::Same),
+        "*" => (Kind::Multiply, Returns::Same),
+        "&" | "&&" => (Kind::And, Returns::Same),
+        "|" | "||" => (Kind::Or, Returns::Same),
+        "^" => (Kind::Xor, Returns::Same),
+        "min" => (Kind::Min, Returns::Same),
+        "max" => (Kind::Max, Returns::Same),
+        "==" => (Kind::Equal, Returns::Bool),
+        "!=" => (Kind::NotEqual, Returns::Bool),
+        "<" => (Kind::Less, Returns::Bool),
+        "<=" => (Kind::LessOrEqual, Returns::Bool),
+        ">" => (Kind::Greater, Returns::Bool),
+        ">=" => (Kind::GreaterOrEqual, Returns::Bool),
+        _ => return None,
+    })
+}
+
+fn unknown(place: usize, name: &str, arguments: usize) -> String {
+    let known = "min, max, select, sum, rotl, rotr, and types, as in u8(x)";
+    at(place, format!("'{name}' of {arguments} arguments is not known: there are {known}"))
+}
+
+/// The type that has the values of both.
+fn wider(left: Type, right: Type) -> Option<Type> {
+    match (left, right) {
+        (Type::Uint(left), Type::Uint(right)) => Some(Type::Uint(left.max(right))),
+        (Type::Int(left), Type::Int(right)) => Some(Type::Int(left.max(right))),
+        _ if left == right => Some(left),
+        _ => None,
+    }
+}
+
+/// A number as it was written, with its sign.
+fn literal(node: &Node) -> Option<String> {
+    match &node.kind {
+        NodeKind::Number(text) => Some(text.clone()),
+        NodeKind::Call(name, arguments) if name == "negative" => match &arguments[..] {
+            [Node { kind: NodeKind::Number(text), .. }] => Some(format!("-{text}")),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,36 @@
+//! Text to symbols.
+
+use super::at;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Symbol {
+    Number(String),
+    Name(String),
+    /// An operator, a parenthesis or a comma.
+    Mark(&'static str),
+}
+
+/// Longer ones before those that they begin with.
+const MARKS: [&str; 20] =
+    ["||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "|", "^", "&", "+", "-", "*", "!", "(", ")", ","];
+
+/// The symbols, each with its place in the text.
+pub(super) fn symbols(text: &str) -> Result<Vec<(usize, Symbol)>, String> {
+    let mut symbols = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let place = text.len() - rest.len();
+        let word = rest.len() - rest.trim_start_matches(|char: char| char.is_ascii_alphanumeric() || char == '_').len();
+        let (symbol, length) = if word > 0 {
+            let text = rest[..word].to_owned();
+            (if first.is_ascii_digit() { Symbol::Number(text) } else { Symbol::Name(text) }, word)
+        } else {
+            let mark = MARKS.iter().find(|mark| rest.starts_with(**mark));
+            let mark = mark.ok_or_else(|| at(place, format!("'{first}' is no part of an expression")))?;
+            (Symbol::Mark(mark), mark.len())
+        };
+        symbols.push((place, symbol));
+        rest = rest[length..].trim_start();
+    }
+    Ok(symbols)
+}

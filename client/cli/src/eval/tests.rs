@@ -1,0 +1,80 @@
+use cloakwork_client::{Type, set_by_name};
+
+use super::*;
+
+fn compiled(text: &str, arguments: &[&str]) -> Result<Compiled, String> {
+    let arguments: Vec<Argument> = arguments.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    compile(text, set_by_name("TOY_MESSAGE_2_CARRY_2").expect("a toy"), &arguments)
+}
+
+fn output(text: &str) -> Result<Type, String> {
+    compiled(text, &["x=u64:7", "y=u32:9", "z=i8:-1", "b=bool:true"]).map(|compiled| compiled.output)
+}
+
+#[test]
+fn types_follow_from_operands() {
+    for (text, ty) in [
+        ("x", Type::Uint(64)),
+        ("x + y", Type::Uint(64)),
+        ("max(x, y) * 3 + (y >> 2)", Type::Uint(64)),
+        ("y >> x", Type::Uint(32)),
+        ("1 + y", Type::Uint(32)),
+        ("-z", Type::Int(8)),
+        ("-1 - z", Type::Int(8)),
+        ("x < y", Type::Bool),
+        ("b && x == 3 || !b", Type::Bool),
+        ("select(x > 5, y, 0)", Type::Uint(32)),
+        ("u8(300 + x)", Type::Uint(8)),
+        ("i16(z) * i16(y)", Type::Int(16)),
+        ("sum(x, y, 1, 2)", Type::Uint(64)),
+        ("rotl(y, 3) ^ 0xff", Type::Uint(32)),
+        ("u4(3)", Type::Uint(4)),
+    ] {
+        assert_eq!(output(text), Ok(ty), "{text}");
+    }
+}
+
+#[test]
+fn refusals_say_where_and_what() {
+    for (text, problem) in [
+        ("", "at 0: expected a number, a name, '-', '!' or '('"),
+        ("x +", "at 3: expected a number, a name, '-', '!' or '('"),
+        ("x $ y", "at 2: '$' is no part of an expression"),
+        ("(x", "at 2: expected ')'"),
+        ("x y", "at 2: expected an operator, or the end"),
+        ("x < y < x", "at 6: expected an operator, or the end"),
+        ("w + 1", "at 0: 'w' has no value: give it as w=u64:7"),
+        ("1 + 2", "at 0: 1 of which type? Write u64(1), for one"),
+        ("x + z", "at 2: u64 and i8 do not go together: a cast makes one the other, as in i64(x)"),
+        ("z + 128", "at 4: '128' is no i8"),
+        (
+            "f(x)",
+            "at 0: 'f' of 1 arguments is not known: there are min, max, select, sum, rotl, rotr, and types, as in u8(x)",
+        ),
+        ("bool(x)", "at 5: u64 is no bool: compare it, as in x != 0"),
+    ] {
+        assert_eq!(output(text), Err(problem.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn arguments_are_checked() {
+    for (text, problem) in [
+        ("x", "'x': expected NAME=TYPE:VALUE, as in x=u64:7"),
+        ("1=u8:1", "'1=u8:1': expected NAME=TYPE:VALUE, as in x=u64:7"),
+        ("x=u7:1", "'u7' is no type: there are bool, and u2, u4 .. u256 and i2, i4 .. i256"),
+        ("x=u8:256", "'256' is no u8"),
+    ] {
+        assert_eq!(text.parse::<Argument>().err().as_deref(), Some(problem));
+    }
+    let rows: Argument = "x=i8:1,-2,3".parse().expect("three values");
+    assert_eq!((rows.ty, rows.values.len()), (Type::Int(8), 3));
+    assert!(compiled("x", &["x=u8:1", "x=u8:2"]).is_err_and(|problem| problem == "'x' is given twice"));
+}
+
+#[test]
+fn deep_expressions_are_refused_not_overflowed() {
+    let deep = format!("{}x{}", "(".repeat(1000), ")".repeat(1000));
+    assert_eq!(output(&deep), Err("nested deeper than 100".to_owned()));
+    assert!(output(&"-".repeat(3000)).is_err());
+}

@@ -1,0 +1,137 @@
+//! Linear combinations that are not computed yet.
+
+use super::{Combination, HALVES};
+
+/// Number of a source.
+pub(super) type SourceId = usize;
+
+/// What an input brings, or a bootstrap returns.
+pub(super) struct Source {
+    /// The bootstrap that returns it; inputs have none.
+    pub(super) origin: Option<usize>,
+    /// In multiples of a bootstrap's deviation.
+    pub(super) noise: u64,
+    /// Bootstraps that come before it, its own among them.
+    pub(super) depth: u32,
+}
+
+/// Everything from `min` to `max`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Range {
+    pub(crate) min: i64,
+    pub(crate) max: i64,
+}
+
+/// A block that is yet to be computed: a sum of multiples of sources, and a constant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    /// In the order of sources, none twice and none with a factor of 0.
+    pub(super) terms: Vec<(SourceId, i64)>,
+    /// In halves.
+    pub(super) constant: i64,
+    /// In halves.
+    range: Range,
+    /// Some value of the sum, in halves: all others are multiples of its factors' divisor away.
+    witness: i64,
+}
+
+impl Cell {
+    /// A constant.
+    pub(crate) fn constant(value: i64) -> Self {
+        let halves = HALVES * value;
+        Self { terms: Vec::new(), constant: halves, range: Range { min: halves, max: halves }, witness: halves }
+    }
+
+    pub(super) fn of(source: SourceId, range: Range) -> Self {
+        Self { terms: vec![(source, 1)], constant: 0, range, witness: range.min }
+    }
+
+    pub(super) fn plus_halves(mut self, halves: i64) -> Self {
+        self.constant += halves;
+        self.witness += halves;
+        self.range = Range { min: self.range.min + halves, max: self.range.max + halves };
+        self
+    }
+
+    /// What it can hold.
+    pub(crate) fn range(&self) -> Range {
+        Range { min: self.range.min / HALVES, max: self.range.max / HALVES }
+    }
+
+    /// The same, known to lie within a range for a reason that its sum does not show.
+    pub(crate) fn within(mut self, min: i64, max: i64) -> Self {
+        self.range.min = self.range.min.max(HALVES * min);
+        self.range.max = self.range.max.min(HALVES * max);
+        self
+    }
+
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
+        let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
+        loop {
+            let term = match (left.peek(), right.peek()) {
+                (Some(&&(one, factor)), Some(&&(two, other))) if one == two => {
+                    left.next();
+                    right.next();
+                    (one, factor + other)
+                }
+                (Some(one), Some(two)) if one.0 > two.0 => *right.next().expect("it was peeked at"),
+                (Some(_), _) => *left.next().expect("it was peeked at"),
+                (None, Some(_)) => *right.next().expect("it was peeked at"),
+                (None, None) => break,
+            };
+            if term.1 != 0 {
+                terms.push(term);
+            }
+        }
+        let constant = self.constant + other.constant;
+        let sum = Range { min: self.range.min + other.range.min, max: self.range.max + other.range.max };
+        let range = if terms.is_empty() { Range { min: constant, max: constant } } else { sum };
+        Self { terms, constant, range, witness: self.witness + other.witness }
+    }
+
+    pub(crate) fn minus(&self, other: &Self) -> Self {
+        self.plus(&other.times(-1))
+    }
+
+    pub(crate) fn times(&self, factor: i64) -> Self {
+        if factor == 0 {
+            return Self::constant(0);
+        }
+        let ends = [self.range.min * factor, self.range.max * factor];
+        Self {
+            terms: self.terms.iter().map(|(source, own)| (*source, own * factor)).collect(),
+            constant: self.constant * factor,
+            range: Range { min: ends[0].min(ends[1]), max: ends[0].max(ends[1]) },
+            witness: self.witness * factor,
+        }
+    }
+
+    pub(crate) fn plus_constant(&self, value: i64) -> Self {
+        self.clone().plus_halves(HALVES * value)
+    }
+
+    /// What all of its values are multiples of, counted from the least.
+    pub(super) fn divisor(&self) -> i64 {
+        let divisor = self.terms.iter().fold(0, |divisor, (_, factor)| gcd(divisor, factor.abs()));
+        // A narrowed range need not begin at a multiple.
+        if divisor > 1 && self.is_aligned(divisor) { divisor } else { 1 }
+    }
+
+    fn is_aligned(&self, divisor: i64) -> bool {
+        [self.range.max, self.range.min].iter().all(|end| (end - self.witness) % (HALVES * divisor) == 0)
+    }
+
+    /// The combination that is 0 where this is `least`, and one more for every `step`.
+    pub(super) fn combination(&self, least: i64, step: i64) -> Combination {
+        Combination {
+            terms: self.terms.iter().map(|(source, factor)| (*source, factor / step)).collect(),
+            constant: (self.constant - HALVES * least) / step,
+            span: (self.range().max - least) / step,
+        }
+    }
+}
+
+fn gcd(left: i64, right: i64) -> i64 {
+    if right == 0 { left } else { gcd(right, left % right) }
+}

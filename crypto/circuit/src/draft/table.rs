@@ -1,0 +1,76 @@
+//! Functions as a bootstrap can compute them.
+
+use super::{HALVES, Range};
+
+/// A function of a combination that starts at 0, as a table over half of the torus. The other half has the same
+/// entries, negated.
+#[derive(Clone, Debug)]
+pub(super) struct Function {
+    /// In halves.
+    pub(super) entries: Vec<i64>,
+    /// What has to be added to an entry, in halves.
+    pub(super) offset: i64,
+    /// Of the entries, and of the negated ones where they are reached.
+    pub(super) range: Range,
+}
+
+impl PartialEq for Function {
+    /// One whose results differ by a constant is the same to a bootstrap.
+    fn eq(&self, other: &Self) -> bool {
+        self.entries == other.entries && self.range == other.range
+    }
+}
+
+impl Function {
+    /// The function with these results at 0, 1, .., if there is a table for it: `values` of them fill half of the torus.
+    /// Beyond that half, results must be those of the first half taken from a constant.
+    pub(super) fn new(results: &[i64], values: i64) -> Option<Self> {
+        let (first, second) = results.split_at(results.len().min(values as usize));
+        let mut sums = first.iter().zip(second).map(|(one, two)| one + two);
+        let offset = sums.next().unwrap_or(0);
+        if second.len() > first.len() || sums.any(|sum| sum != offset) {
+            return None;
+        }
+        let entries: Vec<i64> = first.iter().map(|result| HALVES * result - offset).collect();
+        let reached = || entries.iter().copied().chain(entries.iter().take(second.len()).map(|entry| -entry));
+        let range = Range { min: reached().min()?, max: reached().max()? };
+        Some(Self { entries, offset, range })
+    }
+
+    /// What the bootstrap returns at `index`, in halves.
+    pub(super) fn at(&self, index: i64, values: i64) -> i64 {
+        if index < values { self.entries[index as usize] } else { -self.entries[(index - values) as usize] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_torus_has_room_for_every_function() {
+        let function = Function::new(&[3, 1, 0, 2], 4).expect("a table");
+        assert_eq!((function.entries.as_slice(), function.offset), (&[6, 2, 0, 4][..], 0));
+        assert!(Function::new(&[1, 2, 3, 4, 5], 4).is_some(), "a single value of the other half is symmetric to one");
+    }
+
+    #[test]
+    fn all_of_it_for_symmetric_ones() {
+        // Is x at least 4, of 0 to 7?
+        let carry = Function::new(&[0, 0, 0, 0, 1, 1, 1, 1], 4).expect("a comparison is symmetric");
+        assert_eq!((carry.entries.as_slice(), carry.offset), (&[-1, -1, -1, -1][..], 1));
+        // Is x - 3 zero?
+        assert!(Function::new(&[0, 0, 0, 1, 0, 0, 0], 4).is_some());
+        assert!(Function::new(&[0, 1, 2, 3, 0, 1, 2, 3], 4).is_none(), "the remainder is not");
+        assert!(Function::new(&[0; 9], 4).is_none(), "more than there is");
+    }
+
+    #[test]
+    fn results_are_entries_and_their_offset() {
+        let results = [-1, 0, 1, 5, 1, 0, -1];
+        let function = Function::new(&results, 4).expect("a symmetric function");
+        for (index, result) in results.iter().enumerate() {
+            assert_eq!(function.at(index as i64, 4) + function.offset, HALVES * result);
+        }
+    }
+}

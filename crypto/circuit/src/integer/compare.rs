@@ -1,0 +1,112 @@
+//! Comparisons: from the differences of digits, two at a time, to one sign.
+
+use super::{BASE, Digits, bits::of_two, fresh};
+use crate::draft::{Cell, Draft};
+
+/// How two numbers may stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Relation {
+    pub(super) fn holds(self, sign: i64) -> bool {
+        match self {
+            Self::Less => sign < 0,
+            Self::LessOrEqual => sign <= 0,
+            Self::Greater => sign > 0,
+            Self::GreaterOrEqual => sign >= 0,
+        }
+    }
+}
+
+/// Are two clean numbers equal? 1 or 0.
+pub(crate) fn equal(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Cell {
+    let different = differences(draft, left, right)
+        .into_iter()
+        .map(|difference| draft.lookup(&difference, |difference| i64::from(difference != 0)))
+        .collect();
+    let any = any(draft, different);
+    Cell::constant(1).minus(&any)
+}
+
+/// Flags that one lookup takes: as many as there are values in half of the torus.
+const FLAGS: i64 = 16;
+
+/// Is any of the flags set?
+fn any(draft: &mut Draft, mut flags: Vec<Cell>) -> Cell {
+    loop {
+        let mut sums: Vec<Cell> = Vec::new();
+        for (index, flag) in flags.iter().enumerate() {
+            // Digits that are alike differ alike.
+            if flags[..index].contains(flag) {
+                continue;
+            }
+            match sums.last_mut().map(|sum| (sum.plus(flag), sum)) {
+                Some((more, sum)) if more.range().max <= FLAGS && draft.fits_symmetric(&more) => *sum = more,
+                _ => sums.push(flag.clone()),
+            }
+        }
+        flags = sums.iter().map(|sum| draft.lookup(sum, |sum| i64::from(sum != 0))).collect();
+        if let [any] = &flags[..] {
+            return any.clone();
+        }
+    }
+}
+
+/// Does the relation hold between two clean numbers? 1 or 0.
+pub(crate) fn relation(draft: &mut Draft, left: &[Cell], right: &[Cell], is_signed: bool, relation: Relation) -> Cell {
+    let signs = signs(draft, left, right, is_signed);
+    let sum = weighted(draft, signs);
+    draft.lookup(&sum, |sum| i64::from(relation.holds(sum)))
+}
+
+/// Signs of the differences, least significant first.
+fn signs(draft: &mut Draft, left: &[Cell], right: &[Cell], is_signed: bool) -> Digits {
+    let unsigned = left.len() - usize::from(is_signed);
+    let mut signs: Digits = differences(draft, &left[..unsigned], &right[..unsigned])
+        .into_iter()
+        .map(|difference| draft.lookup(&difference, i64::signum))
+        .collect();
+    if is_signed {
+        // The digit with the sign: 2 and 3 are below 0 and 1.
+        let rank = |digit: i64| (digit + BASE / 2) % BASE;
+        signs.push(of_two(draft, &left[unsigned], &right[unsigned], |left, right| (rank(left) - rank(right)).signum()));
+    }
+    signs
+}
+
+/// A sum whose sign is that of the highest sign that is not zero.
+fn weighted(draft: &mut Draft, mut signs: Digits) -> Cell {
+    let weighable = draft.weighable().min(3);
+    let sum = |signs: &[Cell]| {
+        let weigh = |(index, sign): (usize, &Cell)| sign.times(1 << index);
+        signs.iter().enumerate().map(weigh).fold(Cell::constant(0), |sum, sign| sum.plus(&sign))
+    };
+    while signs.len() > weighable {
+        signs = signs.chunks(weighable).map(|signs| draft.lookup(&sum(signs), i64::signum)).collect();
+    }
+    sum(&signs)
+}
+
+/// The differences of two neighbouring digits each, or of one where the noise of two is too much.
+fn differences(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Vec<Cell> {
+    let both = |pair: &[Cell]| pair.get(1).map_or(pair[0].clone(), |second| pair[0].plus(&second.times(BASE)));
+    let mut differences = Vec::with_capacity(left.len().div_ceil(2));
+    for (left, right) in left.chunks(2).zip(right.chunks(2)) {
+        let difference = both(left).minus(&both(right));
+        if draft.fits_symmetric(&difference) {
+            differences.push(difference);
+            continue;
+        }
+        for (left, right) in left.iter().zip(right) {
+            let difference = left.minus(right);
+            let fits = draft.fits(&difference);
+            differences.push(if fits { difference } else { fresh(draft, left).minus(&fresh(draft, right)) });
+        }
+    }
+    differences
+}

@@ -1,0 +1,19 @@
+//! Products, digit by digit.
+
+use super::{BASE, Digits, bits::of_two, columns};
+use crate::draft::{Cell, Draft};
+
+/// `left * right`, lazily, of two clean numbers.
+pub(crate) fn multiply(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Digits {
+    let digits = left.len();
+    let mut columns: Vec<Vec<Cell>> = vec![Vec::new(); digits];
+    for (place, left) in left.iter().enumerate() {
+        for (column, right) in (place..digits).zip(right) {
+            columns[column].push(of_two(draft, left, right, |left, right| left * right % BASE));
+            if let Some(above) = columns.get_mut(column + 1) {
+                above.push(of_two(draft, left, right, |left, right| left * right / BASE));
+            }
+        }
+    }
+    columns::add_up(draft, columns)
+}

@@ -1,0 +1,28 @@
+//! One of two numbers.
+
+use super::{Digits, fresh};
+use crate::draft::{Cell, Draft};
+
+/// If `condition`, then `yes`, else `no`: a bootstrap a digit. Both are clean.
+pub(crate) fn select(draft: &mut Draft, condition: &Cell, yes: &[Cell], no: &[Cell]) -> Digits {
+    yes.iter().zip(no).map(|(yes, no)| digit(draft, condition, yes, no)).collect()
+}
+
+/// `no`, and the difference on top if the condition holds: it then comes so high that it cannot be confused with what
+/// does not count.
+fn digit(draft: &mut Draft, condition: &Cell, yes: &Cell, no: &Cell) -> Cell {
+    let (least, most) = (yes.range().min.min(no.range().min), yes.range().max.max(no.range().max));
+    let difference = yes.minus(no);
+    let range = difference.range();
+    let lift = range.max - range.min + 1;
+    // As the condition was looked up, not a multiple of it: that would multiply its noise.
+    let lifted = draft.lookup(condition, |condition| condition * lift);
+    let mut sum = difference.plus(&lifted);
+    let mut no = no.clone();
+    if !draft.fits(&sum) || !draft.bears_more(&no, 2) {
+        no = fresh(draft, &no);
+        sum = fresh(draft, yes).minus(&no).plus(&fresh(draft, &lifted));
+    }
+    let chosen = draft.lookup(&sum, |sum| if sum > range.max { sum - lift } else { 0 });
+    no.plus(&chosen).within(least, most)
+}

@@ -1,0 +1,78 @@
+//! Shifts and rotations.
+
+use super::{BASE, DIGIT_BITS, Digits, select};
+use crate::draft::{Cell, Draft};
+
+/// Where bits go, and what comes after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Up; zeros come in.
+    Left,
+    /// Down; zeros come in, or copies of the sign.
+    Right { is_signed: bool },
+    /// Up; what leaves comes in.
+    RotateLeft,
+    /// Down; what leaves comes in.
+    RotateRight,
+}
+
+/// Clean digits moved by so many bits, fewer than there are.
+pub(super) fn shift_by(draft: &mut Draft, digits: &[Cell], bits: usize, direction: Direction) -> Digits {
+    let up = matches!(direction, Direction::Left | Direction::RotateLeft);
+    let is_signed = direction == Direction::Right { is_signed: true };
+    let source = Source { digits, filler: filler(draft, digits, is_signed), direction };
+    let whole = bits / DIGIT_BITS;
+    let from = |place: usize, further: usize| {
+        let distance = (whole + further) as isize;
+        source.at(if up { place as isize - distance } else { place as isize + distance })
+    };
+    let places = 0..digits.len();
+    if bits.is_multiple_of(DIGIT_BITS) {
+        return places.map(|place| from(place, 0)).collect();
+    }
+    let moved = |place: usize| {
+        let (near, far) = (from(place, 0), from(place, 1));
+        let (high, low) = if up { (near, far) } else { (far, near) };
+        draft.lookup(&high, |digit| 2 * digit % BASE).plus(&draft.lookup(&low, |digit| digit / 2))
+    };
+    places.map(moved).collect()
+}
+
+/// Clean digits moved by an encrypted number of bits, of which those count that tell bits of the number apart.
+pub(crate) fn shift(draft: &mut Draft, digits: &[Cell], by: &[Cell], direction: Direction) -> Digits {
+    let bits = digits.len() * DIGIT_BITS;
+    let mut moved = digits.to_vec();
+    for stage in 0..bits.next_power_of_two().ilog2() as usize {
+        let Some(digit) = by.get(stage / DIGIT_BITS) else { break };
+        let is_set = draft.lookup(digit, |digit| digit >> (stage % DIGIT_BITS) & 1);
+        let further = shift_by(draft, &moved, 1 << stage, direction);
+        moved = select(draft, &is_set, &further, &moved);
+    }
+    moved
+}
+
+/// Digits, and those around them.
+struct Source<'a> {
+    digits: &'a [Cell],
+    filler: Cell,
+    direction: Direction,
+}
+
+impl Source<'_> {
+    fn at(&self, place: isize) -> Cell {
+        let count = self.digits.len() as isize;
+        match self.direction {
+            Direction::RotateLeft | Direction::RotateRight => self.digits[place.rem_euclid(count) as usize].clone(),
+            _ if (0..count).contains(&place) => self.digits[place as usize].clone(),
+            _ => self.filler.clone(),
+        }
+    }
+}
+
+/// The digit that comes above the highest one: 0, or as many ones as a negative number has.
+pub(crate) fn filler(draft: &mut Draft, digits: &[Cell], is_signed: bool) -> Cell {
+    match digits.last() {
+        Some(top) if is_signed => draft.lookup(top, |top| if top >= BASE / 2 { BASE - 1 } else { 0 }),
+        _ => Cell::constant(0),
+    }
+}

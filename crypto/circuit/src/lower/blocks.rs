@@ -1,0 +1,162 @@
+//! Programs of shortint sets: blocks, booleans and integers.
+
+use cloakwork_params::Encoding;
+
+use crate::{
+    Goal, Graph, Program, Type,
+    draft::{Cell, Draft},
+    integer::{self, Digits, Direction, Relation},
+    program::Operation,
+    wire::operation::Kind,
+};
+
+/// The graph of a program.
+pub(super) fn lower(program: &Program, goal: Goal) -> Graph {
+    let Encoding::Shortint { message_modulus, .. } = program.set.encoding else { unreachable!("a shortint set") };
+    let mut lowering = Lowering {
+        program,
+        draft: Draft::new(program.set, goal),
+        messages: message_modulus as i64,
+        goal,
+        values: Vec::new(),
+    };
+    for input in &program.inputs {
+        let noise_level = if input.is_fresh { 0 } else { input.noise_level_max };
+        let blocks = 0..input.ty.blocks();
+        lowering.values.push(blocks.map(|_| lowering.draft.input(input.degree_max, noise_level)).collect());
+    }
+    program.operations.iter().for_each(|operation| lowering.operation(operation));
+    let outputs: Vec<Digits> = program.outputs.iter().map(|&value| lowering.clean(value)).collect();
+    let blocks = program.inputs.iter().map(|input| input.ty.blocks()).collect();
+    lowering.draft.finish(blocks, &outputs)
+}
+
+struct Lowering<'p> {
+    program: &'p Program,
+    draft: Draft,
+    /// Values of a message.
+    messages: i64,
+    goal: Goal,
+    /// The program's values, block by block; integers lazily.
+    values: Vec<Digits>,
+}
+
+impl Lowering<'_> {
+    fn operation(&mut self, operation: &Operation) {
+        match (operation.kind, &operation.arguments[..]) {
+            (Kind::LookupBivariate, &[left, right]) => {
+                let both = self.values[left][0].times(self.messages).plus(&self.values[right][0]);
+                self.look_up(&both, &operation.tables);
+            }
+            (Kind::Lookup | Kind::LookupMany, &[block]) => {
+                let block = self.values[block][0].clone();
+                self.look_up(&block, &operation.tables);
+            }
+            _ => {
+                let result = self.compute(operation);
+                self.values.push(result);
+            }
+        }
+    }
+
+    fn look_up(&mut self, block: &Cell, tables: &[Vec<u64>]) {
+        for table in tables {
+            let result =
+                self.draft.lookup_as_asked(block, |value| table.get(value as usize).map_or(0, |entry| *entry as i64));
+            self.values.push(vec![result]);
+        }
+    }
+
+    /// An operation on booleans and integers, whose types have been checked.
+    fn compute(&mut self, operation: &Operation) -> Digits {
+        let ty = self.program.values[self.values.len()].ty;
+        let arguments = &operation.arguments[..];
+        match (operation.kind, arguments) {
+            (Kind::Constant, []) => integer::constant(&operation.value, ty.blocks(), ty),
+            (Kind::Cast, &[value]) => self.cast(value, ty),
+            (Kind::Negate, &[value]) => self.subtract(&integer::constant(&[], ty.blocks(), ty), value),
+            (Kind::Add, &[left, right]) => {
+                integer::add(&mut self.draft, &self.values[left], &self.values[right], self.goal)
+            }
+            (Kind::Subtract, &[left, right]) => self.subtract(&self.values[left].clone(), right),
+            (Kind::Multiply, &[left, right]) => {
+                let (left, right) = (self.clean(left), self.clean(right));
+                integer::multiply(&mut self.draft, &left, &right)
+            }
+            (Kind::Sum, _) => {
+                let numbers: Vec<Digits> = arguments.iter().map(|&value| self.values[value].clone()).collect();
+                integer::sum(&mut self.draft, &numbers, ty.blocks())
+            }
+            (Kind::Not, &[value]) => integer::not(&self.clean(value), ty),
+            (Kind::Mux, &[condition, yes, no]) => {
+                let (condition, yes, no) = (self.values[condition][0].clone(), self.clean(yes), self.clean(no));
+                integer::select(&mut self.draft, &condition, &yes, &no)
+            }
+            (kind, &[left, right]) => self.of_two(kind, left, right, ty),
+            (kind, _) => unreachable!("{kind:?} was checked to have its arguments"),
+        }
+    }
+
+    fn of_two(&mut self, kind: Kind, left: usize, right: usize, ty: Type) -> Digits {
+        let is_signed = self.program.values[left].ty.is_signed();
+        let [left, right] = [left, right].map(|value| self.clean(value));
+        let draft = &mut self.draft;
+        let mut compare = |relation| vec![integer::relation(draft, &left, &right, is_signed, relation)];
+        match kind {
+            Kind::Less => compare(Relation::Less),
+            Kind::LessOrEqual => compare(Relation::LessOrEqual),
+            Kind::Greater => compare(Relation::Greater),
+            Kind::GreaterOrEqual => compare(Relation::GreaterOrEqual),
+            Kind::Min | Kind::Max => {
+                let is_less = compare(Relation::Less);
+                let (yes, no) = if kind == Kind::Min { (&left, &right) } else { (&right, &left) };
+                integer::select(draft, &is_less[0], yes, no)
+            }
+            Kind::Equal => vec![integer::equal(draft, &left, &right)],
+            Kind::NotEqual => integer::not(&[integer::equal(draft, &left, &right)], Type::Bool),
+            Kind::ShiftLeft => integer::shift(draft, &left, &right, Direction::Left),
+            Kind::ShiftRight => integer::shift(draft, &left, &right, Direction::Right { is_signed }),
+            Kind::RotateLeft => integer::shift(draft, &left, &right, Direction::RotateLeft),
+            Kind::RotateRight => integer::shift(draft, &left, &right, Direction::RotateRight),
+            _ => integer::bitwise(draft, &left, &right, ty, bit_function(kind)),
+        }
+    }
+
+    fn subtract(&mut self, left: &[Cell], right: usize) -> Digits {
+        integer::subtract(&mut self.draft, left, &self.values[right], self.goal)
+    }
+
+    /// A value without carries.
+    fn clean(&mut self, value: usize) -> Digits {
+        match self.program.values[value].ty {
+            Type::Block | Type::Bool => self.values[value].clone(),
+            Type::Uint(_) | Type::Int(_) => integer::clean(&mut self.draft, &self.values[value], self.goal),
+        }
+    }
+
+    fn cast(&mut self, value: usize, ty: Type) -> Digits {
+        let from = self.program.values[value].ty;
+        // What is cut off takes no carries.
+        let mut digits = self.values[value].clone();
+        digits.truncate(ty.blocks());
+        if ty.blocks() > digits.len() {
+            digits = self.clean(value);
+            let filler = integer::filler(&mut self.draft, &digits, from.is_signed());
+            digits.resize(ty.blocks(), filler);
+        }
+        digits
+    }
+}
+
+/// What a gate does to bits.
+fn bit_function(kind: Kind) -> fn(i64, i64) -> i64 {
+    match kind {
+        Kind::And => |left, right| left & right,
+        Kind::Nand => |left, right| !(left & right),
+        Kind::Nor => |left, right| !(left | right),
+        Kind::Or => |left, right| left | right,
+        Kind::Xnor => |left, right| !(left ^ right),
+        Kind::Xor => |left, right| left ^ right,
+        other => unreachable!("{other:?} is no gate"),
+    }
+}

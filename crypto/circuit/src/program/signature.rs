@@ -1,0 +1,84 @@
+//! What operations take and return.
+
+use super::Type;
+use crate::wire::operation::Kind;
+
+/// Type of what an operation returns, of these arguments; `result` is what the message says of CONSTANT and CAST.
+///
+/// Lookups are another matter: they take blocks, and what they return depends on their tables.
+pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String>) -> Result<Type, String> {
+    let arity = |expected: usize| match arguments.len() == expected {
+        true => Ok(()),
+        false => Err(format!("{} arguments: it takes {expected}", arguments.len())),
+    };
+    match kind {
+        Kind::Constant => arity(0).and(result).and_then(number_or_bit),
+        Kind::Cast => {
+            arity(1)?;
+            number_or_bit(arguments[0])?;
+            number(result?)
+        }
+        Kind::Not => arity(1).and_then(|()| number_or_bit(arguments[0])),
+        Kind::Negate => arity(1).and_then(|()| number(arguments[0])),
+        Kind::And | Kind::Nand | Kind::Nor | Kind::Or | Kind::Xnor | Kind::Xor => {
+            arity(2)?;
+            same(arguments).and_then(number_or_bit)
+        }
+        Kind::Mux => {
+            arity(3)?;
+            match arguments[0] {
+                Type::Bool => same(&arguments[1..]).and_then(number_or_bit),
+                other => Err(format!("its condition has the type {other}: expected bool")),
+            }
+        }
+        Kind::Add | Kind::Subtract | Kind::Multiply | Kind::Min | Kind::Max => {
+            arity(2)?;
+            same(arguments).and_then(number)
+        }
+        Kind::Sum if arguments.is_empty() => Err("no arguments: it takes at least one".to_owned()),
+        Kind::Sum => same(arguments).and_then(number),
+        Kind::Equal | Kind::NotEqual => {
+            arity(2)?;
+            same(arguments).and_then(number_or_bit).map(|_| Type::Bool)
+        }
+        Kind::Less | Kind::LessOrEqual | Kind::Greater | Kind::GreaterOrEqual => {
+            arity(2)?;
+            same(arguments).and_then(number).map(|_| Type::Bool)
+        }
+        Kind::ShiftLeft | Kind::ShiftRight | Kind::RotateLeft | Kind::RotateRight => {
+            arity(2)?;
+            match arguments[1] {
+                Type::Uint(_) => number(arguments[0]),
+                other => Err(format!("it moves by an amount of type {other}: expected an unsigned integer")),
+            }
+        }
+        Kind::Unspecified | Kind::Lookup | Kind::LookupBivariate | Kind::LookupMany => {
+            Err("no such operation, or none that this version knows".to_owned())
+        }
+    }
+}
+
+/// The type that all of them have.
+fn same(types: &[Type]) -> Result<Type, String> {
+    let first = types[0];
+    match types.iter().find(|ty| **ty != first) {
+        None => Ok(first),
+        Some(other) => {
+            Err(format!("arguments of the types {first} and {other}: expected one type; a cast makes it so"))
+        }
+    }
+}
+
+fn number(ty: Type) -> Result<Type, String> {
+    match ty {
+        Type::Uint(_) | Type::Int(_) => Ok(ty),
+        other => Err(format!("it takes integers, not {other}")),
+    }
+}
+
+fn number_or_bit(ty: Type) -> Result<Type, String> {
+    match ty {
+        Type::Block => Err("it takes integers and booleans, not blocks".to_owned()),
+        other => Ok(other),
+    }
+}

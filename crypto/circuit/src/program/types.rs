@@ -1,0 +1,80 @@
+//! Types of values.
+
+use std::fmt;
+
+use crate::wire;
+
+/// Type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// One shortint block.
+    Block,
+    /// One bit.
+    Bool,
+    /// An integer from 0, of so many bits.
+    Uint(u32),
+    /// An integer in two's complement, of so many bits.
+    Int(u32),
+}
+
+/// Bits of a digit of an integer.
+const DIGIT_BITS: u32 = 2;
+/// Bits of the longest integers.
+const BITS_MAX: u32 = 256;
+
+impl Type {
+    /// A type as a message writes it.
+    pub(crate) fn read(ty: wire::Type, bits: u32) -> Result<Self, String> {
+        match ty {
+            wire::Type::Block => Ok(Self::Block),
+            wire::Type::Bool => Ok(Self::Bool),
+            wire::Type::Uint | wire::Type::Int
+                if !(1..=BITS_MAX).contains(&bits) || !bits.is_multiple_of(DIGIT_BITS) =>
+            {
+                Err(format!("an integer of {bits} bits: expected an even number from 2 to {BITS_MAX}"))
+            }
+            wire::Type::Uint => Ok(Self::Uint(bits)),
+            wire::Type::Int => Ok(Self::Int(bits)),
+            wire::Type::Unspecified => Err("it has no type".to_owned()),
+        }
+    }
+
+    /// As a message writes it, and the bits beside it.
+    pub fn wire(self) -> (wire::Type, u32) {
+        match self {
+            Self::Block => (wire::Type::Block, 0),
+            Self::Bool => (wire::Type::Bool, 0),
+            Self::Uint(bits) => (wire::Type::Uint, bits),
+            Self::Int(bits) => (wire::Type::Int, bits),
+        }
+    }
+
+    /// Blocks of a value.
+    pub fn blocks(self) -> usize {
+        self.bits().map_or(1, |bits| (bits / DIGIT_BITS) as usize)
+    }
+
+    /// Bits of an integer.
+    pub fn bits(self) -> Option<u32> {
+        match self {
+            Self::Block | Self::Bool => None,
+            Self::Uint(bits) | Self::Int(bits) => Some(bits),
+        }
+    }
+
+    /// Can it be negative?
+    pub fn is_signed(self) -> bool {
+        matches!(self, Self::Int(_))
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Block => out.write_str("block"),
+            Self::Bool => out.write_str("bool"),
+            Self::Uint(bits) => write!(out, "u{bits}"),
+            Self::Int(bits) => write!(out, "i{bits}"),
+        }
+    }
+}

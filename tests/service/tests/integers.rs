@@ -1,0 +1,74 @@
+//! Encrypted integers through a server: every operation once, on values that wrap around and change sign.
+
+use cloakwork_client::{Integer, JobRequest, Kind, ProgramBuilder, Type, Value};
+use cloakwork_tests_service::{Server, Setup, Tenant};
+
+/// Values of x and y, and of what is computed from them, as signed numbers of 8 bits.
+const ROWS: [(i8, i8); 9] =
+    [(0, 0), (1, -1), (-128, 127), (127, 127), (-128, -128), (100, 50), (-7, 3), (5, 2), (-1, 7)];
+
+type Oracle = fn(i8, i8) -> i8;
+
+/// Operations of two numbers, and what they mean.
+const OPERATIONS: [(Kind, Oracle); 12] = [
+    (Kind::Add, |x, y| x.wrapping_add(y)),
+    (Kind::Subtract, |x, y| x.wrapping_sub(y)),
+    (Kind::Multiply, |x, y| x.wrapping_mul(y)),
+    (Kind::And, |x, y| x & y),
+    (Kind::Or, |x, y| x | y),
+    (Kind::Xor, |x, y| x ^ y),
+    (Kind::Min, |x, y| x.min(y)),
+    (Kind::Max, |x, y| x.max(y)),
+    (Kind::Equal, |x, y| (x == y).into()),
+    (Kind::NotEqual, |x, y| (x != y).into()),
+    (Kind::Less, |x, y| (x < y).into()),
+    (Kind::GreaterOrEqual, |x, y| (x >= y).into()),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_on_few_rows_and_on_many() {
+    let server = Server::start(Setup::default()).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let ty = Type::Int(8);
+    let mut program = ProgramBuilder::new(tenant.keys.set());
+    let (x, y) = (program.fresh("x", ty), program.fresh("y", ty));
+    let mut outputs: Vec<(Value, Type, Oracle)> = Vec::new();
+    for (kind, oracle) in OPERATIONS {
+        let is_comparison = matches!(kind, Kind::Equal | Kind::NotEqual | Kind::Less | Kind::GreaterOrEqual);
+        outputs.push((program.apply(kind, &[x, y]), if is_comparison { Type::Bool } else { ty }, oracle));
+    }
+    let negative = program.apply(Kind::Negate, &[x]);
+    outputs.push((negative, ty, |x, _| x.wrapping_neg()));
+    let ten = program.constant(ty, &Integer::from(10_i128));
+    let tenfold = program.apply(Kind::Multiply, &[x, ten]);
+    outputs.push((program.apply(Kind::Add, &[tenfold, y]), ty, |x, y| x.wrapping_mul(10).wrapping_add(y)));
+    let by = program.cast(y, Type::Uint(8));
+    outputs.push((program.apply(Kind::ShiftRight, &[x, by]), ty, |x, y| x >> (y & 7)));
+    outputs.iter().for_each(|(value, _, _)| program.output(*value));
+    let program = program.build().expect("a program");
+
+    // Few rows are lowered for depth, many for work.
+    for count in [3, ROWS.len()] {
+        let rows = &ROWS[ROWS.len() - count..];
+        let column = |of: fn(&(i8, i8)) -> i8| {
+            let values: Vec<Integer> = rows.iter().map(|row| Integer::from(i128::from(of(row)))).collect();
+            tenant.keys.encrypt_integers(&values, ty).expect("integers")
+        };
+        let job =
+            JobRequest::new(program.clone(), &tenant.key).encrypted(column(|row| row.0)).encrypted(column(|row| row.1));
+        let finished = tenant.client.run(&job).await.expect("the job succeeds");
+        assert_eq!(finished.job.pbs_count, program.pbs_count(count as u64) * count as u64);
+        for (index, (_, ty, oracle)) in outputs.iter().enumerate() {
+            let envelope = tenant.client.output(finished.output(index).expect("an output")).await.expect("its bytes");
+            let got: Vec<String> = tenant
+                .keys
+                .decrypt_integers(&envelope, *ty)
+                .expect("our key")
+                .iter()
+                .map(|value| value.display(*ty))
+                .collect();
+            let expected: Vec<String> = rows.iter().map(|(x, y)| oracle(*x, *y).to_string()).collect();
+            assert_eq!(got, expected, "output {index} of {count} rows");
+        }
+    }
+}
