@@ -56,6 +56,13 @@ pub struct Operation {
     pub value: Vec<u8>,
 }
 
+impl Operation {
+    /// Values that it returns.
+    pub(crate) fn results(&self) -> usize {
+        self.tables.len().max(1)
+    }
+}
+
 /// What is known of a value whatever the inputs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueInfo {

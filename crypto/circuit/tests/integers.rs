@@ -254,3 +254,22 @@ fn no_program_costs_more_than_was_said() {
     let refused = Program::decode(&many.encode_to_vec(), &LIMITS).expect_err("too much");
     assert!(refused.to_string().contains("bootstraps: a program may have"), "{refused}");
 }
+
+/// Numbers in the clear take no bootstraps, but room.
+#[test]
+fn constants_are_counted() {
+    let constant = wire::Operation {
+        kind: Kind::Constant.into(),
+        r#type: wire::Type::Uint.into(),
+        bits: 256,
+        ..Default::default()
+    };
+    let message = wire::Program {
+        parameter_set: SETS[0].to_owned(),
+        operations: vec![constant; LIMITS.operations],
+        outputs: vec![0],
+        ..Default::default()
+    };
+    let refused = Program::decode(&message.encode_to_vec(), &LIMITS).expect_err("too much");
+    assert!(refused.to_string().contains("bootstraps: a program may have"), "{refused}");
+}
