@@ -23,14 +23,12 @@ pub(crate) trait Rows: Send {
 pub(crate) enum InputError {
     #[error("{0}")]
     Format(#[from] FormatError),
-    #[error("a {0} is no list of ciphertexts that a job can take")]
+    #[error("a {0} is no list of ciphertexts that the program takes here")]
     Kind(ObjectKind),
     #[error("{got} ciphertexts: the job's rows take {expected}")]
     Count { expected: u64, got: u64 },
-    #[error("a {0}: the program takes freshly encrypted ciphertexts, as seeded and compact lists hold")]
-    NotFresh(ObjectKind),
-    #[error("row {row} has a {what} of {got}: the program takes at most {max}")]
-    Bookkeeping { row: usize, what: &'static str, max: u32, got: u32 },
+    #[error("ciphertext {index} has a {what} of {got}: the program takes at most {max}")]
+    Bookkeeping { index: usize, what: &'static str, max: u32, got: u32 },
 }
 
 /// Decodes the bytes of an input and holds them to what the program says.
@@ -60,7 +58,7 @@ struct Request<'a> {
 impl Request<'_> {
     fn read<T: Wide>(&self, kind: ObjectKind) -> Result<Box<dyn Rows>, InputError> {
         Ok(match kind {
-            ObjectKind::LweList if self.input.is_fresh => return Err(InputError::NotFresh(kind)),
+            kind if !self.input.takes(kind) => return Err(InputError::Kind(kind)),
             ObjectKind::LweList => Box::new(self.list::<LweList<T>>()?),
             ObjectKind::SeededLweList => Box::new(self.list::<SeededLweList<T>>()?),
             ObjectKind::CompactList => Box::new(self.list::<CompactList<T>>()?),
@@ -75,17 +73,17 @@ impl Request<'_> {
         if got != expected {
             return Err(InputError::Count { expected, got });
         }
-        info.iter().enumerate().try_for_each(|(row, info)| self.bookkeeping(row, info))?;
+        info.iter().enumerate().try_for_each(|(index, info)| self.bookkeeping(index, info))?;
         Ok(list)
     }
 
-    fn bookkeeping(&self, row: usize, info: &CiphertextInfo) -> Result<(), InputError> {
+    fn bookkeeping(&self, index: usize, info: &CiphertextInfo) -> Result<(), InputError> {
         for (what, max, got) in [
             ("largest value", self.input.degree_max, info.degree),
             ("noise level", self.input.noise_level_max, info.noise_level),
         ] {
             if got > max {
-                return Err(InputError::Bookkeeping { row, what, max, got });
+                return Err(InputError::Bookkeeping { index, what, max, got });
             }
         }
         Ok(())

@@ -1,16 +1,8 @@
-//! Expressions in x and y: a small language for lookup tables.
-//!
-//! ```text
-//! comparison = sum [("==" | "!=" | "<" | "<=" | ">" | ">=") sum]
-//! sum        = product {("+" | "-") product}
-//! product    = factor {("*" | "/" | "%") factor}
-//! factor     = "-" factor | "(" comparison ")" | number | "x" | "y"
-//! ```
-
-mod lexer;
-mod parser;
+//! Expressions in x and y, for lookup tables.
 
 use std::str::FromStr;
+
+use crate::syntax::{self, NodeKind, at};
 
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +57,35 @@ impl FromStr for Expression {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parser::parse(text).map(Self)
+        translate(&syntax::parse(text)?).map(Self)
     }
+}
+
+/// What a table can be made of: numbers, x and y, and operations that it has an entry for.
+fn translate(node: &syntax::Node) -> Result<Node, String> {
+    let place = node.place;
+    match &node.kind {
+        NodeKind::Number(text) => {
+            text.parse().map(Node::Number).map_err(|error| at(place, format!("the number {text}: {error}")))
+        }
+        NodeKind::Name(name) => match &name[..] {
+            "x" => Ok(Node::X),
+            "y" => Ok(Node::Y),
+            other => Err(at(place, format!("'{other}' is neither x nor y"))),
+        },
+        NodeKind::Call(name, arguments) => match (&name[..], &arguments[..]) {
+            ("negative", [inner]) => Ok(Node::Negative(Box::new(translate(inner)?))),
+            (name, [left, right]) => {
+                let operator = Operator::named(name).ok_or_else(|| no_operation(place, name))?;
+                Ok(Node::Operation(Box::new(translate(left)?), operator, Box::new(translate(right)?)))
+            }
+            (name, _) => Err(no_operation(place, name)),
+        },
+    }
+}
+
+fn no_operation(place: usize, name: &str) -> String {
+    at(place, format!("'{name}' is no operation of tables: there are + - * / % == != < <= > >="))
 }
 
 impl Node {
@@ -93,6 +112,23 @@ impl Node {
 }
 
 impl Operator {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "+" => Self::Add,
+            "-" => Self::Subtract,
+            "*" => Self::Multiply,
+            "/" => Self::Divide,
+            "%" => Self::Modulo,
+            "==" => Self::Equal,
+            "!=" => Self::NotEqual,
+            "<" => Self::Less,
+            "<=" => Self::LessOrEqual,
+            ">" => Self::Greater,
+            ">=" => Self::GreaterOrEqual,
+            _ => return None,
+        })
+    }
+
     fn apply(self, left: i64, right: i64) -> Result<i64, &'static str> {
         let sized = |value: Option<i64>| value.ok_or("too large a number");
         match self {

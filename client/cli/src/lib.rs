@@ -13,6 +13,7 @@ mod latency;
 mod metrics;
 mod output;
 mod progress;
+mod syntax;
 
 use std::process::ExitCode;
 

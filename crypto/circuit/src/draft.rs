@@ -51,6 +51,8 @@ struct Combination {
 
 struct Bootstrap {
     input: Combination,
+    /// The first bootstrap of the same input. Their rotations are the same, and their noise is therefore related.
+    family: usize,
     functions: Vec<Function>,
     /// What each function returns.
     results: Vec<SourceId>,
@@ -92,12 +94,11 @@ impl Draft {
     /// The same, not by way of what `x` was looked up from.
     pub(crate) fn lookup_as_asked(&mut self, x: &Cell, function: impl Fn(i64) -> i64) -> Cell {
         let (least, step) = (x.range().min, x.divisor());
-        let span = (x.range().max - least) / step;
-        let results: Vec<i64> = (0..=span).map(|index| function(least + index * step)).collect();
+        let results: Vec<i64> = (0..=x.span()).map(|index| function(least + index * step)).collect();
         if results.iter().all(|result| *result == results[0]) {
             return Cell::constant(results[0]);
         }
-        let input = x.combination(least, step);
+        let input = x.combination();
         assert!(self.bears(&input.terms), "a lookup of more noise than {} bears", self.set.name);
         let function = Function::new(&results, self.values).expect("a lookup that fits the torus");
         self.bootstrap(input, function)
@@ -105,24 +106,22 @@ impl Draft {
 
     /// Does a bootstrap take it, with a table of any kind? It has as many values as a block, and bears its noise.
     pub(crate) fn fits(&self, x: &Cell) -> bool {
-        (x.range().max - x.range().min) / x.divisor() < self.values && self.bears(&x.terms)
+        x.span() < self.values && self.bears(&x.terms)
     }
 
     /// The same over all of the torus, for functions that are symmetric.
     pub(crate) fn fits_symmetric(&self, x: &Cell) -> bool {
-        (x.range().max - x.range().min) / x.divisor() < 2 * self.values && self.bears(&x.terms)
+        x.span() < 2 * self.values && self.bears(&x.terms)
     }
 
     /// Is there room for so many more deviations of a bootstrap, however they and what is there depend on each other?
     pub(crate) fn bears_more(&self, x: &Cell, more: u64) -> bool {
-        let noise = self.noise(&x.terms);
-        let deviation = noise.isqrt() + u64::from(noise.isqrt().pow(2) < noise);
-        (deviation + more).pow(2) <= self.noise_max
+        (self.noise_level(&x.terms) + more).pow(2) <= self.noise_max
     }
 
     /// Results that one lookup can weigh 1, 2, 4 .., whatever they have to do with each other.
     pub(crate) fn weighable(&self) -> usize {
-        ((self.noise_max.isqrt() + 1).ilog2() as usize).max(2)
+        (self.noise_max.isqrt() + 1).ilog2() as usize
     }
 
     /// Squared noise, in multiples of a bootstrap's.
@@ -132,22 +131,33 @@ impl Draft {
 
     /// Bootstraps that must come before it.
     pub(crate) fn depth(&self, x: &Cell) -> u32 {
-        x.terms.iter().map(|(source, _)| self.sources[*source].depth).max().unwrap_or(0)
+        self.depth_of(&x.terms)
     }
 
     fn bears(&self, terms: &[(SourceId, i64)]) -> bool {
         self.noise(terms) <= self.noise_max
     }
 
-    /// Results of different bootstraps are independent. Those of one may not be, and inputs may be the same ciphertext:
-    /// their deviations are added up.
+    /// Results of bootstraps of different inputs are independent. Those of one input are not, and inputs may be the same
+    /// ciphertext: their deviations are added up.
     fn noise(&self, terms: &[(SourceId, i64)]) -> u64 {
         let mut deviations: HashMap<Option<usize>, u64> = HashMap::new();
         for (source, factor) in terms {
             let Source { origin, noise, .. } = &self.sources[*source];
-            *deviations.entry(*origin).or_default() += factor.unsigned_abs() * noise;
+            let family = origin.map(|bootstrap| self.bootstraps[bootstrap].family);
+            *deviations.entry(family).or_default() += factor.unsigned_abs() * noise;
         }
         deviations.values().map(|deviation| deviation * deviation).sum()
+    }
+
+    /// The same as a deviation, rounded up: a noise level.
+    fn noise_level(&self, terms: &[(SourceId, i64)]) -> u64 {
+        let noise = self.noise(terms);
+        noise.isqrt() + u64::from(noise.isqrt().pow(2) < noise)
+    }
+
+    fn depth_of(&self, terms: &[(SourceId, i64)]) -> u32 {
+        terms.iter().map(|(source, _)| self.sources[*source].depth).max().unwrap_or(0)
     }
 
     /// A function of a lone result, as one of what that was looked up from: no deeper, and maybe by the same bootstrap.
@@ -182,10 +192,11 @@ impl Draft {
         let shared = known.iter().copied().find(|&index| room(&self.bootstraps[index]));
         let index = shared.unwrap_or_else(|| {
             known.push(self.bootstraps.len());
-            self.bootstraps.push(Bootstrap { input: input.clone(), functions: Vec::new(), results: Vec::new() });
+            let (functions, results) = (Vec::new(), Vec::new());
+            self.bootstraps.push(Bootstrap { input: input.clone(), family: known[0], functions, results });
             self.bootstraps.len() - 1
         });
-        let depth = 1 + input.terms.iter().map(|(source, _)| self.sources[*source].depth).max().unwrap_or(0);
+        let depth = 1 + self.depth_of(&input.terms);
         self.sources.push(Source { origin: Some(index), noise: 1, depth });
         let result = self.sources.len() - 1;
         self.bootstraps[index].functions.push(function);
@@ -208,9 +219,9 @@ impl Draft {
             if wanted.is_empty() {
                 continue;
             }
-            let functions: Vec<Vec<i64>> = wanted.iter().map(|(_, function)| function.entries.clone()).collect();
-            let table = *tables.entry(functions).or_insert_with_key(|functions| {
-                graph.tables.push(Table::functions(functions, self.values));
+            let table = Table::functions(wanted.iter().map(|(_, function)| &function.entries[..]), self.values);
+            let table = *tables.entry(table).or_insert_with_key(|table| {
+                graph.tables.push(table.clone());
                 graph.tables.len() - 1
             });
             let terms = terms(&bootstrap.input.terms, &numbers);
@@ -232,7 +243,7 @@ impl Draft {
                     next - 1
                 }
             };
-            let noise_level = (self.noise(&cell.terms) as f64).sqrt().ceil() as u32;
+            let noise_level = self.noise_level(&cell.terms) as u32;
             Output { value, degree: cell.range().max as u32, noise_level }
         };
         graph.outputs = outputs.iter().map(|cells| cells.iter().map(&mut output).collect()).collect();

@@ -66,10 +66,10 @@ pub enum Table {
 
 impl Table {
     /// Functions that share one bootstrap, each with as many entries as it has.
-    pub(crate) fn functions(functions: &[Vec<i64>], values: i64) -> Self {
+    pub(crate) fn functions<'f>(functions: impl ExactSizeIterator<Item = &'f [i64]>, values: i64) -> Self {
         let entries = values as usize / functions.len().max(1);
-        let pad = |function: &Vec<i64>| function.iter().copied().chain(std::iter::repeat(0)).take(entries).collect();
-        Self::Functions(functions.iter().map(pad).collect())
+        let pad = |function: &[i64]| function.iter().copied().chain(std::iter::repeat(0)).take(entries).collect();
+        Self::Functions(functions.map(pad).collect())
     }
 
     /// Results of one bootstrap.

@@ -7,7 +7,7 @@ mod types;
 
 use std::fmt;
 
-use cloakwork_params::{ParameterSet, table};
+use cloakwork_params::{ObjectKind, ParameterSet, table};
 use prost::Message as _;
 
 pub use self::types::Type;
@@ -41,6 +41,17 @@ pub struct Input {
     pub noise_level_max: u32,
     /// Must it be freshly encrypted?
     pub is_fresh: bool,
+}
+
+impl Input {
+    /// May a list of this kind be what it takes? What is taken for fresh must come in a form that no result has.
+    pub fn takes(&self, kind: ObjectKind) -> bool {
+        match kind {
+            ObjectKind::LweList => !self.is_fresh,
+            ObjectKind::SeededLweList | ObjectKind::CompactList => true,
+            _ => false,
+        }
+    }
 }
 
 /// A checked operation.

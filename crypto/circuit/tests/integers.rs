@@ -27,12 +27,14 @@ struct Made {
 }
 
 impl Made {
-    fn new(set: &str, inputs: &[(u8, bool)], seeds: &[Seed]) -> Self {
+    /// Inputs are types and noise levels; 0 stands for a fresh one.
+    fn new(set: &str, inputs: &[(u8, u32)], seeds: &[Seed]) -> Self {
         let types: Vec<Type> = inputs.iter().map(|(ty, _)| TYPES[*ty as usize % TYPES.len()]).collect();
-        let input = |(index, (ty, (_, fresh))): (usize, (&Type, &(u8, bool)))| {
+        let input = |(index, (ty, (_, level))): (usize, (&Type, &(u8, u32)))| {
             let (r#type, bits) = ty.wire();
             let name = format!("x{index}");
-            wire::program::Input { name, r#type: r#type.into(), bits, fresh: *fresh, ..Default::default() }
+            let (noise_level_max, fresh) = (*level, *level == 0);
+            wire::program::Input { name, r#type: r#type.into(), bits, noise_level_max, fresh, ..Default::default() }
         };
         let inputs = types.iter().zip(inputs).enumerate().map(input).collect();
         let message = wire::Program { parameter_set: set.to_owned(), inputs, ..Default::default() };
@@ -200,7 +202,7 @@ proptest! {
     #[test]
     fn lowering_keeps_the_meaning(
         set in 0..SETS.len(),
-        inputs in prop::collection::vec((any::<u8>(), any::<bool>()), 1..5),
+        inputs in prop::collection::vec((any::<u8>(), 0..=5u32), 1..5),
         seeds in seeds(0..60),
         values in prop::collection::vec(prop_oneof![any::<u64>(), Just(0), Just(u64::MAX), 0u64..4], 5),
     ) {
@@ -217,7 +219,7 @@ proptest! {
 
     #[test]
     fn broken_programs_do_not_panic(
-        inputs in prop::collection::vec((any::<u8>(), any::<bool>()), 1..5),
+        inputs in prop::collection::vec((any::<u8>(), 0..=5u32), 1..5),
         seeds in seeds(0..20),
         at in any::<prop::sample::Index>(),
         byte: u8,

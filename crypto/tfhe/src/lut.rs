@@ -70,20 +70,12 @@ impl Lut<u64> {
     /// One table of several functions. Inputs must then stay below the number of values over the number of
     /// functions.
     pub fn from_fns(set: &ParameterSet, functions: &[&dyn Fn(u64) -> u64]) -> Result<Self, LutError> {
-        let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
-            return Err(LutError::NotIntegers { set: set.name });
-        };
-        let values = message_modulus * carry_modulus;
-        let max = (values as usize / 2).max(1);
-        if !(1..=max).contains(&functions.len()) {
-            return Err(LutError::TooManyFunctions { set: set.name, got: functions.len(), max });
-        }
-        let inputs = values / functions.len() as u64;
+        let (values, inputs) = room(set, functions.len())?;
         let entry = |value: u64| match value < values {
             true => Ok(2 * value as i64),
             false => Err(LutError::ValueTooLarge { set: set.name, got: value, max: values - 1 }),
         };
-        let entries = |function: &&dyn Fn(u64) -> u64| (0..inputs).map(|input| entry(function(input))).collect();
+        let entries = |function: &&dyn Fn(u64) -> u64| (0..inputs as u64).map(|input| entry(function(input))).collect();
         let functions: Vec<Vec<i64>> = functions.iter().map(entries).collect::<Result<_, _>>()?;
         Self::from_halves(set, &functions)
     }
@@ -91,20 +83,12 @@ impl Lut<u64> {
     /// One table of several functions, entry by entry, in halves of a block's step. Behind the entries of a single one they
     /// come once more, negated, as the upper half of the torus does in any table.
     pub fn from_halves(set: &ParameterSet, functions: &[Vec<i64>]) -> Result<Self, LutError> {
-        let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
-            return Err(LutError::NotIntegers { set: set.name });
-        };
-        let values = message_modulus * carry_modulus;
-        let max = (values as usize / 2).max(1);
-        if !(1..=max).contains(&functions.len()) {
-            return Err(LutError::TooManyFunctions { set: set.name, got: functions.len(), max });
-        }
-        let inputs = values as usize / functions.len();
+        let (values, inputs) = room(set, functions.len())?;
         // Boxes that no function has a use for stay zero.
         let mut words = vec![0; values as usize];
         for (function, words) in functions.iter().zip(words.chunks_mut(inputs)) {
             for (entry, word) in function.iter().zip(words) {
-                *word = (*entry as u64).wrapping_mul(delta(values) / 2);
+                *word = (*entry as u64).wrapping_mul(set.plaintext_step() / 2);
             }
         }
         let box_size = set.polynomial_size / values as usize;
@@ -114,18 +98,25 @@ impl Lut<u64> {
 
     /// The table that moves a message from the top of the carry, where compression puts it, back to the low bits.
     pub(crate) fn rescale_carry(set: &ParameterSet) -> Result<Self, LutError> {
-        let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
+        let Encoding::Shortint { carry_modulus, .. } = set.encoding else {
             return Err(LutError::NotIntegers { set: set.name });
         };
-        let entries: Vec<u64> =
-            (0..carry_modulus).map(|value| value * delta(message_modulus * carry_modulus)).collect();
+        let entries: Vec<u64> = (0..carry_modulus).map(|value| value * set.plaintext_step()).collect();
         Ok(Self { body: boxes(set.polynomial_size, &entries), outputs: vec![0] })
     }
 }
 
-/// Weight of the lowest bit of `values` values under one padding bit.
-fn delta(values: u64) -> u64 {
-    (1 << 63) / values
+/// Values of a block, and how many of them each of so many functions in one table has for its input.
+fn room(set: &ParameterSet, functions: usize) -> Result<(u64, usize), LutError> {
+    let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
+        return Err(LutError::NotIntegers { set: set.name });
+    };
+    let values = message_modulus * carry_modulus;
+    let max = (values as usize / 2).max(1);
+    if !(1..=max).contains(&functions) {
+        return Err(LutError::TooManyFunctions { set: set.name, got: functions, max });
+    }
+    Ok((values, values as usize / functions))
 }
 
 /// One box of equal coefficients for each entry, each centred on its input's encoding.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use cloakwork_circuit::Input;
 use cloakwork_keystore::BlobInfo;
-use cloakwork_params::{KeyId, ObjectKind, ParameterSet};
+use cloakwork_params::{KeyId, ParameterSet};
 use cloakwork_proto::v1::{JobInput, job_input::Source};
 use cloakwork_scheduler::JobId;
 
@@ -165,17 +165,12 @@ async fn find(
 }
 
 fn conform(wanted: &Wanted<'_>, index: usize, declared: &Input, info: &BlobInfo) -> Result<(), ApiError> {
-    let readable = [ObjectKind::LweList, ObjectKind::SeededLweList, ObjectKind::CompactList];
-    if !readable.contains(&info.kind) {
-        return Err(INPUT_INVALID.error(format!("input {index} is a {}: expected an LWE ciphertext list", info.kind)));
-    }
-    if declared.is_fresh && info.kind == ObjectKind::LweList {
-        let message = format!(
-            "input {index} ('{}') is a result: the program takes freshly encrypted ciphertexts there, as seeded and compact \
-             lists hold",
-            declared.name
-        );
-        return Err(INPUT_INVALID.error(message));
+    if !declared.takes(info.kind) {
+        let expected = match declared.is_fresh {
+            true => "a seeded or compact list, whose ciphertexts are freshly encrypted",
+            false => "an LWE ciphertext list",
+        };
+        return Err(INPUT_INVALID.error(format!("input {index} is a {}: expected {expected}", info.kind)));
     }
     if info.set.id != wanted.set.id {
         let message = format!("input {index} was made for {}: the program is for {}", info.set.name, wanted.set.name);

@@ -1,6 +1,6 @@
 //! Encrypted integers through a server: every operation once, on values that wrap around and change sign.
 
-use cloakwork_client::{Integer, JobRequest, Kind, ProgramBuilder, Type, Value};
+use cloakwork_client::{ClientError, Input, Integer, JobRequest, Kind, ProgramBuilder, Type, Value};
 use cloakwork_tests_service::{Server, Setup, Tenant};
 
 /// Values of x and y, and of what is computed from them, as signed numbers of 8 bits.
@@ -71,4 +71,35 @@ async fn operations_on_few_rows_and_on_many() {
             assert_eq!(got, expected, "output {index} of {count} rows");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_is_stored_and_not_fresh() {
+    let server = Server::start(Setup::default()).await;
+    let tenant = Tenant::new(server.client().await).await;
+    let ty = Type::Uint(16);
+    let list = |value: u128| tenant.keys.encrypt_integers(&[Integer::from(value)], ty).expect("an integer");
+    let mut least = ProgramBuilder::new(tenant.keys.set());
+    let (x, y) = (least.fresh("x", ty), least.fresh("y", ty));
+    let result = least.apply(Kind::Min, &[x, y]);
+    least.output(result);
+    let job = JobRequest::new(least.build().expect("a program"), &tenant.key).encrypted(list(500)).encrypted(list(400));
+    let stored = tenant.client.run(&job).await.expect("the job succeeds").output(0).expect("an output").name.clone();
+
+    // Its digits have the noise of a lookup, and the next program says that it takes such.
+    let double = |declare: fn(&mut ProgramBuilder, Type) -> Value| {
+        let mut program = ProgramBuilder::new(tenant.keys.set());
+        let x = declare(&mut program, ty);
+        let sum = program.apply(Kind::Add, &[x, x]);
+        program.output(sum);
+        JobRequest::new(program.build().expect("a program"), &tenant.key).input(Input::Name(stored.clone()))
+    };
+    let finished =
+        tenant.client.run(&double(|program, ty| program.stored("x", ty, 1))).await.expect("the job succeeds");
+    let envelope = tenant.client.output(finished.output(0).expect("an output")).await.expect("its bytes");
+    assert_eq!(tenant.keys.decrypt_integers(&envelope, ty).expect("our key")[0].display(ty), "800");
+
+    let refused = tenant.client.run(&double(|program, ty| program.fresh("x", ty))).await.expect_err("it is not fresh");
+    let ClientError::Refused(refusal) = refused else { panic!("the server refuses it") };
+    assert_eq!(refusal.reason, "INPUT_INVALID", "{refusal:?}");
 }

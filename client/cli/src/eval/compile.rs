@@ -2,7 +2,8 @@
 
 use cloakwork_client::{Integer, Kind, Program, ProgramBuilder, Type, Value, params::ParameterSet};
 
-use super::{Argument, Node, NodeKind, argument::type_named, at, parser::parse};
+use super::{Argument, argument::type_named};
+use crate::syntax::{Node, NodeKind, at, parse};
 
 /// An expression as a program of one output.
 #[derive(Debug)]

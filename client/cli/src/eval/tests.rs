@@ -51,6 +51,10 @@ fn refusals_say_where_and_what() {
             "f(x)",
             "at 0: 'f' of 1 arguments is not known: there are min, max, select, sum, rotl, rotr, and types, as in u8(x)",
         ),
+        (
+            "x / y",
+            "at 2: '/' of 2 arguments is not known: there are min, max, select, sum, rotl, rotr, and types, as in u8(x)",
+        ),
         ("bool(x)", "at 5: u64 is no bool: compare it, as in x != 0"),
     ] {
         assert_eq!(output(text), Err(problem.to_owned()), "{text}");
@@ -74,7 +78,8 @@ fn arguments_are_checked() {
 
 #[test]
 fn deep_expressions_are_refused_not_overflowed() {
-    let deep = format!("{}x{}", "(".repeat(1000), ")".repeat(1000));
+    let deep = format!("{}x{}", "(".repeat(300), ")".repeat(300));
     assert_eq!(output(&deep), Err("nested deeper than 100".to_owned()));
-    assert!(output(&"-".repeat(3000)).is_err());
+    assert!(output(&"-".repeat(900)).is_err());
+    assert_eq!(output(&"-".repeat(1001)), Err("1001 characters: an expression may have 1000".to_owned()));
 }

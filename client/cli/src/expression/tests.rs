@@ -92,13 +92,16 @@ fn products_come_before_sums_and_sums_before_comparisons() {
 #[test]
 fn what_is_wrong_is_said_and_where() {
     let problems = [
-        ("", "expected a number, x, y, '-' or '(' at 0"),
-        ("x +", "expected a number, x, y, '-' or '(' at 3"),
-        ("(x", "expected ')' at 2"),
-        ("x y", "expected the end at 2"),
-        ("x < y < 1", "expected the end at 6"),
-        ("x & 1", "'&' at 2 is no part of an expression"),
-        ("99999999999999999999", "the number at 0 is too large"),
+        ("", "at 0: expected a number, a name, '-', '!' or '('"),
+        ("x +", "at 3: expected a number, a name, '-', '!' or '('"),
+        ("(x", "at 2: expected ')'"),
+        ("x y", "at 2: expected an operator, or the end"),
+        ("x < y < 1", "at 6: expected an operator, or the end"),
+        ("x # 1", "at 2: '#' is no part of an expression"),
+        ("x & 1", "at 2: '&' is no operation of tables: there are + - * / % == != < <= > >="),
+        ("max(x, y)", "at 0: 'max' is no operation of tables: there are + - * / % == != < <= > >="),
+        ("z", "at 0: 'z' is neither x nor y"),
+        ("99999999999999999999", "at 0: the number 99999999999999999999: number too large to fit in target type"),
         ("1 / x", "division by zero at x = 0, y = 0"),
         ("9223372036854775807 + 1", "too large a number at x = 0, y = 0"),
     ];

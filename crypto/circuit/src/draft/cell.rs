@@ -107,6 +107,16 @@ impl Cell {
         }
     }
 
+    /// The sum of all of them.
+    pub(crate) fn sum<'c>(cells: impl IntoIterator<Item = &'c Self>) -> Self {
+        cells.into_iter().fold(Self::constant(0), |sum, cell| sum.plus(cell))
+    }
+
+    /// The sum of all of them, each with `base` times the weight of the one before it.
+    pub(crate) fn weighted(cells: &[Self], base: i64) -> Self {
+        cells.iter().rev().fold(Self::constant(0), |sum, cell| sum.times(base).plus(cell))
+    }
+
     pub(crate) fn plus_constant(&self, value: i64) -> Self {
         self.clone().plus_halves(HALVES * value)
     }
@@ -122,12 +132,18 @@ impl Cell {
         [self.range.max, self.range.min].iter().all(|end| (end - self.witness) % (HALVES * divisor) == 0)
     }
 
-    /// The combination that is 0 where this is `least`, and one more for every `step`.
-    pub(super) fn combination(&self, least: i64, step: i64) -> Combination {
+    /// Values between the least and the largest, one of them counted.
+    pub(super) fn span(&self) -> i64 {
+        (self.range().max - self.range().min) / self.divisor()
+    }
+
+    /// The combination that counts its values from 0.
+    pub(super) fn combination(&self) -> Combination {
+        let step = self.divisor();
         Combination {
             terms: self.terms.iter().map(|(source, factor)| (*source, factor / step)).collect(),
-            constant: (self.constant - HALVES * least) / step,
-            span: (self.range().max - least) / step,
+            constant: (self.constant - self.range.min) / step,
+            span: self.span(),
         }
     }
 }

@@ -71,13 +71,9 @@ fn look_ahead(draft: &mut Draft, digits: &[Cell]) -> Digits {
     clean
 }
 
-/// Do two neighbours and a carry fit one lookup?
+/// Do two neighbours fit one lookup of whether they carry?
 fn takes_pairs(draft: &Draft, digits: &[Cell]) -> bool {
-    digits.chunks(2).all(|pair| draft.fits_symmetric(&both(pair)))
-}
-
-fn both(pair: &[Cell]) -> Cell {
-    pair.get(1).map_or(pair[0].clone(), |second| pair[0].plus(&second.times(BASE)))
+    digits.chunks(2).all(|pair| draft.fits_symmetric(&Cell::weighted(pair, BASE)))
 }
 
 /// Every digit's carry moved to the next one, and no further: digits up to 6.
@@ -99,7 +95,7 @@ fn carry_once(draft: &mut Draft, digits: &[Cell]) -> Digits {
 /// it ends it. The first group knows that none comes in: 1 or 0, the carry itself.
 fn state(draft: &mut Draft, group: &[Cell], is_first: bool) -> Cell {
     let overflow = BASE.pow(group.len() as u32);
-    let sum = both(group);
+    let sum = Cell::weighted(group, BASE);
     if is_first {
         draft.lookup(&sum, |sum| i64::from(sum >= overflow))
     } else {
@@ -114,13 +110,11 @@ fn state(draft: &mut Draft, group: &[Cell], is_first: bool) -> Cell {
 fn carries(draft: &mut Draft, states: &[Cell]) -> Vec<Cell> {
     let (first, rest) = states.split_at(states.len().min(1 + AFTER));
     let mut carries = after(draft, first[0].clone(), &first[1..]);
-    let chunks: Vec<&[Cell]> = rest.chunks(draft.weighable().min(3)).collect();
+    let chunks: Vec<&[Cell]> = rest.chunks(draft.weighable()).collect();
     let Some((last, before_last)) = chunks.split_last() else { return carries };
     let mut heads = vec![carries.pop().expect("the first one's, at least")];
     for chunk in before_last {
-        let weigh = |(index, state): (usize, &Cell)| state.times(1 << index);
-        let sum = chunk.iter().enumerate().map(weigh).fold(Cell::constant(0), |sum, state| sum.plus(&state));
-        heads.push(draft.lookup(&sum, i64::signum));
+        heads.push(draft.lookup(&Cell::weighted(chunk, 2), i64::signum));
     }
     // The carry into each chunk; what comes out of its last group is the next one's.
     let heads = self::carries(draft, &heads);

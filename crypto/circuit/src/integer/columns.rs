@@ -9,19 +9,19 @@ use crate::draft::{Cell, Draft};
 /// as soon as it is there: those that took fewer bootstraps first.
 pub(super) fn add_up(draft: &mut Draft, mut columns: Vec<Vec<Cell>>) -> Digits {
     loop {
-        let sums: Digits = columns.iter().map(|column| total(column)).collect();
+        let sums: Digits = columns.iter().map(Cell::sum).collect();
         if sums.iter().all(|sum| is_lazy(draft, sum)) {
             return sums;
         }
         let mut next: Vec<Vec<Cell>> = vec![Vec::new(); columns.len()];
         for (place, mut column) in columns.into_iter().enumerate() {
-            if is_lazy(draft, &total(&column)) {
+            if is_lazy(draft, &Cell::sum(&column)) {
                 next[place].append(&mut column);
                 continue;
             }
             column.sort_by_key(|digit| draft.depth(digit));
             for group in groups(draft, column) {
-                let sum = total(&group);
+                let sum = Cell::sum(&group);
                 // What is not a group yet waits for the next round's carries.
                 if let [_] = group[..]
                     && sum.range().max < BASE
@@ -39,16 +39,12 @@ pub(super) fn add_up(draft: &mut Draft, mut columns: Vec<Vec<Cell>>) -> Digits {
     }
 }
 
-fn total(digits: &[Cell]) -> Cell {
-    digits.iter().fold(Cell::constant(0), |sum, digit| sum.plus(digit))
-}
-
 /// The digits in groups that one lookup takes.
 fn groups(draft: &Draft, digits: Vec<Cell>) -> Vec<Vec<Cell>> {
     let mut groups: Vec<Vec<Cell>> = Vec::new();
     for digit in digits {
         match groups.last_mut() {
-            Some(group) if draft.fits(&total(group).plus(&digit)) => group.push(digit),
+            Some(group) if draft.fits(&Cell::sum(group.iter()).plus(&digit)) => group.push(digit),
             _ => groups.push(vec![digit]),
         }
     }

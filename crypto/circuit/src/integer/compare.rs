@@ -81,23 +81,19 @@ fn signs(draft: &mut Draft, left: &[Cell], right: &[Cell], is_signed: bool) -> D
 
 /// A sum whose sign is that of the highest sign that is not zero.
 fn weighted(draft: &mut Draft, mut signs: Digits) -> Cell {
-    let weighable = draft.weighable().min(3);
-    let sum = |signs: &[Cell]| {
-        let weigh = |(index, sign): (usize, &Cell)| sign.times(1 << index);
-        signs.iter().enumerate().map(weigh).fold(Cell::constant(0), |sum, sign| sum.plus(&sign))
-    };
+    let weighable = draft.weighable();
     while signs.len() > weighable {
-        signs = signs.chunks(weighable).map(|signs| draft.lookup(&sum(signs), i64::signum)).collect();
+        let sums = signs.chunks(weighable).map(|signs| Cell::weighted(signs, 2));
+        signs = sums.map(|sum| draft.lookup(&sum, i64::signum)).collect();
     }
-    sum(&signs)
+    Cell::weighted(&signs, 2)
 }
 
 /// The differences of two neighbouring digits each, or of one where the noise of two is too much.
 fn differences(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Vec<Cell> {
-    let both = |pair: &[Cell]| pair.get(1).map_or(pair[0].clone(), |second| pair[0].plus(&second.times(BASE)));
     let mut differences = Vec::with_capacity(left.len().div_ceil(2));
     for (left, right) in left.chunks(2).zip(right.chunks(2)) {
-        let difference = both(left).minus(&both(right));
+        let difference = Cell::weighted(left, BASE).minus(&Cell::weighted(right, BASE));
         if draft.fits_symmetric(&difference) {
             differences.push(difference);
             continue;

@@ -11,8 +11,10 @@ pub(super) enum Symbol {
 }
 
 /// Longer ones before those that they begin with.
-const MARKS: [&str; 20] =
-    ["||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "|", "^", "&", "+", "-", "*", "!", "(", ")", ","];
+const MARKS: [&str; 22] = [
+    "||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "|", "^", "&", "+", "-", "*", "/", "%", "!", "(", ")",
+    ",",
+];
 
 /// The symbols, each with its place in the text.
 pub(super) fn symbols(text: &str) -> Result<Vec<(usize, Symbol)>, String> {

@@ -6,7 +6,7 @@ use super::{
 };
 
 /// Parses a whole text.
-pub(super) fn parse(text: &str) -> Result<Node, String> {
+pub(crate) fn parse(text: &str) -> Result<Node, String> {
     if text.len() > TEXT_MAX {
         return Err(format!("{} characters: an expression may have {TEXT_MAX}", text.len()));
     }
@@ -25,22 +25,20 @@ struct Parser<'a> {
 }
 
 /// Expressions are typed by people.
-const TEXT_MAX: usize = 4000;
-/// Bounds the recursion, here and in the compiler.
+const TEXT_MAX: usize = 1000;
+/// Bounds the recursion, here and in whatever walks the tree.
 const DEPTH_MAX: usize = 100;
 
 /// Operators of two operands, those that bind least first.
-const RANKS: [&[&str]; 8] = [&["||"], &["&&"], COMPARISONS, &["|"], &["^"], &["&"], &["<<", ">>"], &["+", "-"]];
+const RANKS: [&[&str]; 9] =
+    [&["||"], &["&&"], COMPARISONS, &["|"], &["^"], &["&"], &["<<", ">>"], &["+", "-"], &["*", "/", "%"]];
 /// They cannot be chained.
 const COMPARISONS: &[&str] = &["==", "!=", "<", "<=", ">", ">="];
 
 impl Parser<'_> {
     /// Operands of a rank, between its operators, from the left.
     fn rank(&mut self, rank: usize) -> Result<Node, String> {
-        let operators = match RANKS.get(rank) {
-            Some(operators) => operators,
-            None => return self.product(),
-        };
+        let Some(operators) = RANKS.get(rank) else { return self.factor() };
         let mut node = self.rank(rank + 1)?;
         while let Some((place, operator)) = self.mark(operators) {
             let right = self.rank(rank + 1)?;
@@ -48,14 +46,6 @@ impl Parser<'_> {
             if *operators == COMPARISONS {
                 break;
             }
-        }
-        Ok(node)
-    }
-
-    fn product(&mut self) -> Result<Node, String> {
-        let mut node = self.factor()?;
-        while let Some((place, operator)) = self.mark(&["*"]) {
-            node = call(place, operator, vec![node, self.factor()?]);
         }
         Ok(node)
     }
