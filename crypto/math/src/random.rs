@@ -3,10 +3,12 @@
 //! The two never meet: a mask seed is drawn from the operating system on its own, and no secret or
 //! noise is ever computed from one, nor the other way round.
 
+mod fast_masks;
 mod mask;
 mod noise;
 mod secret;
 
+pub use fast_masks::FastMasks;
 pub use mask::{MaskSeed, MaskStream};
 pub use secret::SecretRng;
 

@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+pub(crate) mod aes;
 mod blocks;
 pub(crate) mod bytes;
 mod vector;

@@ -38,7 +38,7 @@ impl<T: Torus> Scratch<T> {
         let tile = TILE_MAX;
         let (bundle, spectrum, exponents) = match key.ggsws() {
             Ggsws::Spectra(_) => (0, 0, tile * (key.input_dimension() + 1)),
-            Ggsws::Standard(_) => (key.shape().words(), key.product().spectrum_len(), 0),
+            Ggsws::Standard(..) => (key.shape().words(), key.product().spectrum_len(), 0),
         };
         Self {
             product: key.product_scratch(),
@@ -79,7 +79,7 @@ pub fn blind_rotate<T: Torus, S: Torus>(
         Ggsws::Spectra(spectra) => {
             classical::rotate(key, spectra, rule, ciphertexts, luts, accumulators, scratch);
         }
-        Ggsws::Standard(words) => multi_bit::rotate(key, words, ciphertexts, luts, accumulators, scratch),
+        Ggsws::Standard(groups) => multi_bit::rotate(key, groups, ciphertexts, luts, accumulators, scratch),
     }
 }
 

@@ -10,7 +10,7 @@ pub use cloakwork_math::GgswShape;
 use cloakwork_params::Decomposition;
 
 pub use expanded::{BootstrapKey, KeySwitchKey, expand_ggsw};
-pub(crate) use expanded::{GROUPING_MAX, Ggsws};
+pub(crate) use expanded::{GROUPING_MAX, Ggsws, Groups};
 pub use packing::{PackingKey, SeededPackingKey};
 pub use seeded::{SeededBootstrapKey, SeededDecompressionKey, SeededKeySwitchKey};
 

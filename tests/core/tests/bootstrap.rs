@@ -70,9 +70,24 @@ fn random_words(len: usize) -> Vec<u64> {
 
 #[test]
 fn the_batch_changes_no_bit() {
-    let mut pair = Pair::<u64, u64>::generate("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128");
-    let messages: Vec<u64> = (0..150).map(|lane| lane % 16).collect();
-    let lut = Lut::from_fn(pair.set, |input| (input * 7 + 3) % 16).expect("a table");
+    batch_changes_no_bit("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", 150);
+}
+
+/// Alone, a ciphertext computes masks that a batch reads.
+#[test]
+fn the_batch_changes_no_bit_of_a_multi_bit_bootstrap() {
+    batch_changes_no_bit("V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", 33);
+    // Three masks a row.
+    batch_changes_no_bit("V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", 33);
+    batch_changes_no_bit("TOY_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2", 40);
+}
+
+fn batch_changes_no_bit(name: &str, count: usize) {
+    let mut pair = Pair::<u64, u64>::generate(name);
+    let modulus = 1 << (63 - pair.set.plaintext_step().ilog2());
+    let function = |message: u64| (message * 7 + 3) % modulus;
+    let messages: Vec<u64> = (0..count as u64).map(|lane| lane % modulus).collect();
+    let lut = Lut::from_fn(pair.set, function).expect("a table");
     let inputs = pair.client.encrypt(pair.set, &messages, &mut pair.randomness).expect("ciphertexts");
     let run = |inputs: &LweList<u64>, scratches: &mut [_]| {
         let mut outputs = LweList::zeros(inputs.dimension(), inputs.len());
@@ -80,13 +95,13 @@ fn the_batch_changes_no_bit() {
         outputs
     };
     let together = run(&inputs, &mut pair.scratches);
-    assert_eq!(run(&inputs, &mut pair.scratches[..1]), together, "one thread or two");
-    let expected: Vec<u64> = messages.iter().map(|message| (message * 7 + 3) % 16).collect();
-    assert_eq!(pair.client.decrypt(pair.set, &together).expect("messages"), expected);
+    assert_eq!(run(&inputs, &mut pair.scratches[..1]), together, "{name}: one thread or two");
+    let expected: Vec<u64> = messages.iter().map(|message| function(*message)).collect();
+    assert_eq!(pair.client.decrypt(pair.set, &together).expect("messages"), expected, "{name}");
     // On both sides of a tile's end, and of a part's on one thread and on two.
-    for lane in [0, 15, 16, 31, 32, 63, 64, 79, 80, 109, 110, 149] {
+    for lane in [0, 15, 16, 31, 32, 63, 64, 79, 80, 109, 110, 149].into_iter().filter(|lane| *lane < count) {
         let single = LweList::from_words(inputs.dimension(), inputs.get(lane).to_vec()).expect("one ciphertext");
-        assert_eq!(run(&single, &mut pair.scratches[..1]).get(0), together.get(lane), "lane {lane} alone");
+        assert_eq!(run(&single, &mut pair.scratches[..1]).get(0), together.get(lane), "{name}: lane {lane} alone");
     }
 }
 

@@ -3,25 +3,24 @@
 //!
 //! The sum is taken in the standard domain, where a rotation is exact and costs no multiplication.
 
-use cloakwork_math::{Torus, polynomial, simd::Level};
+use cloakwork_math::{GgswShape, Torus, polynomial, random::FastMasks, simd::Level};
 
 use super::{Scratch, load_lut};
 use crate::{
     BootstrapKey,
-    key::GROUPING_MAX,
+    key::{GROUPING_MAX, Groups},
     modulus_switch::{switch_subset, switch_word},
 };
 
 pub(super) fn rotate<T: Torus, S: Torus>(
     key: &BootstrapKey<T>,
-    ggsws: &[T],
+    groups: &Groups<T>,
     ciphertexts: &[S],
     luts: &[&[T]],
     accumulators: &mut [T],
     scratch: &mut Scratch<T>,
 ) {
     let shape = key.shape();
-    let level = Level::detect();
     let modulus_log2 = shape.polynomial_size.trailing_zeros() + 1;
     let words = key.input_dimension() + 1;
     let lanes = ciphertexts.chunks_exact(words).zip(luts);
@@ -30,36 +29,83 @@ pub(super) fn rotate<T: Torus, S: Torus>(
     }
     let subsets = 1 << key.grouping();
     let group_words = shape.words() * subsets;
-    for step in 0..ggsws.len() / group_words {
-        let (group, behind) = ggsws[step * group_words..].split_at(group_words);
-        // A sum fetches a polynomial ahead, and thereby the first one of the next group.
-        let second =
-            behind.get(shape.polynomial_size..).and_then(|words| words.get(..shape.words())).unwrap_or_default();
+    // A ciphertext alone would wait for memory, and computes masks instead of reading them. A tile reads them once for all.
+    let computed = groups.masks.as_ref().filter(|_| luts.len() == 1);
+    for index in 0..groups.words.len() / group_words {
+        let group = Group { shape, index, subsets, words: &groups.words[index * group_words..] };
         let lanes = ciphertexts.chunks_exact(words).zip(accumulators.chunks_exact_mut(shape.accumulator_words::<T>()));
         for (ciphertext, accumulator) in lanes {
-            let mask = &ciphertext[step * key.grouping()..][..key.grouping()];
+            let mask = &ciphertext[index * key.grouping()..][..key.grouping()];
             let mut exponents = [0; 1 << GROUPING_MAX];
             for (subset, exponent) in exponents[..subsets].iter_mut().enumerate() {
                 *exponent = switch_subset(mask, subset, modulus_log2) as usize;
             }
-            sum_group(level, shape.polynomial_size, group, behind, &exponents[..subsets], &mut scratch.bundle);
+            let exponents = &exponents[..subsets];
+            let next = match computed {
+                Some(masks) => group.sum_with(masks, exponents, &mut scratch.bundle),
+                None => group.sum(exponents, &mut scratch.bundle),
+            };
             key.product().transform(&scratch.bundle, &mut scratch.spectrum, &mut scratch.product);
-            key.product().replace(&scratch.spectrum, second, accumulator, &mut scratch.product);
+            key.product().replace(&scratch.spectrum, next, accumulator, &mut scratch.product);
         }
     }
 }
 
-/// The sum of a group's GGSW ciphertexts, each rotated by its exponent, polynomial by polynomial. The group streams by in
-/// the order in which it lies in memory; `behind` it comes what is read next.
-fn sum_group<T: Torus>(level: Level, size: usize, group: &[T], behind: &[T], exponents: &[usize], bundle: &mut [T]) {
-    let next = |at: usize| group.get(at..at + size).or(behind.get(..size)).unwrap_or_default();
-    for (index, sum) in bundle.chunks_exact_mut(size).enumerate() {
-        let first = index * exponents.len() * size;
-        // Subset 0, no bit set, rotates by nothing.
-        sum.copy_from_slice(&group[first..][..size]);
-        for (subset, exponent) in exponents.iter().enumerate().skip(1) {
-            let at = first + subset * size;
-            polynomial::add_rotated(level, size, &group[at..][..size], next(at + size), *exponent, sum);
+/// One group of a key.
+struct Group<'a, T> {
+    shape: GgswShape,
+    /// Which one it is.
+    index: usize,
+    /// Subsets of its bits, each with a GGSW ciphertext.
+    subsets: usize,
+    /// Its polynomials, subsets of each after each other, and all that comes behind.
+    words: &'a [T],
+}
+
+impl<'a, T: Torus> Group<'a, T> {
+    /// The sum of the GGSW ciphertexts, each rotated by its exponent, polynomial by polynomial. The group streams by in the
+    /// order in which it lies in memory. Returns what to bring closer until the next one.
+    fn sum(&self, exponents: &[usize], sum: &mut [T]) -> &'a [T] {
+        let (size, level) = (self.shape.polynomial_size, Level::detect());
+        for (polynomial, sum) in sum.chunks_exact_mut(size).enumerate() {
+            // Subset 0, no bit set, rotates by nothing.
+            sum.copy_from_slice(self.polynomials(polynomial, 0, 1));
+            for (subset, exponent) in exponents.iter().enumerate().skip(1) {
+                let [words, next] = [subset, subset + 1].map(|subset| self.polynomials(polynomial, subset, 1));
+                polynomial::add_rotated(level, size, words, next, *exponent, sum);
+            }
         }
+        // The first polynomial of the next group is on its way.
+        self.polynomials(self.polynomial_count(), 1, self.polynomial_count())
+    }
+
+    /// The same, row by row, with only the bodies from memory.
+    fn sum_with(&self, masks: &FastMasks, exponents: &[usize], sum: &mut [T]) -> &'a [T] {
+        let (mask_polynomials, columns) = (self.shape.glwe_dimension, self.shape.glwe_size());
+        sum.fill(T::default());
+        for (row, sum) in sum.chunks_exact_mut(self.shape.glwe_words()).enumerate() {
+            let body = row * columns + mask_polynomials;
+            for (subset, exponent) in exponents.iter().enumerate() {
+                let last = subset + 1 == self.subsets;
+                let next = if last { (body + columns, 0) } else { (body, subset + 1) };
+                let [words, next] = [(body, subset), next].map(|(body, subset)| self.polynomials(body, subset, 1));
+                let row = ((self.index * self.subsets + subset) * self.shape.rows() + row) as u128;
+                let first_mask = row * (mask_polynomials * self.shape.polynomial_size) as u128;
+                masks.add_rotated(first_mask, *exponent, words, next, sum);
+            }
+        }
+        self.polynomials(self.polynomial_count() + mask_polynomials, 1, self.polynomial_count())
+    }
+
+    /// Polynomials of a GGSW ciphertext.
+    fn polynomial_count(&self) -> usize {
+        self.shape.words() / self.shape.polynomial_size
+    }
+
+    /// So many of them from the one of `subset` on, where the key does not end before.
+    fn polynomials(&self, polynomial: usize, subset: usize, count: usize) -> &'a [T] {
+        let size = self.shape.polynomial_size;
+        let from = (polynomial * self.subsets + subset) * size;
+        self.words.get(from..from + count * size).unwrap_or_default()
     }
 }

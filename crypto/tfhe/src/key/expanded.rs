@@ -1,8 +1,12 @@
 //! Keys ready for use: masks expanded from the seed, bootstrap keys in the kernel's spectrum.
 
 use cloakwork_math::{
-    ExternalProduct, GgswShape, Torus, aligned::Aligned, external_product::Scratch, key_product::KeyMatrix,
-    random::MaskStream,
+    ExternalProduct, GgswShape, Torus,
+    aligned::Aligned,
+    external_product::Scratch,
+    key_product::KeyMatrix,
+    random::{FastMasks, MaskStream},
+    simd::Level,
 };
 use cloakwork_params::{Decomposition, ParameterSet};
 
@@ -85,9 +89,16 @@ pub(crate) const GROUPING_MAX: usize = 4;
 pub(crate) enum Ggsws<T> {
     /// One spectrum for each secret bit.
     Spectra(Aligned<f64>),
-    /// Standard domain, since a multi-bit step adds rotated ciphertexts up before it transforms the sum. By group,
-    /// polynomial and subset: a group's first polynomials come first, so that their sum stays in the nearest cache.
-    Standard(Aligned<T>),
+    /// Standard domain, since a multi-bit step adds rotated ciphertexts up before it transforms the sum.
+    Standard(Groups<T>),
+}
+
+/// The GGSW ciphertexts of a multi-bit key.
+pub(crate) struct Groups<T> {
+    /// By group, polynomial and subset: a group's first polynomials come first, so that their sum stays in the nearest cache.
+    pub(crate) words: Aligned<T>,
+    /// Masks again, for whoever would wait for them longer.
+    pub(crate) masks: Option<FastMasks>,
 }
 
 impl<T: Torus> BootstrapKey<T> {
@@ -129,7 +140,7 @@ impl<T: Torus> BootstrapKey<T> {
                     }
                 }
             });
-            Ggsws::Standard(words)
+            Ggsws::Standard(Groups { words, masks: FastMasks::new::<T>(Level::detect(), seeded.seed(), size) })
         };
         Ok(Self { product, grouping, ggsws })
     }
@@ -148,7 +159,7 @@ impl<T: Torus> BootstrapKey<T> {
     pub fn ggsw_count(&self) -> usize {
         match &self.ggsws {
             Ggsws::Spectra(spectra) => spectra.len() / self.product.spectrum_len(),
-            Ggsws::Standard(words) => words.len() / self.shape().words(),
+            Ggsws::Standard(groups) => groups.words.len() / self.shape().words(),
         }
     }
 
@@ -164,7 +175,7 @@ impl<T: Torus> BootstrapKey<T> {
     pub fn bytes(&self) -> usize {
         match &self.ggsws {
             Ggsws::Spectra(spectra) => size_of_val::<[f64]>(spectra),
-            Ggsws::Standard(words) => size_of_val::<[T]>(words),
+            Ggsws::Standard(groups) => size_of_val::<[T]>(&groups.words),
         }
     }
 

@@ -1,0 +1,66 @@
+//! AES-128 of a counter, many blocks at once, where the processor has wide instructions for it.
+
+#[cfg(target_arch = "x86_64")]
+mod vaes;
+
+use super::{Isa, Level};
+
+/// What comes at once: the words of 32 blocks.
+pub(crate) type Batch = [u64; BATCH];
+/// Words of a batch.
+pub(crate) const BATCH: usize = 64;
+/// Words of a block.
+pub(crate) const BLOCK: usize = 2;
+/// A key whose blocks come in batches.
+pub(crate) struct WideCipher {
+    #[cfg(target_arch = "x86_64")]
+    rounds: Box<vaes::Rounds>,
+    #[cfg(not(target_arch = "x86_64"))]
+    never: std::convert::Infallible,
+}
+
+impl WideCipher {
+    /// `None` where `level` or the machine has no such instructions.
+    pub(crate) fn new(level: Level, key: u128) -> Option<Self> {
+        match level.0 {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if is_x86_feature_detected!("vaes") && is_x86_feature_detected!("aes") => {
+                // SAFETY: both sets of instructions were just now detected.
+                Some(Self { rounds: Box::new(unsafe { vaes::expand(key) }) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds the blocks of 32 counters from `first` on, read as words, to `out`, or subtracts them.
+    #[inline(always)]
+    pub(crate) fn add_blocks(&self, first: u128, negative: bool, out: &mut Batch) {
+        // SAFETY: a cipher is only made after its instructions were detected.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            if negative {
+                vaes::add_blocks::<true>(&self.rounds, first, out);
+            } else {
+                vaes::add_blocks::<false>(&self.rounds, first, out);
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        match self.never {}
+    }
+
+    /// The same with words that are there.
+    #[inline(always)]
+    pub(crate) fn add_words(&self, words: &Batch, negative: bool, out: &mut Batch) {
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            if negative {
+                vaes::add_words::<true>(words, out);
+            } else {
+                vaes::add_words::<false>(words, out);
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        match self.never {}
+    }
+}
