@@ -20,6 +20,7 @@ use crate::{
 macro_rules! by_radix {
     ($function:ident, $simd:ident, $job:ident) => {
         match $job.plan.first.0 {
+            8 if $simd::F64::LANES == 8 => $function::<$simd::F64, T, 8, 16>($job),
             4 => $function::<$simd::F64, T, 4, 8>($job),
             2 if $simd::F64::LANES == 4 => $function::<$simd::F64, T, 2, 4>($job),
             1 if $simd::F64::LANES == 4 => $function::<$simd::F64, T, 1, 2>($job),
@@ -84,7 +85,8 @@ fn rotated<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(mut job: Fr
         match BLOCKS {
             2 => by_distance!(0 1 2 3),
             4 => by_distance!(0 1 2 3 4 5 6 7),
-            _ => by_distance!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
+            8 => by_distance!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15),
+            _ => by_distance!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31),
         }
         at += len;
     }

@@ -50,10 +50,11 @@ pub(super) const GROUP: usize = 8;
 pub(super) const POINTS: std::ops::RangeInclusive<usize> = 32..=1 << 16;
 
 /// By log2 of the points, from 8 up, with eight lanes: radices of all passes but the one within vectors. For N = 2048
-/// the fastest of those tried on Zen 4 (docs/performance.md), for other sizes in the same manner.
+/// the fastest of those tried on Zen 4 (docs/performance.md), for other sizes in the same manner, but for N = 1024 without a
+/// pass in the middle.
 const EIGHT_LANES: [&[usize]; 9] = [
     &[4, 8],
-    &[4, 4, 4],
+    &[8, 8],
     &[4, 8, 4],
     &[4, 4, 4, 4],
     &[4, 8, 4, 4],
