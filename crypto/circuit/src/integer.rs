@@ -10,6 +10,8 @@ mod bits;
 mod clean;
 mod columns;
 mod compare;
+mod count;
+mod divide;
 mod multiply;
 mod select;
 mod shift;
@@ -19,6 +21,8 @@ pub(crate) use self::{
     bits::{bitwise, not},
     clean::clean,
     compare::{Relation, equal, relation},
+    count::{End, ones, reverse, zeros_before},
+    divide::{Division, absolute, divide},
     multiply::multiply,
     select::select,
     shift::{Direction, filler, shift},

@@ -14,8 +14,16 @@ const SETS: [&str; 3] = [
 ];
 
 /// Types that a random program has values of.
-const TYPES: [Type; 7] =
-    [Type::Bool, Type::Uint(2), Type::Uint(8), Type::Uint(10), Type::Uint(64), Type::Int(8), Type::Int(32)];
+const TYPES: [Type; 8] = [
+    Type::Bool,
+    Type::Uint(2),
+    Type::Uint(8),
+    Type::Uint(10),
+    Type::Uint(32),
+    Type::Uint(64),
+    Type::Int(8),
+    Type::Int(32),
+];
 
 /// A random choice for each operation, and numbers for its arguments.
 type Seed = (u8, [u16; 3], u64);
@@ -53,7 +61,7 @@ impl Made {
             matching.get(seed as usize % matching.len().max(1)).copied()
         };
         let second = of(self, ty, arguments[1]).expect("the first one is one");
-        let (kind, used, result) = match choice % 24 {
+        let (kind, used, result) = match choice % 31 {
             0 => (Kind::Constant, vec![], TYPES[arguments[0] as usize % TYPES.len()]),
             1 | 2 => {
                 let to = TYPES[1 + arguments[1] as usize % (TYPES.len() - 1)];
@@ -80,6 +88,14 @@ impl Made {
             18 => (Kind::GreaterOrEqual, vec![first, second], Type::Bool),
             19 => (Kind::Min, vec![first, second], ty),
             20 => (Kind::Max, vec![first, second], ty),
+            24 => (Kind::Divide, vec![first, second], ty),
+            25 => (Kind::Remainder, vec![first, second], ty),
+            27 => (Kind::ReverseBits, vec![first], ty),
+            28 => (Kind::CountOnes, vec![first], Type::Uint(32)),
+            29 => (Kind::LeadingZeros, vec![first], Type::Uint(32)),
+            30 => (Kind::TrailingOnes, vec![first], Type::Uint(32)),
+            26 if ty.is_signed() => (Kind::Absolute, vec![first], ty),
+            26 => (Kind::Negate, vec![first], ty),
             other => match of(self, Type::Uint(8), arguments[2]) {
                 Some(by) => {
                     let kinds = [Kind::ShiftLeft, Kind::ShiftRight, Kind::RotateLeft];
@@ -141,6 +157,13 @@ impl Made {
                 Kind::Add => number(0) + number(1),
                 Kind::Subtract => number(0) - number(1),
                 Kind::Multiply => number(0).wrapping_mul(number(1)),
+                Kind::Divide => number(0).checked_div(number(1)).unwrap_or(if number(0) < 0 { 1 } else { -1 }),
+                Kind::Remainder => number(0).checked_rem(number(1)).unwrap_or(number(0)),
+                Kind::Absolute => number(0).abs(),
+                Kind::ReverseBits => (bits(0).reverse_bits() >> (64 - from(0).bits().expect("a number"))).into(),
+                Kind::CountOnes => bits(0).count_ones().into(),
+                Kind::LeadingZeros => (bits(0).leading_zeros() + from(0).bits().expect("a number") - 64).into(),
+                Kind::TrailingOnes => bits(0).trailing_ones().into(),
                 Kind::Sum => (0..operation.arguments.len()).map(number).sum(),
                 Kind::Equal => (number(0) == number(1)).into(),
                 Kind::NotEqual => (number(0) != number(1)).into(),

@@ -10,10 +10,12 @@ const ROWS: [(i8, i8); 9] =
 type Oracle = fn(i8, i8) -> i8;
 
 /// Operations of two numbers, and what they mean.
-const OPERATIONS: [(Kind, Oracle); 12] = [
+const OPERATIONS: [(Kind, Oracle); 14] = [
     (Kind::Add, |x, y| x.wrapping_add(y)),
     (Kind::Subtract, |x, y| x.wrapping_sub(y)),
     (Kind::Multiply, |x, y| x.wrapping_mul(y)),
+    (Kind::Divide, |x, y| if y == 0 { if x < 0 { 1 } else { -1 } } else { x.wrapping_div(y) }),
+    (Kind::Remainder, |x, y| if y == 0 { x } else { x.wrapping_rem(y) }),
     (Kind::And, |x, y| x & y),
     (Kind::Or, |x, y| x | y),
     (Kind::Xor, |x, y| x ^ y),
@@ -23,6 +25,17 @@ const OPERATIONS: [(Kind, Oracle); 12] = [
     (Kind::NotEqual, |x, y| (x != y).into()),
     (Kind::Less, |x, y| (x < y).into()),
     (Kind::GreaterOrEqual, |x, y| (x >= y).into()),
+];
+
+/// Operations on the bits of one.
+const BIT_OPERATIONS: [(Kind, Oracle); 7] = [
+    (Kind::ReverseBits, |x, _| x.reverse_bits()),
+    (Kind::CountOnes, |x, _| x.count_ones() as i8),
+    (Kind::CountZeros, |x, _| x.count_zeros() as i8),
+    (Kind::LeadingOnes, |x, _| x.leading_ones() as i8),
+    (Kind::LeadingZeros, |x, _| x.leading_zeros() as i8),
+    (Kind::TrailingOnes, |x, _| x.trailing_ones() as i8),
+    (Kind::TrailingZeros, |x, _| x.trailing_zeros() as i8),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,6 +57,13 @@ async fn operations_on_few_rows_and_on_many() {
     outputs.push((program.apply(Kind::Add, &[tenfold, y]), ty, |x, y| x.wrapping_mul(10).wrapping_add(y)));
     let by = program.cast(y, Type::Uint(8));
     outputs.push((program.apply(Kind::ShiftRight, &[x, by]), ty, |x, y| x >> (y & 7)));
+    for (kind, oracle) in BIT_OPERATIONS {
+        let result = program.apply(kind, &[x]);
+        let ty = if kind == Kind::ReverseBits { ty } else { Type::Uint(32) };
+        outputs.push((result, ty, oracle));
+    }
+    let magnitude = program.apply(Kind::Absolute, &[x]);
+    outputs.push((magnitude, ty, |x, _| x.wrapping_abs()));
     outputs.iter().for_each(|(value, _, _)| program.output(*value));
     let program = program.build().expect("a program");
 

@@ -80,6 +80,18 @@ impl Compiler<'_> {
                 let kind = if name == "!" { Kind::Not } else { Kind::Negate };
                 self.apply(kind, &[node], node.ty)
             }
+            ("abs", [node]) => {
+                let node = self.typed(node, wanted)?;
+                self.apply(Kind::Absolute, &[node], node.ty)
+            }
+            (name, [node]) if count(name).is_some() => {
+                let node = self.typed(node, None)?;
+                self.apply(count(name).expect("just found"), &[node], Type::Uint(32))
+            }
+            ("reverse_bits", [node]) => {
+                let node = self.typed(node, wanted)?;
+                self.apply(Kind::ReverseBits, &[node], node.ty)
+            }
             ("<<" | ">>" | "rotl" | "rotr", [number, by]) => {
                 let number = self.typed(number, wanted)?;
                 let by = self.typed(by, Some(Type::Uint(16)))?;
@@ -151,6 +163,19 @@ impl Compiler<'_> {
     }
 }
 
+/// Operations that count bits.
+fn count(name: &str) -> Option<Kind> {
+    Some(match name {
+        "count_ones" => Kind::CountOnes,
+        "count_zeros" => Kind::CountZeros,
+        "leading_ones" => Kind::LeadingOnes,
+        "leading_zeros" => Kind::LeadingZeros,
+        "trailing_ones" => Kind::TrailingOnes,
+        "trailing_zeros" => Kind::TrailingZeros,
+        _ => return None,
+    })
+}
+
 /// What an operation of two operands of one type returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Returns {
@@ -163,6 +188,8 @@ fn of_two(name: &str) -> Option<(Kind, Returns)> {
         "+" => (Kind::Add, Returns::Same),
         "-" => (Kind::Subtract, Returns::Same),
         "*" => (Kind::Multiply, Returns::Same),
+        "/" => (Kind::Divide, Returns::Same),
+        "%" => (Kind::Remainder, Returns::Same),
         "&" | "&&" => (Kind::And, Returns::Same),
         "|" | "||" => (Kind::Or, Returns::Same),
         "^" => (Kind::Xor, Returns::Same),
@@ -179,7 +206,7 @@ fn of_two(name: &str) -> Option<(Kind, Returns)> {
 }
 
 fn unknown(place: usize, name: &str, arguments: usize) -> String {
-    let known = "min, max, select, sum, rotl, rotr, and types, as in u8(x)";
+    let known = "min, max, abs, select, sum, rotl, rotr, reverse_bits, count_ones, leading_zeros and the like, and types, as in u8(x)";
     at(place, format!("'{name}' of {arguments} arguments is not known: there are {known}"))
 }
 

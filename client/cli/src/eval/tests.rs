@@ -49,11 +49,11 @@ fn refusals_say_where_and_what() {
         ("z + 128", "at 4: '128' is no i8"),
         (
             "f(x)",
-            "at 0: 'f' of 1 arguments is not known: there are min, max, select, sum, rotl, rotr, and types, as in u8(x)",
+            "at 0: 'f' of 1 arguments is not known: there are min, max, abs, select, sum, rotl, rotr, reverse_bits, count_ones, leading_zeros and the like, and types, as in u8(x)",
         ),
         (
-            "x / y",
-            "at 2: '/' of 2 arguments is not known: there are min, max, select, sum, rotl, rotr, and types, as in u8(x)",
+            "pow(x, x)",
+            "at 0: 'pow' of 2 arguments is not known: there are min, max, abs, select, sum, rotl, rotr, reverse_bits, count_ones, leading_zeros and the like, and types, as in u8(x)",
         ),
         ("bool(x)", "at 5: u64 is no bool: compare it, as in x != 0"),
     ] {

@@ -34,7 +34,7 @@ pub(crate) fn equal(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Cell {
 }
 
 /// Flags that one lookup takes: as many as there are values in half of the torus.
-const FLAGS: i64 = 16;
+pub(super) const FLAGS: i64 = 16;
 
 /// Is any of the flags set?
 fn any(draft: &mut Draft, mut flags: Vec<Cell>) -> Cell {
@@ -62,6 +62,14 @@ pub(crate) fn relation(draft: &mut Draft, left: &[Cell], right: &[Cell], is_sign
     let signs = signs(draft, left, right, is_signed);
     let sum = weighted(draft, signs);
     draft.lookup(&sum, |sum| i64::from(relation.holds(sum)))
+}
+
+/// Is a clean number at least another one, which goes on above it if `above` is 1? 1 or 0.
+pub(super) fn at_least(draft: &mut Draft, left: &[Cell], right: &[Cell], above: &Cell) -> Cell {
+    let mut signs = signs(draft, left, right, false);
+    signs.push(above.times(-1));
+    let sum = weighted(draft, signs);
+    draft.lookup(&sum, |sum| i64::from(Relation::GreaterOrEqual.holds(sum)))
 }
 
 /// Signs of the differences, least significant first.

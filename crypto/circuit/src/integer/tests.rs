@@ -177,6 +177,31 @@ fn bits() {
 }
 
 #[test]
+fn counts_of_bits() {
+    let unused = |digits: usize| 128 - 2 * digits as u32;
+    // Of 1 digit, 2 is the most that can be counted.
+    let counted = |count: u32, digits: usize| u128::from(count) & mask(digits);
+    let ones: Circuit<'_> = &|draft, numbers, goal| {
+        let ones = ones(draft, &numbers[0], numbers[0].len());
+        clean(draft, &ones, goal)
+    };
+    holds("ones", ones, |number, _, digits| counted(number.count_ones(), digits));
+    for end in [End::Highest, End::Lowest] {
+        let zeros: Circuit<'_> = &|draft, numbers, goal| {
+            let zeros = zeros_before(draft, &numbers[0], end, numbers[0].len());
+            clean(draft, &zeros, goal)
+        };
+        holds(&format!("zeros before the {end:?}"), zeros, |number, _, digits| match end {
+            End::Highest => counted(number.leading_zeros() - unused(digits), digits),
+            End::Lowest => counted(number.trailing_zeros().min(2 * digits as u32), digits),
+        });
+    }
+    holds("reversed", &|draft, numbers, _| reverse(draft, &numbers[0]), |number, _, digits| {
+        number.reverse_bits() >> unused(digits)
+    });
+}
+
+#[test]
 fn choices() {
     let select: Circuit<'_> = &|draft, numbers, _| {
         let condition = relation(draft, &numbers[0], &numbers[1], false, Relation::Less);
@@ -192,6 +217,35 @@ fn products() {
         clean(draft, &product, goal)
     };
     holds("the product", multiply, |left, right, digits| left.wrapping_mul(right) & mask(digits));
+}
+
+#[test]
+fn quotients_and_remainders() {
+    for is_signed in [false, true] {
+        let quotient: Circuit<'_> = &|draft, numbers, goal| {
+            let quotient = divide(draft, &numbers[0], &numbers[1], is_signed, goal).quotient;
+            clean(draft, &quotient, goal)
+        };
+        let quotient_of = |left: u128, right: u128, digits: usize| match is_signed {
+            false => left.checked_div(right).unwrap_or(u128::MAX) & mask(digits),
+            true => {
+                let (left, right) = (signed(left, digits), signed(right, digits));
+                let by_zero = if left < 0 { 1 } else { -1 };
+                left.checked_div(right).unwrap_or(by_zero) as u128 & mask(digits)
+            }
+        };
+        holds(&format!("the quotient, signed: {is_signed}"), quotient, quotient_of);
+        let remainder: Circuit<'_> = &|draft, numbers, goal| {
+            let remainder = divide(draft, &numbers[0], &numbers[1], is_signed, goal).remainder;
+            clean(draft, &remainder, goal)
+        };
+        holds(&format!("the remainder, signed: {is_signed}"), remainder, |left, right, digits| {
+            left.wrapping_sub(quotient_of(left, right, digits).wrapping_mul(right)) & mask(digits)
+        });
+    }
+    holds("the magnitude", &|draft, numbers, goal| absolute(draft, &numbers[0], goal), |left, _, digits| {
+        signed(left, digits).unsigned_abs() & mask(digits)
+    });
 }
 
 #[test]
@@ -288,10 +342,15 @@ fn costs() {
     };
     let and: Circuit<'_> =
         &|draft, numbers, _| bitwise(draft, &numbers[0], &numbers[1], Type::Uint(64), |left, right| left & right);
+    let quotient: Circuit<'_> = &|draft, numbers, goal| {
+        let quotient = divide(draft, &numbers[0], &numbers[1], false, goal).quotient;
+        clean(draft, &quotient, goal)
+    };
     let left: Circuit<'_> = &|draft, numbers, _| shift(draft, &numbers[0], &numbers[1], Direction::Left);
     let operations = [
         ("`x + y`, `x - y`", add),
         ("`x * y`", multiply),
+        ("`x / y`", quotient),
         ("`x == y`", equal),
         ("`x < y`", less),
         ("`min(x, y)`", least),

@@ -5,7 +5,7 @@ use cloakwork_params::Encoding;
 use crate::{
     Goal, Graph, Program, Type,
     draft::{Cell, Draft},
-    integer::{self, Digits, Direction, Relation},
+    integer::{self, Digits, Direction, Division, End, Relation},
     program::Operation,
     wire::operation::Kind,
 };
@@ -88,6 +88,17 @@ impl Lowering<'_> {
                 integer::sum(&mut self.draft, &numbers, ty.blocks())
             }
             (Kind::Not, &[value]) => integer::not(&self.clean(value), ty),
+            (Kind::Absolute, &[value]) => {
+                let number = self.clean(value);
+                integer::absolute(&mut self.draft, &number, self.goal)
+            }
+            (Kind::CountOnes | Kind::LeadingZeros | Kind::TrailingZeros | Kind::ReverseBits, &[value]) => {
+                let number = self.clean(value);
+                self.bits(operation.kind, &number, ty)
+            }
+            (Kind::CountZeros, &[value]) => self.bits_of_complement(Kind::CountOnes, value, ty),
+            (Kind::LeadingOnes, &[value]) => self.bits_of_complement(Kind::LeadingZeros, value, ty),
+            (Kind::TrailingOnes, &[value]) => self.bits_of_complement(Kind::TrailingZeros, value, ty),
             (Kind::Mux, &[condition, yes, no]) => {
                 let (condition, yes, no) = (self.values[condition][0].clone(), self.clean(yes), self.clean(no));
                 integer::select(&mut self.draft, &condition, &yes, &no)
@@ -97,10 +108,25 @@ impl Lowering<'_> {
         }
     }
 
+    fn bits_of_complement(&mut self, kind: Kind, value: usize, ty: Type) -> Digits {
+        let complement = integer::not(&self.clean(value), self.program.values[value].ty);
+        self.bits(kind, &complement, ty)
+    }
+
+    fn bits(&mut self, kind: Kind, number: &[Cell], ty: Type) -> Digits {
+        let draft = &mut self.draft;
+        match kind {
+            Kind::CountOnes => integer::ones(draft, number, ty.blocks()),
+            Kind::LeadingZeros => integer::zeros_before(draft, number, End::Highest, ty.blocks()),
+            Kind::TrailingZeros => integer::zeros_before(draft, number, End::Lowest, ty.blocks()),
+            _ => integer::reverse(draft, number),
+        }
+    }
+
     fn of_two(&mut self, kind: Kind, left: usize, right: usize, ty: Type) -> Digits {
         let is_signed = self.program.values[left].ty.is_signed();
         let [left, right] = [left, right].map(|value| self.clean(value));
-        let draft = &mut self.draft;
+        let (draft, goal) = (&mut self.draft, self.goal);
         let mut compare = |relation| vec![integer::relation(draft, &left, &right, is_signed, relation)];
         match kind {
             Kind::Less => compare(Relation::Less),
@@ -111,6 +137,10 @@ impl Lowering<'_> {
                 let is_less = compare(Relation::Less);
                 let (yes, no) = if kind == Kind::Min { (&left, &right) } else { (&right, &left) };
                 integer::select(draft, &is_less[0], yes, no)
+            }
+            Kind::Divide | Kind::Remainder => {
+                let Division { quotient, remainder } = integer::divide(draft, &left, &right, is_signed, goal);
+                if kind == Kind::Divide { quotient } else { remainder }
             }
             Kind::Equal => vec![integer::equal(draft, &left, &right)],
             Kind::NotEqual => integer::not(&[integer::equal(draft, &left, &right)], Type::Bool),

@@ -3,6 +3,9 @@
 use super::Type;
 use crate::wire::operation::Kind;
 
+/// Of bits.
+const COUNT: Type = Type::Uint(32);
+
 /// Type of what an operation returns, of these arguments; `result` is what the message says of CONSTANT and CAST.
 ///
 /// Lookups are another matter: they take blocks, and what they return depends on their tables.
@@ -19,7 +22,16 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
             number(result?)
         }
         Kind::Not => arity(1).and_then(|()| number_or_bit(arguments[0])),
-        Kind::Negate => arity(1).and_then(|()| number(arguments[0])),
+        Kind::Negate | Kind::ReverseBits => arity(1).and_then(|()| number(arguments[0])),
+        Kind::CountOnes
+        | Kind::CountZeros
+        | Kind::LeadingOnes
+        | Kind::LeadingZeros
+        | Kind::TrailingOnes
+        | Kind::TrailingZeros => {
+            arity(1)?;
+            number(arguments[0]).map(|_| COUNT)
+        }
         Kind::And | Kind::Nand | Kind::Nor | Kind::Or | Kind::Xnor | Kind::Xor => {
             arity(2)?;
             same(arguments).and_then(number_or_bit)
@@ -31,7 +43,14 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
                 other => Err(format!("its condition has the type {other}: expected bool")),
             }
         }
-        Kind::Add | Kind::Subtract | Kind::Multiply | Kind::Min | Kind::Max => {
+        Kind::Absolute => {
+            arity(1)?;
+            match arguments[0] {
+                Type::Int(_) => Ok(arguments[0]),
+                other => Err(format!("it takes signed integers, not {other}")),
+            }
+        }
+        Kind::Add | Kind::Subtract | Kind::Multiply | Kind::Divide | Kind::Remainder | Kind::Min | Kind::Max => {
             arity(2)?;
             same(arguments).and_then(number)
         }

@@ -1,0 +1,62 @@
+//! Counts of bits, and their order.
+
+use super::{BASE, Digits, bits::of_two, columns, compare::FLAGS};
+use crate::draft::{Cell, Draft};
+
+/// Where a number is looked at from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Highest,
+    Lowest,
+}
+
+/// How many ones a clean number has: so many digits, lazily.
+pub(crate) fn ones(draft: &mut Draft, number: &[Cell], digits: usize) -> Digits {
+    let counts = number.iter().map(|digit| draft.lookup(digit, |digit| i64::from(digit.count_ones()))).collect();
+    total(draft, counts, digits)
+}
+
+/// How many zeros come before the first one of a clean number: so many digits, lazily.
+pub(crate) fn zeros_before(draft: &mut Draft, number: &[Cell], end: End, digits: usize) -> Digits {
+    let mut from_end = number.to_vec();
+    if end == End::Highest {
+        from_end.reverse();
+    }
+    let mut counts = Vec::with_capacity(number.len());
+    // Digits so far that are not zero, or at least one where there is one.
+    let mut ones = Cell::constant(0);
+    for digit in &from_end {
+        let is_over = draft.lookup(&ones, |ones| i64::from(ones != 0));
+        counts.push(of_two(
+            draft,
+            &is_over,
+            digit,
+            |is_over, digit| if is_over == 1 { 0 } else { zeros_of(digit, end) },
+        ));
+        let flag = draft.lookup(digit, |digit| i64::from(digit != 0));
+        let more = ones.plus(&flag);
+        let is_room = more.range().max <= FLAGS && draft.fits_symmetric(&more);
+        ones = if is_room { more } else { is_over.plus(&flag) };
+    }
+    total(draft, counts, digits)
+}
+
+/// Of one digit.
+fn zeros_of(digit: i64, end: End) -> i64 {
+    match (digit, end) {
+        (0, _) => 2,
+        (1, End::Highest) | (2, End::Lowest) => 1,
+        _ => 0,
+    }
+}
+
+/// The bits of a clean number the other way round.
+pub(crate) fn reverse(draft: &mut Draft, number: &[Cell]) -> Digits {
+    number.iter().rev().map(|digit| draft.lookup(digit, |digit| digit * 2 % BASE + digit / 2)).collect()
+}
+
+fn total(draft: &mut Draft, counts: Digits, digits: usize) -> Digits {
+    let mut all = vec![Vec::new(); digits];
+    all[0] = counts;
+    columns::add_up(draft, all)
+}

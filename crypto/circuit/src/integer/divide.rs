@@ -1,0 +1,99 @@
+//! Quotients and remainders, as by hand: digit after digit, from the highest one.
+
+use super::{BASE, Digits, Goal, add, bits::of_two, clean, compare::at_least, constant, select, subtract};
+use crate::{
+    Type,
+    draft::{Cell, Draft},
+};
+
+/// A quotient, and what is left.
+pub(crate) struct Division {
+    pub(crate) quotient: Digits,
+    pub(crate) remainder: Digits,
+}
+
+/// Two clean numbers, the quotient rounded towards zero. A division by zero has a quotient of ones only, and all is left.
+pub(crate) fn divide(draft: &mut Draft, left: &[Cell], right: &[Cell], is_signed: bool, goal: Goal) -> Division {
+    if !is_signed {
+        return divide_unsigned(draft, left, right, goal);
+    }
+    let signs = [left, right].map(|number| sign(draft, number));
+    let [left, right] =
+        [(left, &signs[0]), (right, &signs[1])].map(|(number, sign)| negate_if(draft, sign, number, goal));
+    let Division { quotient, remainder } = divide_unsigned(draft, &left, &right, goal);
+    let differ = of_two(draft, &signs[0], &signs[1], |left, right| i64::from(left != right));
+    let quotient = negate_if(draft, &differ, &quotient, goal);
+    let remainder = negate_if(draft, &signs[0], &remainder, goal);
+    Division { quotient, remainder }
+}
+
+/// A clean signed number without its sign.
+pub(crate) fn absolute(draft: &mut Draft, number: &[Cell], goal: Goal) -> Digits {
+    let sign = sign(draft, number);
+    negate_if(draft, &sign, number, goal)
+}
+
+/// Is a clean signed number below zero?
+fn sign(draft: &mut Draft, number: &[Cell]) -> Cell {
+    draft.lookup(&number[number.len() - 1], |top| i64::from(top >= BASE / 2))
+}
+
+fn negate_if(draft: &mut Draft, condition: &Cell, number: &[Cell], goal: Goal) -> Digits {
+    let zero = constant(&[], number.len(), Type::Int(0));
+    let negative = subtract(draft, &zero, number, goal);
+    let negative = clean(draft, &negative, goal);
+    select(draft, condition, &negative, number)
+}
+
+fn divide_unsigned(draft: &mut Draft, left: &[Cell], right: &[Cell], goal: Goal) -> Division {
+    let multiples = multiples(draft, right, goal);
+    let occupied = occupied(draft, right);
+    let mut quotient = vec![Cell::constant(0); left.len()];
+    let mut remainder: Digits = Vec::with_capacity(left.len());
+    for place in (0..left.len()).rev() {
+        remainder.insert(0, left[place].clone());
+        let len = remainder.len();
+        let contains = |multiple: &Digits| {
+            let above = of_two(draft, &occupied[len], &multiple[len], |above, digit| i64::from(above + digit > 0));
+            at_least(draft, &remainder, &multiple[..len], &above)
+        };
+        // As often as it contains the divisor: each of the multiples once.
+        quotient[place] = Cell::sum(&multiples.each_ref().map(contains));
+        remainder = less_product(draft, &remainder, &quotient[place], right, goal);
+    }
+    Division { quotient, remainder }
+}
+
+/// A clean number once, twice and three times, with a digit more.
+fn multiples(draft: &mut Draft, number: &[Cell], goal: Goal) -> [Digits; 3] {
+    let mut once = number.to_vec();
+    once.push(Cell::constant(0));
+    let twice = add(draft, &once, &once, goal);
+    let twice = clean(draft, &twice, goal);
+    let thrice = add(draft, &twice, &once, goal);
+    let thrice = clean(draft, &thrice, goal);
+    [once, twice, thrice]
+}
+
+/// For every place: is there anything in a clean number from there on?
+fn occupied(draft: &mut Draft, number: &[Cell]) -> Digits {
+    let mut occupied = vec![Cell::constant(0); number.len() + 1];
+    for place in (1..number.len()).rev() {
+        occupied[place] =
+            of_two(draft, &occupied[place + 1], &number[place], |above, digit| i64::from(above + digit > 0));
+    }
+    occupied
+}
+
+/// `number - digit * factor`, which is not negative, as far as the number goes.
+fn less_product(draft: &mut Draft, number: &[Cell], digit: &Cell, factor: &[Cell], goal: Goal) -> Digits {
+    let mut carry = Cell::constant(0);
+    let product = |factor: &Cell| {
+        let low = of_two(draft, digit, factor, |digit, factor| digit * factor % BASE).plus(&carry);
+        carry = of_two(draft, digit, factor, |digit, factor| digit * factor / BASE);
+        low
+    };
+    let product: Digits = factor[..number.len()].iter().map(product).collect();
+    let difference = subtract(draft, number, &product, goal);
+    clean(draft, &difference, goal)
+}
