@@ -257,6 +257,38 @@ proptest! {
     }
 }
 
+/// Divisions are what comes nearest to its price: of all lengths, under the sets that bear least and most noise.
+#[test]
+fn divisions_cost_no_more_than_was_said() {
+    let lengths = [2, 4, 8, 64, 80].map(|bits| (bits, [0, 1, 5])).into_iter();
+    let lengths = lengths.flat_map(|(bits, levels)| levels.map(|level| (bits, level))).chain([(256, 5)]);
+    for (set, (bits, level)) in SETS.iter().flat_map(|set| lengths.clone().map(move |length| (set, length))) {
+        for ty in [wire::Type::Uint, wire::Type::Int] {
+            let input = |name: &str| wire::program::Input {
+                name: name.into(),
+                r#type: ty.into(),
+                bits,
+                fresh: level == 0,
+                noise_level_max: level,
+                ..Default::default()
+            };
+            let arguments = vec![0, 1];
+            let operation = wire::Operation { kind: Kind::Remainder.into(), arguments, ..Default::default() };
+            let message = wire::Program {
+                parameter_set: (*set).to_owned(),
+                inputs: vec![input("x"), input("y")],
+                operations: vec![operation],
+                outputs: vec![2],
+            };
+            let program = Program::decode(&message.encode_to_vec(), &LIMITS).expect("within the limits");
+            for goal in [Goal::Work, Goal::Depth] {
+                let (got, said) = (program.lower(goal).pbs_count(), program.bootstraps_max());
+                assert!(got <= said, "{got} of {said}: {ty:?} of {bits} bits, noise {level}, {goal:?}, {set}");
+            }
+        }
+    }
+}
+
 /// The price told from types alone is one from above.
 #[test]
 fn no_program_costs_more_than_was_said() {

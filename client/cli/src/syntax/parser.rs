@@ -26,7 +26,7 @@ struct Parser<'a> {
 
 /// Expressions are typed by people.
 const TEXT_MAX: usize = 1000;
-/// Bounds the recursion, here and in whatever walks the tree.
+/// Bounds how deep brackets nest; how long a chain of operators can be, the text's length bounds.
 const DEPTH_MAX: usize = 100;
 
 /// Operators of two operands, those that bind least first.

@@ -1,6 +1,6 @@
 //! Quotients and remainders, as by hand: digit after digit, from the highest one.
 
-use super::{BASE, Digits, Goal, add, bits::of_two, clean, compare::at_least, constant, select, subtract};
+use super::{BASE, Digits, Goal, add, bits::of_two, clean, compare::at_least, constant, fresh, select, subtract};
 use crate::{
     Type,
     draft::{Cell, Draft},
@@ -51,7 +51,8 @@ fn divide_unsigned(draft: &mut Draft, left: &[Cell], right: &[Cell], goal: Goal)
     let mut quotient = vec![Cell::constant(0); left.len()];
     let mut remainder: Digits = Vec::with_capacity(left.len());
     for place in (0..left.len()).rev() {
-        remainder.insert(0, left[place].clone());
+        // With more noise, every digit's product would have to be settled before it is taken off.
+        remainder.insert(0, fresh(draft, &left[place]));
         let len = remainder.len();
         let contains = |multiple: &Digits| {
             let above = of_two(draft, &occupied[len], &multiple[len], |above, digit| i64::from(above + digit > 0));

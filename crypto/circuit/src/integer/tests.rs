@@ -285,6 +285,12 @@ fn shifts() {
     }
 }
 
+/// [`Draft::weighable`] counts on it.
+#[test]
+fn every_set_bears_two_weighed_results_and_no_more_than_four() {
+    assert!(sets().all(|set| (9..961).contains(&set.squared_noise_max)));
+}
+
 proptest! {
     #[test]
     fn sums_of_many(numbers in proptest::collection::vec(any::<u64>(), 1..40)) {

@@ -28,7 +28,8 @@ fn price(program: &Program, operation: &Operation, results: &[ValueInfo]) -> u64
             Kind::Lookup | Kind::LookupBivariate | Kind::LookupMany => operation.tables.len() as u64,
             Kind::Constant => blocks,
             Kind::Multiply => 2 * blocks * blocks,
-            Kind::Divide | Kind::Remainder => 5 * blocks * blocks + 60 * blocks,
+            // Under sets that bear little noise; three fifths of it under others.
+            Kind::Divide | Kind::Remainder => 7 * blocks * blocks + 80 * blocks,
             Kind::Absolute | Kind::CountOnes | Kind::CountZeros => 12 * blocks,
             Kind::ShiftLeft | Kind::ShiftRight | Kind::RotateLeft | Kind::RotateRight => 40 * blocks,
             _ => 6 * blocks,

@@ -29,6 +29,8 @@ impl FastMasks {
     /// `out += X^exponent * row`, for a row of polynomials of which the last one is `body`; the others begin with mask `at` of
     /// the stream, an even number. `next` is what will be read after `body`, as many of it: to be brought closer meanwhile.
     pub fn add_rotated<T: Torus>(&self, at: u128, exponent: usize, body: &[T], next: &[T], out: &mut [T]) {
+        assert!(T::BITS == u64::BITS && at.is_multiple_of(BLOCK as u128), "masks of 64 bits, from a block's first one");
+        assert!(body.len() < out.len() && exponent < 2 * body.len(), "a row of masks and a body");
         let (body, next): (&[u64], &[u64]) = (bytemuck::cast_slice(body), bytemuck::cast_slice(next));
         let masks = out.len() - body.len();
         let (out, out_body) = bytemuck::cast_slice_mut(out).split_at_mut(masks);

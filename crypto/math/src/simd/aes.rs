@@ -1,5 +1,7 @@
 //! AES-128 of a counter, many blocks at once, where the processor has wide instructions for it.
 
+#![cfg_attr(not(target_arch = "x86_64"), allow(unused))]
+
 #[cfg(target_arch = "x86_64")]
 mod vaes;
 

@@ -94,7 +94,9 @@ impl<'a, T: Torus> Group<'a, T> {
                 masks.add_rotated(first_mask, *exponent, words, next, sum);
             }
         }
-        self.polynomials(self.polynomial_count() + mask_polynomials, 1, self.polynomial_count())
+        // Behind the last body come masks.
+        let bodies = self.polynomial_count().min(self.subsets - 1);
+        self.polynomials(self.polynomial_count() + mask_polynomials, 1, bodies)
     }
 
     /// Polynomials of a GGSW ciphertext.

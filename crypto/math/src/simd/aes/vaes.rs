@@ -102,7 +102,7 @@ static OFFSETS: [[u128; 4]; WIDTH] = {
     offsets
 };
 
-/// Counters of which some carry into the upper half: once in many years of a stream.
+/// Counters of which some carry into the upper half: where a stream's first counter was chosen just below that, and nowhere else.
 #[cold]
 #[target_feature(enable = "avx512f")]
 fn carrying(first: u128) -> [__m512i; WIDTH] {
