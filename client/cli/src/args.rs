@@ -50,31 +50,24 @@ pub(crate) struct Global {
     pub(crate) json: bool,
 }
 
+/// Where a command has arguments, they say what it does: a line here would hide that.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a client key and its evaluation key.
     Keygen(keygen::Args),
     /// Put evaluation keys on the server, list them, show them, delete them.
     #[command(subcommand)]
     Keys(keys::Command),
-    /// Encrypt integers, evaluate an expression on them, decrypt.
     Eval(eval::Args),
-    /// Encrypt values, run a function on each by programmable bootstraps, decrypt.
     Pbs(pbs::Args),
-    /// Encrypt bits, run a boolean gate on each pair, decrypt.
     Gate(gate::Args),
     /// List, show, follow and cancel jobs.
     #[command(subcommand)]
     Jobs(jobs::Command),
     /// The parameter sets that the server serves, with their security and failure figures.
     Sets,
-    /// Measure throughput and latency.
     Bench(bench::Args),
-    /// Watch pools, queues and rates.
     Top(top::Args),
-    /// Everything once, on fresh keys: upload, compute, decrypt, check.
     Demo(demo::Args),
-    /// Print a completion script for a shell.
     Completions(completions::Args),
 }
 

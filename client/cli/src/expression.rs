@@ -74,7 +74,7 @@ fn translate(node: &syntax::Node) -> Result<Node, String> {
             other => Err(at(place, format!("'{other}' is neither x nor y"))),
         },
         NodeKind::Call(name, arguments) => match (&name[..], &arguments[..]) {
-            ("negative", [inner]) => Ok(Node::Negative(Box::new(translate(inner)?))),
+            ("-", [inner]) => Ok(Node::Negative(Box::new(translate(inner)?))),
             (name, [left, right]) => {
                 let operator = Operator::named(name).ok_or_else(|| no_operation(place, name))?;
                 Ok(Node::Operation(Box::new(translate(left)?), operator, Box::new(translate(right)?)))

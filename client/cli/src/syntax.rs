@@ -31,7 +31,7 @@ pub(crate) enum NodeKind {
     /// As it was written: what it is worth depends on its type.
     Number(String),
     Name(String),
-    /// An operator or a function. A minus in front is called `negative`.
+    /// An operator or a function.
     Call(String, Vec<Node>),
 }
 

@@ -17,7 +17,7 @@ mod select;
 mod shift;
 
 pub(crate) use self::{
-    add::{add, subtract, sum},
+    add::{add, negate, subtract, sum},
     bits::{bitwise, not},
     clean::clean,
     compare::{Relation, equal, relation},

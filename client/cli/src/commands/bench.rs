@@ -9,14 +9,16 @@ use cloakwork_client::{Client, ClientError, Encrypted, JobRequest, Keys, Program
 
 use crate::{context::Context, failure::Failure, function::program, output::show, progress::bars};
 
-/// Measure throughput and latency.
+/// Measure throughput and latency
 ///
-/// Closed loop: each of N clients sends its next job when the last one has ended; this finds the throughput. Open
-/// loop: jobs begin at a fixed rate whatever happens, and the latency of each counts from when it should have begun,
-/// so that a stall is seen by all jobs that it held up; this finds the latency under a load.
+/// Closed loop: each of N clients sends its next job when the last one has ended; this finds the
+/// throughput. Open loop: jobs begin at a fixed rate whatever happens, and the latency of each
+/// counts from when it should have begun, so that a stall is seen by all jobs that it held up; this
+/// finds the latency under a load.
 ///
-/// Values are encrypted before, and results decrypted and checked outside, the time that is measured. Refusals are
-/// counted and not tried again. Uses the keys of the directory, and uploads them where the server lacks them.
+/// Values are encrypted before, and results decrypted and checked outside, the time that is
+/// measured. Refusals are counted and not tried again. Uses the keys of the directory, and uploads
+/// them where the server lacks them.
 ///
 /// Examples:
 ///   cloakwork bench                                   one client, one bootstrap at a time

@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 use crate::failure::Failure;
 
-/// Print a completion script for a shell.
+/// Print a completion script for a shell
 ///
 /// Example, for bash:
 ///   cloakwork completions bash > ~/.local/share/bash-completion/completions/cloakwork

@@ -15,10 +15,10 @@ use crate::{
     progress::bars,
 };
 
-/// Everything once, on fresh keys: upload, compute, decrypt, check.
+/// Everything once, on fresh keys: upload, compute, decrypt, check
 ///
-/// Makes keys that it forgets at the end, multiplies encrypted numbers on the server, decrypts the products and checks
-/// every one. Deletes its key from the server when it is done.
+/// Makes keys that it forgets at the end, multiplies encrypted numbers on the server, decrypts the
+/// products and checks every one. Deletes its key from the server when it is done.
 ///
 /// Example:
 ///   cloakwork demo --server http://127.0.0.1:7270

@@ -11,18 +11,21 @@ use crate::{
     output::show,
 };
 
-/// Encrypt integers, evaluate an expression on them, decrypt.
+/// Encrypt integers, evaluate an expression on them, decrypt
 ///
-/// Names get a type and a value: bool, or an integer of an even number of bits, u2 to u256 and i2 to i256; u64 where none is
-/// given. Several values are several rows. A narrower integer beside a wider one is made as wide; what overflows wraps around.
-/// The server sees the expression and the numbers that stand in it, and nothing of the values.
+/// Names get a type and a value: bool, or an integer of an even number of bits, u2 to u256 and i2
+/// to i256; u64 where none is given. Several values are several rows. A narrower integer beside a
+/// wider one is made as wide; what overflows wraps around. The server sees the expression and the
+/// numbers that stand in it, and nothing of the values.
 ///
-/// Operators, those that bind least first: || && (== != < <= > >=) | ^ & (<< >>) (+ -) * and in front - !. Functions:
-/// min max select(condition, yes, no) sum rotl rotr, and types, as in u8(x).
+/// Operators, those that bind least first: || && (== != < <= > >=) | ^ & (<< >>) (+ -) (* / %) and
+/// in front - !. Functions: min max abs select(condition, yes, no) sum rotl rotr reverse_bits
+/// count_ones count_zeros leading_ones leading_zeros trailing_ones trailing_zeros, and types, as in
+/// u8(x).
 ///
 /// Examples:
 ///   cloakwork eval 'max(x, y) * 3 + (z >> 2)' x=u64:7 y=u64:9 z=u32:255
-///   cloakwork eval 'select(balance >= price, balance - price, balance)' balance=u32:100,20 price=u32:30,30
+///   cloakwork eval 'select(a >= b, a - b, a)' a=u32:100,20 b=u32:30,30
 ///   cloakwork eval --plan 'x * y' x=u64:0 y=u64:0
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]

@@ -4,7 +4,7 @@ use cloakwork_client::{Gate, Keys, Program, ProgramBuilder};
 
 use crate::{context::Context, failure::Failure};
 
-/// Encrypt bits, run a boolean gate on each pair, decrypt.
+/// Encrypt bits, run a boolean gate on each pair, decrypt
 ///
 /// Needs keys for a boolean parameter set.
 ///

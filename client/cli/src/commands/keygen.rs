@@ -16,14 +16,15 @@ use crate::{
     progress::bars,
 };
 
-/// Make a client key and its evaluation key.
+/// Make a client key and its evaluation key
 ///
-/// The client key goes to DIR/client.key, which only its owner can read; with a passphrase it is sealed as well. The
-/// parts of the evaluation key lie beside it, and are all that `cloakwork keys push` sends. A client key that is there
-/// already is never overwritten.
+/// The client key goes to DIR/client.key, which only its owner can read; with a passphrase it is
+/// sealed as well. The parts of the evaluation key lie beside it, and are all that `cloakwork keys
+/// push` sends. A client key that is there already is never overwritten.
 ///
-/// One client key may serve several sets that differ only in how they bootstrap: repeat --set, or add one to the keys
-/// that are there with --add. `cloakwork keys push` sends what the server lacks.
+/// One client key may serve several sets that differ only in how they bootstrap: repeat --set, or
+/// add one to the keys that are there with --add. `cloakwork keys push` sends what the server
+/// lacks.
 ///
 /// Examples:
 ///   cloakwork keygen

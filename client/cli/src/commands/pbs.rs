@@ -8,10 +8,11 @@ use crate::{
     function::{Function, program},
 };
 
-/// Encrypt values, run a function on each by programmable bootstraps, decrypt.
+/// Encrypt values, run a function on each by programmable bootstraps, decrypt
 ///
-/// One bootstrap a value. With two lists of values, the function takes x from the first and y from the second, both
-/// below the message modulus. The server sees the function, and nothing of the values.
+/// One bootstrap a value. With two lists of values, the function takes x from the first and y from
+/// the second, both below the message modulus. The server sees the function, and nothing of the
+/// values.
 ///
 /// Examples:
 ///   cloakwork pbs --fn square --values 1,2,3

@@ -19,11 +19,11 @@ use crate::{
     output::show,
 };
 
-/// Watch pools, queues and rates.
+/// Watch pools, queues and rates
 ///
-/// Pools come from the server itself, everything else from the metrics of its admin port: gauges as they stand,
-/// counters a second, histograms by their mean since the last look. q leaves. Where there is no terminal, prints one
-/// table and ends.
+/// Pools come from the server itself, everything else from the metrics of its admin port: gauges as
+/// they stand, counters a second, histograms by their mean since the last look. q leaves. Where
+/// there is no terminal, prints one table and ends.
 ///
 /// Examples:
 ///   cloakwork top

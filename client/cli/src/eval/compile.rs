@@ -1,6 +1,8 @@
 //! Trees to programs: types are found, narrower integers made wider, and numbers made constants.
 
-use cloakwork_client::{Integer, Kind, Program, ProgramBuilder, Type, Value, params::ParameterSet};
+use cloakwork_client::{
+    ClientError, Integer, Kind, Program, ProgramBuilder, ProgramError, Type, Value, params::ParameterSet,
+};
 
 use super::{Argument, argument::type_named};
 use crate::syntax::{Node, NodeKind, at, parse};
@@ -23,16 +25,22 @@ pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argum
             return Err(format!("'{}' is given twice", argument.name));
         }
     }
-    let mut compiler = Compiler { builder, names };
+    let mut compiler = Compiler { builder, names, places: Vec::new() };
     let result = compiler.typed(&tree, None)?;
     compiler.builder.output(result.value);
-    let program = compiler.builder.build().map_err(|error| error.to_string())?;
+    let places = compiler.places;
+    let program = compiler.builder.build().map_err(|error| match error {
+        ClientError::Program(ProgramError::Operation { index, problem, .. }) => at(places[index], problem),
+        other => other.to_string(),
+    })?;
     Ok(Compiled { program, output: result.ty })
 }
 
 struct Compiler<'a> {
     builder: ProgramBuilder,
     names: Vec<(&'a Argument, Value)>,
+    /// Where in the text each operation stands.
+    places: Vec<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -67,6 +75,7 @@ impl Compiler<'_> {
 
     fn constant(&mut self, place: usize, text: &str, ty: Type) -> Result<Typed, String> {
         let value = Integer::parse(text, ty).map_err(|problem| at(place, problem))?;
+        self.places.push(place);
         Ok(Typed { value: self.builder.constant(ty, &value), ty })
     }
 
@@ -75,23 +84,6 @@ impl Compiler<'_> {
             return self.cast(node, ty);
         }
         let result = match (name, arguments) {
-            ("negative" | "!", [node]) => {
-                let node = self.typed(node, wanted)?;
-                let kind = if name == "!" { Kind::Not } else { Kind::Negate };
-                self.apply(kind, &[node], node.ty)
-            }
-            ("abs", [node]) => {
-                let node = self.typed(node, wanted)?;
-                self.apply(Kind::Absolute, &[node], node.ty)
-            }
-            (name, [node]) if count(name).is_some() => {
-                let node = self.typed(node, None)?;
-                self.apply(count(name).expect("just found"), &[node], Type::Uint(32))
-            }
-            ("reverse_bits", [node]) => {
-                let node = self.typed(node, wanted)?;
-                self.apply(Kind::ReverseBits, &[node], node.ty)
-            }
             ("<<" | ">>" | "rotl" | "rotr", [number, by]) => {
                 let number = self.typed(number, wanted)?;
                 let by = self.typed(by, Some(Type::Uint(16)))?;
@@ -101,23 +93,26 @@ impl Compiler<'_> {
                     "rotl" => Kind::RotateLeft,
                     _ => Kind::RotateRight,
                 };
-                self.apply(kind, &[number, by], number.ty)
+                self.apply(place, kind, &[number, by], number.ty)
             }
             ("select", [condition, yes, no]) => {
                 let condition = self.typed(condition, Some(Type::Bool))?;
                 let both = self.alike(place, &[yes, no], wanted)?;
-                self.apply(Kind::Mux, &[condition, both[0], both[1]], both[0].ty)
+                self.apply(place, Kind::Mux, &[condition, both[0], both[1]], both[0].ty)
             }
             ("sum", [_, ..]) => {
                 let all = self.alike(place, &arguments.iter().collect::<Vec<_>>(), wanted)?;
-                self.apply(Kind::Sum, &all, all[0].ty)
+                self.apply(place, Kind::Sum, &all, all[0].ty)
+            }
+            (name, [node]) => {
+                let (kind, returns) = known(OF_ONE, name).ok_or_else(|| unknown(place, name, 1))?;
+                let node = self.typed(node, wanted.filter(|_| returns == Returns::Same))?;
+                self.apply(place, kind, &[node], returns.of(node.ty))
             }
             (name, [left, right]) => {
-                let (kind, returns) = of_two(name).ok_or_else(|| unknown(place, name, arguments.len()))?;
-                let wanted = wanted.filter(|_| returns == Returns::Same);
-                let both = self.alike(place, &[left, right], wanted)?;
-                let ty = if returns == Returns::Bool { Type::Bool } else { both[0].ty };
-                self.apply(kind, &both, ty)
+                let (kind, returns) = known(OF_TWO, name).ok_or_else(|| unknown(place, name, 2))?;
+                let both = self.alike(place, &[left, right], wanted.filter(|_| returns == Returns::Same))?;
+                self.apply(place, kind, &both, returns.of(both[0].ty))
             }
             _ => return Err(unknown(place, name, arguments.len())),
         };
@@ -129,8 +124,13 @@ impl Compiler<'_> {
         match ty {
             _ if from.ty == ty => Ok(from),
             Type::Bool => Err(at(node.place, format!("{} is no bool: compare it, as in x != 0", from.ty))),
-            _ => Ok(Typed { value: self.builder.cast(from.value, ty), ty }),
+            _ => Ok(self.cast_to(node.place, from, ty)),
         }
+    }
+
+    fn cast_to(&mut self, place: usize, from: Typed, ty: Type) -> Typed {
+        self.places.push(place);
+        Typed { value: self.builder.cast(from.value, ty), ty }
     }
 
     /// Operands as values of one type: numbers take that of the others, narrower integers that of the widest.
@@ -151,63 +151,84 @@ impl Compiler<'_> {
         let ty = widest.or(wanted);
         let one = |(node, typed): (&&Node, Option<Typed>)| match (typed, ty) {
             (None, _) => self.typed(node, ty),
-            (Some(typed), Some(ty)) if typed.ty != ty => Ok(Typed { value: self.builder.cast(typed.value, ty), ty }),
+            (Some(typed), Some(ty)) if typed.ty != ty => Ok(self.cast_to(node.place, typed, ty)),
             (Some(typed), _) => Ok(typed),
         };
         nodes.iter().zip(typed).map(one).collect()
     }
 
-    fn apply(&mut self, kind: Kind, arguments: &[Typed], ty: Type) -> Typed {
+    fn apply(&mut self, place: usize, kind: Kind, arguments: &[Typed], ty: Type) -> Typed {
+        self.places.push(place);
         let arguments: Vec<Value> = arguments.iter().map(|argument| argument.value).collect();
         Typed { value: self.builder.apply(kind, &arguments), ty }
     }
 }
 
-/// Operations that count bits.
-fn count(name: &str) -> Option<Kind> {
-    Some(match name {
-        "count_ones" => Kind::CountOnes,
-        "count_zeros" => Kind::CountZeros,
-        "leading_ones" => Kind::LeadingOnes,
-        "leading_zeros" => Kind::LeadingZeros,
-        "trailing_ones" => Kind::TrailingOnes,
-        "trailing_zeros" => Kind::TrailingZeros,
-        _ => return None,
-    })
-}
-
-/// What an operation of two operands of one type returns.
+/// What an operation returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Returns {
+pub(crate) enum Returns {
+    /// The type of its operands.
     Same,
     Bool,
+    /// A number of bits.
+    Count,
 }
 
-fn of_two(name: &str) -> Option<(Kind, Returns)> {
-    Some(match name {
-        "+" => (Kind::Add, Returns::Same),
-        "-" => (Kind::Subtract, Returns::Same),
-        "*" => (Kind::Multiply, Returns::Same),
-        "/" => (Kind::Divide, Returns::Same),
-        "%" => (Kind::Remainder, Returns::Same),
-        "&" | "&&" => (Kind::And, Returns::Same),
-        "|" | "||" => (Kind::Or, Returns::Same),
-        "^" => (Kind::Xor, Returns::Same),
-        "min" => (Kind::Min, Returns::Same),
-        "max" => (Kind::Max, Returns::Same),
-        "==" => (Kind::Equal, Returns::Bool),
-        "!=" => (Kind::NotEqual, Returns::Bool),
-        "<" => (Kind::Less, Returns::Bool),
-        "<=" => (Kind::LessOrEqual, Returns::Bool),
-        ">" => (Kind::Greater, Returns::Bool),
-        ">=" => (Kind::GreaterOrEqual, Returns::Bool),
-        _ => return None,
-    })
+impl Returns {
+    fn of(self, operands: Type) -> Type {
+        match self {
+            Self::Same => operands,
+            Self::Bool => Type::Bool,
+            Self::Count => Type::Uint(32),
+        }
+    }
+}
+
+/// Operations by the name that expressions have for them.
+type Named = (&'static str, Kind, Returns);
+
+/// Of one operand.
+pub(crate) const OF_ONE: &[Named] = &[
+    ("-", Kind::Negate, Returns::Same),
+    ("!", Kind::Not, Returns::Same),
+    ("abs", Kind::Absolute, Returns::Same),
+    ("reverse_bits", Kind::ReverseBits, Returns::Same),
+    ("count_ones", Kind::CountOnes, Returns::Count),
+    ("count_zeros", Kind::CountZeros, Returns::Count),
+    ("leading_ones", Kind::LeadingOnes, Returns::Count),
+    ("leading_zeros", Kind::LeadingZeros, Returns::Count),
+    ("trailing_ones", Kind::TrailingOnes, Returns::Count),
+    ("trailing_zeros", Kind::TrailingZeros, Returns::Count),
+];
+
+/// Of two operands of one type.
+pub(crate) const OF_TWO: &[Named] = &[
+    ("+", Kind::Add, Returns::Same),
+    ("-", Kind::Subtract, Returns::Same),
+    ("*", Kind::Multiply, Returns::Same),
+    ("/", Kind::Divide, Returns::Same),
+    ("%", Kind::Remainder, Returns::Same),
+    ("&", Kind::And, Returns::Same),
+    ("&&", Kind::And, Returns::Same),
+    ("|", Kind::Or, Returns::Same),
+    ("||", Kind::Or, Returns::Same),
+    ("^", Kind::Xor, Returns::Same),
+    ("min", Kind::Min, Returns::Same),
+    ("max", Kind::Max, Returns::Same),
+    ("==", Kind::Equal, Returns::Bool),
+    ("!=", Kind::NotEqual, Returns::Bool),
+    ("<", Kind::Less, Returns::Bool),
+    ("<=", Kind::LessOrEqual, Returns::Bool),
+    (">", Kind::Greater, Returns::Bool),
+    (">=", Kind::GreaterOrEqual, Returns::Bool),
+];
+
+fn known(table: &[Named], name: &str) -> Option<(Kind, Returns)> {
+    table.iter().find(|(known, ..)| *known == name).map(|(_, kind, returns)| (*kind, *returns))
 }
 
 fn unknown(place: usize, name: &str, arguments: usize) -> String {
-    let known = "min, max, abs, select, sum, rotl, rotr, reverse_bits, count_ones, leading_zeros and the like, and types, as in u8(x)";
-    at(place, format!("'{name}' of {arguments} arguments is not known: there are {known}"))
+    at(place, format!("'{name}' of {arguments} arguments is not known: `cloakwork eval --help` lists what is"))
 }
 
 /// The type that has the values of both.
@@ -224,7 +245,7 @@ fn wider(left: Type, right: Type) -> Option<Type> {
 fn literal(node: &Node) -> Option<String> {
     match &node.kind {
         NodeKind::Number(text) => Some(text.clone()),
-        NodeKind::Call(name, arguments) if name == "negative" => match &arguments[..] {
+        NodeKind::Call(name, arguments) if name == "-" => match &arguments[..] {
             [Node { kind: NodeKind::Number(text), .. }] => Some(format!("-{text}")),
             _ => None,
         },

@@ -1,6 +1,9 @@
 use cloakwork_client::{Type, set_by_name};
 
-use super::*;
+use super::{
+    compile::{OF_ONE, OF_TWO},
+    *,
+};
 
 fn compiled(text: &str, arguments: &[&str]) -> Result<Compiled, String> {
     let arguments: Vec<Argument> = arguments.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
@@ -29,6 +32,10 @@ fn types_follow_from_operands() {
         ("sum(x, y, 1, 2)", Type::Uint(64)),
         ("rotl(y, 3) ^ 0xff", Type::Uint(32)),
         ("u4(3)", Type::Uint(4)),
+        ("x / 3 % 7", Type::Uint(64)),
+        ("abs(z) / -2", Type::Int(8)),
+        ("count_ones(x) + 1", Type::Uint(32)),
+        ("u64(leading_zeros(z)) + reverse_bits(x)", Type::Uint(64)),
     ] {
         assert_eq!(output(text), Ok(ty), "{text}");
     }
@@ -47,14 +54,11 @@ fn refusals_say_where_and_what() {
         ("1 + 2", "at 0: 1 of which type? Write u64(1), for one"),
         ("x + z", "at 2: u64 and i8 do not go together: a cast makes one the other, as in i64(x)"),
         ("z + 128", "at 4: '128' is no i8"),
-        (
-            "f(x)",
-            "at 0: 'f' of 1 arguments is not known: there are min, max, abs, select, sum, rotl, rotr, reverse_bits, count_ones, leading_zeros and the like, and types, as in u8(x)",
-        ),
-        (
-            "pow(x, x)",
-            "at 0: 'pow' of 2 arguments is not known: there are min, max, abs, select, sum, rotl, rotr, reverse_bits, count_ones, leading_zeros and the like, and types, as in u8(x)",
-        ),
+        ("f(x)", "at 0: 'f' of 1 arguments is not known: `cloakwork eval --help` lists what is"),
+        ("pow(x, x)", "at 0: 'pow' of 2 arguments is not known: `cloakwork eval --help` lists what is"),
+        ("negative(x)", "at 0: 'negative' of 1 arguments is not known: `cloakwork eval --help` lists what is"),
+        ("y + abs(u32(x))", "at 4: it takes signed integers, not u32"),
+        ("b && min(b, b) == b", "at 5: it takes integers, not bool"),
         ("bool(x)", "at 5: u64 is no bool: compare it, as in x != 0"),
     ] {
         assert_eq!(output(text), Err(problem.to_owned()), "{text}");
@@ -82,4 +86,16 @@ fn deep_expressions_are_refused_not_overflowed() {
     assert_eq!(output(&deep), Err("nested deeper than 100".to_owned()));
     assert!(output(&"-".repeat(900)).is_err());
     assert_eq!(output(&"-".repeat(1001)), Err("1001 characters: an expression may have 1000".to_owned()));
+}
+
+#[test]
+fn help_names_every_function() {
+    use clap::CommandFactory as _;
+
+    let mut command = crate::args::Args::command();
+    let eval = command.find_subcommand_mut("eval").expect("a command");
+    let help = eval.render_long_help().to_string();
+    for (name, ..) in OF_ONE.iter().chain(OF_TWO) {
+        assert!(help.contains(name), "{name}");
+    }
 }

@@ -61,7 +61,7 @@ impl Parser<'_> {
                 Some(_) => Node { place, kind: NodeKind::Call(name, self.arguments()?) },
                 None => Node { place, kind: NodeKind::Name(name) },
             },
-            Some((place, Symbol::Mark("-"))) => call(place, "negative", vec![self.factor()?]),
+            Some((place, Symbol::Mark("-"))) => call(place, "-", vec![self.factor()?]),
             Some((place, Symbol::Mark("!"))) => call(place, "!", vec![self.factor()?]),
             Some((_, Symbol::Mark("("))) => {
                 let inner = self.rank(0)?;

@@ -46,6 +46,12 @@ pub(crate) fn subtract(draft: &mut Draft, left: &[Cell], right: &[Cell], goal: G
     add(draft, left, &right, goal)
 }
 
+/// `-number`.
+pub(crate) fn negate(draft: &mut Draft, number: &[Cell], goal: Goal) -> Digits {
+    let zero = vec![Cell::constant(0); number.len()];
+    subtract(draft, &zero, number, goal)
+}
+
 /// `-number`: every digit from the largest that it can be, and what that adds up to taken off again.
 pub(crate) fn negative(number: &[Cell]) -> Digits {
     let mut borrow = 0;

@@ -1,10 +1,7 @@
 //! Quotients and remainders, as by hand: digit after digit, from the highest one.
 
-use super::{BASE, Digits, Goal, add, bits::of_two, clean, compare::at_least, constant, fresh, select, subtract};
-use crate::{
-    Type,
-    draft::{Cell, Draft},
-};
+use super::{BASE, Digits, Goal, add, bits::of_two, clean, compare::at_least, fresh, negate, select, subtract};
+use crate::draft::{Cell, Draft};
 
 /// A quotient, and what is left.
 pub(crate) struct Division {
@@ -39,8 +36,7 @@ fn sign(draft: &mut Draft, number: &[Cell]) -> Cell {
 }
 
 fn negate_if(draft: &mut Draft, condition: &Cell, number: &[Cell], goal: Goal) -> Digits {
-    let zero = constant(&[], number.len(), Type::Int(0));
-    let negative = subtract(draft, &zero, number, goal);
+    let negative = negate(draft, number, goal);
     let negative = clean(draft, &negative, goal);
     select(draft, condition, &negative, number)
 }

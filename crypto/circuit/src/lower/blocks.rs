@@ -74,11 +74,13 @@ impl Lowering<'_> {
         match (operation.kind, arguments) {
             (Kind::Constant, []) => integer::constant(&operation.value, ty.blocks(), ty),
             (Kind::Cast, &[value]) => self.cast(value, ty),
-            (Kind::Negate, &[value]) => self.subtract(&integer::constant(&[], ty.blocks(), ty), value),
+            (Kind::Negate, &[value]) => integer::negate(&mut self.draft, &self.values[value], self.goal),
             (Kind::Add, &[left, right]) => {
                 integer::add(&mut self.draft, &self.values[left], &self.values[right], self.goal)
             }
-            (Kind::Subtract, &[left, right]) => self.subtract(&self.values[left].clone(), right),
+            (Kind::Subtract, &[left, right]) => {
+                integer::subtract(&mut self.draft, &self.values[left], &self.values[right], self.goal)
+            }
             (Kind::Multiply, &[left, right]) => {
                 let (left, right) = (self.clean(left), self.clean(right));
                 integer::multiply(&mut self.draft, &left, &right)
@@ -92,13 +94,11 @@ impl Lowering<'_> {
                 let number = self.clean(value);
                 integer::absolute(&mut self.draft, &number, self.goal)
             }
-            (Kind::CountOnes | Kind::LeadingZeros | Kind::TrailingZeros | Kind::ReverseBits, &[value]) => {
+            (Kind::ReverseBits, &[value]) => {
                 let number = self.clean(value);
-                self.bits(operation.kind, &number, ty)
+                integer::reverse(&mut self.draft, &number)
             }
-            (Kind::CountZeros, &[value]) => self.bits_of_complement(Kind::CountOnes, value, ty),
-            (Kind::LeadingOnes, &[value]) => self.bits_of_complement(Kind::LeadingZeros, value, ty),
-            (Kind::TrailingOnes, &[value]) => self.bits_of_complement(Kind::TrailingZeros, value, ty),
+            (kind, &[value]) => self.count(kind, value, ty.blocks()),
             (Kind::Mux, &[condition, yes, no]) => {
                 let (condition, yes, no) = (self.values[condition][0].clone(), self.clean(yes), self.clean(no));
                 integer::select(&mut self.draft, &condition, &yes, &no)
@@ -108,18 +108,19 @@ impl Lowering<'_> {
         }
     }
 
-    fn bits_of_complement(&mut self, kind: Kind, value: usize, ty: Type) -> Digits {
-        let complement = integer::not(&self.clean(value), self.program.values[value].ty);
-        self.bits(kind, &complement, ty)
-    }
-
-    fn bits(&mut self, kind: Kind, number: &[Cell], ty: Type) -> Digits {
+    /// A count of bits, as so many digits.
+    fn count(&mut self, kind: Kind, value: usize, digits: usize) -> Digits {
+        let mut number = self.clean(value);
+        // What these count is the other thing in the complement.
+        if matches!(kind, Kind::CountZeros | Kind::LeadingOnes | Kind::TrailingOnes) {
+            number = integer::not(&number, self.program.values[value].ty);
+        }
         let draft = &mut self.draft;
         match kind {
-            Kind::CountOnes => integer::ones(draft, number, ty.blocks()),
-            Kind::LeadingZeros => integer::zeros_before(draft, number, End::Highest, ty.blocks()),
-            Kind::TrailingZeros => integer::zeros_before(draft, number, End::Lowest, ty.blocks()),
-            _ => integer::reverse(draft, number),
+            Kind::CountOnes | Kind::CountZeros => integer::ones(draft, &number, digits),
+            Kind::LeadingOnes | Kind::LeadingZeros => integer::zeros_before(draft, &number, End::Highest, digits),
+            Kind::TrailingOnes | Kind::TrailingZeros => integer::zeros_before(draft, &number, End::Lowest, digits),
+            other => unreachable!("{other:?} was checked to have its arguments"),
         }
     }
 
@@ -150,10 +151,6 @@ impl Lowering<'_> {
             Kind::RotateRight => integer::shift(draft, &left, &right, Direction::RotateRight),
             _ => integer::bitwise(draft, &left, &right, ty, bit_function(kind)),
         }
-    }
-
-    fn subtract(&mut self, left: &[Cell], right: usize) -> Digits {
-        integer::subtract(&mut self.draft, left, &self.values[right], self.goal)
     }
 
     /// A value without carries.
