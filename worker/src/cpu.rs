@@ -172,6 +172,12 @@ impl Device for CpuDevice {
         self.arena(arena)?.read(slots, words)
     }
 
+    fn discard(&self, arena: Arena, slots: &[u32]) {
+        if let Ok(arena) = self.arena(arena) {
+            arena.discard(slots);
+        }
+    }
+
     fn submit(&self, key: KeySlot, arena: Arena, wave: Wave) -> Result<Ticket, DeviceError> {
         let key = find(&self.keys, key.number, "key")?;
         let arena = self.arena(arena)?;

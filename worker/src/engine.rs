@@ -6,6 +6,7 @@
 mod core;
 mod group;
 mod job;
+mod memory;
 mod plan;
 mod pulse;
 mod tables;

@@ -11,7 +11,7 @@ use std::{
 use cloakwork_device::{Device, DeviceError, KeySlot};
 use cloakwork_params::{KeyId, ParameterSet};
 use cloakwork_proto::v1;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::{
     blob::{BlobReader, RemoteKey},
@@ -28,7 +28,12 @@ pub(crate) struct KeyCache {
     freed: Notify,
     /// Told when what is resident has changed.
     changed: Arc<Notify>,
+    /// Of loads that run.
+    loads: Semaphore,
 }
+
+/// Keys that are loaded at the same time: each takes all threads, and holds its parts beside what they become.
+const LOADS_AT_ONCE: usize = 2;
 
 #[derive(Default)]
 struct Entries {
@@ -37,7 +42,7 @@ struct Entries {
 }
 
 enum Entry {
-    Loading { bytes: u64, result: watch::Receiver<Option<Result<(), KeyFailure>>> },
+    Loading { bytes: u64, load: watch::Receiver<Load> },
     Ready(Arc<Resident>),
 }
 
@@ -47,6 +52,13 @@ struct Resident {
     key_id: KeyId,
     users: AtomicUsize,
     last_use: Mutex<u64>,
+}
+
+/// How far loading a key has come.
+enum Load {
+    Queued,
+    Running,
+    Ended(Result<(), KeyFailure>),
 }
 
 /// Why a key was not loaded, and whether whoever asks next should try again.
@@ -75,19 +87,20 @@ pub(crate) struct KeyRequest {
 /// What a caller has to do next.
 enum Step {
     Done(KeyLease),
-    Wait(watch::Receiver<Option<Result<(), KeyFailure>>>),
-    Load(watch::Sender<Option<Result<(), KeyFailure>>>),
+    Wait(watch::Receiver<Load>),
+    Load(watch::Sender<Load>),
     Full,
 }
 
 impl KeyCache {
     pub(crate) fn new(device: Arc<dyn Device>, budget: u64, changed: Arc<Notify>) -> Self {
-        Self { device, budget, entries: Mutex::default(), freed: Notify::new(), changed }
+        let loads = Semaphore::new(LOADS_AT_ONCE);
+        Self { device, budget, entries: Mutex::default(), freed: Notify::new(), changed, loads }
     }
 
     /// A lease on a key, loaded first if need be, and whether it was there already. Of several who ask for the same
-    /// key at once, one loads it and all wait. `waits` hears when this begins to wait for room that other jobs' keys
-    /// take up, and when that has come.
+    /// key at once, one loads it and all wait. `waits` hears when this begins to wait for other jobs' keys, for the room
+    /// that they take up or for their loading, and when that is over.
     pub(crate) async fn get(
         self: &Arc<Self>,
         request: &KeyRequest,
@@ -104,14 +117,14 @@ impl KeyCache {
             tokio::pin!(freed);
             // From here on, no notification is missed.
             freed.as_mut().enable();
-            let (result, mine) = match self.step(request, needed) {
+            let (load, mine) = match self.step(request, needed) {
                 Step::Done(lease) => return Ok((lease, resident)),
-                Step::Wait(result) => (result, false),
+                Step::Wait(load) => (load, false),
                 Step::Load(sender) => {
-                    let result = sender.subscribe();
+                    let load = sender.subscribe();
                     // On its own, so that it ends even if this job is taken away: others may be waiting.
                     tokio::spawn(self.clone().load(request.clone(), sender));
-                    (result, true)
+                    (load, true)
                 }
                 Step::Full => {
                     resident = false;
@@ -122,7 +135,7 @@ impl KeyCache {
                 }
             };
             resident = false;
-            match outcome(result).await {
+            match outcome(load, &waits).await {
                 Ok(()) => {}
                 Err(failure) if failure.unreadable && !mine => {}
                 Err(failure) => return Err(failure.failure),
@@ -162,14 +175,14 @@ impl KeyCache {
                 *key.last_use.locked() = entries.clock;
                 return Step::Done(KeyLease { key, cache: self.clone() });
             }
-            Some(Entry::Loading { result, .. }) => return Step::Wait(result.clone()),
+            Some(Entry::Loading { load, .. }) => return Step::Wait(load.clone()),
             None => {}
         }
         let evicted = entries.make_room(self.budget - needed);
         let full = evicted.is_none();
-        let (sender, result) = watch::channel(None);
+        let (sender, load) = watch::channel(Load::Queued);
         if !full {
-            entries.by_group.insert(request.group.clone(), Entry::Loading { bytes: needed, result });
+            entries.by_group.insert(request.group.clone(), Entry::Loading { bytes: needed, load });
         }
         drop(entries);
         for slot in evicted.unwrap_or_default() {
@@ -179,11 +192,14 @@ impl KeyCache {
         if full { Step::Full } else { Step::Load(sender) }
     }
 
-    async fn load(self: Arc<Self>, request: KeyRequest, sender: watch::Sender<Option<Result<(), KeyFailure>>>) {
+    async fn load(self: Arc<Self>, request: KeyRequest, sender: watch::Sender<Load>) {
+        let turn = self.loads.acquire().await.expect("nobody closes it");
+        sender.send_replace(Load::Running);
         let source = RemoteKey::new(&request);
         let device = self.device.clone();
         let loaded = tokio::task::spawn_blocking(move || device.load_key(&source)).await;
         let loaded = loaded.unwrap_or_else(|error| Err(DeviceError::Lost { message: error.to_string() }));
+        drop(turn);
         let mut entries = self.entries.locked();
         let result = match loaded {
             Ok(slot) => {
@@ -208,7 +224,7 @@ impl KeyCache {
         if result.is_err() {
             self.freed.notify_waiters();
         }
-        sender.send_replace(Some(result));
+        sender.send_replace(Load::Ended(result));
     }
 }
 
@@ -262,14 +278,20 @@ impl Drop for KeyLease {
     }
 }
 
-async fn outcome(mut result: watch::Receiver<Option<Result<(), KeyFailure>>>) -> Result<(), KeyFailure> {
-    match result.wait_for(Option::is_some).await {
-        Ok(result) => result.clone().unwrap_or(Ok(())),
-        Err(_) => {
-            let failure = JobFailure::passing("DEVICE_FAILED", "loading the key came to no end");
-            Err(KeyFailure { failure, unreadable: false })
-        }
+async fn outcome(mut load: watch::Receiver<Load>, waits: impl Fn(bool)) -> Result<(), KeyFailure> {
+    let is_queued = matches!(*load.borrow(), Load::Queued);
+    if is_queued {
+        waits(true);
+        let _ = load.wait_for(|load| !matches!(load, Load::Queued)).await;
+        waits(false);
     }
+    if let Ok(load) = load.wait_for(|load| matches!(load, Load::Ended(_))).await
+        && let Load::Ended(result) = &*load
+    {
+        return result.clone();
+    }
+    let failure = JobFailure::passing("DEVICE_FAILED", "loading the key came to no end");
+    Err(KeyFailure { failure, unreadable: false })
 }
 
 fn failure(error: &DeviceError, parts: &[v1::Digest]) -> KeyFailure {

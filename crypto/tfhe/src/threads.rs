@@ -1,7 +1,12 @@
 //! Splitting work over scoped threads. No pool, no global state: who calls decides how many.
 
-/// Runs `work(first, part)` on up to `threads` threads, each with a run of whole items of `item_len`
-/// elements; `first` is the index of the run's first item.
+use std::{
+    sync::{Mutex, PoisonError},
+    thread,
+};
+
+/// Runs `work(first, part)` on up to `threads` threads, the caller's among them, each with a run of whole items of
+/// `item_len` elements; `first` is the index of the run's first item. Where the system has no more threads, fewer do.
 pub(crate) fn for_each_part<E: Send>(
     threads: usize,
     item_len: usize,
@@ -13,10 +18,19 @@ pub(crate) fn for_each_part<E: Send>(
     if part >= items {
         return work(0, elements);
     }
-    std::thread::scope(|scope| {
-        for (index, elements) in elements.chunks_mut(part * item_len).enumerate() {
-            let work = &work;
-            scope.spawn(move || work(index * part, elements));
+    let parts = Mutex::new(elements.chunks_mut(part * item_len).enumerate());
+    let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let run = || {
+        while let Some((index, elements)) = next() {
+            work(index * part, elements);
         }
+    };
+    thread::scope(|scope| {
+        for _ in 1..items.div_ceil(part) {
+            if thread::Builder::new().spawn_scoped(scope, run).is_err() {
+                break;
+            }
+        }
+        run();
     });
 }

@@ -44,6 +44,9 @@ pub trait Device: Send + Sync {
     /// Reads ciphertexts from slots, back to back into `words`.
     fn read(&self, arena: Arena, slots: &[u32], words: WordsMut<'_>) -> Result<(), DeviceError>;
 
+    /// Forgets what slots hold; they count as never written. For devices whose slots take memory one by one.
+    fn discard(&self, _arena: Arena, _slots: &[u32]) {}
+
     /// Checks a wave and takes it on. Returns before it is computed.
     fn submit(&self, key: KeySlot, arena: Arena, wave: Wave) -> Result<Ticket, DeviceError>;
 

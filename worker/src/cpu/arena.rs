@@ -8,8 +8,8 @@ use cloakwork_tfhe::{ShapeError, Torus};
 
 use crate::locked::Locked as _;
 
-/// Slots for ciphertexts of one set. A slot takes memory from its first use on, and so does what keeps account of it:
-/// an arena is made whenever a group of jobs appears, and must cost no more than those jobs use.
+/// Slots for ciphertexts of one set. A slot takes memory from when it is written until it is discarded, and what keeps
+/// account of it from then on: an arena is made whenever a group of jobs appears, and must cost no more than those jobs use.
 pub(super) struct HostArena {
     set: &'static ParameterSet,
     count: u32,
@@ -158,18 +158,55 @@ impl HostArena {
     }
 
     pub(super) fn write(&self, slots: &[u32], words: Words<'_>) -> Result<(), DeviceError> {
-        self.check(slots, words.shape(), true)?;
+        self.check_shape(slots, words.shape())?;
+        {
+            let mut states = self.states(slots.iter().copied());
+            let is_used = |slot: &u32| states[*slot as usize].writing || states[*slot as usize].readers > 0;
+            if let Some(lane) = slots.iter().position(is_used) {
+                return Err(WaveError::Conflict { lane, slot: slots[lane] }.into());
+            }
+            // Until the words are there, no wave takes them.
+            slots.iter().for_each(|&slot| states[slot as usize].writing = true);
+        }
         match words {
             Words::U32(words) => self.write_words(slots, words),
             Words::U64(words) => self.write_words(slots, words),
         }
-        let mut states = self.states(slots.iter().copied());
-        slots.iter().for_each(|&slot| states[slot as usize].written = true);
+        let mut states = self.states.locked();
+        slots.iter().for_each(|&slot| states[slot as usize] = SlotState { written: true, ..SlotState::default() });
         Ok(())
     }
 
+    /// Frees what slots hold that no wave uses.
+    pub(super) fn discard(&self, slots: &[u32]) {
+        let mut states = self.states.locked();
+        for &slot in slots {
+            // What was never used has nothing to free.
+            let Some(state) = states.get_mut(slot as usize) else { continue };
+            if !state.writing && state.readers == 0 {
+                state.written = false;
+                match &self.slots {
+                    SlotWords::U32(slots) => empty(slots.get(slot)),
+                    SlotWords::U64(slots) => empty(slots.get(slot)),
+                }
+            }
+        }
+    }
+
     pub(super) fn read(&self, slots: &[u32], words: WordsMut<'_>) -> Result<(), DeviceError> {
-        self.check(slots, words.shape(), false)?;
+        self.check_shape(slots, words.shape())?;
+        {
+            let states = self.states.locked();
+            for (lane, &slot) in slots.iter().enumerate() {
+                let state = states.get(slot as usize).copied().unwrap_or_default();
+                if state.writing {
+                    return Err(WaveError::Conflict { lane, slot }.into());
+                }
+                if !state.written {
+                    return Err(WaveError::Unwritten { lane, slot }.into());
+                }
+            }
+        }
         match words {
             WordsMut::U32(words) => self.read_words(slots, words),
             WordsMut::U64(words) => self.read_words(slots, words),
@@ -177,7 +214,8 @@ impl HostArena {
         Ok(())
     }
 
-    fn check(&self, slots: &[u32], (width, words): (TorusWidth, usize), write: bool) -> Result<(), DeviceError> {
+    /// Are these slots of the arena, and words for so many?
+    fn check_shape(&self, slots: &[u32], (width, words): (TorusWidth, usize)) -> Result<(), DeviceError> {
         if width != self.set.torus {
             let got = if width == TorusWidth::U32 { "a set of 32-bit words" } else { "a set of 64-bit words" };
             return Err(DeviceError::WrongSet { what: "the words", expected: self.set.name, got });
@@ -186,20 +224,10 @@ impl HostArena {
         if words != expected {
             return Err(ShapeError { what: "words of the slots", expected, got: words }.into());
         }
-        let states = self.states.locked();
-        for (lane, &slot) in slots.iter().enumerate() {
-            if slot >= self.count {
-                return Err(WaveError::SlotOutOfRange { lane, slot, slots: self.count }.into());
-            }
-            let state = states.get(slot as usize).copied().unwrap_or_default();
-            if state.writing || (write && state.readers > 0) {
-                return Err(WaveError::Conflict { lane, slot }.into());
-            }
-            if !write && !state.written {
-                return Err(WaveError::Unwritten { lane, slot }.into());
-            }
+        match slots.iter().position(|slot| *slot >= self.count) {
+            Some(lane) => Err(WaveError::SlotOutOfRange { lane, slot: slots[lane], slots: self.count }.into()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn write_words<T: Word>(&self, slots: &[u32], words: &[T]) {
@@ -229,6 +257,11 @@ pub(super) fn store<T: Word>(slot: &Slot<T>, words: &[T]) {
     slot.copy_from_slice(words);
 }
 
+/// Frees the words of a slot.
+fn empty<T>(slot: &Slot<T>) {
+    *slot.write().unwrap_or_else(PoisonError::into_inner) = Vec::new();
+}
+
 /// Undoes what a claim has done up to lane `reads` in reading and lane `writes` in writing.
 fn give_back(states: &mut [SlotState], wave: &Wave, reads: usize, writes: usize) {
     for lane in 0..reads {
@@ -236,5 +269,55 @@ fn give_back(states: &mut [SlotState], wave: &Wave, reads: usize, writes: usize)
     }
     for lane in 0..writes {
         wave.outputs(lane).iter().for_each(|&slot| states[slot as usize].writing = false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_device::{NO_TABLE, Term};
+    use cloakwork_params::table::by_name;
+
+    use super::*;
+
+    fn arena() -> HostArena {
+        HostArena::new(by_name("TOY_MESSAGE_2_CARRY_2").expect("a set"), 1 << 20).expect("an arena")
+    }
+
+    fn words(arena: &HostArena) -> Vec<u64> {
+        vec![7; arena.set().input_dimension() + 1]
+    }
+
+    #[test]
+    fn what_is_discarded_was_never_written() {
+        let (arena, slot) = (arena(), [3]);
+        let mut read = words(&arena);
+        arena.write(&slot, Words::U64(&words(&arena))).expect("a free slot");
+        arena.read(&slot, WordsMut::U64(&mut read)).expect("a written slot");
+        arena.discard(&[3, 9, u32::MAX]);
+        let unwritten = DeviceError::from(WaveError::Unwritten { lane: 0, slot: 3 });
+        assert_eq!(arena.read(&slot, WordsMut::U64(&mut read)), Err(unwritten));
+        assert_eq!(
+            Word::slots(arena.slots()).map(|slots: &Slots<u64>| slots.get(3).read().unwrap().capacity()),
+            Some(0)
+        );
+    }
+
+    #[test]
+    fn what_a_wave_uses_is_not_discarded() {
+        let arena = arena();
+        arena.write(&[0], Words::U64(&words(&arena))).expect("a free slot");
+        let mut wave = Wave::default();
+        wave.push([Term { slot: 0, factor: 1 }].into_iter(), 0, NO_TABLE, &[1]);
+        arena.claim(&wave).expect("free slots");
+        arena.discard(&[0, 1]);
+        assert_eq!(
+            arena.write(&[1], Words::U64(&words(&arena))),
+            Err(WaveError::Conflict { lane: 0, slot: 1 }.into()),
+            "the wave is going to write it"
+        );
+        arena.release(&wave, true);
+        let mut read = words(&arena);
+        arena.read(&[0], WordsMut::U64(&mut read)).expect("it is still there");
+        assert_eq!(read, words(&arena));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cloakwork_device::{DeviceError, KeySource, SeededParts};
 use cloakwork_params::{ParameterSet, TorusWidth};
-use cloakwork_tfhe::{LweList, Scratch, ServerKey, StageTimes, Torus};
+use cloakwork_tfhe::{LweList, Scratch, ServerKey, StageTimes, Torus, bootstrap::PART_MAX};
 
 use super::{
     arena::{Word, store},
@@ -85,6 +85,18 @@ impl<T: Word + LutWord, S: Torus> HostKey for TypedKey<T, S> {
     }
 
     fn run(&self, run: &Run, lanes: &[u32]) -> Result<StageTimes, DeviceError> {
+        let mut times = StageTimes::default();
+        for lanes in parts_by_outputs(lanes, |lane| run.wave().outputs(lane as usize).len()) {
+            let part = self.run_part(run, lanes)?;
+            times.key_switch += part.key_switch;
+            times.blind_rotate += part.blind_rotate;
+        }
+        Ok(times)
+    }
+}
+
+impl<T: Word + LutWord, S: Torus> TypedKey<T, S> {
+    fn run_part(&self, run: &Run, lanes: &[u32]) -> Result<StageTimes, DeviceError> {
         let arena = run.arena();
         let expected = arena.set().name;
         let slots = T::slots(arena.slots());
@@ -105,5 +117,41 @@ impl<T: Word + LutWord, S: Torus> HostKey for TypedKey<T, S> {
             store(slots.get(slot), ciphertext);
         }
         Ok(times)
+    }
+}
+
+/// Results that are on their way to their slots at a time, unless a single lane has more: they take memory twice.
+const OUTPUTS_MAX: usize = PART_MAX;
+
+/// Lanes in parts of no more results than that.
+fn parts_by_outputs(lanes: &[u32], outputs: impl Fn(u32) -> usize) -> impl Iterator<Item = &[u32]> {
+    let mut left = lanes;
+    std::iter::from_fn(move || {
+        let mut sum = 0;
+        let fits = |lane: &&u32| {
+            sum += outputs(**lane);
+            sum <= OUTPUTS_MAX
+        };
+        let count = left.iter().take_while(fits).count().max(1).min(left.len());
+        let (part, rest) = left.split_at(count);
+        left = rest;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_have_as_many_results_as_may_be_on_their_way() {
+        let sizes = |outputs: usize| -> Vec<usize> {
+            let lanes: Vec<u32> = (0..64).collect();
+            parts_by_outputs(&lanes, |_| outputs).map(<[u32]>::len).collect()
+        };
+        assert_eq!(sizes(1), [64]);
+        assert_eq!(sizes(3), [21, 21, 21, 1]);
+        assert_eq!(sizes(128), [1; 64]);
+        assert_eq!(parts_by_outputs(&[], |_| 1).count(), 0);
     }
 }

@@ -18,6 +18,7 @@ use super::{
     Command, GroupId, JobFailure, Pulse,
     group::Group,
     job::{EngineJob, Finished, LaneId},
+    memory::Memory,
     tables::TableError,
     width::preferred,
 };
@@ -134,7 +135,7 @@ impl Core {
     fn group(&mut self, name: &GroupId, set: &'static ParameterSet) -> Result<&Group, DeviceError> {
         if !self.groups.contains_key(name) {
             let arena = self.device.create_arena(set, self.arena_bytes)?;
-            self.groups.insert(name.clone(), Group::new(set, arena, Instant::now()));
+            self.groups.insert(name.clone(), Group::new(set, arena, self.arena_bytes, Instant::now()));
         }
         self.groups.get(name).ok_or(DeviceError::UnknownHandle { what: "arena" })
     }
@@ -171,16 +172,15 @@ impl Core {
 
     fn admit(&mut self) {
         let count = self.groups.len().max(1) as u32;
-        let used = |group: &Group| f64::from(group.slots.reserved) / f64::from(group.arena.slots.max(1));
-        let mut total: f64 = self.groups.values().map(used).sum();
+        let mut memory = Memory::new(self.arena_bytes, self.groups.values().map(Group::reserved));
+        let mut groups: Vec<&mut Group> = self.groups.values_mut().collect();
+        groups.sort_by_key(|group| group.served);
         let mut failed = Vec::new();
-        for group in self.groups.values_mut() {
-            let others = total - used(group);
-            let left = ((1.0 - others).max(0.0) * f64::from(group.arena.slots)) as u32;
+        for group in groups {
+            group.forget(self.device.as_ref());
             let wanted = 2 * preferred(&self.info, group.set);
-            let share = (group.arena.slots / count).max(1).min(left);
-            failed.extend(group.admit(wanted, share, self.device.as_ref()));
-            total = others + used(group);
+            let share = (group.arena.slots / count).max(1);
+            failed.extend(group.admit(wanted, share, &mut memory, self.device.as_ref()));
         }
         for (id, error) in failed {
             self.fail(id, device_failure(&error));
@@ -348,7 +348,7 @@ impl Core {
         let Some(job) = group.jobs.get_mut(&id).filter(|job| job.cancelled) else { return };
         job.ready.clear();
         if job.lanes_in_flight == 0 {
-            job.free(&mut group.slots);
+            job.free(&mut group.slots, group.arena);
             group.jobs.remove(&id);
             self.jobs.remove(&id);
             self.tidy(&name);

@@ -12,6 +12,7 @@ use cloakwork_params::ParameterSet;
 
 use super::{
     job::{EngineJob, Job, LaneId, Slots},
+    memory::{Memory, Reserved},
     tables::{Table, TableError, Tables},
 };
 
@@ -19,6 +20,8 @@ use super::{
 pub(super) struct Group {
     pub(super) set: &'static ParameterSet,
     pub(super) arena: Arena,
+    /// What a slot takes of the memory that all groups share.
+    slot_bytes: u64,
     pub(super) slots: Slots,
     pub(super) jobs: BTreeMap<u64, Job>,
     tables: Tables,
@@ -38,10 +41,12 @@ const ROWS_AT_ONCE: usize = 16;
 const KEPT: u32 = 8;
 
 impl Group {
-    pub(super) fn new(set: &'static ParameterSet, arena: Arena, now: Instant) -> Self {
+    /// One whose arena would take up `arena_bytes` if all of it were in use.
+    pub(super) fn new(set: &'static ParameterSet, arena: Arena, arena_bytes: u64, now: Instant) -> Self {
         Self {
             set,
             arena,
+            slot_bytes: (arena_bytes / u64::from(arena.slots.max(1))).max(1),
             slots: Slots::default(),
             jobs: BTreeMap::new(),
             tables: Tables::default(),
@@ -70,27 +75,52 @@ impl Group {
         self.jobs.values().any(|job| !job.ready.is_empty() && is_urgent(job, now, horizon))
     }
 
-    /// Begins rows, the most important first, until there are lanes for two waves or no slots are left of `share`.
-    /// Returns jobs whose rows could not begin.
-    pub(super) fn admit(&mut self, wanted: usize, share: u32, device: &dyn Device) -> Vec<(u64, DeviceError)> {
+    /// What its rows under way may come to need.
+    pub(super) fn reserved(&self) -> Reserved {
+        let Reserved { small, large } = self.slots.reserved;
+        Reserved { small: small * self.slot_bytes, large: large * self.slot_bytes }
+    }
+
+    /// Gives up what slots hold that nobody uses any more.
+    pub(super) fn forget(&mut self, device: &dyn Device) {
+        device.discard(self.arena, self.slots.forget());
+    }
+
+    /// Begins rows, the most important first, until there are lanes for two waves, no slots are left of `share`, or no
+    /// memory. Returns jobs whose rows could not begin.
+    pub(super) fn admit(
+        &mut self,
+        wanted: usize,
+        share: u32,
+        memory: &mut Memory,
+        device: &dyn Device,
+    ) -> Vec<(u64, DeviceError)> {
         let mut failed = Vec::new();
         let mut ready = self.ready();
         let now = Instant::now();
         for id in self.order(now, Duration::ZERO).into_iter().flatten() {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
-            let each = job.job.plan.slots().max(1);
+            let each = job.job.plan.slots();
+            let row_bytes = u64::from(each) * self.slot_bytes;
             while job.ready.len() < wanted && ready < 4 * wanted && job.rows_waiting() > 0 {
                 // A group that has nothing under way gets a row even where its share is less.
-                let limit = if self.slots.reserved == 0 { self.arena.slots.min(share.max(each)) } else { share };
-                let room = |limit: u32| (limit.saturating_sub(self.slots.reserved) / each) as usize;
+                let reserved = self.slots.reserved.all();
+                let limit = if reserved == 0 { share.max(each) } else { share };
+                let free = memory.rows(row_bytes);
+                let room =
+                    |limit: u32| free.min((u64::from(limit).saturating_sub(reserved) / u64::from(each)) as usize);
                 let mut count = ROWS_AT_ONCE.min(job.rows_waiting()).min(room(limit - limit / KEPT));
                 if count == 0 && !job.is_under_way() {
                     count = room(limit).min(1);
                 }
                 if count == 0 {
+                    if reserved == 0 {
+                        memory.keep_for(row_bytes);
+                    }
                     break;
                 }
-                self.slots.reserve(each * count as u32);
+                memory.take(row_bytes, count);
+                self.slots.reserve(each, count, self.arena);
                 let before = job.ready.len();
                 if let Err(error) = job.begin_rows(count, &mut self.slots, device, self.arena) {
                     failed.push((id, error));

@@ -13,7 +13,12 @@ use cloakwork_circuit::Output;
 use cloakwork_device::{Arena, Device, DeviceError};
 use tokio::sync::oneshot;
 
-use super::{GroupId, JobFailure, plan::Plan, tables::Table};
+use super::{
+    GroupId, JobFailure,
+    memory::{Memory, Reserved},
+    plan::Plan,
+    tables::Table,
+};
 use crate::{inputs::Rows, key_cache::KeyLease, latency::Stopwatch, outputs::OutputList};
 
 /// What the engine is asked to do.
@@ -265,12 +270,12 @@ impl Job {
     }
 
     /// Gives everything back that the job holds. Only when none of its lanes is in flight.
-    pub(super) fn free(&mut self, slots: &mut Slots) {
+    pub(super) fn free(&mut self, slots: &mut Slots, arena: Arena) {
         self.ready.clear();
         for row in self.rows.iter_mut().filter_map(Option::take) {
             let Row { slots: mut taken, .. } = row;
             taken.iter_mut().for_each(|slot| slots.give_back(slot));
-            slots.unreserve(self.job.plan.slots());
+            slots.unreserve(self.job.plan.slots(), arena);
         }
     }
 
@@ -288,7 +293,7 @@ impl Job {
             }
         }
         row.slots.iter_mut().for_each(|slot| slots.give_back(slot));
-        slots.unreserve(self.job.plan.slots());
+        slots.unreserve(self.job.plan.slots(), arena);
         self.free_rows.push(place);
         self.rows_done += 1;
         self.job.status.row_done();
@@ -300,30 +305,48 @@ impl Job {
 #[derive(Default)]
 pub(super) struct Slots {
     free: Vec<u32>,
+    /// Free ones whose contents have been forgotten: the first so many.
+    forgotten: usize,
     next: u32,
     /// Slots that the rows under way may come to need. Never more than the arena has, so that taking never fails.
-    pub(super) reserved: u32,
+    pub(super) reserved: Reserved,
 }
 
 impl Slots {
-    pub(super) fn reserve(&mut self, count: u32) {
-        self.reserved += count;
+    /// Speaks for rows of `each` slots.
+    pub(super) fn reserve(&mut self, each: u32, count: usize, arena: Arena) {
+        *self.class(each, arena) += u64::from(each) * count as u64;
     }
 
-    fn unreserve(&mut self, count: u32) {
-        self.reserved -= count;
+    fn unreserve(&mut self, each: u32, arena: Arena) {
+        *self.class(each, arena) -= u64::from(each);
+    }
+
+    fn class(&mut self, each: u32, arena: Arena) -> &mut u64 {
+        match Memory::is_small(arena.slots.into(), each.into()) {
+            true => &mut self.reserved.small,
+            false => &mut self.reserved.large,
+        }
     }
 
     fn take(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
+        let slot = self.free.pop().unwrap_or_else(|| {
             self.next += 1;
             self.next - 1
-        })
+        });
+        self.forgotten = self.forgotten.min(self.free.len());
+        slot
     }
 
     fn give_back(&mut self, slot: &mut u32) {
         if *slot != NO_SLOT {
             self.free.push(std::mem::replace(slot, NO_SLOT));
         }
+    }
+
+    /// Free slots that may still hold something. They are taken to be forgotten now.
+    pub(super) fn forget(&mut self) -> &[u32] {
+        let forgotten = std::mem::replace(&mut self.forgotten, self.free.len());
+        &self.free[forgotten..]
     }
 }

@@ -221,6 +221,19 @@ async fn a_job_of_few_slots_begins_though_long_rows_hold_most_of_them() {
 }
 
 #[tokio::test]
+async fn rows_under_several_keys_together_take_no_more_memory_than_there_is() {
+    let bed = Bed::new(640);
+    let mut first = bed.submit(Wish { chain: 400, ..Wish::new(1, 1) }).await;
+    assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 1)]));
+    // As large as the first: one has to wait for the other. The third is small.
+    let _second = bed.submit(Wish { key: 2, chain: 400, ..Wish::new(2, 1) }).await;
+    let _third = bed.submit(Wish { key: 3, ..Wish::new(3, 1) }).await;
+    let before: Vec<_> = std::iter::from_fn(|| Some(bed.next()).filter(|wave| !wave.contains_key(&2))).collect();
+    assert!(first.done.try_recv().is_ok_and(|end| end.is_ok()), "the second did not wait for the first");
+    assert_eq!(before.iter().position(|wave| wave.contains_key(&3)).map(|place| place < 3), Some(true), "{before:?}");
+}
+
+#[tokio::test]
 async fn a_job_that_others_keep_from_the_waves_is_waiting() {
     let bed = Bed::new(10_000);
     let low = bed.submit(Wish { priority: -1, ..Wish::new(1, GIANT) }).await;
