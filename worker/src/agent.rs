@@ -6,6 +6,7 @@
 
 mod attach;
 mod commit;
+mod crowd;
 mod job;
 mod memory;
 mod report;
@@ -26,13 +27,14 @@ use cloakwork_proto::v1;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use self::memory::JobMemory;
+use self::{crowd::Crowd, memory::JobMemory};
 use crate::{
     Options, WorkerError,
     connection::{Client, Uplink, client},
     engine::{Engine, JobStatus},
     key_cache::KeyCache,
     locked::Locked as _,
+    programs::Programs,
 };
 
 /// Everything that a worker process has.
@@ -43,6 +45,8 @@ pub(crate) struct Agent {
     device: Arc<dyn Device>,
     engine: Engine,
     keys: Arc<KeyCache>,
+    programs: Programs,
+    crowd: Arc<Crowd>,
     /// What inputs and outputs may take.
     job_memory: JobMemory,
     held: Mutex<HashMap<LeaseId, Arc<Held>>>,
@@ -94,6 +98,8 @@ impl Agent {
             worker_id: Bytes::copy_from_slice(&worker_id),
             engine: Engine::start(device.clone(), options.arena_memory)?,
             keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),
+            programs: Programs::default(),
+            crowd: Arc::default(),
             job_memory: JobMemory::new(options.job_memory),
             held: Mutex::default(),
             ended: Mutex::default(),

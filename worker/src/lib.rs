@@ -20,6 +20,7 @@ mod latency;
 mod locked;
 mod options;
 mod outputs;
+mod programs;
 #[cfg(test)]
 mod test_device;
 

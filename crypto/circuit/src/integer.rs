@@ -13,6 +13,7 @@ mod compare;
 mod count;
 mod divide;
 mod multiply;
+mod overflow;
 mod select;
 mod shift;
 
@@ -24,6 +25,7 @@ pub(crate) use self::{
     count::{End, ones, reverse, zeros_before},
     divide::{Division, absolute, divide},
     multiply::multiply,
+    overflow::{difference_overflows, product_overflows, sum_overflows},
     select::select,
     shift::{Direction, filler, shift},
 };
@@ -57,7 +59,7 @@ pub enum Goal {
 const MANY_ROWS: u64 = 8;
 
 impl Goal {
-    /// For a job of so many rows. Server and worker have to agree, so nothing else counts.
+    /// For so many rows that can share waves.
     pub fn of_rows(rows: u64) -> Self {
         if rows < MANY_ROWS { Self::Depth } else { Self::Work }
     }

@@ -9,12 +9,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::{Goal, Graph, LIMITS, Output, Program};
-use cloakwork_params::KeyId;
+use cloakwork_circuit::{Goal, Graph, Output, Program};
+use cloakwork_params::{KeyId, table};
 use cloakwork_proto::v1::{self, LeaseStage, assigned_input::Source, commit_header::Outcome};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::{Agent, Held};
+use super::{Agent, Held, crowd::Place};
 use crate::{
     blob::BlobReader,
     engine::{EngineJob, Finished, GroupId, JobFailure, JobStatus, Plan},
@@ -22,6 +22,7 @@ use crate::{
     key_cache::{KeyLease, KeyRequest},
     latency::{Stage, Stopwatch},
     outputs::OutputList,
+    programs::Lowered,
 };
 
 /// Inputs and outputs below this many bytes are decoded and encoded at once rather than on another thread.
@@ -30,7 +31,9 @@ const SMALL: usize = 1 << 16;
 /// A checked job.
 struct Task {
     key_id: KeyId,
-    program: Program,
+    /// Held until the job ends.
+    _place: Place,
+    program: Arc<Program>,
     plan: Arc<Plan>,
     rows: usize,
     request: KeyRequest,
@@ -93,7 +96,7 @@ impl Agent {
         stopwatch: &mut Stopwatch,
     ) -> Result<(Vec<(Bytes, v1::Digest)>, OwnedSemaphorePermit), (JobFailure, Stage)> {
         let fetching = |failure| (failure, Stage::Fetch);
-        let task = self.check(held, content).map_err(fetching)?;
+        let task = self.check(held, content).await.map_err(fetching)?;
         // Other jobs have the memory: this one does not stand still.
         held.status.enter(LeaseStage::Waiting);
         let memory = self.reserve(&task).await.map_err(fetching)?;
@@ -127,30 +130,31 @@ impl Agent {
         Ok((outputs, memory))
     }
 
-    fn check(&self, held: &Held, content: v1::JobContent) -> Result<Task, JobFailure> {
+    async fn check(&self, held: &Held, content: v1::JobContent) -> Result<Task, JobFailure> {
         let invalid = |message: String| JobFailure::lasting("PROGRAM_INVALID", message);
-        let program = Program::decode(&content.program, &LIMITS).map_err(|error| invalid(error.to_string()))?;
-        let set = program.set();
-        if set.name != content.parameter_set {
-            let problem = format!("the program is for {}, the job for {}", set.name, content.parameter_set);
-            return Err(invalid(problem));
-        }
+        let set = table::by_name(&content.parameter_set);
+        let set = set.ok_or_else(|| invalid(format!("no parameter set is called {}", content.parameter_set)))?;
         let key_id = content.key_id.as_ref().try_into().map(KeyId);
         let key_id = key_id.map_err(|_| invalid(format!("a key id of {} bytes: it has 16", content.key_id.len())))?;
+        let rows = u32::try_from(content.rows).map_err(|_| invalid(format!("{} rows: too many", content.rows)))?;
+        let group = GroupId { group: content.group, key_id, set: set.id };
+        // Others under the same key fill waves as well as further rows would.
+        let (mut place, all) = self.crowd.join(group.clone(), rows.into());
+        let lowered = self.programs.get(&content.program, Goal::of_rows(all)).await;
+        let Lowered { program, plan } = lowered.map_err(|error| invalid(error.to_string()))?;
+        if program.set().id != set.id {
+            let problem = format!("the program is for {}, the job for {}", program.set().name, set.name);
+            return Err(invalid(problem));
+        }
+        place.tell(plan.graph.pbs_count(), plan.depth);
+        self.changed.notify_one();
         let (expected, got) = (program.inputs().len(), content.inputs.len());
         if expected != got {
             return Err(JobFailure::lasting("INPUT_INVALID", format!("{got} inputs: the program takes {expected}")));
         }
-        let rows = u32::try_from(content.rows).map_err(|_| invalid(format!("{} rows: too many", content.rows)))?;
-        let request = KeyRequest {
-            group: GroupId { group: content.group, key_id, set: set.id },
-            set,
-            parts: content.key_parts,
-            blobs: self.blobs(held),
-        };
-        let plan = Arc::new(Plan::new(program.lower(Goal::of_rows(content.rows))));
+        let request = KeyRequest { group, set, parts: content.key_parts, blobs: self.blobs(held) };
         let (rows, priority) = (rows as usize, content.priority);
-        Ok(Task { key_id, program, plan, rows, request, inputs: content.inputs, priority })
+        Ok(Task { key_id, _place: place, program, plan, rows, request, inputs: content.inputs, priority })
     }
 
     /// Memory for a job's inputs and outputs, each in two forms for a moment.

@@ -11,6 +11,9 @@ use crate::{engine::preferred, locked::Locked as _};
 
 /// Waves of work that the worker likes to hold: one computed, one next, and two on their way here or back.
 const WAVES_WANTED: u64 = 4;
+/// Work whose bootstraps follow one another fills a wave only together with so much more of its kind. That is followed up
+/// to here: what one worker holds, no other one computes.
+const DEPTH_MAX: f64 = 8.0;
 /// A device that is at work for so long without ending a wave is taken to hang.
 const HUNG: Duration = Duration::from_secs(60);
 
@@ -35,7 +38,7 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pool: self.options.pool.clone(),
             device: info.name.clone(),
-            wanted_cost: if draining || hung { 0 } else { wanted_cost(&info, &self.keys.sets()) },
+            wanted_cost: if draining || hung { 0 } else { wanted_cost(&info, &self.keys.sets(), self.crowd.depth()) },
             leases: self.leases(hung),
             resident_keys: self.keys.resident(),
             draining,
@@ -58,12 +61,13 @@ impl Agent {
 
 /// Work that would keep the device busy, in the unit that the server counts jobs in: in any other, it would hand out too
 /// few to fill a wave, or far too many.
-fn wanted_cost(info: &DeviceInfo, resident: &[&'static ParameterSet]) -> u64 {
+fn wanted_cost(info: &DeviceInfo, resident: &[&'static ParameterSet], depth: f64) -> u64 {
     let cost = |width: usize, set: &ParameterSet| width as u64 * set.bootstrap_weight();
     let served = info.sets.iter().filter(|set| set.standing == Standing::Served);
     // Before any key is here, enough for the cheapest set will do.
     let least = served.map(|set| cost(info.tile * info.units, set)).min().unwrap_or(1);
-    WAVES_WANTED * resident.iter().map(|&set| cost(preferred(info, set), set)).fold(least, u64::max)
+    let wave = resident.iter().map(|&set| cost(preferred(info, set), set)).fold(least, u64::max);
+    (depth.min(DEPTH_MAX) * (WAVES_WANTED * wave) as f64) as u64
 }
 
 #[cfg(test)]
@@ -86,9 +90,10 @@ mod tests {
         };
         for name in ["V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", "TOY_MESSAGE_2_CARRY_2"] {
             let set = by_name(name).expect("a set");
-            let jobs = wanted_cost(&info, &[set]) / set.bootstrap_weight();
+            let jobs = wanted_cost(&info, &[set], 1.0) / set.bootstrap_weight();
             assert!(jobs >= WAVES_WANTED * 32, "room for {jobs} jobs of one bootstrap under {name}");
+            assert_eq!(wanted_cost(&info, &[set], 3.0), 3 * wanted_cost(&info, &[set], 1.0), "{name}");
         }
-        assert!(wanted_cost(&info, &[]) > 0, "a worker without keys takes jobs");
+        assert!(wanted_cost(&info, &[], 1.0) > 0, "a worker without keys takes jobs");
     }
 }

@@ -1,0 +1,121 @@
+//! The jobs that are here, from arrival to end: how many rows could share waves, and how deep their work is.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use crate::{engine::GroupId, locked::Locked as _};
+
+/// The jobs that are here.
+#[derive(Default)]
+pub(super) struct Crowd(Mutex<Here>);
+
+#[derive(Default)]
+struct Here {
+    rows: HashMap<GroupId, u64>,
+    /// Of all jobs whose plans are known.
+    work: Work,
+}
+
+/// Bootstraps, and how many of them could be computed at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Work {
+    bootstraps: f64,
+    lanes: f64,
+}
+
+/// A job's place among them, for as long as it lives.
+pub(super) struct Place {
+    crowd: Arc<Crowd>,
+    group: GroupId,
+    rows: u64,
+    work: Work,
+}
+
+impl Crowd {
+    /// Adds a job. Gives its place, and the rows of all jobs of its group, its own among them.
+    pub(super) fn join(self: &Arc<Self>, group: GroupId, rows: u64) -> (Place, u64) {
+        let all = {
+            let mut here = self.0.locked();
+            let all = here.rows.entry(group.clone()).or_default();
+            *all += rows;
+            *all
+        };
+        (Place { crowd: self.clone(), group, rows, work: Work::default() }, all)
+    }
+
+    /// How many bootstraps follow one another, on average over the work that is here; at least 1.
+    pub(super) fn depth(&self) -> f64 {
+        let Work { bootstraps, lanes } = self.0.locked().work;
+        if lanes > 0.0 { (bootstraps / lanes).max(1.0) } else { 1.0 }
+    }
+}
+
+impl Place {
+    /// Tells what a row takes: so many bootstraps, so many of them one after the other.
+    pub(super) fn tell(&mut self, pbs_count: u64, depth: u32) {
+        let bootstraps = self.rows as f64 * pbs_count as f64;
+        self.work = Work { bootstraps, lanes: bootstraps / f64::from(depth.max(1)) };
+        let mut here = self.crowd.0.locked();
+        here.work.bootstraps += self.work.bootstraps;
+        here.work.lanes += self.work.lanes;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut here = self.crowd.0.locked();
+        here.work.bootstraps -= self.work.bootstraps;
+        here.work.lanes -= self.work.lanes;
+        if let Some(all) = here.rows.get_mut(&self.group) {
+            *all -= self.rows;
+            if *all == 0 {
+                here.rows.remove(&self.group);
+            }
+        }
+        if here.rows.is_empty() {
+            // Sums and differences of what is no whole number leave something behind.
+            here.work = Work::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use cloakwork_params::{KeyId, table::SETS};
+
+    use super::*;
+
+    #[test]
+    fn jobs_of_a_group_are_counted_while_they_are_here() {
+        let group = |key| GroupId { group: Bytes::new(), key_id: KeyId([key; 16]), set: SETS[0].id };
+        let crowd = Arc::<Crowd>::default();
+        let (first, all) = crowd.join(group(1), 3);
+        assert_eq!(all, 3);
+        let (_second, all) = crowd.join(group(1), 4);
+        assert_eq!(all, 7);
+        assert_eq!(crowd.join(group(2), 1).1, 1);
+        drop(first);
+        assert_eq!(crowd.join(group(1), 1).1, 5);
+        assert_eq!(crowd.0.locked().rows.len(), 1, "nothing stays of a group without jobs");
+    }
+
+    #[test]
+    fn depth_is_that_of_the_work_that_is_here() {
+        let group = GroupId { group: Bytes::new(), key_id: KeyId([1; 16]), set: SETS[0].id };
+        let crowd = Arc::<Crowd>::default();
+        assert_eq!(crowd.depth(), 1.0);
+        let (mut deep, _) = crowd.join(group.clone(), 1);
+        deep.tell(64, 32);
+        assert_eq!(crowd.depth(), 32.0);
+        let (mut flat, _) = crowd.join(group, 1000);
+        flat.tell(1, 1);
+        assert!((1.0..1.1).contains(&crowd.depth()), "{}", crowd.depth());
+        drop(flat);
+        assert_eq!(crowd.depth(), 32.0);
+        drop(deep);
+        assert_eq!(crowd.depth(), 1.0);
+    }
+}

@@ -1,0 +1,145 @@
+//! Programs as the worker runs them: checked and lowered once, remembered while there is room.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+
+use bytes::Bytes;
+use cloakwork_circuit::{Goal, LIMITS, Program, ProgramError, ProgramId};
+use tokio::{sync::OnceCell, task::spawn_blocking};
+
+use crate::{engine::Plan, locked::Locked as _};
+
+/// A program, and what it was lowered to.
+#[derive(Clone)]
+pub(crate) struct Lowered {
+    pub(crate) program: Arc<Program>,
+    pub(crate) plan: Arc<Plan>,
+}
+
+/// The latest programs.
+///
+/// What comes of a program depends on nothing but its bytes, so that tenants may share it.
+#[derive(Default)]
+pub(crate) struct Programs(Mutex<Remembered>);
+
+#[derive(Default)]
+struct Remembered {
+    entries: HashMap<(ProgramId, Goal), Entry>,
+    clock: u64,
+}
+
+struct Entry {
+    lowered: Arc<OnceCell<Lowered>>,
+    last_use: u64,
+}
+
+/// What all remembered plans may take up. One that takes more by itself is remembered alone.
+const REMEMBERED_BYTES: usize = 64 << 20;
+/// Programs that are remembered, however small.
+const REMEMBERED_MAX: usize = 1024;
+/// A program of up to so many bootstraps is lowered in less than a millisecond; others, where nobody waits behind them.
+const SHORT_BOOTSTRAPS: u64 = 512;
+
+impl Programs {
+    /// The program of these bytes, lowered. Of several who ask for the same one, one lowers it and all wait.
+    pub(crate) async fn get(&self, bytes: &Bytes, goal: Goal) -> Result<Lowered, ProgramError> {
+        let id = ProgramId(*blake3::hash(bytes).as_bytes());
+        let cell = self.0.locked().entry((id, goal));
+        cell.get_or_try_init(|| lower(bytes.clone(), goal)).await.cloned()
+    }
+}
+
+async fn lower(bytes: Bytes, goal: Goal) -> Result<Lowered, ProgramError> {
+    let program = Program::decode(&bytes, &LIMITS)?;
+    let is_short = program.bootstraps_max() <= SHORT_BOOTSTRAPS;
+    let lower = move || Lowered { plan: Arc::new(Plan::new(program.lower(goal))), program: Arc::new(program) };
+    if is_short {
+        return Ok(lower());
+    }
+    match spawn_blocking(lower).await {
+        Ok(lowered) => Ok(lowered),
+        // The runtime is about to end, and the job with it.
+        Err(error) => Err(ProgramError::Malformed(error.to_string())),
+    }
+}
+
+impl Remembered {
+    /// The place of a program, made if it has none. The longest unused make room.
+    fn entry(&mut self, key: (ProgramId, Goal)) -> Arc<OnceCell<Lowered>> {
+        self.clock += 1;
+        let last_use = self.clock;
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.last_use = last_use;
+            return entry.lowered.clone();
+        }
+        let bytes = |entry: &Entry| entry.lowered.get().map_or(0, |lowered| lowered.plan.bytes());
+        let mut held: usize = self.entries.values().map(bytes).sum();
+        while held > REMEMBERED_BYTES || self.entries.len() >= REMEMBERED_MAX {
+            let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| *key);
+            let Some(entry) = oldest.and_then(|key| self.entries.remove(&key)) else { break };
+            held -= bytes(&entry);
+        }
+        let lowered = Arc::<OnceCell<Lowered>>::default();
+        self.entries.insert(key, Entry { lowered: lowered.clone(), last_use });
+        lowered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_circuit::wire;
+    use prost::Message as _;
+
+    use super::*;
+
+    /// A lookup of its input, as often as asked for.
+    fn program(lookups: usize) -> Bytes {
+        let table = wire::Table { entries: (0..16).collect() };
+        let lookup = |index: usize| wire::Operation {
+            kind: wire::operation::Kind::Lookup.into(),
+            arguments: vec![index as u32],
+            tables: vec![table.clone()],
+            ..Default::default()
+        };
+        let message = wire::Program {
+            parameter_set: "TOY_MESSAGE_2_CARRY_2".to_owned(),
+            inputs: vec![wire::program::Input {
+                name: "x".to_owned(),
+                r#type: wire::Type::Block.into(),
+                degree_max: 15,
+                ..Default::default()
+            }],
+            operations: (0..lookups).map(lookup).collect(),
+            outputs: vec![lookups as u32],
+        };
+        message.encode_to_vec().into()
+    }
+
+    #[tokio::test]
+    async fn a_program_is_lowered_once_for_each_goal() {
+        let programs = Programs::default();
+        let first = programs.get(&program(3), Goal::Work).await.expect("a program");
+        let again = programs.get(&program(3), Goal::Work).await.expect("a program");
+        let other = programs.get(&program(3), Goal::Depth).await.expect("a program");
+        assert!(Arc::ptr_eq(&first.plan, &again.plan) && !Arc::ptr_eq(&first.plan, &other.plan));
+        assert!(programs.get(&Bytes::from_static(b"nonsense"), Goal::Work).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn the_longest_unused_are_forgotten() {
+        let programs = Programs::default();
+        let first = programs.get(&program(1), Goal::Work).await.expect("a program");
+        for lookups in 2..REMEMBERED_MAX + 10 {
+            programs.get(&program(1), Goal::Work).await.expect("a program");
+            programs.0.locked().entry((ProgramId([lookups as u8; 32]), Goal::Depth));
+            let mut id = [0; 32];
+            id[..8].copy_from_slice(&lookups.to_le_bytes());
+            programs.0.locked().entry((ProgramId(id), Goal::Work));
+        }
+        assert!(programs.0.locked().entries.len() <= REMEMBERED_MAX);
+        let again = programs.get(&program(1), Goal::Work).await.expect("a program");
+        assert!(Arc::ptr_eq(&first.plan, &again.plan), "it was used all the time");
+    }
+}
