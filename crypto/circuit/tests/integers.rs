@@ -61,7 +61,7 @@ impl Made {
             matching.get(seed as usize % matching.len().max(1)).copied()
         };
         let second = of(self, ty, arguments[1]).expect("the first one is one");
-        let (kind, used, result) = match choice % 31 {
+        let (kind, used, result) = match choice % 34 {
             0 => (Kind::Constant, vec![], TYPES[arguments[0] as usize % TYPES.len()]),
             1 | 2 => {
                 let to = TYPES[1 + arguments[1] as usize % (TYPES.len() - 1)];
@@ -90,6 +90,9 @@ impl Made {
             20 => (Kind::Max, vec![first, second], ty),
             24 => (Kind::Divide, vec![first, second], ty),
             25 => (Kind::Remainder, vec![first, second], ty),
+            31 => (Kind::AddOverflows, vec![first, second], Type::Bool),
+            32 => (Kind::SubtractOverflows, vec![first, second], Type::Bool),
+            33 => (Kind::MultiplyOverflows, vec![first, second], Type::Bool),
             27 => (Kind::ReverseBits, vec![first], ty),
             28 => (Kind::CountOnes, vec![first], Type::Uint(32)),
             29 => (Kind::LeadingZeros, vec![first], Type::Uint(32)),
@@ -135,6 +138,10 @@ impl Made {
                 let width = from(0).bits().expect("a number");
                 (width, bits(1) as u32 & (width.next_power_of_two() - 1))
             };
+            let overflows = |result: Option<i128>| {
+                let fits = |result: i128| extended(result as u64 & mask(from(0)), from(0)) == result;
+                i128::from(!result.is_some_and(fits))
+            };
             let result: i128 = match operation.kind() {
                 Kind::Constant => {
                     let bytes = std::array::from_fn(|index| operation.value.get(index).copied().unwrap_or(0));
@@ -157,6 +164,9 @@ impl Made {
                 Kind::Add => number(0) + number(1),
                 Kind::Subtract => number(0) - number(1),
                 Kind::Multiply => number(0).wrapping_mul(number(1)),
+                Kind::AddOverflows => overflows(number(0).checked_add(number(1))),
+                Kind::SubtractOverflows => overflows(number(0).checked_sub(number(1))),
+                Kind::MultiplyOverflows => overflows(number(0).checked_mul(number(1))),
                 Kind::Divide => number(0).checked_div(number(1)).unwrap_or(if number(0) < 0 { 1 } else { -1 }),
                 Kind::Remainder => number(0).checked_rem(number(1)).unwrap_or(number(0)),
                 Kind::Absolute => number(0).abs(),

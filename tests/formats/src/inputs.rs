@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use cloakwork_circuit::{Goal, LIMITS, Limits, Program, Type};
 use cloakwork_params::{
     EnvelopeReader, Expected,
     envelope::{HEADER_BYTES, TRAILER_BYTES},
@@ -29,6 +30,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "compact_public_key", run: decode_compact_public_key_input },
     Target { name: "compressed_list", run: decode_compressed_list_input },
     Target { name: "lut", run: decode_lut_input },
+    Target { name: "program", run: decode_program_input },
     Target { name: "seeded_packing_key", run: decode_seeded_packing_key_input },
     Target { name: "seeded_decompression_key", run: decode_seeded_decompression_key_input },
     Target { name: "seeded_bootstrap_key", run: decode_seeded_bootstrap_key_input },
@@ -59,6 +61,19 @@ pub fn verify_envelope_input(bytes: &[u8]) {
 pub fn decode_lut_input(bytes: &[u8]) {
     check::<Lut<u64>>(bytes);
     check::<Lut<u32>>(bytes);
+}
+
+/// A program: refused, or lowered to no more than was said.
+pub fn decode_program_input(bytes: &[u8]) {
+    // Small ones, so that many are tried.
+    let limits = Limits { bootstraps: 4096, ..LIMITS };
+    let Ok(program) = Program::decode(bytes, &limits) else { return };
+    for goal in [Goal::Work, Goal::Depth] {
+        let graph = program.lower(goal);
+        assert!(graph.pbs_count() <= program.bootstraps_max());
+        let returned = graph.outputs.iter().map(Vec::len);
+        assert!(returned.eq(program.output_types().map(Type::blocks)));
+    }
 }
 
 /// A list of LWE ciphertexts in either width.

@@ -19,8 +19,8 @@ use crate::{
 /// numbers that stand in it, and nothing of the values.
 ///
 /// Operators, those that bind least first: || && (== != < <= > >=) | ^ & (<< >>) (+ -) (* / %) and
-/// in front - !. Functions: min max abs select(condition, yes, no) sum rotl rotr reverse_bits
-/// count_ones count_zeros leading_ones leading_zeros trailing_ones trailing_zeros, and types, as in
+/// in front - !. Functions: min max abs select(condition, yes, no) sum add_overflows sub_overflows
+/// mul_overflows rotl rotr reverse_bits count_ones count_zeros leading_ones leading_zeros trailing_ones trailing_zeros, and types, as in
 /// u8(x).
 ///
 /// Examples:

@@ -50,7 +50,9 @@ fn look_ahead(draft: &mut Draft, digits: &[Cell]) -> Digits {
     if digits.len() <= 3 {
         return ripple(draft, digits);
     }
-    let is_small = digits.iter().all(|digit| digit.range().max <= SMALL_MAX);
+    // Into the first one nothing is carried.
+    let most = |place: usize| if place == 0 { SMALL_MAX + 1 } else { SMALL_MAX };
+    let is_small = digits.iter().enumerate().all(|(place, digit)| digit.range().max <= most(place));
     let digits = if is_small { digits.to_vec() } else { carry_once(draft, digits) };
     let width = if takes_pairs(draft, &digits) { 2 } else { 1 };
     let groups: Vec<&[Cell]> = digits.chunks(width).collect();

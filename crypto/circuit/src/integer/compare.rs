@@ -37,7 +37,7 @@ pub(crate) fn equal(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Cell {
 pub(super) const FLAGS: i64 = 16;
 
 /// Is any of the flags set?
-fn any(draft: &mut Draft, mut flags: Vec<Cell>) -> Cell {
+pub(super) fn any(draft: &mut Draft, mut flags: Vec<Cell>) -> Cell {
     loop {
         let mut sums: Vec<Cell> = Vec::new();
         for (index, flag) in flags.iter().enumerate() {

@@ -112,6 +112,27 @@ fn sums_and_differences() {
 }
 
 #[test]
+fn overflows() {
+    type Overflows = fn(&mut Draft, &[Cell], &[Cell], bool, Goal) -> Cell;
+    let kinds: [(&str, Overflows, fn(i128, i128) -> Option<i128>); 3] = [
+        ("an overflowing sum", sum_overflows, i128::checked_add),
+        ("an overflowing difference", difference_overflows, i128::checked_sub),
+        ("an overflowing product", product_overflows, i128::checked_mul),
+    ];
+    for (name, overflows, oracle) in kinds {
+        for is_signed in [false, true] {
+            let circuit: Circuit<'_> =
+                &|draft, numbers, goal| vec![overflows(draft, &numbers[0], &numbers[1], is_signed, goal)];
+            holds(name, circuit, |left, right, digits| {
+                let number = |bits: u128| if is_signed { signed(bits, digits) } else { bits as i128 };
+                let result = oracle(number(left), number(right));
+                u128::from(!result.is_some_and(|result| number(result as u128 & mask(digits)) == result))
+            });
+        }
+    }
+}
+
+#[test]
 fn long_lazy_chains() {
     // ((a + b) + a - b - b) + .., twenty times.
     let chain: Circuit<'_> = &|draft, numbers, goal| {

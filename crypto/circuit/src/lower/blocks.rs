@@ -143,6 +143,9 @@ impl Lowering<'_> {
                 let Division { quotient, remainder } = integer::divide(draft, &left, &right, is_signed, goal);
                 if kind == Kind::Divide { quotient } else { remainder }
             }
+            Kind::AddOverflows => vec![integer::sum_overflows(draft, &left, &right, is_signed, goal)],
+            Kind::SubtractOverflows => vec![integer::difference_overflows(draft, &left, &right, is_signed, goal)],
+            Kind::MultiplyOverflows => vec![integer::product_overflows(draft, &left, &right, is_signed, goal)],
             Kind::Equal => vec![integer::equal(draft, &left, &right)],
             Kind::NotEqual => integer::not(&[integer::equal(draft, &left, &right)], Type::Bool),
             Kind::ShiftLeft => integer::shift(draft, &left, &right, Direction::Left),

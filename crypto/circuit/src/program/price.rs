@@ -30,7 +30,11 @@ fn price(program: &Program, operation: &Operation, results: &[ValueInfo]) -> u64
             Kind::Multiply => 2 * blocks * blocks,
             // Under sets that bear little noise; three fifths of it under others.
             Kind::Divide | Kind::Remainder => 7 * blocks * blocks + 80 * blocks,
-            Kind::Absolute | Kind::CountOnes | Kind::CountZeros => 12 * blocks,
+            // Of numbers twice as long.
+            Kind::MultiplyOverflows => 8 * blocks * blocks + 12 * blocks,
+            Kind::Absolute | Kind::AddOverflows | Kind::SubtractOverflows | Kind::CountOnes | Kind::CountZeros => {
+                12 * blocks
+            }
             Kind::ShiftLeft | Kind::ShiftRight | Kind::RotateLeft | Kind::RotateRight => 40 * blocks,
             _ => 6 * blocks,
         }

@@ -60,7 +60,13 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
             arity(2)?;
             same(arguments).and_then(number_or_bit).map(|_| Type::Bool)
         }
-        Kind::Less | Kind::LessOrEqual | Kind::Greater | Kind::GreaterOrEqual => {
+        Kind::Less
+        | Kind::LessOrEqual
+        | Kind::Greater
+        | Kind::GreaterOrEqual
+        | Kind::AddOverflows
+        | Kind::SubtractOverflows
+        | Kind::MultiplyOverflows => {
             arity(2)?;
             same(arguments).and_then(number).map(|_| Type::Bool)
         }

@@ -1,0 +1,179 @@
+//! Programs that were stored once run for ever, and compute what they computed then.
+
+use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
+
+use cloakwork_circuit::{
+    Goal, LIMITS, Program,
+    wire::{self, operation::Kind},
+};
+use prost::Message as _;
+
+/// One line of the file: a name, the program's bytes, and the phases of its input and output blocks.
+struct Golden {
+    name: String,
+    program: Vec<u8>,
+    inputs: Vec<u64>,
+    outputs: Vec<u64>,
+}
+
+impl Golden {
+    fn parse(line: &str) -> Self {
+        let mut fields = line.split(' ');
+        let mut next = || fields.next().expect("four fields");
+        let (name, program) = (next().to_owned(), next());
+        let byte = |place: usize| u8::from_str_radix(&program[place..place + 2], 16).expect("bytes in hexadecimal");
+        let program = (0..program.len()).step_by(2).map(byte).collect();
+        let phases = |field: &str| -> Vec<u64> {
+            let phase = |text| u64::from_str_radix(text, 16).expect("a phase in hexadecimal");
+            field.split(',').filter(|text| !text.is_empty()).map(phase).collect()
+        };
+        let (inputs, outputs) = (phases(next()), phases(next()));
+        Self { name, program, inputs, outputs }
+    }
+
+    fn line(&self) -> String {
+        let hex = self.program.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        let phases = |phases: &[u64]| phases.iter().map(|phase| format!("{phase:x}")).collect::<Vec<_>>().join(",");
+        format!("{} {hex} {} {}\n", self.name, phases(&self.inputs), phases(&self.outputs))
+    }
+}
+
+fn file() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/programs.txt")
+}
+
+fn stored() -> Vec<Golden> {
+    let text = fs::read_to_string(file()).unwrap_or_default();
+    text.lines().map(Golden::parse).collect()
+}
+
+#[test]
+fn stored_programs_compute_what_they_did() {
+    for golden in stored() {
+        let program = Program::decode(&golden.program, &LIMITS).expect("what was a program is one");
+        for goal in [Goal::Work, Goal::Depth] {
+            let outputs = program.lower(goal).evaluate(&golden.inputs).expect("it runs");
+            assert_eq!(outputs, golden.outputs, "{} for {goal:?}", golden.name);
+        }
+    }
+}
+
+/// With `CLOAKWORK_UPDATE_GOLDEN=1`, stores a program for each operation that has none. What is stored stays as it is.
+#[test]
+fn every_operation_has_a_stored_program() {
+    let mut stored = stored();
+    let known: BTreeSet<String> = stored.iter().map(|golden| golden.name.clone()).collect();
+    let missing: Vec<Golden> = all().into_iter().filter(|golden| !known.contains(&golden.name)).collect();
+    if std::env::var_os("CLOAKWORK_UPDATE_GOLDEN").is_some() {
+        stored.extend(missing);
+        let text: String = stored.iter().map(Golden::line).collect();
+        return fs::write(file(), text).expect("the file can be written");
+    }
+    let missing: Vec<String> = missing.into_iter().map(|golden| golden.name).collect();
+    assert!(missing.is_empty(), "CLOAKWORK_UPDATE_GOLDEN=1 stores {missing:?}");
+}
+
+const SHORTINT: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
+const BOOLEAN: &str = "DEFAULT_PARAMETERS";
+
+/// A program for each operation, with what it computes today.
+fn all() -> Vec<Golden> {
+    let kinds = (1..256).filter_map(|number| Kind::try_from(number).ok());
+    kinds.flat_map(|kind| [integers(kind), gates(kind)]).flatten().collect()
+}
+
+fn integers(kind: Kind) -> Option<Golden> {
+    let (unsigned, signed) = (wire::Type::Uint, wire::Type::Int);
+    let input = |name: &str, ty: wire::Type, bits| wire::program::Input {
+        name: name.to_owned(),
+        r#type: ty.into(),
+        bits,
+        ..Default::default()
+    };
+    let (ty, count) = match kind {
+        Kind::Lookup | Kind::LookupBivariate | Kind::LookupMany => (wire::Type::Block, 2),
+        Kind::Mux => (unsigned, 3),
+        Kind::Absolute | Kind::Divide => (signed, 2),
+        _ => (unsigned, 2),
+    };
+    let bits = if ty == wire::Type::Block { 0 } else { 8 };
+    let mut inputs: Vec<_> = ["x", "y"].into_iter().map(|name| input(name, ty, bits)).collect();
+    if count == 3 {
+        inputs.insert(0, input("c", wire::Type::Bool, 0));
+    }
+    let table = |step: u32| wire::Table { entries: (0..4).map(|x| (x * step + 1) % 4).collect() };
+    let tables = match kind {
+        Kind::Lookup => vec![table(3)],
+        Kind::LookupBivariate => vec![wire::Table { entries: (0..16).map(|both| both * 7 % 4).collect() }],
+        Kind::LookupMany => vec![table(1), table(3)],
+        _ => Vec::new(),
+    };
+    // As many arguments as it takes.
+    (0..=inputs.len() as u32).find_map(|arguments| {
+        let is_stated = matches!(kind, Kind::Constant | Kind::Cast);
+        let operation = wire::Operation {
+            kind: kind.into(),
+            arguments: (0..arguments).collect(),
+            tables: tables.clone(),
+            r#type: if is_stated { signed.into() } else { 0 },
+            bits: if is_stated { 12 } else { 0 },
+            value: if kind == Kind::Constant { vec![0xa7, 0x0c] } else { Vec::new() },
+        };
+        let results = tables.len().max(1) as u32;
+        let first = inputs.len() as u32;
+        golden(SHORTINT, kind, inputs.clone(), operation, first..first + results)
+    })
+}
+
+fn gates(kind: Kind) -> Option<Golden> {
+    let input = |name: &&str| wire::program::Input {
+        name: (*name).to_owned(),
+        r#type: wire::Type::Bool.into(),
+        ..Default::default()
+    };
+    let inputs: Vec<_> = ["x", "y", "z"].iter().map(input).collect();
+    (1..=3).find_map(|arguments| {
+        let operation =
+            wire::Operation { kind: kind.into(), arguments: (0..arguments).collect(), ..Default::default() };
+        golden(BOOLEAN, kind, inputs.clone(), operation, 3..4)
+    })
+}
+
+/// The program of one operation, if it is one.
+fn golden(
+    set: &str,
+    kind: Kind,
+    inputs: Vec<wire::program::Input>,
+    operation: wire::Operation,
+    outputs: std::ops::Range<u32>,
+) -> Option<Golden> {
+    let message = wire::Program {
+        parameter_set: set.to_owned(),
+        inputs,
+        operations: vec![operation],
+        outputs: outputs.collect(),
+    };
+    let bytes = message.encode_to_vec();
+    let program = Program::decode(&bytes, &LIMITS).ok()?;
+    let graph = program.lower(Goal::Work);
+    let is_bit = |index: usize| message.inputs[index].r#type() == wire::Type::Bool;
+    let blocks = graph.inputs.iter().enumerate().flat_map(|(index, blocks)| vec![index; *blocks]);
+    let phase = |(place, index): (usize, usize)| match (set == BOOLEAN, is_bit(index)) {
+        // 1/8 of the torus for true, -1/8 for false.
+        (true, _) => {
+            if place.is_multiple_of(2) {
+                1 << 61
+            } else {
+                (1_u64 << 61).wrapping_neg()
+            }
+        }
+        (false, true) => 1 << 59,
+        (false, false) => [2, 1, 3, 0][place % 4] << 59,
+    };
+    let phases: Vec<u64> = blocks.enumerate().map(phase).collect();
+    let outputs = graph.evaluate(&phases).ok()?;
+    Some(Golden { name: format!("{}:{set}", kind.as_str_name()), program: bytes, inputs: phases, outputs })
+}
