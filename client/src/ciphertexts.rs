@@ -40,6 +40,12 @@ impl Client {
         required(self.call(request, send).await?.ciphertext, "ciphertext")
     }
 
+    /// The bytes of a list on the server, checked against their digest.
+    pub async fn ciphertext(&self, name: &str) -> Result<Bytes> {
+        let digest = self.describe(name).await?.digest;
+        self.output(&JobOutput { name: name.to_owned(), digest, ..Default::default() }).await
+    }
+
     /// Deletes a list.
     pub async fn delete(&self, name: &str) -> Result<()> {
         let request = DeleteRequest { name: name.into() };

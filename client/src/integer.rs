@@ -34,6 +34,13 @@ impl Integer {
         &self.0[..ty.blocks().div_ceil(4)]
     }
 
+    /// Its lowest 128 bits.
+    pub(crate) fn low_bits(&self) -> u128 {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&self.0[..16]);
+        u128::from_le_bytes(bytes)
+    }
+
     /// A number in decimal, or in hexadecimal behind `0x`; `true` and `false` as well. Refused if the type has no such value.
     pub fn parse(text: &str, ty: Type) -> Result<Self, String> {
         let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));

@@ -1,6 +1,24 @@
 //! The Rust SDK of Cloakwork: keys, encrypted values, programs and jobs.
 //!
-//! Secret keys never leave the process; the server gets evaluation keys and ciphertexts. From a key to a result:
+//! Secret keys never leave the process; the server gets evaluation keys and ciphertexts. Encrypted values have operators:
+//!
+//! ```no_run
+//! use cloakwork_client::{Client, ConnectOptions, Keys, Progress, Session, set_by_name};
+//!
+//! # async fn example() -> Result<(), cloakwork_client::ClientError> {
+//! let client = Client::connect(&ConnectOptions::new("http://127.0.0.1:7270")).await?;
+//! let set = set_by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128")?;
+//! let keys = Keys::generate(set, Progress::none()).await?;
+//! let key = client.push_key(&keys, &Progress::none()).await?;
+//! let session = Session::new(client, keys, &key.name);
+//!
+//! let (x, y) = (session.encrypt(7_u64)?, session.encrypt(9_u64)?);
+//! assert_eq!((x.max(&y) * 3).decrypt().await?, 27);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Single blocks, tables of one's own and many rows are programs, put together value by value:
 //!
 //! ```no_run
 //! use cloakwork_client::{Client, ConnectOptions, JobRequest, Keys, ProgramBuilder, Progress, set_by_name};
@@ -30,6 +48,7 @@ mod client;
 mod connect;
 mod digest;
 mod error;
+mod fhe;
 mod integer;
 mod jobs;
 mod keys;
@@ -51,6 +70,10 @@ pub use cloakwork_secret::{Gate, SecretError, file::KeyFileError, format::Format
 pub use connect::{ConnectOptions, Identity, Token, sized};
 pub use digest::Digest;
 pub use error::{ClientError, Refusal, Result};
+pub use fhe::{
+    AnyFhe, Clear, Fhe, FheBool, FheInt8, FheInt16, FheInt32, FheInt64, FheInt128, FheUint8, FheUint16, FheUint32,
+    FheUint64, FheUint128, Session,
+};
 pub use integer::Integer;
 pub use jobs::{Finished, Input, JobRequest};
 pub use keys::{CLIENT_KEY_FILE, Encrypted, Keys, Part, set_by_name};

@@ -1,0 +1,192 @@
+//! What can be written down.
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
+
+use super::{Clear, Fhe, FheBool};
+use crate::Kind;
+
+/// `operator` between two encrypted values, owned or not, and between one and a clear one.
+macro_rules! binary {
+    ($($operator:ident, $method:ident, $kind:expr;)*) => {$(
+        impl<T: Clear> $operator<&Fhe<T>> for &Fhe<T> {
+            type Output = Fhe<T>;
+
+            fn $method(self, other: &Fhe<T>) -> Fhe<T> {
+                self.apply($kind, &[&other.node])
+            }
+        }
+
+        impl<T: Clear> $operator<Fhe<T>> for &Fhe<T> {
+            type Output = Fhe<T>;
+
+            fn $method(self, other: Fhe<T>) -> Fhe<T> {
+                self.$method(&other)
+            }
+        }
+
+        impl<T: Clear> $operator<&Fhe<T>> for Fhe<T> {
+            type Output = Fhe<T>;
+
+            fn $method(self, other: &Fhe<T>) -> Fhe<T> {
+                (&self).$method(other)
+            }
+        }
+
+        impl<T: Clear> $operator for Fhe<T> {
+            type Output = Fhe<T>;
+
+            fn $method(self, other: Fhe<T>) -> Fhe<T> {
+                (&self).$method(&other)
+            }
+        }
+
+        impl<T: Clear> $operator<T> for &Fhe<T> {
+            type Output = Fhe<T>;
+
+            fn $method(self, other: T) -> Fhe<T> {
+                self.$method(&self.session.constant(other))
+            }
+        }
+
+        impl<T: Clear> $operator<T> for Fhe<T> {
+            type Output = Fhe<T>;
+
+            fn $method(self, other: T) -> Fhe<T> {
+                (&self).$method(other)
+            }
+        }
+    )*};
+}
+
+binary! {
+    Add, add, Kind::Add;
+    Sub, sub, Kind::Subtract;
+    Mul, mul, Kind::Multiply;
+    Div, div, Kind::Divide;
+    Rem, rem, Kind::Remainder;
+    BitAnd, bitand, Kind::And;
+    BitOr, bitor, Kind::Or;
+    BitXor, bitxor, Kind::Xor;
+}
+
+/// Shifts by a clear number of bits.
+macro_rules! shifts {
+    ($($operator:ident, $method:ident, $kind:expr;)*) => {$(
+        impl<T: Clear> $operator<u32> for &Fhe<T> {
+            type Output = Fhe<T>;
+
+            fn $method(self, bits: u32) -> Fhe<T> {
+                self.apply($kind, &[&self.session.constant(bits).node])
+            }
+        }
+
+        impl<T: Clear> $operator<&Fhe<u32>> for &Fhe<T> {
+            type Output = Fhe<T>;
+
+            fn $method(self, bits: &Fhe<u32>) -> Fhe<T> {
+                self.apply($kind, &[&bits.node])
+            }
+        }
+    )*};
+}
+
+shifts! {
+    Shl, shl, Kind::ShiftLeft;
+    Shr, shr, Kind::ShiftRight;
+}
+
+impl<T: Clear> Neg for &Fhe<T> {
+    type Output = Fhe<T>;
+
+    fn neg(self) -> Fhe<T> {
+        self.apply(Kind::Negate, &[])
+    }
+}
+
+impl<T: Clear> Not for &Fhe<T> {
+    type Output = Fhe<T>;
+
+    fn not(self) -> Fhe<T> {
+        self.apply(Kind::Not, &[])
+    }
+}
+
+/// Methods that return a value of the same type, or a boolean, of two operands.
+macro_rules! of_two {
+    ($($name:ident, $kind:expr, $returns:ty, $says:literal;)*) => {
+        impl<T: Clear> Fhe<T> {$(
+            #[doc = $says]
+            pub fn $name(&self, other: &Self) -> $returns {
+                self.apply($kind, &[&other.node])
+            }
+        )*}
+    };
+}
+
+of_two! {
+    equal, Kind::Equal, FheBool, "Are they equal?";
+    differs, Kind::NotEqual, FheBool, "Are they different?";
+    below, Kind::Less, FheBool, "Is it less than the other?";
+    at_most, Kind::LessOrEqual, FheBool, "Is it no more than the other?";
+    above, Kind::Greater, FheBool, "Is it more than the other?";
+    at_least, Kind::GreaterOrEqual, FheBool, "Is it no less than the other?";
+    min, Kind::Min, Self, "The lesser of the two.";
+    max, Kind::Max, Self, "The greater of the two.";
+    add_overflows, Kind::AddOverflows, FheBool, "Is their sum none of their type?";
+    sub_overflows, Kind::SubtractOverflows, FheBool, "Is their difference none of their type?";
+    mul_overflows, Kind::MultiplyOverflows, FheBool, "Is their product none of their type?";
+}
+
+/// Methods that count bits.
+macro_rules! counts {
+    ($($name:ident, $kind:expr, $says:literal;)*) => {
+        impl<T: Clear> Fhe<T> {$(
+            #[doc = $says]
+            pub fn $name(&self) -> Fhe<u32> {
+                self.apply($kind, &[])
+            }
+        )*}
+    };
+}
+
+counts! {
+    count_ones, Kind::CountOnes, "How many of its bits are 1.";
+    count_zeros, Kind::CountZeros, "How many of its bits are 0.";
+    leading_ones, Kind::LeadingOnes, "Ones from the highest bit down to the first 0.";
+    leading_zeros, Kind::LeadingZeros, "Zeros from the highest bit down to the first 1.";
+    trailing_ones, Kind::TrailingOnes, "Ones from the lowest bit up to the first 0.";
+    trailing_zeros, Kind::TrailingZeros, "Zeros from the lowest bit up to the first 1.";
+}
+
+impl<T: Clear> Fhe<T> {
+    /// Without its sign; of signed integers only.
+    #[must_use]
+    pub fn abs(&self) -> Self {
+        self.apply(Kind::Absolute, &[])
+    }
+
+    /// Its bits the other way round.
+    #[must_use]
+    pub fn reverse_bits(&self) -> Self {
+        self.apply(Kind::ReverseBits, &[])
+    }
+
+    /// Its bits moved up by so many; what leaves comes in again.
+    #[must_use]
+    pub fn rotate_left(&self, bits: &Fhe<u32>) -> Self {
+        self.apply(Kind::RotateLeft, &[&bits.node])
+    }
+
+    /// Its bits moved down by so many; what leaves comes in again.
+    #[must_use]
+    pub fn rotate_right(&self, bits: &Fhe<u32>) -> Self {
+        self.apply(Kind::RotateRight, &[&bits.node])
+    }
+}
+
+impl FheBool {
+    /// `yes` where this is true, else `no`.
+    pub fn select<T: Clear>(&self, yes: &Fhe<T>, no: &Fhe<T>) -> Fhe<T> {
+        self.apply(Kind::Mux, &[&yes.node, &no.node])
+    }
+}
