@@ -1,7 +1,7 @@
 # Every target does its own set-up: a Rust toolchain (with rustfmt and clippy, for lint) and a C compiler are
 # all it takes; npm as well, for the check of the protocol, and valgrind, for the gate for speed.
 
-.PHONY: demo demo-core test test-all lint speed bench bench-peers bench-service
+.PHONY: demo demo-core test test-all lint speed bench bench-circuits bench-peers bench-service
 
 # The whole service once: a server, keys, an upload, a job, its result and where its time went.
 demo:
@@ -37,6 +37,11 @@ bench:
 # also 4_4, which takes 16 GiB of memory.
 bench-peers:
 	tests/peers/run.sh $(ARGS)
+
+# Computations on integers, jobs of the service against tfhe-rs, alternating; writes target/bench/circuits.json. ARGS="--document
+# docs/operations.md" renews the table there as well.
+bench-circuits:
+	tests/peers/circuits/run.sh $(ARGS)
 
 # A server process under load against the core, alternating; writes target/bench/service.json. Takes a quarter of an
 # hour; `--quick` behind `--` takes one minute.

@@ -104,9 +104,12 @@ fn estimate(pool: &PoolView, program: &Compiled) -> Option<PoolEstimate> {
     let narrow = curve().min_by_key(|wave| wave.width)?;
     let wide = curve().max_by_key(|wave| wave.width)?;
     let one_wave = if narrow.width == 1 { narrow.micros } else { narrow.micros / u64::from(narrow.width) };
+    let filled = |pbs_count: u64| wide.micros.saturating_mul(pbs_count) / u64::from(wide.width);
+    let row = program.cost(1);
     Some(PoolEstimate {
         pool: pool.kind.clone(),
-        one_row_micros: one_wave.saturating_mul(u64::from(program.depth.depth)),
-        batched_row_micros: wide.micros.saturating_mul(program.work.pbs_count) / u64::from(wide.width),
+        // Waves that wait for one another, and the work in them: together no less than it takes.
+        one_row_micros: one_wave.saturating_mul(u64::from(row.depth)).saturating_add(filled(row.pbs_count)),
+        batched_row_micros: filled(program.work.pbs_count),
     })
 }

@@ -4,13 +4,14 @@
 #![forbid(unsafe_code)]
 
 mod core;
+mod integers;
 mod load;
 mod report;
 mod scheduler;
 mod single;
 mod upload;
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{Parser, ValueEnum};
 use cloakwork_tests_service::{Server, Setup, Tenant};
@@ -46,6 +47,7 @@ struct Options {
 enum Part {
     Batch,
     Clients,
+    Integers,
     Single,
     Upload,
     Scheduler,
@@ -91,7 +93,7 @@ fn main() {
     // One thread: what the client computes is taken from the service it measures.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
-    if [Part::Batch, Part::Clients, Part::Single].into_iter().any(wanted) {
+    if [Part::Batch, Part::Clients, Part::Integers, Part::Single].into_iter().any(wanted) {
         jobs(&runtime, effort, wanted, &mut report);
     }
     if wanted(Part::Upload) {
@@ -120,7 +122,7 @@ fn scheduler_rates(effort: Effort, report: &mut Report) {
 
 fn jobs(runtime: &Runtime, effort: Effort, wanted: impl Fn(Part) -> bool, report: &mut Report) {
     let server = runtime.block_on(Server::start(Setup::as_shipped()));
-    let tenant = runtime.block_on(async { Tenant::of_set(server.client().await, SET).await });
+    let tenant = Arc::new(runtime.block_on(async { Tenant::of_set(server.client().await, SET).await }));
     let mut core = Core::new(&tenant.keys);
     println!("core: {} threads, best batch of {}", core.threads(), core.width());
     // The first job loads the key.
@@ -133,5 +135,8 @@ fn jobs(runtime: &Runtime, effort: Effort, wanted: impl Fn(Part) -> bool, report
     }
     if wanted(Part::Clients) {
         load::clients(runtime, &server, &tenant, &mut core, effort, report);
+    }
+    if wanted(Part::Integers) {
+        integers::measure(runtime, &server, &tenant, &mut core, effort, report);
     }
 }

@@ -3,12 +3,12 @@
 
 use std::process::{Command, Stdio};
 
+use cloakwork_peers_measure::{Slice, Slices, time};
 use peer_tfhe::Workers;
 
 use crate::{
     Options,
     cases::{CASES, Case, Kind},
-    measure::{Slice, Slices, time},
     ours::{self, Amount},
     pin::on_one_core,
     report::{Report, Result},

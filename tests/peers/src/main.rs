@@ -6,7 +6,6 @@
 
 mod apart;
 mod cases;
-mod measure;
 mod ours;
 mod pin;
 mod report;

@@ -3,12 +3,12 @@
 use std::{fs, io, path::Path};
 
 use cloakwork_math::simd::Level;
+use cloakwork_peers_measure::{Measurement, Slices, Spread};
 use cloakwork_tests_machine::{cores, cpu, date, load};
 use serde_json::{Value, json};
 
 use crate::{
     cases::{Case, Kind, Row},
-    measure::{Measurement, Slices, Spread},
     ours,
     resident::{LIMIT, Resident},
 };

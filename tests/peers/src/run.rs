@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use cloakwork_params::{Encoding, ParameterSet, table};
+use cloakwork_peers_measure::{Slices, alternate, time};
 use peer_tfhe::{Peer, Workers};
 
 use crate::{
     Options,
     cases::{Case, Kind},
-    measure::{Slices, alternate, time},
     ours::{self, Amount, Ours},
     pin::on_one_core,
     report::{self, Report, Result},

@@ -7,12 +7,12 @@ use std::{
 };
 
 use cloakwork_math::simd::Level;
+use cloakwork_peers_measure::{Slice, Slices};
 use cloakwork_tests_speed::disassembly::{self, Function};
 
 use crate::{
     Options,
     cases::{CASES, Case, Kind},
-    measure::{Slice, Slices},
     report::{Report, Result, sides_json},
     run::{measure, sides},
 };

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod boolean;
+#[cfg(feature = "integer")]
+pub mod integer;
 mod shortint;
 mod workers;
 

@@ -145,7 +145,7 @@ impl Peer for Subject {
     }
 }
 
-fn parameters(set: &str) -> Option<AtomicPatternParameters> {
+pub(crate) fn parameters(set: &str) -> Option<AtomicPatternParameters> {
     fn find<P: Copy + Into<AtomicPatternParameters>>(
         sets: &[(&P, &str)],
         set: &str,

@@ -1,0 +1,225 @@
+//! Numbers of many blocks: computations of tfhe-rs's integers, each operation on all cores.
+
+use rayon::prelude::*;
+use tfhe::{
+    core_crypto::prelude::{GlweSecretKey, LweSecretKey, PolynomialSize},
+    integer::{BooleanBlock, ClientKey, RadixCiphertext, ServerKey, prelude::ServerKeyDefaultCMux as _},
+    shortint::{
+        self,
+        client_key::atomic_pattern::{AtomicPatternClientKey, StandardAtomicPatternClientKey},
+        parameters::AtomicPatternParameters,
+        server_key::pbs_stats,
+    },
+};
+
+use crate::{SecretKey, shortint::parameters};
+
+/// Bits of a block.
+const BLOCK_BITS: u32 = 2;
+
+/// What is done with numbers and bits, step by step.
+#[derive(Clone, Debug)]
+pub struct Computation {
+    /// Bits of every number.
+    pub bits: u32,
+    /// What comes encrypted.
+    pub inputs: Vec<Clear>,
+    /// What is done.
+    pub steps: Vec<Step>,
+    /// Steps whose results are returned.
+    pub outputs: Vec<usize>,
+}
+
+/// A value in the clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clear {
+    /// Without a sign.
+    Number(u128),
+    /// A condition.
+    Bit(bool),
+}
+
+/// An operation and what it takes.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// What it does.
+    pub operation: Operation,
+    /// What it takes.
+    pub operands: Vec<Operand>,
+}
+
+/// What an operation takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Operand {
+    /// An input.
+    Input(usize),
+    /// The result of a step.
+    Step(usize),
+    /// A number that whoever computes knows. Only as the last operand.
+    Clear(u128),
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as their names say")]
+pub enum Operation {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Xor,
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    Min,
+    ShiftLeft,
+    /// The second operand where the first one holds, else the third.
+    Select,
+}
+
+/// Keys of tfhe-rs.
+pub struct Integers {
+    client: ClientKey,
+    server: ServerKey,
+}
+
+/// A computation and its inputs, encrypted.
+pub struct Prepared<'a> {
+    keys: &'a Integers,
+    computation: Computation,
+    inputs: Vec<Value>,
+}
+
+/// What tfhe-rs computes with.
+enum Value {
+    Number(RadixCiphertext),
+    Bit(BooleanBlock),
+}
+
+/// An operand, looked up.
+enum Argument<'a> {
+    Encrypted(&'a Value),
+    Clear(u128),
+}
+
+/// What a computation returned.
+pub struct Results(Vec<Value>);
+
+impl Integers {
+    /// A server key of tfhe-rs's own making for a secret key. `None` where it has no classic set of that name.
+    pub fn new(set: &str, secret: &SecretKey) -> Option<Self> {
+        let AtomicPatternParameters::Standard(parameters) = parameters(set)? else { return None };
+        let words = |bits: &[u8]| bits.iter().map(|&bit| u64::from(bit)).collect::<Vec<_>>();
+        let big = GlweSecretKey::from_container(words(&secret.big), PolynomialSize(parameters.polynomial_size().0));
+        let small = LweSecretKey::from_container(words(&secret.small));
+        let key = StandardAtomicPatternClientKey::from_raw_parts(big, small, parameters, None);
+        let client = ClientKey::from(shortint::ClientKey { atomic_pattern: AtomicPatternClientKey::Standard(key) });
+        let server = ServerKey::new_radix_server_key(&client);
+        Some(Self { client, server })
+    }
+
+    /// Encrypts a computation's inputs.
+    pub fn prepare(&self, computation: &Computation) -> Prepared<'_> {
+        let blocks = (computation.bits / BLOCK_BITS) as usize;
+        let encrypt = |input: &Clear| match *input {
+            Clear::Number(number) => Value::Number(self.client.encrypt_radix(number, blocks)),
+            Clear::Bit(bit) => Value::Bit(self.client.encrypt_bool(bit)),
+        };
+        let inputs = computation.inputs.iter().map(encrypt).collect();
+        Prepared { keys: self, computation: computation.clone(), inputs }
+    }
+}
+
+impl Prepared<'_> {
+    /// Computes.
+    pub fn compute(&self) -> Results {
+        let mut results: Vec<Value> = Vec::with_capacity(self.computation.steps.len());
+        for Step { operation, operands } in &self.computation.steps {
+            let arguments: Vec<Argument<'_>> =
+                operands.iter().map(|operand| self.argument(operand, &results)).collect();
+            let result = step(&self.keys.server, *operation, &arguments);
+            results.push(result);
+        }
+        let mut results: Vec<Option<Value>> = results.into_iter().map(Some).collect();
+        let outputs = self.computation.outputs.iter();
+        Results(outputs.map(|&step| results[step].take().expect("an output is a step, and returned once")).collect())
+    }
+
+    /// Computes so often, all of it at once.
+    pub fn compute_at_once(&self, count: usize) -> Vec<Results> {
+        (0..count).into_par_iter().map(|_| self.compute()).collect()
+    }
+
+    /// Computes, and counts the bootstraps that it took.
+    pub fn compute_and_count(&self) -> (Results, u64) {
+        pbs_stats::reset_pbs_count();
+        (self.compute(), pbs_stats::get_pbs_count())
+    }
+
+    /// Decrypts.
+    pub fn decrypt(&self, results: &Results) -> Vec<Clear> {
+        let decrypt = |value: &Value| match value {
+            Value::Number(number) => Clear::Number(self.keys.client.decrypt_radix(number)),
+            Value::Bit(bit) => Clear::Bit(self.keys.client.decrypt_bool(bit)),
+        };
+        results.0.iter().map(decrypt).collect()
+    }
+
+    fn argument<'v>(&'v self, operand: &Operand, results: &'v [Value]) -> Argument<'v> {
+        match *operand {
+            Operand::Input(index) => Argument::Encrypted(&self.inputs[index]),
+            Operand::Step(index) => Argument::Encrypted(&results[index]),
+            Operand::Clear(number) => Argument::Clear(number),
+        }
+    }
+}
+
+/// One operation, on all cores.
+fn step(server: &ServerKey, operation: Operation, arguments: &[Argument<'_>]) -> Value {
+    use Argument::{Clear, Encrypted};
+    use Value::{Bit, Number};
+
+    match (operation, arguments) {
+        (Operation::Select, [Encrypted(Bit(condition)), Encrypted(Number(yes)), Encrypted(Number(no))]) => {
+            Number(server.if_then_else_parallelized(condition, yes, no))
+        }
+        (Operation::Select, [Encrypted(Bit(condition)), Encrypted(Number(yes)), Clear(no)]) => {
+            Number(server.if_then_else_parallelized(condition, yes, *no))
+        }
+        (_, [Encrypted(Number(left)), Encrypted(Number(right))]) => of_two(server, operation, left, right),
+        (_, [Encrypted(Number(left)), Clear(right)]) => with_clear(server, operation, left, *right),
+        _ => panic!("{operation:?} of such operands is not compared"),
+    }
+}
+
+fn of_two(server: &ServerKey, operation: Operation, left: &RadixCiphertext, right: &RadixCiphertext) -> Value {
+    match operation {
+        Operation::Add => Value::Number(server.add_parallelized(left, right)),
+        Operation::Subtract => Value::Number(server.sub_parallelized(left, right)),
+        Operation::Multiply => Value::Number(server.mul_parallelized(left, right)),
+        Operation::Divide => Value::Number(server.div_parallelized(left, right)),
+        Operation::Xor => Value::Number(server.bitxor_parallelized(left, right)),
+        Operation::Equal => Value::Bit(server.eq_parallelized(left, right)),
+        Operation::Greater => Value::Bit(server.gt_parallelized(left, right)),
+        Operation::GreaterOrEqual => Value::Bit(server.ge_parallelized(left, right)),
+        Operation::Min => Value::Number(server.min_parallelized(left, right)),
+        Operation::ShiftLeft => Value::Number(server.left_shift_parallelized(left, right)),
+        Operation::Select => panic!("a selection has three operands"),
+    }
+}
+
+fn with_clear(server: &ServerKey, operation: Operation, left: &RadixCiphertext, right: u128) -> Value {
+    match operation {
+        Operation::Add => Value::Number(server.scalar_add_parallelized(left, right)),
+        Operation::Subtract => Value::Number(server.scalar_sub_parallelized(left, right)),
+        Operation::Multiply => Value::Number(server.scalar_mul_parallelized(left, right)),
+        Operation::Divide => panic!("divisions by clear numbers are not compared"),
+        Operation::Xor => Value::Number(server.scalar_bitxor_parallelized(left, right)),
+        Operation::Equal => Value::Bit(server.scalar_eq_parallelized(left, right)),
+        Operation::Greater => Value::Bit(server.scalar_gt_parallelized(left, right)),
+        Operation::GreaterOrEqual => Value::Bit(server.scalar_ge_parallelized(left, right)),
+        Operation::Min => Value::Number(server.scalar_min_parallelized(left, right)),
+        Operation::ShiftLeft => Value::Number(server.scalar_left_shift_parallelized(left, right)),
+        Operation::Select => panic!("a selection has three operands"),
+    }
+}
