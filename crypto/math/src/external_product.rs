@@ -62,6 +62,11 @@ impl GgswShape {
     pub fn words(&self) -> usize {
         self.rows() * self.glwe_words()
     }
+
+    /// log2 of 2N, the modulus of a rotation.
+    pub fn rotation_modulus_log2(&self) -> u32 {
+        self.polynomial_size.trailing_zeros() + 1
+    }
 }
 
 /// External products of one shape: digits go in, wrapped torus words come out.

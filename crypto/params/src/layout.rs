@@ -6,7 +6,7 @@
 use crate::{
     envelope::{DIMENSIONS, Dimensions, EnvelopeError, Header},
     kind::{KeyId, ObjectKind},
-    set::{CompressionSet, Decomposition, ParameterSet, TorusWidth},
+    set::{CompressionSet, Decomposition, ParameterSet},
     table,
 };
 
@@ -110,7 +110,7 @@ impl Layout {
                     ("levels", set.key_switch.levels as u64),
                     ("log2 of the modulus", u64::from(set.small_modulus_log2)),
                 ];
-                let small_word_bytes = if set.small_modulus_log2 > 32 { 8 } else { 4 };
+                let small_word_bytes = u64::from(set.small_word_bits() / 8);
                 (dimensions, (set.big_dimension() * set.key_switch.levels) as u64 * small_word_bytes)
             }
             ObjectKind::SeededPackingKey => {
@@ -159,11 +159,8 @@ struct Shape {
 
 impl Shape {
     fn of(set: &ParameterSet) -> Self {
-        let word_bytes = match set.torus {
-            TorusWidth::U32 => 4,
-            TorusWidth::U64 => 8,
-        };
-        Self { input_dimension: set.input_dimension() as u64, modulus_log2: 8 * word_bytes, word_bytes }
+        let modulus_log2 = u64::from(set.torus.bits());
+        Self { input_dimension: set.input_dimension() as u64, modulus_log2, word_bytes: modulus_log2 / 8 }
     }
 
     fn list(&self, count: u64) -> Vec<(&'static str, u64)> {

@@ -20,7 +20,7 @@ pub use modulus_switch::ModulusSwitchNoise;
 pub use tail::log2_upper_tail;
 pub use transform::{external_product_error, transform_loss};
 
-use crate::set::{Noise, Order, ParameterSet, TorusWidth};
+use crate::set::{Noise, Order, ParameterSet};
 
 /// The noise of every operation of a set, term by term.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +57,7 @@ impl NoiseBudget {
     /// The budget under one key. A key heavier than the average by 3% makes its rounding terms 3% larger.
     pub fn with_key(set: &ParameterSet, key: KeyWeight) -> Self {
         let fresh = match set.order {
-            Order::KeySwitchFirst => variance(set.glwe_noise, torus_bits(set)),
+            Order::KeySwitchFirst => variance(set.glwe_noise, set.torus.bits()),
             Order::BootstrapFirst => variance(set.lwe_noise, set.small_modulus_log2),
         };
         Self {
@@ -113,14 +113,6 @@ pub fn variance(noise: Noise, modulus_bits: u32) -> f64 {
         Noise::TUniform { bound_log2 } => {
             ((2.0 * f64::from(bound_log2) + 1.0).exp2() + 1.0) / 6.0 * least_square(modulus_bits)
         }
-    }
-}
-
-/// Bits of the word that big-key ciphertexts live in.
-fn torus_bits(set: &ParameterSet) -> u32 {
-    match set.torus {
-        TorusWidth::U32 => 32,
-        TorusWidth::U64 => 64,
     }
 }
 

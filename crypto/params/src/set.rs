@@ -70,6 +70,11 @@ impl TorusWidth {
     }
 }
 
+/// Bits of the narrowest word that a modulus of 2^`modulus_log2` fits.
+pub const fn word_bits(modulus_log2: u32) -> u32 {
+    if modulus_log2 > u32::BITS { u64::BITS } else { u32::BITS }
+}
+
 /// An error distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Noise {
@@ -181,7 +186,7 @@ impl ParameterSet {
 
     /// Bits of the word that a ciphertext under the small key is made of.
     pub const fn small_word_bits(&self) -> u32 {
-        if self.small_modulus_log2 > u32::BITS { u64::BITS } else { u32::BITS }
+        word_bits(self.small_modulus_log2)
     }
 
     /// Distance of two plaintexts of a block, in units of 2^-64 of the torus; of booleans, of true from nothing.

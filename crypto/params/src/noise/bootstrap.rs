@@ -1,6 +1,6 @@
 use super::gadget::{decomposition_error, digit_square};
 use super::transform::external_product_error;
-use super::{KeyWeight, torus_bits, variance};
+use super::{KeyWeight, variance};
 use crate::set::ParameterSet;
 
 /// What a blind rotation leaves on its output. Its accumulator starts without noise.
@@ -42,7 +42,7 @@ impl BootstrapNoise {
 impl Rotation<'_> {
     pub(super) fn noise(&self) -> BootstrapNoise {
         let set = self.set;
-        let word = torus_bits(set);
+        let word = set.torus.bits();
         let products = (set.bootstrap.levels * set.glwe_size() * set.polynomial_size) as f64;
         // The selector of a multi-bit step is the sum of one rotated GGSW ciphertext per subset of the group.
         let ggsws = if set.grouping == 1 { 1.0 } else { f64::from(1_u32 << set.grouping) };

@@ -2,7 +2,7 @@ use super::bootstrap::{BootstrapNoise, Rotation};
 use super::failure::Decision;
 use super::gadget::{balanced_digit_squares, decomposition_error, rounding};
 use super::modulus_switch::SwitchError;
-use super::{NoiseBudget, torus_bits, variance};
+use super::{NoiseBudget, variance};
 use crate::set::{CompressionSet, Encoding, ParameterSet};
 
 /// What packing a list and unpacking it adds, averaged over keys.
@@ -21,7 +21,7 @@ pub struct CompressionNoise {
 impl CompressionNoise {
     /// The noise of `compression` on ciphertexts of `set`.
     pub fn of(set: &ParameterSet, compression: &CompressionSet) -> Self {
-        let word = torus_bits(set);
+        let word = set.torus.bits();
         let gadget = compression.packing;
         let packed_dimension = compression.packing_glwe_dimension * compression.packing_polynomial_size;
         // Each listed ciphertext is switched to its own coefficient, but the key noise of all of them falls on all.

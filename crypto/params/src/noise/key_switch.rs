@@ -1,6 +1,6 @@
 use super::gadget::{balanced_digit_squares, decomposition_error, digit_square, rounding};
 use super::modulus_switch::Cumulants;
-use super::{KeyWeight, torus_bits, variance};
+use super::{KeyWeight, variance};
 use crate::set::{Noise, ParameterSet};
 
 /// What the key switch from the big to the small key adds.
@@ -16,7 +16,7 @@ pub struct KeySwitchNoise {
 
 impl KeySwitchNoise {
     pub(super) fn of(set: &ParameterSet, key: KeyWeight) -> Self {
-        let (gadget, word) = (set.key_switch, torus_bits(set));
+        let (gadget, word) = (set.key_switch, set.torus.bits());
         let digits = set.big_dimension() as f64 * balanced_digit_squares(gadget);
         Self {
             key: digits * variance(set.lwe_noise, set.small_modulus_log2),

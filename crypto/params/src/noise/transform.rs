@@ -1,7 +1,7 @@
 //! The rounding error of the floating-point transform, the one term that depends on the implementation.
 
 use super::gadget::digit_square;
-use super::{least_square, torus_bits};
+use super::least_square;
 use crate::set::ParameterSet;
 
 /// Variance of the error of one external product: `(1 + ones of the big key)` times this falls on the phase.
@@ -17,7 +17,7 @@ pub fn external_product_error(set: &ParameterSet) -> f64 {
     let error = transform_loss(set.polynomial_size, rows) * unit * unit * magnitude;
     // The exact product is a whole number of least steps and the result is rounded to one: an error far below half a
     // step vanishes. So it is on 32 bits, while 64 bits are more than the transform carries.
-    let step = least_square(torus_bits(set));
+    let step = least_square(set.torus.bits());
     if error < step / VANISHES { 0.0 } else { error }
 }
 

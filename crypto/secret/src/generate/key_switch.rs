@@ -13,7 +13,7 @@ impl KeyGenerator<'_> {
     /// The seeded key-switch key. `S` is the word of the set's small modulus.
     pub fn key_switch_key<S: Torus>(&self, randomness: &mut Randomness) -> Result<SeededKeySwitchKey<S>, SecretError> {
         let modulus_log2 = self.set.small_modulus_log2;
-        let expected = if modulus_log2 > 32 { 64 } else { 32 };
+        let expected = self.set.small_word_bits();
         if S::BITS != expected {
             let what = "the key-switch key";
             return Err(SecretError::WrongWord { what, set: self.set.name, expected, got: S::BITS });

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cloakwork_math::Torus;
-use cloakwork_params::{CompressionSet, Encoding, KeyId, Order, ParameterSet, TorusWidth};
+use cloakwork_params::{CompressionSet, Encoding, KeyId, Order, ParameterSet};
 
 use super::{GlweSecretKey, LweSecretKey};
 use crate::{Randomness, SecretError};
@@ -145,10 +145,7 @@ impl fmt::Debug for ClientKey {
 
 /// Is `T` the word of the set's ciphertexts?
 pub(crate) fn check_word<T: Torus>(set: &ParameterSet) -> Result<(), SecretError> {
-    let expected = match set.torus {
-        TorusWidth::U32 => 32,
-        TorusWidth::U64 => 64,
-    };
+    let expected = set.torus.bits();
     if T::BITS == expected {
         Ok(())
     } else {

@@ -16,7 +16,7 @@ pub(super) fn rotate<T: Torus, S: Torus>(
     scratch: &mut Scratch<T>,
 ) {
     let shape = key.shape();
-    let modulus_log2 = shape.polynomial_size.trailing_zeros() + 1;
+    let modulus_log2 = shape.rotation_modulus_log2();
     let words = key.input_dimension() + 1;
     let tile = luts.len();
     let exponents = &mut scratch.exponents[..tile * words];

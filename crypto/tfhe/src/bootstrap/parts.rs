@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
+use cloakwork_math::key_product;
+
 /// Most ciphertexts of a part: they share one pass over the key-switch key. Even, so that no pair is split.
-pub const PART_MAX: usize = 64;
+pub const PART_MAX: usize = key_product::TILE;
+const _: () = assert!(PART_MAX.is_multiple_of(2));
 /// Ciphertexts below which it does not pay to cut: fewer share too little of what is read of keys.
 const PART_LEAST: usize = 8;
 

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 
 use cloakwork_math::Torus;
-use cloakwork_params::{EnvelopeError, EnvelopeReader, EnvelopeWriter, ParameterSet};
+use cloakwork_params::{EnvelopeError, EnvelopeReader, EnvelopeWriter, ParameterSet, set::word_bits};
 
 use super::FormatError;
 
@@ -65,7 +65,7 @@ pub(super) fn read<T: Torus, R: Read>(
 
 /// Moduli up to 2^32 travel in 32-bit words, larger ones in 64-bit words.
 fn check_width<T: Torus>(modulus_log2: u32) -> Result<(), FormatError> {
-    let expected = if modulus_log2 > 32 { 64 } else { 32 };
+    let expected = word_bits(modulus_log2);
     if T::BITS == expected { Ok(()) } else { Err(FormatError::WrongWord { expected, got: T::BITS }) }
 }
 
