@@ -8,6 +8,7 @@ mod compression;
 mod failure;
 mod gadget;
 mod key_switch;
+mod key_weight;
 mod modulus_switch;
 mod tail;
 mod transform;
@@ -16,6 +17,7 @@ pub use bootstrap::BootstrapNoise;
 pub use compression::CompressionNoise;
 pub use failure::Decision;
 pub use key_switch::KeySwitchNoise;
+pub use key_weight::KeyWeight;
 pub use modulus_switch::ModulusSwitchNoise;
 pub use tail::log2_upper_tail;
 pub use transform::{external_product_error, transform_loss};
@@ -36,20 +38,8 @@ pub struct NoiseBudget {
     order: Order,
 }
 
-/// What of a secret key its noise depends on. The bits themselves do not matter, only how many are set.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct KeyWeight {
-    /// Ones of the small key.
-    pub small_ones: f64,
-    /// Groups of the small key with at least one 1, where a blind-rotation step handles one group. Equal to
-    /// `small_ones` for a classical set.
-    pub small_groups: f64,
-    /// Ones of the big key.
-    pub big_ones: f64,
-}
-
 impl NoiseBudget {
-    /// The budget, averaged over uniformly random keys.
+    /// The budget under a key of average weight.
     pub fn of(set: &ParameterSet) -> Self {
         Self::with_key(set, KeyWeight::expected(set))
     }
@@ -89,19 +79,6 @@ impl NoiseBudget {
     /// Variance on which the blind rotation decides, for the same `input`.
     pub fn at_decision(&self, input: f64) -> f64 {
         self.entering_switch(input) + self.modulus_switch.mask
-    }
-}
-
-impl KeyWeight {
-    /// The average over uniformly random binary keys.
-    pub fn expected(set: &ParameterSet) -> Self {
-        let small = set.lwe_dimension as f64;
-        let group = set.grouping as i32;
-        Self {
-            small_ones: small / 2.0,
-            small_groups: small / f64::from(group) * (1.0 - 0.5_f64.powi(group)),
-            big_ones: set.big_dimension() as f64 / 2.0,
-        }
     }
 }
 

@@ -49,7 +49,8 @@ fn terms() -> String {
 
 fn failures() -> String {
     let mut out = String::from(
-        "| set | level 1 | at the decision | published | ours, all normal | **ours** |\n|---|---|---|---|---|---|\n",
+        "| set | level 1 | at the decision | published | ours, all normal | **ours** | ν², programs | **there** |\n\
+         |---|---|---|---|---|---|---|---|\n",
     );
     for set in SETS.iter().filter(|set| set.standing != Standing::Toy) {
         let budget = NoiseBudget::of(set);
@@ -58,9 +59,11 @@ fn failures() -> String {
         let published = set.failure.published_log2.map_or("-".to_owned(), |log2| format!("{log2}"));
         let (name, at_decision) = (short(set.name), budget.at_decision(entering));
         let (normal, ours) = (budget.normal_failure_log2(set), set.failure.computed_log2);
+        let sum = set.squared_noise_max;
+        let there = NoiseBudget::failure_log2_over_keys(set, sum as f64);
         writeln!(
             out,
-            "| {name} | {} | {} | {published} | {normal:.1} | **{ours:.1}** |",
+            "| {name} | {} | {} | {published} | {normal:.1} | **{ours:.1}** | {sum} | **{there:.1}** |",
             deviation(output),
             deviation(at_decision)
         )
@@ -71,8 +74,8 @@ fn failures() -> String {
 
 fn compression() -> String {
     let mut out = String::from(
-        "| set | packing: key | rounding | storage | unpacking: key | rounding | transform | failure of the list | of the bootstrap after |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+        "| set | packing: key | rounding | storage | unpacking: key | rounding | transform | failure of the list | of the bootstrap after | of one after a program's sum |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for compression in COMPRESSION_SETS.iter().filter(|row| row.published_failure_log2.is_some()) {
         let set = find(compression.parameter_sets[0]).expect("a compression set names sets of the table");
@@ -88,8 +91,10 @@ fn compression() -> String {
         ];
         row(&mut out, compression.name, variances);
         let list = noise.unpacking_failure_log2(set, compression);
-        let after = noise.after_unpacking(set).failure_log2(set);
-        let cell = format!(" {list:.1} | {after:.1} |\n");
+        let unpacked = noise.after_unpacking(set);
+        let after = unpacked.failure_log2(set);
+        let after_sum = unpacked.failure_log2_for(set, set.squared_noise_max as f64);
+        let cell = format!(" {list:.1} | {after:.1} | {after_sum:.1} |\n");
         out.truncate(out.len() - 1);
         out.push_str(&cell);
     }

@@ -5,7 +5,7 @@ use super::modulus_switch::SwitchError;
 use super::{NoiseBudget, variance};
 use crate::set::{CompressionSet, Encoding, ParameterSet};
 
-/// What packing a list and unpacking it adds, averaged over keys.
+/// What packing a list and unpacking it adds, under keys of average weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompressionNoise {
     /// The packing key's noise, multiplied by the digits of every ciphertext of a full list.

@@ -75,17 +75,34 @@ fn computed_failure_probabilities_are_the_tables() {
     }
 }
 
-/// -131.074 is the figure of a numerical inversion of the characteristic function, to 25 digits, at these deviations.
 #[test]
 fn what_programs_may_sum_up_keeps_the_claim() {
     for set in SETS {
         let Encoding::Shortint { max_noise_level, .. } = set.encoding else { continue };
         assert!(set.squared_noise_max >= max_noise_level * max_noise_level, "{}", set.name);
-        let failure = NoiseBudget::of(set).failure_log2_for(set, set.squared_noise_max as f64);
+        let sum = set.squared_noise_max as f64;
+        let failure = NoiseBudget::failure_log2_over_keys(set, sum);
         assert!(failure <= -128.0, "{} fails with 2^{failure}", set.name);
+        // One big key in 740 is heavier.
+        let heavy = NoiseBudget::with_key(set, KeyWeight::beyond(set, 0.0, 3.0)).failure_log2_for(set, sum);
+        assert!(heavy <= -126.5, "{} fails with 2^{heavy} under a heavy key", set.name);
     }
 }
 
+/// What docs/noise.md says of programs on unpacked ciphertexts alone.
+#[test]
+fn sums_of_unpacked_ciphertexts_fail_as_documented() {
+    for compression in COMPRESSION_SETS.iter().filter(|row| row.published_failure_log2.is_some()) {
+        let set = find(compression.parameter_sets[0]).expect("in the table");
+        let after = CompressionNoise::of(set, compression).after_unpacking(set);
+        for (sum, log2_max) in [(25.0, -130.0), (44.0, -128.0), (set.squared_noise_max as f64, -127.0)] {
+            let failure = after.failure_log2_for(set, sum);
+            assert!(failure <= log2_max, "{}: {sum} fail with 2^{failure}", compression.name);
+        }
+    }
+}
+
+/// -131.074 is the figure of a numerical inversion of the characteristic function, to 25 digits, at these deviations.
 #[test]
 fn the_saddle_point_agrees_with_an_inversion() {
     let set = find(SetId(2)).expect("2_2");

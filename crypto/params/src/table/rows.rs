@@ -122,7 +122,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(135.2, Some(134.8)),
     shortint(33, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
-        .bears(39)
+        .bears(38)
         .multi_bit(2)
         .lwe(918, tuniform(45))
         .glwe(1, 4096, tuniform(3))
@@ -206,7 +206,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.3, Some(133.1)),
     shortint(42, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
-        .bears(32)
+        .bears(31)
         .multi_bit(2)
         .lwe(904, gaussian(1.0621869847945622e-06))
         .glwe(1, 4096, gaussian(2.168404344971009e-19))
