@@ -8,8 +8,12 @@
 //! dropped. Messages, phases and key bits that a caller asks for are the caller's from then on. Copies that the
 //! compiler leaves on the stack and in registers when it moves a value are out of reach.
 //!
-//! Do not carry a [`Randomness`] over a `fork(2)` or into a copy of a virtual machine: both sides would draw the
-//! same noise under fresh masks, and the difference of two such ciphertexts has none. Make a new one after it.
+//! # Copies
+//!
+//! A [`Randomness`] that is carried over a `fork(2)` or into a copy of a virtual machine would draw the same noise on both
+//! sides, under fresh masks, and the difference of two such ciphertexts has none. So each key, part of a key and list of
+//! ciphertexts begins with 32 fresh bytes of the operating system. What is under way while the copy is taken is not
+//! helped by that, nor is a virtual machine whose system does not notice that it was copied, and gives both the same bytes.
 //!
 //! # Timing
 //!

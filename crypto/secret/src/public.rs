@@ -24,7 +24,8 @@ pub fn encrypt_compact<T: Torus>(
     let dimension = public.dimension();
     let mut bodies: Vec<T> = encode::plaintexts(set, messages)?.to_vec();
     let mut masks = vec![T::default(); bodies.len().next_multiple_of(dimension)];
-    let rng = randomness.secret();
+    // No seed is drawn here: masks are made of secrets.
+    let rng = randomness.renewed_secret()?;
     rng.add_noise(input_noise(set), T::BITS, &mut bodies);
     rng.add_noise(input_noise(set), T::BITS, &mut masks);
     let public_mask = public.mask();

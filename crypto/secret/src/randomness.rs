@@ -7,6 +7,9 @@ use cloakwork_params::KeyId;
 ///
 /// Secret bits and noise come from a generator of their own; mask seeds and key ids are drawn from the
 /// operating system one by one. Neither is ever computed from the other.
+///
+/// Two ciphertexts of the same noise under different masks give a linear equation in the key. So that no copy of a
+/// process draws the noise of another, the generator takes fresh bytes of the operating system before each use.
 pub struct Randomness {
     secret: SecretRng,
     public: Public,
@@ -41,13 +44,25 @@ impl Randomness {
         }
     }
 
-    /// The source of secret bits and noise.
+    /// The source of secret bits and noise, as it was left: drawing a mask seed before is what brings it fresh bytes.
     pub fn secret(&mut self) -> &mut SecretRng {
         &mut self.secret
     }
 
-    /// A seed that no other object has.
+    /// The source of secret bits and noise, with fresh bytes of the operating system in it.
+    pub(crate) fn renewed_secret(&mut self) -> Result<&mut SecretRng, OsRandomError> {
+        match self.public {
+            Public::OperatingSystem => self.secret.mix_from_os()?,
+            // Tests repeat what they draw.
+            #[cfg(feature = "insecure-test-randomness")]
+            Public::Insecure(_) => {}
+        }
+        Ok(&mut self.secret)
+    }
+
+    /// A seed that no other object has. The noise that will go with it comes from a source with fresh bytes in it.
     pub fn mask_seed(&mut self) -> Result<MaskSeed, OsRandomError> {
+        self.renewed_secret()?;
         match &mut self.public {
             Public::OperatingSystem => MaskSeed::fresh(),
             #[cfg(feature = "insecure-test-randomness")]
@@ -66,4 +81,61 @@ fn take(rng: &mut SecretRng) -> [u8; 16] {
     let mut bytes = [0; 16];
     rng.fill_bytes(&mut bytes);
     bytes
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use cloakwork_params::table;
+
+    use super::*;
+    use crate::{ClientKey, KeyGenerator, encrypt_compact};
+
+    /// What a fork leaves on both of its sides.
+    fn copies() -> [Randomness; 2] {
+        [1, 1].map(|seed| Randomness { secret: SecretRng::insecure_for_tests(seed), public: Public::OperatingSystem })
+    }
+
+    #[test]
+    fn copies_of_a_source_draw_other_secrets_and_other_noise() {
+        let toy = table::by_name("TOY_MESSAGE_2_CARRY_2").unwrap();
+        let keys = copies().map(|mut randomness| ClientKey::generate(toy, &mut randomness).unwrap());
+        assert_ne!(keys[0].big().bits(), keys[1].big().bits());
+        let [client, _] = keys;
+
+        // Noise is one of 2^18 values here.
+        let messages = [0; 200];
+        let phases = copies().map(|mut randomness| {
+            let list = client.encrypt::<u64>(toy, &messages, &mut randomness).unwrap();
+            client.phases(toy, &list).unwrap()
+        });
+        let same = phases[0].iter().zip(&phases[1]).filter(|(one, two)| one == two).count();
+        assert!(same < 5, "{same} of {} values of noise agree", messages.len());
+
+        // With the same mask's secret and the same noise these would differ in nothing.
+        let generator = KeyGenerator::new(&client, toy).unwrap();
+        let public = generator.compact_public_key::<u64>(&mut Randomness::from_os().unwrap()).unwrap();
+        let lists = copies().map(|mut randomness| encrypt_compact(toy, &public, &messages, &mut randomness).unwrap());
+        let same = lists[0].masks().iter().zip(lists[1].masks()).filter(|(one, two)| one == two).count();
+        assert!(same < 5, "{same} words of the masks agree");
+    }
+
+    #[test]
+    fn parts_that_are_added_to_copies_of_a_key_differ() {
+        let [first, second] = ["KS_PBS", "KS32_PBS"]
+            .map(|kind| table::by_name(&format!("V1_8_PARAM_MESSAGE_2_CARRY_2_{kind}_TUNIFORM_2M128")).unwrap());
+        let compression = table::compression_for(first).unwrap();
+        let clients = copies().map(|mut randomness| {
+            let mut client = ClientKey::generate(first, &mut Randomness::insecure_for_tests(3)).unwrap();
+            client.add(second, &mut randomness).unwrap();
+            client
+        });
+        let packing = copies().map(|mut randomness| {
+            let mut client = ClientKey::generate(first, &mut Randomness::insecure_for_tests(3)).unwrap();
+            client.add_compression(compression, &mut randomness).unwrap();
+            client.packing(compression).unwrap().bits().to_vec()
+        });
+        assert_ne!(clients[0].small(second).unwrap().bits(), clients[1].small(second).unwrap().bits());
+        assert_ne!(packing[0], packing[1]);
+    }
 }

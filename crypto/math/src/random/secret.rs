@@ -4,7 +4,7 @@ use chacha20::{
     ChaCha20,
     cipher::{KeyIvInit, StreamCipher},
 };
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::{OsRandomError, fill_from_os};
 
@@ -36,6 +36,20 @@ impl SecretRng {
         let mut rng = Self::empty();
         rng.key[..8].copy_from_slice(&seed.to_le_bytes());
         rng
+    }
+
+    /// Mixes 256 fresh bits of the operating system into the key, and forgets what was drawn ahead.
+    ///
+    /// Copies of a generator, on both sides of a fork or in copies of a virtual machine, give different bytes from here on.
+    pub fn mix_from_os(&mut self) -> Result<(), OsRandomError> {
+        let mut fresh = Zeroizing::new([0; KEY_BYTES]);
+        fill_from_os(&mut *fresh)?;
+        for (key, fresh) in self.key.iter_mut().zip(&*fresh) {
+            *key ^= fresh;
+        }
+        self.pool.zeroize();
+        self.used = POOL_BYTES;
+        Ok(())
     }
 
     /// A generator keyed by 256 bits of this one, for another thread.
@@ -128,6 +142,21 @@ mod tests {
         let words: std::collections::HashSet<_> =
             (0..100).flat_map(|_| [first.word(), second.word(), child.word()]).collect();
         assert_eq!(words.len(), 300);
+    }
+
+    #[test]
+    fn copies_part_when_fresh_bytes_are_mixed_in() {
+        let mut copies = [1, 2, 3].map(|_| {
+            let mut copy = SecretRng::insecure_for_tests(7);
+            copy.word();
+            copy
+        });
+        let [left, right, _] = &mut copies;
+        left.mix_from_os().unwrap();
+        right.mix_from_os().unwrap();
+        let words: std::collections::HashSet<_> =
+            copies.iter_mut().flat_map(|copy| [copy.word(), copy.word()]).collect();
+        assert_eq!(words.len(), 6);
     }
 
     #[test]

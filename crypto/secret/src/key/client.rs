@@ -51,7 +51,7 @@ impl ClientKey {
 
     /// Makes a small key for one more set, which must share the big key with those already there.
     pub fn add(&mut self, set: &'static ParameterSet, randomness: &mut Randomness) -> Result<(), SecretError> {
-        self.add_part(set, LweSecretKey::generate(set.lwe_dimension, randomness.secret()))
+        self.add_part(set, LweSecretKey::generate(set.lwe_dimension, randomness.renewed_secret()?))
     }
 
     /// As [`Self::add`], with a small key from elsewhere.
@@ -69,7 +69,7 @@ impl ClientKey {
         randomness: &mut Randomness,
     ) -> Result<(), SecretError> {
         let (k, size) = (set.packing_glwe_dimension, set.packing_polynomial_size);
-        self.add_compression_part(set, GlweSecretKey::generate(k, size, randomness.secret())?)
+        self.add_compression_part(set, GlweSecretKey::generate(k, size, randomness.renewed_secret()?)?)
     }
 
     /// As [`Self::add_compression`], with a packing key from elsewhere.
