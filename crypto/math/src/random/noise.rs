@@ -17,20 +17,6 @@ impl SecretRng {
         }
     }
 
-    /// Fills `trits` with uniform values of -1, 0 and 1.
-    pub fn fill_ternary(&mut self, trits: &mut [i8]) {
-        for trit in trits {
-            *trit = loop {
-                let mut byte = [0];
-                self.fill_bytes(&mut byte);
-                // 255 = 3 * 85: one byte in 256 is thrown away to keep the three values equally likely.
-                if byte[0] < 255 {
-                    break (byte[0] % 3) as i8 - 1;
-                }
-            };
-        }
-    }
-
     /// One error of a distribution modulo 2^`modulus_log2`, kept in the top bits of the word.
     pub fn noise<T: Torus>(&mut self, noise: Noise, modulus_log2: u32) -> T {
         let mut word = [T::default()];

@@ -65,18 +65,12 @@ fn normal_cdf(x: f64) -> f64 {
 }
 
 #[test]
-fn bits_and_trits_are_even() {
+fn bits_are_even() {
     let mut bits = vec![9; 1 << 20];
     SecretRng::insecure_for_tests(1).fill_binary(&mut bits);
     let ones = bits.iter().map(|&bit| u64::from(bit)).sum::<u64>();
     assert!(bits.iter().all(|&bit| bit <= 1));
     check_chi_square(&[bits.len() as u64 - ones, ones], &[0.5, 0.5]);
-
-    let mut trits = vec![9; 1 << 20];
-    SecretRng::insecure_for_tests(2).fill_ternary(&mut trits);
-    let counts = [-1, 0, 1].map(|value| trits.iter().filter(|&&trit| trit == value).count() as u64);
-    assert_eq!(counts.iter().sum::<u64>(), trits.len() as u64);
-    check_chi_square(&counts, &[1.0 / 3.0; 3]);
 }
 
 #[test]
