@@ -40,6 +40,7 @@ impl<E: Pod> Aligned<E> {
     }
 
     fn huge_from(least: usize, len: usize) -> Self {
+        const { assert!(size_of::<E>() > 0 && LINE.is_multiple_of(size_of::<E>()), "a line holds whole elements") };
         let bytes = len.checked_mul(size_of::<E>()).expect("a length that an address can have");
         // Where the system gives no mapping, an ordinary allocation does, or ends the process as any does.
         let pages = bytes.checked_next_multiple_of(HUGE_PAGE).filter(|_| bytes >= least);

@@ -8,6 +8,9 @@ use cloakwork_params::Decomposition;
 
 use crate::torus::Torus;
 
+/// log2 of the largest base: digits must stay small enough for a double to hold them exactly.
+pub const BASE_LOG_MAX: u32 = 31;
+
 /// The rounded, balanced value whose digits [`next_digit`] peels off.
 #[inline(always)]
 pub fn round<T: Torus>(gadget: Decomposition, word: T) -> i64 {

@@ -19,7 +19,7 @@ use self::{
     middle::{Product, SHAPES, StoreKey},
     plan::{GROUP, POINTS, Plan},
 };
-use crate::{aligned::Aligned, simd::Level, torus::Torus};
+use crate::{aligned::Aligned, decomposition::BASE_LOG_MAX, simd::Level, torus::Torus};
 
 /// The shape shared by every GGSW ciphertext of a bootstrap key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,7 @@ impl<T: Torus> ExternalProduct<T> {
         shape.polynomial_size.is_power_of_two()
             && POINTS.contains(&points)
             && SHAPES.contains(&(shape.glwe_dimension, levels))
+            && base_log <= BASE_LOG_MAX
             && base_log.checked_mul(levels as u32).is_some_and(|kept| (1..T::BITS).contains(&kept))
     }
 
@@ -132,6 +133,8 @@ impl<T: Torus> ExternalProduct<T> {
 
     /// Turns `ggsw` (standard domain, rows in key order) into `spectrum`.
     pub fn transform(&self, ggsw: &[T], spectrum: &mut [f64], scratch: &mut Scratch) {
+        assert_eq!(ggsw.len(), self.shape.words(), "one GGSW ciphertext");
+        assert_eq!(spectrum.len(), self.spectrum_len(), "room for its spectrum");
         let size = self.shape.polynomial_size;
         let (rows, columns) = (self.shape.rows(), self.shape.glwe_size());
         // The torus' width and the transforms' missing 2/N, exactly.
@@ -163,8 +166,11 @@ impl<T: Torus> ExternalProduct<T> {
         rotations: &[u32],
         scratch: &mut Scratch,
     ) {
+        let words = self.shape.accumulator_words::<T>();
+        assert_eq!(tile.len(), rotations.len() * words, "a rotation for each accumulator, margins included");
+        assert_eq!(spectrum.len(), self.spectrum_len(), "one GGSW ciphertext's spectrum");
         let mut shares = ahead::shares(next, rotations.len());
-        for (glwe, &rotation) in tile.chunks_exact_mut(self.shape.accumulator_words::<T>()).zip(rotations) {
+        for (glwe, &rotation) in tile.chunks_exact_mut(words).zip(rotations) {
             let ahead = Ahead::new(spectrum, shares.next().unwrap_or_default(), &self.steps);
             assert!((rotation as usize) < 2 * self.shape.polynomial_size, "a rotation by {rotation}");
             if rotation != 0 {
@@ -175,6 +181,8 @@ impl<T: Torus> ExternalProduct<T> {
 
     /// `glwe = ggsw * glwe`. `next` is what will be read first after it: to be brought closer meanwhile.
     pub fn replace(&self, spectrum: &[f64], next: &[T], glwe: &mut [T], scratch: &mut Scratch) {
+        assert_eq!(glwe.len(), self.shape.accumulator_words::<T>(), "one accumulator, margins included");
+        assert_eq!(spectrum.len(), self.spectrum_len(), "one GGSW ciphertext's spectrum");
         // Nothing to fetch may lie anywhere.
         let next = bytemuck::try_cast_slice(next).unwrap_or_default();
         let ahead = Ahead::new(spectrum, next, &self.steps);

@@ -43,6 +43,10 @@ pub fn subtract_product<T: Torus, S: Torus>(
     sums: &mut [S],
     scratch: &mut Scratch,
 ) {
+    let count = inputs.len() / input_stride;
+    assert!(input_stride >= matrix.inputs(), "rows of {input_stride} words, {} of them decomposed", matrix.inputs());
+    assert_eq!(inputs.len(), count * input_stride, "whole ciphertexts");
+    assert_eq!(sums.len(), count * matrix.columns(), "a row of sums for each ciphertext");
     for (inputs, sums) in inputs.chunks(TILE * input_stride).zip(sums.chunks_mut(TILE * matrix.columns())) {
         match matrix.planes() {
             STRIP_PLANES => subtract_tile::<T, S, STRIP_PLANES>(level, matrix, inputs, input_stride, sums, scratch),

@@ -190,6 +190,18 @@ fn there_is_a_kernel_for_every_set() {
 }
 
 #[test]
+fn there_is_no_kernel_for_digits_that_do_not_fit() {
+    assert!(
+        ExternalProduct::<u64>::supports(shape(1, 2048, 31, 1))
+            && ExternalProduct::<u64>::supports(shape(1, 64, 21, 3))
+    );
+    for (base_log, levels) in [(0, 1), (32, 1), (63, 1), (31, 3), (u32::MAX, 2)] {
+        assert!(!ExternalProduct::<u64>::supports(shape(1, 2048, base_log, levels)), "{base_log} {levels}");
+    }
+    assert!(!ExternalProduct::<u32>::supports(shape(1, 2048, 16, 2)));
+}
+
+#[test]
 fn narrow_words_come_out_exact() {
     for level in Level::available() {
         for shape in [shape(2, 512, 8, 1), shape(3, 512, 10, 2), shape(2, 1024, 10, 2), shape(1, 1024, 7, 3)] {

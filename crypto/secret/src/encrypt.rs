@@ -61,7 +61,7 @@ impl LweSecretKey {
             masks.fill(T::BITS, &mut mask);
             *body = body.wrapping_add(self.product(&mask));
         }
-        Ok(SeededLweList::new(self.dimension(), seed, bodies))
+        Ok(SeededLweList::new(self.dimension(), seed, bodies)?)
     }
 
     /// The phase of each ciphertext. SECRET.

@@ -73,7 +73,13 @@ pub fn blind_rotate<T: Torus, S: Torus>(
     accumulators: &mut [T],
     scratch: &mut Scratch<T>,
 ) {
-    let words = key.shape().accumulator_words::<T>();
+    let (shape, small_words) = (key.shape(), key.input_dimension() + 1);
+    assert_eq!(ciphertexts.len(), luts.len() * small_words, "a table for each ciphertext");
+    assert!(
+        luts.iter().all(|lut| lut.len() == shape.polynomial_size),
+        "tables of as many coefficients as a polynomial"
+    );
+    let words = shape.accumulator_words::<T>();
     assert_eq!(accumulators.len(), luts.len() * words, "an accumulator, margins included, for each ciphertext");
     match key.ggsws() {
         Ggsws::Spectra(spectra) => {

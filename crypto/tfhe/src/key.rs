@@ -7,6 +7,7 @@ mod seeded;
 use std::ops::RangeInclusive;
 
 pub use cloakwork_math::GgswShape;
+use cloakwork_math::decomposition::BASE_LOG_MAX;
 use cloakwork_params::Decomposition;
 
 pub use expanded::{BootstrapKey, KeySwitchKey, expand_ggsw};
@@ -45,12 +46,10 @@ impl ShapeError {
 const GLWE_DIMENSION_MAX: usize = 4;
 /// Longest key; twice what the largest set has.
 pub(crate) const DIMENSION_MAX: usize = 1 << 17;
-/// Largest base: digits must stay small enough for a double to hold them exactly.
-const BASE_LOG_MAX: usize = 31;
 
 /// Can words of so many bits be decomposed?
 fn check_gadget(gadget: Decomposition, bits: u32) -> Result<(), ShapeError> {
     let base_log = gadget.base_log as usize;
-    ShapeError::within("log2 of the base", 1..=BASE_LOG_MAX.min(bits as usize - 1), base_log)?;
+    ShapeError::within("log2 of the base", 1..=BASE_LOG_MAX.min(bits - 1) as usize, base_log)?;
     ShapeError::within("levels", 1..=(bits as usize - 1) / base_log, gadget.levels)
 }

@@ -10,7 +10,7 @@ use crate::{KeySwitchKey, ShapeError};
 
 /// Switches the ciphertexts in `inputs` (rows of `input_dimension + 1` words) to the key's output key.
 ///
-/// The output word may be narrower than the input's; the body is then rounded to the output modulus.
+/// The output word may be narrower than the input's, and not wider; the body is then rounded to the output modulus.
 /// Bit-exact with tfhe-rs.
 pub fn key_switch<T: Torus, S: Torus>(
     key: &KeySwitchKey<S>,
@@ -18,6 +18,7 @@ pub fn key_switch<T: Torus, S: Torus>(
     outputs: &mut [S],
     scratch: &mut Scratch,
 ) -> Result<(), ShapeError> {
+    ShapeError::within("bits of a word of the key switch's outputs", 1..=T::BITS as usize, S::BITS as usize)?;
     let (stride, columns) = (key.input_dimension() + 1, key.output_dimension() + 1);
     let count = inputs.len() / stride;
     ShapeError::check("words of the key switch's inputs", count * stride, inputs.len())?;

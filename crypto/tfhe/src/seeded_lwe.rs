@@ -7,7 +7,7 @@ use cloakwork_math::{
     random::{MaskSeed, MaskStream},
 };
 
-use crate::LweList;
+use crate::{LweList, ShapeError, key::DIMENSION_MAX};
 
 /// LWE ciphertexts of one dimension: a body each, and the seed of all masks, ciphertext after ciphertext.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,8 +19,9 @@ pub struct SeededLweList<T> {
 
 impl<T: Torus> SeededLweList<T> {
     /// Puts a list together; any number of bodies is one.
-    pub fn new(dimension: usize, seed: MaskSeed, bodies: Vec<T>) -> Self {
-        Self { dimension, seed, bodies }
+    pub fn new(dimension: usize, seed: MaskSeed, bodies: Vec<T>) -> Result<Self, ShapeError> {
+        ShapeError::within("dimension of an LWE list", 1..=DIMENSION_MAX, dimension)?;
+        Ok(Self { dimension, seed, bodies })
     }
 
     /// Mask words of each ciphertext.
@@ -74,7 +75,7 @@ mod tests {
     #[test]
     fn masks_run_through_the_stream_and_bodies_stay() {
         let seed = MaskSeed { key: 5, block: 9, byte: 3 };
-        let list = SeededLweList::new(7, seed, vec![10_u32, 20, 30]).expand();
+        let list = SeededLweList::new(7, seed, vec![10_u32, 20, 30]).expect("a short key").expand();
         let mut masks = [0_u32; 21];
         MaskStream::new(&seed).fill(32, &mut masks);
         for (index, ciphertext) in list.iter().enumerate() {
@@ -86,7 +87,8 @@ mod tests {
 
     #[test]
     fn a_range_is_that_part_of_the_whole() {
-        let list = SeededLweList::new(5, MaskSeed { key: 5, block: u128::MAX, byte: 15 }, vec![1_u64, 2, 3, 4]);
+        let seed = MaskSeed { key: 5, block: u128::MAX, byte: 15 };
+        let list = SeededLweList::new(5, seed, vec![1_u64, 2, 3, 4]).expect("a short key");
         let whole = list.expand();
         assert_eq!(list.expand_range(1..3).words(), &whole.words()[6..18]);
         assert_eq!(list.expand_range(3..100).words(), &whole.words()[18..]);

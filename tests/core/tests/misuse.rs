@@ -5,8 +5,8 @@ use cloakwork_params::{Decomposition, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tests_core::Pair;
 use cloakwork_tfhe::{
-    CompactList, CompressedList, GgswShape, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey, SeededPackingKey,
-    ServerKey,
+    CompactList, CompressedList, GgswShape, KeySwitchKey, Lut, LweList, SeededBootstrapKey, SeededKeySwitchKey,
+    SeededLweList, SeededPackingKey, ServerKey, key_switch::key_switch,
 };
 
 /// Bootstraps one table with every output there is, and sees what a cold scratch allocates.
@@ -97,11 +97,25 @@ fn shapes_that_overflow_or_divide_by_zero_are_refused() {
     for (input, levels) in [(1, 0), (half, half)] {
         assert!(SeededKeySwitchKey::<u64>::new(input, 1, gadget(levels), 64, SEED, vec![]).is_err());
     }
-    assert!(LweList::<u64>::from_words(usize::MAX, vec![]).is_err());
+    for dimension in [0, usize::MAX] {
+        assert!(LweList::<u64>::from_words(dimension, vec![]).is_err());
+        assert!(SeededLweList::<u64>::new(dimension, SEED, vec![1]).is_err());
+    }
     assert!(CompactList::<u64>::new(usize::MAX, vec![], vec![]).is_err());
     for set in table::COMPRESSION_SETS {
         assert!(CompressedList::from_words(set, usize::MAX, vec![]).is_err(), "{}", set.name);
     }
+}
+
+#[test]
+fn a_key_switch_to_wider_words_is_refused() {
+    let gadget = Decomposition { base_log: 4, levels: 2 };
+    let seeded = SeededKeySwitchKey::new(1, 1, gadget, 64, SEED, vec![0_u64; 2]).expect("a body for each digit");
+    let key = KeySwitchKey::expand(&seeded, 1);
+    let mut outputs = [0; 2];
+    let error = key_switch(&key, &[0_u32; 2], &mut outputs, &mut Default::default()).expect_err("64 bits out of 32");
+    assert_eq!((error.expected, error.got), (32, 64));
+    key_switch(&key, &[0_u64; 2], &mut outputs, &mut Default::default()).expect("as wide");
 }
 
 const SEED: MaskSeed = MaskSeed { key: 1, block: 0, byte: 0 };

@@ -97,7 +97,8 @@ fn lwe_list<T: Torus>(set: &ParameterSet, info: &[(u32, u32)]) -> CiphertextList
 }
 
 fn seeded_lwe_list<T: Torus>(set: &ParameterSet, info: &[(u32, u32)]) -> CiphertextList<SeededLweList<T>> {
-    described(SeededLweList::new(set.input_dimension(), SEED, words(T::BITS, info.len())), info)
+    let list = SeededLweList::new(set.input_dimension(), SEED, words(T::BITS, info.len()));
+    described(list.expect("a set's dimension"), info)
 }
 
 fn compact_list<T: Torus>(set: &ParameterSet, count: usize) -> CiphertextList<CompactList<T>> {

@@ -56,6 +56,6 @@ fn words_that_are_no_values_of_their_modulus_are_refused() {
 fn a_seed_that_no_reader_takes_is_refused() {
     let toy = set("TOY_MESSAGE_2_CARRY_2");
     let list = SeededLweList::new(256, MaskSeed { key: 0, block: 0, byte: 16 }, Vec::<u64>::new());
-    let list = CiphertextList::new(list, Vec::new()).expect("no entries");
+    let list = CiphertextList::new(list.expect("a set's dimension"), Vec::new()).expect("no entries");
     assert_eq!(refusal(&list, toy), EnvelopeError::SeedOutOfRange { got: 16 }.into());
 }

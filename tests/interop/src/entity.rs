@@ -166,7 +166,7 @@ pub fn seeded_lwe_list_from_tfhe<T: Word>(
         return Err(ConversionError::Unsupported { what: "a seeded list with a modulus of its own" });
     }
     let (dimension, seed) = (list.lwe_size().to_lwe_dimension().0, seed::from_tfhe(&list.compression_seed())?);
-    Ok(SeededLweList::new(dimension, seed, list.into_container()))
+    Ok(SeededLweList::new(dimension, seed, list.into_container())?)
 }
 
 /// A list of seeded ciphertexts as tfhe-rs takes it.

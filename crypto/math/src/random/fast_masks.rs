@@ -15,22 +15,25 @@ use crate::{
 pub struct FastMasks {
     cipher: WideCipher,
     first_block: u128,
+    /// Coefficients of a polynomial, whole batches.
+    size: usize,
 }
 
 impl FastMasks {
     /// For polynomials of `size` coefficients. `None` where `level` or the machine has no instructions for it, the stream
     /// does not begin with a whole block, or polynomials are too short.
     pub fn new<T: Torus>(level: Level, seed: &MaskSeed, size: usize) -> Option<Self> {
-        let fits = T::BITS == u64::BITS && seed.byte == 0 && size.is_multiple_of(BATCH);
+        let fits = T::BITS == u64::BITS && seed.byte == 0 && size >= BATCH && size.is_multiple_of(BATCH);
         let cipher = fits.then(|| WideCipher::new(level, seed.key)).flatten()?;
-        Some(Self { cipher, first_block: seed.block })
+        Some(Self { cipher, first_block: seed.block, size })
     }
 
     /// `out += X^exponent * row`, for a row of polynomials of which the last one is `body`; the others begin with mask `at` of
     /// the stream, an even number. `next` is what will be read after `body`, as many of it: to be brought closer meanwhile.
     pub fn add_rotated<T: Torus>(&self, at: u128, exponent: usize, body: &[T], next: &[T], out: &mut [T]) {
         assert!(T::BITS == u64::BITS && at.is_multiple_of(BLOCK as u128), "masks of 64 bits, from a block's first one");
-        assert!(body.len() < out.len() && exponent < 2 * body.len(), "a row of masks and a body");
+        assert!(body.len() == self.size && exponent < 2 * self.size, "a body of the stream's polynomials");
+        assert!(out.len() > self.size && out.len().is_multiple_of(self.size), "a row of masks and a body");
         let (body, next): (&[u64], &[u64]) = (bytemuck::cast_slice(body), bytemuck::cast_slice(next));
         let masks = out.len() - body.len();
         let (out, out_body) = bytemuck::cast_slice_mut(out).split_at_mut(masks);
@@ -129,7 +132,7 @@ mod tests {
             let able = false;
             let fits = |byte, size| FastMasks::new::<u64>(level, &MaskSeed { key: 1, block: 0, byte }, size).is_some();
             assert_eq!([fits(0, 512), fits(0, BATCH)], [able; 2], "{}", level.name());
-            assert!(!fits(1, 512) && !fits(0, BATCH / 2));
+            assert!(!fits(1, 512) && !fits(0, BATCH / 2) && !fits(0, 0));
             assert!(FastMasks::new::<u32>(level, &MaskSeed { key: 1, block: 0, byte: 0 }, 512).is_none());
         }
     }

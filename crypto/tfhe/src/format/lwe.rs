@@ -55,7 +55,7 @@ impl<T: Torus> ListForm for SeededLweList<T> {
 
     fn read<R: Read>(set: &ParameterSet, count: usize, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError> {
         let bodies = words::read(input, words::modulus_of_set(set), count)?;
-        Ok(Self::new(set.input_dimension(), mask_seed(input), bodies))
+        Ok(Self::new(set.input_dimension(), mask_seed(input), bodies)?)
     }
 }
 

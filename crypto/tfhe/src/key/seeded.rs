@@ -78,7 +78,7 @@ impl<S: Torus> SeededKeySwitchKey<S> {
     ) -> Result<Self, ShapeError> {
         ShapeError::within("length of the output key", 1..=DIMENSION_MAX, output_dimension)?;
         ShapeError::within("log2 of the modulus", 1..=S::BITS as usize, modulus_log2 as usize)?;
-        // The digits must also fit the input's word, which is at least as wide.
+        // The digits must also fit the input's word: the key switch takes none that is narrower.
         check_gadget(gadget, S::BITS)?;
         let expected = input_dimension.saturating_mul(gadget.levels);
         ShapeError::check("bodies of a key-switch key", expected, bodies.len())?;
