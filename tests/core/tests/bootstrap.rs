@@ -77,8 +77,8 @@ fn the_batch_changes_no_bit() {
 #[test]
 fn the_batch_changes_no_bit_of_a_multi_bit_bootstrap() {
     batch_changes_no_bit("V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", 33);
-    // Three masks a row.
-    batch_changes_no_bit("V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", 33);
+    // Two masks a row.
+    batch_changes_no_bit("V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", 33);
     batch_changes_no_bit("TOY_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2", 40);
 }
 

@@ -246,11 +246,19 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_wraps_does_not_panic() {
-        let seed = MaskSeed { key: 1, block: u128::MAX, byte: 255 };
-        let mut words = [0_u64; 64];
-        MaskStream::at(&seed, u128::MAX).fill(64, &mut words);
-        assert!(words.iter().any(|&word| word != 0));
+    fn a_counter_wraps_to_zero() {
+        let bytes = |seed: MaskSeed, offset: u128, count: usize| {
+            let mut bytes = vec![0; count];
+            MaskStream::at(&seed, offset).fill_bytes(&mut bytes);
+            bytes
+        };
+        let seed = |block, byte| MaskSeed { key: 1, block, byte };
+        // The last byte of the last block, then the first block and all that come after it.
+        let across = [&bytes(seed(u128::MAX, 0), 0, 16)[15..], &bytes(seed(0, 0), 0, 500)].concat();
+        assert_eq!(bytes(seed(u128::MAX, 15), 0, 501), across);
+        assert_eq!(bytes(seed(u128::MAX - 3, 0), 63, 501), across);
+        // The largest offset, which carries into the first byte as well.
+        assert_eq!(bytes(seed(u128::MAX, 15), u128::MAX, 501), bytes(seed((1 << 124) - 1, 14), 0, 501));
     }
 
     #[test]
