@@ -5,18 +5,36 @@ use cloakwork_math::{GgswShape, simd::Level};
 use cloakwork_params::{Decomposition, noise::transform_loss};
 use cloakwork_tests_noise::transform::{magnitude, product_error};
 
+/// k, N, log2 of the base and gadget levels of sets on words of 64 bits: every size that there is.
+const SHAPES: [(usize, usize, u32, usize); 10] = [
+    (1, 256, 23, 1),
+    (1, 512, 22, 1),
+    (4, 512, 23, 1),
+    (2, 1024, 22, 1),
+    (1, 2048, 23, 1),
+    (1, 2048, 14, 2),
+    (1, 4096, 21, 1),
+    (1, 8192, 15, 2),
+    (1, 16384, 14, 2),
+    (1, 65536, 11, 3),
+];
+
 #[test]
 fn no_level_loses_more_than_the_formula_says() {
     for level in Level::available() {
-        for (polynomial_size, levels) in [(512, 1), (1024, 1), (2048, 1), (2048, 2), (4096, 1), (8192, 2)] {
-            let gadget = Decomposition { base_log: 20 / levels as u32, levels };
-            let shape = GgswShape { glwe_dimension: 1, polynomial_size, gadget };
-            let products = WORDS / (shape.rows() * polynomial_size);
+        for (glwe_dimension, polynomial_size, base_log, levels) in SHAPES {
+            let gadget = Decomposition { base_log, levels };
+            let shape = GgswShape { glwe_dimension, polynomial_size, gadget };
+            let products = (WORDS / (shape.rows() * polynomial_size)).max(PRODUCTS_MIN);
             let formula = transform_loss(polynomial_size, shape.rows());
+            let limit = formula * (1.0 + SPREAD / (products as f64).sqrt()).max(SPREAD_MIN);
             for classical in [true, false] {
                 let measured = product_error::<u64>(shape, level, classical, products, SEED).phase / magnitude(shape);
-                println!("{} N {polynomial_size} l {levels}: {measured:.2} of {formula:.2}", level.name());
-                assert!(measured <= SPREAD * formula, "{}, {shape:?}: {measured}, not {formula}", level.name());
+                println!(
+                    "{} k {glwe_dimension} N {polynomial_size} l {levels}: {measured:.2} of {formula:.2}",
+                    level.name()
+                );
+                assert!(measured <= limit, "{}, {shape:?}: {measured}, not {formula}", level.name());
             }
         }
     }
@@ -24,5 +42,8 @@ fn no_level_loses_more_than_the_formula_says() {
 
 const SEED: u64 = 0x1e7e15;
 const WORDS: usize = 1 << 21;
-/// What the mean of so many squares may be off.
-const SPREAD: f64 = 1.05;
+const PRODUCTS_MIN: usize = 8;
+/// What the mean square of one product may be off. Much of it is the error of the lowest frequency, which is a single number.
+const SPREAD: f64 = 0.4;
+/// What the mean of many may be off.
+const SPREAD_MIN: f64 = 1.05;
