@@ -33,7 +33,7 @@ impl<D: Device> Flaky<D> {
 impl<D: Device> Device for Flaky<D> {
     fn describe(&self) -> DeviceInfo {
         let mut info = self.inner.describe();
-        // No known answers: those of the self-test come in one wide wave.
+        // No known answers: those of the self-test come in wide waves.
         info.sets.retain(|set| set.standing == Standing::Served);
         info
     }
