@@ -1,5 +1,5 @@
-# Every target does its own set-up: a Rust toolchain (with rustfmt and clippy, for lint) and a C compiler are
-# all it takes; npm as well, for the check of the protocol, and valgrind, for the gate for speed.
+# Every target does its own set-up: rustup, which takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later
+# (with rustfmt and clippy, for lint), and a C compiler are all it takes; npm as well, for the check of the protocol, and valgrind, for the gate for speed.
 
 .PHONY: demo demo-core test test-all lint speed bench bench-circuits bench-peers bench-service
 
@@ -44,7 +44,7 @@ bench-circuits:
 	tests/peers/circuits/run.sh $(ARGS)
 
 # A server process under load against the core, alternating; writes target/bench/service.json. Takes a quarter of an
-# hour; `--quick` behind `--` takes one minute.
+# hour; ARGS=--quick takes one minute.
 bench-service:
 	cargo build --release -p cloakwork-tests-service --bins
-	cargo run --release -p cloakwork-tests-load
+	cargo run --release -p cloakwork-tests-load -- $(ARGS)

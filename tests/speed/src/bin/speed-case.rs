@@ -19,9 +19,10 @@ const CLASSICAL: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 const LARGE: &str = "V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128";
 const KS32: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128";
 const BITS: &str = "TFHE_LIB_PARAMETERS";
+const MULTI_BIT: &str = "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
-/// Steps of a blind rotation: bits of its small key.
-const STEPS: usize = 4;
+/// Bits of a blind rotation's small key: as many steps, or one of a group of four.
+const BITS_OF_KEY: usize = 4;
 /// Ciphertexts of a key switch, and the dimensions it goes from and to.
 const SWITCHED: (usize, usize, usize) = (64, 128, 250);
 
@@ -29,11 +30,12 @@ const SWITCHED: (usize, usize, usize) = (64, 128, 250);
 type Work = fn() -> u64;
 
 /// Every case and what it does.
-const CASES: [(&str, Work); 7] = [
+const CASES: [(&str, Work); 8] = [
     ("rotate-2_2-tile-of-1", || rotate::<u64>(CLASSICAL, 1)),
     ("rotate-2_2-tile-of-8", || rotate::<u64>(CLASSICAL, 8)),
     ("rotate-3_3-tile-of-1", || rotate::<u64>(LARGE, 1)),
     ("rotate-TFHE_LIB-tile-of-8", || rotate::<u32>(BITS, 8)),
+    ("rotate-2_2-multi-bit-g4-tile-of-2", || rotate::<u64>(MULTI_BIT, 2)),
     ("switch-2_2", || switch::<u64, u64>(CLASSICAL)),
     ("switch-KS32", || switch::<u64, u32>(KS32)),
     ("switch-TFHE_LIB", || switch::<u32, u32>(BITS)),
@@ -53,10 +55,11 @@ fn main() -> ExitCode {
 fn rotate<T: Torus>(set: &str, tile: usize) -> u64 {
     let (set, mut numbers) = (by_name(set), Numbers(1));
     let shape = GgswShape::of_set(set, set.bootstrap);
-    let bodies = numbers.list(STEPS * shape.body_words());
-    let seeded = SeededBootstrapKey::<T>::new(shape, STEPS, SEED, bodies).expect("the set's shape");
-    let key = BootstrapKey::expand(&seeded, 1, 1).expect("the set's shape");
-    let (lut, ciphertexts) = (numbers.list::<T>(set.polynomial_size), numbers.list::<T>(tile * (STEPS + 1)));
+    let ggsws = if set.grouping == 1 { BITS_OF_KEY } else { (BITS_OF_KEY / set.grouping) << set.grouping };
+    let bodies = numbers.list(ggsws * shape.body_words());
+    let seeded = SeededBootstrapKey::<T>::new(shape, ggsws, SEED, bodies).expect("the set's shape");
+    let key = BootstrapKey::expand(&seeded, set.grouping, 1).expect("the set's shape");
+    let (lut, ciphertexts) = (numbers.list::<T>(set.polynomial_size), numbers.list::<T>(tile * (BITS_OF_KEY + 1)));
     let luts = vec![&lut[..]; tile];
     let mut accumulators = vec![T::default(); tile * shape.accumulator_words::<T>()];
     let mut scratch = blind_rotation::Scratch::new(&key);
