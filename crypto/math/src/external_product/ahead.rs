@@ -11,7 +11,8 @@ type Line = [f64; DOUBLES];
 /// Doubles of the longest key that is fetched during the products with the one before it: a quarter of a common
 /// second-level cache.
 const SHORT: usize = 32 << 10;
-/// How many doubles ahead of its use a longer one is fetched.
+/// How many doubles ahead of its use a longer one is fetched, at least: what comes with the steps of other passes than the
+/// last comes sooner.
 const LEAD: usize = 4096;
 /// Doubles of the longest key that is fetched with all steps. Between the groups that use it a longer one would come too
 /// soon, and be gone again when it is needed.

@@ -54,8 +54,8 @@ impl<T: Torus> Digit<T> {
     ///
     /// A word that comes straight out of a product ends in zeros: a double has 53 bits, and most of them
     /// stand before the point. Halves are then common, and rounding all of them up shifts every
-    /// coefficient alike, which a key of zeros and ones sums up. A word that products have been added to has no
-    /// such zeros.
+    /// coefficient alike, which a key of zeros and ones sums up. A word that one product after another is added to
+    /// soon has none.
     #[inline(always)]
     pub(super) fn cut_even<V: Vector>(self, words: T::Words<V>) -> V {
         let least = T::Words::<V>::splat(T::from_u64(1 << self.least));

@@ -49,9 +49,9 @@ pub(super) const GROUP: usize = 8;
 /// Numbers of points that there are plans for.
 pub(super) const POINTS: std::ops::RangeInclusive<usize> = 32..=1 << 16;
 
-/// By log2 of the points, from 8 up, with eight lanes: radices of all passes but the one within vectors. For N = 2048
-/// the fastest of those tried on Zen 4 (docs/performance.md), for other sizes in the same manner, but for N = 1024 without a
-/// pass in the middle.
+/// By log2 of the points, from 8 up, with eight lanes: radices of all passes but the one within vectors. Those of N = 2048 are
+/// the fastest that were tried on Zen 4 (docs/performance.md). Other sizes begin with radix 4 as well, but for N = 1024: two
+/// passes of radix 8 spare it one in the middle.
 const EIGHT_LANES: [&[usize]; 9] = [
     &[4, 8],
     &[8, 8],
