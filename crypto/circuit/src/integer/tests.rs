@@ -114,7 +114,8 @@ fn sums_and_differences() {
 #[test]
 fn overflows() {
     type Overflows = fn(&mut Draft, &[Cell], &[Cell], bool, Goal) -> Cell;
-    let kinds: [(&str, Overflows, fn(i128, i128) -> Option<i128>); 3] = [
+    type Checked = fn(i128, i128) -> Option<i128>;
+    let kinds: [(&str, Overflows, Checked); 3] = [
         ("an overflowing sum", sum_overflows, i128::checked_add),
         ("an overflowing difference", difference_overflows, i128::checked_sub),
         ("an overflowing product", product_overflows, i128::checked_mul),
@@ -126,7 +127,7 @@ fn overflows() {
             holds(name, circuit, |left, right, digits| {
                 let number = |bits: u128| if is_signed { signed(bits, digits) } else { bits as i128 };
                 let result = oracle(number(left), number(right));
-                u128::from(!result.is_some_and(|result| number(result as u128 & mask(digits)) == result))
+                u128::from(result.is_none_or(|result| number(result as u128 & mask(digits)) != result))
             });
         }
     }
