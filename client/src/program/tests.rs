@@ -58,7 +58,9 @@ proptest! {
         let mut expected = vec![one[x as usize], both[(x * 4 + y) as usize], 15 - many[3][y as usize]];
         expected.extend(many.iter().map(|table| table[y as usize]));
         prop_assert_eq!(evaluate(&program, &[x, y]), expected);
-        prop_assert_eq!((program.inputs(), program.outputs(), program.pbs_count(1)), (2, 7, 4));
+        prop_assert_eq!((program.inputs(), program.outputs()), (2, 7));
+        // Fewer where a table says the same of every message, or two tables are the same.
+        prop_assert!(program.pbs_count(1) <= 4);
     }
 }
 
