@@ -106,6 +106,16 @@ pub const FIXED: &[Fixed] = &[
     row("MESSAGE_BYTES_MAX", "worker/src/connection.rs", "64 << 20", "One message from the server to a worker"),
     row("THREADS_MAX", "worker/src/cpu.rs", "4096", "Compute threads of a CPU device"),
     row("SLOTS_MAX", "worker/src/cpu/arena.rs", "1 << 18", "Ciphertexts in one arena of the CPU device"),
+    row(
+        "OUTPUTS_MAX",
+        "worker/src/cpu/key.rs",
+        "PART_MAX",
+        "Results of bootstraps on their way to their slots, for each thread, unless one has more",
+    ),
+    row("REMEMBERED_MAX", "worker/src/programs.rs", "1024", "Programs that a worker remembers lowered"),
+    row("REMEMBERED_BYTES", "worker/src/programs.rs", "64 << 20", "Bytes of these programs"),
+    row("LOADS_AT_ONCE", "worker/src/key_cache.rs", "2", "Keys that a worker loads at a time"),
+    row("DEPTH_MAX", "worker/src/agent/report.rs", "8.0", "How much more work a worker holds because it is deep"),
     row("WAVES_MAX", "worker/src/latency.rs", "64", "Waves that a worker lists for a job"),
     row("PIECES", "worker/src/blob.rs", "8", "Pieces of a blob that a worker has received and not yet read"),
 ];
