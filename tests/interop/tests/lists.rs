@@ -27,7 +27,7 @@ fn seeded_lists_expand_to_the_same_words() {
 }
 
 fn seeded_list_agrees<T: Word>(dimension: usize, count: usize, random: &mut Random) {
-    let list = SeededLweList::<T>::new(dimension, random.seed(), random.words(count));
+    let list = SeededLweList::<T>::new(dimension, random.seed(), random.words(count)).unwrap();
     let theirs = entity::seeded_lwe_list_into_tfhe(&list);
     assert_eq!(entity::seeded_lwe_list_from_tfhe(theirs.clone()).unwrap(), list);
     assert!(list.expand().words() == theirs.decompress_into_lwe_ciphertext_list().as_ref(), "{dimension} x {count}");
