@@ -51,7 +51,10 @@ fn add_up<'a, const LANES: usize>(
 ) -> [[u16; PAIRS]; LANES] {
     let mut totals = [[0u16; PAIRS]; LANES];
     for (line, multipliers) in lines.zip(multipliers) {
-        let words = bytemuck::cast::<_, [u16; PAIRS]>(*line).map(u16::from_le);
+        let mut words = bytemuck::cast::<_, [u16; PAIRS]>(*line);
+        for word in &mut words {
+            *word = u16::from_le(*word);
+        }
         for (totals, multipliers) in totals.iter_mut().zip(multipliers) {
             let of_word: [_; PAIRS] = std::array::from_fn(|pair| multipliers.of_word[pair % 2]);
             let of_upper: [_; PAIRS] = std::array::from_fn(|pair| multipliers.of_upper[pair % 2]);
@@ -74,8 +77,9 @@ struct Multipliers {
 }
 
 impl Multipliers {
-    fn of(digits: [i8; ROWS]) -> Self {
-        let [first, second, third, fourth] = digits.map(|digit| digit as u16);
+    #[inline(always)]
+    fn of([first, second, third, fourth]: [i8; ROWS]) -> Self {
+        let (first, second, third, fourth) = (first as u16, second as u16, third as u16, fourth as u16);
         let of_upper = [second.wrapping_sub(first << 8), fourth.wrapping_sub(third << 8)];
         Self { of_word: [first, third], of_upper }
     }
