@@ -184,6 +184,14 @@ impl<T: Clear> Fhe<T> {
     }
 }
 
+impl Fhe<u128> {
+    /// What AES-128 makes of a block under this key; the most significant byte is the first.
+    #[must_use]
+    pub fn aes128_encrypt(&self, block: &Self) -> Self {
+        self.apply(Kind::Aes128Encrypt, &[&block.node])
+    }
+}
+
 impl FheBool {
     /// `yes` where this is true, else `no`.
     pub fn select<T: Clear>(&self, yes: &Fhe<T>, no: &Fhe<T>) -> Fhe<T> {

@@ -3,20 +3,25 @@
 //! A [`Cell`] is a linear combination of what inputs bring and bootstraps return: adding, subtracting and scaling cells
 //! costs nothing and makes no node. A [`Draft::lookup`] does. It looks for less to do first: a constant needs no
 //! bootstrap, the same lookup is made once, several functions of one combination share a bootstrap where they fit, and
-//! a function of a lone result is a function of what that was looked up from.
+//! a function of a lone result is a function of what that was looked up from. Bits that are mostly added modulo 2 are
+//! better kept as [parities](Parity).
 //!
 //! What a cell can hold and how much noise it bears is known exactly at every point, so that whoever builds can ask
 //! whether a combination [fits](Draft::fits) before looking it up. One that does not fit is a bug of the builder's, and
 //! ends in a panic that no program of a client may be able to cause: tests hold every operation to that on every set.
 
 mod cell;
+mod parity;
 mod table;
 
 use std::collections::HashMap;
 
 use cloakwork_params::{Encoding, ParameterSet};
 
-pub(crate) use self::cell::{Cell, Range};
+pub(crate) use self::{
+    cell::{Cell, Range},
+    parity::Parity,
+};
 use self::{
     cell::{Source, SourceId},
     table::Function,

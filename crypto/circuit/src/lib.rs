@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aes;
 mod draft;
 mod error;
 mod evaluate;

@@ -99,7 +99,11 @@ fn integers(kind: Kind) -> Option<Golden> {
         Kind::Absolute | Kind::Divide => (signed, 2),
         _ => (unsigned, 2),
     };
-    let bits = if ty == wire::Type::Block { 0 } else { 8 };
+    let bits = match kind {
+        Kind::Aes128Encrypt => 128,
+        _ if ty == wire::Type::Block => 0,
+        _ => 8,
+    };
     let mut inputs: Vec<_> = ["x", "y"].into_iter().map(|name| input(name, ty, bits)).collect();
     if count == 3 {
         inputs.insert(0, input("c", wire::Type::Bool, 0));

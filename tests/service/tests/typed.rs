@@ -53,6 +53,18 @@ async fn results_stay_on_the_server_and_go_on() -> Result<(), ClientError> {
     Ok(())
 }
 
+/// FIPS 197, appendix B.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cipher_under_an_encrypted_key() -> Result<(), ClientError> {
+    let server = Server::start(Setup::default()).await;
+    let session = session(&server).await;
+    let key: Fhe<u128> = session.encrypt(0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c)?;
+    let block = session.constant(0x3243_f6a8_885a_308d_3131_98a2_e037_0734);
+    let encrypted = key.aes128_encrypt(&block);
+    assert_eq!(encrypted.decrypt().await?, 0x3925_841d_02dc_09fb_dc11_8597_196a_0b32);
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn long_chains_are_written_and_let_go_of() -> Result<(), ClientError> {
     let server = Server::start(Setup::default()).await;

@@ -20,8 +20,8 @@ use crate::{
 ///
 /// Operators, those that bind least first: || && (== != < <= > >=) | ^ & (<< >>) (+ -) (* / %) and
 /// in front - !. Functions: min max abs select(condition, yes, no) sum add_overflows sub_overflows
-/// mul_overflows rotl rotr reverse_bits count_ones count_zeros leading_ones leading_zeros trailing_ones trailing_zeros, and types, as in
-/// u8(x).
+/// mul_overflows rotl rotr reverse_bits count_ones count_zeros leading_ones leading_zeros
+/// trailing_ones trailing_zeros aes128(key, block), and types, as in u8(x).
 ///
 /// Examples:
 ///   cloakwork eval 'max(x, y) * 3 + (z >> 2)' x=u64:7 y=u64:9 z=u32:255

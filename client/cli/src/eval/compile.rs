@@ -216,6 +216,7 @@ pub(crate) const OF_TWO: &[Named] = &[
     ("|", Kind::Or, Returns::Same),
     ("||", Kind::Or, Returns::Same),
     ("^", Kind::Xor, Returns::Same),
+    ("aes128", Kind::Aes128Encrypt, Returns::Same),
     ("min", Kind::Min, Returns::Same),
     ("max", Kind::Max, Returns::Same),
     ("==", Kind::Equal, Returns::Bool),

@@ -3,7 +3,7 @@
 use cloakwork_params::Encoding;
 
 use crate::{
-    Goal, Graph, Program, Type,
+    Goal, Graph, Program, Type, aes,
     draft::{Cell, Draft},
     integer::{self, Digits, Direction, Division, End, Relation},
     program::Operation,
@@ -99,6 +99,10 @@ impl Lowering<'_> {
                 integer::reverse(&mut self.draft, &number)
             }
             (kind, &[value]) => self.count(kind, value, ty.blocks()),
+            (Kind::Aes128Encrypt, &[key, block]) => {
+                let (key, block) = (self.clean(key), self.clean(block));
+                aes::encrypt(&mut self.draft, &key, &block)
+            }
             (Kind::Mux, &[condition, yes, no]) => {
                 let (condition, yes, no) = (self.values[condition][0].clone(), self.clean(yes), self.clean(no));
                 integer::select(&mut self.draft, &condition, &yes, &no)

@@ -32,6 +32,8 @@ fn price(program: &Program, operation: &Operation, results: &[ValueInfo]) -> u64
             Kind::Divide | Kind::Remainder => 7 * blocks * blocks + 80 * blocks,
             // Of numbers twice as long.
             Kind::MultiplyOverflows => 8 * blocks * blocks + 12 * blocks,
+            // 200 substitutions, and bits to digits.
+            Kind::Aes128Encrypt => 200 * 40 + 2 * blocks,
             Kind::Absolute | Kind::AddOverflows | Kind::SubtractOverflows | Kind::CountOnes | Kind::CountZeros => {
                 12 * blocks
             }

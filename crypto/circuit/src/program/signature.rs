@@ -5,6 +5,8 @@ use crate::wire::operation::Kind;
 
 /// Of bits.
 const COUNT: Type = Type::Uint(32);
+/// Of a block cipher: its keys as well.
+const BLOCK: Type = Type::Uint(128);
 
 /// Type of what an operation returns, of these arguments; `result` is what the message says of CONSTANT and CAST.
 ///
@@ -75,6 +77,13 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
             match arguments[1] {
                 Type::Uint(_) => number(arguments[0]),
                 other => Err(format!("it moves by an amount of type {other}: expected an unsigned integer")),
+            }
+        }
+        Kind::Aes128Encrypt => {
+            arity(2)?;
+            match arguments.iter().find(|ty| **ty != BLOCK) {
+                None => Ok(BLOCK),
+                Some(other) => Err(format!("it takes a key and a block of type {BLOCK}, not {other}")),
             }
         }
         Kind::Unspecified | Kind::Lookup | Kind::LookupBivariate | Kind::LookupMany => {

@@ -1,5 +1,9 @@
 //! What is compared.
 
+use aes::{
+    Aes128,
+    cipher::{BlockEncrypt as _, KeyInit as _},
+};
 use peer_tfhe::integer::{Clear, Computation, Operand, Operation, Step};
 
 /// A computation, and how much faster than tfhe-rs it should be.
@@ -35,6 +39,7 @@ pub fn cases() -> Vec<Case> {
     });
     cases.push(chain());
     cases.push(transfer());
+    cases.push(cipher());
     let add = of_one(Operation::Add, "x + y", 64, Operand::Input(1), 0.0);
     cases.push(Case { name: "u64 x + y, 32 jobs at once".into(), jobs: 32, required: Some(4.0), ..add });
     cases
@@ -141,6 +146,31 @@ fn transfer() -> Case {
     }
 }
 
+/// Two blocks of a cipher's stream, its key's expansion included: what turns ciphertexts of it into ours.
+fn cipher() -> Case {
+    let step = |block| Step { operation: Operation::Aes128, operands: vec![Operand::Input(0), Operand::Clear(block)] };
+    Case {
+        name: "AES-128 of two blocks".into(),
+        computation: Computation {
+            bits: 128,
+            inputs: vec![Clear::CipherKey(CIPHER_KEY)],
+            steps: vec![step(0), step(1)],
+            outputs: vec![0, 1],
+        },
+        jobs: 1,
+        required: Some(2.0),
+    }
+}
+
+/// The example of FIPS 197.
+const CIPHER_KEY: u128 = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c;
+
+fn encrypt_aes128(key: u128, block: u128) -> u128 {
+    let mut block = block.to_be_bytes().into();
+    Aes128::new(&key.to_be_bytes().into()).encrypt_block(&mut block);
+    u128::from_be_bytes(block.into())
+}
+
 impl Case {
     /// What comes out.
     pub fn expected(&self) -> Vec<Clear> {
@@ -182,8 +212,9 @@ fn apply(operation: Operation, values: &[Clear], mask: u128, bits: u32) -> Clear
             Operation::GreaterOrEqual => Bit(left >= right),
             Operation::Min => Number(left.min(right)),
             Operation::ShiftLeft => Number((left << (right % u128::from(bits))) & mask),
-            Operation::Select => panic!("a selection has three operands"),
+            Operation::Select | Operation::Aes128 => panic!("{operation:?} takes other operands"),
         },
+        (Operation::Aes128, &[Clear::CipherKey(key), Number(block)]) => Number(encrypt_aes128(key, block)),
         _ => panic!("{operation:?} of {values:?}"),
     }
 }

@@ -125,14 +125,14 @@ impl Prepared<'_> {
 
 fn ty(value: Clear, bits: u32) -> Type {
     match value {
-        Clear::Number(_) => Type::Uint(bits),
+        Clear::Number(_) | Clear::CipherKey(_) => Type::Uint(bits),
         Clear::Bit(_) => Type::Bool,
     }
 }
 
 fn integer(value: Clear) -> Integer {
     match value {
-        Clear::Number(number) => Integer::from(number),
+        Clear::Number(number) | Clear::CipherKey(number) => Integer::from(number),
         Clear::Bit(bit) => Integer::from(u128::from(bit)),
     }
 }
@@ -169,5 +169,6 @@ fn kind(operation: Operation) -> Kind {
         Operation::Min => Kind::Min,
         Operation::ShiftLeft => Kind::ShiftLeft,
         Operation::Select => Kind::Mux,
+        Operation::Aes128 => Kind::Aes128Encrypt,
     }
 }

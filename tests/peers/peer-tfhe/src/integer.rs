@@ -1,5 +1,7 @@
 //! Numbers of many blocks: computations of tfhe-rs's integers, each operation on all cores.
 
+use std::collections::HashMap;
+
 use rayon::prelude::*;
 use tfhe::{
     core_crypto::prelude::{GlweSecretKey, LweSecretKey, PolynomialSize},
@@ -10,6 +12,7 @@ use tfhe::{
         parameters::AtomicPatternParameters,
         server_key::pbs_stats,
     },
+    transciphering::{AesFheKey, AesFheRoundKeys, AesFheState, AesPlainKey, Transcipherer as _},
 };
 
 use crate::{SecretKey, shortint::parameters};
@@ -37,6 +40,8 @@ pub enum Clear {
     Number(u128),
     /// A condition.
     Bit(bool),
+    /// A key of AES-128, most significant byte first.
+    CipherKey(u128),
 }
 
 /// An operation and what it takes.
@@ -75,11 +80,14 @@ pub enum Operation {
     ShiftLeft,
     /// The second operand where the first one holds, else the third.
     Select,
+    /// What AES-128 makes of a clear block under a key: a number of 128 bits. Blocks under one key expand it once.
+    Aes128,
 }
 
 /// Keys of tfhe-rs.
 pub struct Integers {
     client: ClientKey,
+    blocks: shortint::ClientKey,
     server: ServerKey,
 }
 
@@ -94,6 +102,9 @@ pub struct Prepared<'a> {
 enum Value {
     Number(RadixCiphertext),
     Bit(BooleanBlock),
+    CipherKey(Box<AesFheKey>),
+    /// By byte, least significant bit first.
+    Bits(Vec<shortint::Ciphertext>),
 }
 
 /// An operand, looked up.
@@ -113,9 +124,10 @@ impl Integers {
         let big = GlweSecretKey::from_container(words(&secret.big), PolynomialSize(parameters.polynomial_size().0));
         let small = LweSecretKey::from_container(words(&secret.small));
         let key = StandardAtomicPatternClientKey::from_raw_parts(big, small, parameters, None);
-        let client = ClientKey::from(shortint::ClientKey { atomic_pattern: AtomicPatternClientKey::Standard(key) });
+        let blocks = shortint::ClientKey { atomic_pattern: AtomicPatternClientKey::Standard(key) };
+        let client = ClientKey::from(blocks.clone());
         let server = ServerKey::new_radix_server_key(&client);
-        Some(Self { client, server })
+        Some(Self { client, blocks, server })
     }
 
     /// Encrypts a computation's inputs.
@@ -124,6 +136,7 @@ impl Integers {
         let encrypt = |input: &Clear| match *input {
             Clear::Number(number) => Value::Number(self.client.encrypt_radix(number, blocks)),
             Clear::Bit(bit) => Value::Bit(self.client.encrypt_bool(bit)),
+            Clear::CipherKey(key) => Value::CipherKey(Box::new(AesPlainKey::from(key).encrypt(&self.blocks))),
         };
         let inputs = computation.inputs.iter().map(encrypt).collect();
         Prepared { keys: self, computation: computation.clone(), inputs }
@@ -134,7 +147,15 @@ impl Prepared<'_> {
     /// Computes.
     pub fn compute(&self) -> Results {
         let mut results: Vec<Value> = Vec::with_capacity(self.computation.steps.len());
+        let mut ciphers = HashMap::new();
         for Step { operation, operands } in &self.computation.steps {
+            if let (Operation::Aes128, &[Operand::Input(key), Operand::Clear(block)]) = (operation, &operands[..]) {
+                let cipher = ciphers.entry(key).or_insert_with(|| self.cipher(key));
+                let blocks = cipher.next_keystream_bits(self.keys.server.as_ref(), 128).expect("it is at its start");
+                assert_eq!(block, u128::from(cipher.current_counter()) / 128 - 1, "blocks count from 0");
+                results.push(Value::Bits(blocks.into_raw_parts()));
+                continue;
+            }
             let arguments: Vec<Argument<'_>> =
                 operands.iter().map(|operand| self.argument(operand, &results)).collect();
             let result = step(&self.keys.server, *operation, &arguments);
@@ -161,8 +182,21 @@ impl Prepared<'_> {
         let decrypt = |value: &Value| match value {
             Value::Number(number) => Clear::Number(self.keys.client.decrypt_radix(number)),
             Value::Bit(bit) => Clear::Bit(self.keys.client.decrypt_bool(bit)),
+            Value::CipherKey(_) => panic!("no step returns a key"),
+            Value::Bits(bits) => {
+                let byte = |bits: &[shortint::Ciphertext]| {
+                    bits.iter().rev().fold(0, |byte, bit| byte << 1 | u128::from(self.keys.blocks.decrypt(bit)))
+                };
+                Clear::Number(bits.chunks(8).map(byte).fold(0, |number, byte| number << 8 | byte))
+            }
         };
         results.0.iter().map(decrypt).collect()
+    }
+
+    /// A cipher that counts blocks from 0, its key expanded.
+    fn cipher(&self, key: usize) -> AesFheState {
+        let Value::CipherKey(key) = &self.inputs[key] else { panic!("input {key} is no key") };
+        AesFheState::new(AesFheRoundKeys::new(self.keys.server.as_ref(), key), 0)
     }
 
     fn argument<'v>(&'v self, operand: &Operand, results: &'v [Value]) -> Argument<'v> {
@@ -204,7 +238,7 @@ fn of_two(server: &ServerKey, operation: Operation, left: &RadixCiphertext, righ
         Operation::GreaterOrEqual => Value::Bit(server.ge_parallelized(left, right)),
         Operation::Min => Value::Number(server.min_parallelized(left, right)),
         Operation::ShiftLeft => Value::Number(server.left_shift_parallelized(left, right)),
-        Operation::Select => panic!("a selection has three operands"),
+        Operation::Select | Operation::Aes128 => panic!("{operation:?} takes other operands"),
     }
 }
 
@@ -220,6 +254,6 @@ fn with_clear(server: &ServerKey, operation: Operation, left: &RadixCiphertext, 
         Operation::GreaterOrEqual => Value::Bit(server.scalar_ge_parallelized(left, right)),
         Operation::Min => Value::Number(server.scalar_min_parallelized(left, right)),
         Operation::ShiftLeft => Value::Number(server.scalar_left_shift_parallelized(left, right)),
-        Operation::Select => panic!("a selection has three operands"),
+        Operation::Select | Operation::Aes128 => panic!("{operation:?} takes other operands"),
     }
 }
