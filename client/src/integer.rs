@@ -45,7 +45,7 @@ impl Integer {
     pub fn parse(text: &str, ty: Type) -> Result<Self, String> {
         let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
         let (radix, digits) = digits.strip_prefix("0x").map_or((10, digits), |digits| (16, digits));
-        let none = || format!("'{text}' is no {ty}");
+        let none = || format!("'{text}' is no {ty}{}", range(ty));
         let magnitude = match (ty, digits) {
             (Type::Bool, "true") => Self::from(1_u128),
             (Type::Bool, "false") => Self::default(),
@@ -115,6 +115,16 @@ impl Integer {
             (*byte, left) = ((value / 10) as u8, value % 10);
         }
         left as u8
+    }
+}
+
+/// What a type has, where that is short enough to say.
+fn range(ty: Type) -> String {
+    match ty {
+        Type::Uint(bits @ ..=64) => format!(": {} to {}", 0, u64::MAX >> (64 - bits)),
+        Type::Int(bits @ ..=64) => format!(": {} to {}", i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
+        Type::Bool => ": true or false".to_owned(),
+        _ => String::new(),
     }
 }
 

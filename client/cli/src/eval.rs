@@ -2,6 +2,8 @@
 
 mod argument;
 mod compile;
+mod derived;
+mod names;
 
 pub(crate) use self::{
     argument::Argument,

@@ -184,6 +184,57 @@ impl<T: Clear> Fhe<T> {
     }
 }
 
+impl<T: Clear> Fhe<T> {
+    /// All of them added up.
+    #[must_use]
+    pub fn sum<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> Self {
+        self.of_many(Kind::Sum, others)
+    }
+
+    /// This times the other, and each further pair's product on top.
+    #[must_use]
+    pub fn dot<'a>(&self, other: &'a Self, pairs: impl IntoIterator<Item = [&'a Self; 2]>) -> Self {
+        self.of_many(Kind::Dot, [other].into_iter().chain(pairs.into_iter().flatten()))
+    }
+
+    /// Is it one of these?
+    pub fn is_one_of<'a>(&self, values: impl IntoIterator<Item = &'a Self>) -> FheBool {
+        self.of_many(Kind::IsOneOf, values)
+    }
+
+    /// The result of the first case whose key it equals, or `otherwise`.
+    pub fn choose<'a, U: Clear>(
+        &self,
+        cases: impl IntoIterator<Item = (&'a Self, &'a Fhe<U>)>,
+        otherwise: &'a Fhe<U>,
+    ) -> Fhe<U> {
+        let cases = cases.into_iter().flat_map(|(key, result)| [&key.node, &result.node]);
+        self.apply(Kind::Match, &cases.chain([&otherwise.node]).collect::<Vec<_>>())
+    }
+
+    /// Is it odd?
+    pub fn is_odd(&self) -> FheBool {
+        (self.cast::<u8>() & 1).equal(&self.session.constant(1))
+    }
+
+    /// Is it even?
+    pub fn is_even(&self) -> FheBool {
+        !&self.is_odd()
+    }
+
+    /// The place of the highest bit that is set; of 0, the greatest number.
+    pub fn ilog2(&self) -> Fhe<u32> {
+        self.session.constant(T::TYPE.bits().unwrap_or(1) - 1) - self.leading_zeros()
+    }
+
+    fn of_many<'a, U: Clear>(&self, kind: Kind, others: impl IntoIterator<Item = &'a Self>) -> Fhe<U>
+    where
+        T: 'a,
+    {
+        self.apply(kind, &others.into_iter().map(|other| &other.node).collect::<Vec<_>>())
+    }
+}
+
 impl Fhe<u128> {
     /// What AES-128 makes of a block under this key; the most significant byte is the first.
     #[must_use]
@@ -196,5 +247,10 @@ impl FheBool {
     /// `yes` where this is true, else `no`.
     pub fn select<T: Clear>(&self, yes: &Fhe<T>, no: &Fhe<T>) -> Fhe<T> {
         self.apply(Kind::Mux, &[&yes.node, &no.node])
+    }
+
+    /// The other way round where this is true, else as they are.
+    pub fn flip<T: Clear>(&self, first: &Fhe<T>, second: &Fhe<T>) -> (Fhe<T>, Fhe<T>) {
+        (self.select(second, first), self.select(first, second))
     }
 }

@@ -14,6 +14,17 @@ pub enum ProgramError {
         /// What came.
         got: u64,
     },
+    /// More than a row of a program may take.
+    #[error(
+        "up to {got} bootstraps for a row, as its types say before it is lowered: a program may have {max}; cut it into \
+         several, each of which takes what the one before it returned"
+    )]
+    TooManyBootstraps {
+        /// The limit.
+        max: u64,
+        /// The estimate, from above.
+        got: u64,
+    },
     /// Not a program at all.
     #[error("not an encoded cloakwork.v1.Program: {0}")]
     Malformed(String),

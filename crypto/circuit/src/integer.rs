@@ -7,6 +7,7 @@
 
 mod add;
 mod bits;
+mod choose;
 mod clean;
 mod columns;
 mod compare;
@@ -20,11 +21,12 @@ mod shift;
 pub(crate) use self::{
     add::{add, negate, subtract, sum},
     bits::{bitwise, not},
+    choose::{choose, is_one_of},
     clean::clean,
     compare::{Relation, equal, relation},
     count::{End, ones, reverse, zeros_before},
     divide::{Division, absolute, divide},
-    multiply::multiply,
+    multiply::{dot, multiply},
     overflow::{difference_overflows, product_overflows, sum_overflows},
     select::select,
     shift::{Direction, filler, shift},

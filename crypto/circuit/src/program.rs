@@ -100,8 +100,21 @@ pub struct Limits {
 }
 
 /// What every server and worker accepts.
-pub const LIMITS: Limits =
-    Limits { bytes: 1 << 20, inputs: 1024, operations: 1 << 14, outputs: 1024, blocks: 1 << 14, bootstraps: 1 << 17 };
+pub const LIMITS: Limits = Limits {
+    bytes: BYTES_MAX,
+    inputs: INPUTS_MAX,
+    operations: OPERATIONS_MAX,
+    outputs: OUTPUTS_MAX,
+    blocks: BLOCKS_MAX,
+    bootstraps: BOOTSTRAPS_MAX,
+};
+
+const BYTES_MAX: usize = 1 << 20;
+const INPUTS_MAX: usize = 1024;
+const OPERATIONS_MAX: usize = 1 << 14;
+const OUTPUTS_MAX: usize = 1024;
+const BLOCKS_MAX: usize = 1 << 14;
+const BOOTSTRAPS_MAX: u64 = 1 << 17;
 
 impl Program {
     /// Decodes and checks a program.
@@ -117,7 +130,7 @@ impl Program {
         at_most("blocks of inputs and outputs", limits.blocks, program.blocks())?;
         let bootstraps = program.bootstraps_max();
         if bootstraps > limits.bootstraps {
-            return Err(ProgramError::TooMany { what: "bootstraps", max: limits.bootstraps, got: bootstraps });
+            return Err(ProgramError::TooManyBootstraps { max: limits.bootstraps, got: bootstraps });
         }
         Ok(program)
     }

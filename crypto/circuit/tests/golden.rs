@@ -96,6 +96,7 @@ fn integers(kind: Kind) -> Option<Golden> {
     let (ty, count) = match kind {
         Kind::Lookup | Kind::LookupBivariate | Kind::LookupMany => (wire::Type::Block, 2),
         Kind::Mux => (unsigned, 3),
+        Kind::Match => (unsigned, 6),
         Kind::Absolute | Kind::Divide => (signed, 2),
         _ => (unsigned, 2),
     };
@@ -104,8 +105,10 @@ fn integers(kind: Kind) -> Option<Golden> {
         _ if ty == wire::Type::Block => 0,
         _ => 8,
     };
-    let mut inputs: Vec<_> = ["x", "y"].into_iter().map(|name| input(name, ty, bits)).collect();
-    if count == 3 {
+    let names = ["x", "y", "z", "u", "v", "w"];
+    let mut inputs: Vec<_> = names[..count.max(2)].iter().map(|name| input(name, ty, bits)).collect();
+    if kind == Kind::Mux {
+        inputs.pop();
         inputs.insert(0, input("c", wire::Type::Bool, 0));
     }
     let table = |step: u32| wire::Table { entries: (0..4).map(|x| (x * step + 1) % 4).collect() };

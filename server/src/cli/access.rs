@@ -91,9 +91,13 @@ pub(super) enum TokenCommand {
 impl TenantCommand {
     pub(super) fn run(self) -> Result<(), ExitCode> {
         match self {
-            Self::Create { name, place } => place.with_store(async |store| store.create_tenant(&name).await),
-            Self::Revoke { name, place } => place.with_store(async |store| store.revoke_tenant(&name).await),
-            Self::List { place } => place.with_store(async |store| {
+            Self::Create { name, place } => {
+                place.with_store(Missing::Made, async |store| store.create_tenant(&name).await)
+            }
+            Self::Revoke { name, place } => {
+                place.with_store(Missing::Refused, async |store| store.revoke_tenant(&name).await)
+            }
+            Self::List { place } => place.with_store(Missing::Refused, async |store| {
                 println!("{:<32} {:<20} REVOKED", "TENANT", "CREATED");
                 for row in store.tenants().await? {
                     println!("{:<32} {:<20} {}", row.name, time(Some(row.created_ms)), time(row.revoked_ms));
@@ -107,7 +111,7 @@ impl TenantCommand {
 impl TokenCommand {
     pub(super) fn run(self) -> Result<(), ExitCode> {
         match self {
-            Self::Create { tenant, scopes, days, note, place } => place.with_store(async |store| {
+            Self::Create { tenant, scopes, days, note, place } => place.with_store(Missing::Refused, async |store| {
                 let life = Duration::from_secs(u64::from(days) * 24 * 3600);
                 let expires = (days > 0).then(|| SystemTime::now() + life);
                 let secret = store.create_token(&tenant, scopes, &note, expires).await?;
@@ -115,8 +119,10 @@ impl TokenCommand {
                 eprintln!("Keep it: it cannot be shown again. Its public part is {}.", secret.id());
                 Ok(())
             }),
-            Self::Revoke { id, place } => place.with_store(async |store| store.revoke_token(&id).await),
-            Self::List { tenant, place } => place.with_store(async |store| {
+            Self::Revoke { id, place } => {
+                place.with_store(Missing::Refused, async |store| store.revoke_token(&id).await)
+            }
+            Self::List { tenant, place } => place.with_store(Missing::Refused, async |store| {
                 println!(
                     "{:<12} {:<24} {:<22} {:<20} {:<20} {:<20} {:<20} NOTE",
                     "TOKEN", "TENANT", "SCOPES", "CREATED", "EXPIRES", "REVOKED", "LAST USED"
@@ -135,8 +141,17 @@ impl TokenCommand {
     }
 }
 
+/// What becomes of a data directory that is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    /// A first tenant may come before the server's first start.
+    Made,
+    /// Most likely it is another directory that was meant.
+    Refused,
+}
+
 impl Place {
-    fn with_store<F>(self, work: impl FnOnce(TokenStore) -> F) -> Result<(), ExitCode>
+    fn with_store<F>(self, missing: Missing, work: impl FnOnce(TokenStore) -> F) -> Result<(), ExitCode>
     where
         F: Future<Output = Result<(), StoreError>>,
     {
@@ -146,9 +161,17 @@ impl Place {
             .into_iter()
             .collect();
         let config = load(self.config, &flags)?;
+        let directory = &config.storage.directory;
+        if !directory.exists() {
+            let path = directory.display();
+            if missing == Missing::Refused {
+                return Err(failed(format!("there is no data directory {path}: --data names the server's")));
+            }
+            eprintln!("A new data directory: {path}. A server has to be started with the same one.");
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         runtime.block_on(async {
-            let database = open_database(&config.storage.directory, 1).await.map_err(failed)?;
+            let database = open_database(directory, 1).await.map_err(failed)?;
             let done = work(TokenStore::new(database.clone())).await;
             database.close().await;
             done.map_err(failed)

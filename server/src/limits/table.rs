@@ -154,7 +154,7 @@ limits! {
         "Two for each parameter set";
     program_bytes = MIB, bytes KIB => 64 * MIB,
         "One encoded program",
-        "Tens of thousands of operations";
+        "All that a program may have: see `OPERATIONS_MAX`";
     tenant_programs = 10_000, count 1 => 10_000_000,
         "Programs that one tenant has registered",
         "Some MiB as a rule; their bytes count as `tenant_inline_bytes`";

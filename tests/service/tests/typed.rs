@@ -27,6 +27,18 @@ async fn expressions_compute_what_they_say() -> Result<(), ClientError> {
     let (a, b): (FheUint8, FheUint8) = (session.encrypt(200)?, session.encrypt(100)?);
     assert!(a.add_overflows(&b).decrypt().await?);
     assert_eq!(a.rotate_left(&session.constant(3)).decrypt().await?, 200_u8.rotate_left(3));
+    assert_eq!(a.dot(&b, [[&a, &a], [&b, &b]]).decrypt().await?, ((200 * 100 + 200 * 200 + 100 * 100) % 256) as u8);
+    assert_eq!(x.sum([&y, &y, &x]).decrypt().await?, 32);
+    let [one, two] = [session.constant(1), session.constant(100)];
+    assert!(!a.is_one_of([&one, &two, &b]).decrypt().await?);
+    assert!(b.is_one_of([&one, &two]).decrypt().await?);
+    assert_eq!(b.choose([(&one, &x), (&two, &y)], &session.constant(0)).decrypt().await?, 9);
+    assert_eq!(
+        (y.ilog2().decrypt().await?, y.is_odd().decrypt().await?, a.is_even().decrypt().await?),
+        (3, true, true)
+    );
+    let (first, second) = a.above(&b).flip(&a, &b);
+    assert_eq!((first.decrypt().await?, second.decrypt().await?), (100, 200));
     Ok(())
 }
 

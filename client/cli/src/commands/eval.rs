@@ -19,9 +19,11 @@ use crate::{
 /// numbers that stand in it, and nothing of the values.
 ///
 /// Operators, those that bind least first: || && (== != < <= > >=) | ^ & (<< >>) (+ -) (* / %) and
-/// in front - !. Functions: min max abs select(condition, yes, no) sum add_overflows sub_overflows
-/// mul_overflows rotl rotr reverse_bits count_ones count_zeros leading_ones leading_zeros
-/// trailing_ones trailing_zeros aes128(key, block), and types, as in u8(x).
+/// in front - !. Functions: min max abs select(condition, yes, no) sum dot(x, y, ..) is_one_of
+/// match(x, key, result, .., otherwise) lookup(x, result, ..) mul_div add_overflows sub_overflows
+/// mul_overflows rotl rotr reverse_bits is_even is_odd ilog2 count_ones count_zeros leading_ones
+/// leading_zeros trailing_ones trailing_zeros aes128(key, block), and types, as in u8(x). Numbers
+/// are decimal, or hexadecimal behind 0x, and may have _ in them.
 ///
 /// Examples:
 ///   cloakwork eval 'max(x, y) * 3 + (z >> 2)' x=u64:7 y=u64:9 z=u32:255
@@ -97,8 +99,11 @@ fn plan(context: &Context, compiled: &Compiled, rows: u64, report: &cloakwork_cl
         },
         || {
             let mut lines = format!(
-                "type                {}\nbootstraps a row    {each}, of {rows} rows\nof one row alone    {} bootstraps, {} one after the other",
-                compiled.output, report.pbs_count, report.depth
+                "type                {}\nbootstraps a row    {each}, of {rows} {}\nof one row alone    {} bootstraps, {} one after the other",
+                compiled.output,
+                if rows == 1 { "row" } else { "rows" },
+                report.pbs_count,
+                report.depth
             );
             for pool in &report.estimates {
                 let (one, many) = (millis(pool.one_row_micros), millis(pool.batched_row_micros));

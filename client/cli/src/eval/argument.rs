@@ -27,9 +27,16 @@ impl FromStr for Argument {
             return Err(expected());
         }
         let (ty, values) = match rest.split_once(':') {
+            Some((first, ty)) if type_named(first).is_none() && type_named(ty).is_some() => {
+                return Err(format!("'{text}': the type comes first, as in {name}={ty}:{first}"));
+            }
             Some((ty, values)) => (type_named(ty).ok_or_else(|| no_type(ty))?, values),
+            None if type_named(rest).is_some() => (DEFAULT, ""),
             None => (DEFAULT, rest),
         };
+        if values.is_empty() {
+            return Err(format!("'{text}' has no value: expected NAME=TYPE:VALUE, as in {name}=u64:7"));
+        }
         let values = values.split(',').map(|value| Integer::parse(value.trim(), ty)).collect::<Result<_, _>>()?;
         Ok(Self { name: name.to_owned(), ty, values })
     }

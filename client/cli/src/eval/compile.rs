@@ -4,7 +4,7 @@ use cloakwork_client::{
     ClientError, Integer, Kind, Program, ProgramBuilder, ProgramError, Type, Value, params::ParameterSet,
 };
 
-use super::{Argument, argument::type_named};
+use super::{Argument, argument::type_named, names::hint};
 use crate::syntax::{Node, NodeKind, at, parse};
 
 /// An expression as a program of one output.
@@ -36,7 +36,7 @@ pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argum
     Ok(Compiled { program, output: result.ty })
 }
 
-struct Compiler<'a> {
+pub(super) struct Compiler<'a> {
     builder: ProgramBuilder,
     names: Vec<(&'a Argument, Value)>,
     /// Where in the text each operation stands.
@@ -44,14 +44,14 @@ struct Compiler<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Typed {
-    value: Value,
-    ty: Type,
+pub(super) struct Typed {
+    pub(super) value: Value,
+    pub(super) ty: Type,
 }
 
 impl Compiler<'_> {
     /// A node's value. A number is of the type that is `wanted`.
-    fn typed(&mut self, node: &Node, wanted: Option<Type>) -> Result<Typed, String> {
+    pub(super) fn typed(&mut self, node: &Node, wanted: Option<Type>) -> Result<Typed, String> {
         if let Some(text) = literal(node) {
             let untyped = || at(node.place, format!("{text} of which type? Write u64({text}), for one"));
             return self.constant(node.place, &text, wanted.ok_or_else(untyped)?);
@@ -73,7 +73,7 @@ impl Compiler<'_> {
         Ok(Typed { value: *value, ty: argument.ty })
     }
 
-    fn constant(&mut self, place: usize, text: &str, ty: Type) -> Result<Typed, String> {
+    pub(super) fn constant(&mut self, place: usize, text: &str, ty: Type) -> Result<Typed, String> {
         let value = Integer::parse(text, ty).map_err(|problem| at(place, problem))?;
         self.places.push(place);
         Ok(Typed { value: self.builder.constant(ty, &value), ty })
@@ -100,10 +100,18 @@ impl Compiler<'_> {
                 let both = self.alike(place, &[yes, no], wanted)?;
                 self.apply(place, Kind::Mux, &[condition, both[0], both[1]], both[0].ty)
             }
-            ("sum", [_, ..]) => {
-                let all = self.alike(place, &arguments.iter().collect::<Vec<_>>(), wanted)?;
-                self.apply(place, Kind::Sum, &all, all[0].ty)
+            ("sum", [_, ..]) => self.of_many(place, Kind::Sum, arguments, Returns::Same, wanted)?,
+            ("dot", [_, _, ..]) => self.of_many(place, Kind::Dot, arguments, Returns::Same, wanted)?,
+            ("is_one_of", [_, _, ..]) => self.of_many(place, Kind::IsOneOf, arguments, Returns::Bool, None)?,
+            ("match", [value, cases @ .., otherwise]) if cases.len() >= 2 && cases.len().is_multiple_of(2) => {
+                self.matched(place, value, cases, otherwise, wanted)?
             }
+            ("lookup", [number, results @ ..]) if !results.is_empty() => {
+                self.looked_up(place, number, results, wanted)?
+            }
+            ("mul_div", [one, other, by]) => self.product_divided(place, [one, other, by], wanted)?,
+            ("is_odd" | "is_even", [number]) => self.parity(place, number, name == "is_odd")?,
+            ("ilog2", [number]) => self.log2(place, number)?,
             (name, [node]) => {
                 let (kind, returns) = known(OF_ONE, name).ok_or_else(|| unknown(place, name, 1))?;
                 let node = self.typed(node, wanted.filter(|_| returns == Returns::Same))?;
@@ -119,6 +127,19 @@ impl Compiler<'_> {
         Ok(result)
     }
 
+    /// An operation on any number of operands of one type.
+    fn of_many(
+        &mut self,
+        place: usize,
+        kind: Kind,
+        nodes: &[Node],
+        returns: Returns,
+        wanted: Option<Type>,
+    ) -> Result<Typed, String> {
+        let all = self.alike(place, &nodes.iter().collect::<Vec<_>>(), wanted)?;
+        Ok(self.apply(place, kind, &all, returns.of(all[0].ty)))
+    }
+
     fn cast(&mut self, node: &Node, ty: Type) -> Result<Typed, String> {
         let from = self.typed(node, Some(ty))?;
         match ty {
@@ -128,13 +149,13 @@ impl Compiler<'_> {
         }
     }
 
-    fn cast_to(&mut self, place: usize, from: Typed, ty: Type) -> Typed {
+    pub(super) fn cast_to(&mut self, place: usize, from: Typed, ty: Type) -> Typed {
         self.places.push(place);
         Typed { value: self.builder.cast(from.value, ty), ty }
     }
 
     /// Operands as values of one type: numbers take that of the others, narrower integers that of the widest.
-    fn alike(&mut self, place: usize, nodes: &[&Node], wanted: Option<Type>) -> Result<Vec<Typed>, String> {
+    pub(super) fn alike(&mut self, place: usize, nodes: &[&Node], wanted: Option<Type>) -> Result<Vec<Typed>, String> {
         let mut typed: Vec<Option<Typed>> = Vec::with_capacity(nodes.len());
         for node in nodes {
             typed.push(if literal(node).is_some() { None } else { Some(self.typed(node, wanted)?) });
@@ -144,7 +165,12 @@ impl Compiler<'_> {
             widest = Some(match widest {
                 None => ty,
                 Some(other) => wider(other, ty).ok_or_else(|| {
-                    at(place, format!("{other} and {ty} do not go together: a cast makes one the other, as in i64(x)"))
+                    let advice = if [other, ty].contains(&Type::Bool) {
+                        "a comparison makes a bool, as in x != 0"
+                    } else {
+                        "a cast makes one the other, as in i64(x)"
+                    };
+                    at(place, format!("{other} and {ty} do not go together: {advice}"))
                 })?,
             });
         }
@@ -157,7 +183,7 @@ impl Compiler<'_> {
         nodes.iter().zip(typed).map(one).collect()
     }
 
-    fn apply(&mut self, place: usize, kind: Kind, arguments: &[Typed], ty: Type) -> Typed {
+    pub(super) fn apply(&mut self, place: usize, kind: Kind, arguments: &[Typed], ty: Type) -> Typed {
         self.places.push(place);
         let arguments: Vec<Value> = arguments.iter().map(|argument| argument.value).collect();
         Typed { value: self.builder.apply(kind, &arguments), ty }
@@ -232,7 +258,11 @@ fn known(table: &[Named], name: &str) -> Option<(Kind, Returns)> {
 }
 
 fn unknown(place: usize, name: &str, arguments: usize) -> String {
-    at(place, format!("'{name}' of {arguments} arguments is not known: `cloakwork eval --help` lists what is"))
+    let problem = match hint(name) {
+        Some(hint) => format!("'{name}' of {arguments} arguments is not known: {hint}"),
+        None => format!("'{name}' of {arguments} arguments is not known: `cloakwork eval --help` lists what is"),
+    };
+    at(place, problem)
 }
 
 /// The type that has the values of both.

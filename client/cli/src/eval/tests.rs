@@ -2,6 +2,7 @@ use cloakwork_client::{Type, set_by_name};
 
 use super::{
     compile::{OF_ONE, OF_TWO},
+    names::FUNCTIONS,
     *,
 };
 
@@ -36,6 +37,13 @@ fn types_follow_from_operands() {
         ("abs(z) / -2", Type::Int(8)),
         ("count_ones(x) + 1", Type::Uint(32)),
         ("u64(leading_zeros(z)) + reverse_bits(x)", Type::Uint(64)),
+        ("dot(x, 3, y, y)", Type::Uint(64)),
+        ("is_one_of(z, 1, -5, z) && is_even(y)", Type::Bool),
+        ("match(y, 1, z, 2, 9, -1)", Type::Int(8)),
+        ("u10(lookup(u2(x), 700, 1, 2))", Type::Uint(10)),
+        ("mul_div(x, y, 3)", Type::Uint(64)),
+        ("ilog2(z) + 1", Type::Uint(32)),
+        ("u128(x) ^ aes128(u128(y), 0xff)", Type::Uint(128)),
     ] {
         assert_eq!(output(text), Ok(ty), "{text}");
     }
@@ -49,13 +57,24 @@ fn refusals_say_where_and_what() {
         ("x $ y", "at 2: '$' is no part of an expression"),
         ("(x", "at 2: expected ')'"),
         ("x y", "at 2: expected an operator, or the end"),
-        ("x < y < x", "at 6: expected an operator, or the end"),
+        ("x < y < x", "at 6: comparisons cannot be chained: put one of them in parentheses"),
+        ("x = y", "at 2: '=' is no part of an expression: equality is =="),
         ("w + 1", "at 0: 'w' has no value: give it as w=u64:7"),
         ("1 + 2", "at 0: 1 of which type? Write u64(1), for one"),
         ("x + z", "at 2: u64 and i8 do not go together: a cast makes one the other, as in i64(x)"),
-        ("z + 128", "at 4: '128' is no i8"),
+        ("z + 128", "at 4: '128' is no i8: -128 to 127"),
+        ("x << -1", "at 5: '-1' is no u16: 0 to 65535"),
+        ("b && x", "at 2: bool and u64 do not go together: a comparison makes a bool, as in x != 0"),
+        ("max(x, y, z)", "at 0: 'max' of 3 arguments is not known: it is written max(x, y)"),
+        (
+            "match(x, 1, y)",
+            "at 0: 'match' of 3 arguments is not known: it is written match(x, key, result, .., otherwise)",
+        ),
+        ("lookup(b, x, x, x)", "at 0: 3 results for a bool: at most 2"),
+        ("mul_div(u256(x), x, x)", "at 0: mul_div takes integers of up to 128 bits, not u256"),
+        ("aes128(x, x)", "at 0: it takes a key and a block of type u128, not u64"),
         ("f(x)", "at 0: 'f' of 1 arguments is not known: `cloakwork eval --help` lists what is"),
-        ("pow(x, x)", "at 0: 'pow' of 2 arguments is not known: `cloakwork eval --help` lists what is"),
+        ("pow(x, x)", "at 0: 'pow' of 2 arguments is not known: it is written x * x"),
         ("negative(x)", "at 0: 'negative' of 1 arguments is not known: `cloakwork eval --help` lists what is"),
         ("y + abs(u32(x))", "at 4: it takes signed integers, not u32"),
         ("b && min(b, b) == b", "at 5: it takes integers, not bool"),
@@ -71,7 +90,10 @@ fn arguments_are_checked() {
         ("x", "'x': expected NAME=TYPE:VALUE, as in x=u64:7"),
         ("1=u8:1", "'1=u8:1': expected NAME=TYPE:VALUE, as in x=u64:7"),
         ("x=u7:1", "'u7' is no type: there are bool, and u2, u4 .. u256 and i2, i4 .. i256"),
-        ("x=u8:256", "'256' is no u8"),
+        ("x=u8:256", "'256' is no u8: 0 to 255"),
+        ("x=u64", "'x=u64' has no value: expected NAME=TYPE:VALUE, as in x=u64:7"),
+        ("x=u8:", "'x=u8:' has no value: expected NAME=TYPE:VALUE, as in x=u64:7"),
+        ("x=7:u8", "'x=7:u8': the type comes first, as in x=u8:7"),
     ] {
         assert_eq!(text.parse::<Argument>().err().as_deref(), Some(problem));
     }
@@ -96,6 +118,12 @@ fn help_names_every_function() {
     let eval = command.find_subcommand_mut("eval").expect("a command");
     let help = eval.render_long_help().to_string();
     for (name, ..) in OF_ONE.iter().chain(OF_TWO) {
+        assert!(help.contains(name), "{name}");
+        let is_word = name.starts_with(|char: char| char.is_ascii_alphabetic());
+        assert!(!is_word || FUNCTIONS.iter().any(|function| function.starts_with(&format!("{name}("))), "{name}");
+    }
+    for function in FUNCTIONS {
+        let name = function.split('(').next().expect("a name");
         assert!(help.contains(name), "{name}");
     }
 }

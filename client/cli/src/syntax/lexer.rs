@@ -16,6 +16,17 @@ const MARKS: [&str; 22] = [
     ",",
 ];
 
+/// What stands for a character of other languages.
+fn instead(char: char) -> &'static str {
+    match char {
+        '=' => ": equality is ==",
+        '~' => ": the complement is !",
+        '?' | ':' => ": write select(condition, yes, no)",
+        '.' => ": numbers are whole",
+        _ => "",
+    }
+}
+
 /// The symbols, each with its place in the text.
 pub(super) fn symbols(text: &str) -> Result<Vec<(usize, Symbol)>, String> {
     let mut symbols = Vec::new();
@@ -28,7 +39,8 @@ pub(super) fn symbols(text: &str) -> Result<Vec<(usize, Symbol)>, String> {
             (if first.is_ascii_digit() { Symbol::Number(text) } else { Symbol::Name(text) }, word)
         } else {
             let mark = MARKS.iter().find(|mark| rest.starts_with(**mark));
-            let mark = mark.ok_or_else(|| at(place, format!("'{first}' is no part of an expression")))?;
+            let mark =
+                mark.ok_or_else(|| at(place, format!("'{first}' is no part of an expression{}", instead(first))))?;
             (Symbol::Mark(mark), mark.len())
         };
         symbols.push((place, symbol));

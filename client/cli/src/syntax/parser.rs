@@ -14,6 +14,9 @@ pub(crate) fn parse(text: &str) -> Result<Node, String> {
     let node = parser.rank(0)?;
     match parser.symbols.first() {
         None => Ok(node),
+        Some((place, Symbol::Mark(mark))) if COMPARISONS.contains(mark) => {
+            Err(at(*place, "comparisons cannot be chained: put one of them in parentheses"))
+        }
         Some((place, _)) => Err(at(*place, "expected an operator, or the end")),
     }
 }

@@ -58,6 +58,12 @@ impl Cell {
         Range { min: self.range.min / HALVES, max: self.range.max / HALVES }
     }
 
+    /// What it holds, if that is always the same.
+    pub(crate) fn known(&self) -> Option<i64> {
+        let range = self.range();
+        (range.min == range.max).then_some(range.min)
+    }
+
     /// The same, known to lie within a range for a reason that its sum does not show.
     pub(crate) fn within(mut self, min: i64, max: i64) -> Self {
         self.range.min = self.range.min.max(HALVES * min);

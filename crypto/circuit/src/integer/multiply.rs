@@ -5,13 +5,20 @@ use crate::draft::{Cell, Draft};
 
 /// `left * right`, lazily, of two clean numbers.
 pub(crate) fn multiply(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Digits {
-    let digits = left.len();
+    dot(draft, &[(left, right)])
+}
+
+/// The sum of products of clean numbers, lazily: what the digits of all of them give is added up at once.
+pub(crate) fn dot(draft: &mut Draft, pairs: &[(&[Cell], &[Cell])]) -> Digits {
+    let digits = pairs.first().map_or(0, |(left, _)| left.len());
     let mut columns: Vec<Vec<Cell>> = vec![Vec::new(); digits];
-    for (place, left) in left.iter().enumerate() {
-        for (column, right) in (place..digits).zip(right) {
-            columns[column].push(of_two(draft, left, right, |left, right| left * right % BASE));
-            if let Some(above) = columns.get_mut(column + 1) {
-                above.push(of_two(draft, left, right, |left, right| left * right / BASE));
+    for (left, right) in pairs {
+        for (place, left) in left.iter().enumerate() {
+            for (column, right) in (place..digits).zip(*right) {
+                columns[column].push(of_two(draft, left, right, |left, right| left * right % BASE));
+                if let Some(above) = columns.get_mut(column + 1) {
+                    above.push(of_two(draft, left, right, |left, right| left * right / BASE));
+                }
             }
         }
     }

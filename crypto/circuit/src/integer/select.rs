@@ -5,9 +5,8 @@ use crate::draft::{Cell, Draft};
 
 /// If `condition`, then `yes`, else `no`: a bootstrap a digit. Both are clean.
 pub(crate) fn select(draft: &mut Draft, condition: &Cell, yes: &[Cell], no: &[Cell]) -> Digits {
-    let range = condition.range();
-    if range.min == range.max {
-        return if range.max == 1 { yes.to_vec() } else { no.to_vec() };
+    if let Some(condition) = condition.known() {
+        return if condition == 1 { yes.to_vec() } else { no.to_vec() };
     }
     yes.iter().zip(no).map(|(yes, no)| digit(draft, condition, yes, no)).collect()
 }

@@ -233,6 +233,42 @@ fn choices() {
 }
 
 #[test]
+fn one_of_many() {
+    let clear = |number: u128, digits: usize| constant(&number.to_le_bytes(), digits, Type::Uint(0));
+    let function = |key: u128, digits: usize| key.wrapping_mul(key).wrapping_add(7 * key) & mask(digits);
+    // The result of 1 is encrypted, and so is the last one.
+    for (name, keys, is_clear) in [("a table", 21, true), ("one key", 1, true), ("encrypted keys", 2, false)] {
+        let circuit: Circuit<'_> = &|draft, numbers, _| {
+            let digits = numbers[0].len();
+            let key = |key: u128| if is_clear { clear(key & mask(digits), digits) } else { numbers[1].clone() };
+            let result = |key: u128| match key {
+                1 => numbers[1].clone(),
+                _ => clear(function(key, digits), digits),
+            };
+            let keys = keys.min(mask(digits).saturating_add(1));
+            let cases: Vec<_> = (0..keys).map(|index| (key(index), result(index))).collect();
+            choose(draft, &numbers[0], &cases, &numbers[1])
+        };
+        holds(name, circuit, |number, other, digits| match number {
+            0 if is_clear => function(0, digits),
+            1 if is_clear => other,
+            _ if is_clear && number < keys => function(number, digits),
+            _ if !is_clear && number == other => function(0, digits),
+            _ => other,
+        });
+        let circuit: Circuit<'_> = &|draft, numbers, _| {
+            let digits = numbers[0].len();
+            let mut others: Vec<Digits> = (0..keys).map(|key| clear((5 * key) & mask(digits), digits)).collect();
+            others.push(numbers[1].clone());
+            vec![is_one_of(draft, &numbers[0], &others)]
+        };
+        holds(name, circuit, |number, other, digits| {
+            u128::from(number == other || (0..keys).any(|key| number == (5 * key) & mask(digits)))
+        });
+    }
+}
+
+#[test]
 fn products() {
     let multiply: Circuit<'_> = &|draft, numbers, goal| {
         let product = multiply(draft, &numbers[0], &numbers[1]);

@@ -89,6 +89,22 @@ impl Lowering<'_> {
                 let numbers: Vec<Digits> = arguments.iter().map(|&value| self.values[value].clone()).collect();
                 integer::sum(&mut self.draft, &numbers, ty.blocks())
             }
+            (Kind::Dot, _) => {
+                let numbers: Vec<Digits> = arguments.iter().map(|&value| self.clean(value)).collect();
+                let pairs: Vec<_> = numbers.as_chunks().0.iter().map(|[left, right]| (&left[..], &right[..])).collect();
+                integer::dot(&mut self.draft, &pairs)
+            }
+            (Kind::IsOneOf, &[value, ref others @ ..]) => {
+                let number = self.clean(value);
+                let others: Vec<Digits> = others.iter().map(|&value| self.clean(value)).collect();
+                vec![integer::is_one_of(&mut self.draft, &number, &others)]
+            }
+            (Kind::Match, &[value, ref cases @ .., otherwise]) => {
+                let (number, otherwise) = (self.clean(value), self.clean(otherwise));
+                let case = |&[key, result]: &[usize; 2]| (self.clean(key), self.clean(result));
+                let cases: Vec<(Digits, Digits)> = cases.as_chunks().0.iter().map(case).collect();
+                integer::choose(&mut self.draft, &number, &cases, &otherwise)
+            }
             (Kind::Not, &[value]) => integer::not(&self.clean(value), ty),
             (Kind::Absolute, &[value]) => {
                 let number = self.clean(value);

@@ -28,6 +28,9 @@ fn price(program: &Program, operation: &Operation, results: &[ValueInfo]) -> u64
             Kind::Lookup | Kind::LookupBivariate | Kind::LookupMany => operation.tables.len() as u64,
             Kind::Constant => blocks,
             Kind::Multiply => 2 * blocks * blocks,
+            Kind::Dot => blocks * blocks * operation.arguments.len() as u64,
+            // A comparison with each, and choices among their results.
+            Kind::IsOneOf | Kind::Match => 6 * blocks * operation.arguments.len() as u64,
             // Under sets that bear little noise; three fifths of it under others.
             Kind::Divide | Kind::Remainder => 7 * blocks * blocks + 80 * blocks,
             // Of numbers twice as long.

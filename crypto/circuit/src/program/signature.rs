@@ -58,6 +58,15 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
         }
         Kind::Sum if arguments.is_empty() => Err("no arguments: it takes at least one".to_owned()),
         Kind::Sum => same(arguments).and_then(number),
+        Kind::Dot if arguments.is_empty() || !arguments.len().is_multiple_of(2) => {
+            Err(format!("{} arguments: it takes pairs", arguments.len()))
+        }
+        Kind::Dot => same(arguments).and_then(number),
+        Kind::IsOneOf if arguments.len() < 2 => {
+            Err(format!("{} arguments: it takes a value and what it may be", arguments.len()))
+        }
+        Kind::IsOneOf => same(arguments).and_then(number_or_bit).map(|_| Type::Bool),
+        Kind::Match => matched(arguments),
         Kind::Equal | Kind::NotEqual => {
             arity(2)?;
             same(arguments).and_then(number_or_bit).map(|_| Type::Bool)
@@ -90,6 +99,18 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
             Err("no such operation, or none that this version knows".to_owned())
         }
     }
+}
+
+/// The type of the results among a value, keys and results in turn, and one more result.
+fn matched(arguments: &[Type]) -> Result<Type, String> {
+    if arguments.len() < 4 || !arguments.len().is_multiple_of(2) {
+        return Err(format!("{} arguments: it takes a value, keys with results, and one more result", arguments.len()));
+    }
+    let keys: Vec<Type> =
+        arguments[..1].iter().chain(arguments[1..].iter().step_by(2).rev().skip(1)).copied().collect();
+    let results: Vec<Type> = arguments[2..].iter().step_by(2).chain(arguments.last()).copied().collect();
+    same(&keys).and_then(number_or_bit)?;
+    same(&results).and_then(number_or_bit)
 }
 
 /// The type that all of them have.

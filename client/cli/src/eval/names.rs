@@ -1,0 +1,97 @@
+//! What functions are called, for whoever calls one by another name.
+
+/// How each function is written, those that are no type.
+pub(crate) const FUNCTIONS: &[&str] = &[
+    "abs(x)",
+    "add_overflows(x, y)",
+    "aes128(key, block)",
+    "count_ones(x)",
+    "count_zeros(x)",
+    "dot(x, y, ..)",
+    "ilog2(x)",
+    "is_even(x)",
+    "is_odd(x)",
+    "is_one_of(x, value, ..)",
+    "leading_ones(x)",
+    "leading_zeros(x)",
+    "lookup(x, result, ..)",
+    "match(x, key, result, .., otherwise)",
+    "max(x, y)",
+    "min(x, y)",
+    "mul_div(x, y, z)",
+    "mul_overflows(x, y)",
+    "reverse_bits(x)",
+    "rotl(x, bits)",
+    "rotr(x, bits)",
+    "select(condition, yes, no)",
+    "sub_overflows(x, y)",
+    "sum(x, ..)",
+    "trailing_ones(x)",
+    "trailing_zeros(x)",
+];
+
+/// What other languages call some of them.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("contains", "is_one_of(x, value, ..)"),
+    ("if", "select(condition, yes, no)"),
+    ("mux", "select(condition, yes, no)"),
+    ("not", "!x"),
+    ("popcount", "count_ones(x)"),
+    ("pow", "x * x"),
+    ("shl", "x << bits"),
+    ("shr", "x >> bits"),
+];
+
+/// How a function of that name, or of one much like it, is written.
+pub(crate) fn hint(name: &str) -> Option<String> {
+    if let Some(function) = FUNCTIONS.iter().find(|function| called(function) == name) {
+        return Some(format!("it is written {function}"));
+    }
+    if let Some((_, other)) = ELSEWHERE.iter().find(|(known, _)| *known == name) {
+        return Some(format!("it is written {other}"));
+    }
+    let near = FUNCTIONS.iter().map(|function| (distance(called(function), name), function)).min();
+    near.filter(|(distance, _)| 3 * distance <= name.len()).map(|(_, function)| format!("is it {function}?"))
+}
+
+fn called(function: &str) -> &str {
+    function.split('(').next().unwrap_or_default()
+}
+
+/// Letters to change, to put in or to leave out, until one is the other; neighbours swapped count as one.
+fn distance(left: &str, right: &str) -> usize {
+    let (left, right) = (left.as_bytes(), right.as_bytes());
+    let mut rows = vec![(0..=right.len()).collect::<Vec<usize>>()];
+    for (place, letter) in left.iter().enumerate() {
+        let mut row = vec![place + 1];
+        for (column, other) in right.iter().enumerate() {
+            let before = &rows[place];
+            let replaced = before[column] + usize::from(letter != other);
+            let mut least = replaced.min(before[column + 1] + 1).min(row[column] + 1);
+            if place > 0 && column > 0 && left[place - 1] == *other && right[column - 1] == *letter {
+                least = least.min(rows[place - 1][column - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[left.len()][right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nearly_a_function_is_recognised() {
+        for (name, expected) in [
+            ("max", Some("it is written max(x, y)")),
+            ("mxa", Some("is it max(x, y)?")),
+            ("if", Some("it is written select(condition, yes, no)")),
+            ("leading_zeroes", Some("is it leading_zeros(x)?")),
+            ("frobnicate", None),
+        ] {
+            assert_eq!(hint(name).as_deref(), expected, "{name}");
+        }
+    }
+}

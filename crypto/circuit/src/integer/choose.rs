@@ -1,0 +1,63 @@
+//! One of many: by what a number equals.
+
+use super::{
+    BASE, Digits,
+    bits::of_two,
+    compare::{any, equal},
+    fresh, select,
+};
+use crate::draft::{Cell, Draft};
+
+/// Is a clean number one of some others? 1 or 0.
+pub(crate) fn is_one_of(draft: &mut Draft, number: &[Cell], others: &[Digits]) -> Cell {
+    let flags = others.iter().map(|other| equal(draft, number, other)).collect();
+    any(draft, flags)
+}
+
+/// The result of the first key that equals a number, or `otherwise`: all of them clean.
+pub(crate) fn choose(draft: &mut Draft, number: &[Cell], cases: &[(Digits, Digits)], otherwise: &[Cell]) -> Digits {
+    let keys: Option<Vec<Vec<i64>>> = cases.iter().map(|(key, _)| key.iter().map(Cell::known).collect()).collect();
+    let is_distinct = keys.is_some_and(|mut keys| {
+        keys.sort_unstable();
+        keys.windows(2).all(|pair| pair[0] != pair[1])
+    });
+    let flags: Vec<Cell> = cases.iter().map(|(key, _)| equal(draft, number, key)).collect();
+    if !is_distinct {
+        let chosen =
+            |chosen: Digits, (flag, (_, result)): (&Cell, &(Digits, Digits))| select(draft, flag, result, &chosen);
+        return flags.iter().zip(cases).rev().fold(otherwise.to_vec(), chosen);
+    }
+    // No two of the flags are set.
+    let any = any(draft, flags.clone());
+    let none = Cell::constant(1).minus(&any);
+    let mut results: Vec<(&Cell, &[Cell])> = flags.iter().zip(cases.iter().map(|(_, result)| &result[..])).collect();
+    results.push((&none, otherwise));
+    (0..otherwise.len())
+        .map(|place| digit(draft, results.iter().map(|(flag, result)| (*flag, &result[place]))))
+        .collect()
+}
+
+/// The digit beside the only flag that is set.
+fn digit<'c>(draft: &mut Draft, cases: impl Iterator<Item = (&'c Cell, &'c Cell)>) -> Cell {
+    let mut parts = Vec::new();
+    let mut known: [Vec<Cell>; BASE as usize] = Default::default();
+    for (flag, digit) in cases {
+        match digit.known() {
+            Some(value) => known[value as usize].push(flag.clone()),
+            None => parts.push(of_two(draft, flag, digit, |flag, digit| flag * digit)),
+        }
+    }
+    // Of those with the same digit one flag does for all, and none is needed where it is 0.
+    for (value, flags) in known.into_iter().enumerate().skip(1).filter(|(_, flags)| !flags.is_empty()) {
+        let is_any = any(draft, flags);
+        parts.push(draft.lookup(&is_any, |is_any| is_any * value as i64));
+    }
+    let mut sum = Cell::constant(0);
+    for part in parts {
+        if !draft.bears_more(&sum.plus(&part), 1) {
+            sum = fresh(draft, &sum);
+        }
+        sum = sum.plus(&part).within(0, BASE - 1);
+    }
+    sum
+}
