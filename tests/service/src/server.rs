@@ -1,9 +1,11 @@
 //! A server process in a directory of its own.
 
 use std::{
+    collections::BTreeSet,
     net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
+    sync::Mutex,
     time::Duration,
 };
 
@@ -225,8 +227,15 @@ impl Drop for Server {
 }
 
 /// A port that nobody listened on a moment ago.
+/// One that this process has not given to any server yet: until its server listens, a port is anybody's.
 fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a free port").port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let socket = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a free port");
+        if GIVEN.lock().expect("no test panics here").insert(socket.port()) {
+            return socket.port();
+        }
+    }
 }
 
 /// Status and body; nothing if nobody answers.
