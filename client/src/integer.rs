@@ -195,8 +195,15 @@ mod tests {
             ("2", Type::Bool),
             ("115792089237316195423570985008687907853269984665640564039457584007913129639936", Type::Uint(256)),
         ] {
-            assert_eq!(shown(text, ty), Err(format!("'{text}' is no {ty}")));
+            let problem = shown(text, ty).expect_err("it holds none such");
+            assert!(problem.starts_with(&format!("'{text}' is no {ty}")), "{problem}");
         }
+    }
+
+    #[test]
+    fn what_there_is_is_said() {
+        assert_eq!(shown("300", Type::Uint(8)), Err("'300' is no u8: 0 to 255".to_owned()));
+        assert_eq!(shown("40", Type::Int(6)), Err("'40' is no i6: -32 to 31".to_owned()));
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn what_is_wrong_is_said_and_where() {
         ("x +", "at 3: expected a number, a name, '-', '!' or '('"),
         ("(x", "at 2: expected ')'"),
         ("x y", "at 2: expected an operator, or the end"),
-        ("x < y < 1", "at 6: expected an operator, or the end"),
+        ("x < y < 1", "at 6: comparisons cannot be chained: put one of them in parentheses"),
         ("x # 1", "at 2: '#' is no part of an expression"),
         ("x & 1", "at 2: '&' is no operation of tables: there are + - * / % == != < <= > >="),
         ("max(x, y)", "at 0: 'max' is no operation of tables: there are + - * / % == != < <= > >="),
