@@ -194,8 +194,9 @@ impl Made {
                 Kind::GreaterOrEqual => (number(0) >= number(1)).into(),
                 Kind::Min => number(0).min(number(1)),
                 Kind::Max => number(0).max(number(1)),
-                Kind::ShiftLeft => number(0).checked_shl(shift().1).unwrap_or(0),
-                Kind::ShiftRight => number(0) >> shift().1,
+                // Beyond the width everything has left, whichever of 64 bits there were.
+                Kind::ShiftLeft => number(0) << bits(1).min(127),
+                Kind::ShiftRight => number(0) >> bits(1).min(127),
                 Kind::RotateLeft => {
                     let (width, by) = shift();
                     let by = by % width;

@@ -36,7 +36,7 @@ pub(crate) fn equal(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Cell {
 /// Flags that one lookup takes: as many as there are values in half of the torus.
 pub(super) const FLAGS: i64 = 16;
 
-/// Is any of the flags set?
+/// Is any of the flags set, or of digits not 0?
 pub(super) fn any(draft: &mut Draft, mut flags: Vec<Cell>) -> Cell {
     loop {
         let mut sums: Vec<Cell> = Vec::new();

@@ -1,6 +1,6 @@
 //! Shifts and rotations.
 
-use super::{BASE, DIGIT_BITS, Digits, select};
+use super::{BASE, DIGIT_BITS, Digits, compare::any, select};
 use crate::draft::{Cell, Draft};
 
 /// Where bits go, and what comes after them.
@@ -38,17 +38,34 @@ pub(super) fn shift_by(draft: &mut Draft, digits: &[Cell], bits: usize, directio
     places.map(moved).collect()
 }
 
-/// Clean digits moved by an encrypted number of bits, of which those count that tell bits of the number apart.
+/// Clean digits moved by an encrypted number of bits. A shift by as many as there are, or more, leaves what comes in; of
+/// the number that a rotation is by, those bits count that tell the digits' bits apart.
 pub(crate) fn shift(draft: &mut Draft, digits: &[Cell], by: &[Cell], direction: Direction) -> Digits {
     let bits = digits.len() * DIGIT_BITS;
+    let stages = bits.next_power_of_two().ilog2() as usize;
     let mut moved = digits.to_vec();
-    for stage in 0..bits.next_power_of_two().ilog2() as usize {
+    for stage in 0..stages {
         let Some(digit) = by.get(stage / DIGIT_BITS) else { break };
         let is_set = draft.lookup(digit, |digit| digit >> (stage % DIGIT_BITS) & 1);
         let further = shift_by(draft, &moved, 1 << stage, direction);
         moved = select(draft, &is_set, &further, &moved);
     }
-    moved
+    if matches!(direction, Direction::RotateLeft | Direction::RotateRight) {
+        return moved;
+    }
+    let is_beyond = reaches(draft, by, stages);
+    let filler = filler(draft, digits, direction == Direction::Right { is_signed: true });
+    select(draft, &is_beyond, &vec![filler; digits.len()], &moved)
+}
+
+/// Is a clean number 2^bits or more? 1 or 0.
+fn reaches(draft: &mut Draft, number: &[Cell], bits: usize) -> Cell {
+    let (whole, rest) = (bits / DIGIT_BITS, bits % DIGIT_BITS);
+    let mut above: Digits = number.iter().skip(whole + rest.min(1)).cloned().collect();
+    if let Some(digit) = number.get(whole).filter(|_| rest > 0) {
+        above.push(draft.lookup(digit, |digit| digit >> rest));
+    }
+    if above.is_empty() { Cell::constant(0) } else { any(draft, above) }
 }
 
 /// Digits, and those around them.

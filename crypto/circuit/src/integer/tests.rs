@@ -317,12 +317,16 @@ fn shifts() {
     ] {
         let oracle = |number: u128, by: u128, digits: usize| {
             let bits = 2 * digits as u32;
-            let by = by as u32 & (bits.next_power_of_two() - 1);
+            let (by, beyond) = (by as u32 & (bits.next_power_of_two() - 1), by >= u128::from(bits));
             let (up, down) = (
                 |number: u128, by: u32| number.checked_shl(by).unwrap_or(0) & mask(digits),
                 |number: u128, by: u32| number.checked_shr(by).unwrap_or(0),
             );
             match direction {
+                Direction::Right { is_signed: true } if beyond => {
+                    (signed(number, digits) >> 127) as u128 & mask(digits)
+                }
+                Direction::Left | Direction::Right { .. } if beyond => 0,
                 Direction::Left => up(number, by),
                 Direction::Right { is_signed: false } => down(number, by),
                 Direction::Right { is_signed: true } => (signed(number, digits) >> by.min(127)) as u128 & mask(digits),
