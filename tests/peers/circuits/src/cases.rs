@@ -57,11 +57,14 @@ const OPERATIONS: &[(Operation, &str)] = &[
     (Operation::Select, "select(c, x, y)"),
 ];
 
+/// Of 128 bits.
+pub const CLEAR: u128 = 0x2f6b_91d3_c457_8e0a_1bc9_3e72_85a6_d40f;
+
 /// A number in the clear: most of its digits differ, and a shift that is not by whole digits.
 fn clear(operation: Operation, bits: u32) -> u128 {
     match operation {
         Operation::ShiftLeft => u128::from(bits / 2 + 1),
-        _ => 0x2f6b_91d3_c457_8e0a_1bc9_3e72_85a6_d40f >> (128 - bits),
+        _ => CLEAR >> (128 - bits),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::report::Report;
+use crate::{cases::CLEAR, report::Report};
 
 const BEGIN: &str = "<!-- written by make bench-circuits -->\n";
 const END: &str = "<!-- end -->\n";
@@ -18,8 +18,10 @@ pub fn update(path: &str, report: &Report) -> Result<(), String> {
 
 fn table(report: &Report) -> String {
     let mut table = format!(
-        "{}\n\n| | bootstraps | depth | ms | tfhe-rs: bootstraps | ms | ratio |\n|---|---|---|---|---|---|---|\n",
-        report.machine()
+        "{} `clear` is {} cut to its highest bits, of a shift the number of half of the bits and one more.\n\n\
+         | | bootstraps | depth | ms | tfhe-rs: bootstraps | ms | ratio |\n|---|---|---|---|---|---|---|\n",
+        report.machine(),
+        format_args!("{CLEAR:#x}"),
     );
     for row in &report.rows {
         let measurement = &row.measurement;
@@ -29,8 +31,10 @@ fn table(report: &Report) -> String {
         };
         let jobs = row.case.jobs as u64;
         table += &format!(
-            "| `{}` | {} | {} | {} | {} | {} | **{:.2}** ({:.2}-{:.2}) |\n",
+            "| `{}` | {}{} | {} | {} | {} | {} | **{:.2}** ({:.2}-{:.2}) |\n",
             row.case.name,
+            // Many jobs together take fewer each than one alone.
+            if jobs > 1 { "at most " } else { "" },
             row.cost.pbs_count * jobs,
             row.cost.depth,
             digits(measurement.ours),
