@@ -9,6 +9,8 @@ mod job;
 mod memory;
 mod plan;
 mod pulse;
+mod row;
+mod slots;
 mod tables;
 mod width;
 

@@ -1,7 +1,7 @@
 //! A device for tests: it computes nothing, and its waves end when the test says so.
 
 use std::{
-    collections::{BTreeMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -29,7 +29,8 @@ struct State {
     /// Waves that the test has not looked at.
     fresh: VecDeque<BTreeMap<u64, usize>>,
     running: VecDeque<u64>,
-    ended: HashSet<u64>,
+    /// Waves that have ended, and whether there was memory for them.
+    ended: HashMap<u64, bool>,
     waker: Option<Waker>,
 }
 
@@ -41,16 +42,30 @@ impl TestDevice {
 
     /// The next wave, once it is submitted: its lanes by their constant.
     pub(crate) fn next_wave(&self) -> BTreeMap<u64, usize> {
-        let waited = self.changed.wait_timeout_while(self.state(), PATIENCE, |state| state.fresh.is_empty());
+        self.wave_within(PATIENCE).expect("a wave comes")
+    }
+
+    /// The same, if one is submitted in that time.
+    pub(crate) fn wave_within(&self, time: Duration) -> Option<BTreeMap<u64, usize>> {
+        let waited = self.changed.wait_timeout_while(self.state(), time, |state| state.fresh.is_empty());
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.fresh.pop_front().expect("a wave comes")
+        state.fresh.pop_front()
     }
 
     /// Ends the oldest of the running waves.
     pub(crate) fn end_oldest(&self) {
+        self.end(true);
+    }
+
+    /// Has no memory for the oldest of the running waves.
+    pub(crate) fn refuse_oldest(&self) {
+        self.end(false);
+    }
+
+    fn end(&self, had_memory: bool) {
         let mut state = self.state();
         let ticket = state.running.pop_front().expect("a wave runs");
-        state.ended.insert(ticket);
+        state.ended.insert(ticket, had_memory);
         let waker = state.waker.clone();
         drop(state);
         if let Some(waker) = waker {
@@ -126,8 +141,9 @@ impl Device for TestDevice {
     fn wait(&self, ticket: Ticket, _: Instant) -> Result<WorkStats, DeviceError> {
         let (began, none) = (Instant::now(), Duration::ZERO);
         match self.state().ended.remove(&ticket.0) {
-            true => Ok(WorkStats { began, ended: began, key_switch: none, blind_rotate: none, other: none }),
-            false => Err(DeviceError::NotDone(none)),
+            Some(true) => Ok(WorkStats { began, ended: began, key_switch: none, blind_rotate: none, other: none }),
+            Some(false) => Err(DeviceError::OutOfMemory { needed: 1, available: 0 }),
+            None => Err(DeviceError::NotDone(none)),
         }
     }
 

@@ -14,7 +14,7 @@ pub struct Graph {
     pub inputs: Vec<usize>,
     /// Distinct tables.
     pub tables: Vec<Table>,
-    /// Nodes, each behind those whose results it uses.
+    /// Nodes, each behind those whose results it uses, and those with the longest chain of bootstraps behind them first.
     pub nodes: Vec<Node>,
     /// The values to return: blocks of each of the program's outputs.
     pub outputs: Vec<Vec<Output>>,

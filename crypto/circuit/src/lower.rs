@@ -3,6 +3,7 @@
 mod blocks;
 mod gate;
 mod gates;
+mod order;
 
 use cloakwork_params::Encoding;
 
@@ -11,9 +12,9 @@ use crate::{Goal, Graph, Program};
 impl Program {
     /// The graph that computes the program.
     pub fn lower(&self, goal: Goal) -> Graph {
-        match self.set.encoding {
+        order::by_urgency(match self.set.encoding {
             Encoding::Boolean => gates::lower(self),
             Encoding::Shortint { .. } => blocks::lower(self, goal),
-        }
+        })
     }
 }

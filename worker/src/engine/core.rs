@@ -98,15 +98,16 @@ impl Core {
 
     fn add(&mut self, job: EngineJob) {
         let (id, name, set) = (job.id, job.group.clone(), job.plan.graph.set);
+        let lanes = 2 * self.info.width_max;
         let group = match self.group(&name, set) {
             Ok(group) => group,
             Err(error) => return fail(job, device_failure(&error)),
         };
-        if job.plan.slots() > group.arena.slots {
+        let (need, window) = group.need(&job.plan, lanes);
+        if need.slots > group.arena.slots {
             let message = format!(
                 "a row of the program needs room for {} ciphertexts; the worker has room for {}",
-                job.plan.slots(),
-                group.arena.slots
+                need.slots, group.arena.slots
             );
             fail(job, JobFailure::lasting("PROGRAM_TOO_LARGE", message));
             return self.tidy(&name);
@@ -115,7 +116,7 @@ impl Core {
         let Some(group) = self.groups.get_mut(&name) else { return };
         match group.tables(&job, &device) {
             Ok(tables) => {
-                group.add(job, tables);
+                group.add(job, tables, need, window);
                 self.jobs.insert(id, name);
                 self.finish_if_done(id);
             }
@@ -279,8 +280,7 @@ impl Core {
                     }
                     for lane in flight.lanes {
                         let Some(job) = group.jobs.get_mut(&lane.job) else { continue };
-                        let computed =
-                            job.computed(lane.row, lane.node, &mut group.slots, self.device.as_ref(), group.arena);
+                        let computed = job.computed(lane, &mut group.slots, self.device.as_ref(), group.arena);
                         if let Err(error) = computed {
                             failed.push((lane.job, device_failure(&error)));
                         }
@@ -291,9 +291,9 @@ impl Core {
                     if splits {
                         group.width_limit = (flight.width / 2).max(1);
                     }
-                    for lane in flight.lanes.into_iter().rev() {
+                    for lane in flight.lanes {
                         if let Some(job) = group.jobs.get_mut(&lane.job) {
-                            job.put_back(lane.row, lane.node, &mut group.slots);
+                            job.put_back(lane, &mut group.slots);
                         }
                     }
                     if !splits {
@@ -336,8 +336,7 @@ impl Core {
     /// Forgets a job, at once or when its last lane has landed.
     fn remove(&mut self, id: u64) {
         if let Some(job) = self.job(id) {
-            job.cancelled = true;
-            job.ready.clear();
+            job.cancel();
             self.free_if_cancelled(id);
         }
     }
@@ -346,9 +345,8 @@ impl Core {
         let Some(name) = self.jobs.get(&id).cloned() else { return };
         let Some(group) = self.groups.get_mut(&name) else { return };
         let Some(job) = group.jobs.get_mut(&id).filter(|job| job.cancelled) else { return };
-        job.ready.clear();
         if job.lanes_in_flight == 0 {
-            job.free(&mut group.slots, group.arena);
+            job.free(&mut group.slots);
             group.jobs.remove(&id);
             self.jobs.remove(&id);
             self.tidy(&name);

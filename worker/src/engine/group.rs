@@ -11,8 +11,10 @@ use cloakwork_device::{Arena, Device, DeviceError, NO_TABLE, Wave};
 use cloakwork_params::ParameterSet;
 
 use super::{
-    job::{EngineJob, Job, LaneId, Slots},
+    job::{EngineJob, Job, LaneId},
     memory::{Memory, Reserved},
+    plan::Plan,
+    slots::{Need, Slots},
     tables::{Table, TableError, Tables},
 };
 
@@ -61,18 +63,28 @@ impl Group {
         self.tables.get(device, self.set, &job.plan.graph.tables)
     }
 
-    pub(super) fn add(&mut self, job: EngineJob, tables: Vec<Arc<Table>>) {
-        self.jobs.insert(job.id, Job::new(job, tables, self.waves));
+    pub(super) fn add(&mut self, job: EngineJob, tables: Vec<Arc<Table>>, need: Need, window: usize) {
+        self.jobs.insert(job.id, Job::new(job, tables, need, window, self.waves));
+    }
+
+    /// What a row of a plan needs, and how many nodes ahead of its first open one it may be, where waves take so many lanes.
+    pub(super) fn need(&self, plan: &Plan, lanes: usize) -> (Need, usize) {
+        let all = self.arena.slots;
+        let account = u32::try_from(plan.row_bytes().div_ceil(self.slot_bytes)).unwrap_or(u32::MAX);
+        let whole = plan.whole();
+        let is_small = Memory::is_small(all.into(), whole.slots.saturating_add(account).into());
+        let window = if is_small { whole } else { plan.window(lanes, all.saturating_sub(account)) };
+        (Need { slots: window.slots.saturating_add(account), is_small }, window.nodes)
     }
 
     /// Lanes that could be computed now.
     pub(super) fn ready(&self) -> usize {
-        self.jobs.values().map(|job| job.ready.len()).sum()
+        self.jobs.values().map(Job::ready).sum()
     }
 
     /// Is a deadline nearer than `horizon`?
     pub(super) fn urgent(&self, now: Instant, horizon: Duration) -> bool {
-        self.jobs.values().any(|job| !job.ready.is_empty() && is_urgent(job, now, horizon))
+        self.jobs.values().any(|job| job.ready() > 0 && is_urgent(job, now, horizon))
     }
 
     /// What its rows under way may come to need.
@@ -100,13 +112,13 @@ impl Group {
         let now = Instant::now();
         for id in self.order(now, Duration::ZERO).into_iter().flatten() {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
-            let each = job.job.plan.slots();
+            let Need { slots: each, is_small } = job.need;
             let row_bytes = u64::from(each) * self.slot_bytes;
-            while job.ready.len() < wanted && ready < 4 * wanted && job.rows_waiting() > 0 {
+            while job.ready() < wanted && ready < 4 * wanted && job.rows_waiting() > 0 {
                 // A group that has nothing under way gets a row even where its share is less.
                 let reserved = self.slots.reserved.all();
                 let limit = if reserved == 0 { share.max(each) } else { share };
-                let free = memory.rows(row_bytes);
+                let free = memory.rows(row_bytes, is_small);
                 let room =
                     |limit: u32| free.min((u64::from(limit).saturating_sub(reserved) / u64::from(each)) as usize);
                 let mut count = ROWS_AT_ONCE.min(job.rows_waiting()).min(room(limit - limit / KEPT));
@@ -119,14 +131,14 @@ impl Group {
                     }
                     break;
                 }
-                memory.take(row_bytes, count);
-                self.slots.reserve(each, count, self.arena);
-                let before = job.ready.len();
+                memory.take(row_bytes, is_small, count);
+                self.slots.reserve(job.need, count);
+                let before = job.ready();
                 if let Err(error) = job.begin_rows(count, &mut self.slots, device, self.arena) {
                     failed.push((id, error));
                     break;
                 }
-                ready += job.ready.len() - before;
+                ready += job.ready() - before;
             }
         }
         failed
@@ -148,17 +160,15 @@ impl Group {
                         if full(bootstraps, &lanes) {
                             break;
                         }
-                        let Some((row, node)) = job.ready.pop_front() else { break };
-                        left = true;
                         outputs.clear();
-                        job.take_results(row, node, &mut self.slots, &mut outputs);
-                        let spec = &job.job.plan.graph.nodes[node as usize];
+                        let Some(lane) = job.begin_lane(&mut self.slots, &mut outputs) else { break };
+                        left = true;
+                        let spec = &job.job.plan.graph.nodes[lane.node as usize];
                         let table = spec.table.map_or(NO_TABLE, |table| wave.table(job.tables[table].slot));
                         bootstraps += usize::from(table != NO_TABLE);
-                        wave.push(job.terms(row, node), spec.constant, table, &outputs);
-                        job.lanes_in_flight += 1;
+                        wave.push(job.terms(lane), spec.constant, table, &outputs);
                         job.served = self.waves + 1;
-                        lanes.push(LaneId { job: id, row, node });
+                        lanes.push(lane);
                     }
                 }
             }
@@ -173,7 +183,7 @@ impl Group {
     /// served after it came, so that neither many small jobs nor few large ones keep the others waiting.
     fn order(&self, now: Instant, horizon: Duration) -> Vec<Vec<u64>> {
         let mut classes: BTreeMap<(Reverse<i32>, bool), Vec<u64>> = BTreeMap::new();
-        for (&id, job) in self.jobs.iter().filter(|(_, job)| !job.ready.is_empty() || job.rows_waiting() > 0) {
+        for (&id, job) in self.jobs.iter().filter(|(_, job)| job.ready() > 0 || job.rows_waiting() > 0) {
             let relaxed = !is_urgent(job, now, horizon);
             classes.entry((Reverse(job.job.priority), relaxed)).or_default().push(id);
         }

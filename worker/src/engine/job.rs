@@ -15,8 +15,9 @@ use tokio::sync::oneshot;
 
 use super::{
     GroupId, JobFailure,
-    memory::{Memory, Reserved},
     plan::Plan,
+    row::Row,
+    slots::{NO_SLOT, Need, Slots},
     tables::Table,
 };
 use crate::{inputs::Rows, key_cache::KeyLease, latency::Stopwatch, outputs::OutputList};
@@ -93,51 +94,51 @@ pub(super) struct Job {
     pub(super) job: EngineJob,
     pub(super) tables: Vec<Arc<Table>>,
     pub(super) outputs: Vec<OutputList>,
+    /// Of each of its rows.
+    pub(super) need: Need,
+    /// How many nodes a row may be ahead of its first open one.
+    window: usize,
     /// Next row to begin.
-    pub(super) next_row: usize,
+    next_row: usize,
     rows_done: usize,
     rows: Vec<Option<Row>>,
     free_rows: Vec<u32>,
-    /// Nodes that could be computed now: row and node.
-    pub(super) ready: VecDeque<(u32, u32)>,
+    /// Rows with nodes that could be computed now, whose turn it is first.
+    turns: VecDeque<u32>,
+    /// Such nodes, of all rows.
+    ready: usize,
     pub(super) lanes_in_flight: usize,
     /// Number of the group's wave that it last had lanes in, or that was the last when it came.
     pub(super) served: u64,
     pub(super) cancelled: bool,
 }
 
-/// A row under way.
-struct Row {
-    index: usize,
-    /// Slot by value.
-    slots: Box<[u32]>,
-    /// Uses to come, by value.
-    uses: Box<[u32]>,
-    /// Results to wait for, by node.
-    waits: Box<[u32]>,
-    nodes_left: usize,
-}
-
-const NO_SLOT: u32 = u32::MAX;
-
 impl Job {
-    pub(super) fn new(job: EngineJob, tables: Vec<Arc<Table>>, served: u64) -> Self {
+    pub(super) fn new(job: EngineJob, tables: Vec<Arc<Table>>, need: Need, window: usize, served: u64) -> Self {
         let graph = &job.plan.graph;
         let list = |blocks: &Vec<Output>| OutputList::new(graph.set, job.rows * blocks.len());
         let outputs = graph.outputs.iter().map(list).collect();
         Self {
             outputs,
             tables,
+            need,
+            window,
             next_row: 0,
             rows_done: 0,
             rows: Vec::new(),
             free_rows: Vec::new(),
-            ready: VecDeque::new(),
+            turns: VecDeque::new(),
+            ready: 0,
             lanes_in_flight: 0,
             served,
             cancelled: false,
             job,
         }
+    }
+
+    /// Nodes that could be computed now.
+    pub(super) fn ready(&self) -> usize {
+        self.ready
     }
 
     /// Rows that have not begun.
@@ -168,19 +169,12 @@ impl Job {
         let mut by_input: Vec<Vec<u32>> = inputs.iter().map(|blocks| Vec::with_capacity(count * blocks)).collect();
         let mut begun = Vec::with_capacity(count);
         for index in first..first + count {
-            let mut row = Row {
-                index,
-                slots: vec![NO_SLOT; plan.uses.len()].into(),
-                uses: plan.uses.clone().into(),
-                waits: plan.waits.clone().into(),
-                nodes_left: plan.graph.nodes.len(),
-            };
-            let mut taken = row.slots.iter_mut();
+            let row = Row::new(index, &plan, self.window, slots);
+            let mut taken = row.inputs(&plan);
             for (list, blocks) in by_input.iter_mut().zip(inputs) {
-                for slot in taken.by_ref().take(*blocks) {
-                    *slot = slots.take();
-                    list.push(*slot);
-                }
+                let (own, rest) = taken.split_at(*blocks);
+                list.extend(own);
+                taken = rest;
             }
             let place = self.free_rows.pop().unwrap_or_else(|| {
                 self.rows.push(None);
@@ -193,160 +187,106 @@ impl Job {
         for ((input, blocks), slots) in self.job.inputs.iter().zip(inputs).zip(&by_input) {
             input.write(first * blocks..(first + count) * blocks, device, arena, slots)?;
         }
-        let at_once = |node: &u32| plan.waits[*node as usize] == 0;
-        for &place in &begun {
-            self.ready.extend((0..plan.graph.nodes.len() as u32).filter(at_once).map(|node| (place, node)));
-        }
         for place in begun {
+            self.count(place, 0);
             self.settle(place, slots, device, arena)?;
         }
         Ok(())
     }
 
-    /// Slots of a node's results, taken now.
-    pub(super) fn take_results(&mut self, row: u32, node: u32, slots: &mut Slots, out: &mut Vec<u32>) {
-        let results = self.job.plan.graph.results(node as usize);
-        let Some(row) = &mut self.rows[row as usize] else { return };
-        for value in results {
-            row.slots[value] = slots.take();
-            out.push(row.slots[value]);
+    /// The next node that could be computed now, rows by turns, and the slots of its results, which `out` is told.
+    pub(super) fn begin_lane(&mut self, slots: &mut Slots, out: &mut Vec<u32>) -> Option<LaneId> {
+        let place = self.turns.pop_front()?;
+        let row = self.rows[place as usize].as_mut()?;
+        let node = row.begin(&self.job.plan, slots, out)?;
+        if row.ready() > 0 {
+            self.turns.push_back(place);
         }
+        self.ready -= 1;
+        self.lanes_in_flight += 1;
+        Some(LaneId { job: self.job.id, row: place, node })
     }
 
-    /// Gives the slots of results that were not computed after all back, and has the node computed again.
-    pub(super) fn put_back(&mut self, row: u32, node: u32, slots: &mut Slots) {
+    /// A lane that was not computed after all.
+    pub(super) fn put_back(&mut self, lane: LaneId, slots: &mut Slots) {
         self.lanes_in_flight -= 1;
-        let results = self.job.plan.graph.results(node as usize);
-        if let Some(row) = &mut self.rows[row as usize] {
-            results.for_each(|value| slots.give_back(&mut row.slots[value]));
-        }
-        self.ready.push_front((row, node));
+        let Some(row) = &mut self.rows[lane.row as usize] else { return };
+        let before = row.ready();
+        row.put_back(&self.job.plan, lane.node, slots);
+        self.count(lane.row, before);
     }
 
-    /// Terms of a node by slot.
-    pub(super) fn terms(&self, row: u32, node: u32) -> impl Iterator<Item = cloakwork_device::Term> + '_ {
-        let row = self.rows[row as usize].as_ref();
-        let terms = &self.job.plan.graph.nodes[node as usize].terms;
+    /// Terms of a lane by slot.
+    pub(super) fn terms(&self, lane: LaneId) -> impl Iterator<Item = cloakwork_device::Term> + '_ {
+        let row = self.rows[lane.row as usize].as_ref();
+        let terms = &self.job.plan.graph.nodes[lane.node as usize].terms;
         terms.iter().map(move |term| cloakwork_device::Term {
-            slot: row.map_or(NO_SLOT, |row| row.slots[term.value]),
+            slot: row.map_or(NO_SLOT, |row| row.slot(term.value)),
             factor: term.factor,
         })
     }
 
-    /// A node has been computed: whoever waited for it becomes ready, and what nobody needs any more is freed.
+    /// A lane has been computed.
     pub(super) fn computed(
         &mut self,
-        place: u32,
-        node: u32,
+        lane: LaneId,
         slots: &mut Slots,
         device: &dyn Device,
         arena: Arena,
     ) -> Result<(), DeviceError> {
         self.lanes_in_flight -= 1;
-        let plan = self.job.plan.clone();
-        let Some(row) = &mut self.rows[place as usize] else { return Ok(()) };
-        for value in plan.graph.results(node as usize) {
-            for &user in &plan.users[value] {
-                row.waits[user as usize] -= 1;
-                if row.waits[user as usize] == 0 {
-                    self.ready.push_back((place, user));
-                }
-            }
-            if row.uses[value] == 0 {
-                slots.give_back(&mut row.slots[value]);
-            }
+        let Some(row) = &mut self.rows[lane.row as usize] else { return Ok(()) };
+        let before = row.ready();
+        row.computed(&self.job.plan, lane.node, slots);
+        self.count(lane.row, before);
+        self.settle(lane.row, slots, device, arena)
+    }
+
+    /// Takes account of what has become ready in a row that had so many ready nodes before.
+    fn count(&mut self, place: u32, before: usize) {
+        let now = self.rows[place as usize].as_ref().map_or(0, Row::ready);
+        if self.cancelled || now == before {
+            return;
         }
-        let mut used: Vec<usize> = plan.graph.nodes[node as usize].terms.iter().map(|term| term.value).collect();
-        used.sort_unstable();
-        used.dedup();
-        for value in used {
-            row.uses[value] -= 1;
-            if row.uses[value] == 0 {
-                slots.give_back(&mut row.slots[value]);
-            }
+        if before == 0 {
+            self.turns.push_back(place);
         }
-        row.nodes_left -= 1;
-        self.settle(place, slots, device, arena)
+        self.ready += now - before;
+    }
+
+    /// Nothing more of it is to begin.
+    pub(super) fn cancel(&mut self) {
+        self.cancelled = true;
+        self.turns.clear();
+        self.ready = 0;
     }
 
     /// Gives everything back that the job holds. Only when none of its lanes is in flight.
-    pub(super) fn free(&mut self, slots: &mut Slots, arena: Arena) {
-        self.ready.clear();
-        for row in self.rows.iter_mut().filter_map(Option::take) {
-            let Row { slots: mut taken, .. } = row;
-            taken.iter_mut().for_each(|slot| slots.give_back(slot));
-            slots.unreserve(self.job.plan.slots(), arena);
+    pub(super) fn free(&mut self, slots: &mut Slots) {
+        for mut row in self.rows.iter_mut().filter_map(Option::take) {
+            row.free(slots);
+            slots.unreserve(self.need);
         }
     }
 
-    /// Stores the outputs of a row that has run to its end.
+    /// Ends a row that has run to its end.
     fn settle(&mut self, place: u32, slots: &mut Slots, device: &dyn Device, arena: Arena) -> Result<(), DeviceError> {
-        if self.rows[place as usize].as_ref().is_none_or(|row| row.nodes_left > 0) {
-            return Ok(());
-        }
-        let Some(mut row) = self.rows[place as usize].take() else { return Ok(()) };
-        if !self.cancelled {
-            for (list, blocks) in self.outputs.iter_mut().zip(&self.job.plan.graph.outputs) {
-                for (place, block) in blocks.iter().enumerate() {
-                    list.read(row.index * blocks.len() + place, device, arena, row.slots[block.value])?;
-                }
-            }
-        }
-        row.slots.iter_mut().for_each(|slot| slots.give_back(slot));
-        slots.unreserve(self.job.plan.slots(), arena);
+        let Some(mut row) = self.rows[place as usize].take_if(|row| row.is_done()) else { return Ok(()) };
+        let stored = if self.cancelled { Ok(()) } else { self.store(&row, device, arena) };
+        row.free(slots);
+        slots.unreserve(self.need);
         self.free_rows.push(place);
         self.rows_done += 1;
         self.job.status.row_done();
+        stored
+    }
+
+    fn store(&mut self, row: &Row, device: &dyn Device, arena: Arena) -> Result<(), DeviceError> {
+        for (list, blocks) in self.outputs.iter_mut().zip(&self.job.plan.graph.outputs) {
+            for (place, block) in blocks.iter().enumerate() {
+                list.read(row.index * blocks.len() + place, device, arena, row.slot(block.value))?;
+            }
+        }
         Ok(())
-    }
-}
-
-/// The slots of an arena, and how many are spoken for.
-#[derive(Default)]
-pub(super) struct Slots {
-    free: Vec<u32>,
-    /// Free ones whose contents have been forgotten: the first so many.
-    forgotten: usize,
-    next: u32,
-    /// Slots that the rows under way may come to need. Never more than the arena has, so that taking never fails.
-    pub(super) reserved: Reserved,
-}
-
-impl Slots {
-    /// Speaks for rows of `each` slots.
-    pub(super) fn reserve(&mut self, each: u32, count: usize, arena: Arena) {
-        *self.class(each, arena) += u64::from(each) * count as u64;
-    }
-
-    fn unreserve(&mut self, each: u32, arena: Arena) {
-        *self.class(each, arena) -= u64::from(each);
-    }
-
-    fn class(&mut self, each: u32, arena: Arena) -> &mut u64 {
-        match Memory::is_small(arena.slots.into(), each.into()) {
-            true => &mut self.reserved.small,
-            false => &mut self.reserved.large,
-        }
-    }
-
-    fn take(&mut self) -> u32 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.next += 1;
-            self.next - 1
-        });
-        self.forgotten = self.forgotten.min(self.free.len());
-        slot
-    }
-
-    fn give_back(&mut self, slot: &mut u32) {
-        if *slot != NO_SLOT {
-            self.free.push(std::mem::replace(slot, NO_SLOT));
-        }
-    }
-
-    /// Free slots that may still hold something. They are taken to be forgotten now.
-    pub(super) fn forget(&mut self) -> &[u32] {
-        let forgotten = std::mem::replace(&mut self.forgotten, self.free.len());
-        &self.free[forgotten..]
     }
 }

@@ -1,7 +1,7 @@
 //! How the memory for rows under way is shared: every group has an arena of its own, and all of them together may take
 //! up no more than one.
 
-/// A row is small when it takes at most this part of the whole.
+/// A row is small when all of its values would take at most this part of the whole.
 const SMALL_PART: u64 = 64;
 /// This part of the whole is kept for small rows: large ones may take hours.
 const KEPT_PART: u64 = 8;
@@ -42,17 +42,17 @@ impl Memory {
         Self { whole, small, large, next: 0 }
     }
 
-    /// Does a row of so many bytes of so many count as small?
+    /// Is a row small whose values would take up so much of so many bytes or slots?
     pub(super) fn is_small(whole: u64, row: u64) -> bool {
         row <= whole / SMALL_PART
     }
 
     /// Rows of so many bytes that may begin.
-    pub(super) fn rows(&self, row: u64) -> usize {
+    pub(super) fn rows(&self, row: u64, is_small: bool) -> usize {
         let free = self.whole.saturating_sub(self.small + self.large);
         let room = if self.small + self.large == 0 {
             self.whole
-        } else if Self::is_small(self.whole, row) {
+        } else if is_small {
             let kept = (self.whole / KEPT_PART).min(self.whole.saturating_sub(self.next));
             free.saturating_sub(self.next).max(kept.saturating_sub(self.small).min(free))
         } else {
@@ -63,9 +63,9 @@ impl Memory {
     }
 
     /// So many rows of so many bytes begin.
-    pub(super) fn take(&mut self, row: u64, count: usize) {
+    pub(super) fn take(&mut self, row: u64, is_small: bool, count: usize) {
         let bytes = row * count as u64;
-        if Self::is_small(self.whole, row) {
+        if is_small {
             self.small += bytes;
         } else {
             self.large += bytes;
@@ -88,19 +88,24 @@ mod tests {
         Memory::new(1024, [Reserved { small, large }].into_iter())
     }
 
+    /// Rows of so many bytes, all of whose values they hold at once.
+    fn rows(memory: &Memory, row: u64) -> usize {
+        memory.rows(row, Memory::is_small(1024, row))
+    }
+
     #[test]
     fn a_row_that_takes_all_of_it_begins_alone() {
-        assert_eq!(memory(0, 0).rows(1024), 1);
-        assert_eq!(memory(1, 0).rows(1024), 0);
-        assert_eq!(memory(0, 0).rows(1025), 0);
+        assert_eq!(rows(&memory(0, 0), 1024), 1);
+        assert_eq!(rows(&memory(1, 0), 1024), 0);
+        assert_eq!(rows(&memory(0, 0), 1025), 0);
     }
 
     #[test]
     fn large_rows_leave_a_part_to_small_ones() {
-        assert_eq!(memory(0, 600).rows(100), 2, "up to 896");
-        assert_eq!(memory(0, 896).rows(17), 0);
-        assert_eq!(memory(0, 896).rows(16), 8);
-        assert_eq!(memory(112, 896).rows(16), 1);
+        assert_eq!(rows(&memory(0, 600), 100), 2, "up to 896");
+        assert_eq!(rows(&memory(0, 896), 17), 0);
+        assert_eq!(rows(&memory(0, 896), 16), 8);
+        assert_eq!(rows(&memory(112, 896), 16), 1);
     }
 
     #[test]
@@ -108,17 +113,23 @@ mod tests {
         let mut memory = memory(0, 500);
         memory.keep_for(600);
         memory.keep_for(17);
-        assert_eq!(memory.rows(17), 0);
-        assert_eq!(memory.rows(16), 8, "small ones have their part");
-        memory.take(16, 8);
-        assert_eq!(memory.rows(16), 0);
+        assert_eq!(rows(&memory, 17), 0);
+        assert_eq!(rows(&memory, 16), 8, "small ones have their part");
+        memory.take(16, true, 8);
+        assert_eq!(rows(&memory, 16), 0);
     }
 
     #[test]
     fn small_rows_make_way_for_one_that_needs_all() {
         let mut memory = memory(16, 0);
         memory.keep_for(1024);
-        assert_eq!(memory.rows(16), 0);
+        assert_eq!(rows(&memory, 16), 0);
+    }
+
+    #[test]
+    fn rows_that_hold_few_of_many_values_are_large() {
+        assert_eq!(memory(0, 896).rows(8, false), 0, "they may take hours");
+        assert_eq!(memory(0, 896).rows(8, true), 16);
     }
 
     #[test]
@@ -126,8 +137,8 @@ mod tests {
         for (small, large) in [(0, 0), (100, 0), (900, 100), (0, 1024), (512, 512)] {
             for row in [1, 16, 17, 300, 1024] {
                 let mut memory = memory(small, large);
-                let rows = memory.rows(row);
-                memory.take(row, rows);
+                let rows = rows(&memory, row);
+                memory.take(row, Memory::is_small(1024, row), rows);
                 assert!(memory.small + memory.large <= 1024, "{small} {large} {row}");
             }
         }

@@ -37,12 +37,14 @@ struct Wish {
     key: u8,
     rows: usize,
     chain: usize,
+    /// Are its values needed to the end?
+    holds: bool,
     priority: i32,
 }
 
 impl Wish {
     fn new(number: u64, rows: usize) -> Self {
-        Self { number, key: 1, rows, chain: 1, priority: 0 }
+        Self { number, key: 1, rows, chain: 1, holds: true, priority: 0 }
     }
 }
 
@@ -65,10 +67,11 @@ fn set() -> &'static ParameterSet {
     by_name("TOY_MESSAGE_2_CARRY_2").expect("a set")
 }
 
-/// A chain of lookups.
-fn graph(length: usize, number: u64) -> Graph {
+/// A chain of lookups. The last one may need all before it, so that none of its slots is free before the end.
+fn graph(length: usize, holds: bool, number: u64) -> Graph {
+    let first = |index: usize| if holds && index + 1 == length { 0 } else { index };
     let node = |index: usize| Node {
-        terms: vec![Term { value: index, factor: 1 }],
+        terms: (first(index)..=index).map(|value| Term { value, factor: 1 }).collect(),
         constant: number,
         table: Some(0),
         first_value: index + 1,
@@ -106,7 +109,7 @@ impl Bed {
             id,
             group,
             key,
-            plan: Arc::new(Plan::new(graph(wish.chain, wish.number))),
+            plan: Arc::new(Plan::new(graph(wish.chain, wish.holds, wish.number))),
             inputs: vec![Box::new(NoRows)],
             rows: wish.rows,
             priority: wish.priority,
@@ -231,6 +234,53 @@ async fn rows_under_several_keys_together_take_no_more_memory_than_there_is() {
     let before: Vec<_> = std::iter::from_fn(|| Some(bed.next()).filter(|wave| !wave.contains_key(&2))).collect();
     assert!(first.done.try_recv().is_ok_and(|end| end.is_ok()), "the second did not wait for the first");
     assert_eq!(before.iter().position(|wave| wave.contains_key(&3)).map(|place| place < 3), Some(true), "{before:?}");
+}
+
+#[tokio::test]
+async fn a_row_of_more_values_than_there_are_slots_keeps_to_a_window() {
+    let bed = Bed::new(64);
+    let mut long = bed.submit(Wish { chain: 400, holds: false, ..Wish::new(1, 2) }).await;
+    assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 1)]), "there is no room for both rows");
+    let mut waves = 1;
+    while long.done.try_recv().is_err() {
+        bed.device.end_oldest();
+        waves += usize::from(bed.device.wave_within(Duration::from_millis(100)).is_some());
+    }
+    assert_eq!(waves, 800);
+    let held = bed.submit(Wish { chain: 400, ..Wish::new(2, 1) }).await;
+    let failure = held.done.await.expect("an end").map(drop).expect_err("it has no room");
+    assert_eq!((failure.reason, failure.retryable), ("PROGRAM_TOO_LARGE", false));
+}
+
+#[tokio::test]
+async fn a_wave_that_finds_no_memory_is_split() {
+    let bed = Bed::new(10_000);
+    let mut known = bed.submit(Wish { chain: 2, ..Wish::new(1, WIDTH) }).await;
+    assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, WIDTH)]));
+    bed.device.refuse_oldest();
+    let mut lanes = 0;
+    while known.done.try_recv().is_err() {
+        if let Some(wave) = bed.device.wave_within(Duration::from_millis(100)) {
+            assert!(wave[&1] <= WIDTH / 2, "{wave:?}");
+            lanes += wave[&1];
+            bed.device.end_oldest();
+        }
+    }
+    assert_eq!(lanes, 2 * WIDTH);
+}
+
+#[tokio::test]
+async fn what_a_cancelled_job_held_is_there_for_others() {
+    let bed = Bed::new(64);
+    for number in 0..10 {
+        // Alone, for want of room.
+        let known = bed.submit(Wish { chain: 40, ..Wish::new(number, 2) }).await;
+        assert_eq!(bed.device.next_wave(), BTreeMap::from([(number, 1)]));
+        bed.next();
+        bed.engine.cancel(known.id);
+        bed.device.end_oldest();
+        assert!(known.done.await.is_err(), "nobody hears of it");
+    }
 }
 
 #[tokio::test]
