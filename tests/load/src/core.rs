@@ -27,6 +27,10 @@ pub(crate) struct Core {
 /// Bootstraps on each thread that a batch is tried with; the widest is what shares one pass over the key-switch key.
 const WIDTHS: [usize; 3] = [16, 32, 64];
 
+/// How often each is tried, by turns, and for how long.
+const TRIALS: usize = 4;
+const TRIAL: Duration = Duration::from_millis(700);
+
 impl Core {
     pub(crate) fn new(keys: &Keys) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -37,16 +41,17 @@ impl Core {
         let lut = Lut::from_fn(set, |x| x * x % VALUES).expect("a table");
         let encrypt = |count: usize| expanded(keys, &keys.encrypt(&vec![3; count], 15).expect("values"));
         let mut core = Self { key, scratches, lut, inputs: encrypt(1), one: encrypt(1) };
-        let mut best = 0.0;
-        for width in WIDTHS {
-            let rivals = std::mem::replace(&mut core.inputs, encrypt(width * threads));
-            let rate = core.batch(Duration::from_secs(1));
-            if rate > best {
-                best = rate;
-            } else {
-                core.inputs = rivals;
+        let mut rates: [f64; WIDTHS.len()] = Default::default();
+        let mut batches = WIDTHS.map(|width| encrypt(width * threads));
+        for _ in 0..TRIALS {
+            for (rate, batch) in rates.iter_mut().zip(&mut batches) {
+                std::mem::swap(&mut core.inputs, batch);
+                *rate = rate.max(core.batch(TRIAL));
+                std::mem::swap(&mut core.inputs, batch);
             }
         }
+        let best = rates.iter().zip(batches).max_by(|one, other| one.0.total_cmp(other.0));
+        core.inputs = best.expect("several widths").1;
         core
     }
 
