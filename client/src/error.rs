@@ -55,6 +55,14 @@ pub enum ClientError {
         /// The file.
         path: String,
     },
+    /// Two arrays that were to go together pair by pair.
+    #[error("arrays of {left} and {right} elements: expected as many in both")]
+    Lengths {
+        /// Elements of the first.
+        left: usize,
+        /// Elements of the second.
+        right: usize,
+    },
     /// An answer that the protocol does not allow.
     #[error("the server's answer breaks the protocol: {what}")]
     Malformed {

@@ -1,15 +1,22 @@
 //! Encrypted values with operators. An expression is only written down until somebody waits for it: then all of it is one
 //! program and one job.
 
+mod array;
 mod clear;
 mod node;
 mod operators;
 
-use std::{future::IntoFuture, marker::PhantomData, pin::Pin, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    future::IntoFuture,
+    marker::PhantomData,
+    pin::Pin,
+    sync::Arc,
+};
 
-pub use self::clear::Clear;
-use self::node::{Node, Origin, Stored};
-use crate::{Client, ClientError, Input, JobRequest, Keys, Kind, ProgramBuilder, Result};
+use self::node::{Element, List, Node, Origin, Source, Wanted};
+pub use self::{array::FheArray, clear::Clear};
+use crate::{Client, ClientError, Integer, JobRequest, Keys, Kind, ProgramBuilder, Result, Type};
 
 /// A client, its keys, and a server that has the evaluation key: where encrypted values live.
 #[derive(Clone)]
@@ -65,21 +72,21 @@ pub type FheInt64 = Fhe<i64>;
 /// An encrypted integer.
 pub type FheInt128 = Fhe<i128>;
 
-/// An encrypted value of any type.
+/// An encrypted value of any type, or an array.
 pub trait AnyFhe: Sync + sealed::Sealed {}
 
 impl<T> AnyFhe for Fhe<T> {}
 
 mod sealed {
-    use super::{Arc, Fhe, Node};
+    use super::{Fhe, Wanted};
 
     pub trait Sealed {
-        fn node(&self) -> &Arc<Node>;
+        fn wanted(&self) -> Wanted<'_>;
     }
 
     impl<T> Sealed for Fhe<T> {
-        fn node(&self) -> &Arc<Node> {
-            &self.node
+        fn wanted(&self) -> Wanted<'_> {
+            Wanted::Value(&self.node)
         }
     }
 }
@@ -92,8 +99,14 @@ impl Session {
 
     /// Encrypts a value. It travels with the first job that needs it.
     pub fn encrypt<T: Clear>(&self, value: T) -> Result<Fhe<T>> {
-        let list = self.0.keys.encrypt_integers(&[value.to_integer()], T::TYPE)?;
-        Ok(self.value(Node::new(T::TYPE, Origin::Fresh(list))))
+        let list = self.fresh(&[value], None)?;
+        Ok(self.of_node(&list.nodes(T::TYPE)[0]))
+    }
+
+    fn fresh<T: Clear>(&self, values: &[T], length: Option<usize>) -> Result<Arc<List>> {
+        let values: Vec<Integer> = values.iter().map(|value| value.to_integer()).collect();
+        let list = self.0.keys.encrypt_integers(&values, T::TYPE)?;
+        Ok(Arc::new(List { source: Source::Fresh(list), length }))
     }
 
     /// A value that everybody may know: what is computed with it takes fewer bootstraps.
@@ -103,38 +116,74 @@ impl Session {
 
     /// A value that is on the server already, as [`Fhe::name`] gave it.
     pub async fn stored<T: Clear>(&self, name: &str) -> Result<Fhe<T>> {
-        let described = self.0.client.describe(name).await?;
-        if described.count != T::TYPE.blocks() as u64 {
-            let problem = format!("{name} holds {} blocks: {} has {}", described.count, T::TYPE, T::TYPE.blocks());
+        let (blocks, noise_level) = self.describe(name).await?;
+        if blocks != T::TYPE.blocks() {
+            let problem = format!("{name} holds {blocks} blocks: {} has {}", T::TYPE, T::TYPE.blocks());
             return Err(ClientError::malformed(problem));
         }
-        let stored = Stored { name: name.to_owned(), noise_level: described.noise_level_max };
-        Ok(self.value(Node::new(T::TYPE, Origin::Stored(stored))))
+        let source = Source::Stored { name: name.to_owned(), noise_level };
+        Ok(self.of_node(&Arc::new(List { source, length: None }).nodes(T::TYPE)[0]))
+    }
+
+    /// Blocks of a list on the server, and its noise level.
+    async fn describe(&self, name: &str) -> Result<(usize, u32)> {
+        let described = self.0.client.describe(name).await?;
+        Ok((usize::try_from(described.count).unwrap_or(usize::MAX), described.noise_level_max))
     }
 
     /// Computes several values by one job. They stay on the server. What has been computed is not computed again.
     pub async fn compute(&self, values: &[&dyn AnyFhe]) -> Result<()> {
-        let wanted: Vec<&Arc<Node>> = values.iter().map(|value| value.node()).filter(|node| node.is_open()).collect();
+        let wanted: Vec<Wanted<'_>> = values.iter().map(|value| value.wanted()).filter(Wanted::is_open).collect();
         if wanted.is_empty() {
             return Ok(());
         }
         let mut builder = ProgramBuilder::new(self.0.keys.set());
-        let leaves = node::write(&mut builder, &wanted);
+        let inputs = node::write(&mut builder, &wanted);
         let mut request = JobRequest::new(builder.build()?, &self.0.key).outputs_by_name();
-        for leaf in leaves {
-            request = request.input(leaf);
+        for input in inputs {
+            request = request.input(input);
         }
         let finished = self.0.client.run(&request).await?;
-        for (index, node) in wanted.into_iter().enumerate() {
-            let name = finished.output(index)?.name.clone();
-            let noise_level = self.0.client.describe(&name).await?.noise_level_max;
-            node.settle(Stored { name, noise_level });
+        for (place, wanted) in wanted.into_iter().enumerate() {
+            let name = finished.output(place)?.name.clone();
+            let (_, noise_level) = self.describe(&name).await?;
+            wanted.settle(Source::Stored { name, noise_level });
         }
         Ok(())
     }
 
+    /// Values in the clear, of nodes of one type that need not be computed. Each list is fetched once.
+    async fn reveal(&self, nodes: &[Arc<Node>], ty: Type) -> Result<Vec<Integer>> {
+        let Inner { client, keys, .. } = &*self.0;
+        let mut lists: HashMap<*const List, Vec<Integer>> = HashMap::new();
+        let mut revealed = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let Some(Element { list, index }) = node.element() else {
+                revealed.push(node.constant().unwrap_or_default());
+                continue;
+            };
+            let values = match lists.entry(Arc::as_ptr(list)) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => {
+                    let envelope = match &list.source {
+                        Source::Fresh(list) => list.envelope.clone(),
+                        Source::Stored { name, .. } => client.ciphertext(name).await?,
+                    };
+                    place.insert(keys.decrypt_integers(&envelope, ty)?)
+                }
+            };
+            let value = values.get(*index);
+            revealed.push(*value.ok_or_else(|| ClientError::malformed("a result of too few ciphertexts"))?);
+        }
+        Ok(revealed)
+    }
+
+    fn of_node<T>(&self, node: &Arc<Node>) -> Fhe<T> {
+        Fhe { session: self.clone(), node: node.clone(), clear: PhantomData }
+    }
+
     fn value<T>(&self, node: Node) -> Fhe<T> {
-        Fhe { session: self.clone(), node: Arc::new(node), clear: PhantomData }
+        self.of_node(&Arc::new(node))
     }
 }
 
@@ -142,20 +191,13 @@ impl<T: Clear> Fhe<T> {
     /// Computes the value where need be, fetches it and decrypts it.
     pub async fn decrypt(&self) -> Result<T> {
         self.session.compute(&[self]).await?;
-        let Inner { client, keys, .. } = &*self.session.0;
-        let envelope = match self.node.leaf() {
-            Some(Input::Name(name)) => client.ciphertext(&name).await?,
-            Some(Input::Encrypted(list)) => list.envelope,
-            None => return Ok(T::from_integer(&self.node.constant().unwrap_or_default())),
-        };
-        let values = keys.decrypt_integers(&envelope, T::TYPE)?;
-        let value = values.first().ok_or_else(|| ClientError::malformed("a result without ciphertexts"))?;
-        Ok(T::from_integer(value))
+        let values = self.session.reveal(std::slice::from_ref(&self.node), T::TYPE).await?;
+        Ok(T::from_integer(&values[0]))
     }
 
-    /// The resource name of the value on the server, once it has been computed.
+    /// The resource name of the value on the server, once it has been computed by itself; an array's element has none.
     pub fn name(&self) -> Option<&str> {
-        self.node.stored().map(|stored| &stored.name[..])
+        self.node.element().filter(|element| element.list.length.is_none())?.list.name()
     }
 
     /// The same value of another type: cut off, or filled up with zeros or the sign.

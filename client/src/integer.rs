@@ -63,8 +63,11 @@ impl Integer {
         if fits { Ok(value) } else { Err(none()) }
     }
 
-    /// In decimal, of a value of the type.
+    /// In decimal, of a value of the type; true or false, of a boolean.
     pub fn display(&self, ty: Type) -> String {
+        if ty == Type::Bool {
+            return (*self != Self::default()).to_string();
+        }
         let (mut rest, sign) = if self.is_negative(ty) { (self.negative(), "-") } else { (*self, "") };
         let mut digits = Vec::new();
         while rest != Self::default() || digits.is_empty() {
@@ -174,7 +177,7 @@ mod tests {
             ("-128", Type::Int(8), "-128"),
             ("127", Type::Int(8), "127"),
             ("-0", Type::Int(8), "0"),
-            ("true", Type::Bool, "1"),
+            ("true", Type::Bool, "true"),
             (long, Type::Uint(256), long),
             ("-1", Type::Int(256), "-1"),
         ] {

@@ -61,7 +61,7 @@ mod upload;
 
 pub use bytes::Bytes;
 pub use client::Client;
-pub use cloakwork_circuit::{ProgramError, Type, wire::operation::Kind};
+pub use cloakwork_circuit::{ProgramError, RowType, Type, wire::operation::Kind};
 /// Parameter sets: what a program is written for.
 pub use cloakwork_params as params;
 /// The messages of the protocol.
@@ -71,8 +71,8 @@ pub use connect::{ConnectOptions, Identity, Token, sized};
 pub use digest::Digest;
 pub use error::{ClientError, Refusal, Result};
 pub use fhe::{
-    AnyFhe, Clear, Fhe, FheBool, FheInt8, FheInt16, FheInt32, FheInt64, FheInt128, FheUint8, FheUint16, FheUint32,
-    FheUint64, FheUint128, Session,
+    AnyFhe, Clear, Fhe, FheArray, FheBool, FheInt8, FheInt16, FheInt32, FheInt64, FheInt128, FheUint8, FheUint16,
+    FheUint32, FheUint64, FheUint128, Session,
 };
 pub use integer::Integer;
 pub use jobs::{Finished, Input, JobRequest};

@@ -4,7 +4,7 @@ mod gate;
 
 use bytes::Bytes;
 use cloakwork_circuit::{
-    Goal, LIMITS, Program as Checked, ProgramId, Type,
+    Goal, LANES_ASSUMED, LIMITS, Program as Checked, ProgramId, RowType, Type,
     wire::{self, operation::Kind},
 };
 use cloakwork_params::{Encoding, ParameterSet};
@@ -55,14 +55,14 @@ impl Program {
         self.checked.output_types().len()
     }
 
-    /// Types of the outputs.
-    pub fn output_types(&self) -> Vec<Type> {
+    /// What each of the outputs holds for each row.
+    pub fn output_types(&self) -> Vec<RowType> {
         self.checked.output_types().collect()
     }
 
-    /// Bootstraps for each row, in a job of so many.
+    /// Bootstraps for each row, in a job of so many on a small device.
     pub fn pbs_count(&self, rows: u64) -> u64 {
-        self.checked.lower(Goal::of_rows(rows)).pbs_count()
+        self.checked.lower(Goal::of_rows(rows, LANES_ASSUMED)).pbs_count()
     }
 }
 
@@ -76,13 +76,15 @@ pub struct ProgramBuilder {
     set: &'static ParameterSet,
     message: wire::Program,
     values: u32,
+    /// Of each output so far.
+    output_lengths: Vec<u32>,
 }
 
 impl ProgramBuilder {
     /// An empty program for a set.
     pub fn new(set: &'static ParameterSet) -> Self {
         let message = wire::Program { parameter_set: set.name.into(), ..Default::default() };
-        Self { set, message, values: 0 }
+        Self { set, message, values: 0, output_lengths: Vec::new() }
     }
 
     /// An input that holds a message, or a bit in boolean sets. Inputs come before all operations.
@@ -96,26 +98,37 @@ impl ProgramBuilder {
             Encoding::Shortint { .. } => Type::Block,
             Encoding::Boolean => Type::Bool,
         };
-        self.any_input(wire::program::Input { degree_max, ..declared(name, ty) })
+        self.any_input(wire::program::Input { degree_max, ..declared(name, ty) })[0]
     }
 
     /// An integer or a boolean that is encrypted for the job: a program then takes fewer bootstraps than for the result of
     /// another one.
     pub fn fresh(&mut self, name: &str, ty: Type) -> Value {
-        self.any_input(wire::program::Input { fresh: true, ..declared(name, ty) })
+        self.any_input(wire::program::Input { fresh: true, ..declared(name, ty) })[0]
+    }
+
+    /// The same of an array: its elements.
+    pub fn fresh_array(&mut self, name: &str, ty: Type, length: usize) -> Vec<Value> {
+        self.any_input(wire::program::Input { fresh: true, length: word(length), ..declared(name, ty) })
     }
 
     /// An integer or a boolean that may be the result of another job, with a noise level of at most `noise_level_max`; 0
     /// stands for 1.
     pub fn stored(&mut self, name: &str, ty: Type, noise_level_max: u32) -> Value {
-        self.any_input(wire::program::Input { noise_level_max, ..declared(name, ty) })
+        self.any_input(wire::program::Input { noise_level_max, ..declared(name, ty) })[0]
     }
 
-    fn any_input(&mut self, input: wire::program::Input) -> Value {
+    /// The same of an array: its elements.
+    pub fn stored_array(&mut self, name: &str, ty: Type, length: usize, noise_level_max: u32) -> Vec<Value> {
+        self.any_input(wire::program::Input { noise_level_max, length: word(length), ..declared(name, ty) })
+    }
+
+    fn any_input(&mut self, input: wire::program::Input) -> Vec<Value> {
         // A value that an operation made would get another number by an input behind it.
         debug_assert!(self.message.operations.is_empty(), "inputs come before all operations");
+        let values = input.length.max(1);
         self.message.inputs.push(input);
-        self.results(1)[0]
+        self.results(values)
     }
 
     /// A number in the clear. What is computed with it takes fewer bootstraps.
@@ -175,10 +188,21 @@ impl ProgramBuilder {
     /// Returns a value.
     pub fn output(&mut self, value: Value) {
         self.message.outputs.push(value.0);
+        self.output_lengths.push(0);
+    }
+
+    /// Returns values of one type as an array.
+    pub fn output_array(&mut self, values: &[Value]) {
+        self.message.outputs.extend(values.iter().map(|value| value.0));
+        self.output_lengths.push(word(values.len()));
     }
 
     /// Checks the program as a server will.
-    pub fn build(self) -> Result<Program> {
+    pub fn build(mut self) -> Result<Program> {
+        // As it was written before there were arrays, where there are none: the same program keeps its name.
+        if self.output_lengths.iter().any(|length| *length > 0) {
+            self.message.output_lengths = self.output_lengths;
+        }
         Program::decode(self.message.encode_to_vec())
     }
 
@@ -221,6 +245,11 @@ impl ProgramBuilder {
         self.values += count;
         (first..self.values).map(Value).collect()
     }
+}
+
+/// A length as messages have it; what does not fit a word is no length that a program may have.
+fn word(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
 }
 
 fn declared(name: &str, ty: Type) -> wire::program::Input {

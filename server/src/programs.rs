@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::{Goal, Input, LIMITS, Program, ProgramId, Type};
+use cloakwork_circuit::{Goal, Input, LANES_ASSUMED, LIMITS, Program, ProgramId, RowType};
 use cloakwork_params::ParameterSet;
 use tokio::task::spawn_blocking;
 
@@ -27,7 +27,7 @@ pub struct Compiled {
     /// What it takes.
     pub inputs: Vec<Input>,
     /// What it returns.
-    pub outputs: Vec<Type>,
+    pub outputs: Vec<RowType>,
     /// What a row costs where rows are many.
     pub work: Cost,
     /// What it costs where they are few.
@@ -44,9 +44,10 @@ pub struct Cost {
 }
 
 impl Compiled {
-    /// What a row costs in a job of so many.
+    /// What a row costs in a job of so many, by itself and on a small device. Others under the same key, or a larger device,
+    /// may have a worker lower the program the other way.
     pub fn cost(&self, rows: u64) -> Cost {
-        match Goal::of_rows(rows) {
+        match Goal::of_rows(rows, LANES_ASSUMED) {
             Goal::Work => self.work,
             Goal::Depth => self.depth,
         }
@@ -54,8 +55,8 @@ impl Compiled {
 
     /// Ciphertexts that a row takes and returns.
     pub fn blocks(&self) -> u64 {
-        let inputs = self.inputs.iter().map(|input| input.ty);
-        inputs.chain(self.outputs.iter().copied()).map(|ty| ty.blocks() as u64).sum()
+        let inputs = self.inputs.iter().map(|input| input.row);
+        inputs.chain(self.outputs.iter().copied()).map(|row| row.blocks() as u64).sum()
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Agent {
     engine: Engine,
     keys: Arc<KeyCache>,
     programs: Programs,
+    /// Bootstraps that the device works on at a time.
+    lanes: u64,
     crowd: Arc<Crowd>,
     /// What inputs and outputs may take.
     job_memory: JobMemory,
@@ -93,12 +95,14 @@ impl Agent {
             getrandom::fill(&mut worker_id).map_err(|error| std::io::Error::other(error.to_string()))?;
         }
         let changed = Arc::new(Notify::new());
+        let info = device.describe();
         Ok(Self {
             client: client(uplink, options.token.as_deref())?,
             worker_id: Bytes::copy_from_slice(&worker_id),
             engine: Engine::start(device.clone(), options.arena_memory)?,
             keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),
             programs: Programs::default(),
+            lanes: (info.tile * info.units) as u64,
             crowd: Arc::default(),
             job_memory: JobMemory::new(options.job_memory),
             held: Mutex::default(),

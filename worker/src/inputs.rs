@@ -69,7 +69,7 @@ impl Request<'_> {
     fn list<L: ListForm>(&self) -> Result<L, InputError> {
         let expected = Expected { set: Some(self.set), key_id: Some(self.key_id) };
         let (list, info) = decode::<CiphertextList<L>>(self.bytes, &expected)?.object.into_parts();
-        let (expected, got) = (self.rows.saturating_mul(self.input.ty.blocks() as u64), list.count() as u64);
+        let (expected, got) = (self.rows.saturating_mul(self.input.row.blocks() as u64), list.count() as u64);
         if got != expected {
             return Err(InputError::Count { expected, got });
         }

@@ -113,6 +113,7 @@ mod tests {
             }],
             operations: (0..lookups).map(lookup).collect(),
             outputs: vec![lookups as u32],
+            ..Default::default()
         };
         message.encode_to_vec().into()
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use cloakwork_client::{
-    Bytes, CLIENT_KEY_FILE, Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity, JobRequest, Keys,
+    CLIENT_KEY_FILE, Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity, JobRequest, Keys,
     Program, RetryPolicy, Token,
 };
 use serde_json::json;
@@ -71,25 +71,23 @@ impl Context {
         program: Program,
         inputs: Vec<Encrypted>,
     ) -> Result<(Finished, Zeroizing<Vec<u64>>), Failure> {
-        let (finished, envelope) = self.run_for_output(client, keys, program, inputs).await?;
-        let values = keys.decrypt(&envelope)?;
-        Ok((finished, values))
+        let finished = self.run_job(client, keys, program, inputs).await?;
+        let envelope = client.output(finished.output(0)?).await?;
+        Ok((finished, keys.decrypt(&envelope)?))
     }
 
-    /// The same, without decrypting it.
-    pub(crate) async fn run_for_output(
+    /// Runs a program on rows under the keys' evaluation key.
+    pub(crate) async fn run_job(
         &self,
         client: &Client,
         keys: &Keys,
         program: Program,
         inputs: Vec<Encrypted>,
-    ) -> Result<(Finished, Bytes), Failure> {
+    ) -> Result<Finished, Failure> {
         let key = client.key_name(keys.key_id()).await?;
         let request = inputs.into_iter().fold(JobRequest::new(program, &key), JobRequest::encrypted);
         let running = client.run(&request);
-        let finished = self.remarking(client, running).await.map_err(|error| self.explain(error))?;
-        let envelope = client.output(finished.output(0)?).await?;
-        Ok((finished, envelope))
+        self.remarking(client, running).await.map_err(|error| self.explain(error))
     }
 
     /// Runs a program as [`Self::run`] does, and prints the results, the job's name and its record.

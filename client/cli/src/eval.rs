@@ -4,11 +4,9 @@ mod argument;
 mod compile;
 mod derived;
 mod names;
+mod operations;
 
-pub(crate) use self::{
-    argument::Argument,
-    compile::{Compiled, compile},
-};
+pub(crate) use self::{argument::Argument, compile::compile};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::syntax::{self, NodeKind, at};
+use crate::syntax::{self, NodeKind, Problem, at};
 
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,12 +57,12 @@ impl FromStr for Expression {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        translate(&syntax::parse(text)?).map(Self)
+        syntax::parse(text).and_then(|node| translate(&node)).map(Self).map_err(|problem| problem.marked_in(text))
     }
 }
 
 /// What a table can be made of: numbers, x and y, and operations that it has an entry for.
-fn translate(node: &syntax::Node) -> Result<Node, String> {
+fn translate(node: &syntax::Node) -> Result<Node, Problem> {
     let place = node.place;
     match &node.kind {
         NodeKind::Number(text) => {
@@ -81,10 +81,11 @@ fn translate(node: &syntax::Node) -> Result<Node, String> {
             }
             (name, _) => Err(no_operation(place, name)),
         },
+        NodeKind::Array(_) | NodeKind::Element(_) => Err(at(place, "tables are of numbers: there are no arrays")),
     }
 }
 
-fn no_operation(place: usize, name: &str) -> String {
+fn no_operation(place: usize, name: &str) -> Problem {
     at(place, format!("'{name}' is no operation of tables: there are + - * / % == != < <= > >="))
 }
 

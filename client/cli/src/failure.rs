@@ -48,16 +48,19 @@ impl Failure {
         }
     }
 
-    /// One line for people, or a JSON document, on standard error.
+    /// What people read, or a JSON document, on standard error.
     pub(crate) fn print(&self, json: bool) {
-        if !json {
-            eprintln!("cloakwork: {self}");
-            return;
-        }
         let refusal = match self {
             Self::Client(error) => error.refusal(),
             _ => None,
         };
+        if !json {
+            eprintln!("cloakwork: {self}");
+            if refusal.is_some_and(|refusal| refusal.code == Code::Unauthenticated) {
+                eprintln!("A token is given as CLOAKWORK_TOKEN; `cloakwork-server token create` makes one");
+            }
+            return;
+        }
         let document = json!({ "error": {
             "exit_code": self.exit_code(),
             "message": self.to_string(),

@@ -1,6 +1,7 @@
 //! The language of expressions, for what encrypted integers compute and for lookup tables.
 //!
 //! ```text
+//! several    = or {";" or}
 //! or         = and {"||" and}
 //! and        = comparison {"&&" comparison}
 //! comparison = bits [("==" | "!=" | "<" | "<=" | ">" | ">=") bits]
@@ -10,13 +11,17 @@
 //! shift      = sum {("<<" | ">>") sum}
 //! sum        = product {("+" | "-") product}
 //! product    = factor {("*" | "/" | "%") factor}
-//! factor     = ("-" | "!") factor | "(" or ")" | number | name | name "(" [or {"," or}] ")"
+//! factor     = ("-" | "!") factor | element
+//! element    = operand {"[" or "]"}
+//! operand    = "(" or ")" | number | name | name "(" [or {"," or}] ")" | "[" [or {"," or}] "]"
 //! ```
 
 mod lexer;
 mod parser;
 
-pub(crate) use self::parser::parse;
+use std::fmt;
+
+pub(crate) use self::parser::{parse, parse_several};
 
 /// A part of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +38,60 @@ pub(crate) enum NodeKind {
     Name(String),
     /// An operator or a function.
     Call(String, Vec<Node>),
+    /// An array, element by element.
+    Array(Vec<Node>),
+    /// An array's element of some number.
+    Element(Box<[Node; 2]>),
 }
 
-/// What is wrong, and where.
-pub(crate) fn at(place: usize, problem: impl std::fmt::Display) -> String {
-    format!("at {place}: {problem}")
+/// What is wrong, and where in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    place: Option<usize>,
+    what: String,
+}
+
+/// A problem at some place.
+pub(crate) fn at(place: usize, what: impl fmt::Display) -> Problem {
+    Problem { place: Some(place), what: what.to_string() }
+}
+
+impl Problem {
+    /// What is wrong, above the text with a mark under the place.
+    pub(crate) fn marked_in(&self, text: &str) -> String {
+        match self.place.and_then(|place| text.get(..place)) {
+            Some(before) if !text.contains('\n') => {
+                format!("{}\n  {text}\n  {}^", self.what, " ".repeat(before.chars().count()))
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
+impl From<String> for Problem {
+    fn from(what: String) -> Self {
+        Self { place: None, what }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some(place) => write!(out, "at {place}: {}", self.what),
+            None => out.write_str(&self.what),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_are_marked_where_they_are() {
+        assert_eq!(at(4, "no").marked_in("x + $"), "no\n  x + $\n      ^");
+        assert_eq!(at(2, "no").marked_in("é$"), "no\n  é$\n   ^");
+        assert_eq!(at(9, "no").marked_in("x"), "at 9: no");
+        assert_eq!(Problem::from("no".to_owned()).marked_in("x"), "no");
+    }
 }

@@ -5,29 +5,87 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use crate::{Encrypted, Input, Integer, Kind, ProgramBuilder, Type, Value};
+use cloakwork_circuit::LIMITS;
+
+use crate::{Encrypted, Input, Integer, Kind, ProgramBuilder, ProgramError, Result, Type, Value};
 
 /// A value, and what it comes from.
 pub struct Node {
     ty: Type,
     origin: Origin,
     /// Where it is, once it has been computed.
-    computed: OnceLock<Stored>,
+    computed: OnceLock<Element>,
 }
 
 pub(super) enum Origin {
-    Fresh(Encrypted),
-    Stored(Stored),
+    Element(Element),
     Constant(Integer),
     Cast(Arc<Node>),
     Operation(Kind, Vec<Arc<Node>>),
 }
 
-/// A value on the server.
+/// A value on its own, or one of an array.
 #[derive(Clone)]
-pub(super) struct Stored {
-    pub(super) name: String,
-    pub(super) noise_level: u32,
+pub(super) struct Element {
+    pub(super) list: Arc<List>,
+    pub(super) index: usize,
+}
+
+/// What is one input of a job.
+pub struct List {
+    pub(super) source: Source,
+    /// Elements, where it is an array.
+    pub(super) length: Option<usize>,
+}
+
+pub(super) enum Source {
+    Fresh(Encrypted),
+    /// On the server.
+    Stored {
+        name: String,
+        noise_level: u32,
+    },
+}
+
+impl List {
+    /// The nodes of its values.
+    pub(super) fn nodes(self: &Arc<Self>, ty: Type) -> Vec<Arc<Node>> {
+        let node = |index| Arc::new(Node::new(ty, Origin::Element(Element { list: self.clone(), index })));
+        (0..self.length.unwrap_or(1)).map(node).collect()
+    }
+
+    /// The name of one that is on the server.
+    pub(super) fn name(&self) -> Option<&str> {
+        match &self.source {
+            Source::Stored { name, .. } => Some(name),
+            Source::Fresh(_) => None,
+        }
+    }
+
+    fn input(&self) -> Input {
+        match &self.source {
+            Source::Fresh(list) => Input::Encrypted(list.clone()),
+            Source::Stored { name, .. } => Input::Name(name.clone()),
+        }
+    }
+
+    fn declare(&self, builder: &mut ProgramBuilder, name: &str, ty: Type) -> Vec<Value> {
+        match (&self.source, self.length) {
+            (Source::Fresh(_), None) => vec![builder.fresh(name, ty)],
+            (Source::Fresh(_), Some(length)) => builder.fresh_array(name, ty, length),
+            (Source::Stored { noise_level, .. }, None) => vec![builder.stored(name, ty, *noise_level)],
+            (Source::Stored { noise_level, .. }, Some(length)) => builder.stored_array(name, ty, length, *noise_level),
+        }
+    }
+}
+
+/// Refuses a length that no program has a list of.
+pub(super) fn check_length(length: usize, ty: Type) -> Result<()> {
+    let (max, got) = (LIMITS.blocks, length.saturating_mul(ty.blocks()));
+    if got <= max {
+        return Ok(());
+    }
+    Err(ProgramError::TooMany { what: "blocks of an array", max: max as u64, got: got as u64 }.into())
 }
 
 impl Node {
@@ -45,23 +103,17 @@ impl Node {
     }
 
     /// It has been computed. If somebody else had it computed meanwhile, either will do.
-    pub(super) fn settle(&self, stored: Stored) {
-        let _ = self.computed.set(stored);
-    }
-
-    pub(super) fn stored(&self) -> Option<&Stored> {
-        match &self.origin {
-            Origin::Stored(stored) => Some(stored),
-            _ => self.computed.get(),
+    pub(super) fn settle(&self, element: Element) {
+        if self.is_open() {
+            let _ = self.computed.set(element);
         }
     }
 
-    /// As the input of a job, where it can be one.
-    pub(super) fn leaf(&self) -> Option<Input> {
-        match (&self.origin, self.stored()) {
-            (Origin::Fresh(list), _) => Some(Input::Encrypted(list.clone())),
-            (_, Some(stored)) => Some(Input::Name(stored.name.clone())),
-            _ => None,
+    /// Where it is, here or on the server.
+    pub(super) fn element(&self) -> Option<&Element> {
+        match &self.origin {
+            Origin::Element(element) => Some(element),
+            _ => self.computed.get(),
         }
     }
 
@@ -75,7 +127,7 @@ impl Node {
             _ if !self.is_open() => &[],
             Origin::Cast(operand) => std::slice::from_ref(operand),
             Origin::Operation(_, operands) => operands,
-            Origin::Fresh(_) | Origin::Stored(_) | Origin::Constant(_) => &[],
+            Origin::Element(_) | Origin::Constant(_) => &[],
         }
     }
 }
@@ -97,50 +149,87 @@ impl Node {
         match std::mem::replace(&mut self.origin, Origin::Constant(Integer::default())) {
             Origin::Cast(operand) => vec![operand],
             Origin::Operation(_, operands) => operands,
-            Origin::Fresh(_) | Origin::Stored(_) | Origin::Constant(_) => Vec::new(),
+            Origin::Element(_) | Origin::Constant(_) => Vec::new(),
+        }
+    }
+}
+
+/// What a program is to return as one list.
+#[derive(Clone, Copy)]
+pub enum Wanted<'n> {
+    Value(&'n Arc<Node>),
+    /// And the list that it is, once it is one.
+    Array(&'n [Arc<Node>], &'n OnceLock<Arc<List>>),
+}
+
+impl<'n> Wanted<'n> {
+    pub(super) fn nodes(self) -> &'n [Arc<Node>] {
+        match self {
+            Self::Value(node) => std::slice::from_ref(node),
+            Self::Array(nodes, _) => nodes,
+        }
+    }
+
+    /// Does any of it have to be computed?
+    pub(super) fn is_open(&self) -> bool {
+        self.nodes().iter().any(|node| node.is_open())
+    }
+
+    /// It has been computed, and is on the server.
+    pub(super) fn settle(self, source: Source) {
+        let length = if let Self::Array(nodes, _) = self { Some(nodes.len()) } else { None };
+        let list = Arc::new(List { source, length });
+        for (index, node) in self.nodes().iter().enumerate() {
+            node.settle(Element { list: list.clone(), index });
+        }
+        if let Self::Array(_, place) = self {
+            let _ = place.set(list);
         }
     }
 }
 
 /// Writes the program that returns `wanted`, and gives the inputs that it takes.
-pub(super) fn write(builder: &mut ProgramBuilder, wanted: &[&Arc<Node>]) -> Vec<Input> {
+pub(super) fn write(builder: &mut ProgramBuilder, wanted: &[Wanted<'_>]) -> Vec<Input> {
     let order = order(wanted);
-    let mut values: HashMap<*const Node, Value> = HashMap::with_capacity(order.len());
+    let mut lists: HashMap<*const List, Vec<Value>> = HashMap::new();
     let mut inputs = Vec::new();
     // Inputs come before all operations.
-    for &node in &order {
-        let Some(input) = node.leaf() else { continue };
-        let name = format!("x{}", inputs.len());
-        let value = match node.stored() {
-            Some(stored) => builder.stored(&name, node.ty, stored.noise_level),
-            None => builder.fresh(&name, node.ty),
-        };
-        values.insert(Arc::as_ptr(node), value);
-        inputs.push(input);
+    for (list, ty) in order.iter().filter_map(|node| Some((&node.element()?.list, node.ty))) {
+        lists.entry(Arc::as_ptr(list)).or_insert_with(|| {
+            let name = format!("x{}", inputs.len());
+            inputs.push(list.input());
+            list.declare(builder, &name, ty)
+        });
     }
+    let mut values: HashMap<*const Node, Value> = HashMap::with_capacity(order.len());
     for &node in &order {
-        let value = match &node.origin {
-            _ if values.contains_key(&Arc::as_ptr(node)) => continue,
-            Origin::Constant(value) => builder.constant(node.ty, value),
-            Origin::Cast(operand) => builder.cast(values[&Arc::as_ptr(operand)], node.ty),
-            Origin::Operation(kind, operands) => {
+        let value = match (node.element(), &node.origin) {
+            (Some(Element { list, index }), _) | (_, Origin::Element(Element { list, index })) => {
+                lists[&Arc::as_ptr(list)][*index]
+            }
+            (None, Origin::Constant(value)) => builder.constant(node.ty, value),
+            (None, Origin::Cast(operand)) => builder.cast(values[&Arc::as_ptr(operand)], node.ty),
+            (None, Origin::Operation(kind, operands)) => {
                 let operands: Vec<Value> = operands.iter().map(|operand| values[&Arc::as_ptr(operand)]).collect();
                 builder.apply(*kind, &operands)
             }
-            Origin::Fresh(_) | Origin::Stored(_) => continue,
         };
         values.insert(Arc::as_ptr(node), value);
     }
-    for &node in wanted {
-        builder.output(values[&Arc::as_ptr(node)]);
+    for wanted in wanted {
+        let own: Vec<Value> = wanted.nodes().iter().map(|node| values[&Arc::as_ptr(node)]).collect();
+        match wanted {
+            Wanted::Value(_) => builder.output(own[0]),
+            Wanted::Array(..) => builder.output_array(&own),
+        }
     }
     inputs
 }
 
 /// Everything that `wanted` needs, each once and behind what it needs itself.
-fn order<'n>(wanted: &[&'n Arc<Node>]) -> Vec<&'n Arc<Node>> {
+fn order<'n>(wanted: &[Wanted<'n>]) -> Vec<&'n Arc<Node>> {
     let (mut order, mut seen) = (Vec::new(), HashMap::<*const Node, bool>::new());
-    let mut left: Vec<&Arc<Node>> = wanted.to_vec();
+    let mut left: Vec<&Arc<Node>> = wanted.iter().flat_map(|wanted| wanted.nodes()).collect();
     while let Some(&node) = left.last() {
         let is_written = seen.entry(Arc::as_ptr(node)).or_insert(false);
         if *is_written {

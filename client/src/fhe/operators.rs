@@ -2,8 +2,8 @@
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
-use super::{Clear, Fhe, FheBool};
-use crate::Kind;
+use super::{Clear, Fhe, FheBool, Node, Origin};
+use crate::{Integer, Kind};
 
 /// `operator` between two encrypted values, owned or not, and between one and a clear one.
 macro_rules! binary {
@@ -225,6 +225,12 @@ impl<T: Clear> Fhe<T> {
     /// The place of the highest bit that is set; of 0, the greatest number.
     pub fn ilog2(&self) -> Fhe<u32> {
         self.session.constant(T::TYPE.bits().unwrap_or(1) - 1) - self.leading_zeros()
+    }
+
+    /// The same, and whether there is such a bit.
+    pub fn checked_ilog2(&self) -> (Fhe<u32>, FheBool) {
+        let zero = self.session.value(Node::new(T::TYPE, Origin::Constant(Integer::default())));
+        (self.ilog2(), self.differs(&zero))
     }
 
     fn of_many<'a, U: Clear>(&self, kind: Kind, others: impl IntoIterator<Item = &'a Self>) -> Fhe<U>

@@ -44,6 +44,24 @@ pub enum ProgramError {
         /// Number of values.
         values: usize,
     },
+    /// Lengths of outputs that the values to return do not make up.
+    #[error("the outputs' lengths say {expected} values to return: there are {got}")]
+    OutputLengths {
+        /// Values that the lengths add up to.
+        expected: u64,
+        /// Values to return.
+        got: usize,
+    },
+    /// An array of several types.
+    #[error("output {index} is an array of {first} and {other}: its elements must have one type")]
+    MixedOutput {
+        /// Place among the outputs.
+        index: usize,
+        /// Type of the first element.
+        first: crate::Type,
+        /// Another element's.
+        other: crate::Type,
+    },
     /// Something is wrong with an input.
     #[error("input {index} ('{name}'): {problem}")]
     Input {

@@ -57,13 +57,15 @@ pub enum Goal {
     Depth,
 }
 
-/// Rows that fill waves by themselves, on a device of a few cores.
-const MANY_ROWS: u64 = 8;
+/// Bootstraps that a row always has ready, more or less, when it is lowered for work.
+const LANES_OF_A_ROW: u64 = 4;
+/// Bootstraps that two cores work on at a time: what is assumed of a device that is not known.
+pub const LANES_ASSUMED: u64 = 32;
 
 impl Goal {
-    /// For so many rows that can share waves.
-    pub fn of_rows(rows: u64) -> Self {
-        if rows < MANY_ROWS { Self::Depth } else { Self::Work }
+    /// For so many rows that can share waves, on a device that works on so many bootstraps at a time.
+    pub fn of_rows(rows: u64, lanes: u64) -> Self {
+        if rows.saturating_mul(LANES_OF_A_ROW) < lanes { Self::Depth } else { Self::Work }
     }
 }
 

@@ -24,5 +24,5 @@ pub mod wire {
 pub use error::ProgramError;
 pub use evaluate::EvaluationError;
 pub use graph::{Graph, Node, Output, Table, Term, ValueId};
-pub use integer::Goal;
-pub use program::{Input, LIMITS, Limits, Operation, Program, ProgramId, Type};
+pub use integer::{Goal, LANES_ASSUMED};
+pub use program::{Input, LIMITS, Limits, Operation, Program, ProgramId, RowType, Type};

@@ -10,7 +10,7 @@ use std::fmt;
 use cloakwork_params::{ObjectKind, ParameterSet, table};
 use prost::Message as _;
 
-pub use self::types::Type;
+pub use self::types::{RowType, Type};
 use crate::{ProgramError, ValueId, wire};
 
 /// A program that has been checked: every argument has the type, degree and noise that its operation takes.
@@ -21,7 +21,14 @@ pub struct Program {
     pub(crate) inputs: Vec<Input>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) values: Vec<ValueInfo>,
-    pub(crate) outputs: Vec<ValueId>,
+    pub(crate) outputs: Vec<Returned>,
+}
+
+/// What is returned as one list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Returned {
+    pub(crate) row: RowType,
+    pub(crate) values: Vec<ValueId>,
 }
 
 /// BLAKE3 of a program's bytes as received.
@@ -33,8 +40,8 @@ pub struct ProgramId(pub [u8; 32]);
 pub struct Input {
     /// Name, for messages.
     pub name: String,
-    /// Type.
-    pub ty: Type,
+    /// What it holds for each row.
+    pub row: RowType,
     /// Largest value that a block of it may hold.
     pub degree_max: u32,
     /// Largest noise level that it may have.
@@ -123,7 +130,11 @@ impl Program {
         let message = wire::Program::decode(bytes).map_err(|error| ProgramError::Malformed(error.to_string()))?;
         at_most("inputs", limits.inputs, message.inputs.len())?;
         at_most("operations", limits.operations, message.operations.len())?;
-        at_most("outputs", limits.outputs, message.outputs.len())?;
+        let lengths = &message.output_lengths;
+        at_most("outputs", limits.outputs, if lengths.is_empty() { message.outputs.len() } else { lengths.len() })?;
+        // Each takes a block at least, and is held from here on.
+        let elements = message.inputs.iter().map(|input| input.length.max(1) as usize).sum::<usize>();
+        at_most("blocks of inputs and outputs", limits.blocks, elements.saturating_add(message.outputs.len()))?;
         let set = table::by_name(&message.parameter_set)
             .ok_or_else(|| ProgramError::UnknownParameterSet(message.parameter_set.clone()))?;
         let program = check::program(ProgramId(*blake3::hash(bytes).as_bytes()), set, message)?;
@@ -157,13 +168,18 @@ impl Program {
 
     /// Blocks of its inputs and outputs together.
     fn blocks(&self) -> usize {
-        let inputs = self.inputs.iter().map(|input| input.ty.blocks());
-        inputs.chain(self.output_types().map(Type::blocks)).sum()
+        let rows = self.inputs.iter().map(|input| input.row).chain(self.output_types());
+        rows.map(RowType::blocks).fold(0, usize::saturating_add)
     }
 
-    /// Types of what it returns.
-    pub fn output_types(&self) -> impl ExactSizeIterator<Item = Type> {
-        self.outputs.iter().map(|&value| self.values[value].ty)
+    /// What each of its outputs holds for each row.
+    pub fn output_types(&self) -> impl ExactSizeIterator<Item = RowType> {
+        self.outputs.iter().map(|output| output.row)
+    }
+
+    /// Values that come before those of its operations.
+    pub(crate) fn input_values(&self) -> usize {
+        self.inputs.iter().map(|input| input.row.values()).sum()
     }
 }
 

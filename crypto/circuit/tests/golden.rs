@@ -1,54 +1,13 @@
 //! Programs that were stored once run for ever, and compute what they computed then.
 
-use std::{collections::BTreeSet, fmt::Write as _, fs, path::PathBuf};
+use std::{collections::BTreeSet, fs};
 
 use cloakwork_circuit::{
     Goal, LIMITS, Program,
     wire::{self, operation::Kind},
 };
+use cloakwork_tests_programs::golden::{Golden, file, stored};
 use prost::Message as _;
-
-/// One line of the file: a name, the program's bytes, and the phases of its input and output blocks.
-struct Golden {
-    name: String,
-    program: Vec<u8>,
-    inputs: Vec<u64>,
-    outputs: Vec<u64>,
-}
-
-impl Golden {
-    fn parse(line: &str) -> Self {
-        let mut fields = line.split(' ');
-        let mut next = || fields.next().expect("four fields");
-        let (name, program) = (next().to_owned(), next());
-        let byte = |place: usize| u8::from_str_radix(&program[place..place + 2], 16).expect("bytes in hexadecimal");
-        let program = (0..program.len()).step_by(2).map(byte).collect();
-        let phases = |field: &str| -> Vec<u64> {
-            let phase = |text| u64::from_str_radix(text, 16).expect("a phase in hexadecimal");
-            field.split(',').filter(|text| !text.is_empty()).map(phase).collect()
-        };
-        let (inputs, outputs) = (phases(next()), phases(next()));
-        Self { name, program, inputs, outputs }
-    }
-
-    fn line(&self) -> String {
-        let hex = self.program.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
-        let phases = |phases: &[u64]| phases.iter().map(|phase| format!("{phase:x}")).collect::<Vec<_>>().join(",");
-        format!("{} {hex} {} {}\n", self.name, phases(&self.inputs), phases(&self.outputs))
-    }
-}
-
-fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/programs.txt")
-}
-
-fn stored() -> Vec<Golden> {
-    let text = fs::read_to_string(file()).unwrap_or_default();
-    text.lines().map(Golden::parse).collect()
-}
 
 #[test]
 fn stored_programs_compute_what_they_did() {
@@ -82,7 +41,26 @@ const BOOLEAN: &str = "DEFAULT_PARAMETERS";
 /// A program for each operation, with what it computes today.
 fn all() -> Vec<Golden> {
     let kinds = (1..256).filter_map(|number| Kind::try_from(number).ok());
-    kinds.flat_map(|kind| [integers(kind), gates(kind)]).flatten().collect()
+    kinds.flat_map(|kind| [integers(kind), gates(kind)]).flatten().chain([arrays()]).collect()
+}
+
+/// An array that is returned the other way round, and its sum.
+fn arrays() -> Golden {
+    let (name, bits, length) = ("xs".to_owned(), 8, 3);
+    let input = wire::program::Input { name, r#type: wire::Type::Uint.into(), bits, length, ..Default::default() };
+    let sum = wire::Operation { kind: Kind::Sum.into(), arguments: vec![0, 1, 2], ..Default::default() };
+    let message = wire::Program {
+        parameter_set: SHORTINT.to_owned(),
+        inputs: vec![input],
+        operations: vec![sum],
+        outputs: vec![2, 1, 0, 3],
+        output_lengths: vec![3, 0],
+    };
+    let program = message.encode_to_vec();
+    let graph = Program::decode(&program, &LIMITS).expect("a program").lower(Goal::Work);
+    let inputs: Vec<u64> = (0..graph.input_blocks()).map(|place| [2, 1, 3, 0][place % 4] << 59).collect();
+    let outputs = graph.evaluate(&inputs).expect("it runs");
+    Golden { name: format!("arrays:{SHORTINT}"), program, inputs, outputs }
 }
 
 fn integers(kind: Kind) -> Option<Golden> {
@@ -162,6 +140,7 @@ fn golden(
         inputs,
         operations: vec![operation],
         outputs: outputs.collect(),
+        ..Default::default()
     };
     let bytes = message.encode_to_vec();
     let program = Program::decode(&bytes, &LIMITS).ok()?;

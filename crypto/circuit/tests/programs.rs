@@ -1,7 +1,7 @@
 //! Programs are refused with a reason, and what is not refused computes the same after lowering.
 
 use cloakwork_circuit::{
-    Goal, Graph, LIMITS, Program, ProgramError, Type,
+    Goal, Graph, LIMITS, Program, ProgramError, RowType, Type,
     wire::{self, operation::Kind},
 };
 use cloakwork_params::Encoding;
@@ -24,7 +24,13 @@ fn operation(kind: Kind, arguments: &[u32], tables: &[&[u32]]) -> wire::Operatio
 
 fn blocks(operations: Vec<wire::Operation>, outputs: &[u32]) -> wire::Program {
     let inputs = inputs(2, wire::Type::Block);
-    wire::Program { parameter_set: SHORTINT.into(), inputs, operations, outputs: outputs.to_vec() }
+    wire::Program {
+        parameter_set: SHORTINT.into(),
+        inputs,
+        operations,
+        outputs: outputs.to_vec(),
+        ..Default::default()
+    }
 }
 
 fn decode(program: &wire::Program) -> Result<Program, ProgramError> {
@@ -40,7 +46,7 @@ fn a_program_is_named_by_its_bytes() {
     let program = blocks(vec![operation(Kind::Lookup, &[0], &[&[3, 2, 1]])], &[2]);
     let decoded = decode(&program).expect("the program is right");
     assert_eq!(decoded.id().0, *blake3::hash(&program.encode_to_vec()).as_bytes());
-    assert_eq!(decoded.output_types().collect::<Vec<_>>(), [Type::Block]);
+    assert_eq!(decoded.output_types().collect::<Vec<_>>(), [RowType { ty: Type::Block, length: None }]);
     let graph = decoded.lower(Goal::Work);
     assert_eq!((graph.pbs_count(), graph.depth()), (1, 1));
     assert_eq!((graph.outputs[0][0].degree, graph.outputs[0][0].noise_level), (3, 1));
@@ -185,7 +191,13 @@ fn any_program(ty: wire::Type, seeds: &[(u8, [u32; 3], Vec<u32>)]) -> wire::Prog
         operations.push(operation(kind, &arguments[..arity], &tables));
     }
     let parameter_set = if boolean { BOOLEAN } else { SHORTINT }.into();
-    wire::Program { parameter_set, inputs: inputs(3, ty), operations, outputs: (0..values).collect() }
+    wire::Program {
+        parameter_set,
+        inputs: inputs(3, ty),
+        operations,
+        outputs: (0..values).collect(),
+        ..Default::default()
+    }
 }
 
 proptest! {

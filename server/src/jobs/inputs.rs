@@ -64,11 +64,11 @@ pub(super) async fn resolve(
 
 /// Rows of a list of so many ciphertexts.
 fn rows_of(index: usize, declared: &Input, count: u64) -> Result<u64, ApiError> {
-    let blocks = declared.ty.blocks() as u64;
+    let blocks = declared.row.blocks() as u64;
     if count.is_multiple_of(blocks) {
         return Ok(count / blocks);
     }
-    let (name, ty) = (&declared.name, declared.ty);
+    let (name, ty) = (&declared.name, declared.row);
     let message = format!("input {index} ('{name}') has {count} ciphertexts: expected {blocks} for each {ty}");
     Err(INPUT_INVALID.error(message))
 }

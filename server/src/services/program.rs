@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cloakwork_circuit::ProgramId;
+use cloakwork_circuit::{ProgramId, RowType};
 use cloakwork_keystore::TenantId;
 use cloakwork_proto::v1::{
     CheckRequest, CheckResponse, GetProgramRequest, GetProgramResponse, PoolEstimate, ProgramReport, RegisterRequest,
@@ -84,13 +84,16 @@ impl ProgramService for Programs {
 
 impl Programs {
     fn report(&self, tenant: &TenantId, program: &Compiled) -> ProgramReport {
-        let (types, bits) = program.outputs.iter().map(|ty| ty.wire()).map(|(ty, bits)| (ty as i32, bits)).unzip();
+        let wire = |row: &RowType| (row.ty.wire(), row.wire_length());
+        let outputs = program.outputs.iter().map(wire).map(|((ty, bits), length)| (ty as i32, (bits, length)));
+        let (types, (bits, lengths)) = outputs.unzip();
         let row = program.cost(1);
         ProgramReport {
             name: format!("tenants/{tenant}/programs/{}", program.id),
             parameter_set: program.set.name.to_owned(),
             output_types: types,
             output_bits: bits,
+            output_lengths: lengths,
             pbs_count: row.pbs_count,
             depth: row.depth,
             estimates: self.dispatcher.pools().iter().filter_map(|pool| estimate(pool, program)).collect(),

@@ -66,7 +66,7 @@ impl Client {
         };
         let parameter_set = self.keys.set.name.to_owned();
         let inputs = (0..inputs).map(input).collect();
-        wire::Program { parameter_set, inputs, operations, outputs }.encode_to_vec().into()
+        wire::Program { parameter_set, inputs, operations, outputs, ..Default::default() }.encode_to_vec().into()
     }
 
     /// A job whose one input holds `messages`, a row each; as a blob or inline.

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use cloakwork_circuit::{Goal, LIMITS, Limits, Program, Type};
+use cloakwork_circuit::{Goal, LIMITS, Limits, Program, RowType};
 use cloakwork_params::{
     EnvelopeReader, Expected,
     envelope::{HEADER_BYTES, TRAILER_BYTES},
@@ -72,7 +72,7 @@ pub fn decode_program_input(bytes: &[u8]) {
         let graph = program.lower(goal);
         assert!(graph.pbs_count() <= program.bootstraps_max());
         let returned = graph.outputs.iter().map(Vec::len);
-        assert!(returned.eq(program.output_types().map(Type::blocks)));
+        assert!(returned.eq(program.output_types().map(RowType::blocks)));
     }
 }
 

@@ -44,6 +44,7 @@ fn ours(ty: Type, kind: Kind, by: Type, values: &[u8]) -> u64 {
         inputs: types.clone().enumerate().map(input).collect(),
         operations: vec![wire::Operation { kind: kind.into(), arguments, ..Default::default() }],
         outputs: vec![values.len() as u32],
+        ..Default::default()
     };
     let program = Program::decode(&message.encode_to_vec(), &LIMITS).unwrap();
     let step = program.set().plaintext_step();

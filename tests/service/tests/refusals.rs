@@ -10,7 +10,7 @@ use cloakwork_proto::v1::{
     key_service_client::KeyServiceClient, program_service_client::ProgramServiceClient,
     worker_service_client::WorkerServiceClient,
 };
-use cloakwork_tests_service::{Server, Setup, TOY, Tenant, VALUES, eventually};
+use cloakwork_tests_service::{Server, Setup, TOY, Tenant, VALUES, binary, eventually};
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
@@ -484,4 +484,27 @@ async fn a_worker_cannot_put_a_good_key_aside() {
     })
     .await;
     assert_eq!(server.metric("cloakwork_worker_false_alarms_total").await, 1.0);
+}
+
+/// Whoever looks into a directory that is no server's most likely means another one.
+#[test]
+fn looking_into_the_wrong_directory_makes_nothing() {
+    let parent = tempfile::tempdir().expect("a directory");
+    let missing = parent.path().join("nothing");
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(binary("tested-server"));
+        command.args(arguments).arg("--data").arg(&missing).output().expect("the command runs")
+    };
+    let [list, tokens] = [["tenant", "list"], ["token", "list"]].map(|arguments| arguments.to_vec());
+    let [revoke, create] = [["tenant", "revoke", "one"], ["token", "create", "--tenant=one"]].map(|it| it.to_vec());
+    for arguments in [list, tokens, revoke, create] {
+        let output = run(&arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("--data names the server's"), "{arguments:?}: {said}");
+        assert!(!missing.exists(), "{arguments:?}");
+    }
+    let output = run(&["tenant", "create", "one"]);
+    assert!(output.status.success() && missing.exists(), "a tenant may come before the server's first start");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("A new data directory"));
+    assert!(run(&["tenant", "list"]).status.success());
 }

@@ -1,6 +1,8 @@
 //! Encrypted values with operators, through a server.
 
-use cloakwork_client::{ClientError, Fhe, FheInt16, FheUint8, FheUint64, Keys, Progress, Session, set_by_name};
+use cloakwork_client::{
+    ClientError, Fhe, FheArray, FheInt16, FheUint8, FheUint64, Keys, Progress, Session, set_by_name,
+};
 use cloakwork_tests_service::{Server, Setup, TOY};
 
 async fn session(server: &Server) -> Session {
@@ -37,6 +39,9 @@ async fn expressions_compute_what_they_say() -> Result<(), ClientError> {
         (y.ilog2().decrypt().await?, y.is_odd().decrypt().await?, a.is_even().decrypt().await?),
         (3, true, true)
     );
+    let (log, is_some) = session.encrypt(0_u16)?.checked_ilog2();
+    session.compute(&[&log, &is_some]).await?;
+    assert_eq!((log.decrypt().await?, is_some.decrypt().await?), (u32::MAX, false));
     let (first, second) = a.above(&b).flip(&a, &b);
     assert_eq!((first.decrypt().await?, second.decrypt().await?), (100, 200));
     Ok(())
@@ -62,6 +67,45 @@ async fn results_stay_on_the_server_and_go_on() -> Result<(), ClientError> {
     assert_eq!((&found * &found).decrypt().await?, 4900);
     let problem = session.stored::<u8>(&name).await.map(drop).expect_err("it is no u8");
     assert!(problem.to_string().contains("32 blocks: u8 has 4"), "{problem}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arrays_travel_and_stay_as_one() -> Result<(), ClientError> {
+    let server = Server::start(Setup::default()).await;
+    let session = session(&server).await;
+    let (prices, counts): (FheArray<u32>, _) =
+        (session.encrypt_array(&[3, 5, 8, 4])?, session.encrypt_array(&[10_u32, 0, 2, 1])?);
+    assert_eq!(prices.dot(&counts)?.decrypt().await?, 50);
+    assert_eq!(prices.decrypt().await?, [3, 5, 8, 4], "what was never computed is decrypted as well");
+    let [least, most] = [prices.min(), prices.max()].map(|value| value.expect("it is not empty"));
+    session.compute(&[&least, &most]).await?;
+    assert_eq!((least.decrypt().await?, most.decrypt().await?, prices.sum().decrypt().await?), (3, 8, 20));
+    let paid = prices.zip(&counts, |price, count| price * count)?.await?;
+    let name = paid.name().expect("it is on the server").to_owned();
+    assert_eq!(paid.decrypt().await?, [30, 0, 16, 4]);
+    assert_eq!(paid.map(|paid| paid.above(&least)).decrypt().await?, [true, false, true, true]);
+    // From results, which have the noise of a lookup.
+    let stored: FheArray<u32> = session.stored_array(&name).await?;
+    assert_eq!((stored.len(), stored.at(&session.encrypt(2)?).decrypt().await?), (4, 16));
+    assert_eq!((stored.at(&session.encrypt(4)?).decrypt().await?, stored.sum().decrypt().await?), (0, 50));
+    assert!(stored.contains(&session.encrypt(30)?).decrypt().await?);
+    assert!(!stored.contains(&session.constant(5)).decrypt().await?);
+    let turned = Fhe::array(&stored.iter().rev().collect::<Vec<_>>()).expect("it is not empty");
+    assert_eq!((turned.name(), turned.decrypt().await?), (None, vec![4, 16, 0, 30]));
+    let mixed = Fhe::array([&least, &session.constant(7), &(&least + 1)]).expect("it is not empty");
+    assert_eq!(mixed.decrypt().await?, [3, 7, 4]);
+    let name = mixed.name().expect("it was computed as a whole").to_owned();
+    assert_eq!(session.stored_array::<u32>(&name).await?.decrypt().await?, [3, 7, 4]);
+    let problem = session.encrypt_array(&[0_u8; 4097]).map(drop).expect_err("no program takes it");
+    assert_eq!(problem.to_string(), "16388 blocks of an array: a program may have 16384");
+    let none: FheArray<u32> = session.encrypt_array(&[])?;
+    assert_eq!((none.sum().decrypt().await?, none.decrypt().await?), (0, vec![]));
+    assert!(none.max().is_none() && !none.contains(&least).decrypt().await?);
+    let problem = prices.dot(&none).map(drop).expect_err("they have other lengths");
+    assert_eq!(problem.to_string(), "arrays of 4 and 0 elements: expected as many in both");
+    let problem = session.stored_array::<u64>("tenants/default/ciphertexts/none").await.map(drop);
+    assert!(matches!(problem, Err(ClientError::Refused(_))), "{problem:?}");
     Ok(())
 }
 

@@ -140,7 +140,7 @@ impl Agent {
         let group = GroupId { group: content.group, key_id, set: set.id };
         // Others under the same key fill waves as well as further rows would.
         let (mut place, all) = self.crowd.join(group.clone(), rows.into());
-        let lowered = self.programs.get(&content.program, Goal::of_rows(all)).await;
+        let lowered = self.programs.get(&content.program, Goal::of_rows(all, self.lanes)).await;
         let Lowered { program, plan } = lowered.map_err(|error| invalid(error.to_string()))?;
         if program.set().id != set.id {
             let problem = format!("the program is for {}, the job for {}", program.set().name, set.name);

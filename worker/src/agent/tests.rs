@@ -36,6 +36,7 @@ fn job() -> (LeaseId, v1::Assignment) {
             ..Default::default()
         }],
         outputs: vec![1],
+        ..Default::default()
     };
     let input =
         OutputList::new(set(), 1).encode(set(), KeyId([1; 16]), &[Output { value: 0, degree: 3, noise_level: 1 }]);

@@ -1,11 +1,11 @@
 //! `cloakwork eval`.
 
-use cloakwork_client::{Encrypted, set_by_name};
-use serde_json::json;
+use cloakwork_client::{Encrypted, Integer, Keys, Program, RowType, proto::ProgramReport, set_by_name};
+use serde_json::{Value, json};
 
 use crate::{
     context::Context,
-    eval::{Argument, Compiled, compile},
+    eval::{Argument, compile},
     failure::Failure,
     latency,
     output::show,
@@ -14,20 +14,24 @@ use crate::{
 /// Encrypt integers, evaluate an expression on them, decrypt
 ///
 /// Names get a type and a value: bool, or an integer of an even number of bits, u2 to u256 and i2
-/// to i256; u64 where none is given. Several values are several rows. A narrower integer beside a
-/// wider one is made as wide; what overflows wraps around. The server sees the expression and the
-/// numbers that stand in it, and nothing of the values.
+/// to i256; u64 where none is given. Several values are several rows. Values in brackets are an
+/// array: what is done to it is done to each element, and sum, dot, min, max and is_one_of take
+/// all of them. A narrower integer beside a wider one is made as wide; what overflows wraps
+/// around. The server sees the expression and the numbers that stand in it, and nothing of the
+/// values.
 ///
 /// Operators, those that bind least first: || && (== != < <= > >=) | ^ & (<< >>) (+ -) (* / %) and
 /// in front - !. Functions: min max abs select(condition, yes, no) sum dot(x, y, ..) is_one_of
 /// match(x, key, result, .., otherwise) lookup(x, result, ..) mul_div add_overflows sub_overflows
 /// mul_overflows rotl rotr reverse_bits is_even is_odd ilog2 count_ones count_zeros leading_ones
 /// leading_zeros trailing_ones trailing_zeros aes128(key, block), and types, as in u8(x). Numbers
-/// are decimal, or hexadecimal behind 0x, and may have _ in them.
+/// are decimal, or hexadecimal behind 0x, and may have _ in them. x[i] is an element of an array.
+/// Several expressions, with semicolons between them, are computed by one job.
 ///
 /// Examples:
 ///   cloakwork eval 'max(x, y) * 3 + (z >> 2)' x=u64:7 y=u64:9 z=u32:255
 ///   cloakwork eval 'select(a >= b, a - b, a)' a=u32:100,20 b=u32:30,30
+///   cloakwork eval 'dot(prices, counts); max(prices)' 'prices=u32:[3,5,8]' 'counts=u32:[10,0,2]'
 ///   cloakwork eval --plan 'x * y' x=u64:0 y=u64:0
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -35,7 +39,7 @@ pub(crate) struct Args {
     /// What to compute.
     #[arg(allow_hyphen_values = true)]
     expression: String,
-    /// Names and their values, as in x=u64:7 or x=i8:1,-2,3.
+    /// Names and their values, as in x=u64:7, x=i8:1,-2,3 or x=u8:[1,2,3].
     #[arg(value_name = "NAME=TYPE:VALUE")]
     arguments: Vec<Argument>,
     /// Say what it would cost, and compute nothing.
@@ -51,37 +55,79 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     if let Some(name) = &args.set {
         keys = keys.using(set_by_name(name)?)?;
     }
-    let rows = args.arguments.first().map_or(1, |argument| argument.values.len());
-    if let Some(other) = args.arguments.iter().find(|argument| argument.values.len() != rows) {
-        let (name, first, got) = (&other.name, &args.arguments[0].name, other.values.len());
-        return Err(Failure::Usage(format!("{name} has {got} values and {first} has {rows}: expected as many")));
+    let rows = args.arguments.first().map_or(1, Argument::rows);
+    if let Some(other) = args.arguments.iter().find(|argument| argument.rows() != rows) {
+        let (name, first, got) = (&other.name, &args.arguments[0].name, other.rows());
+        return Err(Failure::Usage(format!(
+            "{name} has {got} rows of values and {first} has {rows}: expected as many"
+        )));
     }
-    let compiled = compile(&args.expression, keys.set(), &args.arguments).map_err(Failure::Usage)?;
+    let program = compile(&args.expression, keys.set(), &args.arguments)
+        .map_err(|problem| Failure::Usage(problem.marked_in(&args.expression)))?;
     let client = context.connect().await?;
     if args.plan {
-        let report = client.check_program(&compiled.program).await?;
-        plan(context, &compiled, rows as u64, &report);
+        let report = client.check_program(&program).await?;
+        plan(context, &program, rows as u64, &report);
         return Ok(());
     }
     let lists = args.arguments.iter().map(|argument| keys.encrypt_integers(&argument.values, argument.ty));
     let lists = lists.collect::<Result<Vec<Encrypted>, _>>()?;
-    let (finished, envelope) = context.run_for_output(&client, &keys, compiled.program, lists).await?;
-    let results = keys.decrypt_integers(&envelope, compiled.output)?;
-    let results: Vec<String> = results.iter().map(|value| value.display(compiled.output)).collect();
+    let types = program.output_types();
+    let finished = context.run_job(&client, &keys, program, lists).await?;
+    let mut outputs = Vec::with_capacity(types.len());
+    for (index, row) in types.into_iter().enumerate() {
+        let envelope = client.output(finished.output(index)?).await?;
+        outputs.push(Output::decrypt(&keys, &envelope, row)?);
+    }
     let record = finished.job.latency.unwrap_or_default();
     show(
         context.global.json,
         || {
-            json!({ "job": finished.job.name, "type": compiled.output.to_string(), "results": results,
-                   "latency": latency::document(&record) })
+            let outputs: Vec<Value> = outputs.iter().map(Output::document).collect();
+            json!({ "job": finished.job.name, "outputs": outputs, "latency": latency::document(&record) })
         },
-        || format!("{}\n\n{}\n{}", results.join(","), finished.job.name, latency::table(&record)),
+        || {
+            let lines: String = outputs.iter().map(Output::line).collect();
+            format!("{lines}\n{}\n{}", finished.job.name, latency::table(&record))
+        },
     );
     Ok(())
 }
 
-fn plan(context: &Context, compiled: &Compiled, rows: u64, report: &cloakwork_client::proto::ProgramReport) {
-    let each = compiled.program.pbs_count(rows);
+/// The value of an expression in each row.
+struct Output {
+    row: RowType,
+    /// Of a row that is no array, its value.
+    rows: Vec<Vec<String>>,
+}
+
+impl Output {
+    fn decrypt(keys: &Keys, envelope: &[u8], row: RowType) -> Result<Self, Failure> {
+        let values = keys.decrypt_integers(envelope, row.ty)?;
+        let show = |values: &[Integer]| values.iter().map(|value| value.display(row.ty)).collect();
+        Ok(Self { row, rows: values.chunks(row.values()).map(show).collect() })
+    }
+
+    fn line(&self) -> String {
+        let rows: Vec<String> = self.rows.iter().map(|row| row.join(",")).collect();
+        match self.row.length {
+            Some(_) => format!("[{}]\n", rows.join("],[")),
+            None => format!("{}\n", rows.join(",")),
+        }
+    }
+
+    fn document(&self) -> Value {
+        let results: Vec<Value> = match self.row.length {
+            Some(_) => self.rows.iter().map(|row| json!(row)).collect(),
+            None => self.rows.iter().flatten().map(|value| json!(value)).collect(),
+        };
+        json!({ "type": self.row.to_string(), "results": results })
+    }
+}
+
+fn plan(context: &Context, program: &Program, rows: u64, report: &ProgramReport) {
+    let each = program.pbs_count(rows);
+    let types: Vec<String> = program.output_types().iter().map(RowType::to_string).collect();
     let millis = |micros: u64| micros as f64 / 1e3;
     show(
         context.global.json,
@@ -94,20 +140,20 @@ fn plan(context: &Context, compiled: &Compiled, rows: u64, report: &cloakwork_cl
                                     "row_among_many_ms": millis(pool.batched_row_micros) })
                 })
                 .collect();
-            json!({ "type": compiled.output.to_string(), "rows": rows, "bootstraps_each_row": each,
+            json!({ "types": types, "rows": rows, "bootstraps_each_row": each,
                     "one_row": { "bootstraps": report.pbs_count, "depth": report.depth }, "pools": pools })
         },
         || {
             let mut lines = format!(
-                "type                {}\nbootstraps a row    {each}, of {rows} {}\nof one row alone    {} bootstraps, {} one after the other",
-                compiled.output,
+                "type                {}\nbootstraps a row    {each}, of {rows} {}\nof one row alone    {} bootstraps, {} one after the other\n",
+                types.join("; "),
                 if rows == 1 { "row" } else { "rows" },
                 report.pbs_count,
                 report.depth
             );
             for pool in &report.estimates {
                 let (one, many) = (millis(pool.one_row_micros), millis(pool.batched_row_micros));
-                lines += &format!("\npool {:<14} {one:.0} ms for one row, {many:.1} ms each among many", pool.pool);
+                lines += &format!("pool {:<14} {one:.0} ms for one row, {many:.1} ms each among many\n", pool.pool);
             }
             lines
         },

@@ -1,4 +1,4 @@
-//! Names and what they stand for: `x=u64:7`.
+//! Names and what they stand for: `x=u64:7`, `prices=u32:[3,5,8]`.
 
 use std::str::FromStr;
 
@@ -9,7 +9,16 @@ use cloakwork_client::{Integer, Type};
 pub(crate) struct Argument {
     pub(crate) name: String,
     pub(crate) ty: Type,
+    /// Elements of a row, where it is an array.
+    pub(crate) length: Option<usize>,
+    /// Of all rows; an array's elements one after the other.
     pub(crate) values: Vec<Integer>,
+}
+
+impl Argument {
+    pub(crate) fn rows(&self) -> usize {
+        self.values.len() / self.length.unwrap_or(1)
+    }
 }
 
 /// What a value is that names no type.
@@ -37,9 +46,47 @@ impl FromStr for Argument {
         if values.is_empty() {
             return Err(format!("'{text}' has no value: expected NAME=TYPE:VALUE, as in {name}=u64:7"));
         }
-        let values = values.split(',').map(|value| Integer::parse(value.trim(), ty)).collect::<Result<_, _>>()?;
-        Ok(Self { name: name.to_owned(), ty, values })
+        let (length, values) = match values.trim().strip_prefix('[') {
+            Some(arrays) => arrays_of(name, ty, arrays)?,
+            None => (None, values_of(values, ty)?),
+        };
+        Ok(Self { name: name.to_owned(), ty, length, values })
     }
+}
+
+fn values_of(text: &str, ty: Type) -> Result<Vec<Integer>, String> {
+    text.split(',').map(|value| Integer::parse(value.trim(), ty)).collect()
+}
+
+/// Arrays of one length, what is behind the first bracket: the length, and all elements.
+fn arrays_of(name: &str, ty: Type, text: &str) -> Result<(Option<usize>, Vec<Integer>), String> {
+    let expected =
+        || format!("the arrays of {name}: expected {name}={ty}:[1,2,3], or several with commas between them");
+    let inner = text.trim_end().strip_suffix(']').ok_or_else(expected)?;
+    let (mut length, mut values) = (None, Vec::new());
+    for (index, row) in inner.split(']').enumerate() {
+        let row = match index {
+            0 => row,
+            _ => row
+                .trim_start()
+                .strip_prefix(',')
+                .and_then(|row| row.trim_start().strip_prefix('['))
+                .ok_or_else(expected)?,
+        };
+        if row.trim().is_empty() {
+            return Err(format!("the arrays of {name}: one has no elements"));
+        }
+        let row = values_of(row, ty)?;
+        let first = *length.get_or_insert(row.len());
+        if row.len() != first {
+            return Err(format!(
+                "the arrays of {name} have {first} and {} elements: expected as many in each",
+                row.len()
+            ));
+        }
+        values.extend(row);
+    }
+    Ok((length, values))
 }
 
 /// The type of that name: bool, u2 to u256, i2 to i256.

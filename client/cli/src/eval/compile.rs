@@ -1,46 +1,60 @@
-//! Trees to programs: types are found, narrower integers made wider, and numbers made constants.
+//! Trees to programs: types are found, narrower integers made wider, numbers made constants, and what is done to an array
+//! is done to each of its elements.
 
 use cloakwork_client::{
     ClientError, Integer, Kind, Program, ProgramBuilder, ProgramError, Type, Value, params::ParameterSet,
 };
 
-use super::{Argument, argument::type_named, names::hint};
-use crate::syntax::{Node, NodeKind, at, parse};
+use super::{Argument, argument::type_named, names::hint, operations};
+use crate::syntax::{Node, NodeKind, Problem, at, parse_several};
 
-/// An expression as a program of one output.
-#[derive(Debug)]
-pub(crate) struct Compiled {
-    pub(crate) program: Program,
-    pub(crate) output: Type,
-}
-
-/// Compiles a text whose names stand for these arguments, each a fresh input.
-pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argument]) -> Result<Compiled, String> {
-    let tree = parse(text)?;
+/// Compiles expressions whose names stand for these arguments, each a fresh input; each expression is an output.
+pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argument]) -> Result<Program, Problem> {
+    let trees = parse_several(text)?;
     let mut builder = ProgramBuilder::new(set);
-    let names = arguments.iter().map(|argument| (argument, builder.fresh(&argument.name, argument.ty)));
-    let names: Vec<(&Argument, Value)> = names.collect();
-    for (index, (argument, _)) in names.iter().enumerate() {
-        if names[..index].iter().any(|(other, _)| other.name == argument.name) {
-            return Err(format!("'{}' is given twice", argument.name));
+    let mut names: Vec<Name<'_>> = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        if names.iter().any(|other| other.text == argument.name) {
+            return Err(format!("'{}' is given twice", argument.name).into());
         }
+        let (name, ty) = (&argument.name, argument.ty);
+        let typed = |value| Typed { value, ty };
+        let operand = match argument.length {
+            None => Operand::One(typed(builder.fresh(name, ty))),
+            Some(length) => Operand::Array(builder.fresh_array(name, ty, length).into_iter().map(typed).collect()),
+        };
+        names.push(Name { text: name, operand, is_used: false });
     }
     let mut compiler = Compiler { builder, names, places: Vec::new() };
-    let result = compiler.typed(&tree, None)?;
-    compiler.builder.output(result.value);
+    for tree in &trees {
+        match compiler.operand(tree, None)? {
+            Operand::One(typed) => compiler.builder.output(typed.value),
+            Operand::Array(elements) => {
+                compiler.builder.output_array(&elements.iter().map(|element| element.value).collect::<Vec<_>>());
+            }
+        }
+    }
+    if let Some(Name { text, .. }) = compiler.names.iter().find(|name| !name.is_used) {
+        return Err(format!("'{text}' is given a value, and stands nowhere in the expression").into());
+    }
     let places = compiler.places;
-    let program = compiler.builder.build().map_err(|error| match error {
+    compiler.builder.build().map_err(|error| match error {
         ClientError::Program(ProgramError::Operation { index, problem, .. }) => at(places[index], problem),
-        other => other.to_string(),
-    })?;
-    Ok(Compiled { program, output: result.ty })
+        other => other.to_string().into(),
+    })
 }
 
 pub(super) struct Compiler<'a> {
     builder: ProgramBuilder,
-    names: Vec<(&'a Argument, Value)>,
+    names: Vec<Name<'a>>,
     /// Where in the text each operation stands.
     places: Vec<usize>,
+}
+
+struct Name<'a> {
+    text: &'a str,
+    operand: Operand,
+    is_used: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -49,104 +63,96 @@ pub(super) struct Typed {
     pub(super) ty: Type,
 }
 
+/// What a node stands for.
+#[derive(Clone)]
+pub(super) enum Operand {
+    One(Typed),
+    /// Of one type.
+    Array(Vec<Typed>),
+}
+
+impl Operand {
+    /// Its values.
+    pub(super) fn values(&self) -> &[Typed] {
+        match self {
+            Self::One(typed) => std::slice::from_ref(typed),
+            Self::Array(elements) => elements,
+        }
+    }
+}
+
+/// Of the numbers that elements have.
+const INDEX: Type = Type::Uint(64);
+
 impl Compiler<'_> {
-    /// A node's value. A number is of the type that is `wanted`.
-    pub(super) fn typed(&mut self, node: &Node, wanted: Option<Type>) -> Result<Typed, String> {
+    /// What a node stands for. A number is of the type that is `wanted`.
+    pub(super) fn operand(&mut self, node: &Node, wanted: Option<Type>) -> Result<Operand, Problem> {
         if let Some(text) = literal(node) {
             let untyped = || at(node.place, format!("{text} of which type? Write u64({text}), for one"));
-            return self.constant(node.place, &text, wanted.ok_or_else(untyped)?);
+            return self.constant(node.place, &text, wanted.ok_or_else(untyped)?).map(Operand::One);
         }
         match &node.kind {
             NodeKind::Number(_) => unreachable!("a number is a literal"),
             NodeKind::Name(name) => self.name(node.place, name),
-            NodeKind::Call(name, arguments) => self.call(node.place, name, arguments, wanted),
+            NodeKind::Array(nodes) => self.array(node.place, nodes, wanted),
+            NodeKind::Element(both) => self.element(node.place, &both[0], &both[1], wanted),
+            NodeKind::Call(name, arguments) => match (type_named(name), &arguments[..]) {
+                (Some(ty), [node]) => self.cast(node, ty),
+                _ => operations::call(self, node.place, name, arguments, wanted)
+                    .unwrap_or_else(|| Err(unknown(node.place, name, arguments.len()))),
+            },
         }
     }
 
-    fn name(&mut self, place: usize, name: &str) -> Result<Typed, String> {
+    fn name(&mut self, place: usize, name: &str) -> Result<Operand, Problem> {
         if let "true" | "false" = name {
-            return self.constant(place, name, Type::Bool);
+            return self.constant(place, name, Type::Bool).map(Operand::One);
         }
-        let known = self.names.iter().find(|(argument, _)| argument.name == name);
-        let (argument, value) =
-            known.ok_or_else(|| at(place, format!("'{name}' has no value: give it as {name}=u64:7")))?;
-        Ok(Typed { value: *value, ty: argument.ty })
+        let known = self.names.iter_mut().find(|known| known.text == name);
+        let known = known.ok_or_else(|| at(place, format!("'{name}' has no value: give it as {name}=u64:7")))?;
+        known.is_used = true;
+        Ok(known.operand.clone())
     }
 
-    pub(super) fn constant(&mut self, place: usize, text: &str, ty: Type) -> Result<Typed, String> {
+    fn array(&mut self, place: usize, nodes: &[Node], wanted: Option<Type>) -> Result<Operand, Problem> {
+        if nodes.is_empty() {
+            return Err(at(place, "an array without elements"));
+        }
+        let elements = self.alike(place, nodes, wanted)?.into_iter().zip(nodes).map(|(element, node)| match element {
+            Operand::One(typed) => Ok(typed),
+            Operand::Array(_) => Err(at(node.place, "an array in an array: its elements are numbers")),
+        });
+        elements.collect::<Result<_, _>>().map(Operand::Array)
+    }
+
+    /// An element by its number, which is known, or encrypted: behind the last one there is 0.
+    fn element(&mut self, place: usize, array: &Node, index: &Node, wanted: Option<Type>) -> Result<Operand, Problem> {
+        let Operand::Array(elements) = self.operand(array, wanted)? else {
+            return Err(at(place, "what is no array has no elements"));
+        };
+        let Some(text) = literal(index) else {
+            let index = self.operand(index, None)?;
+            return operations::numbered(self, place, &index, elements);
+        };
+        let number = Integer::parse(&text, INDEX).map(|number| number.display(INDEX));
+        let element = number.ok().and_then(|number| elements.get(number.parse::<usize>().ok()?));
+        let none = || at(index.place, format!("there is no element {text}: 0 to {}", elements.len() - 1));
+        element.copied().map(Operand::One).ok_or_else(none)
+    }
+
+    pub(super) fn constant(&mut self, place: usize, text: &str, ty: Type) -> Result<Typed, Problem> {
         let value = Integer::parse(text, ty).map_err(|problem| at(place, problem))?;
         self.places.push(place);
         Ok(Typed { value: self.builder.constant(ty, &value), ty })
     }
 
-    fn call(&mut self, place: usize, name: &str, arguments: &[Node], wanted: Option<Type>) -> Result<Typed, String> {
-        if let (Some(ty), [node]) = (type_named(name), arguments) {
-            return self.cast(node, ty);
-        }
-        let result = match (name, arguments) {
-            ("<<" | ">>" | "rotl" | "rotr", [number, by]) => {
-                let number = self.typed(number, wanted)?;
-                let by = self.typed(by, Some(Type::Uint(16)))?;
-                let kind = match name {
-                    "<<" => Kind::ShiftLeft,
-                    ">>" => Kind::ShiftRight,
-                    "rotl" => Kind::RotateLeft,
-                    _ => Kind::RotateRight,
-                };
-                self.apply(place, kind, &[number, by], number.ty)
-            }
-            ("select", [condition, yes, no]) => {
-                let condition = self.typed(condition, Some(Type::Bool))?;
-                let both = self.alike(place, &[yes, no], wanted)?;
-                self.apply(place, Kind::Mux, &[condition, both[0], both[1]], both[0].ty)
-            }
-            ("sum", [_, ..]) => self.of_many(place, Kind::Sum, arguments, Returns::Same, wanted)?,
-            ("dot", [_, _, ..]) => self.of_many(place, Kind::Dot, arguments, Returns::Same, wanted)?,
-            ("is_one_of", [_, _, ..]) => self.of_many(place, Kind::IsOneOf, arguments, Returns::Bool, None)?,
-            ("match", [value, cases @ .., otherwise]) if cases.len() >= 2 && cases.len().is_multiple_of(2) => {
-                self.matched(place, value, cases, otherwise, wanted)?
-            }
-            ("lookup", [number, results @ ..]) if !results.is_empty() => {
-                self.looked_up(place, number, results, wanted)?
-            }
-            ("mul_div", [one, other, by]) => self.product_divided(place, [one, other, by], wanted)?,
-            ("is_odd" | "is_even", [number]) => self.parity(place, number, name == "is_odd")?,
-            ("ilog2", [number]) => self.log2(place, number)?,
-            (name, [node]) => {
-                let (kind, returns) = known(OF_ONE, name).ok_or_else(|| unknown(place, name, 1))?;
-                let node = self.typed(node, wanted.filter(|_| returns == Returns::Same))?;
-                self.apply(place, kind, &[node], returns.of(node.ty))
-            }
-            (name, [left, right]) => {
-                let (kind, returns) = known(OF_TWO, name).ok_or_else(|| unknown(place, name, 2))?;
-                let both = self.alike(place, &[left, right], wanted.filter(|_| returns == Returns::Same))?;
-                self.apply(place, kind, &both, returns.of(both[0].ty))
-            }
-            _ => return Err(unknown(place, name, arguments.len())),
-        };
-        Ok(result)
-    }
-
-    /// An operation on any number of operands of one type.
-    fn of_many(
-        &mut self,
-        place: usize,
-        kind: Kind,
-        nodes: &[Node],
-        returns: Returns,
-        wanted: Option<Type>,
-    ) -> Result<Typed, String> {
-        let all = self.alike(place, &nodes.iter().collect::<Vec<_>>(), wanted)?;
-        Ok(self.apply(place, kind, &all, returns.of(all[0].ty)))
-    }
-
-    fn cast(&mut self, node: &Node, ty: Type) -> Result<Typed, String> {
-        let from = self.typed(node, Some(ty))?;
-        match ty {
-            _ if from.ty == ty => Ok(from),
-            Type::Bool => Err(at(node.place, format!("{} is no bool: compare it, as in x != 0", from.ty))),
-            _ => Ok(self.cast_to(node.place, from, ty)),
-        }
+    fn cast(&mut self, node: &Node, ty: Type) -> Result<Operand, Problem> {
+        let from = self.operand(node, Some(ty))?;
+        self.each(node.place, &[from], |compiler, values| match (values[0], ty) {
+            (from, _) if from.ty == ty => Ok(from),
+            (from, Type::Bool) => Err(at(node.place, format!("{} is no bool: compare it, as in x != 0", from.ty))),
+            (from, _) => Ok(compiler.cast_to(node.place, from, ty)),
+        })
     }
 
     pub(super) fn cast_to(&mut self, place: usize, from: Typed, ty: Type) -> Typed {
@@ -154,14 +160,21 @@ impl Compiler<'_> {
         Typed { value: self.builder.cast(from.value, ty), ty }
     }
 
-    /// Operands as values of one type: numbers take that of the others, narrower integers that of the widest.
-    pub(super) fn alike(&mut self, place: usize, nodes: &[&Node], wanted: Option<Type>) -> Result<Vec<Typed>, String> {
-        let mut typed: Vec<Option<Typed>> = Vec::with_capacity(nodes.len());
+    /// Operands whose values are of one type: numbers take that of the others, narrower integers that of the widest.
+    pub(super) fn alike<'n>(
+        &mut self,
+        place: usize,
+        nodes: impl IntoIterator<Item = &'n Node>,
+        wanted: Option<Type>,
+    ) -> Result<Vec<Operand>, Problem> {
+        let mut operands: Vec<(&Node, Option<Operand>)> = Vec::new();
         for node in nodes {
-            typed.push(if literal(node).is_some() { None } else { Some(self.typed(node, wanted)?) });
+            let operand = if is_untyped(node) { None } else { Some(self.operand(node, wanted)?) };
+            operands.push((node, operand));
         }
         let mut widest = None;
-        for ty in typed.iter().flatten().map(|typed| typed.ty) {
+        for operand in operands.iter().filter_map(|(_, operand)| operand.as_ref()) {
+            let ty = operand.values()[0].ty;
             widest = Some(match widest {
                 None => ty,
                 Some(other) => wider(other, ty).ok_or_else(|| {
@@ -175,12 +188,43 @@ impl Compiler<'_> {
             });
         }
         let ty = widest.or(wanted);
-        let one = |(node, typed): (&&Node, Option<Typed>)| match (typed, ty) {
-            (None, _) => self.typed(node, ty),
-            (Some(typed), Some(ty)) if typed.ty != ty => Ok(self.cast_to(node.place, typed, ty)),
-            (Some(typed), _) => Ok(typed),
+        let one = |(node, operand): (&Node, Option<Operand>)| match (operand, ty) {
+            (None, _) => self.operand(node, ty),
+            (Some(operand), Some(ty)) => self.each(node.place, &[operand], |compiler, values| match values[0] {
+                typed if typed.ty == ty => Ok(typed),
+                typed => Ok(compiler.cast_to(node.place, typed, ty)),
+            }),
+            (Some(operand), None) => Ok(operand),
         };
-        nodes.iter().zip(typed).map(one).collect()
+        operands.into_iter().map(one).collect()
+    }
+
+    /// What is done to values, done to the elements of arrays among them; what is no array goes with each element.
+    pub(super) fn each(
+        &mut self,
+        place: usize,
+        operands: &[Operand],
+        mut compute: impl FnMut(&mut Self, &[Typed]) -> Result<Typed, Problem>,
+    ) -> Result<Operand, Problem> {
+        let mut length = None;
+        for operand in operands {
+            let Operand::Array(elements) = operand else { continue };
+            let (first, other) = (*length.get_or_insert(elements.len()), elements.len());
+            if other != first {
+                return Err(at(place, format!("arrays of {first} and {other} elements do not go together")));
+            }
+        }
+        let mut at_index = |index: usize| {
+            let value = |operand: &Operand| match operand {
+                Operand::One(typed) => *typed,
+                Operand::Array(elements) => elements[index],
+            };
+            compute(self, &operands.iter().map(value).collect::<Vec<_>>())
+        };
+        match length {
+            None => at_index(0).map(Operand::One),
+            Some(length) => (0..length).map(at_index).collect::<Result<_, _>>().map(Operand::Array),
+        }
     }
 
     pub(super) fn apply(&mut self, place: usize, kind: Kind, arguments: &[Typed], ty: Type) -> Typed {
@@ -190,74 +234,7 @@ impl Compiler<'_> {
     }
 }
 
-/// What an operation returns.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Returns {
-    /// The type of its operands.
-    Same,
-    Bool,
-    /// A number of bits.
-    Count,
-}
-
-impl Returns {
-    fn of(self, operands: Type) -> Type {
-        match self {
-            Self::Same => operands,
-            Self::Bool => Type::Bool,
-            Self::Count => Type::Uint(32),
-        }
-    }
-}
-
-/// Operations by the name that expressions have for them.
-type Named = (&'static str, Kind, Returns);
-
-/// Of one operand.
-pub(crate) const OF_ONE: &[Named] = &[
-    ("-", Kind::Negate, Returns::Same),
-    ("!", Kind::Not, Returns::Same),
-    ("abs", Kind::Absolute, Returns::Same),
-    ("reverse_bits", Kind::ReverseBits, Returns::Same),
-    ("count_ones", Kind::CountOnes, Returns::Count),
-    ("count_zeros", Kind::CountZeros, Returns::Count),
-    ("leading_ones", Kind::LeadingOnes, Returns::Count),
-    ("leading_zeros", Kind::LeadingZeros, Returns::Count),
-    ("trailing_ones", Kind::TrailingOnes, Returns::Count),
-    ("trailing_zeros", Kind::TrailingZeros, Returns::Count),
-];
-
-/// Of two operands of one type.
-pub(crate) const OF_TWO: &[Named] = &[
-    ("+", Kind::Add, Returns::Same),
-    ("-", Kind::Subtract, Returns::Same),
-    ("*", Kind::Multiply, Returns::Same),
-    ("/", Kind::Divide, Returns::Same),
-    ("%", Kind::Remainder, Returns::Same),
-    ("add_overflows", Kind::AddOverflows, Returns::Bool),
-    ("sub_overflows", Kind::SubtractOverflows, Returns::Bool),
-    ("mul_overflows", Kind::MultiplyOverflows, Returns::Bool),
-    ("&", Kind::And, Returns::Same),
-    ("&&", Kind::And, Returns::Same),
-    ("|", Kind::Or, Returns::Same),
-    ("||", Kind::Or, Returns::Same),
-    ("^", Kind::Xor, Returns::Same),
-    ("aes128", Kind::Aes128Encrypt, Returns::Same),
-    ("min", Kind::Min, Returns::Same),
-    ("max", Kind::Max, Returns::Same),
-    ("==", Kind::Equal, Returns::Bool),
-    ("!=", Kind::NotEqual, Returns::Bool),
-    ("<", Kind::Less, Returns::Bool),
-    ("<=", Kind::LessOrEqual, Returns::Bool),
-    (">", Kind::Greater, Returns::Bool),
-    (">=", Kind::GreaterOrEqual, Returns::Bool),
-];
-
-fn known(table: &[Named], name: &str) -> Option<(Kind, Returns)> {
-    table.iter().find(|(known, ..)| *known == name).map(|(_, kind, returns)| (*kind, *returns))
-}
-
-fn unknown(place: usize, name: &str, arguments: usize) -> String {
+fn unknown(place: usize, name: &str, arguments: usize) -> Problem {
     let problem = match hint(name) {
         Some(hint) => format!("'{name}' of {arguments} arguments is not known: {hint}"),
         None => format!("'{name}' of {arguments} arguments is not known: `cloakwork eval --help` lists what is"),
@@ -272,6 +249,14 @@ fn wider(left: Type, right: Type) -> Option<Type> {
         (Type::Int(left), Type::Int(right)) => Some(Type::Int(left.max(right))),
         _ if left == right => Some(left),
         _ => None,
+    }
+}
+
+/// A number, or an array of nothing else: of whatever type is wanted.
+fn is_untyped(node: &Node) -> bool {
+    match &node.kind {
+        NodeKind::Array(elements) => elements.iter().all(is_untyped),
+        _ => literal(node).is_some(),
     }
 }
 

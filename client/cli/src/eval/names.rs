@@ -32,7 +32,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
 
 /// What other languages call some of them.
 const ELSEWHERE: &[(&str, &str)] = &[
-    ("contains", "is_one_of(x, value, ..)"),
+    ("contains", "is_one_of(value, array)"),
     ("if", "select(condition, yes, no)"),
     ("mux", "select(condition, yes, no)"),
     ("not", "!x"),
@@ -50,32 +50,12 @@ pub(crate) fn hint(name: &str) -> Option<String> {
     if let Some((_, other)) = ELSEWHERE.iter().find(|(known, _)| *known == name) {
         return Some(format!("it is written {other}"));
     }
-    let near = FUNCTIONS.iter().map(|function| (distance(called(function), name), function)).min();
+    let near = FUNCTIONS.iter().map(|function| (strsim::osa_distance(called(function), name), function)).min();
     near.filter(|(distance, _)| 3 * distance <= name.len()).map(|(_, function)| format!("is it {function}?"))
 }
 
 fn called(function: &str) -> &str {
     function.split('(').next().unwrap_or_default()
-}
-
-/// Letters to change, to put in or to leave out, until one is the other; neighbours swapped count as one.
-fn distance(left: &str, right: &str) -> usize {
-    let (left, right) = (left.as_bytes(), right.as_bytes());
-    let mut rows = vec![(0..=right.len()).collect::<Vec<usize>>()];
-    for (place, letter) in left.iter().enumerate() {
-        let mut row = vec![place + 1];
-        for (column, other) in right.iter().enumerate() {
-            let before = &rows[place];
-            let replaced = before[column] + usize::from(letter != other);
-            let mut least = replaced.min(before[column + 1] + 1).min(row[column] + 1);
-            if place > 0 && column > 0 && left[place - 1] == *other && right[column - 1] == *letter {
-                least = least.min(rows[place - 1][column - 1] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[left.len()][right.len()]
 }
 
 #[cfg(test)]

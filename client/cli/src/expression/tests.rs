@@ -91,21 +91,30 @@ fn products_come_before_sums_and_sums_before_comparisons() {
 
 #[test]
 fn what_is_wrong_is_said_and_where() {
+    let factor = "expected a number, a name, '-', '!', '(' or '['";
+    let operations = "is no operation of tables: there are + - * / % == != < <= > >=";
     let problems = [
-        ("", "at 0: expected a number, a name, '-', '!' or '('"),
-        ("x +", "at 3: expected a number, a name, '-', '!' or '('"),
-        ("(x", "at 2: expected ')'"),
-        ("x y", "at 2: expected an operator, or the end"),
-        ("x < y < 1", "at 6: comparisons cannot be chained: put one of them in parentheses"),
-        ("x # 1", "at 2: '#' is no part of an expression"),
-        ("x & 1", "at 2: '&' is no operation of tables: there are + - * / % == != < <= > >="),
-        ("max(x, y)", "at 0: 'max' is no operation of tables: there are + - * / % == != < <= > >="),
-        ("z", "at 0: 'z' is neither x nor y"),
-        ("99999999999999999999", "at 0: the number 99999999999999999999: number too large to fit in target type"),
+        ("", 0, factor),
+        ("x +", 3, factor),
+        ("(x", 2, "expected ')'"),
+        ("x y", 2, "expected an operator, or the end"),
+        ("x; y", 1, "expected an operator, or the end"),
+        ("x < y < 1", 6, "comparisons cannot be chained: put one of them in parentheses"),
+        ("x # 1", 2, "'#' is no part of an expression"),
+        ("x & 1", 2, &format!("'&' {operations}")),
+        ("max(x, y)", 0, &format!("'max' {operations}")),
+        ("[x, y]", 0, "tables are of numbers: there are no arrays"),
+        ("1 + x[0]", 5, "tables are of numbers: there are no arrays"),
+        ("z", 0, "'z' is neither x nor y"),
+        ("99999999999999999999", 0, "the number 99999999999999999999: number too large to fit in target type"),
+    ];
+    for (text, place, problem) in problems {
+        assert_eq!(value(text, 0, 0), Err(at(place, problem).marked_in(text)), "{text}");
+    }
+    for (text, problem) in [
         ("1 / x", "division by zero at x = 0, y = 0"),
         ("9223372036854775807 + 1", "too large a number at x = 0, y = 0"),
-    ];
-    for (text, problem) in problems {
+    ] {
         assert_eq!(value(text, 0, 0), Err(problem.to_owned()), "{text}");
     }
     assert_eq!(value(&"(".repeat(500), 0, 0), Err("nested deeper than 100".to_owned()));

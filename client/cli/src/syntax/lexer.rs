@@ -1,19 +1,19 @@
 //! Text to symbols.
 
-use super::at;
+use super::{Problem, at};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Symbol {
     Number(String),
     Name(String),
-    /// An operator, a parenthesis or a comma.
+    /// An operator, a bracket, a comma or a semicolon.
     Mark(&'static str),
 }
 
 /// Longer ones before those that they begin with.
-const MARKS: [&str; 22] = [
+const MARKS: [&str; 25] = [
     "||", "&&", "==", "!=", "<=", ">=", "<<", ">>", "<", ">", "|", "^", "&", "+", "-", "*", "/", "%", "!", "(", ")",
-    ",",
+    "[", "]", ",", ";",
 ];
 
 /// What stands for a character of other languages.
@@ -28,7 +28,7 @@ fn instead(char: char) -> &'static str {
 }
 
 /// The symbols, each with its place in the text.
-pub(super) fn symbols(text: &str) -> Result<Vec<(usize, Symbol)>, String> {
+pub(super) fn symbols(text: &str) -> Result<Vec<(usize, Symbol)>, Problem> {
     let mut symbols = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {

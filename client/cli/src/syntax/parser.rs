@@ -1,23 +1,35 @@
 //! Symbols to a tree, by recursive descent.
 
 use super::{
-    Node, NodeKind, at,
+    Node, NodeKind, Problem, at,
     lexer::{Symbol, symbols},
 };
 
-/// Parses a whole text.
-pub(crate) fn parse(text: &str) -> Result<Node, String> {
-    if text.len() > TEXT_MAX {
-        return Err(format!("{} characters: an expression may have {TEXT_MAX}", text.len()));
-    }
-    let mut parser = Parser { symbols: &symbols(text)?, end: text.len(), depth: 0 };
+/// Parses a text of one expression.
+pub(crate) fn parse(text: &str) -> Result<Node, Problem> {
+    let symbols = symbols_of(text)?;
+    let mut parser = Parser::new(text, &symbols);
     let node = parser.rank(0)?;
-    match parser.symbols.first() {
-        None => Ok(node),
-        Some((place, Symbol::Mark(mark))) if COMPARISONS.contains(mark) => {
-            Err(at(*place, "comparisons cannot be chained: put one of them in parentheses"))
-        }
-        Some((place, _)) => Err(at(*place, "expected an operator, or the end")),
+    parser.end()?;
+    Ok(node)
+}
+
+/// Parses a text of expressions, with semicolons between them.
+pub(crate) fn parse_several(text: &str) -> Result<Vec<Node>, Problem> {
+    let symbols = symbols_of(text)?;
+    let mut parser = Parser::new(text, &symbols);
+    let mut nodes = vec![parser.rank(0)?];
+    while parser.mark(&[";"]).is_some() {
+        nodes.push(parser.rank(0)?);
+    }
+    parser.end()?;
+    Ok(nodes)
+}
+
+fn symbols_of(text: &str) -> Result<Vec<(usize, Symbol)>, Problem> {
+    match text.len() {
+        ..=TEXT_MAX => symbols(text),
+        length => Err(format!("{length} characters: an expression may have {TEXT_MAX}").into()),
     }
 }
 
@@ -38,9 +50,24 @@ const RANKS: [&[&str]; 9] =
 /// They cannot be chained.
 const COMPARISONS: &[&str] = &["==", "!=", "<", "<=", ">", ">="];
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    fn new(text: &str, symbols: &'a [(usize, Symbol)]) -> Self {
+        Self { symbols, end: text.len(), depth: 0 }
+    }
+
+    /// Nothing is left.
+    fn end(&self) -> Result<(), Problem> {
+        match self.symbols.first() {
+            None => Ok(()),
+            Some((place, Symbol::Mark(mark))) if COMPARISONS.contains(mark) => {
+                Err(at(*place, "comparisons cannot be chained: put one of them in parentheses"))
+            }
+            Some((place, _)) => Err(at(*place, "expected an operator, or the end")),
+        }
+    }
+
     /// Operands of a rank, between its operators, from the left.
-    fn rank(&mut self, rank: usize) -> Result<Node, String> {
+    fn rank(&mut self, rank: usize) -> Result<Node, Problem> {
         let Some(operators) = RANKS.get(rank) else { return self.factor() };
         let mut node = self.rank(rank + 1)?;
         while let Some((place, operator)) = self.mark(operators) {
@@ -53,47 +80,66 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    fn factor(&mut self) -> Result<Node, String> {
+    fn factor(&mut self) -> Result<Node, Problem> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(format!("nested deeper than {DEPTH_MAX}"));
+            return Err(format!("nested deeper than {DEPTH_MAX}").into());
         }
-        let node = match self.next() {
-            Some((place, Symbol::Number(text))) => Node { place, kind: NodeKind::Number(text) },
-            Some((place, Symbol::Name(name))) => match self.mark(&["("]) {
-                Some(_) => Node { place, kind: NodeKind::Call(name, self.arguments()?) },
-                None => Node { place, kind: NodeKind::Name(name) },
-            },
-            Some((place, Symbol::Mark("-"))) => call(place, "-", vec![self.factor()?]),
-            Some((place, Symbol::Mark("!"))) => call(place, "!", vec![self.factor()?]),
-            Some((_, Symbol::Mark("("))) => {
-                let inner = self.rank(0)?;
-                self.close()?;
-                inner
-            }
-            other => return Err(at(self.place(other), "expected a number, a name, '-', '!' or '('")),
+        let node = match self.mark(&["-", "!"]) {
+            Some((place, sign)) => call(place, sign, vec![self.factor()?]),
+            None => self.element()?,
         };
         self.depth -= 1;
         Ok(node)
     }
 
-    /// What stands between the parentheses of a function.
-    fn arguments(&mut self) -> Result<Vec<Node>, String> {
-        if self.mark(&[")"]).is_some() {
-            return Ok(Vec::new());
+    fn element(&mut self) -> Result<Node, Problem> {
+        let mut node = self.operand()?;
+        while let Some((place, _)) = self.mark(&["["]) {
+            let index = self.rank(0)?;
+            self.close("]")?;
+            node = Node { place, kind: NodeKind::Element(Box::new([node, index])) };
         }
-        let mut arguments = vec![self.rank(0)?];
-        while self.mark(&[","]).is_some() {
-            arguments.push(self.rank(0)?);
-        }
-        self.close()?;
-        Ok(arguments)
+        Ok(node)
     }
 
-    fn close(&mut self) -> Result<(), String> {
-        match self.mark(&[")"]) {
+    fn operand(&mut self) -> Result<Node, Problem> {
+        match self.next() {
+            Some((place, Symbol::Number(text))) => Ok(Node { place, kind: NodeKind::Number(text) }),
+            Some((place, Symbol::Name(name))) => match self.mark(&["("]) {
+                Some(_) => Ok(Node { place, kind: NodeKind::Call(name, self.list(")")?) }),
+                None => Ok(Node { place, kind: NodeKind::Name(name) }),
+            },
+            Some((place, Symbol::Mark("["))) => Ok(Node { place, kind: NodeKind::Array(self.list("]")?) }),
+            Some((_, Symbol::Mark("("))) => {
+                let inner = self.rank(0)?;
+                self.close(")")?;
+                Ok(inner)
+            }
+            other => Err(at(self.place(other), "expected a number, a name, '-', '!', '(' or '['")),
+        }
+    }
+
+    /// What stands between the brackets of a function or an array.
+    fn list(&mut self, bracket: &str) -> Result<Vec<Node>, Problem> {
+        if self.mark(&[bracket]).is_some() {
+            return Ok(Vec::new());
+        }
+        let mut nodes = vec![self.rank(0)?];
+        while self.mark(&[","]).is_some() {
+            nodes.push(self.rank(0)?);
+        }
+        self.close(bracket)?;
+        Ok(nodes)
+    }
+
+    fn close(&mut self, bracket: &str) -> Result<(), Problem> {
+        match self.mark(&[bracket]) {
             Some(_) => Ok(()),
-            None => Err(at(self.symbols.first().map_or(self.end, |(place, _)| *place), "expected ')'")),
+            None => {
+                let place = self.symbols.first().map_or(self.end, |(place, _)| *place);
+                Err(at(place, format!("expected '{bracket}'")))
+            }
         }
     }
 

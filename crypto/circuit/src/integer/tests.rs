@@ -445,3 +445,10 @@ fn costs() {
         assert_eq!(format!("{table}\n"), rows, "docs/integers.md is stale: run this test with CLOAKWORK_UPDATE_DOCS=1");
     }
 }
+
+#[test]
+fn what_is_saved_follows_from_how_much_a_device_can_do() {
+    let goals = [(7, 32), (8, 32), (8, 33), (255, 1024), (256, 1024), (u64::MAX, 1), (1, 0)];
+    let depth = goals.map(|(rows, lanes)| Goal::of_rows(rows, lanes) == Goal::Depth);
+    assert_eq!(depth, [true, false, true, true, false, false, false]);
+}

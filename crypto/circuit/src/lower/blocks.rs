@@ -6,7 +6,7 @@ use crate::{
     Goal, Graph, Program, Type, aes,
     draft::{Cell, Draft},
     integer::{self, Digits, Direction, Division, End, Relation},
-    program::Operation,
+    program::{Operation, Returned},
     wire::operation::Kind,
 };
 
@@ -22,12 +22,15 @@ pub(super) fn lower(program: &Program, goal: Goal) -> Graph {
     };
     for input in &program.inputs {
         let noise_level = if input.is_fresh { 0 } else { input.noise_level_max };
-        let blocks = 0..input.ty.blocks();
-        lowering.values.push(blocks.map(|_| lowering.draft.input(input.degree_max, noise_level)).collect());
+        for _ in 0..input.row.values() {
+            let blocks = 0..input.row.ty.blocks();
+            lowering.values.push(blocks.map(|_| lowering.draft.input(input.degree_max, noise_level)).collect());
+        }
     }
     program.operations.iter().for_each(|operation| lowering.operation(operation));
-    let outputs: Vec<Digits> = program.outputs.iter().map(|&value| lowering.clean(value)).collect();
-    let blocks = program.inputs.iter().map(|input| input.ty.blocks()).collect();
+    let output = |output: &Returned| output.values.iter().flat_map(|&value| lowering.clean(value)).collect();
+    let outputs: Vec<Digits> = program.outputs.iter().map(output).collect();
+    let blocks = program.inputs.iter().map(|input| input.row.blocks()).collect();
     lowering.draft.finish(blocks, &outputs)
 }
 

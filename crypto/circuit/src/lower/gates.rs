@@ -5,12 +5,13 @@ use crate::{Graph, Node, Output, Program, Table, Term, ValueId, program::Operati
 
 /// The graph of a program of gates.
 pub(super) fn lower(program: &Program) -> Graph {
-    let inputs = program.inputs.len();
+    let inputs = program.input_values();
     let mut lowering = Lowering { inputs, nodes: Vec::new(), values: (0..inputs).collect() };
     program.operations.iter().for_each(|operation| lowering.operation(operation));
     let output = |&value: &ValueId| Output { value: lowering.values[value], degree: 1, noise_level: 1 };
-    let outputs = program.outputs.iter().map(|value| vec![output(value)]).collect();
-    Graph { set: program.set, inputs: vec![1; inputs], outputs, tables: vec![Table::Sign], nodes: lowering.nodes }
+    let outputs = program.outputs.iter().map(|returned| returned.values.iter().map(output).collect()).collect();
+    let inputs = program.inputs.iter().map(|input| input.row.blocks()).collect();
+    Graph { set: program.set, inputs, outputs, tables: vec![Table::Sign], nodes: lowering.nodes }
 }
 
 struct Lowering {

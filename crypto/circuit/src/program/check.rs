@@ -2,9 +2,9 @@
 
 use cloakwork_params::{Encoding, ParameterSet};
 
-use super::{Input, Operation, Program, ProgramId, Type, ValueInfo, signature};
+use super::{Input, Operation, Program, ProgramId, Returned, RowType, Type, ValueInfo, signature};
 use crate::{
-    ProgramError,
+    ProgramError, ValueId,
     wire::{self, operation::Kind},
 };
 
@@ -19,11 +19,12 @@ pub(super) fn program(
     let mut values = Vec::with_capacity(message.inputs.len() + message.operations.len());
     for (index, input) in message.inputs.into_iter().enumerate() {
         let input = rules.input(index, input)?;
-        values.push(ValueInfo {
-            ty: input.ty,
+        let element = ValueInfo {
+            ty: input.row.ty,
             degree: u64::from(input.degree_max),
             noise_level: u64::from(input.noise_level_max),
-        });
+        };
+        values.extend(std::iter::repeat_n(element, input.row.values()));
         inputs.push(input);
     }
     let mut operations = Vec::with_capacity(message.operations.len());
@@ -37,22 +38,41 @@ pub(super) fn program(
         values.extend(results);
         operations.push(operation);
     }
-    let outputs = outputs(&message.outputs, values.len())?;
+    let outputs = outputs(&message.outputs, &message.output_lengths, &values)?;
     Ok(Program { id, set, inputs, operations, values, outputs })
 }
 
-fn outputs(outputs: &[u32], values: usize) -> Result<Vec<usize>, ProgramError> {
+fn outputs(outputs: &[u32], lengths: &[u32], values: &[ValueInfo]) -> Result<Vec<Returned>, ProgramError> {
     if outputs.is_empty() {
         return Err(ProgramError::NoOutputs);
     }
     let check = |(index, &value): (usize, &u32)| {
-        if (value as usize) < values {
+        if (value as usize) < values.len() {
             Ok(value as usize)
         } else {
-            Err(ProgramError::OutputOutOfRange { index, value, values })
+            Err(ProgramError::OutputOutOfRange { index, value, values: values.len() })
         }
     };
-    outputs.iter().enumerate().map(check).collect()
+    let outputs: Vec<ValueId> = outputs.iter().enumerate().map(check).collect::<Result<_, _>>()?;
+    if lengths.is_empty() {
+        let alone = |&value: &ValueId| Returned { row: RowType::new(values[value].ty, 0), values: vec![value] };
+        return Ok(outputs.iter().map(alone).collect());
+    }
+    let expected = lengths.iter().map(|length| u64::from(*length).max(1)).sum();
+    if expected != outputs.len() as u64 {
+        return Err(ProgramError::OutputLengths { expected, got: outputs.len() });
+    }
+    let mut rest = &outputs[..];
+    let mut returned = Vec::with_capacity(lengths.len());
+    for (index, &length) in lengths.iter().enumerate() {
+        let own = rest.split_off(..length.max(1) as usize).unwrap_or_default();
+        let ty = values[own[0]].ty;
+        if let Some(other) = own.iter().map(|value| values[*value].ty).find(|other| *other != ty) {
+            return Err(ProgramError::MixedOutput { index, first: ty, other });
+        }
+        returned.push(Returned { row: RowType::new(ty, length), values: own.to_vec() });
+    }
+    Ok(returned)
 }
 
 /// What a parameter set allows.
@@ -101,7 +121,7 @@ impl Rules {
         let largest = if ty == Type::Bool { 1 } else { self.messages - 1 };
         Ok(Input {
             name: input.name.clone(),
-            ty,
+            row: RowType::new(ty, input.length),
             degree_max: or(input.degree_max, largest),
             noise_level_max: or(input.noise_level_max, FRESH),
             is_fresh: input.fresh,

@@ -6,14 +6,14 @@ use crate::wire::operation::Kind;
 impl Program {
     /// Bootstraps for a row, from above; no less than the blocks that lowering it has to hold.
     pub fn bootstraps_max(&self) -> u64 {
-        let mut results = &self.values[self.inputs.len()..];
+        let mut results = &self.values[self.input_values()..];
         let price = |operation: &Operation| {
             let own = results.split_off(..operation.results()).unwrap_or_default();
             price(self, operation, own)
         };
         let operations = self.operations.iter().map(price).fold(0, u64::saturating_add);
         // What is returned is returned without carries.
-        let outputs = self.output_types().map(|ty| 6 * ty.blocks() as u64);
+        let outputs = self.output_types().map(|row| 6 * row.blocks() as u64);
         outputs.fold(operations, u64::saturating_add)
     }
 }

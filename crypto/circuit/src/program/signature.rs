@@ -103,12 +103,17 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
 
 /// The type of the results among a value, keys and results in turn, and one more result.
 fn matched(arguments: &[Type]) -> Result<Type, String> {
-    if arguments.len() < 4 || !arguments.len().is_multiple_of(2) {
-        return Err(format!("{} arguments: it takes a value, keys with results, and one more result", arguments.len()));
-    }
-    let keys: Vec<Type> =
-        arguments[..1].iter().chain(arguments[1..].iter().step_by(2).rev().skip(1)).copied().collect();
-    let results: Vec<Type> = arguments[2..].iter().step_by(2).chain(arguments.last()).copied().collect();
+    let (value, cases, otherwise) = match arguments {
+        [value, cases @ .., otherwise] if !cases.is_empty() && cases.len().is_multiple_of(2) => {
+            (value, cases, otherwise)
+        }
+        _ => {
+            let got = arguments.len();
+            return Err(format!("{got} arguments: it takes a value, keys with results, and one more result"));
+        }
+    };
+    let keys: Vec<Type> = [value].into_iter().chain(cases.iter().step_by(2)).copied().collect();
+    let results: Vec<Type> = cases.iter().skip(1).step_by(2).chain([otherwise]).copied().collect();
     same(&keys).and_then(number_or_bit)?;
     same(&results).and_then(number_or_bit)
 }

@@ -17,6 +17,37 @@ pub enum Type {
     Int(u32),
 }
 
+/// What a list holds for each row: a value, or an array of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowType {
+    /// Of the value, or of each element.
+    pub ty: Type,
+    /// Elements of an array.
+    pub length: Option<usize>,
+}
+
+impl RowType {
+    /// A value, or an array of so many.
+    pub(crate) fn new(ty: Type, length: u32) -> Self {
+        Self { ty, length: (length > 0).then_some(length as usize) }
+    }
+
+    /// Elements of an array as a message writes them: 0 for a value on its own.
+    pub fn wire_length(self) -> u32 {
+        self.length.unwrap_or(0) as u32
+    }
+
+    /// Values of a row.
+    pub fn values(self) -> usize {
+        self.length.unwrap_or(1)
+    }
+
+    /// Blocks of a row.
+    pub fn blocks(self) -> usize {
+        self.values().saturating_mul(self.ty.blocks())
+    }
+}
+
 /// Bits of a digit of an integer.
 const DIGIT_BITS: u32 = 2;
 /// Bits of the longest integers.
@@ -75,6 +106,15 @@ impl fmt::Display for Type {
             Self::Bool => out.write_str("bool"),
             Self::Uint(bits) => write!(out, "u{bits}"),
             Self::Int(bits) => write!(out, "i{bits}"),
+        }
+    }
+}
+
+impl fmt::Display for RowType {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.length {
+            Some(length) => write!(out, "{}[{length}]", self.ty),
+            None => self.ty.fmt(out),
         }
     }
 }

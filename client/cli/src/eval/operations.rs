@@ -1,0 +1,282 @@
+//! Operators and functions by name, and what they make of their operands.
+
+use cloakwork_client::{Kind, Type};
+
+use super::{
+    compile::{Compiler, Operand, Typed},
+    derived,
+};
+use crate::syntax::{Node, Problem, at};
+
+/// What an operation returns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Returns {
+    /// The type of its operands.
+    Same,
+    Bool,
+    /// A number of bits.
+    Count,
+}
+
+/// Operations by the name that expressions have for them.
+type Named = (&'static str, Kind, Returns);
+
+/// Of one operand.
+pub(crate) const OF_ONE: &[Named] = &[
+    ("-", Kind::Negate, Returns::Same),
+    ("!", Kind::Not, Returns::Same),
+    ("abs", Kind::Absolute, Returns::Same),
+    ("reverse_bits", Kind::ReverseBits, Returns::Same),
+    ("count_ones", Kind::CountOnes, Returns::Count),
+    ("count_zeros", Kind::CountZeros, Returns::Count),
+    ("leading_ones", Kind::LeadingOnes, Returns::Count),
+    ("leading_zeros", Kind::LeadingZeros, Returns::Count),
+    ("trailing_ones", Kind::TrailingOnes, Returns::Count),
+    ("trailing_zeros", Kind::TrailingZeros, Returns::Count),
+];
+
+/// Of two operands of one type.
+pub(crate) const OF_TWO: &[Named] = &[
+    ("+", Kind::Add, Returns::Same),
+    ("-", Kind::Subtract, Returns::Same),
+    ("*", Kind::Multiply, Returns::Same),
+    ("/", Kind::Divide, Returns::Same),
+    ("%", Kind::Remainder, Returns::Same),
+    ("add_overflows", Kind::AddOverflows, Returns::Bool),
+    ("sub_overflows", Kind::SubtractOverflows, Returns::Bool),
+    ("mul_overflows", Kind::MultiplyOverflows, Returns::Bool),
+    ("&", Kind::And, Returns::Same),
+    ("&&", Kind::And, Returns::Same),
+    ("|", Kind::Or, Returns::Same),
+    ("||", Kind::Or, Returns::Same),
+    ("^", Kind::Xor, Returns::Same),
+    ("aes128", Kind::Aes128Encrypt, Returns::Same),
+    ("min", Kind::Min, Returns::Same),
+    ("max", Kind::Max, Returns::Same),
+    ("==", Kind::Equal, Returns::Bool),
+    ("!=", Kind::NotEqual, Returns::Bool),
+    ("<", Kind::Less, Returns::Bool),
+    ("<=", Kind::LessOrEqual, Returns::Bool),
+    (">", Kind::Greater, Returns::Bool),
+    (">=", Kind::GreaterOrEqual, Returns::Bool),
+];
+
+/// An operator or a function, or nothing where none of that name takes so many arguments.
+pub(super) fn call(
+    compiler: &mut Compiler<'_>,
+    place: usize,
+    name: &str,
+    arguments: &[Node],
+    wanted: Option<Type>,
+) -> Option<Result<Operand, Problem>> {
+    Some(match (name, arguments) {
+        ("<<" | ">>" | "rotl" | "rotr", [number, by]) => shift(compiler, place, name, [number, by], wanted),
+        ("select", [condition, yes, no]) => select(compiler, place, condition, [yes, no], wanted),
+        ("sum", [_, ..]) => sum(compiler, place, arguments, wanted),
+        ("dot", [_, ..]) if arguments.len().is_multiple_of(2) => dot(compiler, place, arguments, wanted),
+        ("is_one_of", [_, _, ..]) => is_one_of(compiler, place, arguments),
+        ("match", [value, cases @ .., otherwise]) if cases.len() >= 2 && cases.len().is_multiple_of(2) => {
+            matched(compiler, place, value, cases, otherwise, wanted)
+        }
+        ("lookup", [number, results @ ..]) if !results.is_empty() => lookup(compiler, place, number, results, wanted),
+        ("mul_div", [_, _, _]) => compiler.alike(place, arguments, wanted).and_then(|numbers| {
+            compiler.each(place, &numbers, |compiler, numbers| derived::product_divided(compiler, place, numbers))
+        }),
+        ("is_odd" | "is_even", [number]) => compiler.operand(number, None).and_then(|number| {
+            compiler.each(place, &[number], |compiler, numbers| {
+                derived::parity(compiler, place, numbers[0], name == "is_odd")
+            })
+        }),
+        ("ilog2", [number]) => compiler.operand(number, None).and_then(|number| {
+            compiler.each(place, &[number], |compiler, numbers| derived::log2(compiler, place, numbers[0]))
+        }),
+        ("min" | "max", [array]) => extreme(compiler, place, name, array, wanted),
+        (name, [node]) => {
+            let (kind, returns) = known(OF_ONE, name)?;
+            let node = compiler.operand(node, wanted.filter(|_| returns == Returns::Same));
+            node.and_then(|node| elementwise(compiler, place, kind, returns, &[node]))
+        }
+        (name, [_, _]) => {
+            let (kind, returns) = known(OF_TWO, name)?;
+            let both = compiler.alike(place, arguments, wanted.filter(|_| returns == Returns::Same));
+            both.and_then(|both| elementwise(compiler, place, kind, returns, &both))
+        }
+        _ => return None,
+    })
+}
+
+fn known(table: &[Named], name: &str) -> Option<(Kind, Returns)> {
+    table.iter().find(|(known, ..)| *known == name).map(|(_, kind, returns)| (*kind, *returns))
+}
+
+fn elementwise(
+    compiler: &mut Compiler<'_>,
+    place: usize,
+    kind: Kind,
+    returns: Returns,
+    operands: &[Operand],
+) -> Result<Operand, Problem> {
+    compiler.each(place, operands, |compiler, values| {
+        let ty = match returns {
+            Returns::Same => values[0].ty,
+            Returns::Bool => Type::Bool,
+            Returns::Count => Type::Uint(32),
+        };
+        Ok(compiler.apply(place, kind, values, ty))
+    })
+}
+
+fn shift(
+    compiler: &mut Compiler<'_>,
+    place: usize,
+    name: &str,
+    [number, by]: [&Node; 2],
+    wanted: Option<Type>,
+) -> Result<Operand, Problem> {
+    let kind = match name {
+        "<<" => Kind::ShiftLeft,
+        ">>" => Kind::ShiftRight,
+        "rotl" => Kind::RotateLeft,
+        _ => Kind::RotateRight,
+    };
+    let both = [compiler.operand(number, wanted)?, compiler.operand(by, Some(Type::Uint(16)))?];
+    elementwise(compiler, place, kind, Returns::Same, &both)
+}
+
+fn select(
+    compiler: &mut Compiler<'_>,
+    place: usize,
+    condition: &Node,
+    results: [&Node; 2],
+    wanted: Option<Type>,
+) -> Result<Operand, Problem> {
+    let mut operands = vec![compiler.operand(condition, Some(Type::Bool))?];
+    operands.extend(compiler.alike(place, results, wanted)?);
+    let apply =
+        |compiler: &mut Compiler<'_>, values: &[Typed]| Ok(compiler.apply(place, Kind::Mux, values, values[1].ty));
+    compiler.each(place, &operands, apply)
+}
+
+/// Of all operands, arrays' elements among them.
+fn sum(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node], wanted: Option<Type>) -> Result<Operand, Problem> {
+    let operands = compiler.alike(place, nodes, wanted)?;
+    let values = spread(&operands);
+    Ok(Operand::One(compiler.apply(place, Kind::Sum, &values, values[0].ty)))
+}
+
+/// Is the first operand, or each of its elements, one of the others or of their elements?
+fn is_one_of(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node]) -> Result<Operand, Problem> {
+    let mut operands = compiler.alike(place, nodes, None)?;
+    let others = spread(&operands.split_off(1));
+    compiler.each(place, &operands, |compiler, value| {
+        let all = [value, &others].concat();
+        Ok(compiler.apply(place, Kind::IsOneOf, &all, Type::Bool))
+    })
+}
+
+fn spread(operands: &[Operand]) -> Vec<Typed> {
+    operands.iter().flat_map(Operand::values).copied().collect()
+}
+
+/// Of pairs: two arrays, element by element, or two numbers.
+fn dot(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node], wanted: Option<Type>) -> Result<Operand, Problem> {
+    let mut pairs: Vec<Typed> = Vec::new();
+    for both in compiler.alike(place, nodes, wanted)?.chunks(2) {
+        let [left, right] = [&both[0], &both[1]].map(Operand::values);
+        if left.len() != right.len() {
+            return Err(at(place, format!("{} and {} elements do not go together", left.len(), right.len())));
+        }
+        pairs.extend(left.iter().zip(right).flat_map(|(left, right)| [*left, *right]));
+    }
+    Ok(Operand::One(compiler.apply(place, Kind::Dot, &pairs, pairs[0].ty)))
+}
+
+/// The least or the greatest of an array: neighbours first, so that few depend on each other.
+fn extreme(
+    compiler: &mut Compiler<'_>,
+    place: usize,
+    name: &str,
+    array: &Node,
+    wanted: Option<Type>,
+) -> Result<Operand, Problem> {
+    let kind = if name == "min" { Kind::Min } else { Kind::Max };
+    let Operand::Array(mut level) = compiler.operand(array, wanted)? else {
+        return Err(at(place, format!("{name} of a single number: it takes two, or an array")));
+    };
+    while level.len() > 1 {
+        let pair = |pair: &[Typed]| match pair {
+            [left, right] => compiler.apply(place, kind, &[*left, *right], left.ty),
+            _ => pair[0],
+        };
+        level = level.chunks(2).map(pair).collect();
+    }
+    Ok(Operand::One(level[0]))
+}
+
+/// The result beside the first key that equals a value, or the last one.
+fn matched(
+    compiler: &mut Compiler<'_>,
+    place: usize,
+    value: &Node,
+    cases: &[Node],
+    otherwise: &Node,
+    wanted: Option<Type>,
+) -> Result<Operand, Problem> {
+    let keys = [value].into_iter().chain(cases.iter().step_by(2));
+    let results = cases.iter().skip(1).step_by(2).chain([otherwise]);
+    let mut operands = compiler.alike(place, keys, None)?;
+    let keys = operands.len();
+    operands.extend(compiler.alike(place, results, wanted)?);
+    compiler.each(place, &operands, |compiler, values| {
+        let (keys, results) = values.split_at(keys);
+        Ok(choose(compiler, place, keys, results))
+    })
+}
+
+/// The result of that number, counted from 0; behind the last one there is 0.
+fn lookup(
+    compiler: &mut Compiler<'_>,
+    place: usize,
+    number: &Node,
+    results: &[Node],
+    wanted: Option<Type>,
+) -> Result<Operand, Problem> {
+    let number = compiler.operand(number, None)?;
+    let results = spread(&compiler.alike(place, results, wanted)?);
+    match results.len() {
+        ..=RESULTS_MAX => numbered(compiler, place, &number, results),
+        count => Err(at(place, format!("{count} results: at most {RESULTS_MAX}"))),
+    }
+}
+
+/// Results of `lookup`: as many as integers of eight bits have values.
+const RESULTS_MAX: usize = 256;
+
+/// That one of some values which is known by its number, counted from 0; 0 behind the last one.
+pub(super) fn numbered(
+    compiler: &mut Compiler<'_>,
+    place: usize,
+    number: &Operand,
+    mut values: Vec<Typed>,
+) -> Result<Operand, Problem> {
+    let ty = number.values()[0].ty;
+    let numbers = ty.bits().map_or(2, |bits| 1_usize.checked_shl(bits).unwrap_or(usize::MAX));
+    if values.len() > numbers {
+        return Err(at(place, format!("{} of them, by a number of type {ty}: at most {numbers}", values.len())));
+    }
+    let keys = (0..values.len()).map(|key| compiler.constant(place, &key.to_string(), ty));
+    let keys: Vec<Typed> = keys.collect::<Result<_, _>>()?;
+    values.push(compiler.constant(place, "0", values[0].ty)?);
+    compiler.each(place, std::slice::from_ref(number), |compiler, number| {
+        let keys = [number, &keys].concat();
+        Ok(choose(compiler, place, &keys, &values))
+    })
+}
+
+/// The first one is what is looked for among the other keys.
+fn choose(compiler: &mut Compiler<'_>, place: usize, keys: &[Typed], results: &[Typed]) -> Typed {
+    let mut arguments = vec![keys[0]];
+    arguments.extend(keys[1..].iter().zip(results).flat_map(|(key, result)| [*key, *result]));
+    arguments.extend(results.last());
+    compiler.apply(place, Kind::Match, &arguments, results[0].ty)
+}

@@ -1,0 +1,220 @@
+//! Arrays of encrypted values: one input or output of a job, element by element in programs.
+
+use std::{
+    future::IntoFuture,
+    marker::PhantomData,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+};
+
+use super::{
+    AnyFhe, Clear, Fhe, FheBool, Session,
+    node::{List, Node, Origin, Source, Wanted, check_length},
+    sealed,
+};
+use crate::{ClientError, Kind, Result};
+
+/// Encrypted values of one type, which travel and are stored together.
+///
+/// ```no_run
+/// # async fn example(session: cloakwork_client::Session) -> Result<(), cloakwork_client::ClientError> {
+/// let (prices, counts) = (session.encrypt_array(&[3_u32, 5, 8])?, session.encrypt_array(&[10_u32, 0, 2])?);
+/// assert_eq!(prices.dot(&counts)?.decrypt().await?, 46);
+/// let dearest = prices.max().expect("it is not empty");
+/// let cheaper = prices.map(|price| &dearest - price).await?;
+/// assert_eq!(cheaper.decrypt().await?, [5, 3, 0]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct FheArray<T> {
+    session: Session,
+    nodes: Vec<Arc<Node>>,
+    /// What it is as a whole, once it is.
+    list: OnceLock<Arc<List>>,
+    clear: PhantomData<fn() -> T>,
+}
+
+impl<T> AnyFhe for FheArray<T> {}
+
+impl<T> sealed::Sealed for FheArray<T> {
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted::Array(&self.nodes, &self.list)
+    }
+}
+
+impl Session {
+    /// Encrypts values as an array. It travels with the first job that needs it.
+    pub fn encrypt_array<T: Clear>(&self, values: &[T]) -> Result<FheArray<T>> {
+        check_length(values.len(), T::TYPE)?;
+        match values.is_empty() {
+            true => Ok(self.array(Vec::new())),
+            false => Ok(self.of_list(self.fresh(values, Some(values.len()))?)),
+        }
+    }
+
+    /// An array that is on the server already, as [`FheArray::name`] gave it.
+    pub async fn stored_array<T: Clear>(&self, name: &str) -> Result<FheArray<T>> {
+        let ((blocks, noise_level), each) = (self.describe(name).await?, T::TYPE.blocks());
+        if !blocks.is_multiple_of(each) {
+            let problem = format!("{name} holds {blocks} blocks: each {} has {each}", T::TYPE);
+            return Err(ClientError::malformed(problem));
+        }
+        check_length(blocks / each, T::TYPE)?;
+        let source = Source::Stored { name: name.to_owned(), noise_level };
+        Ok(self.of_list(Arc::new(List { source, length: Some(blocks / each) })))
+    }
+
+    fn of_list<T: Clear>(&self, list: Arc<List>) -> FheArray<T> {
+        FheArray { list: OnceLock::from(list.clone()), ..self.array(list.nodes(T::TYPE)) }
+    }
+
+    fn array<T>(&self, nodes: Vec<Arc<Node>>) -> FheArray<T> {
+        FheArray { session: self.clone(), nodes, list: OnceLock::new(), clear: PhantomData }
+    }
+}
+
+impl<T: Clear> FheArray<T> {
+    /// Number of its elements.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Has it none?
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// An element.
+    pub fn get(&self, index: usize) -> Option<Fhe<T>> {
+        self.nodes.get(index).map(|node| self.session.of_node(node))
+    }
+
+    /// Its elements.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Fhe<T>> + '_ {
+        self.nodes.iter().map(|node| self.session.of_node(node))
+    }
+
+    /// What a function makes of each element.
+    pub fn map<U: Clear>(&self, function: impl FnMut(&Fhe<T>) -> Fhe<U>) -> FheArray<U> {
+        let elements: Vec<Fhe<T>> = self.iter().collect();
+        self.session.array(elements.iter().map(function).map(|result| result.node).collect())
+    }
+
+    /// What a function makes of its elements and another array's, pair by pair. Both must be of one length.
+    pub fn zip<U: Clear, V: Clear>(
+        &self,
+        other: &FheArray<U>,
+        mut function: impl FnMut(&Fhe<T>, &Fhe<U>) -> Fhe<V>,
+    ) -> Result<FheArray<V>> {
+        self.same_length(other)?;
+        let pairs = self.iter().zip(other.iter());
+        Ok(self.session.array(pairs.map(|(left, right)| function(&left, &right).node).collect()))
+    }
+
+    /// All of them added up; 0 of none.
+    #[must_use]
+    pub fn sum(&self) -> Fhe<T> {
+        self.of_all(Kind::Sum, self.nodes.clone())
+    }
+
+    /// The sum of its elements times another array's, pair by pair. Both must be of one length.
+    pub fn dot(&self, other: &Self) -> Result<Fhe<T>> {
+        self.same_length(other)?;
+        let pairs = self.nodes.iter().zip(&other.nodes);
+        Ok(self.of_all(Kind::Dot, pairs.flat_map(|(left, right)| [left.clone(), right.clone()]).collect()))
+    }
+
+    /// Is that one of them?
+    pub fn contains(&self, value: &Fhe<T>) -> FheBool {
+        if self.is_empty() { self.session.constant(false) } else { value.is_one_of(&self.iter().collect::<Vec<_>>()) }
+    }
+
+    /// The element of that number, counted from 0, without anybody's learning which; 0 behind the last one.
+    pub fn at(&self, index: &Fhe<u32>) -> Fhe<T> {
+        let keys: Vec<Fhe<u32>> = (0..self.len() as u32).map(|key| self.session.constant(key)).collect();
+        let elements: Vec<Fhe<T>> = self.iter().collect();
+        let otherwise = self.session.value(Node::new(T::TYPE, Origin::Constant(Default::default())));
+        if self.is_empty() { otherwise } else { index.choose(keys.iter().zip(&elements), &otherwise) }
+    }
+
+    /// The least of them, if there are any.
+    pub fn min(&self) -> Option<Fhe<T>> {
+        self.fold_in_pairs(Fhe::min)
+    }
+
+    /// The greatest of them, if there are any.
+    pub fn max(&self) -> Option<Fhe<T>> {
+        self.fold_in_pairs(Fhe::max)
+    }
+
+    /// Computes the elements where need be, fetches them and decrypts them.
+    pub async fn decrypt(&self) -> Result<Vec<T>> {
+        self.session.compute(&[self]).await?;
+        let values = self.session.reveal(&self.nodes, T::TYPE).await?;
+        Ok(values.iter().map(T::from_integer).collect())
+    }
+
+    /// The resource name of the array on the server, once it has been computed as a whole.
+    pub fn name(&self) -> Option<&str> {
+        self.list.get()?.name()
+    }
+
+    /// Neighbours first, so that few depend on each other.
+    fn fold_in_pairs(&self, combine: impl Fn(&Fhe<T>, &Fhe<T>) -> Fhe<T>) -> Option<Fhe<T>> {
+        let mut level: Vec<Fhe<T>> = self.iter().collect();
+        while level.len() > 1 {
+            let pair = |pair: &[Fhe<T>]| match pair {
+                [left, right] => combine(left, right),
+                _ => pair[0].clone(),
+            };
+            level = level.chunks(2).map(pair).collect();
+        }
+        level.pop()
+    }
+
+    fn of_all(&self, kind: Kind, operands: Vec<Arc<Node>>) -> Fhe<T> {
+        let origin = match operands.is_empty() {
+            true => Origin::Constant(Default::default()),
+            false => Origin::Operation(kind, operands),
+        };
+        self.session.value(Node::new(T::TYPE, origin))
+    }
+
+    fn same_length<U: Clear>(&self, other: &FheArray<U>) -> Result<()> {
+        let (own, others) = (self.len(), other.len());
+        if own == others { Ok(()) } else { Err(ClientError::Lengths { left: own, right: others }) }
+    }
+}
+
+impl<T: Clear> Fhe<T> {
+    /// Values as an array: of one session, and of one type.
+    pub fn array<'a>(values: impl IntoIterator<Item = &'a Self>) -> Option<FheArray<T>> {
+        let values: Vec<&Self> = values.into_iter().collect();
+        let nodes = values.iter().map(|value| value.node.clone()).collect();
+        values.first().map(|first| first.session.array(nodes))
+    }
+}
+
+impl<T> Clone for FheArray<T> {
+    fn clone(&self) -> Self {
+        Self { list: self.list.clone(), ..self.session.array(self.nodes.clone()) }
+    }
+}
+
+impl<T> std::fmt::Debug for FheArray<T> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "FheArray({})", self.nodes.len())
+    }
+}
+
+impl<T: Clear> IntoFuture for FheArray<T> {
+    type Output = Result<Self>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<Self>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            self.session.compute(&[&self]).await?;
+            Ok(self)
+        })
+    }
+}
