@@ -61,7 +61,7 @@ mod upload;
 
 pub use bytes::Bytes;
 pub use client::Client;
-pub use cloakwork_circuit::{ProgramError, RowType, Type, wire::operation::Kind};
+pub use cloakwork_circuit::{LIMITS, ProgramError, RowType, Type, wire::operation::Kind};
 /// Parameter sets: what a program is written for.
 pub use cloakwork_params as params;
 /// The messages of the protocol.

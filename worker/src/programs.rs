@@ -6,16 +6,31 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::{Goal, LIMITS, Program, ProgramError, ProgramId};
+use cloakwork_circuit::{Goal, Input, LIMITS, Program, ProgramError, ProgramId};
+use cloakwork_params::ParameterSet;
 use tokio::{sync::OnceCell, task::spawn_blocking};
 
 use crate::{engine::Plan, locked::Locked as _};
 
-/// A program, and what it was lowered to.
+/// What jobs need of a program: what it takes, and what it was lowered to.
 #[derive(Clone)]
 pub(crate) struct Lowered {
-    pub(crate) program: Arc<Program>,
+    pub(crate) set: &'static ParameterSet,
+    pub(crate) inputs: Arc<[Input]>,
     pub(crate) plan: Arc<Plan>,
+}
+
+impl Lowered {
+    fn new(program: &Program, goal: Goal) -> Self {
+        let (set, inputs) = (program.set(), program.inputs().into());
+        Self { set, inputs, plan: Arc::new(Plan::new(program.lower(goal))) }
+    }
+
+    /// Bytes that it takes up, roughly.
+    fn bytes(&self) -> usize {
+        let inputs = self.inputs.iter().map(|input| size_of::<Input>() + input.name.len());
+        inputs.sum::<usize>() + self.plan.bytes()
+    }
 }
 
 /// The latest programs.
@@ -54,11 +69,10 @@ impl Programs {
 async fn lower(bytes: Bytes, goal: Goal) -> Result<Lowered, ProgramError> {
     let program = Program::decode(&bytes, &LIMITS)?;
     let is_short = program.bootstraps_max() <= SHORT_BOOTSTRAPS;
-    let lower = move || Lowered { plan: Arc::new(Plan::new(program.lower(goal))), program: Arc::new(program) };
     if is_short {
-        return Ok(lower());
+        return Ok(Lowered::new(&program, goal));
     }
-    match spawn_blocking(lower).await {
+    match spawn_blocking(move || Lowered::new(&program, goal)).await {
         Ok(lowered) => Ok(lowered),
         // The runtime is about to end, and the job with it.
         Err(error) => Err(ProgramError::Malformed(error.to_string())),
@@ -74,7 +88,7 @@ impl Remembered {
             entry.last_use = last_use;
             return entry.lowered.clone();
         }
-        let bytes = |entry: &Entry| entry.lowered.get().map_or(0, |lowered| lowered.plan.bytes());
+        let bytes = |entry: &Entry| entry.lowered.get().map_or(0, Lowered::bytes);
         let mut held: usize = self.entries.values().map(bytes).sum();
         while held > REMEMBERED_BYTES || self.entries.len() >= REMEMBERED_MAX {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| *key);
@@ -96,6 +110,10 @@ mod tests {
 
     /// A lookup of its input, as often as asked for.
     fn program(lookups: usize) -> Bytes {
+        named("x", lookups)
+    }
+
+    fn named(name: &str, lookups: usize) -> Bytes {
         let table = wire::Table { entries: (0..16).collect() };
         let lookup = |index: usize| wire::Operation {
             kind: wire::operation::Kind::Lookup.into(),
@@ -106,7 +124,7 @@ mod tests {
         let message = wire::Program {
             parameter_set: "TOY_MESSAGE_2_CARRY_2".to_owned(),
             inputs: vec![wire::program::Input {
-                name: "x".to_owned(),
+                name: name.to_owned(),
                 r#type: wire::Type::Block.into(),
                 degree_max: 15,
                 ..Default::default()
@@ -142,5 +160,17 @@ mod tests {
         assert!(programs.0.locked().entries.len() <= REMEMBERED_MAX);
         let again = programs.get(&program(1), Goal::Work).await.expect("a program");
         assert!(Arc::ptr_eq(&first.plan, &again.plan), "it was used all the time");
+    }
+
+    #[tokio::test]
+    async fn names_count_as_what_programs_take_up() {
+        let programs = Programs::default();
+        for number in 0..200 {
+            let name = format!("{number}{}", "x".repeat(1_000_000));
+            programs.get(&named(&name, 1), Goal::Work).await.expect("a program");
+        }
+        let held: usize =
+            programs.0.locked().entries.values().filter_map(|entry| entry.lowered.get()).map(Lowered::bytes).sum();
+        assert!((REMEMBERED_BYTES / 2..=REMEMBERED_BYTES + 2_000_000).contains(&held), "{held}");
     }
 }

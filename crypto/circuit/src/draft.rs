@@ -37,6 +37,8 @@ pub(crate) struct Draft {
     /// Values of a block: half of the torus.
     values: i64,
     noise_max: u64,
+    /// Of what is returned.
+    level_max: u64,
     goal: Goal,
     sources: Vec<Source>,
     bootstraps: Vec<Bootstrap>,
@@ -66,13 +68,14 @@ struct Bootstrap {
 impl Draft {
     /// An empty one for a shortint set.
     pub(crate) fn new(set: &'static ParameterSet, goal: Goal) -> Self {
-        let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
+        let Encoding::Shortint { message_modulus, carry_modulus, max_noise_level } = set.encoding else {
             unreachable!("{} has gates, not blocks", set.name)
         };
         Self {
             set,
             values: (message_modulus * carry_modulus) as i64,
             noise_max: set.squared_noise_max,
+            level_max: max_noise_level,
             goal,
             sources: Vec::new(),
             bootstraps: Vec::new(),
@@ -129,6 +132,11 @@ impl Draft {
         (self.noise_max.isqrt() + 1).ilog2() as usize
     }
 
+    /// The same, with no more noise than the set lets a ciphertext have that is handed on.
+    pub(crate) fn returned(&mut self, x: Cell) -> Cell {
+        if self.noise_level(&x.terms) <= self.level_max { x } else { self.lookup_as_asked(&x, |value| value) }
+    }
+
     /// Squared noise, in multiples of a bootstrap's.
     pub(crate) fn noise_of(&self, x: &Cell) -> u64 {
         self.noise(&x.terms)
@@ -177,6 +185,9 @@ impl Draft {
             (range.min..=range.max).contains(&value).then(|| function(value))
         };
         let composed: Vec<i64> = (0..=bootstrap.input.span).map(at).collect::<Option<_>>()?;
+        if composed.iter().all(|result| *result == composed[0]) {
+            return Some(Cell::constant(composed[0]));
+        }
         let function = Function::new(&composed, self.values)?;
         let input = bootstrap.input.clone();
         // Of a wide input each function takes a bootstrap, where those of its result could have shared one.
@@ -248,8 +259,9 @@ impl Draft {
                     next - 1
                 }
             };
-            let noise_level = self.noise_level(&cell.terms) as u32;
-            Output { value, degree: cell.range().max as u32, noise_level }
+            let noise_level = self.noise_level(&cell.terms);
+            assert!(noise_level <= self.level_max, "an output of more noise than {} bears", self.set.name);
+            Output { value, degree: cell.range().max as u32, noise_level: noise_level as u32 }
         };
         graph.outputs = outputs.iter().map(|cells| cells.iter().map(&mut output).collect()).collect();
         graph

@@ -43,7 +43,12 @@ impl RandomProgram {
             state.wrapping_mul(0x2545_f491_4f6c_dd1d)
         };
         let inputs: Vec<(u8, u32)> = (0..4).map(|_| (next() as u8, (next() % 3) as u32)).collect();
-        let seed = |_| (next() as u8, [next() as u16, next() as u16, next() as u16], next());
+        let seed = |_| {
+            let (choice, arguments) = (next() as u8, [next() as u16, next() as u16, next() as u16]);
+            // Numbers of few digits that are not 0 make programs of their own kind.
+            let value = if next() % 2 == 0 { next() } else { 1 << (next() % 64) };
+            (choice, arguments, value)
+        };
         let seeds: Vec<Seed> = (0..operations).map(seed).collect();
         Self::new(set, &inputs, &seeds)
     }
@@ -85,7 +90,7 @@ impl RandomProgram {
             matching.get(seed as usize % matching.len().max(1)).copied()
         };
         let second = of(self, ty, arguments[1]).expect("the first one is one");
-        let (kind, used, result) = match choice % 37 {
+        let (kind, used, result) = match choice % 38 {
             0 => (Kind::Constant, vec![], TYPES[arguments[0] as usize % TYPES.len()]),
             1 | 2 => {
                 let to = TYPES[1 + arguments[1] as usize % (TYPES.len() - 1)];
@@ -102,6 +107,15 @@ impl RandomProgram {
                 let gates = [Kind::And, Kind::Xor, Kind::Nor];
                 (gates[usize::from(choice) - 7], vec![first, second], ty)
             }
+            35 => (Kind::IsOneOf, vec![first, second, second], Type::Bool),
+            36 => {
+                let constant = of(self, ty, arguments[2]).expect("the first one is one");
+                (Kind::Match, vec![first, second, constant, constant, second, first], ty)
+            }
+            37 => match of(self, Type::Bool, arguments[2]) {
+                Some(bit) => (Kind::Match, vec![first, second, bit, first, bit, bit], Type::Bool),
+                None => (Kind::NotEqual, vec![first, second], Type::Bool),
+            },
             _ if ty == Type::Bool => (Kind::Xnor, vec![first, second], ty),
             10 => (Kind::Negate, vec![first], ty),
             11 | 12 => (Kind::Add, vec![first, second], ty),
@@ -118,11 +132,6 @@ impl RandomProgram {
             32 => (Kind::SubtractOverflows, vec![first, second], Type::Bool),
             33 => (Kind::MultiplyOverflows, vec![first, second], Type::Bool),
             34 => (Kind::Dot, vec![first, second, second, second], ty),
-            35 => (Kind::IsOneOf, vec![first, second, second], Type::Bool),
-            36 => {
-                let constant = of(self, ty, arguments[2]).expect("the first one is one");
-                (Kind::Match, vec![first, second, constant, constant, second, first], ty)
-            }
             27 => (Kind::ReverseBits, vec![first], ty),
             28 => (Kind::CountOnes, vec![first], Type::Uint(32)),
             29 => (Kind::LeadingZeros, vec![first], Type::Uint(32)),

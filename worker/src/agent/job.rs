@@ -9,8 +9,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::{Goal, Graph, Output, Program};
-use cloakwork_params::{KeyId, table};
+use cloakwork_circuit::{Goal, Graph, Input, Output};
+use cloakwork_params::{KeyId, ParameterSet, table};
 use cloakwork_proto::v1::{self, LeaseStage, assigned_input::Source, commit_header::Outcome};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -33,7 +33,8 @@ struct Task {
     key_id: KeyId,
     /// Held until the job ends.
     _place: Place,
-    program: Arc<Program>,
+    set: &'static ParameterSet,
+    takes: Arc<[Input]>,
     plan: Arc<Plan>,
     rows: usize,
     request: KeyRequest,
@@ -46,7 +47,7 @@ impl Task {
     fn output_bytes(&self) -> u64 {
         let blocks = self.plan.graph.outputs.iter().map(Vec::len).sum::<usize>();
         let ciphertexts = (self.rows as u64).saturating_mul(blocks as u64);
-        ciphertexts.saturating_mul(self.program.set().ciphertext_bytes())
+        ciphertexts.saturating_mul(self.set.ciphertext_bytes())
     }
 }
 
@@ -141,20 +142,20 @@ impl Agent {
         // Others under the same key fill waves as well as further rows would.
         let (mut place, all) = self.crowd.join(group.clone(), rows.into());
         let lowered = self.programs.get(&content.program, Goal::of_rows(all, self.lanes)).await;
-        let Lowered { program, plan } = lowered.map_err(|error| invalid(error.to_string()))?;
-        if program.set().id != set.id {
-            let problem = format!("the program is for {}, the job for {}", program.set().name, set.name);
+        let Lowered { set: written_for, inputs: takes, plan } = lowered.map_err(|error| invalid(error.to_string()))?;
+        if written_for.id != set.id {
+            let problem = format!("the program is for {}, the job for {}", written_for.name, set.name);
             return Err(invalid(problem));
         }
         place.tell(plan.graph.pbs_count(), plan.depth);
         self.changed.notify_one();
-        let (expected, got) = (program.inputs().len(), content.inputs.len());
+        let (expected, got) = (takes.len(), content.inputs.len());
         if expected != got {
             return Err(JobFailure::lasting("INPUT_INVALID", format!("{got} inputs: the program takes {expected}")));
         }
         let request = KeyRequest { group, set, parts: content.key_parts, blobs: self.blobs(held) };
         let (rows, priority) = (rows as usize, content.priority);
-        Ok(Task { key_id, _place: place, program, plan, rows, request, inputs: content.inputs, priority })
+        Ok(Task { key_id, _place: place, set, takes, plan, rows, request, inputs: content.inputs, priority })
     }
 
     /// Memory for a job's inputs and outputs, each in two forms for a moment.
@@ -179,8 +180,8 @@ impl Agent {
                 None => return Err(invalid_input(task, index, "it has no source")),
             };
             held.status.advance();
-            let (set, key_id, rows) = (task.program.set(), task.key_id, task.rows as u64);
-            let spec = task.program.inputs()[index].clone();
+            let (set, key_id, rows) = (task.set, task.key_id, task.rows as u64);
+            let spec = task.takes[index].clone();
             let size = bytes.len();
             let read = move || inputs::read(&bytes, set, key_id, rows, &spec);
             let read = on_thread(size, read).await?.map_err(|problem| invalid_input(task, index, problem))?;
@@ -292,6 +293,6 @@ async fn on_thread<R: Send + 'static>(size: usize, work: impl FnOnce() -> R + Se
 }
 
 fn invalid_input(task: &Task, index: usize, problem: impl std::fmt::Display) -> JobFailure {
-    let name = &task.program.inputs()[index].name;
+    let name = &task.takes[index].name;
     JobFailure::lasting("INPUT_INVALID", format!("input {index} ('{name}'): {problem}"))
 }

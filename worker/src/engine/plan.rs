@@ -1,6 +1,6 @@
 //! What can be known of a graph before a row passes through it.
 
-use cloakwork_circuit::{Graph, Node, Table, Term, ValueId};
+use cloakwork_circuit::{Graph, Node, Output, Table, Term, ValueId};
 
 /// A graph, and who waits for whom in it.
 pub(crate) struct Plan {
@@ -120,6 +120,7 @@ impl Plan {
         let functions =
             |table: &Table| if let Table::Functions(functions) = table { functions.concat().len() } else { 0 };
         let entries: usize = self.graph.tables.iter().map(functions).sum();
+        let outputs: usize = self.graph.outputs.iter().map(Vec::len).sum();
         // Of a term: itself, and its node among the users of its value.
         size_of::<Self>()
             + self.graph.nodes.len() * (size_of::<Node>() + size_of::<u32>())
@@ -127,6 +128,8 @@ impl Plan {
             + self.uses.len() * (size_of::<Vec<u32>>() + size_of::<u32>())
             + self.windows.len() * size_of::<Window>()
             + entries * size_of::<i64>()
+            + outputs * size_of::<Output>()
+            + self.graph.outputs.len() * size_of::<Vec<Output>>()
     }
 }
 

@@ -39,9 +39,10 @@ pub(crate) fn choose(draft: &mut Draft, number: &[Cell], cases: &[(Digits, Digit
 
 /// The digit beside the only flag that is set.
 fn digit<'c>(draft: &mut Draft, cases: impl Iterator<Item = (&'c Cell, &'c Cell)>) -> Cell {
-    let mut parts = Vec::new();
+    let (mut parts, mut most) = (Vec::new(), 0);
     let mut known: [Vec<Cell>; BASE as usize] = Default::default();
     for (flag, digit) in cases {
+        most = digit.range().max.max(most);
         match digit.known() {
             Some(value) => known[value as usize].push(flag.clone()),
             None => parts.push(of_two(draft, flag, digit, |flag, digit| flag * digit)),
@@ -57,7 +58,7 @@ fn digit<'c>(draft: &mut Draft, cases: impl Iterator<Item = (&'c Cell, &'c Cell)
         if !draft.bears_more(&sum.plus(&part), 1) {
             sum = fresh(draft, &sum);
         }
-        sum = sum.plus(&part).within(0, BASE - 1);
+        sum = sum.plus(&part).within(0, most);
     }
     sum
 }

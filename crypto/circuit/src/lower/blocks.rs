@@ -28,8 +28,7 @@ pub(super) fn lower(program: &Program, goal: Goal) -> Graph {
         }
     }
     program.operations.iter().for_each(|operation| lowering.operation(operation));
-    let output = |output: &Returned| output.values.iter().flat_map(|&value| lowering.clean(value)).collect();
-    let outputs: Vec<Digits> = program.outputs.iter().map(output).collect();
+    let outputs: Vec<Digits> = program.outputs.iter().map(|output| lowering.output(output)).collect();
     let blocks = program.inputs.iter().map(|input| input.row.blocks()).collect();
     lowering.draft.finish(blocks, &outputs)
 }
@@ -177,6 +176,11 @@ impl Lowering<'_> {
             Kind::RotateRight => integer::shift(draft, &left, &right, Direction::RotateRight),
             _ => integer::bitwise(draft, &left, &right, ty, bit_function(kind)),
         }
+    }
+
+    fn output(&mut self, output: &Returned) -> Digits {
+        let digits: Digits = output.values.iter().flat_map(|&value| self.clean(value)).collect();
+        digits.into_iter().map(|digit| self.draft.returned(digit)).collect()
     }
 
     /// A value without carries.

@@ -132,6 +132,7 @@ fn same(types: &[Type]) -> Result<Type, String> {
 fn number(ty: Type) -> Result<Type, String> {
     match ty {
         Type::Uint(_) | Type::Int(_) => Ok(ty),
+        Type::Bool => Err("it takes integers, not bool; a cast makes it one, as in u8(x)".to_owned()),
         other => Err(format!("it takes integers, not {other}")),
     }
 }
