@@ -25,8 +25,9 @@ use crate::{
 /// match(x, key, result, .., otherwise) lookup(x, result, ..) mul_div add_overflows sub_overflows
 /// mul_overflows rotl rotr reverse_bits is_even is_odd ilog2 count_ones count_zeros leading_ones
 /// leading_zeros trailing_ones trailing_zeros aes128(key, block), and types, as in u8(x). Numbers
-/// are decimal, or hexadecimal behind 0x, and may have _ in them. x[i] is an element of an array.
-/// Several expressions, with semicolons between them, are computed by one job.
+/// are decimal, or hexadecimal behind 0x, and may have _ in them; one has the type of what it goes
+/// with, or else u64. x[i] is an element of an array, and [x, y, 3] an array. Several expressions,
+/// with semicolons between them, are computed by one job. All of them have up to 1000 characters.
 ///
 /// Examples:
 ///   cloakwork eval 'max(x, y) * 3 + (z >> 2)' x=u64:7 y=u64:9 z=u32:255
@@ -151,6 +152,9 @@ fn plan(context: &Context, program: &Program, rows: u64, report: &ProgramReport)
                 report.pbs_count,
                 report.depth
             );
+            if report.estimates.is_empty() {
+                lines += "no time is known yet: a pool tells after its first job under the set\n";
+            }
             for pool in &report.estimates {
                 let (one, many) = (millis(pool.one_row_micros), millis(pool.batched_row_micros));
                 lines += &format!("pool {:<14} {one:.0} ms for one row, {many:.1} ms each among many\n", pool.pool);

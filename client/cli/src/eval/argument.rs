@@ -22,7 +22,7 @@ impl Argument {
 }
 
 /// What a value is that names no type.
-const DEFAULT: Type = Type::Uint(64);
+pub(super) const DEFAULT: Type = Type::Uint(64);
 
 impl FromStr for Argument {
     type Err = String;
@@ -33,7 +33,7 @@ impl FromStr for Argument {
         let is_name = name.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
             && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_');
         if !is_name {
-            return Err(expected());
+            return Err(format!("'{name}' is no name: it has letters, digits and _, and begins with no digit"));
         }
         let (ty, values) = match rest.split_once(':') {
             Some((first, ty)) if type_named(first).is_none() && type_named(ty).is_some() => {

@@ -2,10 +2,15 @@
 //! is done to each of its elements.
 
 use cloakwork_client::{
-    ClientError, Integer, Kind, Program, ProgramBuilder, ProgramError, Type, Value, params::ParameterSet,
+    ClientError, Integer, Kind, LIMITS, Program, ProgramBuilder, ProgramError, Type, Value, params::ParameterSet,
 };
 
-use super::{Argument, argument::type_named, names::hint, operations};
+use super::{
+    Argument,
+    argument::{DEFAULT, type_named},
+    names::hint,
+    operations,
+};
 use crate::syntax::{Node, NodeKind, Problem, at, parse_several};
 
 /// Compiles expressions whose names stand for these arguments, each a fresh input; each expression is an output.
@@ -18,6 +23,11 @@ pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argum
             return Err(format!("'{}' is given twice", argument.name).into());
         }
         let (name, ty) = (&argument.name, argument.ty);
+        if argument.length.is_some_and(|length| length.saturating_mul(ty.blocks()) > BLOCKS_MAX) {
+            return Err(
+                format!("the arrays of {name} are too long: a program takes {BLOCKS_MAX} blocks of two bits").into()
+            );
+        }
         let typed = |value| Typed { value, ty };
         let operand = match argument.length {
             None => Operand::One(typed(builder.fresh(name, ty))),
@@ -81,15 +91,16 @@ impl Operand {
     }
 }
 
+/// Blocks that a program takes.
+const BLOCKS_MAX: usize = LIMITS.blocks;
 /// Of the numbers that elements have.
 const INDEX: Type = Type::Uint(64);
 
 impl Compiler<'_> {
-    /// What a node stands for. A number is of the type that is `wanted`.
+    /// What a node stands for. A number is of the type that is `wanted`, or of 64 bits.
     pub(super) fn operand(&mut self, node: &Node, wanted: Option<Type>) -> Result<Operand, Problem> {
         if let Some(text) = literal(node) {
-            let untyped = || at(node.place, format!("{text} of which type? Write u64({text}), for one"));
-            return self.constant(node.place, &text, wanted.ok_or_else(untyped)?).map(Operand::One);
+            return self.constant(node.place, &text, wanted.unwrap_or(DEFAULT)).map(Operand::One);
         }
         match &node.kind {
             NodeKind::Number(_) => unreachable!("a number is a literal"),
@@ -131,7 +142,12 @@ impl Compiler<'_> {
             return Err(at(place, "what is no array has no elements"));
         };
         let Some(text) = literal(index) else {
+            let place = index.place;
             let index = self.operand(index, None)?;
+            if !matches!(index.values()[0].ty, Type::Uint(_)) {
+                let ty = index.values()[0].ty;
+                return Err(at(place, format!("the number of an element is an unsigned integer, not {ty}")));
+            }
             return operations::numbered(self, place, &index, elements);
         };
         let number = Integer::parse(&text, INDEX).map(|number| number.display(INDEX));
@@ -141,7 +157,14 @@ impl Compiler<'_> {
     }
 
     pub(super) fn constant(&mut self, place: usize, text: &str, ty: Type) -> Result<Typed, Problem> {
-        let value = Integer::parse(text, ty).map_err(|problem| at(place, problem))?;
+        let advice = match ty {
+            Type::Uint(bits @ ..=128) | Type::Int(bits @ ..=128) if !text.starts_with('-') => {
+                let wide = if ty.is_signed() { Type::Int(2 * bits) } else { Type::Uint(2 * bits) };
+                format!("; what it goes with may be made wider, as in {wide}(x)")
+            }
+            _ => String::new(),
+        };
+        let value = Integer::parse(text, ty).map_err(|problem| at(place, problem + &advice))?;
         self.places.push(place);
         Ok(Typed { value: self.builder.constant(ty, &value), ty })
     }
@@ -252,11 +275,16 @@ fn wider(left: Type, right: Type) -> Option<Type> {
     }
 }
 
-/// A number, or an array of nothing else: of whatever type is wanted.
+/// A number, or what is made of nothing else: of whatever type is wanted.
 fn is_untyped(node: &Node) -> bool {
     match &node.kind {
+        NodeKind::Number(_) => true,
+        NodeKind::Name(_) => false,
         NodeKind::Array(elements) => elements.iter().all(is_untyped),
-        _ => literal(node).is_some(),
+        NodeKind::Element(both) => is_untyped(&both[0]),
+        NodeKind::Call(name, arguments) => {
+            operations::deciding(name, arguments).is_some_and(|nodes| nodes.into_iter().all(is_untyped))
+        }
     }
 }
 

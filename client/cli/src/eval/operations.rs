@@ -18,6 +18,9 @@ pub(crate) enum Returns {
     Count,
 }
 
+/// Of a block cipher: its keys as well.
+const BLOCK: Type = Type::Uint(128);
+
 /// Operations by the name that expressions have for them.
 type Named = (&'static str, Kind, Returns);
 
@@ -50,7 +53,6 @@ pub(crate) const OF_TWO: &[Named] = &[
     ("|", Kind::Or, Returns::Same),
     ("||", Kind::Or, Returns::Same),
     ("^", Kind::Xor, Returns::Same),
-    ("aes128", Kind::Aes128Encrypt, Returns::Same),
     ("min", Kind::Min, Returns::Same),
     ("max", Kind::Max, Returns::Same),
     ("==", Kind::Equal, Returns::Bool),
@@ -79,6 +81,11 @@ pub(super) fn call(
             matched(compiler, place, value, cases, otherwise, wanted)
         }
         ("lookup", [number, results @ ..]) if !results.is_empty() => lookup(compiler, place, number, results, wanted),
+        // A key that is too short is a mistake.
+        ("aes128", [key, block]) => compiler.operand(key, Some(BLOCK)).and_then(|key| {
+            let block = compiler.operand(block, Some(BLOCK))?;
+            elementwise(compiler, place, Kind::Aes128Encrypt, Returns::Same, &[key, block])
+        }),
         ("mul_div", [_, _, _]) => compiler.alike(place, arguments, wanted).and_then(|numbers| {
             compiler.each(place, &numbers, |compiler, numbers| derived::product_divided(compiler, place, numbers))
         }),
@@ -103,6 +110,21 @@ pub(super) fn call(
         }
         _ => return None,
     })
+}
+
+/// Of the operands of an operation, those that decide its type, where they have one; nothing where its type is its own.
+pub(super) fn deciding<'n>(name: &str, arguments: &'n [Node]) -> Option<Vec<&'n Node>> {
+    match (name, arguments) {
+        ("<<" | ">>" | "rotl" | "rotr", [number, _]) => Some(vec![number]),
+        ("select", [_, results @ ..]) | ("lookup", [_, results @ ..]) => Some(results.iter().collect()),
+        ("match", [_, cases @ .., otherwise]) => Some(cases.iter().skip(1).step_by(2).chain([otherwise]).collect()),
+        ("sum" | "dot" | "min" | "max" | "mul_div", _) => Some(arguments.iter().collect()),
+        _ => {
+            let table = if arguments.len() == 1 { OF_ONE } else { OF_TWO };
+            known(table, name).filter(|(_, returns)| *returns == Returns::Same)?;
+            Some(arguments.iter().collect())
+        }
+    }
 }
 
 fn known(table: &[Named], name: &str) -> Option<(Kind, Returns)> {
@@ -139,7 +161,7 @@ fn shift(
         "rotl" => Kind::RotateLeft,
         _ => Kind::RotateRight,
     };
-    let both = [compiler.operand(number, wanted)?, compiler.operand(by, Some(Type::Uint(16)))?];
+    let both = [compiler.operand(number, wanted)?, compiler.operand(by, Some(Type::Uint(32)))?];
     elementwise(compiler, place, kind, Returns::Same, &both)
 }
 
@@ -160,6 +182,9 @@ fn select(
 /// Of all operands, arrays' elements among them.
 fn sum(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node], wanted: Option<Type>) -> Result<Operand, Problem> {
     let operands = compiler.alike(place, nodes, wanted)?;
+    if let [Operand::One(_)] = operands[..] {
+        return Err(at(place, single("sum")));
+    }
     let values = spread(&operands);
     Ok(Operand::One(compiler.apply(place, Kind::Sum, &values, values[0].ty)))
 }
@@ -168,10 +193,15 @@ fn sum(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node], wanted: Option
 fn is_one_of(compiler: &mut Compiler<'_>, place: usize, nodes: &[Node]) -> Result<Operand, Problem> {
     let mut operands = compiler.alike(place, nodes, None)?;
     let others = spread(&operands.split_off(1));
+    check_size(place, operands[0].values().len(), others.len())?;
     compiler.each(place, &operands, |compiler, value| {
         let all = [value, &others].concat();
         Ok(compiler.apply(place, Kind::IsOneOf, &all, Type::Bool))
     })
+}
+
+fn single(name: &str) -> String {
+    format!("{name} of a single number: it takes several, or an array, as in x=u8:[1,2,3]; x=u8:1,2,3 is three rows")
 }
 
 fn spread(operands: &[Operand]) -> Vec<Typed> {
@@ -201,7 +231,7 @@ fn extreme(
 ) -> Result<Operand, Problem> {
     let kind = if name == "min" { Kind::Min } else { Kind::Max };
     let Operand::Array(mut level) = compiler.operand(array, wanted)? else {
-        return Err(at(place, format!("{name} of a single number: it takes two, or an array")));
+        return Err(at(place, single(name)));
     };
     while level.len() > 1 {
         let pair = |pair: &[Typed]| match pair {
@@ -227,6 +257,8 @@ fn matched(
     let mut operands = compiler.alike(place, keys, None)?;
     let keys = operands.len();
     operands.extend(compiler.alike(place, results, wanted)?);
+    let rows = operands.iter().map(|operand| operand.values().len()).max().unwrap_or(1);
+    check_size(place, rows, operands.len())?;
     compiler.each(place, &operands, |compiler, values| {
         let (keys, results) = values.split_at(keys);
         Ok(choose(compiler, place, keys, results))
@@ -264,6 +296,7 @@ pub(super) fn numbered(
     if values.len() > numbers {
         return Err(at(place, format!("{} of them, by a number of type {ty}: at most {numbers}", values.len())));
     }
+    check_size(place, number.values().len(), values.len())?;
     let keys = (0..values.len()).map(|key| compiler.constant(place, &key.to_string(), ty));
     let keys: Vec<Typed> = keys.collect::<Result<_, _>>()?;
     values.push(compiler.constant(place, "0", values[0].ty)?);
@@ -272,6 +305,17 @@ pub(super) fn numbered(
         Ok(choose(compiler, place, &keys, &values))
     })
 }
+
+/// Refuses what would be far too large for a program before it is written down.
+fn check_size(place: usize, each: usize, among: usize) -> Result<(), Problem> {
+    match each.saturating_mul(among) {
+        ..=ARGUMENTS_MAX => Ok(()),
+        _ => Err(at(place, format!("each of {each} among {among} is too much for a program"))),
+    }
+}
+
+/// More arguments than the bytes of a program have room for.
+const ARGUMENTS_MAX: usize = 1 << 20;
 
 /// The first one is what is looked for among the other keys.
 fn choose(compiler: &mut Compiler<'_>, place: usize, keys: &[Typed], results: &[Typed]) -> Typed {

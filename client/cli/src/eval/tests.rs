@@ -58,6 +58,13 @@ fn types_follow_from_operands() {
         ("mul_div(x, y, 3)", Type::Uint(64)),
         ("ilog2(z) + 1", Type::Uint(32)),
         ("u128(x) ^ aes128(u128(y), 0xff)", Type::Uint(128)),
+        ("1 + 2", Type::Uint(64)),
+        ("select(x > 5, 3, select(b, 2, 1))", Type::Uint(64)),
+        ("u8(y) + select(b, 1, 0)", Type::Uint(8)),
+        ("y - 7 > 18 * 365", Type::Bool),
+        ("i8(z) - (1 << 3) + min(4, 5)", Type::Int(8)),
+        ("lookup(u2(x), 0, 1, 4, 9)", Type::Uint(64)),
+        ("u8(match(y, 1, 100, 2, 80, 60))", Type::Uint(8)),
     ] {
         assert_eq!(output(text), Ok(ty), "{text}");
     }
@@ -91,6 +98,8 @@ fn what_is_done_to_an_array_is_done_to_its_elements() {
         ("u8(max([1, 2]))", "u8"),
         ("is_one_of(v, 1, w)", "bool[5]"),
         ("[x, 9][u2(z)]", "u64"),
+        ("u8(x) + [1, 2]", "u8[2]"),
+        ("[1, 2, 3]", "u64[3]"),
         ("sum(v)", "u8"),
         ("sum(v, w, x)", "u64"),
         ("dot(v, w)", "u16"),
@@ -165,10 +174,9 @@ fn refusals_say_where_and_what() {
         ("x < y < x", "at 6: comparisons cannot be chained: put one of them in parentheses"),
         ("x = y", "at 2: '=' is no part of an expression: equality is =="),
         ("q + 1", "at 0: 'q' has no value: give it as q=u64:7"),
-        ("1 + 2", "at 0: 1 of which type? Write u64(1), for one"),
         ("x + z", "at 2: u64 and i8 do not go together: a cast makes one the other, as in i64(x)"),
-        ("z + 128", "at 4: '128' is no i8: -128 to 127"),
-        ("x << -1", "at 5: '-1' is no u16: 0 to 65535"),
+        ("z + 128", "at 4: '128' is no i8: -128 to 127; what it goes with may be made wider, as in i16(x)"),
+        ("x << -1", "at 5: '-1' is no u32: 0 to 4294967295"),
         ("b && x", "at 2: bool and u64 do not go together: a comparison makes a bool, as in x != 0"),
         ("max(x, y, z)", "at 0: 'max' of 3 arguments is not known: it is written max(x, y)"),
         (
@@ -182,7 +190,7 @@ fn refusals_say_where_and_what() {
         ("pow(x, x)", "at 0: 'pow' of 2 arguments is not known: it is written x * x"),
         ("negative(x)", "at 0: 'negative' of 1 arguments is not known: `cloakwork eval --help` lists what is"),
         ("y + abs(u32(x))", "at 4: it takes signed integers, not u32"),
-        ("b && min(b, b) == b", "at 5: it takes integers, not bool"),
+        ("b && min(b, b) == b", "at 5: it takes integers, not bool; a cast makes it one, as in u8(x)"),
         ("bool(x)", "at 5: u64 is no bool: compare it, as in x != 0"),
         ("v + n", "at 2: arrays of 5 and 1 elements do not go together"),
         ("dot(v, n)", "at 0: 5 and 1 elements do not go together"),
@@ -191,10 +199,17 @@ fn refusals_say_where_and_what() {
         ("v[5]", "at 2: there is no element 5: 0 to 4"),
         ("v[-1]", "at 2: there is no element -1: 0 to 4"),
         ("x[0]", "at 1: what is no array has no elements"),
-        ("v[u2(x)]", "at 1: 5 of them, by a number of type u2: at most 4"),
+        ("v[u2(x)]", "at 2: 5 of them, by a number of type u2: at most 4"),
         ("[]", "at 0: an array without elements"),
         ("[x, v]", "at 4: an array in an array: its elements are numbers"),
-        ("max(x)", "at 0: max of a single number: it takes two, or an array"),
+        (
+            "max(x)",
+            "at 0: max of a single number: it takes several, or an array, as in x=u8:[1,2,3]; x=u8:1,2,3 is three rows",
+        ),
+        ("x and b", "at 2: 'and' is written &&"),
+        ("v[b]", "at 2: the number of an element is an unsigned integer, not bool"),
+        ("v[z]", "at 2: the number of an element is an unsigned integer, not i8"),
+        ("aes128(u128(x), x)", "at 0: it takes a key and a block of type u128, not u64"),
         ("v[1", "at 3: expected ']'"),
         ("x;", "at 2: expected a number, a name, '-', '!', '(' or '['"),
     ] {
@@ -206,7 +221,7 @@ fn refusals_say_where_and_what() {
 fn arguments_are_checked() {
     for (text, problem) in [
         ("x", "'x': expected NAME=TYPE:VALUE, as in x=u64:7"),
-        ("1=u8:1", "'1=u8:1': expected NAME=TYPE:VALUE, as in x=u64:7"),
+        ("1=u8:1", "'1' is no name: it has letters, digits and _, and begins with no digit"),
         ("x=u7:1", "'u7' is no type: there are bool, and u2, u4 .. u256 and i2, i4 .. i256"),
         ("x=u8:256", "'256' is no u8: 0 to 255"),
         ("x=u64", "'x=u64' has no value: expected NAME=TYPE:VALUE, as in x=u64:7"),
@@ -233,7 +248,10 @@ fn deep_expressions_are_refused_not_overflowed() {
     let deep = format!("{}x{}", "(".repeat(300), ")".repeat(300));
     assert_eq!(output(&deep), Err("nested deeper than 100".to_owned()));
     assert!(output(&"-".repeat(900)).is_err());
-    assert_eq!(output(&"-".repeat(1001)), Err("1001 characters: an expression may have 1000".to_owned()));
+    assert_eq!(
+        output(&"-".repeat(1001)),
+        Err("1001 characters: an expression may have 1000; a long table may be an array".to_owned())
+    );
 }
 
 #[test]

@@ -29,7 +29,9 @@ pub(crate) fn parse_several(text: &str) -> Result<Vec<Node>, Problem> {
 fn symbols_of(text: &str) -> Result<Vec<(usize, Symbol)>, Problem> {
     match text.len() {
         ..=TEXT_MAX => symbols(text),
-        length => Err(format!("{length} characters: an expression may have {TEXT_MAX}").into()),
+        length => {
+            Err(format!("{length} characters: an expression may have {TEXT_MAX}; a long table may be an array").into())
+        }
     }
 }
 
@@ -62,6 +64,8 @@ impl<'a> Parser<'a> {
             Some((place, Symbol::Mark(mark))) if COMPARISONS.contains(mark) => {
                 Err(at(*place, "comparisons cannot be chained: put one of them in parentheses"))
             }
+            Some((place, Symbol::Name(name))) if name == "and" => Err(at(*place, "'and' is written &&")),
+            Some((place, Symbol::Name(name))) if name == "or" => Err(at(*place, "'or' is written ||")),
             Some((place, _)) => Err(at(*place, "expected an operator, or the end")),
         }
     }
