@@ -224,3 +224,38 @@ fn zeros_of_products_are_known() {
         }
     }
 }
+
+/// What is chosen among booleans is one, and can be the condition of the next choice.
+#[test]
+fn a_chosen_boolean_is_a_condition() {
+    let input = |ty: Type| {
+        let (r#type, bits) = ty.wire();
+        wire::program::Input { r#type: r#type.into(), bits, ..Default::default() }
+    };
+    let operation = |kind: Kind, arguments: &[u32]| wire::Operation {
+        kind: kind.into(),
+        arguments: arguments.to_vec(),
+        ..Default::default()
+    };
+    let (r#type, value) = (wire::Type::Uint.into(), vec![1]);
+    let one = wire::Operation { r#type, bits: 8, value, ..operation(Kind::Constant, &[]) };
+    let message = wire::Program {
+        parameter_set: SETS[0].to_owned(),
+        inputs: [Type::Uint(8), Type::Bool, Type::Bool].map(input).to_vec(),
+        operations: vec![one, operation(Kind::Match, &[0, 3, 1, 2]), operation(Kind::Mux, &[4, 0, 3])],
+        outputs: vec![4, 5],
+        ..Default::default()
+    };
+    let program = Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program");
+    let step = program.set().plaintext_step();
+    for goal in [Goal::Work, Goal::Depth] {
+        let graph = program.lower(goal);
+        assert_eq!(graph.outputs[0][0].degree, 1);
+        for (k, yes, no) in [(1, 1, 0), (1, 0, 1), (2, 1, 0), (2, 0, 1)] {
+            let chosen = if k == 1 { yes } else { no };
+            let phases = [k, 0, 0, 0, yes, no].map(|digit| digit * step);
+            let expected = [chosen, if chosen == 1 { k } else { 1 }, 0, 0, 0].map(|digit| digit * step);
+            assert_eq!(graph.evaluate(&phases).expect("it runs"), expected, "{k} {yes} {no}");
+        }
+    }
+}

@@ -113,7 +113,7 @@ impl RandomProgram {
                 (Kind::Match, vec![first, second, constant, constant, second, first], ty)
             }
             37 => match of(self, Type::Bool, arguments[2]) {
-                Some(bit) => (Kind::Match, vec![first, second, bit, first, bit, bit], Type::Bool),
+                Some(bit) => (Kind::Match, vec![first, second, bit, bit], Type::Bool),
                 None => (Kind::NotEqual, vec![first, second], Type::Bool),
             },
             _ if ty == Type::Bool => (Kind::Xnor, vec![first, second], ty),
