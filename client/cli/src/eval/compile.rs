@@ -23,10 +23,12 @@ pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argum
             return Err(format!("'{}' is given twice", argument.name).into());
         }
         let (name, ty) = (&argument.name, argument.ty);
-        if argument.length.is_some_and(|length| length.saturating_mul(ty.blocks()) > BLOCKS_MAX) {
-            return Err(
-                format!("the arrays of {name} are too long: a program takes {BLOCKS_MAX} blocks of two bits").into()
-            );
+        if argument.length.is_some_and(|length| length.saturating_mul(ty.blocks()) > LIMITS.blocks) {
+            return Err(format!(
+                "the arrays of {name} are too long: a program takes {} blocks of two bits",
+                LIMITS.blocks
+            )
+            .into());
         }
         let typed = |value| Typed { value, ty };
         let operand = match argument.length {
@@ -91,8 +93,6 @@ impl Operand {
     }
 }
 
-/// Blocks that a program takes.
-const BLOCKS_MAX: usize = LIMITS.blocks;
 /// Of the numbers that elements have.
 const INDEX: Type = Type::Uint(64);
 

@@ -1,6 +1,6 @@
 //! Operators and functions by name, and what they make of their operands.
 
-use cloakwork_client::{Kind, Type};
+use cloakwork_client::{Kind, LIMITS, Type};
 
 use super::{
     compile::{Compiler, Operand, Typed},
@@ -306,16 +306,13 @@ pub(super) fn numbered(
     })
 }
 
-/// Refuses what would be far too large for a program before it is written down.
+/// Refuses what would be far too large for a program before it is written down: an argument takes a byte at least.
 fn check_size(place: usize, each: usize, among: usize) -> Result<(), Problem> {
-    match each.saturating_mul(among) {
-        ..=ARGUMENTS_MAX => Ok(()),
-        _ => Err(at(place, format!("each of {each} among {among} is too much for a program"))),
+    if each.saturating_mul(among) <= LIMITS.bytes {
+        return Ok(());
     }
+    Err(at(place, format!("each of {each} among {among} is too much for a program")))
 }
-
-/// More arguments than the bytes of a program have room for.
-const ARGUMENTS_MAX: usize = 1 << 20;
 
 /// The first one is what is looked for among the other keys.
 fn choose(compiler: &mut Compiler<'_>, place: usize, keys: &[Typed], results: &[Typed]) -> Typed {
