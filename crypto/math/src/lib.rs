@@ -1,13 +1,19 @@
-//! Torus arithmetic, gadget decomposition, samplers and the negacyclic transform.
+//! What both schemes compute with: torus words and their Fourier transform, residues modulo primes and theirs, and
+//! randomness.
 
 pub mod aligned;
+pub mod basis;
 pub mod cache;
 pub mod decomposition;
 pub mod external_product;
 pub mod key_product;
+pub mod modulus;
+pub mod ntt;
+pub mod pointwise;
 pub mod polynomial;
 pub mod random;
 pub mod simd;
+pub mod threads;
 pub mod torus;
 
 pub use external_product::{ExternalProduct, GgswShape};

@@ -9,6 +9,7 @@
 pub(crate) mod aes;
 mod blocks;
 pub(crate) mod bytes;
+pub(crate) mod residues;
 mod vector;
 
 use std::sync::OnceLock;

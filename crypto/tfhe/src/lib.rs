@@ -20,7 +20,6 @@ pub mod modulus_switch;
 pub mod packing;
 pub mod sample_extract;
 pub mod seeded_lwe;
-mod threads;
 
 /// What ciphertexts are made of.
 pub use cloakwork_math::Torus;

@@ -17,6 +17,47 @@ impl SecretRng {
         }
     }
 
+    /// Fills `coefficients` with -1, 0 and 1, each as likely as the others.
+    pub fn fill_ternary(&mut self, coefficients: &mut [i8]) {
+        let mut filled = 0;
+        while filled < coefficients.len() {
+            let word = Zeroizing::new(self.word());
+            for pair in (0..u64::BITS).step_by(2) {
+                // Of four values of two bits, one is thrown away.
+                let value = (*word >> pair) as i8 & 3;
+                if value < 3 && filled < coefficients.len() {
+                    coefficients[filled] = value - 1;
+                    filled += 1;
+                }
+            }
+        }
+    }
+
+    /// Fills `coefficients` with zeros, but for `weight` of them at random places, which are 1 or -1.
+    pub fn fill_sparse(&mut self, weight: usize, coefficients: &mut [i8]) {
+        assert!(weight <= coefficients.len() && coefficients.len().is_power_of_two(), "places of a power of two");
+        coefficients.fill(0);
+        let mut placed = 0;
+        while placed < weight {
+            let word = Zeroizing::new(self.word());
+            let place = (*word >> 1) as usize & (coefficients.len() - 1);
+            if coefficients[place] == 0 {
+                coefficients[place] = 1 - 2 * (*word as i8 & 1);
+                placed += 1;
+            }
+        }
+    }
+
+    /// Fills `integers` with normal errors of this standard deviation, each rounded to the nearest whole number.
+    pub fn fill_gaussian(&mut self, std_dev: f64, integers: &mut [i64]) {
+        let mut integers = integers.iter_mut();
+        self.normals(integers.len(), |normal| {
+            if let Some(integer) = integers.next() {
+                *integer = (normal * std_dev).round() as i64;
+            }
+        });
+    }
+
     /// One error of a distribution modulo 2^`modulus_log2`, kept in the top bits of the word.
     pub fn noise<T: Torus>(&mut self, noise: Noise, modulus_log2: u32) -> T {
         let mut word = [T::default()];

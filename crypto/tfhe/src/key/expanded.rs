@@ -7,11 +7,11 @@ use cloakwork_math::{
     key_product::KeyMatrix,
     random::{FastMasks, MaskStream},
     simd::Level,
+    threads::for_each_part,
 };
 use cloakwork_params::{Decomposition, ParameterSet};
 
 use super::{SeededBootstrapKey, SeededKeySwitchKey, ShapeError};
-use crate::threads::for_each_part;
 
 /// A key-switch key as a matrix: one row for each input bit and level, each an LWE ciphertext under the
 /// output key.

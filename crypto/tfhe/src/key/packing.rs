@@ -4,11 +4,11 @@ use cloakwork_math::{
     Torus,
     key_product::KeyMatrix,
     random::{MaskSeed, MaskStream},
+    threads::for_each_part,
 };
 use cloakwork_params::Decomposition;
 
 use super::{DIMENSION_MAX, GLWE_DIMENSION_MAX, ShapeError, check_gadget};
-use crate::threads::for_each_part;
 
 /// GLWE encryptions, under a packing key, of every bit of an input key times every gadget weight.
 ///

@@ -1,0 +1,274 @@
+//! From residues modulo some primes to residues modulo others, of the same number.
+
+use crate::{
+    modulus::{Factor, Modulus},
+    pointwise::STEP,
+    simd::{
+        Level,
+        residues::{Arithmetic, PRODUCTS_MAX, ResidueKernel, Residues},
+        whole, whole_mut,
+    },
+};
+
+/// A change of basis. Q is the product of the primes of the old one.
+///
+/// A number x is given by y_i = x (Q / q_i)^-1 modulo q_i, and is the sum of all y_i Q / q_i, less as many Q as bring it
+/// nearest to zero. How many that is follows from the sum of all y_i / q_i, rounded. So what comes out is exact, but for
+/// numbers within 2^-20 of halfway between two multiples of Q, which may come out one Q away.
+pub struct BasisChange {
+    old: Vec<Old>,
+    new: Vec<New>,
+    arithmetic: Arithmetic,
+}
+
+/// A prime of the old basis.
+struct Old {
+    modulus: Modulus,
+    /// (Q / q)^-1.
+    prepare: Factor,
+    /// Residues without this many low bits have [`KEPT`] bits.
+    shift: u32,
+    /// What a residue without them is multiplied by to be its part of the prime, in units of 2^-[`UNIT`].
+    part: u64,
+}
+
+/// A prime of the new basis.
+struct New {
+    modulus: Modulus,
+    arithmetic: Arithmetic,
+    /// Q / q for each prime of the old one; where residues of those do not fit what is multiplied at once, with their
+    /// upper halves' factor.
+    factors: Vec<(u64, Option<u64>)>,
+    /// -Q.
+    wrap: u64,
+}
+
+/// Bits of a residue that decide how often Q is taken away.
+const KEPT: u32 = 30;
+/// The sum of parts has so many bits behind the point; 32 parts fit a word.
+const UNIT: u32 = 58;
+/// Where a residue is cut in halves.
+const HALF: u32 = 30;
+/// Primes of the old basis have at least so many bits.
+const BITS_MIN: u32 = 28;
+
+impl BasisChange {
+    /// From `old` primes, up to twelve of at least 28 bits, to `new` ones. All are different.
+    pub fn new(old: &[Modulus], new: &[Modulus]) -> Self {
+        Self::with_level(old, new, Level::detect())
+    }
+
+    /// The same on one instruction set.
+    pub fn with_level(old: &[Modulus], new: &[Modulus], level: Level) -> Self {
+        assert!(
+            old.len() < 2 * PRODUCTS_MAX - 1 && old.iter().all(|old| old.bits() >= BITS_MIN),
+            "a basis of {} primes",
+            old.len()
+        );
+        let others = |modulus: Modulus, but: Option<Modulus>| {
+            let factors = old.iter().filter(|old| Some(**old) != but).map(|old| modulus.reduce(old.value()));
+            factors.fold(1, |product, factor| modulus.mul(product, factor))
+        };
+        let of_old = |modulus: &Modulus| {
+            let shift = modulus.bits().saturating_sub(KEPT);
+            let part = ((1_u128 << (UNIT + shift)) + u128::from(modulus.value() / 2)) / u128::from(modulus.value());
+            let prepare = modulus.factor(modulus.inverse(others(*modulus, Some(*modulus))));
+            Old { modulus: *modulus, prepare, shift, part: part as u64 }
+        };
+        let of_new = |modulus: &Modulus| {
+            let arithmetic = Arithmetic::fastest(level, *modulus);
+            let factor = |old: &Modulus| {
+                let factor = others(*modulus, Some(*old));
+                let is_wide = arithmetic.shape().1 < 64 && old.bits() > arithmetic.shape().1 - 2;
+                (factor, is_wide.then(|| modulus.mul(factor, modulus.reduce(1 << HALF))))
+            };
+            let wrap = modulus.neg(others(*modulus, None));
+            New { modulus: *modulus, arithmetic, factors: old.iter().map(factor).collect(), wrap }
+        };
+        let (old, new) = (old.iter().map(of_old).collect(), new.iter().map(of_new).collect());
+        Self { old, new, arithmetic: Arithmetic::of_words(level) }
+    }
+
+    /// What residues modulo the i-th old prime are multiplied by to be y_i.
+    pub fn prepare(&self, index: usize) -> Factor {
+        self.old[index].prepare
+    }
+
+    /// The i-th new prime.
+    pub fn modulus(&self, index: usize) -> Modulus {
+        self.new[index].modulus
+    }
+
+    /// How many Q are taken away, given all y_i.
+    pub fn wraps(&self, prepared: &[&[u64]], to: &mut [u64]) {
+        self.check(prepared, to.len());
+        self.arithmetic.run(Wraps { old: &self.old, prepared, to });
+    }
+
+    /// Residues modulo the new prime of this index, given all y_i and [`Self::wraps`].
+    pub fn residues(&self, index: usize, prepared: &[&[u64]], wraps: &[u64], to: &mut [u64]) {
+        self.check(prepared, to.len());
+        assert_eq!(wraps.len(), to.len());
+        let new = &self.new[index];
+        new.arithmetic.run(Sums { new, prepared, wraps, to });
+    }
+
+    fn check(&self, prepared: &[&[u64]], len: usize) {
+        assert!(prepared.len() == self.old.len() && len.is_multiple_of(STEP), "{} polynomials", prepared.len());
+        assert!(prepared.iter().all(|polynomial| polynomial.len() == len), "polynomials of one length");
+        debug_assert!(
+            prepared.iter().zip(&self.old).all(|(words, old)| words.iter().all(|word| *word < old.modulus.value())),
+            "least residues"
+        );
+    }
+}
+
+struct Wraps<'a> {
+    old: &'a [Old],
+    prepared: &'a [&'a [u64]],
+    to: &'a mut [u64],
+}
+
+/// Vectors that are worked on side by side, so that what is looked up for a prime is looked up once for all of them.
+const VECTORS: usize = 4;
+
+impl ResidueKernel for Wraps<'_> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        let to: &mut [[V::Array; VECTORS]] = whole_mut(self.to);
+        for (at, to) in to.iter_mut().enumerate() {
+            let mut sums = [V::splat(1 << (UNIT - 1)); VECTORS];
+            for (old, prepared) in self.old.iter().zip(self.prepared) {
+                let (prepared, part): (&[[V::Array; VECTORS]], _) = (whole(prepared), V::splat(old.part));
+                for (sum, words) in sums.iter_mut().zip(&prepared[at]) {
+                    *sum = sum.add(V::load(words).shift_down(old.shift).multiply_halves(part));
+                }
+            }
+            for (to, sum) in to.iter_mut().zip(sums) {
+                sum.shift_down(UNIT).store(to);
+            }
+        }
+    }
+}
+
+struct Sums<'a> {
+    new: &'a New,
+    prepared: &'a [&'a [u64]],
+    wraps: &'a [u64],
+    to: &'a mut [u64],
+}
+
+impl ResidueKernel for Sums<'_> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        let Self { new, prepared, wraps, to } = self;
+        let (prime, wrap, mask) = (V::prime(new.modulus), V::splat(new.wrap), V::splat((1 << HALF) - 1));
+        let (wraps, to): (&[[V::Array; VECTORS]], &mut [[V::Array; VECTORS]]) = (whole(wraps), whole_mut(to));
+        for (at, (wraps, to)) in wraps.iter().zip(to).enumerate() {
+            let mut sums = [V::no_products(); VECTORS];
+            for (sum, wraps) in sums.iter_mut().zip(wraps) {
+                *sum = V::add_product(*sum, V::load(wraps), wrap);
+            }
+            for (index, (prepared, (factor, upper))) in prepared.iter().zip(&new.factors).enumerate() {
+                if index + 1 == PRODUCTS_MAX {
+                    // The sums are full: they go on with what they come to.
+                    for sum in &mut sums {
+                        *sum = V::add_product(V::no_products(), V::reduce(*sum, prime), V::splat(1));
+                    }
+                }
+                let (words, factor): (&[[V::Array; VECTORS]], _) = (whole(prepared), V::splat(*factor));
+                if let Some(upper) = upper {
+                    let upper = V::splat(*upper);
+                    for (sum, words) in sums.iter_mut().zip(&words[at]) {
+                        let words = V::load(words);
+                        *sum = V::add_product(*sum, words.and(mask), factor);
+                        *sum = V::add_product(*sum, words.shift_down(HALF), upper);
+                    }
+                } else {
+                    for (sum, words) in sums.iter_mut().zip(&words[at]) {
+                        *sum = V::add_product(*sum, V::load(words), factor);
+                    }
+                }
+            }
+            for (to, sum) in to.iter_mut().zip(sums) {
+                V::reduce(sum, prime).store(to);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Different primes, of the widths and in the order given.
+    fn primes(bits: &[u32]) -> Vec<Modulus> {
+        let mut found: Vec<Modulus> = vec![];
+        for bits in bits {
+            let mut below = (1..).filter_map(|k| Modulus::new((1_u64 << bits) + 1 - 2 * k));
+            found.extend(below.find(|modulus| !found.contains(modulus)));
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_stay_the_same(
+            old in prop::collection::vec(28_u32..=60, 1..=9),
+            new in prop::collection::vec(28_u32..=60, 1..=4),
+            seed in prop::collection::vec(any::<u64>(), 64),
+        ) {
+            let (old, new) = (primes(&old), primes(&new));
+            // Numbers whose residues are known: products of a few words, of both signs, far from halfway.
+            let bits: u32 = old.iter().map(|old| old.bits() - 1).sum();
+            let number = |index: usize| {
+                let wide = i128::from(seed[index] as i64) * i128::from(seed[index / 2] >> 8) >> 1;
+                wide >> 127_u32.saturating_sub(bits.saturating_sub(2))
+            };
+            let numbers: Vec<i128> = (0..64).map(number).collect();
+            for level in Level::available() {
+                let change = BasisChange::with_level(&old, &new, level);
+                let prepared: Vec<Vec<u64>> = old
+                    .iter()
+                    .enumerate()
+                    .map(|(index, old)| {
+                        numbers.iter().map(|number| change.prepare(index).times(old.of_signed(*number))).collect()
+                    })
+                    .collect();
+                let prepared: Vec<&[u64]> = prepared.iter().map(Vec::as_slice).collect();
+                let (mut wraps, mut residues) = (vec![0; 64], vec![0; 64]);
+                change.wraps(&prepared, &mut wraps);
+                for (index, new) in new.iter().enumerate() {
+                    change.residues(index, &prepared, &wraps, &mut residues);
+                    let expected: Vec<u64> = numbers.iter().map(|number| new.of_signed(*number)).collect();
+                    prop_assert_eq!(&residues, &expected, "{:?}", level);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_greatest_residues_fit() {
+        let (old, new) = (primes(&[60; 9]), primes(&[50, 45, 59, 54]));
+        let prepared: Vec<Vec<u64>> = old.iter().map(|old| vec![old.value() - 1; STEP]).collect();
+        let prepared: Vec<&[u64]> = prepared.iter().map(Vec::as_slice).collect();
+        for level in Level::available() {
+            let change = BasisChange::with_level(&old, &new, level);
+            let (mut wraps, mut residues) = (vec![0; STEP], vec![0; STEP]);
+            change.wraps(&prepared, &mut wraps);
+            assert_eq!(wraps, [9; STEP], "each part is nearly one");
+            for (index, new) in new.iter().enumerate() {
+                // Less Q / q for each old prime.
+                let others = |but: &Modulus| {
+                    let factors = old.iter().filter(|old| *old != but);
+                    factors.fold(1, |product, old| new.mul(product, new.reduce(old.value())))
+                };
+                let expected = old.iter().fold(0, |sum, old| new.sub(sum, others(old)));
+                change.residues(index, &prepared, &wraps, &mut residues);
+                assert_eq!(residues, [expected; STEP]);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The number-theoretic transform: polynomials modulo X^N + 1 and a prime, as their values at the 2N-th roots of unity
+//! that have no smaller order.
+//!
+//! Values lie in *bit-reversed order*: value i is the one at psi^(2 r(i) + 1), where psi is the prime's least primitive
+//! 2N-th root of unity and r reverses the log2 N bits of i. So the order is part of the definition, the same on every
+//! machine, and objects may be stored in it.
+
+mod automorphism;
+mod passes;
+mod table;
+
+pub use automorphism::Automorphism;
+
+use self::{
+    passes::{Forward, Inverse},
+    table::Table,
+};
+use crate::{
+    modulus::{Factor, Modulus},
+    simd::{Level, residues::Arithmetic},
+};
+
+/// The transform of one ring modulo one prime, there and back.
+pub struct Ntt {
+    modulus: Modulus,
+    size_log2: u32,
+    arithmetic: Arithmetic,
+    forward: Table,
+    inverse: Table,
+    /// 1 / N.
+    shrink: Factor,
+}
+
+/// log2 of the smallest ring: two squares of the widest vectors.
+pub const SIZE_LOG2_MIN: u32 = 7;
+/// log2 of the largest ring.
+pub const SIZE_LOG2_MAX: u32 = 17;
+
+impl Ntt {
+    /// The transform of polynomials of 2^`size_log2` coefficients on the best instruction set of this machine, if the
+    /// prime has the roots for it.
+    pub fn new(modulus: Modulus, size_log2: u32) -> Option<Self> {
+        Self::with_level(modulus, size_log2, Level::detect())
+    }
+
+    /// The same on one instruction set.
+    pub fn with_level(modulus: Modulus, size_log2: u32, level: Level) -> Option<Self> {
+        Self::with_arithmetic(modulus, size_log2, Arithmetic::fastest(level, modulus))
+    }
+
+    fn with_arithmetic(modulus: Modulus, size_log2: u32, arithmetic: Arithmetic) -> Option<Self> {
+        if !(SIZE_LOG2_MIN..=SIZE_LOG2_MAX).contains(&size_log2) {
+            return None;
+        }
+        let root = modulus.least_root_of_unity(2 << size_log2)?;
+        let shrink = modulus.factor(modulus.inverse(1 << size_log2));
+        let table = |root| Table::new(modulus, size_log2, root, arithmetic);
+        let (forward, inverse) = (table(root), table(modulus.inverse(root)));
+        Some(Self { modulus, size_log2, arithmetic, forward, inverse, shrink })
+    }
+
+    /// The prime.
+    pub fn modulus(&self) -> Modulus {
+        self.modulus
+    }
+
+    /// Coefficients of a polynomial.
+    pub fn size(&self) -> usize {
+        1 << self.size_log2
+    }
+
+    /// Name of the arithmetic, for benchmark tables.
+    pub fn arithmetic_name(&self) -> &'static str {
+        self.arithmetic.name()
+    }
+
+    /// Coefficients to values, in place, of each polynomial. Several at once share what is read of the tables.
+    pub fn forward(&self, polynomials: &mut [&mut [u64]]) {
+        self.check(polynomials);
+        self.arithmetic.run(Forward { table: &self.forward, polynomials });
+    }
+
+    /// Values to coefficients, in place, of each polynomial.
+    pub fn inverse(&self, polynomials: &mut [&mut [u64]]) {
+        self.inverse_times(self.modulus.factor(1), polynomials);
+    }
+
+    /// Values to coefficients, each times `factor`, which costs nothing more.
+    pub fn inverse_times(&self, factor: Factor, polynomials: &mut [&mut [u64]]) {
+        self.check(polynomials);
+        let scale = self.modulus.factor(self.shrink.times(factor.value()));
+        self.arithmetic.run(Inverse { table: &self.inverse, scale, polynomials });
+    }
+
+    fn check(&self, polynomials: &[&mut [u64]]) {
+        assert!(polynomials.iter().all(|polynomial| polynomial.len() == self.size()), "polynomials of N coefficients");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! X to a power of X, on values: they only change places.
+
+use crate::simd::{
+    Level,
+    residues::{Arithmetic, Lanes, ResidueKernel, Residues},
+};
+
+/// The map from f(X) to f(X^g) for one odd g, on values in the order of [`super::Ntt`]; of every prime the same.
+///
+/// Eight values that lie together come from eight that lie together, so that the map moves whole lines.
+pub struct Automorphism {
+    arithmetic: Arithmetic,
+    /// Where each eight values come from, and what turns them: see [`Self::turns`].
+    sources: Vec<Source>,
+    /// By turn, the place that each of eight values comes from.
+    turns: [[u64; TOGETHER]; TOGETHER],
+}
+
+#[derive(Clone, Copy)]
+struct Source {
+    block: u16,
+    turn: u16,
+}
+
+const TOGETHER: usize = 8;
+
+impl Automorphism {
+    /// The map for X^`power` on rings of 2^`size_log2`.
+    pub fn new(power: usize, size_log2: u32) -> Self {
+        Self::with_level(power, size_log2, Level::detect())
+    }
+
+    /// The same on one instruction set.
+    pub fn with_level(power: usize, size_log2: u32, level: Level) -> Self {
+        assert!(power % 2 == 1 && (super::SIZE_LOG2_MIN..=super::SIZE_LOG2_MAX).contains(&size_log2));
+        let blocks = (1 << size_log2) / TOGETHER;
+        let reverse = |index: usize, below: usize| index.reverse_bits() >> (usize::BITS - below.trailing_zeros());
+        // Value i is the one at exponent 2 r(i) + 1, so it comes from where the exponent is `power` times that. Of a
+        // block, the values' r differ by multiples of the number of blocks.
+        let source = |block: usize| {
+            let from = (power * (2 * reverse(block, blocks) + 1) - 1) / 2;
+            Source { block: reverse(from % blocks, blocks) as u16, turn: (from / blocks % TOGETHER) as u16 }
+        };
+        let turn = |turn: usize| {
+            std::array::from_fn(|place| reverse((turn + power * reverse(place, TOGETHER)) % TOGETHER, TOGETHER) as u64)
+        };
+        let arithmetic = Arithmetic::of_words(level);
+        Self { arithmetic, sources: (0..blocks).map(source).collect(), turns: std::array::from_fn(turn) }
+    }
+
+    /// Writes the values of f(X^g) to `to`, given those of f in `from`.
+    pub fn apply(&self, from: &[u64], to: &mut [u64]) {
+        let size = self.sources.len() * TOGETHER;
+        assert!(from.len() == size && to.len() == size, "polynomials of N values");
+        self.arithmetic.run(Apply { map: self, from, to });
+    }
+}
+
+struct Apply<'a> {
+    map: &'a Automorphism,
+    from: &'a [u64],
+    to: &'a mut [u64],
+}
+
+impl ResidueKernel for Apply<'_> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        let (from, _) = self.from.as_chunks();
+        let (to, _) = self.to.as_chunks_mut();
+        for (to, source) in to.iter_mut().zip(&self.map.sources) {
+            *to = <V as Lanes>::permute(&from[usize::from(source.block)], &self.map.turns[usize::from(source.turn)]);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The passes over a polynomial: a few levels of the tree at once, in registers.
+//!
+//! The first passes take words that are far apart and go through the whole polynomial; from [`BLOCK`] words on, a block
+//! stays in the nearest cache until it is done. The last levels, within vectors, take a square of them: its rows become
+//! columns, so that these levels, too, are between vectors.
+//!
+//! Residues are not made least in between. Going forward, a prime that is small for its words leaves room for the sums of
+//! all levels; of others, what is added to is folded first, at each level.
+
+use super::table::Table;
+use crate::{
+    modulus::Factor,
+    simd::{
+        BlocksMut,
+        residues::{Multiplier, ResidueKernel, Residues, least},
+        whole, whole_mut,
+    },
+};
+
+/// Words of a block: with the roots for it, half of a nearest cache of 32 KiB.
+const BLOCK: usize = 1 << 10;
+/// Levels of the tree that one pass takes, at most.
+const RADIX_MAX: usize = 8;
+
+/// From coefficients to values.
+pub(super) struct Forward<'a, 'b> {
+    pub(super) table: &'a Table,
+    pub(super) polynomials: &'a mut [&'b mut [u64]],
+}
+
+/// From values to coefficients, each times `scale`.
+pub(super) struct Inverse<'a, 'b> {
+    pub(super) table: &'a Table,
+    pub(super) scale: Factor,
+    pub(super) polynomials: &'a mut [&'b mut [u64]],
+}
+
+impl ResidueKernel for Forward<'_, '_> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        let levels = u64::from(self.table.size_log2);
+        let room =
+            (u128::from(self.table.modulus.value()) * u128::from(V::EXCESS * (levels + 1))) >> V::FRACTION_BITS == 0;
+        if room { self.levels::<V, false>() } else { self.levels::<V, true>() }
+    }
+}
+
+impl Forward<'_, '_> {
+    #[inline(always)]
+    fn levels<V: Residues, const FOLDED: bool>(self) {
+        let Self { table, polynomials } = self;
+        let ring = Ring::<V>::new(table);
+        let (size, square) = (1 << table.size_log2, V::COUNT * V::COUNT);
+        for (from, to) in [(size, size.min(BLOCK)), (size.min(BLOCK), square)] {
+            for block in 0..size / from {
+                for polynomial in polynomials.iter_mut() {
+                    let block_words = &mut polynomial[block * from..][..from];
+                    let mut len = from;
+                    while len > to {
+                        let radix = radix(len / to);
+                        for (part, words) in block_words.chunks_exact_mut(len).enumerate() {
+                            let node = (size + block * from) / len + part;
+                            match radix {
+                                2 => forward_pass::<V, 2, FOLDED>(words, node, table, ring),
+                                4 => forward_pass::<V, 4, FOLDED>(words, node, table, ring),
+                                _ => forward_pass::<V, RADIX_MAX, FOLDED>(words, node, table, ring),
+                            }
+                        }
+                        len /= radix;
+                    }
+                    if to == square {
+                        for (part, words) in block_words.chunks_exact_mut(square).enumerate() {
+                            forward_square::<V, FOLDED>(words, block * from / square + part, table, ring);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl ResidueKernel for Inverse<'_, '_> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        let Self { table, scale, polynomials } = self;
+        let (ring, scale) = (Ring::<V>::new(table), Multiplier::splat(scale));
+        let (size, square) = (1 << table.size_log2, V::COUNT * V::COUNT);
+        for (from, to) in [(square, size.min(BLOCK)), (size.min(BLOCK), size)] {
+            for block in 0..size / to {
+                for polynomial in polynomials.iter_mut() {
+                    let block_words = &mut polynomial[block * to..][..to];
+                    if from == square {
+                        for (part, words) in block_words.chunks_exact_mut(square).enumerate() {
+                            inverse_square::<V>(words, block * to / square + part, table, ring);
+                        }
+                    }
+                    let mut len = from;
+                    while len < to {
+                        let radix = radix(to / len);
+                        len *= radix;
+                        for (part, words) in block_words.chunks_exact_mut(len).enumerate() {
+                            let node = (size + block * to) / len + part;
+                            match radix {
+                                2 => inverse_pass::<V, 2>(words, node, table, ring, scale),
+                                4 => inverse_pass::<V, 4>(words, node, table, ring, scale),
+                                _ => inverse_pass::<V, RADIX_MAX>(words, node, table, ring, scale),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Words that a pass takes at once, where `parts` are left to split into: eight as long as that leaves no single level.
+#[inline(always)]
+fn radix(parts: usize) -> usize {
+    match parts {
+        2 => 2,
+        4 | 16 => 4,
+        _ => RADIX_MAX,
+    }
+}
+
+/// What every step needs.
+#[derive(Clone, Copy)]
+struct Ring<V: Residues> {
+    prime: V::Prime,
+    value: u64,
+    /// What a product is below.
+    excess: V,
+    one: Multiplier<V>,
+}
+
+impl<V: Residues> Ring<V> {
+    #[inline(always)]
+    fn new(table: &Table) -> Self {
+        let modulus = table.modulus;
+        let excess = V::splat(V::EXCESS * modulus.value());
+        Self { prime: V::prime(modulus), value: modulus.value(), excess, one: Multiplier::splat(modulus.factor(1)) }
+    }
+}
+
+/// The levels of a tree below `node`, as many as double up to `RADIX`, over the words of that node.
+#[inline(always)]
+fn forward_pass<V: Residues, const RADIX: usize, const FOLDED: bool>(
+    words: &mut [u64],
+    node: usize,
+    table: &Table,
+    ring: Ring<V>,
+) {
+    let factors = factors_below::<V>(RADIX, node, table);
+    let vectors = words.len() / RADIX / V::COUNT;
+    let mut blocks = BlocksMut::<V::Array, RADIX>::new(whole_mut(words), vectors, vectors);
+    for at in 0..vectors {
+        let mut parts = [ring.excess; RADIX];
+        for (index, part) in parts.iter_mut().enumerate() {
+            *part = V::load(blocks.get(index, at));
+        }
+        forward_tree::<V, FOLDED>(&mut parts, &factors, ring);
+        for (index, part) in parts.into_iter().enumerate() {
+            part.store(blocks.get(index, at));
+        }
+    }
+}
+
+/// The same upwards. Above node 1 there is nothing: its words are done.
+#[inline(always)]
+fn inverse_pass<V: Residues, const RADIX: usize>(
+    words: &mut [u64],
+    node: usize,
+    table: &Table,
+    ring: Ring<V>,
+    scale: Multiplier<V>,
+) {
+    let factors = factors_below::<V>(RADIX, node, table);
+    let vectors = words.len() / RADIX / V::COUNT;
+    let mut blocks = BlocksMut::<V::Array, RADIX>::new(whole_mut(words), vectors, vectors);
+    for at in 0..vectors {
+        let mut parts = [ring.excess; RADIX];
+        for (index, part) in parts.iter_mut().enumerate() {
+            *part = V::load(blocks.get(index, at));
+        }
+        inverse_tree::<V>(&mut parts, &factors, ring);
+        for (index, part) in parts.into_iter().enumerate() {
+            let done = if node == 1 { least(part.multiply(scale, ring.prime), V::EXCESS, ring.value) } else { part };
+            done.store(blocks.get(index, at));
+        }
+    }
+}
+
+/// The last levels of a square, and least residues.
+#[inline(always)]
+fn forward_square<V: Residues, const FOLDED: bool>(words: &mut [u64], square: usize, table: &Table, ring: Ring<V>) {
+    let node = (1 << table.size_log2) / (V::COUNT * V::COUNT) + square;
+    let rows: &mut [V::Array] = whole_mut(words);
+    let mut parts = [ring.excess; RADIX_MAX];
+    let parts = &mut parts[..V::COUNT];
+    for (part, row) in parts.iter_mut().zip(&*rows) {
+        *part = V::load(row);
+    }
+    forward_tree::<V, FOLDED>(parts, &factors_below::<V>(V::COUNT, node, table), ring);
+    V::transpose(parts);
+    forward_tree::<V, FOLDED>(parts, &factors_within::<V>(square, table), ring);
+    V::transpose(parts);
+    for (part, row) in parts.iter().zip(rows) {
+        let done = if FOLDED {
+            least(*part, 2 * V::EXCESS, ring.value)
+        } else {
+            least(part.multiply(ring.one, ring.prime), V::EXCESS, ring.value)
+        };
+        done.store(row);
+    }
+}
+
+/// The first levels upwards, of least residues.
+#[inline(always)]
+fn inverse_square<V: Residues>(words: &mut [u64], square: usize, table: &Table, ring: Ring<V>) {
+    let node = (1 << table.size_log2) / (V::COUNT * V::COUNT) + square;
+    let rows: &mut [V::Array] = whole_mut(words);
+    let mut parts = [ring.excess; RADIX_MAX];
+    let parts = &mut parts[..V::COUNT];
+    for (part, row) in parts.iter_mut().zip(&*rows) {
+        *part = V::load(row);
+    }
+    V::transpose(parts);
+    inverse_tree::<V>(parts, &factors_within::<V>(square, table), ring);
+    V::transpose(parts);
+    inverse_tree::<V>(parts, &factors_below::<V>(V::COUNT, node, table), ring);
+    for (part, row) in parts.iter().zip(rows) {
+        part.store(row);
+    }
+}
+
+/// Factors of a small tree: its root at place 1, those below place i at 2i and 2i + 1.
+type Factors<V> = [Multiplier<V>; RADIX_MAX];
+
+#[inline(always)]
+fn factors_below<V: Residues>(radix: usize, node: usize, table: &Table) -> Factors<V> {
+    let mut factors = [Multiplier { value: V::splat(0), fraction: V::splat(0) }; RADIX_MAX];
+    for level in 0..radix.ilog2() {
+        for place in 0..1 << level {
+            let [value, fraction] = table.node((node << level) + place);
+            factors[(1 << level) + place] = Multiplier { value: V::splat(value), fraction: V::splat(fraction) };
+        }
+    }
+    factors
+}
+
+#[inline(always)]
+fn factors_within<V: Residues>(square: usize, table: &Table) -> Factors<V> {
+    let vectors: &[V::Array] = whole(table.square(square, V::COUNT));
+    let mut factors = [Multiplier { value: V::splat(0), fraction: V::splat(0) }; RADIX_MAX];
+    for (factor, roots) in factors[1..].iter_mut().zip(vectors.chunks_exact(2)) {
+        *factor = Multiplier { value: V::load(&roots[0]), fraction: V::load(&roots[1]) };
+    }
+    factors
+}
+
+/// Each level of a small tree: the upper half of a node's parts plus and minus its root times the lower half.
+#[inline(always)]
+fn forward_tree<V: Residues, const FOLDED: bool>(parts: &mut [V], factors: &Factors<V>, ring: Ring<V>) {
+    for level in 0..parts.len().ilog2() {
+        let half = parts.len() >> (level + 1);
+        for (place, pair) in parts.chunks_exact_mut(2 * half).enumerate() {
+            let (upper, lower) = pair.split_at_mut(half);
+            for (upper, lower) in upper.iter_mut().zip(lower) {
+                let product = lower.multiply(factors[(1 << level) + place], ring.prime);
+                let kept = if FOLDED { upper.fold(ring.excess) } else { *upper };
+                *upper = kept.add(product);
+                *lower = kept.add(ring.excess).sub(product);
+            }
+        }
+    }
+}
+
+/// The same upwards: the sum of two halves, and their difference times the root. Residues stay below a product's bound.
+#[inline(always)]
+fn inverse_tree<V: Residues>(parts: &mut [V], factors: &Factors<V>, ring: Ring<V>) {
+    for level in (0..parts.len().ilog2()).rev() {
+        let half = parts.len() >> (level + 1);
+        for (place, pair) in parts.chunks_exact_mut(2 * half).enumerate() {
+            let (upper, lower) = pair.split_at_mut(half);
+            for (upper, lower) in upper.iter_mut().zip(lower) {
+                let (sum, difference) = (upper.add(*lower), upper.add(ring.excess).sub(*lower));
+                *upper = sum.fold(ring.excess);
+                *lower = difference.multiply(factors[(1 << level) + place], ring.prime);
+            }
+        }
+    }
+}

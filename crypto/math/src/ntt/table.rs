@@ -1,0 +1,71 @@
+//! The roots of unity that a transform multiplies by.
+//!
+//! Its steps form a tree: node 1 is the whole polynomial, modulo X^N - psi^N, and node n splits into 2n and 2n + 1, modulo
+//! X^t - w and X^t + w, where w is the node's root.
+
+use crate::{aligned::Aligned, modulus::Modulus, simd::residues::Arithmetic};
+
+/// The roots of every node, as the passes read them.
+pub(super) struct Table {
+    pub(super) modulus: Modulus,
+    pub(super) size_log2: u32,
+    /// By node, those of more than a vector of words: root and fraction.
+    nodes: Vec<[u64; 2]>,
+    /// By square of a vector's lanes, then node within, those of less than two vectors: roots, then fractions, of all
+    /// lanes.
+    squares: Aligned<u64>,
+}
+
+impl Table {
+    /// Of a primitive root of order 2N, for vectors of the arithmetic's lanes.
+    pub(super) fn new(modulus: Modulus, size_log2: u32, root: u64, arithmetic: Arithmetic) -> Self {
+        let (size, (count, fraction_bits)) = (1_usize << size_log2, arithmetic.shape());
+        let step = modulus.factor(root);
+        let powers: Vec<u64> = std::iter::successors(Some(1), |last| Some(step.times(*last))).take(size).collect();
+        let root = |node: usize| {
+            let factor = modulus.factor(powers[exponent(node, size_log2)]);
+            [factor.value(), factor.fraction(fraction_bits)]
+        };
+        let nodes = (0..size / count).map(|node| root(node.max(1))).collect();
+        let mut squares = Aligned::new(size / (count * count) * (count - 1) * 2 * count);
+        for (square, words) in squares.chunks_exact_mut((count - 1) * 2 * count).enumerate() {
+            for (within, words) in (1..).zip(words.chunks_exact_mut(2 * count)) {
+                let (values, fractions) = words.split_at_mut(count);
+                for lane in 0..count {
+                    // The lane's own tree starts below the nodes that the square's words share.
+                    let top = size / count + square * count + lane;
+                    [values[lane], fractions[lane]] = root(descendant(top, within));
+                }
+            }
+        }
+        Self { modulus, size_log2, nodes, squares }
+    }
+
+    /// The root of a node of more than a vector of words.
+    #[inline(always)]
+    pub(super) fn node(&self, node: usize) -> [u64; 2] {
+        self.nodes[node]
+    }
+
+    /// The roots within a square: by node, those of all lanes and their fractions.
+    #[inline(always)]
+    pub(super) fn square(&self, square: usize, count: usize) -> &[u64] {
+        let words = (count - 1) * 2 * count;
+        &self.squares[square * words..][..words]
+    }
+}
+
+/// The node at place `within` of the tree below `top`, where `top` itself is at place 1.
+fn descendant(top: usize, within: usize) -> usize {
+    let depth = within.ilog2();
+    (top << depth) + within - (1 << depth)
+}
+
+/// The exponent of a node's root: of the i-th of m nodes side by side it is (2 r(i) + 1) N / 2m, where r reverses the
+/// bits of i.
+fn exponent(node: usize, size_log2: u32) -> usize {
+    let depth = node.ilog2();
+    let place = node - (1 << depth);
+    let reversed = if depth == 0 { 0 } else { place.reverse_bits() >> (usize::BITS - depth) };
+    (2 * reversed + 1) << (size_log2 - depth - 1)
+}

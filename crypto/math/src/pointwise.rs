@@ -1,0 +1,284 @@
+//! Sums, differences and products of polynomials modulo one prime, word by word.
+
+use std::marker::PhantomData;
+
+use crate::{
+    modulus::{Factor, Modulus},
+    simd::{
+        Level,
+        residues::{Arithmetic, Multiplier, PRODUCTS_MAX, ResidueKernel, Residues, least},
+        whole, whole_mut,
+    },
+};
+
+/// What is done to residues of one prime, in slices of equal length: a multiple of [`STEP`] words. Residues are least ones
+/// before and after.
+#[derive(Clone, Copy, Debug)]
+pub struct Pointwise {
+    modulus: Modulus,
+    arithmetic: Arithmetic,
+}
+
+/// Words that are worked on at once, on every instruction set.
+pub const STEP: usize = 32;
+
+impl Pointwise {
+    /// On the best instruction set of this machine.
+    pub fn new(modulus: Modulus) -> Self {
+        Self::with_level(modulus, Level::detect())
+    }
+
+    /// On one instruction set.
+    pub fn with_level(modulus: Modulus, level: Level) -> Self {
+        Self { modulus, arithmetic: Arithmetic::fastest(level, modulus) }
+    }
+
+    /// The prime.
+    pub fn modulus(&self) -> Modulus {
+        self.modulus
+    }
+
+    /// `to += other`.
+    pub fn add(&self, to: &mut [u64], other: &[u64]) {
+        self.with_other::<Add>(to, other);
+    }
+
+    /// `to -= other`.
+    pub fn sub(&self, to: &mut [u64], other: &[u64]) {
+        self.with_other::<Sub>(to, other);
+    }
+
+    /// `to = other - to`.
+    pub fn sub_from(&self, to: &mut [u64], other: &[u64]) {
+        self.with_other::<SubFrom>(to, other);
+    }
+
+    /// `to *= other`.
+    pub fn multiply(&self, to: &mut [u64], other: &[u64]) {
+        self.with_other::<Multiply>(to, other);
+    }
+
+    /// `to += number`.
+    pub fn add_constant(&self, to: &mut [u64], number: u64) {
+        check(to.len(), to.len());
+        self.arithmetic.run(AddConstant { modulus: self.modulus, number, to });
+    }
+
+    /// `to *= factor`.
+    pub fn scale(&self, to: &mut [u64], factor: Factor) {
+        check(to.len(), to.len());
+        self.arithmetic.run(Scale { modulus: self.modulus, factor, to });
+    }
+
+    /// The sum of all products.
+    pub fn sum_of_products(&self, pairs: &[[&[u64]; 2]], to: &mut [u64]) {
+        pairs.iter().flatten().for_each(|polynomial| check(to.len(), polynomial.len()));
+        self.arithmetic.run(SumOfProducts { modulus: self.modulus, pairs, to });
+    }
+
+    fn with_other<O: Operation>(&self, to: &mut [u64], other: &[u64]) {
+        check(to.len(), other.len());
+        self.arithmetic.run(WithOther { modulus: self.modulus, to, other, operation: PhantomData::<O> });
+    }
+}
+
+fn check(to: usize, other: usize) {
+    assert!(to == other && to.is_multiple_of(STEP), "slices of {to} and {other} words");
+}
+
+/// Of two residues of a lane.
+trait Operation {
+    fn apply<V: Residues>(to: V, other: V, prime: V::Prime, value: u64) -> V;
+}
+
+struct Add;
+struct Sub;
+struct SubFrom;
+struct Multiply;
+
+impl Operation for Add {
+    #[inline(always)]
+    fn apply<V: Residues>(to: V, other: V, _: V::Prime, value: u64) -> V {
+        to.add(other).fold(V::splat(value))
+    }
+}
+
+impl Operation for Sub {
+    #[inline(always)]
+    fn apply<V: Residues>(to: V, other: V, _: V::Prime, value: u64) -> V {
+        to.add(V::splat(value)).sub(other).fold(V::splat(value))
+    }
+}
+
+impl Operation for SubFrom {
+    #[inline(always)]
+    fn apply<V: Residues>(to: V, other: V, prime: V::Prime, value: u64) -> V {
+        Sub::apply(other, to, prime, value)
+    }
+}
+
+impl Operation for Multiply {
+    #[inline(always)]
+    fn apply<V: Residues>(to: V, other: V, prime: V::Prime, _: u64) -> V {
+        V::reduce(V::add_product(V::no_products(), to, other), prime)
+    }
+}
+
+struct WithOther<'a, O> {
+    modulus: Modulus,
+    to: &'a mut [u64],
+    other: &'a [u64],
+    operation: PhantomData<O>,
+}
+
+impl<O: Operation> ResidueKernel for WithOther<'_, O> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        let (prime, value) = (V::prime(self.modulus), self.modulus.value());
+        let (to, other): (&mut [V::Array], &[V::Array]) = (whole_mut(self.to), whole(self.other));
+        for (to, other) in to.iter_mut().zip(other) {
+            O::apply(V::load(to), V::load(other), prime, value).store(to);
+        }
+    }
+}
+
+struct AddConstant<'a> {
+    modulus: Modulus,
+    number: u64,
+    to: &'a mut [u64],
+}
+
+impl ResidueKernel for AddConstant<'_> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        let (number, value) = (V::splat(self.number), V::splat(self.modulus.value()));
+        let to: &mut [V::Array] = whole_mut(self.to);
+        for to in to {
+            V::load(to).add(number).fold(value).store(to);
+        }
+    }
+}
+
+struct Scale<'a> {
+    modulus: Modulus,
+    factor: Factor,
+    to: &'a mut [u64],
+}
+
+impl ResidueKernel for Scale<'_> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        let (prime, factor) = (V::prime(self.modulus), Multiplier::splat(self.factor));
+        let to: &mut [V::Array] = whole_mut(self.to);
+        for to in to {
+            least(V::load(to).multiply(factor, prime), V::EXCESS, self.modulus.value()).store(to);
+        }
+    }
+}
+
+struct SumOfProducts<'a> {
+    modulus: Modulus,
+    pairs: &'a [[&'a [u64]; 2]],
+    to: &'a mut [u64],
+}
+
+/// Vectors whose sums grow side by side, so that what is looked up for a pair is looked up once for all of them.
+const VECTORS: usize = 4;
+
+impl ResidueKernel for SumOfProducts<'_> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        let prime = V::prime(self.modulus);
+        let to: &mut [[V::Array; VECTORS]] = whole_mut(self.to);
+        for (at, to) in to.iter_mut().enumerate() {
+            let mut totals = [V::splat(0); VECTORS];
+            for pairs in self.pairs.chunks(PRODUCTS_MAX) {
+                let mut sums = [V::no_products(); VECTORS];
+                for [a, b] in pairs {
+                    let (a, b): (&[[V::Array; VECTORS]], &[[V::Array; VECTORS]]) = (whole(a), whole(b));
+                    for (sum, (a, b)) in sums.iter_mut().zip(a[at].iter().zip(&b[at])) {
+                        *sum = V::add_product(*sum, V::load(a), V::load(b));
+                    }
+                }
+                for (total, sum) in totals.iter_mut().zip(sums) {
+                    *total = total.add(V::reduce(sum, prime)).fold(V::splat(self.modulus.value()));
+                }
+            }
+            for (to, total) in to.iter_mut().zip(totals) {
+                total.store(to);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn modulus() -> impl Strategy<Value = Modulus> {
+        let below = (27_u32..=60, any::<u64>()).prop_map(|(bits, seed)| (seed >> (64 - bits)) | 1 << (bits - 1) | 1);
+        let near = prop_oneof![below, Just(0x1000_0000_006e_0001), Just((1 << 50) - 27), Just((1 << 50) + 4)];
+        near.prop_map(|start: u64| (start..).find_map(Modulus::new).expect("a prime"))
+    }
+
+    /// Words whose extremes are more frequent than chance has it.
+    fn residues(modulus: Modulus, seed: u64, len: usize) -> Vec<u64> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            match state >> 61 {
+                0 => modulus.value() - 1,
+                1 => 0,
+                _ => modulus.reduce(state.rotate_left(29)),
+            }
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_operation_is_what_it_says(modulus in modulus(), seed: u64, steps in 1..4_usize, pairs in 0..20_usize) {
+            let len = steps * STEP;
+            let (a, b) = (residues(modulus, seed, len), residues(modulus, !seed, len));
+            let factor = modulus.factor(b[0]);
+            let each = |of: &dyn Fn(u64, u64) -> u64| a.iter().zip(&b).map(|(a, b)| of(*a, *b)).collect::<Vec<u64>>();
+            for level in Level::available() {
+                let pointwise = Pointwise::with_level(modulus, level);
+                let after = |run: &dyn Fn(&mut [u64])| {
+                    let mut to = a.clone();
+                    run(&mut to);
+                    to
+                };
+                prop_assert_eq!(after(&|to| pointwise.add(to, &b)), each(&|a, b| modulus.add(a, b)));
+                prop_assert_eq!(after(&|to| pointwise.sub(to, &b)), each(&|a, b| modulus.sub(a, b)));
+                prop_assert_eq!(after(&|to| pointwise.sub_from(to, &b)), each(&|a, b| modulus.sub(b, a)));
+                prop_assert_eq!(after(&|to| pointwise.multiply(to, &b)), each(&|a, b| modulus.mul(a, b)));
+                prop_assert_eq!(after(&|to| pointwise.add_constant(to, b[0])), each(&|one, _| modulus.add(one, b[0])));
+                prop_assert_eq!(after(&|to| pointwise.scale(to, factor)), each(&|a, _| factor.times(a)));
+                let many: Vec<[Vec<u64>; 2]> = (0..pairs as u64)
+                    .map(|pair| [residues(modulus, seed ^ pair, len), residues(modulus, seed ^ pair << 32, len)])
+                    .collect();
+                let many: Vec<[&[u64]; 2]> = many.iter().map(|[a, b]| [&a[..], &b[..]]).collect();
+                let sum = |at: usize| {
+                    many.iter().fold(0, |sum, [a, b]| modulus.add(sum, modulus.mul(a[at], b[at])))
+                };
+                let expected: Vec<u64> = (0..len).map(sum).collect();
+                prop_assert_eq!(after(&|to| pointwise.sum_of_products(&many, to)), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_the_greatest_products_do_not_overflow() {
+        for modulus in [0x1000_0000_006e_0001, (1 << 50) - 27].map(|prime| Modulus::new(prime).expect("a prime")) {
+            let greatest = vec![modulus.value() - 1; STEP];
+            for level in Level::available() {
+                let mut to = vec![0; STEP];
+                Pointwise::with_level(modulus, level).sum_of_products(&[[&greatest[..], &greatest[..]]; 100], &mut to);
+                assert_eq!(to, [100; STEP], "(q - 1)^2 is 1");
+            }
+        }
+    }
+}

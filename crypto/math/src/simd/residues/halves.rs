@@ -1,0 +1,82 @@
+//! Residues of any width, on processors that multiply 32 bits at once.
+
+use super::{Lanes, Multiplier, Residues, least};
+use crate::modulus::Modulus;
+
+/// What [`multiply`] leaves, in primes.
+pub(super) const EXCESS: u64 = 4;
+
+/// A prime, and what reduces a sum.
+#[derive(Clone, Copy)]
+pub(crate) struct Prime<V> {
+    value: V,
+    /// 1, 2^30 and 2^60, as factors.
+    parts: [Multiplier<V>; 3],
+    /// Twice the prime.
+    twice: V,
+    least: u64,
+}
+
+/// Products of parts of [`PART`] bits, added up apart: low ones, mixed ones, high ones.
+#[derive(Clone, Copy)]
+pub(crate) struct Sum<V>([V; 3]);
+
+/// Two of these make a prime's bits, or nearly so; seven mixed pairs of their products fit a word.
+const PART: u32 = 30;
+
+#[inline(always)]
+pub(super) fn prime<V: Residues>(modulus: Modulus) -> Prime<V> {
+    let value = modulus.value();
+    let parts = [power(modulus, 0), power(modulus, PART), power(modulus, 2 * PART)];
+    Prime { value: V::splat(value), parts, twice: V::splat(2 * value), least: value }
+}
+
+/// 2^`exponent` as a factor.
+#[inline(always)]
+fn power<V: Residues>(modulus: Modulus, exponent: u32) -> Multiplier<V> {
+    Multiplier::splat(modulus.factor(modulus.reduce(1 << exponent)))
+}
+
+/// The product of the low halves with each other is left out of the quotient, and two carries with it: it is up to two
+/// short, and one more for what a factor's fraction leaves out.
+#[inline(always)]
+pub(super) fn multiply<V: Lanes>(word: V, factor: Multiplier<V>, prime: V) -> V {
+    let (upper, fraction) = (word.shift_down(32), factor.fraction.shift_down(32));
+    let quotient = upper.multiply_halves(fraction).add(word.multiply_halves(fraction).shift_down(32));
+    let quotient = quotient.add(upper.multiply_halves(factor.fraction).shift_down(32));
+    word.multiply_low(factor.value).sub(quotient.multiply_low(prime))
+}
+
+impl<V: Residues> Prime<V> {
+    #[inline(always)]
+    pub(super) fn value(self) -> V {
+        self.value
+    }
+}
+
+impl<V: Residues<Prime = Prime<V>>> Sum<V> {
+    #[inline(always)]
+    pub(super) fn empty() -> Self {
+        Self([V::splat(0); 3])
+    }
+
+    #[inline(always)]
+    pub(super) fn with(self, a: V, b: V) -> Self {
+        let [low, mixed, high] = self.0;
+        let mask = V::splat((1 << PART) - 1);
+        let (a_low, a_high) = (a.and(mask), a.shift_down(PART));
+        let (b_low, b_high) = (b.and(mask), b.shift_down(PART));
+        let mixed = mixed.add(a_low.multiply_halves(b_high)).add(a_high.multiply_halves(b_low));
+        Self([low.add(a_low.multiply_halves(b_low)), mixed, high.add(a_high.multiply_halves(b_high))])
+    }
+
+    #[inline(always)]
+    pub(super) fn reduce(self, prime: Prime<V>) -> V {
+        let [low, mixed, high] = self.0;
+        let [one, middle, top] = prime.parts;
+        let low = low.multiply(one, prime).fold(prime.twice);
+        let mixed = mixed.multiply(middle, prime).fold(prime.twice);
+        let high = high.multiply(top, prime).fold(prime.twice);
+        least(low.add(mixed).fold(prime.twice).add(high), EXCESS, prime.least)
+    }
+}
