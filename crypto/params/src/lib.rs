@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ckks;
 pub mod envelope;
 pub mod info;
 pub mod kind;

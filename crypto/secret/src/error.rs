@@ -1,10 +1,11 @@
 //! What can go wrong on the client. No message carries a secret or a plaintext.
 
+use cloakwork_ckks::CkksError;
 use cloakwork_math::random::OsRandomError;
 use cloakwork_tfhe::ShapeError;
 
 /// A refusal of this crate.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretError {
     /// A message that the encoding has no room for. Its value is not told.
@@ -36,6 +37,9 @@ pub enum SecretError {
         /// First difference.
         what: &'static str,
     },
+    /// What cannot be done with approximate numbers.
+    #[error(transparent)]
+    Ckks(#[from] CkksError),
     /// The operating system's generator.
     #[error(transparent)]
     Os(#[from] OsRandomError),

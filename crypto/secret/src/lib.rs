@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ckks;
 mod encode;
 mod encrypt;
 mod error;

@@ -1,0 +1,103 @@
+//! Ciphertexts and numbers that are the same in every place.
+
+use cloakwork_math::modulus::Factor;
+
+use crate::{
+    arithmetic::Product,
+    ciphertext::Ciphertext,
+    error::CkksError,
+    evaluator::Evaluator,
+    key::EvaluationKeys,
+    poly::{Basis, Poly},
+};
+
+impl Evaluator<'_> {
+    /// a + `number`.
+    pub fn add_constant(&self, a: &Ciphertext, number: f64) -> Result<Ciphertext, CkksError> {
+        let mut sum = a.clone();
+        self.add_integer(&mut sum.polys[0], integer(number, a.scale)?);
+        Ok(sum)
+    }
+
+    /// a times a whole number: the scale stays.
+    pub fn multiply_integer(&self, a: &Ciphertext, number: i128) -> Ciphertext {
+        let mut product = a.clone();
+        self.scale_by(&mut product, number);
+        product
+    }
+
+    /// The sum of numbers times ciphertexts, and a constant: `scale` is exactly that, before and after the rescale that
+    /// takes the ciphertexts one level below `level`.
+    pub(crate) fn linear_combination(
+        &self,
+        terms: &[(f64, &Ciphertext)],
+        constant: f64,
+        level: usize,
+        scale: f64,
+    ) -> Result<Ciphertext, CkksError> {
+        let ring = self.ring();
+        let last = ring.prime(level).modulus().value() as f64;
+        let numbers = terms.iter().map(|(number, term)| integer(*number, scale * last / term.scale));
+        let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
+        let basis = Basis::of_level(level);
+        let mut polys = [ring.blank(basis), ring.blank(basis)];
+        self.each_row_of_both(&mut polys, |row, prime, to| {
+            let factors = numbers.iter().map(|number| prime.modulus().factor(prime.modulus().of_signed(*number)));
+            let factors: Vec<Factor> = factors.collect();
+            let mut scaled = ring.blank_row();
+            for (which, to) in to.into_iter().enumerate() {
+                to.fill(0);
+                for ((_, term), factor) in terms.iter().zip(&factors) {
+                    scaled.copy_from_slice(term.polys[which].row(row));
+                    prime.pointwise.scale(&mut scaled, *factor);
+                    prime.pointwise.add(to, &scaled);
+                }
+            }
+        });
+        let slots_log2 = terms.first().map_or(0, |(_, term)| term.slots_log2);
+        let mut sum = Ciphertext { polys, scale, slots_log2 };
+        sum.scale = scale * last;
+        self.add_integer(&mut sum.polys[0], integer(constant, sum.scale)?);
+        let mut rescaled = self.rescale(&sum)?;
+        rescaled.scale = scale;
+        Ok(rescaled)
+    }
+
+    /// a * a, twice, less a number: what doubles the angle of a cosine.
+    pub(crate) fn double_square(
+        &self,
+        a: &Ciphertext,
+        less: f64,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, CkksError> {
+        self.multiply_with(a, a, Product { is_doubled: true, constant: -less, term: None }, keys)
+    }
+
+    /// `to += other`.
+    pub(crate) fn add_polys(&self, to: &mut Ciphertext, other: &Ciphertext) {
+        to.polys.iter_mut().zip(&other.polys).for_each(|(to, other)| self.add_to(to, other));
+    }
+
+    fn scale_by(&self, a: &mut Ciphertext, number: i128) {
+        for poly in &mut a.polys {
+            self.each_row(poly, |_, prime, row| {
+                prime.pointwise.scale(row, prime.modulus().factor(prime.modulus().of_signed(number)));
+            });
+        }
+    }
+
+    /// A constant has the same value everywhere.
+    fn add_integer(&self, poly: &mut Poly, number: i128) {
+        self.each_row(poly, |_, prime, row| prime.pointwise.add_constant(row, prime.modulus().of_signed(number)));
+    }
+}
+
+/// The nearest whole number to `number` at a scale.
+pub(crate) fn integer(number: f64, scale: f64) -> Result<i128, CkksError> {
+    let scaled = (number * scale).round();
+    if scaled.abs() < 2_f64.powi(126) {
+        Ok(scaled as i128)
+    } else {
+        Err(CkksError::TooLarge { scale_log2: scale.log2(), modulus_log2: 126.0 })
+    }
+}

@@ -1,0 +1,172 @@
+//! Square matrices over the numbers of a ciphertext, by their diagonals.
+
+use std::collections::BTreeMap;
+
+use crate::{complex::Complex, embedding::Embedding};
+
+/// A matrix of n rows. Diagonal `offset` holds, for each row, the entry `offset` columns to the right, around the end.
+#[derive(Clone, Debug)]
+pub struct Diagonals {
+    size: usize,
+    by_offset: BTreeMap<usize, Vec<Complex>>,
+}
+
+impl Diagonals {
+    /// Of so many rows, with these diagonals; what is not named is zero.
+    pub fn new(size: usize, diagonals: impl IntoIterator<Item = (usize, Vec<Complex>)>) -> Self {
+        let mut matrix = Self { size, by_offset: BTreeMap::new() };
+        for (offset, diagonal) in diagonals {
+            matrix.add(offset, &diagonal);
+        }
+        matrix
+    }
+
+    /// Rows.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Offsets of the diagonals that are there.
+    pub fn offsets(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.by_offset.keys().copied()
+    }
+
+    /// One diagonal.
+    pub fn diagonal(&self, offset: usize) -> &[Complex] {
+        &self.by_offset[&offset]
+    }
+
+    /// The product with a vector.
+    pub fn apply(&self, vector: &[Complex]) -> Vec<Complex> {
+        let mut product = vec![Complex::ZERO; self.size];
+        for (offset, diagonal) in &self.by_offset {
+            for (row, (sum, entry)) in product.iter_mut().zip(diagonal).enumerate() {
+                *sum = *sum + *entry * vector[(row + offset) % self.size];
+            }
+        }
+        product
+    }
+
+    /// The matrix that does `self` after `first`.
+    pub fn after(&self, first: &Self) -> Self {
+        let mut both = Self { size: self.size, by_offset: BTreeMap::new() };
+        for (left_offset, left) in &self.by_offset {
+            for (right_offset, right) in &first.by_offset {
+                let entry = |row: usize| left[row] * right[(row + left_offset) % self.size];
+                both.add(left_offset + right_offset, &(0..self.size).map(entry).collect::<Vec<_>>());
+            }
+        }
+        both
+    }
+
+    /// Every entry times a number.
+    pub fn scale(mut self, factor: Complex) -> Self {
+        self.by_offset.values_mut().flatten().for_each(|entry| *entry = *entry * factor);
+        self
+    }
+
+    fn add(&mut self, offset: usize, diagonal: &[Complex]) {
+        assert_eq!(diagonal.len(), self.size);
+        let to = self.by_offset.entry(offset % self.size).or_insert_with(|| vec![Complex::ZERO; diagonal.len()]);
+        for (to, entry) in to.iter_mut().zip(diagonal) {
+            *to = *to + *entry;
+        }
+    }
+}
+
+impl Embedding {
+    /// Coefficients to values in `stages` matrices, the first one to be applied first. Coefficients are in the order of
+    /// their reversed bits.
+    pub fn to_values(&self, stages: usize) -> Vec<Diagonals> {
+        self.grouped(stages, (1..=self.slots().ilog2()).collect(), |len_log2| self.step_to_values(len_log2))
+    }
+
+    /// Values to coefficients, in the same order, in `stages` matrices.
+    pub fn to_coefficients(&self, stages: usize) -> Vec<Diagonals> {
+        let steps = (1..=self.slots().ilog2()).rev().collect();
+        self.grouped(stages, steps, |len_log2| self.step_to_coefficients(len_log2))
+    }
+
+    /// Products of neighbouring steps: as many to a matrix as to the others, or one more.
+    fn grouped(&self, stages: usize, steps: Vec<u32>, of: impl Fn(u32) -> Diagonals) -> Vec<Diagonals> {
+        assert!((1..=steps.len()).contains(&stages), "{stages} matrices of {} steps", steps.len());
+        let upwards = steps[0] == 1;
+        let (least, more) = (steps.len() / stages, steps.len() % stages);
+        let mut rest = &steps[..];
+        (0..stages)
+            .map(|stage| {
+                // Those that take one more are the innermost steps', whichever way they are gone through.
+                let place = if upwards { stage } else { stages - 1 - stage };
+                let (of_stage, after) = rest.split_at(least + usize::from(place < more));
+                rest = after;
+                let mut matrices = of_stage.iter().map(|len_log2| of(*len_log2));
+                let first = matrices.next().expect("a step for each stage");
+                matrices.fold(first, |first, second| second.after(&first))
+            })
+            .collect()
+    }
+
+    fn step_to_values(&self, len_log2: u32) -> Diagonals {
+        let roots = self.roots(len_log2);
+        self.step(roots.len(), |place, is_lower| {
+            let root = roots[place];
+            if is_lower { (-root, Complex::from(1.0)) } else { (Complex::from(1.0), root) }
+        })
+    }
+
+    fn step_to_coefficients(&self, len_log2: u32) -> Diagonals {
+        let roots = self.roots(len_log2);
+        self.step(roots.len(), |place, is_lower| {
+            let root = roots[place].conjugate().scale(0.5);
+            if is_lower { (-root, root) } else { (Complex::from(0.5), Complex::from(0.5)) }
+        })
+    }
+
+    /// A step over blocks of two halves: what each number, and the one at its place in the other half, is multiplied by.
+    fn step(&self, half: usize, entries: impl Fn(usize, bool) -> (Complex, Complex)) -> Diagonals {
+        let n = self.slots();
+        let [mut own, mut right, mut left] = [(); 3].map(|()| vec![Complex::ZERO; n]);
+        for row in 0..n {
+            let is_lower = row & half != 0;
+            let (of_own, of_other) = entries(row & (half - 1), is_lower);
+            own[row] = of_own;
+            if is_lower { left[row] = of_other } else { right[row] = of_other }
+        }
+        Diagonals::new(n, [(0, own), (half, right), (n - half, left)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedding::reverse_bits;
+
+    #[test]
+    fn matrices_do_what_the_transform_does() {
+        for slots_log2 in 1..=7 {
+            let embedding = Embedding::new(slots_log2);
+            let n = embedding.slots();
+            let coefficients: Vec<Complex> =
+                (0..n).map(|k| Complex::new((k as f64).sin(), (3.0 * k as f64).cos())).collect();
+            let mut values = coefficients.clone();
+            embedding.values(&mut values);
+            let mut reversed = coefficients.clone();
+            reverse_bits(&mut reversed);
+            for stages in 1..=slots_log2 as usize {
+                let there = embedding.to_values(stages);
+                let back = embedding.to_coefficients(stages);
+                assert_eq!((there.len(), back.len()), (stages, stages));
+                let apply = |matrices: &[Diagonals], vector: &[Complex]| {
+                    matrices.iter().fold(vector.to_vec(), |vector, matrix| matrix.apply(&vector))
+                };
+                let near = |a: &[Complex], b: &[Complex]| a.iter().zip(b).all(|(a, b)| (*a - *b).magnitude() < 1e-11);
+                assert!(near(&apply(&there, &reversed), &values), "{stages} of {slots_log2}");
+                assert!(near(&apply(&back, &values), &reversed), "{stages} of {slots_log2}");
+                // Both ways turn by the same steps, in the opposite order.
+                for (there, back) in there.iter().zip(back.iter().rev()) {
+                    assert!(there.offsets().eq(back.offsets()));
+                }
+            }
+        }
+    }
+}

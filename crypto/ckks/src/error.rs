@@ -1,0 +1,79 @@
+//! What can be wrong with an operation. No message carries a number that was to be encrypted.
+
+/// An operation on CKKS ciphertexts that cannot be carried out.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CkksError {
+    /// A number is infinite or not a number.
+    #[error("number {index} is not a finite one")]
+    NotFinite {
+        /// Where it is.
+        index: usize,
+    },
+    /// A number times the scale does not fit the modulus. How large it is is not told.
+    #[error("the numbers are too large: at a scale of 2^{scale_log2:.1} they do not fit {modulus_log2:.1} bits")]
+    TooLarge {
+        /// log2 of the scale.
+        scale_log2: f64,
+        /// Bits there are.
+        modulus_log2: f64,
+    },
+    /// Not a power of two up to N / 2.
+    #[error("{got} numbers: a ciphertext of this set holds a power of two, up to {max}")]
+    WrongSlots {
+        /// How many there are.
+        got: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// There is no bootstrap of so many matrices.
+    #[error("{got} stages: a bootstrap of {slots} slots has 1 to 5, and no more than the slots' binary digits")]
+    WrongStages {
+        /// What was asked for.
+        got: usize,
+        /// Slots.
+        slots: usize,
+    },
+    /// Two operands have other numbers of slots.
+    #[error("{left} slots and {right} slots: both operands must have as many")]
+    OtherSlots {
+        /// Of one.
+        left: usize,
+        /// Of the other.
+        right: usize,
+    },
+    /// Two operands of a sum have other scales.
+    #[error("scales of 2^{left_log2:.6} and 2^{right_log2:.6}: a sum is of operands of one scale")]
+    OtherScale {
+        /// log2 of one.
+        left_log2: f64,
+        /// log2 of the other.
+        right_log2: f64,
+    },
+    /// Nothing can be taken away below level 0.
+    #[error("level {got}, and {what} needs at least {least}")]
+    LevelTooLow {
+        /// The operation.
+        what: &'static str,
+        /// What there is.
+        got: usize,
+        /// What it takes.
+        least: usize,
+    },
+    /// There is no such level.
+    #[error("level {got}: {what} goes up to level {max}")]
+    LevelTooHigh {
+        /// What has levels.
+        what: &'static str,
+        /// What was asked for.
+        got: usize,
+        /// What there is.
+        max: usize,
+    },
+    /// A key that the operation needs is not there.
+    #[error("the key for {what} is missing")]
+    MissingKey {
+        /// What it is for.
+        what: String,
+    },
+}

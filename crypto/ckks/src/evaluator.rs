@@ -1,0 +1,49 @@
+//! Who computes.
+
+use cloakwork_math::threads;
+
+use crate::{
+    poly::Poly,
+    ring::{Prime, Ring},
+};
+
+/// Computes on ciphertexts of one ring.
+#[derive(Clone, Copy)]
+pub struct Evaluator<'a> {
+    ring: &'a Ring,
+    threads: usize,
+}
+
+impl<'a> Evaluator<'a> {
+    /// On so many threads, the caller's among them. Results are the same on any number.
+    pub fn new(ring: &'a Ring, threads: usize) -> Self {
+        Self { ring, threads }
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &'a Ring {
+        self.ring
+    }
+
+    /// Works on each item, on all threads.
+    pub(crate) fn each<I>(&self, items: I, work: impl Fn(I::Item) + Sync)
+    where
+        I: IntoIterator<IntoIter: ExactSizeIterator + Send>,
+    {
+        threads::for_each(self.threads, items, work);
+    }
+
+    /// Works on each row of a polynomial: its number, its prime and its words.
+    pub(crate) fn each_row(&self, poly: &mut Poly, work: impl Fn(usize, &Prime, &mut [u64]) + Sync) {
+        let rows: Vec<_> = self.ring.primes(poly.basis()).zip(poly.rows_mut()).enumerate().collect();
+        self.each(rows, |(row, (prime, words))| work(row, prime, words));
+    }
+
+    /// Works on the same row of two polynomials.
+    pub(crate) fn each_row_of_both(&self, polys: &mut [Poly; 2], work: impl Fn(usize, &Prime, [&mut [u64]; 2]) + Sync) {
+        let [left, right] = polys;
+        let primes = self.ring.primes(left.basis());
+        let rows: Vec<_> = primes.zip(left.rows_mut().zip(right.rows_mut())).enumerate().collect();
+        self.each(rows, |(row, (prime, (left, right)))| work(row, prime, [left, right]));
+    }
+}

@@ -1,0 +1,174 @@
+//! Keys that a computation needs, none of which decrypts anything.
+
+use std::collections::HashMap;
+
+use cloakwork_math::{
+    modulus::Modulus,
+    ntt::Automorphism,
+    random::{MaskSeed, MaskStream},
+};
+
+use crate::{
+    error::CkksError,
+    poly::{Basis, Poly},
+    ring::Ring,
+};
+
+/// How a key is cut: what part of the old secret each of its ciphertexts holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gadget {
+    /// By the set's digits: for polynomials of any size.
+    Digits,
+    /// All of it in one: for polynomials that are no larger than a digit, whatever they are modulo.
+    Whole,
+}
+
+impl Gadget {
+    /// Does ciphertext `part` of a key hold the old secret modulo this prime of the chain?
+    pub fn holds(self, ring: &Ring, part: usize, prime: usize) -> bool {
+        match self {
+            Self::Digits => ring.digits(ring.level_max()).nth(part).is_some_and(|digit| digit.rows.contains(&prime)),
+            Self::Whole => true,
+        }
+    }
+
+    /// Ciphertexts of a key for a level.
+    pub fn parts(self, ring: &Ring, level: usize) -> usize {
+        match self {
+            Self::Digits => ring.digits(level).count(),
+            Self::Whole => 1,
+        }
+    }
+}
+
+/// A key from one secret to another: for each part of the first one, an encryption of it times the product of the special
+/// primes, under the second one. Bodies, and a seed for the masks.
+pub struct SeededSwitchKey {
+    /// What it is modulo: polynomials of this level and below can be switched.
+    pub basis: Basis,
+    /// How it is cut.
+    pub gadget: Gadget,
+    /// Where the masks come from: by part, then prime.
+    pub seed: MaskSeed,
+    /// Bodies, by part.
+    pub bodies: Vec<Poly>,
+}
+
+/// The same with its masks, as a computation reads it.
+pub struct SwitchKey {
+    basis: Basis,
+    gadget: Gadget,
+    /// Bodies and masks, by part.
+    parts: Vec<[Poly; 2]>,
+}
+
+impl SwitchKey {
+    /// Computes the masks.
+    pub fn expand(ring: &Ring, seeded: SeededSwitchKey) -> Self {
+        let SeededSwitchKey { basis, gadget, seed, bodies } = seeded;
+        let parts = (0..).zip(bodies).map(|(part, body)| [body, masks(ring, &seed, basis, part)]).collect();
+        Self { basis, gadget, parts }
+    }
+
+    /// What it is modulo.
+    pub fn basis(&self) -> Basis {
+        self.basis
+    }
+
+    /// How it is cut.
+    pub fn gadget(&self) -> Gadget {
+        self.gadget
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().flatten().map(|poly| size_of_val(poly.words())).sum()
+    }
+
+    /// Bodies (0) or masks (1) of all parts, in the row of a key that belongs to a row of `basis`.
+    pub(crate) fn rows(&self, which: usize, basis: Basis, row: usize) -> impl Iterator<Item = &[u64]> {
+        let row = if row <= basis.level { row } else { row - basis.level + self.basis.level };
+        self.parts.iter().map(move |part| part[which].row(row))
+    }
+}
+
+/// The masks of one part of a key: uniform values, prime by prime.
+pub fn masks(ring: &Ring, seed: &MaskSeed, basis: Basis, part: usize) -> Poly {
+    let mut poly = ring.blank(basis);
+    for (index, row) in ring.indices(basis).zip(poly.rows_mut()) {
+        fill_uniform(ring.prime(index).modulus(), seed, part * MASKS_APART + index, row);
+    }
+    poly
+}
+
+/// More than a set has primes.
+const MASKS_APART: usize = 1 << 8;
+
+/// Fills `words` with uniform residues, from a stretch of the seed's stream that no other `place` reads: words of as many
+/// bits as the prime, but for those that are not below it.
+pub fn fill_uniform(modulus: Modulus, seed: &MaskSeed, place: usize, words: &mut [u64]) {
+    const STRETCH_LOG2: u32 = 32;
+    let mut stream = MaskStream::at(seed, (place as u128) << STRETCH_LOG2);
+    let bits = modulus.bits();
+    let mut drawn = vec![0_u64; words.len()];
+    let mut filled = 0;
+    while filled < words.len() {
+        stream.fill(bits, &mut drawn);
+        let below = drawn.iter().map(|word| word >> (u64::BITS - bits)).filter(|word| *word < modulus.value());
+        for word in below.take(words.len() - filled) {
+            words[filled] = word;
+            filled += 1;
+        }
+    }
+}
+
+/// What turns numbers by some places, or conjugates them: the automorphism, and the key that makes up for it.
+///
+/// The key is from the secret to the one that the automorphism turns into the secret, so that the switch comes first and
+/// two polynomials are moved, not all digits.
+pub struct MoveKey {
+    pub(crate) automorphism: Automorphism,
+    pub(crate) key: SwitchKey,
+}
+
+impl MoveKey {
+    /// A key for X to X^`power`.
+    pub fn new(ring: &Ring, power: usize, key: SwitchKey) -> Self {
+        Self { automorphism: Automorphism::new(power, ring.set().size_log2), key }
+    }
+}
+
+/// The power of X that turns numbers by `steps` places to the left.
+pub fn rotation_power(ring: &Ring, steps: i64) -> usize {
+    let order = 2 * ring.size();
+    // Five has order N / 2.
+    let steps = steps.rem_euclid(ring.size() as i64 / 2);
+    (0..i64::BITS).rev().fold(1, |power, bit| {
+        let square = power * power % order;
+        if steps >> bit & 1 == 1 { square * 5 % order } else { square }
+    })
+}
+
+/// The power of X that conjugates all numbers.
+pub fn conjugation_power(ring: &Ring) -> usize {
+    2 * ring.size() - 1
+}
+
+/// All keys of a client that a computation has.
+#[derive(Default)]
+pub struct EvaluationKeys {
+    /// From the square of the secret to the secret.
+    pub relinearization: Option<SwitchKey>,
+    /// By power of X.
+    pub moves: HashMap<usize, MoveKey>,
+}
+
+impl EvaluationKeys {
+    pub(crate) fn relinearization(&self) -> Result<&SwitchKey, CkksError> {
+        self.relinearization.as_ref().ok_or_else(|| CkksError::MissingKey { what: "multiplication".into() })
+    }
+
+    pub(crate) fn mover(&self, power: usize, what: impl FnOnce() -> String) -> Result<&MoveKey, CkksError> {
+        self.moves.get(&power).ok_or_else(|| CkksError::MissingKey { what: what() })
+    }
+}

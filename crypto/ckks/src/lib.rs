@@ -1,0 +1,39 @@
+//! CKKS evaluation: everything a server computes on encrypted approximate numbers, and nothing that could decrypt one.
+//!
+//! Start at [`Ring`], which holds what follows from a parameter set, and at [`Evaluator`], which computes on
+//! [`Ciphertext`]s with the keys of [`mod@key`].
+
+#![forbid(unsafe_code)]
+
+mod arithmetic;
+pub mod bootstrap;
+mod ciphertext;
+pub mod complex;
+mod constants;
+pub mod diagonals;
+mod digits;
+mod embedding;
+mod error;
+mod evaluator;
+pub mod key;
+mod key_switch;
+pub mod linear;
+mod plaintext;
+mod poly;
+mod polynomial;
+mod pool;
+mod ring;
+mod rotate;
+
+pub use bootstrap::{Bootstrap, BootstrapKeys, KeySize};
+pub use ciphertext::Ciphertext;
+pub use complex::Complex;
+pub use diagonals::Diagonals;
+pub use embedding::Embedding;
+pub use error::CkksError;
+pub use evaluator::Evaluator;
+pub use key::{EvaluationKeys, Gadget, SwitchKey};
+pub use linear::EncodedMatrix;
+pub use plaintext::Plaintext;
+pub use poly::{Basis, Poly};
+pub use ring::Ring;

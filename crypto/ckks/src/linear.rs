@@ -1,0 +1,226 @@
+//! A matrix times encrypted numbers.
+//!
+//! Each diagonal is multiplied by the numbers turned by its offset. Offsets are a *giant* and a *baby* step: the numbers
+//! are turned by each baby step once, and each giant step's sum of diagonals times those is turned as a whole. What the
+//! baby steps have in common, the digits of the mask, is worked out once, and nothing leaves the special primes before all
+//! giant steps are added up.
+
+use cloakwork_math::modulus::Modulus;
+
+use crate::{
+    ciphertext::Ciphertext,
+    complex::Complex,
+    diagonals::Diagonals,
+    digits::{Digits, transposed},
+    error::CkksError,
+    evaluator::Evaluator,
+    key::{EvaluationKeys, MoveKey, rotation_power},
+    poly::{Basis, Poly},
+    pool::Words,
+    ring::Ring,
+};
+
+/// A matrix encoded for ciphertexts of one level. It knows nothing of any key.
+pub struct EncodedMatrix {
+    level: usize,
+    scale: f64,
+    slots_log2: u32,
+    /// Baby steps, in the order of their numbers.
+    babies: Vec<i64>,
+    giants: Vec<Giant>,
+}
+
+/// The diagonals of one giant step.
+struct Giant {
+    steps: i64,
+    /// Number of the baby step, and the diagonal.
+    diagonals: Vec<(usize, Poly)>,
+}
+
+/// How a matrix' offsets are cut: of every `inner` neighbours, one is a giant step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Steps {
+    /// Distance of two neighbouring offsets.
+    pub stride: usize,
+    /// Baby steps, a power of two.
+    pub inner: usize,
+}
+
+impl Steps {
+    /// Baby and giant step of an offset, n numbers around.
+    fn cut(self, offset: usize, n: usize) -> (i64, i64) {
+        let (place, around) = ((offset / self.stride) as i64, (n / self.stride) as i64);
+        // Half of the offsets are turns to the right, unless all there are belong to one giant step.
+        let place = if 2 * place >= around && self.inner < n / self.stride { place - around } else { place };
+        let baby = place.rem_euclid(self.inner as i64);
+        (baby * self.stride as i64, (place - baby) * self.stride as i64)
+    }
+}
+
+impl EncodedMatrix {
+    /// Encodes a matrix at a level; what comes out of a product with it has `scale` times the scale.
+    pub fn new(ring: &Ring, matrix: &Diagonals, steps: Steps, level: usize, scale: f64) -> Result<Self, CkksError> {
+        let n = matrix.size();
+        let basis = Basis { level, special: ring.set().special.len() };
+        let mut encoded = Self { level, scale, slots_log2: n.ilog2(), babies: Vec::new(), giants: Vec::new() };
+        for offset in matrix.offsets() {
+            let (baby, giant) = steps.cut(offset, n);
+            let diagonal = matrix.diagonal(offset);
+            let turned: Vec<Complex> =
+                (0..n).map(|row| diagonal[(row as i64 - giant).rem_euclid(n as i64) as usize]).collect();
+            let poly = ring.encode(&turned, scale, basis)?.poly;
+            let baby = position_or_push(&mut encoded.babies, |step| *step == baby, || baby);
+            let giant = position_or_push(
+                &mut encoded.giants,
+                |found| found.steps == giant,
+                || Giant { steps: giant, diagonals: Vec::new() },
+            );
+            encoded.giants[giant].diagonals.push((baby, poly));
+        }
+        Ok(encoded)
+    }
+
+    /// The level that it is for.
+    pub fn level(&self) -> usize {
+        self.level
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let polys = self.giants.iter().flat_map(|giant| &giant.diagonals);
+        polys.map(|(_, poly)| size_of_val(poly.words())).sum()
+    }
+
+    /// Rotations that a product with it takes.
+    pub fn rotations(&self) -> impl Iterator<Item = i64> {
+        self.babies.iter().copied().chain(self.giants.iter().map(|giant| giant.steps)).filter(|steps| *steps != 0)
+    }
+}
+
+fn position_or_push<E>(list: &mut Vec<E>, is: impl Fn(&E) -> bool, new: impl FnOnce() -> E) -> usize {
+    list.iter().position(is).unwrap_or_else(|| {
+        list.push(new());
+        list.len() - 1
+    })
+}
+
+impl Evaluator<'_> {
+    /// The matrix times the numbers, a level below, with the product of both scales over that level's prime.
+    pub fn transform(
+        &self,
+        a: &Ciphertext,
+        matrix: &EncodedMatrix,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, CkksError> {
+        if a.level() != matrix.level {
+            return Err(CkksError::LevelTooHigh { what: "this matrix", got: a.level(), max: matrix.level });
+        }
+        self.check_slots(a.slots_log2, matrix.slots_log2)?;
+        let below = matrix.level.checked_sub(1);
+        let below = below.ok_or(CkksError::LevelTooLow { what: "a matrix", got: 0, least: 1 })?;
+        let ring = self.ring();
+        let basis = Basis { level: matrix.level, special: ring.set().special.len() };
+        let babies = matrix.babies.iter().map(|steps| self.mover(*steps, keys)).collect::<Result<Vec<_>, _>>()?;
+        let giants = matrix.giants.iter().map(|giant| self.mover(giant.steps, keys)).collect::<Result<Vec<_>, _>>()?;
+        let sums = self.giant_sums(a, matrix, &babies, basis);
+        let mut total: Option<[Poly; 2]> = None;
+        for ([body, mask], mover) in sums.into_iter().zip(giants) {
+            let turned = match mover {
+                None => [body, mask],
+                Some(mover) => {
+                    let digits = self.digits(&self.without_special(mask), basis.special);
+                    let [mut switched, mask] = self.product(&digits, &mover.key);
+                    self.add_to(&mut switched, &body);
+                    [switched, mask].map(|poly| self.moved_poly(&poly, mover))
+                }
+            };
+            total = Some(match total {
+                None => turned,
+                Some(mut total) => {
+                    total.iter_mut().zip(&turned).for_each(|(to, other)| self.add_to(to, other));
+                    total
+                }
+            });
+        }
+        let polys = total.unwrap_or_else(|| [ring.zero(basis), ring.zero(basis)]);
+        let last = ring.prime(matrix.level).modulus().value() as f64;
+        Ok(Ciphertext {
+            polys: polys.map(|poly| self.lowered(poly, below)),
+            scale: a.scale * matrix.scale / last,
+            slots_log2: a.slots_log2,
+        })
+    }
+
+    /// For each giant step, the sum of its diagonals times the numbers turned by the baby steps, times the product of the
+    /// special primes: prime by prime, so that the turned numbers need be kept for one prime only.
+    fn giant_sums(
+        &self,
+        a: &Ciphertext,
+        matrix: &EncodedMatrix,
+        babies: &[Option<&MoveKey>],
+        basis: Basis,
+    ) -> Vec<[Poly; 2]> {
+        let ring = self.ring();
+        let digits = self.digits(&a.polys[1], basis.special);
+        let mut sums: Vec<[Poly; 2]> = matrix.giants.iter().map(|_| [ring.blank(basis), ring.blank(basis)]).collect();
+        let rows: Vec<_> = ring.primes(basis).zip(transposed(sums.as_flattened_mut())).enumerate().collect();
+        self.each(rows, |(row, (prime, sums))| {
+            let special = prime.modulus().factor(special_product(ring, basis, prime.modulus()));
+            let raised = |which: usize| -> Words {
+                let mut raised = ring.blank_row();
+                if row <= basis.level {
+                    raised.copy_from_slice(a.polys[which].row(row));
+                    prime.pointwise.scale(&mut raised, special);
+                } else {
+                    raised.fill(0);
+                }
+                raised
+            };
+            let body = raised(0);
+            let turned: Vec<[Words; 2]> = babies
+                .iter()
+                .map(|mover| match mover {
+                    None => [raised(0), raised(1)],
+                    Some(mover) => self.turned_row(&digits, mover, row, &body),
+                })
+                .collect();
+            for (at, sum) in sums.into_iter().enumerate() {
+                let (giant, which) = (&matrix.giants[at / 2], at % 2);
+                let pairs: Vec<[&[u64]; 2]> =
+                    giant.diagonals.iter().map(|(baby, poly)| [&turned[*baby][which][..], poly.row(row)]).collect();
+                prime.pointwise.sum_of_products(&pairs, sum);
+            }
+        });
+        sums
+    }
+
+    /// One row of a ciphertext turned, given its digits and the row of its body.
+    fn turned_row(&self, digits: &Digits, mover: &MoveKey, row: usize, body: &[u64]) -> [Words; 2] {
+        let basis = digits.basis();
+        let index = self.ring().indices(basis).nth(row).expect("a row of the basis");
+        let prime = self.ring().prime(index);
+        [0, 1].map(|which| {
+            let pairs: Vec<[&[u64]; 2]> =
+                digits.rows(row).zip(mover.key.rows(which, basis, row)).map(|(digit, key)| [digit, key]).collect();
+            let mut switched = self.ring().blank_row();
+            prime.pointwise.sum_of_products(&pairs, &mut switched);
+            if which == 0 {
+                prime.pointwise.add(&mut switched, body);
+            }
+            let mut turned = self.ring().blank_row();
+            mover.automorphism.apply(&switched, &mut turned);
+            turned
+        })
+    }
+
+    fn mover<'k>(&self, steps: i64, keys: &'k EvaluationKeys) -> Result<Option<&'k MoveKey>, CkksError> {
+        let power = rotation_power(self.ring(), steps);
+        (steps != 0).then(|| keys.mover(power, || format!("a rotation by {steps}"))).transpose()
+    }
+}
+
+/// The product of a basis' special primes.
+pub(crate) fn special_product(ring: &Ring, basis: Basis, modulus: Modulus) -> u64 {
+    let special = &ring.set().special[..basis.special];
+    special.iter().fold(1, |product, prime| modulus.mul(product, modulus.reduce(*prime)))
+}

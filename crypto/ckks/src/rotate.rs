@@ -1,0 +1,55 @@
+//! Numbers that change places.
+
+use crate::{
+    ciphertext::Ciphertext,
+    error::CkksError,
+    evaluator::Evaluator,
+    key::{EvaluationKeys, MoveKey, conjugation_power, rotation_power},
+    poly::Poly,
+};
+
+impl Evaluator<'_> {
+    /// Number i becomes what number i + `steps` was, around the end.
+    pub fn rotate(&self, a: &Ciphertext, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
+        let steps = steps.rem_euclid(a.slots() as i64);
+        if steps == 0 {
+            return Ok(a.clone());
+        }
+        // With fewer than N / 2 numbers, turning to the left and to the right are two automorphisms that do the same.
+        let powers = [steps, steps - a.slots() as i64].map(|steps| rotation_power(self.ring(), steps));
+        let power = powers.into_iter().find(|power| keys.moves.contains_key(power)).unwrap_or(powers[0]);
+        self.moved(a, keys.mover(power, || format!("a rotation by {steps}"))?)
+    }
+
+    /// As if there were N / 2 numbers, of which these are copies.
+    pub(crate) fn rotate_full(
+        &self,
+        a: &Ciphertext,
+        steps: i64,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, CkksError> {
+        self.moved(a, keys.mover(rotation_power(self.ring(), steps), || format!("a rotation by {steps}"))?)
+    }
+
+    /// Each number becomes its conjugate.
+    pub fn conjugate(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
+        self.moved(a, keys.mover(conjugation_power(self.ring()), || "conjugation".into())?)
+    }
+
+    fn moved(&self, a: &Ciphertext, mover: &MoveKey) -> Result<Ciphertext, CkksError> {
+        let max = mover.key.basis().level;
+        if a.level() > max {
+            return Err(CkksError::LevelTooHigh { what: "the key for this move", got: a.level(), max });
+        }
+        let [mut body, mask] = self.switch(&a.polys[1], &mover.key);
+        self.add_to(&mut body, &a.polys[0]);
+        let polys = [body, mask].map(|poly| self.moved_poly(&poly, mover));
+        Ok(Ciphertext { polys, scale: a.scale, slots_log2: a.slots_log2 })
+    }
+
+    pub(crate) fn moved_poly(&self, poly: &Poly, mover: &MoveKey) -> Poly {
+        let mut moved = self.ring().blank(poly.basis());
+        self.each_row(&mut moved, |row, _, to| mover.automorphism.apply(poly.row(row), to));
+        moved
+    }
+}

@@ -1,0 +1,148 @@
+//! Parameter sets of CKKS, arithmetic on encrypted approximate numbers.
+
+mod rows;
+
+pub use rows::CKKS_SETS;
+
+use crate::set::{SetId, Standing};
+
+/// Every number that a CKKS computation needs, with its provenance. Sets exist only as rows of [`CKKS_SETS`].
+///
+/// A ciphertext of level l is modulo the first l + 1 primes of the chain; a multiplication takes the last of them away.
+#[derive(Debug, PartialEq)]
+pub struct CkksSet {
+    /// Stable number, as on the wire; no set of TFHE has it.
+    pub id: SetId,
+    /// Name.
+    pub name: &'static str,
+    /// log2 of N, the coefficients of a polynomial. Half as many numbers fit a ciphertext.
+    pub size_log2: u32,
+    /// The chain: primes that ciphertexts are modulo, the last one to be taken away first.
+    pub chain: &'static [u64],
+    /// Primes that only keys and what is switched between them are modulo.
+    pub special: &'static [u64],
+    /// Primes of the chain that make a digit of a key switch, digit by digit from the first prime on.
+    pub digits: &'static [usize],
+    /// log2 of what numbers are multiplied by to be whole ones.
+    pub scale_log2: u32,
+    /// What secret keys are drawn from.
+    pub secret: Ternary,
+    /// Standard deviation of the noise, in steps of the modulus.
+    pub noise: f64,
+    /// How ciphertexts get new levels.
+    pub bootstrap: CkksBootstrap,
+    /// Cost of the best attack known to us.
+    pub security: CkksSecurity,
+    /// May a server use it without being told to allow weak sets?
+    pub standing: Standing,
+    /// Where the numbers were read.
+    pub source: &'static str,
+}
+
+/// The numbers of a bootstrap: it raises a ciphertext of level 0, under a sparse secret of its own, to a high level, turns
+/// coefficients to numbers, takes multiples of the first prime off them, and turns them back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CkksBootstrap {
+    /// Coefficients of the sparse secret that are not zero.
+    pub sparse_weight: usize,
+    /// Raised coefficients are off by fewer multiples of the first prime than this.
+    pub range: usize,
+    /// The level that is raised to, by the number of matrices for turning coefficients to numbers, from 1 on.
+    pub raised: [usize; 5],
+}
+
+/// A distribution of polynomials whose coefficients are -1, 0 and 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ternary {
+    /// Each coefficient is one of the three, with the same probability.
+    Uniform,
+    /// So many coefficients are 1 or -1, at random places.
+    OfWeight(usize),
+}
+
+/// log2 of the cost of the best attack on a key modulo all primes, and the estimate's provenance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CkksSecurity {
+    /// log2 of the cost.
+    pub log2: f64,
+    /// Attack and cost model behind it.
+    pub model: &'static str,
+}
+
+impl CkksSet {
+    /// N.
+    pub const fn size(&self) -> usize {
+        1 << self.size_log2
+    }
+
+    /// Numbers in a ciphertext, at most.
+    pub const fn slots(&self) -> usize {
+        self.size() / 2
+    }
+
+    /// The highest level of a ciphertext.
+    pub const fn level_max(&self) -> usize {
+        self.chain.len() - 1
+    }
+
+    /// log2 of the product of all primes, which security is estimated for.
+    pub fn modulus_log2(&self) -> f64 {
+        self.chain.iter().chain(self.special).map(|prime| (*prime as f64).log2()).sum()
+    }
+}
+
+/// The set with this name.
+pub fn by_name(name: &str) -> Option<&'static CkksSet> {
+    CKKS_SETS.iter().find(|set| set.name == name)
+}
+
+/// The set with this number.
+pub fn find(id: SetId) -> Option<&'static CkksSet> {
+    CKKS_SETS.iter().find(|set| set.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table;
+
+    #[test]
+    fn numbers_and_names_are_nobody_elses() {
+        for (index, set) in CKKS_SETS.iter().enumerate() {
+            assert!(table::find(set.id).is_none() && table::by_name(set.name).is_none(), "{}", set.name);
+            assert!(CKKS_SETS[..index].iter().all(|other| other.id != set.id && other.name != set.name));
+            assert_eq!((find(set.id), by_name(set.name)), (Some(set), Some(set)));
+        }
+    }
+
+    #[test]
+    fn chains_are_different_primes_cut_into_digits_that_the_special_ones_outweigh() {
+        for set in CKKS_SETS {
+            let primes: Vec<u64> = set.chain.iter().chain(set.special).copied().collect();
+            for (index, prime) in primes.iter().enumerate() {
+                assert_eq!(prime % (2 << set.size_log2), 1, "{}: {prime:#x} has no root of order 2N", set.name);
+                assert!(!primes[..index].contains(prime), "{}: {prime:#x} twice", set.name);
+            }
+            assert_eq!(set.digits.iter().sum::<usize>(), set.chain.len(), "{}", set.name);
+            let bits = |primes: &[u64]| primes.iter().map(|prime| (*prime as f64).log2()).sum::<f64>();
+            let mut rest = set.chain;
+            for digit in set.digits {
+                let (of_digit, after) = rest.split_at(*digit);
+                assert!(bits(of_digit) <= bits(set.special) + 0.5, "{}: a digit of {digit}", set.name);
+                rest = after;
+            }
+        }
+    }
+
+    /// The table of the guidelines for homomorphic encryption: bits of the modulus that a ring bears at 128 bits of security,
+    /// for uniform ternary secrets.
+    #[test]
+    fn what_is_served_is_within_the_guidelines() {
+        const BEARS: [(u32, f64); 5] = [(13, 214.0), (14, 430.0), (15, 868.0), (16, 1747.0), (17, 3523.0)];
+        for set in CKKS_SETS.iter().filter(|set| set.standing == Standing::Served) {
+            let bears = BEARS.iter().find(|(size_log2, _)| *size_log2 == set.size_log2).map(|(_, bits)| *bits);
+            assert!(bears.is_some_and(|bits| set.modulus_log2() <= bits), "{}: {}", set.name, set.modulus_log2());
+            assert!(set.security.log2 >= 128.0 && set.secret == Ternary::Uniform, "{}", set.name);
+        }
+    }
+}

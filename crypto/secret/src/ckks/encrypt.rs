@@ -1,0 +1,69 @@
+//! Encryption and decryption under a secret key.
+
+use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Ring, key::fill_uniform};
+use zeroize::Zeroizing;
+
+use super::{SecretKey, generate::noise};
+use crate::{Randomness, SecretError};
+
+impl SecretKey {
+    /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale.
+    pub fn encrypt(
+        &self,
+        ring: &Ring,
+        numbers: &[Complex],
+        level: usize,
+        randomness: &mut Randomness,
+    ) -> Result<Ciphertext, SecretError> {
+        let basis = Basis::of_level(level);
+        let plaintext = ring.encode(numbers, ring.scale(), basis)?;
+        let seed = randomness.mask_seed()?;
+        let secret = self.values(ring, basis);
+        let mut mask = ring.zero(basis);
+        let mut body = noise(ring, basis, randomness);
+        for (row, prime) in ring.primes(basis).enumerate() {
+            fill_uniform(prime.modulus(), &seed, row, mask.row_mut(row));
+            let mut product = Zeroizing::new(mask.row(row).to_vec());
+            prime.pointwise.multiply(&mut product, secret.0.row(row));
+            prime.pointwise.sub(body.row_mut(row), &product);
+            prime.pointwise.add(body.row_mut(row), plaintext.poly.row(row));
+        }
+        Ok(Ciphertext { polys: [body, mask], scale: plaintext.scale, slots_log2: plaintext.slots_log2 })
+    }
+
+    /// The numbers in a ciphertext, about.
+    pub fn decrypt(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<Complex>, SecretError> {
+        if self.set() != ring.set() {
+            return Err(SecretError::SetNotInKey { set: ring.set().name });
+        }
+        let coefficients = Zeroizing::new(self.coefficients_of(ring, ciphertext)?);
+        Ok(ring.decode(&coefficients, ciphertext.scale, ciphertext.slots_log2))
+    }
+
+    /// Coefficients of the plaintext, noise and all, modulo the first two primes of the chain or the only one. SECRET.
+    pub fn coefficients_of(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<f64>, CkksError> {
+        let lower = ciphertext.at_level(ciphertext.level().min(1))?;
+        let basis = lower.polys[0].basis();
+        let secret = self.values(ring, basis);
+        let [mut phase, mask] = lower.polys;
+        for (row, prime) in ring.primes(basis).enumerate() {
+            let mut product = Zeroizing::new(mask.row(row).to_vec());
+            prime.pointwise.multiply(&mut product, secret.0.row(row));
+            prime.pointwise.add(phase.row_mut(row), &product);
+        }
+        ring.inverse(&mut phase);
+        let first = ring.prime(0).modulus();
+        if basis.level == 0 {
+            return Ok(phase.row(0).iter().map(|word| first.to_signed(*word) as f64).collect());
+        }
+        let second = ring.prime(1).modulus();
+        let inverse = second.factor(second.inverse(second.reduce(first.value())));
+        let both = i128::from(first.value()) * i128::from(second.value());
+        let joined = phase.row(0).iter().zip(phase.row(1)).map(|(low, high)| {
+            let times = inverse.times(second.sub(*high, second.reduce(*low)));
+            let number = i128::from(*low) + i128::from(first.value()) * i128::from(times);
+            (if number > both / 2 { number - both } else { number }) as f64
+        });
+        Ok(joined.collect())
+    }
+}

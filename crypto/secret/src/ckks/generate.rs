@@ -1,0 +1,137 @@
+//! Keys that a server computes with.
+
+use cloakwork_ckks::{
+    Basis, Bootstrap, Gadget, Poly, Ring,
+    bootstrap::SeededBootstrapKeys,
+    key::{SeededSwitchKey, conjugation_power, masks, rotation_power},
+};
+use zeroize::Zeroizing;
+
+use super::{
+    SecretKey,
+    key::{SecretPoly, small},
+};
+use crate::{Randomness, SecretError};
+
+/// Makes keys of one secret.
+pub struct KeyGenerator<'a> {
+    key: &'a SecretKey,
+    ring: &'a Ring,
+}
+
+impl<'a> KeyGenerator<'a> {
+    /// For a key and the ring of its set.
+    pub fn new(key: &'a SecretKey, ring: &'a Ring) -> Self {
+        assert_eq!(key.set(), ring.set(), "a key and the ring of its set");
+        Self { key, ring }
+    }
+
+    /// For products of ciphertexts up to a level.
+    pub fn relinearization(&self, level: usize, randomness: &mut Randomness) -> Result<SeededSwitchKey, SecretError> {
+        let basis = self.basis(level);
+        let secret = self.key.values(self.ring, basis);
+        let mut square = self.key.values(self.ring, basis);
+        for ((prime, row), other) in self.ring.primes(basis).zip(square.0.rows_mut()).zip(secret.0.rows()) {
+            prime.pointwise.multiply(row, other);
+        }
+        self.switch_key(&square, &secret, Gadget::Digits, randomness)
+    }
+
+    /// For rotations by `steps` to the left, up to a level: the power of X that it is for, and the key.
+    pub fn rotation(
+        &self,
+        steps: i64,
+        level: usize,
+        randomness: &mut Randomness,
+    ) -> Result<(usize, SeededSwitchKey), SecretError> {
+        self.move_key(rotation_power(self.ring, steps), level, randomness)
+    }
+
+    /// For conjugates, up to a level.
+    pub fn conjugation(
+        &self,
+        level: usize,
+        randomness: &mut Randomness,
+    ) -> Result<(usize, SeededSwitchKey), SecretError> {
+        self.move_key(conjugation_power(self.ring), level, randomness)
+    }
+
+    /// All that a bootstrap needs, a sparse secret for each call among it: it is gone afterwards.
+    pub fn bootstrap(
+        &self,
+        bootstrap: &Bootstrap<'_>,
+        randomness: &mut Randomness,
+    ) -> Result<SeededBootstrapKeys, SecretError> {
+        let ring = self.ring;
+        let mut sparse = Zeroizing::new(vec![0; ring.size()]);
+        randomness.renewed_secret()?.fill_sparse(ring.set().bootstrap.sparse_weight, &mut sparse);
+        let sparse = |basis| SecretPoly::of_small(ring, basis, sparse.iter().map(|one| i64::from(*one)));
+        let lowest = Basis { level: 0, special: 1 };
+        let highest = self.basis(bootstrap.raised_level());
+        let (dense_low, dense_high) = (self.key.values(ring, lowest), self.key.values(ring, highest));
+        let conjugation = (conjugation_power(ring), bootstrap.remainder_level());
+        let rotations = bootstrap.rotations().into_iter().map(|(steps, level)| (rotation_power(ring, steps), level));
+        let moves = rotations.chain([conjugation]).map(|(power, level)| self.move_key(power, level, randomness));
+        let moves = moves.collect::<Result<_, _>>()?;
+        Ok(SeededBootstrapKeys {
+            to_sparse: self.switch_key(&dense_low, &sparse(lowest), Gadget::Digits, randomness)?,
+            to_dense: self.switch_key(&sparse(highest), &dense_high, Gadget::Whole, randomness)?,
+            relinearization: self.relinearization(bootstrap.remainder_level(), randomness)?,
+            moves,
+        })
+    }
+
+    fn move_key(
+        &self,
+        power: usize,
+        level: usize,
+        randomness: &mut Randomness,
+    ) -> Result<(usize, SeededSwitchKey), SecretError> {
+        let basis = self.basis(level);
+        let (from, to) = (self.key.values(self.ring, basis), self.key.values_before(self.ring, basis, power));
+        Ok((power, self.switch_key(&from, &to, Gadget::Digits, randomness)?))
+    }
+
+    fn basis(&self, level: usize) -> Basis {
+        Basis { level, special: self.ring.set().special.len() }
+    }
+
+    /// Encryptions of the parts of `from`, times the product of the special primes, under `to`.
+    fn switch_key(
+        &self,
+        from: &SecretPoly,
+        to: &SecretPoly,
+        gadget: Gadget,
+        randomness: &mut Randomness,
+    ) -> Result<SeededSwitchKey, SecretError> {
+        let (ring, basis) = (self.ring, to.0.basis());
+        let seed = randomness.mask_seed()?;
+        let specials = || ring.set().special[..basis.special].iter();
+        let body = |part: usize, randomness: &mut Randomness| -> Poly {
+            let mask = masks(ring, &seed, basis, part);
+            let mut body = noise(ring, basis, randomness);
+            for (row, (index, prime)) in ring.indices(basis).zip(ring.primes(basis)).enumerate() {
+                let modulus = prime.modulus();
+                let mut product = Zeroizing::new(mask.row(row).to_vec());
+                prime.pointwise.multiply(&mut product, to.0.row(row));
+                prime.pointwise.sub(body.row_mut(row), &product);
+                if row <= basis.level && gadget.holds(ring, part, index) {
+                    let factor = specials().fold(1, |product, prime| modulus.mul(product, modulus.reduce(*prime)));
+                    product.copy_from_slice(from.0.row(row));
+                    prime.pointwise.scale(&mut product, modulus.factor(factor));
+                    prime.pointwise.add(body.row_mut(row), &product);
+                }
+            }
+            body
+        };
+        let bodies = (0..gadget.parts(ring, basis.level)).map(|part| body(part, randomness)).collect();
+        Ok(SeededSwitchKey { basis, gadget, seed, bodies })
+    }
+}
+
+/// Values of a polynomial of noise.
+pub(super) fn noise(ring: &Ring, basis: Basis, randomness: &mut Randomness) -> Poly {
+    let mut coefficients = Zeroizing::new(vec![0; ring.size()]);
+    randomness.secret().fill_gaussian(ring.set().noise, &mut coefficients);
+    small(ring, basis, coefficients.iter().copied())
+}

@@ -1,0 +1,95 @@
+//! The secret polynomial.
+
+use std::fmt;
+
+use cloakwork_ckks::{Basis, Poly, Ring};
+use cloakwork_params::{
+    KeyId,
+    ckks::{CkksSet, Ternary},
+};
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::{Randomness, SecretError};
+
+/// A client's secret for CKKS, under a random public name.
+pub struct SecretKey {
+    key_id: KeyId,
+    set: &'static CkksSet,
+    coefficients: Zeroizing<Vec<i8>>,
+}
+
+impl SecretKey {
+    /// A fresh one.
+    pub fn generate(set: &'static CkksSet, randomness: &mut Randomness) -> Result<Self, SecretError> {
+        let key_id = randomness.key_id()?;
+        let mut coefficients = Zeroizing::new(vec![0; set.size()]);
+        match set.secret {
+            Ternary::Uniform => randomness.secret().fill_ternary(&mut coefficients),
+            Ternary::OfWeight(weight) => randomness.secret().fill_sparse(weight, &mut coefficients),
+        }
+        Ok(Self { key_id, set, coefficients })
+    }
+
+    /// Public random name; everything made under the key carries it.
+    pub fn key_id(&self) -> KeyId {
+        self.key_id
+    }
+
+    /// The set that the key was made for.
+    pub fn set(&self) -> &'static CkksSet {
+        self.set
+    }
+
+    /// Its values modulo the primes of a basis.
+    pub(super) fn values(&self, ring: &Ring, basis: Basis) -> SecretPoly {
+        SecretPoly::of_small(ring, basis, self.coefficients.iter().map(|coefficient| i64::from(*coefficient)))
+    }
+
+    /// Those of the secret that X to X^`power` turns into this one.
+    pub(super) fn values_before(&self, ring: &Ring, basis: Basis, power: usize) -> SecretPoly {
+        // Coefficient k of this one is, up to its sign, coefficient k of that one moved to k * power.
+        let size = self.coefficients.len();
+        let before = (0..size).map(|place| {
+            let to = place * power % (2 * size);
+            let sign = if to < size { 1 } else { -1 };
+            sign * i64::from(self.coefficients[to % size])
+        });
+        SecretPoly::of_small(ring, basis, before)
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "SecretKey({}, {})", self.key_id, self.set.name)
+    }
+}
+
+/// A polynomial that is wiped when it is dropped.
+pub(super) struct SecretPoly(pub(super) Poly);
+
+impl SecretPoly {
+    /// With these coefficients, by its values.
+    pub(super) fn of_small(ring: &Ring, basis: Basis, coefficients: impl Iterator<Item = i64> + Clone) -> Self {
+        Self(small(ring, basis, coefficients))
+    }
+}
+
+/// A polynomial with small coefficients, by its values.
+pub(super) fn small(ring: &Ring, basis: Basis, coefficients: impl Iterator<Item = i64> + Clone) -> Poly {
+    let mut poly = ring.zero(basis);
+    for (prime, row) in ring.primes(basis).zip(poly.rows_mut()) {
+        let modulus = prime.modulus();
+        for (word, coefficient) in row.iter_mut().zip(coefficients.clone()) {
+            // Negative ones are told apart without a division, or a branch.
+            *word = (coefficient as u64).wrapping_add(modulus.value() & (coefficient >> 63) as u64);
+        }
+    }
+    ring.forward(&mut poly);
+    poly
+}
+
+impl Drop for SecretPoly {
+    fn drop(&mut self) {
+        self.0.words_mut().zeroize();
+    }
+}

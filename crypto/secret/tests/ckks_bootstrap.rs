@@ -1,0 +1,138 @@
+//! Bootstraps: what comes back, how exactly, and that it is the same on every instruction set and number of threads.
+
+use cloakwork_ckks::{Basis, Bootstrap, BootstrapKeys, Ciphertext, CkksError, Complex, Evaluator, KeySize, Ring};
+use cloakwork_math::simd::Level;
+use cloakwork_params::ckks;
+use cloakwork_secret::{
+    Randomness,
+    ckks::{KeyGenerator, SecretKey},
+};
+
+/// A client, and what it has for one kind of bootstrap.
+struct Client<'r> {
+    ring: &'r Ring,
+    key: SecretKey,
+    bootstrap: Bootstrap<'r>,
+    keys: BootstrapKeys,
+    randomness: Randomness,
+}
+
+impl<'r> Client<'r> {
+    fn new(ring: &'r Ring, slots_log2: u32, stages: usize, size: KeySize) -> Self {
+        let mut randomness = Randomness::insecure_for_tests(7);
+        let key = SecretKey::generate(ring.set(), &mut randomness).expect("a key");
+        let bootstrap = Bootstrap::new(ring, slots_log2, stages, size).expect("a bootstrap");
+        let seeded = KeyGenerator::new(&key, ring).bootstrap(&bootstrap, &mut randomness).expect("keys");
+        // A sparse secret is weak where the modulus is large: what is under it is modulo two primes.
+        assert_eq!((seeded.to_sparse.basis, seeded.to_sparse.bodies.len()), (Basis { level: 0, special: 1 }, 1));
+        let keys = BootstrapKeys::expand(ring, seeded);
+        Self { ring, key, bootstrap, keys, randomness }
+    }
+
+    fn encrypt(&mut self, numbers: &[Complex], level: usize) -> Ciphertext {
+        self.key.encrypt(self.ring, numbers, level, &mut self.randomness).expect("encryption")
+    }
+
+    fn bootstrap(&self, ciphertext: &Ciphertext, threads: usize) -> Ciphertext {
+        let evaluator = Evaluator::new(self.ring, threads);
+        evaluator.bootstrap(ciphertext, &self.bootstrap, &self.keys).expect("a bootstrap")
+    }
+
+    /// Bits behind the point: of the mean error, and of the greatest one.
+    fn precision(&self, ciphertext: &Ciphertext, expected: &[Complex]) -> (f64, f64) {
+        let got = self.key.decrypt(self.ring, ciphertext).expect("decryption");
+        let errors: Vec<f64> = got.iter().zip(expected).map(|(a, b)| (*a - *b).magnitude()).collect();
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        (-mean.log2(), -errors.iter().copied().fold(0.0, f64::max).log2())
+    }
+}
+
+/// Numbers in the unit disc that have nothing to do with each other.
+fn numbers(count: usize, seed: usize) -> Vec<Complex> {
+    let number = |at: usize| Complex::at_turn((at * at) as f64 * 0.618_034).scale((at as f64 * 0.754_877).fract());
+    (seed..seed + count).map(number).collect()
+}
+
+fn ring(set: &str) -> Ring {
+    Ring::new(ckks::by_name(set).expect("a set"))
+}
+
+#[test]
+fn numbers_come_back_with_new_levels_again_and_again() {
+    // Of fewer numbers, each is in fewer and larger coefficients, for which a sine is less of a straight line.
+    for (set, slots_log2, stages, level_out, mean_bits, worst_bits) in [
+        ("TOY_CKKS_45_60_50", 9, 3, 11, 22.0, 20.0),
+        ("TOY_CKKS_45_60_50", 9, 4, 10, 22.0, 20.0),
+        ("TOY_CKKS_45_60_50", 9, 5, 9, 22.0, 20.0),
+        ("TOY_CKKS_54_60", 9, 3, 12, 18.0, 16.0),
+        ("TOY_CKKS_54_60", 9, 5, 8, 18.0, 16.0),
+        ("TOY_CKKS_45_60_50", 8, 3, 11, 21.0, 19.0),
+        ("TOY_CKKS_45_60_50", 5, 2, 12, 18.0, 16.0),
+        ("TOY_CKKS_45_60_50", 1, 1, 13, 14.0, 13.0),
+    ] {
+        let ring = ring(set);
+        for size in [KeySize::Medium, KeySize::Large] {
+            let mut client = Client::new(&ring, slots_log2, stages, size);
+            let plain = numbers(1 << slots_log2, 5);
+            let mut ciphertext = client.encrypt(&plain, 2);
+            for round in 0..3 {
+                ciphertext = client.bootstrap(&ciphertext, 2);
+                assert_eq!((ciphertext.level(), client.bootstrap.level_out()), (level_out, level_out));
+                let (mean, worst) = client.precision(&ciphertext, &plain);
+                let lost = f64::from(round).log2().max(0.0);
+                let enough = mean > mean_bits - lost && worst > worst_bits - lost;
+                assert!(enough, "{set} 2^{slots_log2} {stages} {size:?}, round {round}: {mean:.1}, {worst:.1}");
+            }
+        }
+    }
+}
+
+#[test]
+fn results_are_the_same_on_every_instruction_set_and_number_of_threads() {
+    for set in ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"] {
+        let mut seen: Option<[Vec<u64>; 2]> = None;
+        for level in Level::available() {
+            let ring = Ring::with_level(ckks::by_name(set).expect("a set"), level);
+            let mut client = Client::new(&ring, 9, 3, KeySize::Medium);
+            let ciphertext = client.encrypt(&numbers(512, 0), 0);
+            for threads in [1, 3] {
+                let result = client.bootstrap(&ciphertext, threads).polys.map(|poly| poly.words().to_vec());
+                assert!(*seen.get_or_insert_with(|| result.clone()) == result, "{set}, {}, {threads}", level.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn bootstraps_that_there_are_not_are_refused() {
+    let ring = ring("TOY_CKKS_45_60_50");
+    let refused = |slots_log2, stages| Bootstrap::new(&ring, slots_log2, stages, KeySize::Medium).err();
+    for (slots_log2, stages) in [(9, 0), (9, 6), (2, 3)] {
+        assert_eq!(refused(slots_log2, stages), Some(CkksError::WrongStages { got: stages, slots: 1 << slots_log2 }));
+    }
+    for slots_log2 in [0, 10, 40] {
+        assert!(matches!(refused(slots_log2, 1), Some(CkksError::WrongSlots { .. })));
+    }
+    let mut client = Client::new(&ring, 5, 1, KeySize::Medium);
+    let other = client.encrypt(&numbers(64, 0), 0);
+    let refused = Evaluator::new(&ring, 1).bootstrap(&other, &client.bootstrap, &client.keys).err();
+    assert_eq!(refused, Some(CkksError::OtherSlots { left: 64, right: 32 }));
+}
+
+/// The real rings: gigabytes, and a minute.
+#[test]
+fn real_rings_keep_their_promises() {
+    if std::env::var_os("CLOAKWORK_TEST_ALL").is_none() {
+        return;
+    }
+    for (set, level_out, mean_bits, worst_bits) in [("CKKS_45_60_50", 9, 22.0, 17.0), ("CKKS_54_60", 8, 17.5, 15.0)] {
+        let ring = ring(set);
+        let mut client = Client::new(&ring, 15, 5, KeySize::Medium);
+        let plain = numbers(1 << 15, 5);
+        let ciphertext = client.encrypt(&plain, 0);
+        let result = client.bootstrap(&ciphertext, 2);
+        let (mean, worst) = client.precision(&result, &plain);
+        assert_eq!(result.level(), level_out);
+        assert!(mean > mean_bits && worst > worst_bits, "{set}: {mean:.1}, {worst:.1}");
+    }
+}
