@@ -1,7 +1,7 @@
 # Every target does its own set-up: rustup, which takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later
 # (with rustfmt and clippy, for lint), and a C compiler are all it takes; npm as well, for the check of the protocol, and valgrind, for the gate for speed.
 
-.PHONY: demo demo-core test test-all lint speed bench bench-circuits bench-peers bench-service
+.PHONY: demo demo-core test test-all lint speed bench bench-circuits bench-ckks bench-peers bench-service
 
 # The whole service once: a server, keys, an upload, a job, its result and where its time went.
 demo:
@@ -42,6 +42,11 @@ bench-peers:
 # docs/operations.md" renews the table there as well.
 bench-circuits:
 	tests/peers/circuits/run.sh $(ARGS)
+
+# Transforms of CKKS beside those of tfhe-ntt, and bootstraps; writes target/bench/ckks.json. Takes 16 GiB of memory;
+# ARGS=--quick measures toys, ARGS="--case 'CKKS_45_60_50 32768 5 medium'" one row.
+bench-ckks:
+	cargo run --release -p cloakwork-tests-ckks -- $(ARGS)
 
 # A server process under load against the core, alternating; writes target/bench/service.json. Takes a quarter of an
 # hour; ARGS=--quick takes one minute.

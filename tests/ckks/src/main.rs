@@ -1,0 +1,77 @@
+//! How long CKKS takes: transforms, beside those of another library, and bootstraps.
+
+#![forbid(unsafe_code)]
+
+mod bootstraps;
+mod transforms;
+
+use std::{path::PathBuf, time::Instant};
+
+/// What can be asked for.
+const PARTS: [&str; 2] = ["transforms", "bootstraps"];
+
+fn main() {
+    let mut only: Vec<String> = PARTS.map(str::to_owned).to_vec();
+    let (mut is_quick, mut case) = (false, String::new());
+    let mut out = PathBuf::from("target/bench/ckks.json");
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        match (argument.as_str(), arguments.size_hint().0) {
+            ("--quick", _) => is_quick = true,
+            ("--only", 1..) => only = arguments.next().into_iter().flat_map(|list| parts(&list)).collect(),
+            ("--case", 1..) => case = arguments.next().unwrap_or_default(),
+            ("--out", 1..) => out = arguments.next().unwrap_or_default().into(),
+            _ => fail(&format!(
+                "'{argument}': there are --quick, --only LIST ({}), --case TEXT and --out FILE",
+                PARTS.join(", ")
+            )),
+        }
+    }
+    let wants = |part: &str| only.iter().any(|wanted| wanted == part);
+    println!(
+        "{}, {} cores, load {:.2}, {}\n",
+        cloakwork_tests_machine::cpu(),
+        cloakwork_tests_machine::cores(),
+        cloakwork_tests_machine::load().unwrap_or(f64::NAN),
+        cloakwork_tests_machine::date(),
+    );
+    let transforms = if wants("transforms") { transforms::measure() } else { Vec::new() };
+    let bootstraps = if wants("bootstraps") { bootstraps::measure(is_quick, &case) } else { Vec::new() };
+    let document = serde_json::json!({
+        "cpu": cloakwork_tests_machine::cpu(),
+        "cores": cloakwork_tests_machine::cores(),
+        "date": cloakwork_tests_machine::date(),
+        "transforms": transforms,
+        "bootstraps": bootstraps,
+    });
+    let written = out.parent().map_or(Ok(()), std::fs::create_dir_all);
+    if let Err(error) = written.and_then(|()| std::fs::write(&out, format!("{document:#}\n"))) {
+        fail(&format!("{}: {error}", out.display()));
+    }
+}
+
+fn parts(list: &str) -> Vec<String> {
+    let parts: Vec<String> = list.split(',').map(str::to_owned).collect();
+    if let Some(unknown) = parts.iter().find(|part| !PARTS.contains(&part.as_str())) {
+        fail(&format!("nothing to measure is called '{unknown}': there are {}", PARTS.join(", ")));
+    }
+    parts
+}
+
+fn fail(message: &str) -> ! {
+    eprintln!("{message}");
+    std::process::exit(2);
+}
+
+/// Seconds that it takes.
+fn seconds(run: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_secs_f64()
+}
+
+/// The middle one, and those at a quarter and three quarters.
+fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
+}
