@@ -105,7 +105,7 @@ mod tests {
         drop([other, same]);
         assert_eq!(kept(), 192);
         assert_ne!(pool.take(31).as_ptr(), place, "more than twice as many");
-        [(); 3].map(|()| pool.keep(Aligned::new(WORDS_MAX / 2 - 96 - 16)));
+        (0..3).for_each(|_| pool.keep(Aligned::new(WORDS_MAX / 2 - 112)));
         assert!((WORDS_MAX - 100..=WORDS_MAX).contains(&kept()), "two of the three");
     }
 }

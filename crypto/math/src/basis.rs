@@ -5,7 +5,7 @@ use crate::{
     pointwise::STEP,
     simd::{
         Level,
-        residues::{Arithmetic, PRODUCTS_MAX, ResidueKernel, Residues},
+        residues::{Arithmetic, GROUP, Group, PRODUCTS_MAX, ResidueKernel, Residues},
         whole, whole_mut,
     },
 };
@@ -129,17 +129,14 @@ struct Wraps<'a> {
     to: &'a mut [u64],
 }
 
-/// Vectors that are worked on side by side, so that what is looked up for a prime is looked up once for all of them.
-const VECTORS: usize = 4;
-
 impl ResidueKernel for Wraps<'_> {
     #[inline(always)]
     fn run<V: Residues>(self) {
-        let to: &mut [[V::Array; VECTORS]] = whole_mut(self.to);
+        let to: &mut [Group<V>] = whole_mut(self.to);
         for (at, to) in to.iter_mut().enumerate() {
-            let mut sums = [V::splat(1 << (UNIT - 1)); VECTORS];
+            let mut sums = [V::splat(1 << (UNIT - 1)); GROUP];
             for (old, prepared) in self.old.iter().zip(self.prepared) {
-                let (prepared, part): (&[[V::Array; VECTORS]], _) = (whole(prepared), V::splat(old.part));
+                let (prepared, part): (&[Group<V>], _) = (whole(prepared), V::splat(old.part));
                 for (sum, words) in sums.iter_mut().zip(&prepared[at]) {
                     *sum = sum.add(V::load(words).shift_down(old.shift).multiply_halves(part));
                 }
@@ -163,9 +160,9 @@ impl ResidueKernel for Sums<'_> {
     fn run<V: Residues>(self) {
         let Self { new, prepared, wraps, to } = self;
         let (prime, wrap, mask) = (V::prime(new.modulus), V::splat(new.wrap), V::splat((1 << HALF) - 1));
-        let (wraps, to): (&[[V::Array; VECTORS]], &mut [[V::Array; VECTORS]]) = (whole(wraps), whole_mut(to));
+        let (wraps, to): (&[Group<V>], &mut [Group<V>]) = (whole(wraps), whole_mut(to));
         for (at, (wraps, to)) in wraps.iter().zip(to).enumerate() {
-            let mut sums = [V::no_products(); VECTORS];
+            let mut sums = [V::no_products(); GROUP];
             for (sum, wraps) in sums.iter_mut().zip(wraps) {
                 *sum = V::add_product(*sum, V::load(wraps), wrap);
             }
@@ -176,7 +173,7 @@ impl ResidueKernel for Sums<'_> {
                         *sum = V::add_product(V::no_products(), V::reduce(*sum, prime), V::splat(1));
                     }
                 }
-                let (words, factor): (&[[V::Array; VECTORS]], _) = (whole(prepared), V::splat(*factor));
+                let (words, factor): (&[Group<V>], _) = (whole(prepared), V::splat(*factor));
                 if let Some(upper) = upper {
                     let upper = V::splat(*upper);
                     for (sum, words) in sums.iter_mut().zip(&words[at]) {
@@ -224,7 +221,7 @@ mod tests {
             // Numbers whose residues are known: products of a few words, of both signs, far from halfway.
             let bits: u32 = old.iter().map(|old| old.bits() - 1).sum();
             let number = |index: usize| {
-                let wide = i128::from(seed[index] as i64) * i128::from(seed[index / 2] >> 8) >> 1;
+                let wide = (i128::from(seed[index] as i64) * i128::from(seed[index / 2] >> 8)) >> 1;
                 wide >> 127_u32.saturating_sub(bits.saturating_sub(2))
             };
             let numbers: Vec<i128> = (0..64).map(number).collect();

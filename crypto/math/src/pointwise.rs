@@ -6,7 +6,7 @@ use crate::{
     modulus::{Factor, Modulus},
     simd::{
         Level,
-        residues::{Arithmetic, Multiplier, PRODUCTS_MAX, ResidueKernel, Residues, least},
+        residues::{Arithmetic, GROUP, Group, Multiplier, PRODUCTS_MAX, ResidueKernel, Residues, least},
         whole, whole_mut,
     },
 };
@@ -182,20 +182,17 @@ struct SumOfProducts<'a> {
     to: &'a mut [u64],
 }
 
-/// Vectors whose sums grow side by side, so that what is looked up for a pair is looked up once for all of them.
-const VECTORS: usize = 4;
-
 impl ResidueKernel for SumOfProducts<'_> {
     #[inline(always)]
     fn run<V: Residues>(self) {
         let prime = V::prime(self.modulus);
-        let to: &mut [[V::Array; VECTORS]] = whole_mut(self.to);
+        let to: &mut [Group<V>] = whole_mut(self.to);
         for (at, to) in to.iter_mut().enumerate() {
-            let mut totals = [V::splat(0); VECTORS];
+            let mut totals = [V::splat(0); GROUP];
             for pairs in self.pairs.chunks(PRODUCTS_MAX) {
-                let mut sums = [V::no_products(); VECTORS];
+                let mut sums = [V::no_products(); GROUP];
                 for [a, b] in pairs {
-                    let (a, b): (&[[V::Array; VECTORS]], &[[V::Array; VECTORS]]) = (whole(a), whole(b));
+                    let (a, b): (&[Group<V>], &[Group<V>]) = (whole(a), whole(b));
                     for (sum, (a, b)) in sums.iter_mut().zip(a[at].iter().zip(&b[at])) {
                         *sum = V::add_product(*sum, V::load(a), V::load(b));
                     }

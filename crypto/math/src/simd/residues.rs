@@ -86,6 +86,11 @@ pub(crate) trait Residues: Lanes {
     fn reduce(sum: Self::Sum, prime: Self::Prime) -> Self;
 }
 
+/// Vectors that are worked on side by side, so that what is looked up for them is looked up once.
+pub(crate) type Group<V> = [<V as Lanes>::Array; GROUP];
+/// How many those are.
+pub(crate) const GROUP: usize = 4;
+
 /// Factors, one a lane, and their parts of the prime.
 #[derive(Clone, Copy)]
 pub(crate) struct Multiplier<V> {
