@@ -2,6 +2,8 @@
 
 use std::ops::{Add, Mul, Neg, Sub};
 
+use zeroize::DefaultIsZeroes;
+
 /// A complex number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Complex {
@@ -46,6 +48,8 @@ impl Complex {
         self.re.is_finite() && self.im.is_finite()
     }
 }
+
+impl DefaultIsZeroes for Complex {}
 
 impl From<f64> for Complex {
     fn from(re: f64) -> Self {

@@ -1,5 +1,7 @@
 //! Numbers that are not encrypted, as polynomials.
 
+use zeroize::Zeroizing;
+
 use crate::{
     complex::Complex,
     error::CkksError,
@@ -35,7 +37,8 @@ impl Ring {
             return Err(CkksError::NotFinite { index });
         }
         let slots_log2 = numbers.len().ilog2();
-        let mut coefficients = numbers.to_vec();
+        // On a client these are secret.
+        let mut coefficients = Zeroizing::new(numbers.to_vec());
         self.embedding(slots_log2).coefficients(&mut coefficients);
         let magnitude = coefficients.iter().fold(0_f64, |max, number| max.max(number.re.abs()).max(number.im.abs()));
         let bits: f64 = self.primes(basis).map(|prime| (prime.modulus().value() as f64).log2()).sum();
@@ -44,7 +47,7 @@ impl Ring {
             return Err(CkksError::TooLarge { scale_log2: scale.log2(), modulus_log2: bits });
         }
         let gap = max / numbers.len();
-        let mut words = vec![0_i128; self.size()];
+        let mut words = Zeroizing::new(vec![0_i128; self.size()]);
         for (place, coefficient) in coefficients.iter().enumerate() {
             words[place * gap] = (coefficient.re * scale).round() as i128;
             words[max + place * gap] = (coefficient.im * scale).round() as i128;

@@ -1,9 +1,9 @@
 //! Encryption and decryption under a secret key.
 
-use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Ring, key::fill_uniform};
+use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Plaintext, Ring, key::fill_uniform};
 use zeroize::Zeroizing;
 
-use super::{SecretKey, generate::noise};
+use super::{SecretKey, generate::noise, key::SecretPoly};
 use crate::{Randomness, SecretError};
 
 impl SecretKey {
@@ -16,7 +16,8 @@ impl SecretKey {
         randomness: &mut Randomness,
     ) -> Result<Ciphertext, SecretError> {
         let basis = Basis::of_level(level);
-        let plaintext = ring.encode(numbers, ring.scale(), basis)?;
+        let Plaintext { poly, scale, slots_log2 } = ring.encode(numbers, ring.scale(), basis)?;
+        let plaintext = SecretPoly(poly);
         let seed = randomness.mask_seed()?;
         let secret = self.values(ring, basis);
         let mut mask = ring.zero(basis);
@@ -26,9 +27,9 @@ impl SecretKey {
             let mut product = Zeroizing::new(mask.row(row).to_vec());
             prime.pointwise.multiply(&mut product, secret.0.row(row));
             prime.pointwise.sub(body.row_mut(row), &product);
-            prime.pointwise.add(body.row_mut(row), plaintext.poly.row(row));
+            prime.pointwise.add(body.row_mut(row), plaintext.0.row(row));
         }
-        Ok(Ciphertext { polys: [body, mask], scale: plaintext.scale, slots_log2: plaintext.slots_log2 })
+        Ok(Ciphertext { polys: [body, mask], scale, slots_log2 })
     }
 
     /// The numbers in a ciphertext, about.
@@ -45,21 +46,22 @@ impl SecretKey {
         let lower = ciphertext.at_level(ciphertext.level().min(1))?;
         let basis = lower.polys[0].basis();
         let secret = self.values(ring, basis);
-        let [mut phase, mask] = lower.polys;
+        let [body, mask] = lower.polys;
+        let mut phase = SecretPoly(body);
         for (row, prime) in ring.primes(basis).enumerate() {
             let mut product = Zeroizing::new(mask.row(row).to_vec());
             prime.pointwise.multiply(&mut product, secret.0.row(row));
-            prime.pointwise.add(phase.row_mut(row), &product);
+            prime.pointwise.add(phase.0.row_mut(row), &product);
         }
-        ring.inverse(&mut phase);
+        ring.inverse(&mut phase.0);
         let first = ring.prime(0).modulus();
         if basis.level == 0 {
-            return Ok(phase.row(0).iter().map(|word| first.to_signed(*word) as f64).collect());
+            return Ok(phase.0.row(0).iter().map(|word| first.to_signed(*word) as f64).collect());
         }
         let second = ring.prime(1).modulus();
         let inverse = second.factor(second.inverse(second.reduce(first.value())));
         let both = i128::from(first.value()) * i128::from(second.value());
-        let joined = phase.row(0).iter().zip(phase.row(1)).map(|(low, high)| {
+        let joined = phase.0.row(0).iter().zip(phase.0.row(1)).map(|(low, high)| {
             let times = inverse.times(second.sub(*high, second.reduce(*low)));
             let number = i128::from(*low) + i128::from(first.value()) * i128::from(times);
             (if number > both / 2 { number - both } else { number }) as f64
