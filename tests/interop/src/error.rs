@@ -4,7 +4,7 @@ use cloakwork_secret::SecretError;
 use cloakwork_tfhe::ShapeError;
 
 /// A key or ciphertext that the other side has no counterpart for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConversionError {
     /// The two sides hold something under the same name that differs.
