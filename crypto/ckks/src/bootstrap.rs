@@ -19,7 +19,7 @@ use crate::{
     digits::Digits,
     error::CkksError,
     evaluator::Evaluator,
-    linear::{EncodedMatrix, Steps},
+    linear::EncodedMatrix,
     poly::{Basis, Poly},
     ring::Ring,
 };
@@ -59,7 +59,7 @@ impl<'r> Bootstrap<'r> {
         let mut bootstrap =
             Self { ring, slots_log2, remainder_level, raised_level, to_coefficients: vec![], to_values: vec![] };
         let embedding = ring.embedding(slots_log2);
-        let shift = match size {
+        let more = match size {
             KeySize::Medium => 0,
             KeySize::Large => 1,
         };
@@ -67,7 +67,7 @@ impl<'r> Bootstrap<'r> {
         // What comes out is a coefficient in parts of `range` times q, and half of it, for its conjugate is added; and of
         // few slots, each coefficient has been added up from all its copies.
         let copies = 1 << (max - slots_log2);
-        let factor = 0.5 / (set.bootstrap.range * copies) as f64;
+        let factor = 0.5 / (remainder::RANGE * copies) as f64;
         let matrices = embedding.to_coefficients(stages);
         let count = matrices.len();
         for (index, matrix) in matrices.into_iter().enumerate() {
@@ -78,7 +78,7 @@ impl<'r> Bootstrap<'r> {
             if index == 0 {
                 scale *= bootstrap.remainder_scale() / bootstrap.prime(0);
             }
-            bootstrap.to_coefficients.push(encode(ring, &matrix, shift, level, scale)?);
+            bootstrap.to_coefficients.push(EncodedMatrix::new(ring, &matrix, more, level, scale)?);
         }
 
         let start = bootstrap.remainder_level - remainder::DEPTH;
@@ -87,9 +87,14 @@ impl<'r> Bootstrap<'r> {
             let level = start - index;
             let matrix = if bootstrap.is_packed() && index == 0 { of_both_parts(&matrix) } else { matrix };
             let scale = bootstrap.prime(level) * change;
-            bootstrap.to_values.push(encode(ring, &matrix, shift, level, scale)?);
+            bootstrap.to_values.push(EncodedMatrix::new(ring, &matrix, more, level, scale)?);
         }
         Ok(bootstrap)
+    }
+
+    /// The ring.
+    pub fn ring(&self) -> &'r Ring {
+        self.ring
     }
 
     /// The level that ciphertexts have afterwards.
@@ -115,7 +120,8 @@ impl<'r> Bootstrap<'r> {
         let traces = self.traces().map(|steps| (steps, self.raised_level));
         let joins = self.is_packed().then_some((self.slots() as i64, self.to_values[0].level() - 1));
         for (steps, level) in of_matrices.chain(traces).chain(joins) {
-            let level_max: &mut usize = highest.entry(steps).or_default();
+            // Turns to the left and to the right that come to the same have one key.
+            let level_max: &mut usize = highest.entry(steps.rem_euclid(self.ring.set().slots() as i64)).or_default();
             *level_max = level.max(*level_max);
         }
         highest.into_iter().collect()
@@ -155,16 +161,6 @@ impl<'r> Bootstrap<'r> {
     }
 }
 
-/// Baby and giant steps for a matrix: about as many of each, and `shift` doublings more of the former.
-fn encode(ring: &Ring, matrix: &Diagonals, shift: u32, level: usize, scale: f64) -> Result<EncodedMatrix, CkksError> {
-    let n = matrix.size();
-    let stride = matrix.offsets().filter(|offset| *offset != 0).map(|offset| 1 << offset.trailing_zeros()).min();
-    let stride = stride.unwrap_or(n);
-    let count = matrix.offsets().len() as u32;
-    let inner = 1 << ((u32::BITS - count.leading_zeros()).div_ceil(2) + shift);
-    EncodedMatrix::new(ring, matrix, Steps { stride, inner: inner.min(n / stride) }, level, scale)
-}
-
 /// The matrix for twice as many slots that leaves its result in the first half and -i times it in the second: with their
 /// conjugates added, these are twice the real and twice the imaginary part.
 fn both_parts(matrix: &Diagonals) -> Diagonals {
@@ -194,7 +190,7 @@ fn doubled(matrix: &Diagonals, factor: impl Fn(usize, usize, usize) -> Complex) 
 }
 
 impl Evaluator<'_> {
-    /// The same numbers, of magnitude up to about one, with new levels.
+    /// The same numbers, of magnitude up to about one and with a scale up to the set's, with new levels.
     pub fn bootstrap(
         &self,
         a: &Ciphertext,
@@ -202,6 +198,19 @@ impl Evaluator<'_> {
         keys: &BootstrapKeys,
     ) -> Result<Ciphertext, CkksError> {
         self.check_slots(a.slots_log2, bootstrap.slots_log2)?;
+        let (left, right) = (self.ring().set(), bootstrap.ring.set());
+        if left != right {
+            return Err(CkksError::OtherSet { left: left.name, right: right.name });
+        }
+        if a.scale > 2.0 * self.ring().scale() {
+            let modulus_log2 = bootstrap.prime(0).log2();
+            return Err(CkksError::TooLarge { scale_log2: a.scale.log2(), modulus_log2 });
+        }
+        let max = keys.to_dense.basis().level;
+        if bootstrap.raised_level > max {
+            let got = bootstrap.raised_level;
+            return Err(CkksError::LevelTooHigh { what: "the key from the sparse secret", got, max });
+        }
         let evaluation = &keys.evaluation;
         let mut raised = self.raise(&a.at_level(0)?, bootstrap.raised_level, keys);
         for steps in bootstrap.traces() {

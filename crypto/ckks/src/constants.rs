@@ -19,13 +19,6 @@ impl Evaluator<'_> {
         Ok(sum)
     }
 
-    /// a times a whole number: the scale stays.
-    pub fn multiply_integer(&self, a: &Ciphertext, number: i128) -> Ciphertext {
-        let mut product = a.clone();
-        self.scale_by(&mut product, number);
-        product
-    }
-
     /// The sum of numbers times ciphertexts, and a constant: `scale` is exactly that, before and after the rescale that
     /// takes the ciphertexts one level below `level`.
     pub(crate) fn linear_combination(
@@ -76,14 +69,6 @@ impl Evaluator<'_> {
     /// `to += other`.
     pub(crate) fn add_polys(&self, to: &mut Ciphertext, other: &Ciphertext) {
         to.polys.iter_mut().zip(&other.polys).for_each(|(to, other)| self.add_to(to, other));
-    }
-
-    fn scale_by(&self, a: &mut Ciphertext, number: i128) {
-        for poly in &mut a.polys {
-            self.each_row(poly, |_, prime, row| {
-                prime.pointwise.scale(row, prime.modulus().factor(prime.modulus().of_signed(number)));
-            });
-        }
     }
 
     /// A constant has the same value everywhere.

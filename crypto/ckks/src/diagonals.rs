@@ -12,8 +12,9 @@ pub struct Diagonals {
 }
 
 impl Diagonals {
-    /// Of so many rows, with these diagonals; what is not named is zero.
+    /// Of a power of two of rows, with these diagonals; what is not named is zero.
     pub fn new(size: usize, diagonals: impl IntoIterator<Item = (usize, Vec<Complex>)>) -> Self {
+        assert!(size.is_power_of_two(), "as many rows as a ciphertext has numbers");
         let mut matrix = Self { size, by_offset: BTreeMap::new() };
         for (offset, diagonal) in diagonals {
             matrix.add(offset, &diagonal);

@@ -70,6 +70,23 @@ pub enum CkksError {
         /// What there is.
         max: usize,
     },
+    /// A key that is not one of the set, or not whole.
+    #[error("not a key of this set: {what}")]
+    MalformedKey {
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Things of two sets.
+    #[error("{left} and {right} are two sets: all that is computed with must be of one")]
+    OtherSet {
+        /// One.
+        left: &'static str,
+        /// The other.
+        right: &'static str,
+    },
+    /// A sum of nothing.
+    #[error("a polynomial has at least one coefficient")]
+    NoCoefficients,
     /// A key that the operation needs is not there.
     #[error("the key for {what} is missing")]
     MissingKey {

@@ -63,11 +63,27 @@ pub struct SwitchKey {
 }
 
 impl SwitchKey {
-    /// Computes the masks.
-    pub fn expand(ring: &Ring, seeded: SeededSwitchKey) -> Self {
+    /// Computes the masks, if the key is one of the ring.
+    pub fn expand(ring: &Ring, seeded: SeededSwitchKey) -> Result<Self, CkksError> {
         let SeededSwitchKey { basis, gadget, seed, bodies } = seeded;
+        let special = ring.set().special.len();
+        let malformed = |what| Err(CkksError::MalformedKey { what });
+        if basis.level > ring.level_max() || ![1, special].contains(&basis.special) {
+            return malformed("it has primes that the set does not have");
+        }
+        if bodies.len() != gadget.parts(ring, basis.level) || bodies.iter().any(|body| body.basis() != basis) {
+            return malformed("it has more or fewer parts than its level");
+        }
+        let is_least = |body: &Poly| {
+            ring.primes(basis)
+                .zip(body.rows())
+                .all(|(prime, row)| row.iter().all(|word| *word < prime.modulus().value()))
+        };
+        if !bodies.iter().all(is_least) {
+            return malformed("a residue is not below its prime");
+        }
         let parts = (0..).zip(bodies).map(|(part, body)| [body, masks(ring, &seed, basis, part)]).collect();
-        Self { basis, gadget, parts }
+        Ok(Self { basis, gadget, parts })
     }
 
     /// What it is modulo.
@@ -133,8 +149,11 @@ pub struct MoveKey {
 
 impl MoveKey {
     /// A key for X to X^`power`.
-    pub fn new(ring: &Ring, power: usize, key: SwitchKey) -> Self {
-        Self { automorphism: Automorphism::new(power, ring.set().size_log2), key }
+    pub fn new(ring: &Ring, power: usize, key: SwitchKey) -> Result<Self, CkksError> {
+        if power.is_multiple_of(2) || power >= 2 * ring.size() || key.basis.special != ring.set().special.len() {
+            return Err(CkksError::MalformedKey { what: "it moves nothing of this ring" });
+        }
+        Ok(Self { automorphism: Automorphism::new(power, ring.set().size_log2), key })
     }
 }
 
@@ -168,7 +187,18 @@ impl EvaluationKeys {
         self.relinearization.as_ref().ok_or_else(|| CkksError::MissingKey { what: "multiplication".into() })
     }
 
-    pub(crate) fn mover(&self, power: usize, what: impl FnOnce() -> String) -> Result<&MoveKey, CkksError> {
-        self.moves.get(&power).ok_or_else(|| CkksError::MissingKey { what: what() })
+    /// The key for a move at a level.
+    pub(crate) fn mover(
+        &self,
+        power: usize,
+        level: usize,
+        what: impl FnOnce() -> String,
+    ) -> Result<&MoveKey, CkksError> {
+        let mover = self.moves.get(&power).ok_or_else(|| CkksError::MissingKey { what: what() })?;
+        let max = mover.key.basis.level;
+        if level > max {
+            return Err(CkksError::LevelTooHigh { what: "the key for this move", got: level, max });
+        }
+        Ok(mover)
     }
 }

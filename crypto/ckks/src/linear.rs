@@ -38,15 +38,24 @@ struct Giant {
 }
 
 /// How a matrix' offsets are cut: of every `inner` neighbours, one is a giant step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steps {
+#[derive(Clone, Copy)]
+struct Steps {
     /// Distance of two neighbouring offsets.
-    pub stride: usize,
+    stride: usize,
     /// Baby steps, a power of two.
-    pub inner: usize,
+    inner: usize,
 }
 
 impl Steps {
+    /// About as many baby steps as giant ones, doubled `more` times.
+    fn of(matrix: &Diagonals, more: u32) -> Self {
+        let n = matrix.size();
+        let strides = matrix.offsets().filter(|offset| *offset != 0).map(|offset| 1 << offset.trailing_zeros());
+        let stride = strides.min().unwrap_or(n);
+        let bits = usize::BITS - matrix.offsets().len().leading_zeros();
+        Self { stride, inner: (1 << (bits.div_ceil(2) + more)).min(n / stride) }
+    }
+
     /// Baby and giant step of an offset, n numbers around.
     fn cut(self, offset: usize, n: usize) -> (i64, i64) {
         let (place, around) = ((offset / self.stride) as i64, (n / self.stride) as i64);
@@ -58,9 +67,10 @@ impl Steps {
 }
 
 impl EncodedMatrix {
-    /// Encodes a matrix at a level; what comes out of a product with it has `scale` times the scale.
-    pub fn new(ring: &Ring, matrix: &Diagonals, steps: Steps, level: usize, scale: f64) -> Result<Self, CkksError> {
-        let n = matrix.size();
+    /// Encodes a matrix at a level; what comes out of a product with it has `scale` times the scale, over the level's prime.
+    /// It takes about as many baby steps as giant ones, or, doubled `more` times, more of the former, which are cheaper.
+    pub fn new(ring: &Ring, matrix: &Diagonals, more: u32, level: usize, scale: f64) -> Result<Self, CkksError> {
+        let (n, steps) = (matrix.size(), Steps::of(matrix, more));
         let basis = Basis { level, special: ring.set().special.len() };
         let mut encoded = Self { level, scale, slots_log2: n.ilog2(), babies: Vec::new(), giants: Vec::new() };
         for offset in matrix.offsets() {
@@ -105,23 +115,29 @@ fn position_or_push<E>(list: &mut Vec<E>, is: impl Fn(&E) -> bool, new: impl FnO
 }
 
 impl Evaluator<'_> {
-    /// The matrix times the numbers, a level below, with the product of both scales over that level's prime.
+    /// The matrix times the numbers, a level below it, with the product of both scales over that level's prime.
     pub fn transform(
         &self,
         a: &Ciphertext,
         matrix: &EncodedMatrix,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        if a.level() != matrix.level {
-            return Err(CkksError::LevelTooHigh { what: "this matrix", got: a.level(), max: matrix.level });
-        }
         self.check_slots(a.slots_log2, matrix.slots_log2)?;
+        if a.level() < matrix.level {
+            return Err(CkksError::LevelTooLow { what: "this matrix", got: a.level(), least: matrix.level });
+        }
+        let a = &a.at_level(matrix.level)?;
         let below = matrix.level.checked_sub(1);
         let below = below.ok_or(CkksError::LevelTooLow { what: "a matrix", got: 0, least: 1 })?;
         let ring = self.ring();
         let basis = Basis { level: matrix.level, special: ring.set().special.len() };
-        let babies = matrix.babies.iter().map(|steps| self.mover(*steps, keys)).collect::<Result<Vec<_>, _>>()?;
-        let giants = matrix.giants.iter().map(|giant| self.mover(giant.steps, keys)).collect::<Result<Vec<_>, _>>()?;
+        let babies =
+            matrix.babies.iter().map(|steps| self.mover(*steps, matrix.level, keys)).collect::<Result<Vec<_>, _>>()?;
+        let giants = matrix
+            .giants
+            .iter()
+            .map(|giant| self.mover(giant.steps, matrix.level, keys))
+            .collect::<Result<Vec<_>, _>>()?;
         let sums = self.giant_sums(a, matrix, &babies, basis);
         let mut total: Option<[Poly; 2]> = None;
         for ([body, mask], mover) in sums.into_iter().zip(giants) {
@@ -213,9 +229,9 @@ impl Evaluator<'_> {
         })
     }
 
-    fn mover<'k>(&self, steps: i64, keys: &'k EvaluationKeys) -> Result<Option<&'k MoveKey>, CkksError> {
+    fn mover<'k>(&self, steps: i64, level: usize, keys: &'k EvaluationKeys) -> Result<Option<&'k MoveKey>, CkksError> {
         let power = rotation_power(self.ring(), steps);
-        (steps != 0).then(|| keys.mover(power, || format!("a rotation by {steps}"))).transpose()
+        (steps != 0).then(|| keys.mover(power, level, || format!("a rotation by {steps}"))).transpose()
     }
 }
 

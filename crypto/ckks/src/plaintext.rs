@@ -33,6 +33,10 @@ impl Ring {
         if basis.level > self.level_max() {
             return Err(CkksError::LevelTooHigh { what: self.set().name, got: basis.level, max: self.level_max() });
         }
+        if basis.special > self.set().special.len() {
+            let (got, max) = (basis.special, self.set().special.len());
+            return Err(CkksError::LevelTooHigh { what: "the number of special primes", got, max });
+        }
         if let Some(index) = numbers.iter().position(|number| !number.is_finite()) {
             return Err(CkksError::NotFinite { index });
         }

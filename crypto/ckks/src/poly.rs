@@ -26,11 +26,6 @@ impl Basis {
     pub const fn is_empty(self) -> bool {
         false
     }
-
-    /// The same level without special primes.
-    pub const fn of_chain(self) -> Self {
-        Self::of_level(self.level)
-    }
 }
 
 /// A polynomial modulo each prime of a basis, a row for each, those of the chain first. Rows are values in the order of

@@ -22,7 +22,7 @@ impl Evaluator<'_> {
         scale: f64,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        let degree = coefficients.len().saturating_sub(1);
+        let degree = coefficients.len().checked_sub(1).ok_or(CkksError::NoCoefficients)?;
         let depth = (degree.max(1).ilog2() + 1) as usize;
         if x.level() < depth {
             return Err(CkksError::LevelTooLow { what: "a polynomial of this degree", got: x.level(), least: depth });

@@ -17,8 +17,8 @@ impl Evaluator<'_> {
         }
         // With fewer than N / 2 numbers, turning to the left and to the right are two automorphisms that do the same.
         let powers = [steps, steps - a.slots() as i64].map(|steps| rotation_power(self.ring(), steps));
-        let power = powers.into_iter().find(|power| keys.moves.contains_key(power)).unwrap_or(powers[0]);
-        self.moved(a, keys.mover(power, || format!("a rotation by {steps}"))?)
+        let [left, right] = powers.map(|power| keys.mover(power, a.level(), || format!("a rotation by {steps}")));
+        Ok(self.moved(a, left.or_else(|error| right.map_err(|_| error))?))
     }
 
     /// As if there were N / 2 numbers, of which these are copies.
@@ -28,23 +28,20 @@ impl Evaluator<'_> {
         steps: i64,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        self.moved(a, keys.mover(rotation_power(self.ring(), steps), || format!("a rotation by {steps}"))?)
+        let power = rotation_power(self.ring(), steps);
+        Ok(self.moved(a, keys.mover(power, a.level(), || format!("a rotation by {steps}"))?))
     }
 
     /// Each number becomes its conjugate.
     pub fn conjugate(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
-        self.moved(a, keys.mover(conjugation_power(self.ring()), || "conjugation".into())?)
+        Ok(self.moved(a, keys.mover(conjugation_power(self.ring()), a.level(), || "conjugation".into())?))
     }
 
-    fn moved(&self, a: &Ciphertext, mover: &MoveKey) -> Result<Ciphertext, CkksError> {
-        let max = mover.key.basis().level;
-        if a.level() > max {
-            return Err(CkksError::LevelTooHigh { what: "the key for this move", got: a.level(), max });
-        }
+    fn moved(&self, a: &Ciphertext, mover: &MoveKey) -> Ciphertext {
         let [mut body, mask] = self.switch(&a.polys[1], &mover.key);
         self.add_to(&mut body, &a.polys[0]);
         let polys = [body, mask].map(|poly| self.moved_poly(&poly, mover));
-        Ok(Ciphertext { polys, scale: a.scale, slots_log2: a.slots_log2 })
+        Ciphertext { polys, scale: a.scale, slots_log2: a.slots_log2 }
     }
 
     pub(crate) fn moved_poly(&self, poly: &Poly, mover: &MoveKey) -> Poly {

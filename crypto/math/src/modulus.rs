@@ -1,7 +1,7 @@
 //! Arithmetic modulo a prime that fits a word.
 
-/// An odd prime up to [`VALUE_MAX`], with which residues are computed one at a time: for tables and for checks. What is done to
-/// whole polynomials is in [`crate::residues`] and [`crate::ntt`].
+/// An odd prime up to [`VALUE_MAX`], with which residues are computed one at a time: for tables and for checks. What is
+/// done to whole polynomials is in [`crate::pointwise`] and [`crate::ntt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Modulus(u64);
 

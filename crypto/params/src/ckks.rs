@@ -6,7 +6,8 @@ pub use rows::CKKS_SETS;
 
 use crate::set::{SetId, Standing};
 
-/// Every number that a CKKS computation needs, with its provenance. Sets exist only as rows of [`CKKS_SETS`].
+/// Every number that a CKKS computation needs, with its provenance. Sets exist only as rows of [`CKKS_SETS`]. Secrets are
+/// uniform ternary: each coefficient is -1, 0 or 1, with the same probability.
 ///
 /// A ciphertext of level l is modulo the first l + 1 primes of the chain; a multiplication takes the last of them away.
 #[derive(Debug, PartialEq)]
@@ -25,8 +26,8 @@ pub struct CkksSet {
     pub digits: &'static [usize],
     /// log2 of what numbers are multiplied by to be whole ones.
     pub scale_log2: u32,
-    /// What secret keys are drawn from.
-    pub secret: Ternary,
+    /// The highest level that numbers are encrypted at and computed on: the primes above it are for bootstraps.
+    pub working_level: usize,
     /// Standard deviation of the noise, in steps of the modulus.
     pub noise: f64,
     /// How ciphertexts get new levels.
@@ -41,23 +42,14 @@ pub struct CkksSet {
 
 /// The numbers of a bootstrap: it raises a ciphertext of level 0, under a sparse secret of its own, to a high level, turns
 /// coefficients to numbers, takes multiples of the first prime off them, and turns them back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CkksBootstrap {
     /// Coefficients of the sparse secret that are not zero.
     pub sparse_weight: usize,
-    /// Raised coefficients are off by fewer multiples of the first prime than this.
-    pub range: usize,
+    /// log2 of the cost of the best attack known to us on the sparse secret, modulo the first and the first special prime.
+    pub sparse_security_log2: f64,
     /// The level that is raised to, by the number of matrices for turning coefficients to numbers, from 1 on.
     pub raised: [usize; 5],
-}
-
-/// A distribution of polynomials whose coefficients are -1, 0 and 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ternary {
-    /// Each coefficient is one of the three, with the same probability.
-    Uniform,
-    /// So many coefficients are 1 or -1, at random places.
-    OfWeight(usize),
 }
 
 /// log2 of the cost of the best attack on a key modulo all primes, and the estimate's provenance.
@@ -142,7 +134,7 @@ mod tests {
         for set in CKKS_SETS.iter().filter(|set| set.standing == Standing::Served) {
             let bears = BEARS.iter().find(|(size_log2, _)| *size_log2 == set.size_log2).map(|(_, bits)| *bits);
             assert!(bears.is_some_and(|bits| set.modulus_log2() <= bits), "{}: {}", set.name, set.modulus_log2());
-            assert!(set.security.log2 >= 128.0 && set.secret == Ternary::Uniform, "{}", set.name);
+            assert!(set.security.log2 >= 128.0 && set.bootstrap.sparse_security_log2 >= 128.0, "{}", set.name);
         }
     }
 }

@@ -19,7 +19,7 @@
 //!
 //! Products with a key, the rows of its encryptions and the noise added to them take the same time for every
 //! key. Not so: the sign of a boolean plaintext is a branch, decoding divides a phase by the step of the
-//! encoding, Gaussian samples go through `ln` and `sqrt`, and a refusal of key bits or messages comes at the
+//! encoding, CKKS encodes by divisions and decodes with a branch for the sign, the places of a sparse secret are addresses, Gaussian samples go through `ln` and `sqrt`, and a refusal of key bits or messages comes at the
 //! first bad one. None of it is seen from the network; who runs code on the client's processor is not held off.
 
 #![forbid(unsafe_code)]

@@ -1,6 +1,9 @@
 //! Arithmetic on encrypted numbers, against the same on plain ones.
 
-use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, EvaluationKeys, Evaluator, Ring, SwitchKey, key::MoveKey};
+use cloakwork_ckks::{
+    Basis, Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, EvaluationKeys, Evaluator, Ring, SwitchKey,
+    key::{MoveKey, SeededSwitchKey},
+};
 use cloakwork_params::ckks;
 use cloakwork_secret::{
     Randomness, SecretError,
@@ -29,8 +32,12 @@ impl Client {
         moved.push(generator.conjugation(level, &mut self.randomness).expect("a key"));
         let moves = moved
             .into_iter()
-            .map(|(power, key)| (power, MoveKey::new(&self.ring, power, SwitchKey::expand(&self.ring, key))));
-        EvaluationKeys { relinearization: Some(SwitchKey::expand(&self.ring, relinearization)), moves: moves.collect() }
+            .map(|(power, key)| (power, MoveKey::new(&self.ring, power, self.expand(key)).expect("a key")));
+        EvaluationKeys { relinearization: Some(self.expand(relinearization)), moves: moves.collect() }
+    }
+
+    fn expand(&self, key: SeededSwitchKey) -> SwitchKey {
+        SwitchKey::expand(&self.ring, key).expect("a key of the ring")
     }
 
     fn encrypt(&mut self, numbers: &[Complex], level: usize) -> Ciphertext {
@@ -60,7 +67,7 @@ fn what_is_encrypted_comes_back_at_every_number_of_slots() {
     for set in SETS {
         let mut client = Client::new(set);
         for slots in [1, 2, 8, 512] {
-            for level in [0, 1, client.ring.level_max()] {
+            for level in [0, 1, client.ring.set().working_level] {
                 let a = numbers(slots, 0.3);
                 let encrypted = client.encrypt(&a, level);
                 let precision = client.precision(&encrypted, &a);
@@ -74,8 +81,8 @@ fn what_is_encrypted_comes_back_at_every_number_of_slots() {
 fn sums_products_and_moves_are_those_of_the_numbers() {
     for set in SETS {
         let mut client = Client::new(set);
-        let keys = client.keys(client.ring.level_max(), &[1, 5, -1]);
-        for (slots, level) in [(512, 14), (16, 27.min(client.ring.level_max())), (512, 1)] {
+        let keys = client.keys(client.ring.set().working_level, &[1, 5, -1]);
+        for (slots, level) in [(512, 14), (16, 13), (512, 1)] {
             let (a, b) = (numbers(slots, 0.1), numbers(slots, 0.7));
             let (x, y) = (client.encrypt(&a, level), client.encrypt(&b, level));
             let evaluator = Evaluator::new(&client.ring, 1);
@@ -99,12 +106,69 @@ fn sums_products_and_moves_are_those_of_the_numbers() {
                 let turned = (0..slots).map(|at| a[(at as i64 + steps).rem_euclid(slots as i64) as usize]).collect();
                 check("a rotation", evaluator.rotate(&x, steps, &keys).expect("a rotation"), turned);
             }
+            let more = evaluator.add_constant(&x, 0.375).expect("a sum");
+            check("x + constant", more, each(&a, &b, |a, _| a + Complex::from(0.375)));
             check(
                 "conjugates",
                 evaluator.conjugate(&x, &keys).expect("conjugates"),
                 each(&a, &b, |a, _| a.conjugate()),
             );
         }
+    }
+}
+
+#[test]
+fn matrices_turn_numbers_as_they_would_plain_ones() {
+    let mut client = Client::new("TOY_CKKS_45_60_50");
+    let (level, n) = (6, 64);
+    let diagonals = [0, 1, 3, 4, n - 1, n - 6].map(|offset| (offset, numbers(n, offset as f64)));
+    let matrix = Diagonals::new(n, diagonals);
+    let encode = |more| EncodedMatrix::new(&client.ring, &matrix, more, level, client.ring.scale());
+    let encoded = [0, 1, 5].map(|more| encode(more).expect("a matrix"));
+    let mut steps: Vec<i64> = encoded.iter().flat_map(EncodedMatrix::rotations).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let keys = client.keys(level, &steps);
+    let a = numbers(n, 0.6);
+    for at in [level, level + 2] {
+        let x = client.encrypt(&a, at);
+        for encoded in &encoded {
+            let product = Evaluator::new(&client.ring, 2).transform(&x, encoded, &keys).expect("a product");
+            assert_eq!(product.level(), level - 1);
+            let precision = client.precision(&product, &matrix.apply(&a));
+            assert!(precision > 27.0, "{precision}");
+        }
+    }
+    let x = client.encrypt(&a, level);
+    let low = client.encrypt(&a, level - 1);
+    let few = client.keys(level - 1, &steps);
+    let evaluator = Evaluator::new(&client.ring, 1);
+    let refused = |x: &Ciphertext, keys: &EvaluationKeys| evaluator.transform(x, &encoded[0], keys).err();
+    assert!(matches!(refused(&low, &keys), Some(CkksError::LevelTooLow { got: 5, least: 6, .. })));
+    assert!(matches!(refused(&x, &few), Some(CkksError::LevelTooHigh { got: 6, max: 5, .. })));
+    assert!(matches!(refused(&x, &EvaluationKeys::default()), Some(CkksError::MissingKey { .. })));
+}
+
+#[test]
+fn keys_that_are_not_whole_are_refused() {
+    let mut client = Client::new("TOY_CKKS_45_60_50");
+    let generator = KeyGenerator::new(&client.key, &client.ring);
+    let mut key = || generator.relinearization(7, &mut client.randomness).expect("a key");
+    let spoilt: [fn(&mut SeededSwitchKey); 5] = [
+        |key| key.basis.level = 28,
+        |key| key.basis.special = 3,
+        |key| key.basis.level = 8,
+        |key| key.bodies.truncate(1),
+        |key| key.bodies[1].row_mut(3)[9] = u64::MAX,
+    ];
+    for spoil in spoilt {
+        let mut key = key();
+        spoil(&mut key);
+        assert!(matches!(SwitchKey::expand(&client.ring, key), Err(CkksError::MalformedKey { .. })));
+    }
+    for power in [0, 2, 2049] {
+        let key = SwitchKey::expand(&client.ring, key()).expect("a key of the ring");
+        assert!(matches!(MoveKey::new(&client.ring, power, key), Err(CkksError::MalformedKey { .. })));
     }
 }
 
@@ -155,6 +219,12 @@ fn what_cannot_be_done_is_refused() {
     let high = client.ring.encode(&numbers(4, 0.1), 1.0, Basis::of_level(27));
     assert!(matches!(high, Err(CkksError::LevelTooHigh { .. })));
     let other = SecretKey::generate(ckks::by_name("TOY_CKKS_45_60_50").expect("a set"), &mut client.randomness);
-    let refused = other.expect("a key").decrypt(&client.ring, &x).err();
-    assert!(matches!(refused, Some(SecretError::SetNotInKey { .. })));
+    let other = other.expect("a key");
+    assert!(matches!(other.decrypt(&client.ring, &x), Err(SecretError::SetNotInKey { .. })));
+    let refused = other.encrypt(&client.ring, &numbers(4, 0.1), 0, &mut client.randomness);
+    assert!(matches!(refused, Err(SecretError::SetNotInKey { .. })));
+    assert_eq!(evaluator.chebyshev(&x, &[], 1.0, &keys).err(), Some(CkksError::NoCoefficients));
+    let ring = Ring::new(other.set());
+    let refused = other.encrypt(&ring, &numbers(4, 0.1), 15, &mut client.randomness);
+    assert!(matches!(refused, Err(SecretError::Ckks(CkksError::LevelTooHigh { got: 15, max: 14, .. }))));
 }

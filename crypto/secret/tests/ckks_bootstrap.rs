@@ -25,7 +25,7 @@ impl<'r> Client<'r> {
         let seeded = KeyGenerator::new(&key, ring).bootstrap(&bootstrap, &mut randomness).expect("keys");
         // A sparse secret is weak where the modulus is large: what is under it is modulo two primes.
         assert_eq!((seeded.to_sparse.basis, seeded.to_sparse.bodies.len()), (Basis { level: 0, special: 1 }, 1));
-        let keys = BootstrapKeys::expand(ring, seeded);
+        let keys = BootstrapKeys::expand(ring, seeded).expect("keys of the ring");
         Self { ring, key, bootstrap, keys, randomness }
     }
 
@@ -117,6 +117,22 @@ fn bootstraps_that_there_are_not_are_refused() {
     let other = client.encrypt(&numbers(64, 0), 0);
     let refused = Evaluator::new(&ring, 1).bootstrap(&other, &client.bootstrap, &client.keys).err();
     assert_eq!(refused, Some(CkksError::OtherSlots { left: 64, right: 32 }));
+
+    let x = client.encrypt(&numbers(32, 0), 1);
+    let evaluator = Evaluator::new(&ring, 1);
+    // A product that was not rescaled is too large for the first prime.
+    let square = evaluator.multiply(&x, &x, &client.keys.evaluation).expect("a product");
+    let refused = |x: &Ciphertext, bootstrap: &Bootstrap<'_>, keys: &BootstrapKeys| {
+        Evaluator::new(&ring, 1).bootstrap(x, bootstrap, keys).err()
+    };
+    assert!(matches!(refused(&square, &client.bootstrap, &client.keys), Some(CkksError::TooLarge { .. })));
+    let other = self::ring("TOY_CKKS_54_60");
+    let of_other_set = Bootstrap::new(&other, 5, 1, KeySize::Medium).expect("a bootstrap");
+    assert!(matches!(refused(&x, &of_other_set, &client.keys), Some(CkksError::OtherSet { .. })));
+    assert!(KeyGenerator::new(&client.key, &ring).bootstrap(&of_other_set, &mut client.randomness).is_err());
+    // Keys of a bootstrap that is not raised as high.
+    let more_stages = Bootstrap::new(&ring, 5, 2, KeySize::Medium).expect("a bootstrap");
+    assert!(matches!(refused(&x, &more_stages, &client.keys), Some(CkksError::LevelTooHigh { .. })));
 }
 
 /// The real rings: gigabytes, and a minute.

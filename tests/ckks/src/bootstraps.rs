@@ -64,7 +64,7 @@ fn measure_one(set: &str, row: &Row, is_quick: bool) -> Option<Value> {
     let mut randomness = Randomness::from_os().expect("randomness");
     let key = SecretKey::generate(ring.set(), &mut randomness).expect("a key");
     let seeded = KeyGenerator::new(&key, &ring).bootstrap(&bootstrap, &mut randomness).expect("keys");
-    let keys = BootstrapKeys::expand(&ring, seeded);
+    let keys = BootstrapKeys::expand(&ring, seeded).expect("keys of the ring");
     let plain = numbers(1 << slots_log2);
     let ciphertext = key.encrypt(&ring, &plain, 0, &mut randomness).expect("encryption");
     let mut result = None;

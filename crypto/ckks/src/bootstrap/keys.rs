@@ -1,7 +1,9 @@
 //! What a bootstrap needs of a client.
 
 use crate::{
-    key::{EvaluationKeys, MoveKey, SeededSwitchKey, SwitchKey},
+    error::CkksError,
+    key::{EvaluationKeys, Gadget, MoveKey, SeededSwitchKey, SwitchKey},
+    poly::Basis,
     ring::Ring,
 };
 
@@ -26,13 +28,18 @@ pub struct BootstrapKeys {
 }
 
 impl BootstrapKeys {
-    /// Computes the masks.
-    pub fn expand(ring: &Ring, seeded: SeededBootstrapKeys) -> Self {
+    /// Computes the masks, if the keys are those of the ring.
+    pub fn expand(ring: &Ring, seeded: SeededBootstrapKeys) -> Result<Self, CkksError> {
         let SeededBootstrapKeys { to_sparse, to_dense, relinearization, moves } = seeded;
         let expand = |key| SwitchKey::expand(ring, key);
-        let moves = moves.into_iter().map(|(power, key)| (power, MoveKey::new(ring, power, expand(key)))).collect();
-        let evaluation = EvaluationKeys { relinearization: Some(expand(relinearization)), moves };
-        Self { to_sparse: expand(to_sparse), to_dense: expand(to_dense), evaluation }
+        let moves = moves.into_iter().map(|(power, key)| Ok((power, MoveKey::new(ring, power, expand(key)?)?)));
+        let evaluation =
+            EvaluationKeys { relinearization: Some(expand(relinearization)?), moves: moves.collect::<Result<_, _>>()? };
+        let (to_sparse, to_dense) = (expand(to_sparse)?, expand(to_dense)?);
+        if to_sparse.basis() != (Basis { level: 0, special: 1 }) || to_dense.gadget() != Gadget::Whole {
+            return Err(CkksError::MalformedKey { what: "the sparse secret is not where it belongs" });
+        }
+        Ok(Self { to_sparse, to_dense, evaluation })
     }
 
     /// Bytes held.

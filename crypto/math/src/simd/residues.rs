@@ -79,8 +79,7 @@ pub(crate) trait Residues: Lanes {
     fn multiply(self, factor: Multiplier<Self>, prime: Self::Prime) -> Self;
     /// No products.
     fn no_products() -> Self::Sum;
-    /// `sum` and a * b. Both are at most `modulus::VALUE_MAX`; where [`Self::FRACTION_BITS`] is 52, both are below 2^52
-    /// and b is a residue.
+    /// `sum` and a * b. Both are at most `modulus::VALUE_MAX`; where [`Self::FRACTION_BITS`] is 52, both are below 2^50.
     fn add_product(sum: Self::Sum, a: Self, b: Self) -> Self::Sum;
     /// What up to [`PRODUCTS_MAX`] products come to, as least residues.
     fn reduce(sum: Self::Sum, prime: Self::Prime) -> Self;

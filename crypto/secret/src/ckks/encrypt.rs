@@ -15,7 +15,11 @@ impl SecretKey {
         level: usize,
         randomness: &mut Randomness,
     ) -> Result<Ciphertext, SecretError> {
-        let basis = Basis::of_level(level);
+        self.check(ring)?;
+        let (basis, max) = (Basis::of_level(level), ring.set().working_level);
+        if level > max {
+            return Err(CkksError::LevelTooHigh { what: "encryption under this set", got: level, max }.into());
+        }
         let Plaintext { poly, scale, slots_log2 } = ring.encode(numbers, ring.scale(), basis)?;
         let plaintext = SecretPoly(poly);
         let seed = randomness.mask_seed()?;
@@ -34,15 +38,13 @@ impl SecretKey {
 
     /// The numbers in a ciphertext, about.
     pub fn decrypt(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<Complex>, SecretError> {
-        if self.set() != ring.set() {
-            return Err(SecretError::SetNotInKey { set: ring.set().name });
-        }
         let coefficients = Zeroizing::new(self.coefficients_of(ring, ciphertext)?);
         Ok(ring.decode(&coefficients, ciphertext.scale, ciphertext.slots_log2))
     }
 
     /// Coefficients of the plaintext, noise and all, modulo the first two primes of the chain or the only one. SECRET.
-    pub fn coefficients_of(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<f64>, CkksError> {
+    pub fn coefficients_of(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<f64>, SecretError> {
+        self.check(ring)?;
         let lower = ciphertext.at_level(ciphertext.level().min(1))?;
         let basis = lower.polys[0].basis();
         let secret = self.values(ring, basis);

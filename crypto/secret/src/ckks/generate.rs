@@ -63,6 +63,7 @@ impl<'a> KeyGenerator<'a> {
         randomness: &mut Randomness,
     ) -> Result<SeededBootstrapKeys, SecretError> {
         let ring = self.ring;
+        self.key.check(bootstrap.ring())?;
         let mut sparse = Zeroizing::new(vec![0; ring.size()]);
         randomness.renewed_secret()?.fill_sparse(ring.set().bootstrap.sparse_weight, &mut sparse);
         let sparse = |basis| SecretPoly::of_small(ring, basis, sparse.iter().map(|one| i64::from(*one)));

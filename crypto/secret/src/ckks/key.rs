@@ -3,10 +3,7 @@
 use std::fmt;
 
 use cloakwork_ckks::{Basis, Poly, Ring};
-use cloakwork_params::{
-    KeyId,
-    ckks::{CkksSet, Ternary},
-};
+use cloakwork_params::{KeyId, ckks::CkksSet};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::{Randomness, SecretError};
@@ -23,14 +20,11 @@ impl SecretKey {
     pub fn generate(set: &'static CkksSet, randomness: &mut Randomness) -> Result<Self, SecretError> {
         let key_id = randomness.key_id()?;
         let mut coefficients = Zeroizing::new(vec![0; set.size()]);
-        match set.secret {
-            Ternary::Uniform => randomness.secret().fill_ternary(&mut coefficients),
-            Ternary::OfWeight(weight) => randomness.secret().fill_sparse(weight, &mut coefficients),
-        }
+        randomness.secret().fill_ternary(&mut coefficients);
         Ok(Self { key_id, set, coefficients })
     }
 
-    /// Public random name; everything made under the key carries it.
+    /// Public random name.
     pub fn key_id(&self) -> KeyId {
         self.key_id
     }
@@ -38,6 +32,11 @@ impl SecretKey {
     /// The set that the key was made for.
     pub fn set(&self) -> &'static CkksSet {
         self.set
+    }
+
+    /// Is a ring the one of the key's set?
+    pub(super) fn check(&self, ring: &Ring) -> Result<(), SecretError> {
+        if self.set == ring.set() { Ok(()) } else { Err(SecretError::SetNotInKey { set: ring.set().name }) }
     }
 
     /// Its values modulo the primes of a basis.
