@@ -43,7 +43,8 @@ bench-peers:
 bench-circuits:
 	tests/peers/circuits/run.sh $(ARGS)
 
-# Transforms of CKKS beside those of tfhe-ntt, and bootstraps; writes target/bench/ckks.json. Takes 16 GiB of memory;
+# Transforms of CKKS beside those of tfhe-ntt, and bootstraps; writes target/bench/ckks.json. Sixteen GiB of memory are enough for the rows in
+# docs/ckks.md;
 # ARGS=--quick measures toys, ARGS="--case 'CKKS_45_60_50 32768 5 medium'" one row.
 bench-ckks:
 	cargo run --release -p cloakwork-tests-ckks -- $(ARGS)

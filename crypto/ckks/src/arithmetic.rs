@@ -6,7 +6,6 @@ use crate::{
     error::CkksError,
     evaluator::Evaluator,
     key::EvaluationKeys,
-    linear::special_product,
     plaintext::Plaintext,
     poly::{Basis, Poly},
 };
@@ -149,7 +148,7 @@ impl Evaluator<'_> {
                 return;
             }
             let [[a0, a1], [b0, b1]] = rows(row);
-            let special = special_product(ring, digits.basis(), modulus);
+            let special = ring.special_product(digits.basis().special, modulus);
             let times = modulus.factor(if with.is_doubled { modulus.add(special, special) } else { special });
             let mut raised = ring.blank_row();
             pointwise.add_constant(body, modulus.mul(modulus.of_signed(constant), special));

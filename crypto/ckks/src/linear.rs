@@ -5,8 +5,6 @@
 //! baby steps have in common, the digits of the mask, is worked out once, and nothing leaves the special primes before all
 //! giant steps are added up.
 
-use cloakwork_math::modulus::Modulus;
-
 use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
@@ -181,7 +179,7 @@ impl Evaluator<'_> {
         let mut sums: Vec<[Poly; 2]> = matrix.giants.iter().map(|_| [ring.blank(basis), ring.blank(basis)]).collect();
         let rows: Vec<_> = ring.primes(basis).zip(transposed(sums.as_flattened_mut())).enumerate().collect();
         self.each(rows, |(row, (prime, sums))| {
-            let special = prime.modulus().factor(special_product(ring, basis, prime.modulus()));
+            let special = prime.modulus().factor(ring.special_product(basis.special, prime.modulus()));
             let raised = |which: usize| -> Words {
                 let mut raised = ring.blank_row();
                 if row <= basis.level {
@@ -233,10 +231,4 @@ impl Evaluator<'_> {
         let power = rotation_power(self.ring(), steps);
         (steps != 0).then(|| keys.mover(power, level, || format!("a rotation by {steps}"))).transpose()
     }
-}
-
-/// The product of a basis' special primes.
-pub(crate) fn special_product(ring: &Ring, basis: Basis, modulus: Modulus) -> u64 {
-    let special = &ring.set().special[..basis.special];
-    special.iter().fold(1, |product, prime| modulus.mul(product, modulus.reduce(*prime)))
 }

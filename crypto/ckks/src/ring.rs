@@ -1,6 +1,10 @@
 //! What follows from a parameter set: transforms, and changes between bases.
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{
+    collections::HashMap,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 use cloakwork_math::{
     basis::BasisChange,
@@ -27,6 +31,8 @@ pub struct Ring {
     lowerings: HashMap<usize, Vec<[Option<Lowering>; 2]>>,
     /// From the first prime to all others.
     raising: BasisChange,
+    /// By log2 of the slots, as they are asked for.
+    embeddings: Vec<OnceLock<Embedding>>,
     pool: Arc<Pool>,
 }
 
@@ -118,6 +124,7 @@ impl Ring {
             primes: moduli.iter().map(prime).collect(),
             digits: ends.map(digit).collect(),
             lowerings,
+            embeddings: (0..set.size_log2).map(|_| OnceLock::new()).collect(),
             pool: Arc::default(),
             raising: BasisChange::with_level(&moduli[..1], &moduli[1..], level),
         }
@@ -177,8 +184,14 @@ impl Ring {
     }
 
     /// The transform between n numbers and coefficients.
-    pub fn embedding(&self, slots_log2: u32) -> Embedding {
-        Embedding::new(slots_log2)
+    pub fn embedding(&self, slots_log2: u32) -> &Embedding {
+        self.embeddings[slots_log2 as usize].get_or_init(|| Embedding::new(slots_log2))
+    }
+
+    /// The product of the first `special` special primes, modulo another.
+    pub fn special_product(&self, special: usize, modulus: Modulus) -> u64 {
+        let primes = self.set.special[..special].iter();
+        primes.fold(1, |product, prime| modulus.mul(product, modulus.reduce(*prime)))
     }
 
     /// The digits that a level has primes of.

@@ -96,6 +96,20 @@ mod tests {
         }
     }
 
+    /// A raised coefficient is its remainder, and the sum of as many uniform parts of the first prime as the sparse secret
+    /// has coefficients, rounded. That this is the range or more, in any coefficient, is the corner of a cube.
+    #[test]
+    fn raised_coefficients_are_within_the_range() {
+        for set in cloakwork_params::ckks::CKKS_SETS {
+            let weight = set.bootstrap.sparse_weight;
+            assert_eq!(weight, 2 * RANGE, "the corner has sides of one half");
+            let factorial: f64 = (1..=weight).map(|factor| (factor as f64).log2()).sum();
+            let failure = f64::from(set.size_log2 + 1) - weight as f64 - factorial;
+            assert!(failure < -128.0, "{}", set.name);
+            assert!(set.size_log2 != 16 || (failure + 132.663).abs() < 0.001, "{failure}, as docs/ckks.md has it");
+        }
+    }
+
     /// Off by so many multiples, raised coefficients are with a probability of less than 2^-20 for each.
     #[test]
     fn remainders_near_small_whole_numbers_are_exact() {

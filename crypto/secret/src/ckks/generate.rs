@@ -107,7 +107,6 @@ impl<'a> KeyGenerator<'a> {
     ) -> Result<SeededSwitchKey, SecretError> {
         let (ring, basis) = (self.ring, to.0.basis());
         let seed = randomness.mask_seed()?;
-        let specials = || ring.set().special[..basis.special].iter();
         let body = |part: usize, randomness: &mut Randomness| -> Poly {
             let mask = masks(ring, &seed, basis, part);
             let mut body = noise(ring, basis, randomness);
@@ -117,7 +116,7 @@ impl<'a> KeyGenerator<'a> {
                 prime.pointwise.multiply(&mut product, to.0.row(row));
                 prime.pointwise.sub(body.row_mut(row), &product);
                 if row <= basis.level && gadget.holds(ring, part, index) {
-                    let factor = specials().fold(1, |product, prime| modulus.mul(product, modulus.reduce(*prime)));
+                    let factor = ring.special_product(basis.special, modulus);
                     product.copy_from_slice(from.0.row(row));
                     prime.pointwise.scale(&mut product, modulus.factor(factor));
                     prime.pointwise.add(body.row_mut(row), &product);
