@@ -137,8 +137,12 @@ impl Evaluator<'_> {
         let constant = integer(with.constant, scale)?;
         let term = with.term.map(|(number, term)| Ok((integer(number, scale / term.scale)?, term))).transpose()?;
         let digits = self.digits(&square, key.basis().special);
-        let mut product = self.product(&digits, key);
-        self.each_row_of_both(&mut product, |row, prime, [body, mask]| {
+        let basis = digits.basis();
+        let mut product = [ring.blank(basis), ring.blank(basis)];
+        let [body, mask] = &mut product;
+        let both = body.rows_mut().zip(mask.rows_mut()).collect();
+        self.each_row_of_digits(&digits, both, |row, prime, digits, (body, mask)| {
+            self.product_of_row(digits, key, basis, row, prime, [&mut *body, &mut *mask]);
             let (modulus, pointwise) = (prime.modulus(), prime.pointwise);
             if with.is_doubled {
                 pointwise.scale(body, modulus.factor(2));
@@ -148,9 +152,9 @@ impl Evaluator<'_> {
                 return;
             }
             let [[a0, a1], [b0, b1]] = rows(row);
-            let special = ring.special_product(digits.basis().special, modulus);
+            let special = ring.special_product(basis.special, modulus);
             let times = modulus.factor(if with.is_doubled { modulus.add(special, special) } else { special });
-            let mut raised = ring.blank_row();
+            let mut raised = ring.blank_rows(1);
             pointwise.add_constant(body, modulus.mul(modulus.of_signed(constant), special));
             for (which, (to, pairs)) in [(body, &[[a0, b0]][..]), (mask, &[[a0, b1], [a1, b0]])].into_iter().enumerate()
             {
@@ -164,7 +168,7 @@ impl Evaluator<'_> {
                 }
             }
         });
-        let polys = product.map(|poly| self.lowered(poly, below));
+        let polys = self.lowered(product, below);
         Ok(Ciphertext { polys, scale, slots_log2: a.slots_log2 })
     }
 
@@ -174,7 +178,7 @@ impl Evaluator<'_> {
         if level == 0 {
             return Err(CkksError::LevelTooLow { what: "a rescale", got: 0, least: 1 });
         }
-        let polys = a.polys.each_ref().map(|poly| self.lowered(poly.clone(), level - 1));
+        let polys = self.lowered(a.polys.clone(), level - 1);
         let prime = self.ring().prime(level).modulus().value();
         Ok(Ciphertext { polys, scale: a.scale / prime as f64, slots_log2: a.slots_log2 })
     }

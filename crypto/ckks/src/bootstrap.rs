@@ -16,7 +16,6 @@ use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
     diagonals::Diagonals,
-    digits::Digits,
     error::CkksError,
     evaluator::Evaluator,
     linear::EncodedMatrix,
@@ -252,8 +251,8 @@ impl Evaluator<'_> {
         let [switched, mask] = self.switch(&a.polys[1], &keys.to_sparse);
         let mut body = a.polys[0].clone();
         self.add_to(&mut body, &switched);
-        let digits = Digits::whole(ring.raised(&mask, Basis { level, special: keys.to_dense.basis().special }));
-        let [mut switched, mask] = self.product(&digits, &keys.to_dense).map(|product| self.without_special(product));
+        let digits = self.whole_digit(ring.raised(&mask, Basis { level, special: keys.to_dense.basis().special }));
+        let [mut switched, mask] = self.without_special(self.product(&digits, &keys.to_dense));
         self.add_to(&mut switched, &ring.raised(&body, Basis::of_level(level)));
         Ciphertext { polys: [switched, mask], scale: a.scale, slots_log2: a.slots_log2 }
     }

@@ -37,7 +37,7 @@ impl Evaluator<'_> {
         self.each_row_of_both(&mut polys, |row, prime, to| {
             let factors = numbers.iter().map(|number| prime.modulus().factor(prime.modulus().of_signed(*number)));
             let factors: Vec<Factor> = factors.collect();
-            let mut scaled = ring.blank_row();
+            let mut scaled = ring.blank_rows(1);
             for (which, to) in to.into_iter().enumerate() {
                 to.fill(0);
                 for ((_, term), factor) in terms.iter().zip(&factors) {
@@ -51,9 +51,11 @@ impl Evaluator<'_> {
         let mut sum = Ciphertext { polys, scale, slots_log2 };
         sum.scale = scale * last;
         self.add_integer(&mut sum.polys[0], integer(constant, sum.scale)?);
-        let mut rescaled = self.rescale(&sum)?;
-        rescaled.scale = scale;
-        Ok(rescaled)
+        let polys = self.lowered(
+            sum.polys,
+            level.checked_sub(1).ok_or(CkksError::LevelTooLow { what: "a rescale", got: 0, least: 1 })?,
+        );
+        Ok(Ciphertext { polys, scale, slots_log2 })
     }
 
     /// a * a, twice, less a number: what doubles the angle of a cosine.

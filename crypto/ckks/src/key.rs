@@ -101,10 +101,10 @@ impl SwitchKey {
         self.parts.iter().flatten().map(|poly| size_of_val(poly.words())).sum()
     }
 
-    /// Bodies (0) or masks (1) of all parts, in the row of a key that belongs to a row of `basis`.
-    pub(crate) fn rows(&self, which: usize, basis: Basis, row: usize) -> impl Iterator<Item = &[u64]> {
+    /// Body and mask of all parts, in the row of a key that belongs to a row of `basis`.
+    pub(crate) fn rows(&self, basis: Basis, row: usize) -> impl Iterator<Item = [&[u64]; 2]> {
         let row = if row <= basis.level { row } else { row - basis.level + self.basis.level };
-        self.parts.iter().map(move |part| part[which].row(row))
+        self.parts.iter().map(move |part| part.each_ref().map(|poly| poly.row(row)))
     }
 }
 

@@ -1,60 +1,98 @@
 //! From one secret to another: digits times a key, and the special primes taken away again.
 
+use std::array::from_fn;
+
 use crate::{
-    digits::Digits,
+    digits::{Digits, DigitsOfRow, ROWS_TOGETHER},
     evaluator::Evaluator,
     key::SwitchKey,
-    poly::{Basis, Poly},
+    poly::{Basis, Poly, by_row},
+    pool::Words,
+    ring::Prime,
 };
 
 impl Evaluator<'_> {
     /// What is to be added to body and mask so that `poly`, which goes with the key's first secret, may be left out.
     pub fn switch(&self, poly: &Poly, key: &SwitchKey) -> [Poly; 2] {
         let digits = self.digits(poly, key.basis().special);
-        self.product(&digits, key).map(|product| self.without_special(product))
+        self.without_special(self.product(&digits, key))
     }
 
     /// Digits times a key, special primes and all.
-    pub(crate) fn product(&self, digits: &Digits, key: &SwitchKey) -> [Poly; 2] {
+    pub(crate) fn product(&self, digits: &Digits<'_>, key: &SwitchKey) -> [Poly; 2] {
         let basis = digits.basis();
         debug_assert!(basis.level <= key.basis().level && basis.special == key.basis().special);
         let mut product = [self.ring().blank(basis), self.ring().blank(basis)];
-        self.each_row_of_both(&mut product, |row, prime, to| {
-            for (which, to) in to.into_iter().enumerate() {
-                let pairs: Vec<[&[u64]; 2]> =
-                    digits.rows(row).zip(key.rows(which, basis, row)).map(|(digit, key)| [digit, key]).collect();
-                prime.pointwise.sum_of_products(&pairs, to);
-            }
+        let [body, mask] = &mut product;
+        let rows = body.rows_mut().zip(mask.rows_mut()).map(|(body, mask)| [body, mask]).collect();
+        self.each_row_of_digits(digits, rows, |row, prime, digits, to| {
+            self.product_of_row(digits, key, basis, row, prime, to);
         });
         product
     }
 
+    /// The same modulo one prime.
+    pub(crate) fn product_of_row(
+        &self,
+        digits: &DigitsOfRow<'_>,
+        key: &SwitchKey,
+        basis: Basis,
+        row: usize,
+        prime: &Prime,
+        to: [&mut [u64]; 2],
+    ) {
+        let terms: Vec<(&[u64], [&[u64]; 2])> = digits.iter().zip(key.rows(basis, row)).collect();
+        prime.pointwise.sums_of_products(&terms, to);
+    }
+
     /// Divided by the product of the special primes, to the nearest.
-    pub(crate) fn without_special(&self, poly: Poly) -> Poly {
-        let level = poly.basis().level;
-        self.lowered(poly, level)
+    pub(crate) fn without_special<const COUNT: usize>(&self, polys: [Poly; COUNT]) -> [Poly; COUNT] {
+        let level = polys[0].basis().level;
+        self.lowered(polys, level)
     }
 
     /// Divided by the product of the special primes and of those of the chain above a level, at most one, to the nearest.
-    pub(crate) fn lowered(&self, mut poly: Poly, level: usize) -> Poly {
+    ///
+    /// All polynomials have one basis. They go prime by prime, so that their transforms share its table.
+    pub(crate) fn lowered<const COUNT: usize>(&self, mut polys: [Poly; COUNT], level: usize) -> [Poly; COUNT] {
         let ring = self.ring();
-        let basis = poly.basis();
+        let basis = polys[0].basis();
         let lowering = ring.lowering(basis, level);
-        let kept = level + 1;
-        let gone: Vec<_> = ring.primes(basis).zip(poly.rows_mut()).skip(kept).enumerate().collect();
-        self.each(gone, |(place, (prime, row))| {
-            prime.ntt.inverse_times(lowering.change.prepare(place), &mut [row]);
+        let (change, kept, size) = (&lowering.change, level + 1, ring.size());
+        let gone: Vec<_> = ring.primes(basis).zip(by_row(&mut polys)).skip(kept).enumerate().collect();
+        self.each(gone, |(place, (prime, mut rows))| prime.ntt.inverse_times(change.prepare(place), &mut rows));
+
+        let mut wraps: [Words; COUNT] = from_fn(|_| ring.blank_rows(1));
+        let mut kept_rows: Vec<Vec<&mut [u64]>> = (0..kept).map(|_| Vec::with_capacity(COUNT)).collect();
+        let prepared = polys.each_mut().map(|poly| -> Vec<&[u64]> {
+            let (of_poly, gone) = poly.words_mut().split_at_mut(kept * size);
+            kept_rows.iter_mut().zip(of_poly.chunks_exact_mut(size)).for_each(|(rows, row)| rows.push(row));
+            gone.chunks_exact(size).collect()
         });
-        let prepared: Vec<&[u64]> = (kept..basis.len()).map(|row| poly.row(row)).collect();
-        let mut wraps = ring.blank_row();
-        lowering.change.wraps(&prepared, &mut wraps);
-        let mut lower = ring.blank(Basis::of_level(level));
-        self.each_row(&mut lower, |row, prime, to| {
-            lowering.change.residues(row, &prepared, &wraps, to);
-            prime.ntt.forward(&mut [to]);
-            prime.pointwise.sub_from(to, poly.row(row));
-            prime.pointwise.scale(to, lowering.inverses[row]);
+        self.each(prepared.iter().zip(&mut wraps), |(prepared, wraps)| change.wraps(prepared, wraps));
+        let mut kept_rows = kept_rows.into_iter();
+        let parts: Vec<(usize, Vec<Vec<&mut [u64]>>)> = (0..kept)
+            .step_by(ROWS_TOGETHER)
+            .map(|first| (first, kept_rows.by_ref().take(ROWS_TOGETHER).collect()))
+            .collect();
+        self.each(parts, |(first, to)| {
+            let rows: Vec<usize> = (first..first + to.len()).collect();
+            let mut off = ring.blank_rows(COUNT * rows.len());
+            for ((prepared, wraps), off) in prepared.iter().zip(&wraps).zip(off.chunks_exact_mut(rows.len() * size)) {
+                change.residues(&rows, prepared, wraps, &mut off.chunks_exact_mut(size).collect::<Vec<_>>());
+            }
+            let mut off: Vec<Option<&mut [u64]>> = off.chunks_exact_mut(size).map(Some).collect();
+            for (at, (row, to)) in rows.iter().zip(to).enumerate() {
+                let mut off: Vec<&mut [u64]> =
+                    off.iter_mut().skip(at).step_by(rows.len()).filter_map(Option::take).collect();
+                let prime = ring.prime(*row);
+                prime.ntt.forward(&mut off);
+                for (to, off) in to.into_iter().zip(off) {
+                    prime.pointwise.sub(to, off);
+                    prime.pointwise.scale(to, lowering.inverses[*row]);
+                }
+            }
         });
-        lower
+        polys.map(|poly| poly.cut(level))
     }
 }

@@ -9,13 +9,13 @@ use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
     diagonals::Diagonals,
-    digits::{Digits, transposed},
+    digits::DigitsOfRow,
     error::CkksError,
     evaluator::Evaluator,
     key::{EvaluationKeys, MoveKey, rotation_power},
-    poly::{Basis, Poly},
+    poly::{Basis, Poly, by_row},
     pool::Words,
-    ring::Ring,
+    ring::{Prime, Ring},
 };
 
 /// A matrix encoded for ciphertexts of one level. It knows nothing of any key.
@@ -142,7 +142,8 @@ impl Evaluator<'_> {
             let turned = match mover {
                 None => [body, mask],
                 Some(mover) => {
-                    let digits = self.digits(&self.without_special(mask), basis.special);
+                    let [mask] = self.without_special([mask]);
+                    let digits = self.digits(&mask, basis.special);
                     let [mut switched, mask] = self.product(&digits, &mover.key);
                     self.add_to(&mut switched, &body);
                     [switched, mask].map(|poly| self.moved_poly(&poly, mover))
@@ -159,7 +160,7 @@ impl Evaluator<'_> {
         let polys = total.unwrap_or_else(|| [ring.zero(basis), ring.zero(basis)]);
         let last = ring.prime(matrix.level).modulus().value() as f64;
         Ok(Ciphertext {
-            polys: polys.map(|poly| self.lowered(poly, below)),
+            polys: self.lowered(polys, below),
             scale: a.scale * matrix.scale / last,
             slots_log2: a.slots_log2,
         })
@@ -177,54 +178,60 @@ impl Evaluator<'_> {
         let ring = self.ring();
         let digits = self.digits(&a.polys[1], basis.special);
         let mut sums: Vec<[Poly; 2]> = matrix.giants.iter().map(|_| [ring.blank(basis), ring.blank(basis)]).collect();
-        let rows: Vec<_> = ring.primes(basis).zip(transposed(sums.as_flattened_mut())).enumerate().collect();
-        self.each(rows, |(row, (prime, sums))| {
-            let special = prime.modulus().factor(ring.special_product(basis.special, prime.modulus()));
-            let raised = |which: usize| -> Words {
-                let mut raised = ring.blank_row();
-                if row <= basis.level {
-                    raised.copy_from_slice(a.polys[which].row(row));
-                    prime.pointwise.scale(&mut raised, special);
-                } else {
-                    raised.fill(0);
-                }
-                raised
-            };
-            let body = raised(0);
-            let turned: Vec<[Words; 2]> = babies
-                .iter()
-                .map(|mover| match mover {
-                    None => [raised(0), raised(1)],
-                    Some(mover) => self.turned_row(&digits, mover, row, &body),
-                })
-                .collect();
-            for (at, sum) in sums.into_iter().enumerate() {
-                let (giant, which) = (&matrix.giants[at / 2], at % 2);
-                let pairs: Vec<[&[u64]; 2]> =
-                    giant.diagonals.iter().map(|(baby, poly)| [&turned[*baby][which][..], poly.row(row)]).collect();
-                prime.pointwise.sum_of_products(&pairs, sum);
+        self.each_row_of_digits(&digits, by_row(sums.as_flattened_mut()), |row, prime, digits, sums| {
+            let turned = self.turned_rows(a, digits, babies, basis, row, prime);
+            let turned: Vec<&[u64]> = turned.chunks_exact(ring.size()).collect();
+            let mut sums = sums.into_iter();
+            for giant in &matrix.giants {
+                let terms: Vec<(&[u64], [&[u64]; 2])> = giant
+                    .diagonals
+                    .iter()
+                    .map(|(baby, poly)| (poly.row(row), [turned[2 * baby], turned[2 * baby + 1]]))
+                    .collect();
+                let to = [(); 2].map(|()| sums.next().expect("body and mask for each giant step"));
+                prime.pointwise.sums_of_products(&terms, to);
             }
         });
         sums
     }
 
-    /// One row of a ciphertext turned, given its digits and the row of its body.
-    fn turned_row(&self, digits: &Digits, mover: &MoveKey, row: usize, body: &[u64]) -> [Words; 2] {
-        let basis = digits.basis();
-        let index = self.ring().indices(basis).nth(row).expect("a row of the basis");
-        let prime = self.ring().prime(index);
-        [0, 1].map(|which| {
-            let pairs: Vec<[&[u64]; 2]> =
-                digits.rows(row).zip(mover.key.rows(which, basis, row)).map(|(digit, key)| [digit, key]).collect();
-            let mut switched = self.ring().blank_row();
-            prime.pointwise.sum_of_products(&pairs, &mut switched);
-            if which == 0 {
-                prime.pointwise.add(&mut switched, body);
+    /// Modulo one prime, body and mask turned by each baby step, times the product of the special primes.
+    fn turned_rows(
+        &self,
+        a: &Ciphertext,
+        digits: &DigitsOfRow<'_>,
+        babies: &[Option<&MoveKey>],
+        basis: Basis,
+        row: usize,
+        prime: &Prime,
+    ) -> Words {
+        let (ring, modulus) = (self.ring(), prime.modulus());
+        let special = modulus.factor(ring.special_product(basis.special, modulus));
+        let raise = |which: usize, to: &mut [u64]| {
+            if row <= basis.level {
+                to.copy_from_slice(a.polys[which].row(row));
+                prime.pointwise.scale(to, special);
+            } else {
+                to.fill(0);
             }
-            let mut turned = self.ring().blank_row();
-            mover.automorphism.apply(&switched, &mut turned);
-            turned
-        })
+        };
+        let (size, mut turned) = (ring.size(), ring.blank_rows(2 * babies.len()));
+        let (mut body, mut switched) = (ring.blank_rows(1), ring.blank_rows(2));
+        raise(0, &mut body);
+        for (turned, mover) in turned.chunks_exact_mut(2 * size).zip(babies) {
+            let (turned_body, turned_mask) = turned.split_at_mut(size);
+            let Some(mover) = mover else {
+                turned_body.copy_from_slice(&body);
+                raise(1, turned_mask);
+                continue;
+            };
+            let (switched_body, switched_mask) = switched.split_at_mut(size);
+            self.product_of_row(digits, &mover.key, basis, row, prime, [&mut *switched_body, &mut *switched_mask]);
+            prime.pointwise.add(switched_body, &body);
+            mover.automorphism.apply(switched_body, turned_body);
+            mover.automorphism.apply(switched_mask, turned_mask);
+        }
+        turned
     }
 
     fn mover<'k>(&self, steps: i64, level: usize, keys: &'k EvaluationKeys) -> Result<Option<&'k MoveKey>, CkksError> {

@@ -78,6 +78,14 @@ impl Poly {
         &mut self.words
     }
 
+    /// The same memory, of which only the rows of a lower level are used, without special primes.
+    pub(crate) fn cut(mut self, level: usize) -> Self {
+        assert!(level <= self.basis.level, "a level that there is");
+        self.basis = Basis::of_level(level);
+        self.words.cut(self.basis.len() * self.size);
+        self
+    }
+
     /// The rows of a lower level, without special primes.
     pub fn at_level(&self, level: usize) -> Self {
         assert!(level <= self.basis.level, "a level that there is");
@@ -86,6 +94,16 @@ impl Poly {
         words.copy_from_slice(&self.words[..basis.len() * self.size]);
         Self { basis, size: self.size, words }
     }
+}
+
+/// Row by row, those of all polynomials.
+pub(crate) fn by_row(polys: &mut [Poly]) -> Vec<Vec<&mut [u64]>> {
+    let count = polys.first().map_or(0, |poly| poly.basis().len());
+    let mut rows: Vec<Vec<&mut [u64]>> = (0..count).map(|_| Vec::with_capacity(polys.len())).collect();
+    for poly in polys {
+        rows.iter_mut().zip(poly.rows_mut()).for_each(|(rows, row)| rows.push(row));
+    }
+    rows
 }
 
 impl Clone for Poly {

@@ -43,7 +43,7 @@ impl Pool {
             kept.words -= found.as_deref().map_or(0, <[u64]>::len);
             found
         };
-        let mut words = found.unwrap_or_else(|| Aligned::new(len));
+        let mut words = found.unwrap_or_else(|| Aligned::for_work(len));
         if cfg!(debug_assertions) {
             // What is read all the same stands out.
             words.fill(u64::MAX);
@@ -65,6 +65,11 @@ impl Words {
     /// Others from the same pool.
     pub(crate) fn others(&self, len: usize) -> Self {
         self.pool.take(len)
+    }
+
+    /// Only the first of them.
+    pub(crate) fn cut(&mut self, len: usize) {
+        self.len = len.min(self.len);
     }
 }
 

@@ -152,8 +152,13 @@ impl Ring {
 
     /// The indices of a basis' primes, row by row.
     pub fn indices(&self, basis: Basis) -> impl ExactSizeIterator<Item = usize> + Clone + use<> {
-        let (level, special) = (basis.level, self.set.chain.len());
-        (0..basis.len()).map(move |row| if row <= level { row } else { special + row - level - 1 })
+        let chain = self.set.chain.len();
+        (0..basis.len()).map(move |row| index_of_row(chain, basis, row))
+    }
+
+    /// The index of the prime of one row.
+    pub(crate) fn index(&self, basis: Basis, row: usize) -> usize {
+        index_of_row(self.set.chain.len(), basis, row)
     }
 
     /// The primes of a basis, row by row.
@@ -173,9 +178,9 @@ impl Ring {
         Poly::blank(basis, self.size(), self.pool.take(basis.len() * self.size()))
     }
 
-    /// One row, to be written before it is read.
-    pub(crate) fn blank_row(&self) -> Words {
-        self.pool.take(self.size())
+    /// Some rows, to be written before they are read.
+    pub(crate) fn blank_rows(&self, count: usize) -> Words {
+        self.pool.take(count * self.size())
     }
 
     /// What numbers are multiplied by, unless somebody says otherwise.
@@ -207,17 +212,17 @@ impl Ring {
 
     /// A polynomial of level 0 modulo the primes of another basis: its coefficients are those of least magnitude.
     pub(crate) fn raised(&self, poly: &Poly, basis: Basis) -> Poly {
-        let mut prepared = self.blank_row();
+        let mut prepared = self.blank_rows(1);
         prepared.copy_from_slice(poly.row(0));
         self.primes[0].ntt.inverse_times(self.raising.prepare(0), &mut [&mut prepared]);
-        let mut wraps = self.blank_row();
+        let mut wraps = self.blank_rows(1);
         self.raising.wraps(&[&prepared], &mut wraps);
         let mut raised = self.blank(basis);
         for (index, row) in self.indices(basis).zip(raised.rows_mut()) {
             if index == 0 {
                 row.copy_from_slice(poly.row(0));
             } else {
-                self.raising.residues(index - 1, &[&prepared], &wraps, row);
+                self.raising.residues(&[index - 1], &[&prepared], &wraps, &mut [row]);
                 self.primes[index].ntt.forward(&mut [row]);
             }
         }
@@ -250,6 +255,10 @@ impl Ring {
         self.forward(&mut poly);
         poly
     }
+}
+
+fn index_of_row(chain: usize, basis: Basis, row: usize) -> usize {
+    if row <= basis.level { row } else { chain + row - basis.level - 1 }
 }
 
 fn lowering_of(gone: &[Modulus], kept: &[Modulus], level: Level) -> Lowering {

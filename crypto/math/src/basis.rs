@@ -1,11 +1,16 @@
 //! From residues modulo some primes to residues modulo others, of the same number.
 
+use std::ops::Range;
+
+use bytemuck::Pod;
+
 use crate::{
+    cache::LINE,
     modulus::{Factor, Modulus},
     pointwise::STEP,
     simd::{
-        Level,
-        residues::{Arithmetic, GROUP, Group, PRODUCTS_MAX, ResidueKernel, Residues},
+        Level, prefetch,
+        residues::{Arithmetic, GROUP, Group, ResidueKernel, Residues},
         whole, whole_mut,
     },
 };
@@ -36,13 +41,16 @@ struct Old {
 struct New {
     modulus: Modulus,
     arithmetic: Arithmetic,
-    /// Q / q for each prime of the old one; where residues of those do not fit what is multiplied at once, with their
-    /// upper halves' factor.
-    factors: Vec<(u64, Option<u64>)>,
+    /// Q / q for each prime of the old one.
+    factors: Vec<u64>,
+    /// Where residues of the old primes do not fit what is multiplied at once, those of their upper halves.
+    upper: Option<Vec<u64>>,
     /// -Q.
     wrap: u64,
 }
 
+/// Primes of the old basis, at most.
+const OLD_MAX: usize = 8;
 /// Bits of a residue that decide how often Q is taken away.
 const KEPT: u32 = 30;
 /// The sum of parts has so many bits behind the point; 32 parts fit a word.
@@ -53,7 +61,7 @@ const HALF: u32 = 30;
 const BITS_MIN: u32 = 28;
 
 impl BasisChange {
-    /// From `old` primes, up to twelve of at least 28 bits, to `new` ones. All are different.
+    /// From `old` primes, up to eight of at least 28 bits, to `new` ones. All are different.
     pub fn new(old: &[Modulus], new: &[Modulus]) -> Self {
         Self::with_level(old, new, Level::detect())
     }
@@ -61,7 +69,7 @@ impl BasisChange {
     /// The same on one instruction set.
     pub fn with_level(old: &[Modulus], new: &[Modulus], level: Level) -> Self {
         assert!(
-            old.len() < 2 * PRODUCTS_MAX - 1 && old.iter().all(|old| old.bits() >= BITS_MIN),
+            old.len() <= OLD_MAX && old.iter().all(|old| old.bits() >= BITS_MIN),
             "a basis of {} primes",
             old.len()
         );
@@ -77,13 +85,11 @@ impl BasisChange {
         };
         let of_new = |modulus: &Modulus| {
             let arithmetic = Arithmetic::fastest(level, *modulus);
-            let factor = |old: &Modulus| {
-                let factor = others(*modulus, Some(*old));
-                let is_wide = arithmetic.shape().1 < 64 && old.bits() > arithmetic.shape().1 - 2;
-                (factor, is_wide.then(|| modulus.mul(factor, modulus.reduce(1 << HALF))))
-            };
-            let wrap = modulus.neg(others(*modulus, None));
-            New { modulus: *modulus, arithmetic, factors: old.iter().map(factor).collect(), wrap }
+            let factors: Vec<u64> = old.iter().map(|old| others(*modulus, Some(*old))).collect();
+            let upper = factors.iter().map(|factor| modulus.mul(*factor, modulus.reduce(1 << HALF))).collect();
+            let is_wide = |old: &Modulus| arithmetic.shape().1 < 64 && old.bits() > arithmetic.shape().1 - 2;
+            let upper = old.iter().any(is_wide).then_some(upper);
+            New { modulus: *modulus, arithmetic, factors, upper, wrap: modulus.neg(others(*modulus, None)) }
         };
         let (old, new) = (old.iter().map(of_old).collect(), new.iter().map(of_new).collect());
         Self { old, new, arithmetic: Arithmetic::of_words(level) }
@@ -105,12 +111,23 @@ impl BasisChange {
         self.arithmetic.run(Wraps { old: &self.old, prepared, to });
     }
 
-    /// Residues modulo the new prime of this index, given all y_i and [`Self::wraps`].
-    pub fn residues(&self, index: usize, prepared: &[&[u64]], wraps: &[u64], to: &mut [u64]) {
-        self.check(prepared, to.len());
-        assert_eq!(wraps.len(), to.len());
-        let new = &self.new[index];
-        new.arithmetic.run(Sums { new, prepared, wraps, to });
+    /// Residues modulo the new primes of these indices, given all y_i and [`Self::wraps`]: for several primes, what is
+    /// given is read once.
+    pub fn residues(&self, indices: &[usize], prepared: &[&[u64]], wraps: &[u64], to: &mut [&mut [u64]]) {
+        assert_eq!(indices.len(), to.len());
+        for to in &*to {
+            self.check(prepared, to.len());
+            assert_eq!(wraps.len(), to.len());
+        }
+        let (mut indices, mut to) = (indices, to);
+        while let Some(first) = indices.first() {
+            let arithmetic = self.new[*first].arithmetic;
+            let alike = indices.iter().take_while(|index| self.new[**index].arithmetic == arithmetic).count();
+            let (now, later) = std::mem::take(&mut to).split_at_mut(alike);
+            let new: Vec<&New> = indices[..alike].iter().map(|index| &self.new[*index]).collect();
+            arithmetic.run(Sums { new: &new, prepared, wraps, to: now });
+            (indices, to) = (&indices[alike..], later);
+        }
     }
 
     fn check(&self, prepared: &[&[u64]], len: usize) {
@@ -148,44 +165,108 @@ impl ResidueKernel for Wraps<'_> {
     }
 }
 
-struct Sums<'a> {
-    new: &'a New,
+struct Sums<'a, 'b> {
+    new: &'a [&'a New],
     prepared: &'a [&'a [u64]],
     wraps: &'a [u64],
-    to: &'a mut [u64],
+    to: &'a mut [&'b mut [u64]],
 }
 
-impl ResidueKernel for Sums<'_> {
+/// Words of each old prime that are worked on for all new ones before the next: together they fit half of a nearest cache.
+const TILE: usize = 256;
+
+impl ResidueKernel for Sums<'_, '_> {
     #[inline(always)]
     fn run<V: Residues>(self) {
+        let tile = TILE / (V::COUNT * GROUP);
+        let groups = self.wraps.len() / (V::COUNT * GROUP);
+        for start in (0..groups).step_by(tile) {
+            for prepared in self.prepared {
+                let lines: &[[u64; LINE / size_of::<u64>()]] = whole(prepared);
+                let (_, next) =
+                    lines.split_at(lines.len().min((start + tile) * V::COUNT * GROUP * size_of::<u64>() / LINE));
+                for line in &next[..next.len().min(TILE * size_of::<u64>() / LINE)] {
+                    prefetch(line);
+                }
+            }
+            for (new, to) in self.new.iter().zip(&mut *self.to) {
+                let sums = Tile { new, prepared: self.prepared, wraps: whole(self.wraps), to: whole_mut(to) };
+                sums.run::<V>(start..groups.min(start + tile));
+            }
+        }
+    }
+}
+
+/// What one new prime has.
+struct Tile<'a, G> {
+    new: &'a New,
+    prepared: &'a [&'a [u64]],
+    wraps: &'a [G],
+    to: &'a mut [G],
+}
+
+impl<A: Pod> Tile<'_, [A; GROUP]> {
+    /// Some groups of it, by the number of old primes: so many factors stay in registers.
+    #[inline(always)]
+    fn run<V: Residues<Array = A>>(self, groups: Range<usize>) {
+        match self.prepared.len() {
+            1 => self.halved_or_not::<V, 1>(groups),
+            2 => self.halved_or_not::<V, 2>(groups),
+            3 => self.halved_or_not::<V, 3>(groups),
+            4 => self.halved_or_not::<V, 4>(groups),
+            5 => self.halved_or_not::<V, 5>(groups),
+            6 => self.halved_or_not::<V, 6>(groups),
+            7 => self.halved_or_not::<V, 7>(groups),
+            _ => self.halved_or_not::<V, OLD_MAX>(groups),
+        }
+    }
+
+    #[inline(always)]
+    fn halved_or_not<V: Residues<Array = A>, const OLD: usize>(self, groups: Range<usize>) {
+        if V::FRACTION_BITS < u64::BITS && self.new.upper.is_some() {
+            self.sums::<V, OLD, true>(groups);
+        } else {
+            self.sums::<V, OLD, false>(groups);
+        }
+    }
+
+    #[inline(always)]
+    fn sums<V: Residues<Array = A>, const OLD: usize, const HALVED: bool>(self, groups: Range<usize>) {
         let Self { new, prepared, wraps, to } = self;
         let (prime, wrap, mask) = (V::prime(new.modulus), V::splat(new.wrap), V::splat((1 << HALF) - 1));
-        let (wraps, to): (&[Group<V>], &mut [Group<V>]) = (whole(wraps), whole_mut(to));
-        for (at, (wraps, to)) in wraps.iter().zip(to).enumerate() {
+        let mut words: [&[[A; GROUP]]; OLD] = [&[]; OLD];
+        let mut factors = [[V::splat(0); 2]; OLD];
+        for index in 0..OLD {
+            words[index] = &whole(prepared[index])[groups.clone()];
+            factors[index] = [V::splat(new.factors[index]); 2];
+            if let Some(upper) = &new.upper {
+                factors[index][1] = V::splat(upper[index]);
+            }
+        }
+        for (at, (wraps, to)) in wraps[groups.clone()].iter().zip(&mut to[groups]).enumerate() {
             let mut sums = [V::no_products(); GROUP];
             for (sum, wraps) in sums.iter_mut().zip(wraps) {
                 *sum = V::add_product(*sum, V::load(wraps), wrap);
             }
-            for (index, (prepared, (factor, upper))) in prepared.iter().zip(&new.factors).enumerate() {
-                if index + 1 == PRODUCTS_MAX {
+            let mut products = 1;
+            for (words, [lower, upper]) in words.iter().zip(factors) {
+                if products + if HALVED { 2 } else { 1 } > V::PRODUCTS_MAX {
                     // The sums are full: they go on with what they come to.
                     for sum in &mut sums {
                         *sum = V::add_product(V::no_products(), V::reduce(*sum, prime), V::splat(1));
                     }
+                    products = 1;
                 }
-                let (words, factor): (&[Group<V>], _) = (whole(prepared), V::splat(*factor));
-                if let Some(upper) = upper {
-                    let upper = V::splat(*upper);
-                    for (sum, words) in sums.iter_mut().zip(&words[at]) {
-                        let words = V::load(words);
-                        *sum = V::add_product(*sum, words.and(mask), factor);
+                for (sum, words) in sums.iter_mut().zip(&words[at]) {
+                    let words = V::load(words);
+                    if HALVED {
+                        *sum = V::add_product(*sum, words.and(mask), lower);
                         *sum = V::add_product(*sum, words.shift_down(HALF), upper);
-                    }
-                } else {
-                    for (sum, words) in sums.iter_mut().zip(&words[at]) {
-                        *sum = V::add_product(*sum, V::load(words), factor);
+                    } else {
+                        *sum = V::add_product(*sum, words, lower);
                     }
                 }
+                products += if HALVED { 2 } else { 1 };
             }
             for (to, sum) in to.iter_mut().zip(sums) {
                 V::reduce(sum, prime).store(to);
@@ -213,7 +294,7 @@ mod tests {
     proptest! {
         #[test]
         fn numbers_stay_the_same(
-            old in prop::collection::vec(28_u32..=60, 1..=9),
+            old in prop::collection::vec(28_u32..=60, 1..=OLD_MAX),
             new in prop::collection::vec(28_u32..=60, 1..=4),
             seed in prop::collection::vec(any::<u64>(), 64),
         ) {
@@ -224,7 +305,8 @@ mod tests {
                 let wide = (i128::from(seed[index] as i64) * i128::from(seed[index / 2] >> 8)) >> 1;
                 wide >> 127_u32.saturating_sub(bits.saturating_sub(2))
             };
-            let numbers: Vec<i128> = (0..64).map(number).collect();
+            // More than a tile.
+            let numbers: Vec<i128> = (0..TILE + 64).map(|index| number(7 * index % 64)).collect();
             for level in Level::available() {
                 let change = BasisChange::with_level(&old, &new, level);
                 let prepared: Vec<Vec<u64>> = old
@@ -235,12 +317,14 @@ mod tests {
                     })
                     .collect();
                 let prepared: Vec<&[u64]> = prepared.iter().map(Vec::as_slice).collect();
-                let (mut wraps, mut residues) = (vec![0; 64], vec![0; 64]);
+                let (mut wraps, mut residues) = (vec![0; numbers.len()], vec![vec![0; numbers.len()]; new.len()]);
                 change.wraps(&prepared, &mut wraps);
-                for (index, new) in new.iter().enumerate() {
-                    change.residues(index, &prepared, &wraps, &mut residues);
+                let indices: Vec<usize> = (0..new.len()).collect();
+                let mut to: Vec<&mut [u64]> = residues.iter_mut().map(Vec::as_mut_slice).collect();
+                change.residues(&indices, &prepared, &wraps, &mut to);
+                for (new, residues) in new.iter().zip(residues) {
                     let expected: Vec<u64> = numbers.iter().map(|number| new.of_signed(*number)).collect();
-                    prop_assert_eq!(&residues, &expected, "{:?}", level);
+                    prop_assert_eq!(residues, expected, "{:?}", level);
                 }
             }
         }
@@ -248,14 +332,14 @@ mod tests {
 
     #[test]
     fn the_greatest_residues_fit() {
-        let (old, new) = (primes(&[60; 9]), primes(&[50, 45, 59, 54]));
+        let (old, new) = (primes(&[60; OLD_MAX]), primes(&[50, 45, 59, 54]));
         let prepared: Vec<Vec<u64>> = old.iter().map(|old| vec![old.value() - 1; STEP]).collect();
         let prepared: Vec<&[u64]> = prepared.iter().map(Vec::as_slice).collect();
         for level in Level::available() {
             let change = BasisChange::with_level(&old, &new, level);
             let (mut wraps, mut residues) = (vec![0; STEP], vec![0; STEP]);
             change.wraps(&prepared, &mut wraps);
-            assert_eq!(wraps, [9; STEP], "each part is nearly one");
+            assert_eq!(wraps, [OLD_MAX as u64; STEP], "each part is nearly one");
             for (index, new) in new.iter().enumerate() {
                 // Less Q / q for each old prime.
                 let others = |but: &Modulus| {
@@ -263,7 +347,7 @@ mod tests {
                     factors.fold(1, |product, old| new.mul(product, new.reduce(old.value())))
                 };
                 let expected = old.iter().fold(0, |sum, old| new.sub(sum, others(old)));
-                change.residues(index, &prepared, &wraps, &mut residues);
+                change.residues(&[index], &prepared, &wraps, &mut [&mut residues]);
                 assert_eq!(residues, [expected; STEP]);
             }
         }

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use crate::{
     modulus::{Factor, Modulus},
     simd::{
-        Level,
-        residues::{Arithmetic, GROUP, Group, Multiplier, PRODUCTS_MAX, ResidueKernel, Residues, least},
+        Level, prefetch_near,
+        residues::{Arithmetic, GROUP, Multiplier, ResidueKernel, Residues, least},
         whole, whole_mut,
     },
 };
@@ -72,8 +72,16 @@ impl Pointwise {
 
     /// The sum of all products.
     pub fn sum_of_products(&self, pairs: &[[&[u64]; 2]], to: &mut [u64]) {
-        pairs.iter().flatten().for_each(|polynomial| check(to.len(), polynomial.len()));
-        self.arithmetic.run(SumOfProducts { modulus: self.modulus, pairs, to });
+        let terms: Vec<(&[u64], [&[u64]; 1])> = pairs.iter().map(|[a, b]| (*a, [*b])).collect();
+        check_terms(&terms, to.len());
+        self.arithmetic.run(SumsOfProducts::<1, GROUP> { modulus: self.modulus, terms: &terms, to: [to] });
+    }
+
+    /// Two sums of products whose first factors they have in common: read once for both.
+    pub fn sums_of_products(&self, terms: &[(&[u64], [&[u64]; 2])], to: [&mut [u64]; 2]) {
+        check_terms(terms, to[0].len());
+        check(to[0].len(), to[1].len());
+        self.arithmetic.run(SumsOfProducts::<2, { GROUP / 2 }> { modulus: self.modulus, terms, to });
     }
 
     fn with_other<O: Operation>(&self, to: &mut [u64], other: &[u64]) {
@@ -84,6 +92,13 @@ impl Pointwise {
 
 fn check(to: usize, other: usize) {
     assert!(to == other && to.is_multiple_of(STEP), "slices of {to} and {other} words");
+}
+
+fn check_terms<const SUMS: usize>(terms: &[(&[u64], [&[u64]; SUMS])], len: usize) {
+    for (common, others) in terms {
+        check(len, common.len());
+        others.iter().for_each(|other| check(len, other.len()));
+    }
 }
 
 /// Of two residues of a lane.
@@ -176,34 +191,57 @@ impl ResidueKernel for Scale<'_> {
     }
 }
 
-struct SumOfProducts<'a> {
+struct SumsOfProducts<'a, const SUMS: usize, const VECTORS: usize> {
     modulus: Modulus,
-    pairs: &'a [[&'a [u64]; 2]],
-    to: &'a mut [u64],
+    terms: &'a [(&'a [u64], [&'a [u64]; SUMS])],
+    to: [&'a mut [u64]; SUMS],
 }
 
-impl ResidueKernel for SumOfProducts<'_> {
+impl<const SUMS: usize, const VECTORS: usize> ResidueKernel for SumsOfProducts<'_, SUMS, VECTORS> {
     #[inline(always)]
-    fn run<V: Residues>(self) {
-        let prime = V::prime(self.modulus);
-        let to: &mut [Group<V>] = whole_mut(self.to);
-        for (at, to) in to.iter_mut().enumerate() {
-            let mut totals = [V::splat(0); GROUP];
-            for pairs in self.pairs.chunks(PRODUCTS_MAX) {
-                let mut sums = [V::no_products(); GROUP];
-                for [a, b] in pairs {
-                    let (a, b): (&[Group<V>], &[Group<V>]) = (whole(a), whole(b));
-                    for (sum, (a, b)) in sums.iter_mut().zip(a[at].iter().zip(&b[at])) {
-                        *sum = V::add_product(*sum, V::load(a), V::load(b));
+    fn run<V: Residues>(mut self) {
+        let (prime, value) = (V::prime(self.modulus), V::splat(self.modulus.value()));
+        let groups = self.to[0].len() / (V::COUNT * VECTORS);
+        for at in 0..groups {
+            let mut totals = [[V::splat(0); VECTORS]; SUMS];
+            for terms in self.terms.chunks(V::PRODUCTS_MAX) {
+                let mut sums = [[V::no_products(); VECTORS]; SUMS];
+                for (common, others) in terms {
+                    let common: &[[V::Array; VECTORS]] = whole(common);
+                    fetch_ahead(common, at);
+                    for (sums, other) in sums.iter_mut().zip(others) {
+                        let other: &[[V::Array; VECTORS]] = whole(other);
+                        fetch_ahead(other, at);
+                        for (sum, (a, b)) in sums.iter_mut().zip(common[at].iter().zip(&other[at])) {
+                            *sum = V::add_product(*sum, V::load(a), V::load(b));
+                        }
                     }
                 }
-                for (total, sum) in totals.iter_mut().zip(sums) {
-                    *total = total.add(V::reduce(sum, prime)).fold(V::splat(self.modulus.value()));
+                for (totals, sums) in totals.iter_mut().zip(sums) {
+                    for (total, sum) in totals.iter_mut().zip(sums) {
+                        *total = total.add(V::reduce(sum, prime)).fold(value);
+                    }
                 }
             }
-            for (to, total) in to.iter_mut().zip(totals) {
-                total.store(to);
+            for (to, totals) in self.to.iter_mut().zip(totals) {
+                let to: &mut [[V::Array; VECTORS]] = whole_mut(to);
+                for (to, total) in to[at].iter_mut().zip(totals) {
+                    total.store(to);
+                }
             }
+        }
+    }
+}
+
+/// Bytes ahead of its use that a polynomial is asked for. There are more of them than a processor follows by itself.
+const AHEAD: usize = 1 << 10;
+
+/// Asks for what comes after the group at `at`.
+#[inline(always)]
+fn fetch_ahead<A, const VECTORS: usize>(groups: &[[A; VECTORS]], at: usize) {
+    if let Some(group) = groups.get(at + AHEAD / size_of::<[A; VECTORS]>()) {
+        for vector in group {
+            prefetch_near(vector);
         }
     }
 }
@@ -262,7 +300,13 @@ mod tests {
                     many.iter().fold(0, |sum, [a, b]| modulus.add(sum, modulus.mul(a[at], b[at])))
                 };
                 let expected: Vec<u64> = (0..len).map(sum).collect();
-                prop_assert_eq!(after(&|to| pointwise.sum_of_products(&many, to)), expected);
+                prop_assert_eq!(after(&|to| pointwise.sum_of_products(&many, to)), &expected[..]);
+                let both: Vec<(&[u64], [&[u64]; 2])> = many.iter().map(|[a, b]| (*a, [*b, *a])).collect();
+                let squares = |at: usize| many.iter().fold(0, |sum, [a, _]| modulus.add(sum, modulus.mul(a[at], a[at])));
+                let mut sums = [vec![0; len], vec![0; len]];
+                let [first, second] = &mut sums;
+                pointwise.sums_of_products(&both, [first, second]);
+                prop_assert_eq!(sums, [expected.clone(), (0..len).map(squares).collect()]);
             }
         }
     }

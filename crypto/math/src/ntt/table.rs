@@ -3,7 +3,15 @@
 //! Its steps form a tree: node 1 is the whole polynomial, modulo X^N - psi^N, and node n splits into 2n and 2n + 1, modulo
 //! X^t - w and X^t + w, where w is the node's root.
 
-use crate::{aligned::Aligned, modulus::Modulus, simd::residues::Arithmetic};
+use crate::{
+    aligned::Aligned,
+    cache::LINE,
+    modulus::Modulus,
+    simd::{prefetch, residues::Arithmetic, whole},
+};
+
+/// Squares ahead of their use that roots are asked for.
+const AHEAD: usize = 4;
 
 /// The roots of every node, as the passes read them.
 pub(super) struct Table {
@@ -51,7 +59,15 @@ impl Table {
     #[inline(always)]
     pub(super) fn square(&self, square: usize, count: usize) -> &[u64] {
         let words = (count - 1) * 2 * count;
-        &self.squares[square * words..][..words]
+        let (_, from_here) = self.squares.split_at(square * words);
+        // The tables of all primes are more than a cache holds.
+        if let Some(ahead) = from_here.get(AHEAD * words..(AHEAD + 1) * words) {
+            let lines: &[[u64; LINE / size_of::<u64>()]] = whole(ahead);
+            for line in lines {
+                prefetch(line);
+            }
+        }
+        &from_here[..words]
     }
 }
 

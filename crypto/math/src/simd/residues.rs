@@ -17,9 +17,6 @@ use bytemuck::Pod;
 use super::{Isa, Level};
 use crate::modulus::{Factor, Modulus};
 
-/// Products that one [`Residues::Sum`] takes.
-pub(crate) const PRODUCTS_MAX: usize = 7;
-
 /// A few words at once. All arithmetic is modulo the word.
 pub(crate) trait Lanes: Copy {
     /// How many.
@@ -66,6 +63,8 @@ pub(crate) trait Lanes: Copy {
 pub(crate) trait Residues: Lanes {
     /// Bits of a factor's fraction; what is multiplied has as many.
     const FRACTION_BITS: u32;
+    /// Products that one [`Self::Sum`] takes.
+    const PRODUCTS_MAX: usize;
     /// Products come out below this many times the prime.
     const EXCESS: u64;
     /// The prime, prepared.
@@ -81,7 +80,7 @@ pub(crate) trait Residues: Lanes {
     fn no_products() -> Self::Sum;
     /// `sum` and a * b. Both are at most `modulus::VALUE_MAX`; where [`Self::FRACTION_BITS`] is 52, both are below 2^50.
     fn add_product(sum: Self::Sum, a: Self, b: Self) -> Self::Sum;
-    /// What up to [`PRODUCTS_MAX`] products come to, as least residues.
+    /// What up to [`Self::PRODUCTS_MAX`] products come to, as least residues.
     fn reduce(sum: Self::Sum, prime: Self::Prime) -> Self;
 }
 

@@ -99,6 +99,7 @@ impl Lanes for W4 {
 
 impl Residues for W4 {
     const FRACTION_BITS: u32 = 64;
+    const PRODUCTS_MAX: usize = halves::PRODUCTS_MAX;
     const EXCESS: u64 = halves::EXCESS;
     type Prime = halves::Prime<Self>;
     type Sum = halves::Sum<Self>;

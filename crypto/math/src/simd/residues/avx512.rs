@@ -105,6 +105,7 @@ impl<const BITS: u32> Lanes for W8<BITS> {
 
 impl Residues for W8<64> {
     const FRACTION_BITS: u32 = 64;
+    const PRODUCTS_MAX: usize = halves::PRODUCTS_MAX;
     const EXCESS: u64 = halves::EXCESS;
     type Prime = halves::Prime<Self>;
     type Sum = halves::Sum<Self>;

@@ -3,6 +3,9 @@
 use super::{Lanes, Multiplier, Residues, least};
 use crate::modulus::Modulus;
 
+/// Pairs of mixed products that fit a word.
+pub(super) const PRODUCTS_MAX: usize = 7;
+
 /// What [`multiply`] leaves, in primes.
 pub(super) const EXCESS: u64 = 4;
 
@@ -21,7 +24,7 @@ pub(crate) struct Prime<V> {
 #[derive(Clone, Copy)]
 pub(crate) struct Sum<V>([V; 3]);
 
-/// Two of these make a prime's bits, or nearly so; seven mixed pairs of their products fit a word.
+/// Two of these make a prime's bits, or nearly so.
 const PART: u32 = 30;
 
 #[inline(always)]

@@ -32,6 +32,8 @@ const MASK: u64 = (1 << BITS) - 1;
 
 impl Residues for W8<BITS> {
     const FRACTION_BITS: u32 = BITS;
+    // Their upper parts are below 2^48, and what they come to below 2^52.
+    const PRODUCTS_MAX: usize = 15;
     const EXCESS: u64 = 2;
     type Prime = Prime;
     type Sum = Sum;

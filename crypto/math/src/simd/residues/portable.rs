@@ -76,6 +76,7 @@ impl Lanes for W4 {
 
 impl Residues for W4 {
     const FRACTION_BITS: u32 = 64;
+    const PRODUCTS_MAX: usize = 7;
     const EXCESS: u64 = 2;
     type Prime = u64;
     type Sum = [u128; 4];
