@@ -1,7 +1,8 @@
 # Every target does its own set-up: rustup, which takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later
-# (with rustfmt and clippy, for lint), and a C compiler are all it takes; npm as well, for the check of the protocol, and valgrind, for the gate for speed.
+# (with rustfmt and clippy, for lint), and a C compiler are all it takes; npm as well, for the check of the protocol, valgrind, for the gate for speed,
+# and Go 1.24 or later, for what is compared with Lattigo.
 
-.PHONY: demo demo-core test test-all lint speed bench bench-circuits bench-ckks bench-peers bench-service
+.PHONY: demo demo-core test test-all lint speed bench bench-circuits bench-ckks bench-ckks-peer bench-peers bench-service
 
 # The whole service once: a server, keys, an upload, a job, its result and where its time went.
 demo:
@@ -48,6 +49,11 @@ bench-circuits:
 # ARGS=--quick measures toys, ARGS="--case 'CKKS_45_60_50 32768 5 medium'" one row.
 bench-ckks:
 	cargo run --release -p cloakwork-tests-ckks -- $(ARGS)
+
+# Our bootstrap of CKKS and Lattigo's in turn, on one thread each; writes target/bench/ckks-peer.json. Takes Go, 18 GiB of memory and
+# minutes for each round, most of them to make keys; ARGS=--quick compares toys, ARGS="--case H192 --rounds 5" one of Lattigo's sets.
+bench-ckks-peer:
+	tests/peers/lattigo/run.sh $(ARGS)
 
 # A server process under load against the core, alternating; writes target/bench/service.json. Takes a quarter of an
 # hour; ARGS=--quick takes one minute.

@@ -1,6 +1,6 @@
 //! Bootstraps, by set, stages and size of the keys.
 
-use cloakwork_ckks::{Bootstrap, BootstrapKeys, Complex, Evaluator, KeySize, Ring};
+use cloakwork_ckks::{Bootstrap, BootstrapKeys, Evaluator, KeySize, Ring};
 use cloakwork_params::ckks;
 use cloakwork_secret::{
     Randomness,
@@ -8,7 +8,10 @@ use cloakwork_secret::{
 };
 use serde_json::{Value, json};
 
-use crate::{quartiles, seconds};
+use crate::{
+    precision::{bits, numbers},
+    quartiles, seconds,
+};
 
 const ROUNDS: usize = 3;
 
@@ -79,9 +82,7 @@ fn measure_one(set: &str, row: &Row, is_quick: bool) -> Option<Value> {
     let (all_cores, one) = (median(cloakwork_tests_machine::cores()), median(1));
     let result = result?;
     let got = key.decrypt(&ring, &result).expect("decryption");
-    let errors: Vec<f64> = got.iter().zip(&plain).map(|(a, b)| (*a - *b).magnitude()).collect();
-    let mean = -(errors.iter().sum::<f64>() / errors.len() as f64).log2();
-    let worst = -errors.iter().copied().fold(0.0, f64::max).log2();
+    let [mean, worst] = bits(&got, &plain);
     println!(
         "| {set} | {} | {} | {:?} | {one:.2} | {all_cores:.2} | {} | {} | {} | {} | {mean:.1} | {worst:.1} |",
         1 << slots_log2,
@@ -97,9 +98,4 @@ fn measure_one(set: &str, row: &Row, is_quick: bool) -> Option<Value> {
         "seconds": one, "seconds_on_all_cores": all_cores, "published_desilo_seconds": row.published, "key_bytes": keys.bytes(),
         "matrix_bytes": bootstrap.bytes(), "level": result.level(), "mean_bits": mean, "worst_bits": worst,
     }))
-}
-
-/// Numbers in the unit disc that have nothing to do with each other.
-fn numbers(count: usize) -> Vec<Complex> {
-    (0..count).map(|at| Complex::at_turn((at * at) as f64 * 0.618_034).scale((at as f64 * 0.7548).fract())).collect()
 }

@@ -1,18 +1,22 @@
-//! How long CKKS takes: transforms, beside those of another library, and bootstraps.
+//! How long CKKS takes: transforms, beside those of another library, and bootstraps, also in turn with Lattigo's.
 
 #![forbid(unsafe_code)]
 
 mod bootstraps;
+mod one_round;
+mod peer;
+mod precision;
 mod transforms;
 
 use std::{path::PathBuf, time::Instant};
 
-/// What can be asked for.
-const PARTS: [&str; 2] = ["transforms", "bootstraps"];
+/// What can be asked for. The last one needs a program to compare with, and is measured only where it is named.
+const PARTS: [&str; 3] = ["transforms", "bootstraps", "peer"];
 
 fn main() {
-    let mut only: Vec<String> = PARTS.map(str::to_owned).to_vec();
+    let mut only: Vec<String> = PARTS[..2].iter().map(|part| part.to_string()).collect();
     let (mut is_quick, mut case) = (false, String::new());
+    let (mut peer, mut rounds) = (None, 3);
     let mut out = PathBuf::from("target/bench/ckks.json");
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -20,9 +24,21 @@ fn main() {
             ("--quick", _) => is_quick = true,
             ("--only", 1..) => only = arguments.next().into_iter().flat_map(|list| parts(&list)).collect(),
             ("--case", 1..) => case = arguments.next().unwrap_or_default(),
+            ("--peer", 1..) => peer = arguments.next().map(PathBuf::from),
+            ("--rounds", 1..) => {
+                rounds = arguments
+                    .next()
+                    .and_then(|rounds| rounds.parse().ok())
+                    .filter(|rounds| *rounds > 0)
+                    .unwrap_or_else(|| fail("--rounds takes a whole number from 1 on"));
+            }
+            (one_round::FLAG, 1..) => {
+                let set = arguments.next().unwrap_or_default();
+                return one_round::print(&set).unwrap_or_else(|message| fail(&message));
+            }
             ("--out", 1..) => out = arguments.next().unwrap_or_default().into(),
             _ => fail(&format!(
-                "'{argument}': there are --quick, --only LIST ({}), --case TEXT and --out FILE",
+                "'{argument}': there are --quick, --only LIST ({}), --case TEXT, --peer PROGRAM, --rounds NUMBER and --out FILE",
                 PARTS.join(", ")
             )),
         }
@@ -37,12 +53,22 @@ fn main() {
     );
     let transforms = if wants("transforms") { transforms::measure() } else { Vec::new() };
     let bootstraps = if wants("bootstraps") { bootstraps::measure(is_quick, &case) } else { Vec::new() };
+    let compared = match (wants("peer"), peer) {
+        (false, _) => Vec::new(),
+        (true, None) => {
+            fail("what to compare with is missing: --peer PROGRAM, which tests/peers/lattigo/run.sh builds")
+        }
+        (true, Some(program)) => {
+            peer::measure(&program, rounds, is_quick, &case).unwrap_or_else(|message| fail(&message))
+        }
+    };
     let document = serde_json::json!({
         "cpu": cloakwork_tests_machine::cpu(),
         "cores": cloakwork_tests_machine::cores(),
         "date": cloakwork_tests_machine::date(),
         "transforms": transforms,
         "bootstraps": bootstraps,
+        "peer": compared,
     });
     let written = out.parent().map_or(Ok(()), std::fs::create_dir_all);
     if let Err(error) = written.and_then(|()| std::fs::write(&out, format!("{document:#}\n"))) {

@@ -32,3 +32,10 @@ pub fn date() -> String {
     let output = Command::new("date").args(["-u", "+%Y-%m-%dT%H:%M:%SZ"]).output();
     output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
+
+/// The most memory that this process has ever held.
+pub fn peak_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let rest = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(rest.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10)
+}

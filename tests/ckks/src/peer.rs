@@ -1,0 +1,97 @@
+//! Bootstraps of ours and of Lattigo in turn, on one thread.
+//!
+//! Keys of both do not fit into memory together. So each round of each side is a process of its own, which makes keys,
+//! warms up with one bootstrap and times the next; a side starts when the other's process has ended.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{one_round, quartiles};
+
+/// Lattigo's default set, whose secret has only 192 coefficients that are not zero, and its default of those with a dense
+/// one, as ours is.
+const THEIR_SETS: [&str; 2] = ["N16QP1546H192H32", "N16QP1767H32768H32"];
+
+/// Their sets whose name has `case` in it against ours, each measured once a round.
+pub(crate) fn measure(program: &Path, rounds: usize, is_quick: bool, case: &str) -> Result<Vec<Value>, String> {
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let ours = if is_quick { "TOY_CKKS_45_60_50" } else { "CKKS_45_60_50" };
+    let their_sets: Vec<&str> = THEIR_SETS.into_iter().filter(|set| set.contains(case)).collect();
+    if their_sets.is_empty() {
+        return Err(format!("no set of Lattigo that is measured has '{case}' in its name: {}", THEIR_SETS.join(", ")));
+    }
+    let sides = 1 + their_sets.len();
+    let mut found = vec![Vec::new(); sides];
+    for round in 0..rounds {
+        // Who goes first alternates too.
+        for side in (0..sides).map(|side| (side + round) % sides) {
+            let (mut command, set) = match side.checked_sub(1).map(|index| their_sets[index]) {
+                None => (started_with(&this, &[one_round::FLAG, ours]), ours),
+                Some(set) => (started_with(program, &["bootstrap", "-set", set]), set),
+            };
+            if is_quick && side > 0 {
+                command.args(["-size-log2", "10"]);
+            }
+            let line = run(&mut command)?;
+            eprintln!("round {} of {rounds}: {set} took {} s", round + 1, line["seconds"][0]);
+            found[side].push(line);
+        }
+    }
+    println!(
+        "| Lattigo's set | its seconds | ours | ratio: median | least | most | its level | ours | its bits: mean | worst | ours: mean | worst | its peak, MiB | ours |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    let ours = found.remove(0);
+    found.into_iter().map(|theirs| compare(&theirs, &ours)).collect()
+}
+
+fn started_with(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}
+
+/// The line that a process prints.
+fn run(command: &mut Command) -> Result<Value, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("{name}: {error}"))?;
+    let line = serde_json::from_slice(&output.stdout).ok().filter(|_| output.status.success());
+    line.ok_or_else(|| format!("{name} failed: {}", output.status))
+}
+
+fn compare(theirs: &[Value], ours: &[Value]) -> Result<Value, String> {
+    let all = |side: &[Value], field: &str| -> Result<Vec<f64>, String> {
+        let value = |line: &Value| match &line[field] {
+            Value::Array(list) => list.first().and_then(Value::as_f64),
+            value => value.as_f64(),
+        };
+        side.iter().map(|line| value(line).ok_or_else(|| format!("no {field} in {line}"))).collect()
+    };
+    let median = |side: &[Value], field: &str| all(side, field).map(|values| quartiles(values)[1]);
+    let (their_seconds, our_seconds) = (all(theirs, "seconds")?, all(ours, "seconds")?);
+    let ratios: Vec<f64> = their_seconds.iter().zip(&our_seconds).map(|(theirs, ours)| theirs / ours).collect();
+    let ratio = quartiles(ratios.clone())[1];
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    let least = |values: &[f64]| values.iter().copied().fold(f64::MAX, f64::min);
+    let least_of = |side: &[Value], field: &str| all(side, field).map(|values| least(&values));
+    println!(
+        "| {} | {:.2} | {:.2} | {ratio:.2} | {:.2} | {most:.2} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} |",
+        theirs[0]["set"].as_str().unwrap_or_default(),
+        median(theirs, "seconds")?,
+        median(ours, "seconds")?,
+        least(&ratios),
+        theirs[0]["level"],
+        ours[0]["level"],
+        median(theirs, "mean_bits")?,
+        least_of(theirs, "worst_bits")?,
+        median(ours, "mean_bits")?,
+        least_of(ours, "worst_bits")?,
+        median(theirs, "peak_bytes")? / f64::from(1 << 20),
+        median(ours, "peak_bytes")? / f64::from(1 << 20),
+    );
+    Ok(json!({ "ratio": ratio, "ratios": ratios, "theirs": theirs, "ours": ours }))
+}
