@@ -266,7 +266,8 @@ mod tests {
         assert_eq!(bytes(Purpose::Relinearization, 27), 6 * (1 << 16) / 8 * bits);
         assert_eq!(bytes(Purpose::ToSparse, 0), (1 << 16) / 8 * (54 + 50));
         assert_eq!(bytes(Purpose::ToDense, 27), (1 << 16) / 8 * bits);
-        assert!(bytes(Purpose::Move { power: 5 }, 27) < 90 << 20);
+        // As docs/ckks.md says, in millions.
+        assert_eq!([27, 14].map(|level| bytes(Purpose::Relinearization, level) / 1_000_000), [84, 24]);
     }
 
     #[test]
