@@ -15,6 +15,9 @@ pub use refusal::Refusal;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
+    /// A part of a CKKS key or a ciphertext that is not what it should be.
+    #[error(transparent)]
+    CkksFormat(#[from] cloakwork_secret::ckks::format::FormatError),
     /// The address or the certificate cannot be used.
     #[error("cannot connect to '{url}': {problem}")]
     Endpoint {

@@ -1,18 +1,24 @@
 //! A client's keys: the secret one, and the parts of the evaluation key that the server gets.
 
+mod any;
 mod directory;
 mod generate;
 mod push;
 
 use bytes::Bytes;
-use cloakwork_params::{CiphertextInfo, EnvelopeReader, Expected, KeyId, ObjectKind, ParameterSet, TorusWidth};
+use cloakwork_params::{
+    AnySet, CiphertextInfo, EnvelopeReader, Expected, KeyId, ObjectKind, ParameterSet, TorusWidth,
+    ckks::layout::KeyShape,
+};
 use cloakwork_secret::{
     ClientKey, LweList, Randomness, SecretError, SeededLweList, Torus,
     format::{self, CiphertextList},
 };
 use zeroize::Zeroizing;
 
+pub use any::AnyKeys;
 pub use directory::CLIENT_KEY_FILE;
+pub(crate) use directory::{client_key_path, make_directory};
 
 use crate::{ClientError, Digest, Integer, Result, Source, Type};
 
@@ -31,7 +37,9 @@ pub struct Part {
     /// What it is.
     pub kind: ObjectKind,
     /// The parameter set that it is for.
-    pub set: &'static ParameterSet,
+    pub set: AnySet,
+    /// Of a part of a CKKS key: what it is for, and up to which level.
+    pub shape: Option<KeyShape>,
     /// Where its bytes are.
     pub source: Source,
 }

@@ -44,6 +44,7 @@
 #![forbid(unsafe_code)]
 
 mod ciphertexts;
+mod ckks;
 mod client;
 mod connect;
 mod digest;
@@ -60,13 +61,19 @@ mod retry;
 mod upload;
 
 pub use bytes::Bytes;
+pub use ckks::{CkksBootstrap, CkksKeys, CkksWish, Complex, KeySize, ckks_set_by_name};
 pub use client::Client;
 pub use cloakwork_circuit::{LIMITS, ProgramError, RowType, Type, wire::operation::Kind};
 /// Parameter sets: what a program is written for.
 pub use cloakwork_params as params;
 /// The messages of the protocol.
 pub use cloakwork_proto::v1 as proto;
-pub use cloakwork_secret::{Gate, SecretError, file::KeyFileError, format::FormatError};
+pub use cloakwork_secret::{
+    Gate, SecretError,
+    ckks::{CkksError, format::FormatError as CkksFormatError},
+    file::KeyFileError,
+    format::FormatError,
+};
 pub use connect::{ConnectOptions, Identity, Token, sized};
 pub use digest::Digest;
 pub use error::{ClientError, Refusal, Result};
@@ -76,7 +83,7 @@ pub use fhe::{
 };
 pub use integer::Integer;
 pub use jobs::{Finished, Input, JobRequest};
-pub use keys::{CLIENT_KEY_FILE, Encrypted, Keys, Part, set_by_name};
+pub use keys::{AnyKeys, CLIENT_KEY_FILE, Encrypted, Keys, Part, set_by_name};
 pub use latency::{STAGES, add_transit, has_ended, stage_nanos};
 pub use program::{Program, ProgramBuilder, Value};
 pub use progress::{Progress, Step};

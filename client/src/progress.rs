@@ -30,6 +30,12 @@ impl Progress {
         Self::default()
     }
 
+    /// For a piece of longer work: tells how far all of it is, `before` bytes of `total` being done already.
+    pub(crate) fn within(&self, what: &'static str, before: u64, total: u64) -> Self {
+        let outer = self.clone();
+        Self::new(move |step| outer.step(what, before + step.done, total))
+    }
+
     pub(crate) fn step(&self, what: &str, done: u64, total: u64) {
         if let Some(listener) = &self.0 {
             listener(Step { what, done, total });

@@ -2,7 +2,10 @@
 
 use std::time::SystemTime;
 
-use cloakwork_params::{KeyId, ObjectKind, ParameterSet};
+use cloakwork_params::{
+    AnySet, KeyId, ObjectKind, ParameterSet, SetId,
+    ckks::layout::{KeyShape, Purpose},
+};
 
 use crate::{
     Digest, Error, Keystore, RequestId, TenantId,
@@ -29,12 +32,14 @@ pub struct KeyPart {
     pub digest: Digest,
     /// What it is.
     pub kind: ObjectKind,
-    /// What it is for.
-    pub set: &'static ParameterSet,
+    /// The parameter set that it is for.
+    pub set: AnySet,
+    /// Of a part of a CKKS key: what it is for, and up to which level.
+    pub shape: Option<KeyShape>,
 }
 
 /// A key and its parts, sorted by parameter set and then in the order in which a computation needs them: key switch,
-/// bootstrap, packing, decompression.
+/// bootstrap, packing, decompression; those of CKKS by what they are for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyInfo {
     /// The client key that all parts were made under; the key's name.
@@ -59,15 +64,15 @@ pub struct KeyPage {
 impl KeyInfo {
     /// Parameter sets that bootstraps can be computed for: those with a key-switch and a bootstrap key.
     pub fn complete_sets(&self) -> Vec<&'static ParameterSet> {
-        let has = |set: &ParameterSet, kind| self.parts.iter().any(|part| part.set.id == set.id && part.kind == kind);
+        let has = |set: &ParameterSet, kind| self.parts.iter().any(|part| part.set.id() == set.id && part.kind == kind);
         let bootstraps = self.parts.iter().filter(|part| part.kind == ObjectKind::SeededBootstrapKey);
-        bootstraps.map(|part| part.set).filter(|set| has(set, ObjectKind::SeededKeySwitchKey)).collect()
+        bootstraps.filter_map(|part| part.set.tfhe()).filter(|set| has(set, ObjectKind::SeededKeySwitchKey)).collect()
     }
 
     /// The two parts that bootstraps of `set` need.
     pub(crate) fn into_parts_for(self, set: &ParameterSet) -> Result<Vec<KeyPart>, Error> {
         let needed = [ObjectKind::SeededKeySwitchKey, ObjectKind::SeededBootstrapKey];
-        let parts = self.parts.into_iter().filter(|part| part.set.id == set.id && needed.contains(&part.kind));
+        let parts = self.parts.into_iter().filter(|part| part.set.id() == set.id && needed.contains(&part.kind));
         let parts: Vec<KeyPart> = parts.collect();
         let incomplete = || Error::KeyIncomplete { key_id: self.key_id, set: set.name };
         if parts.len() == needed.len() { Ok(parts) } else { Err(incomplete()) }
@@ -242,19 +247,28 @@ fn common_key(wanted: Option<KeyId>, parts: &[BlobRow]) -> Result<KeyId, Error> 
     Ok(key_id)
 }
 
-/// At most one part of a kind for each parameter set: with two, nobody could say which one counts.
+/// At most one part of a kind for each parameter set, and of CKKS for each purpose: with two, nobody could say which one
+/// counts.
 fn check_parts(key: &KeyInfo, limit: u32) -> Result<(), Error> {
     if key.parts.len() > limit as usize {
         let (limit, got) = (limit.into(), key.parts.len() as u64);
         return Err(Error::QuotaExceeded { what: "parts of a key", limit, got });
     }
-    match key.parts.windows(2).find(|two| (two[0].kind, two[0].set.id) == (two[1].kind, two[1].set.id)) {
+    match key.parts.windows(2).find(|two| place(&two[0]) == place(&two[1])) {
         None => Ok(()),
         Some(two) => {
-            let (kind, set) = (two[0].kind, two[0].set.name);
-            Err(Error::KeyPartsDiffer { why: format!("there would be two different parts '{kind}' for {set}") })
+            let (kind, set) = (two[0].kind, two[0].set.name());
+            let purpose = two[0].shape.map(|shape| format!(" ({})", shape.purpose)).unwrap_or_default();
+            let why = format!("there would be two different parts '{kind}'{purpose} for {set}");
+            Err(Error::KeyPartsDiffer { why })
         }
     }
+}
+
+/// Where a part is in the order of a key's parts. No two have the same.
+fn place(part: &KeyPart) -> (SetId, Option<usize>, Option<Purpose>) {
+    let kind = PART_ORDER.iter().position(|kind| *kind == part.kind);
+    (part.set.id(), kind, part.shape.map(|shape| shape.purpose))
 }
 
 async fn describe(sql: &mut Connection, tenant: &TenantId, row: KeyRow) -> Result<KeyInfo, Error> {
@@ -264,9 +278,14 @@ async fn describe(sql: &mut Connection, tenant: &TenantId, row: KeyRow) -> Resul
         true => KeyState::Quarantined,
         false => KeyState::Active,
     };
-    let part = |blob: BlobRow| KeyPart { digest: blob.digest, kind: blob.content.kind, set: blob.content.set };
+    let part = |blob: BlobRow| KeyPart {
+        digest: blob.digest,
+        kind: blob.content.kind,
+        set: blob.content.set,
+        shape: blob.content.key_shape(),
+    };
     let mut parts: Vec<KeyPart> = blobs.into_iter().map(part).collect();
-    parts.sort_by_key(|part| (part.set.id, PART_ORDER.iter().position(|kind| *kind == part.kind)));
+    parts.sort_by_key(place);
     Ok(KeyInfo { key_id: row.key_id, state, parts, created: clock::from_ms(row.created_ms) })
 }
 

@@ -10,7 +10,16 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_params::{KeyId, Layout, ObjectKind, ParameterSet, envelope, set::Standing, table};
+use cloakwork_params::{
+    AnySet, KeyId, Layout, ObjectKind,
+    ckks::{
+        CKKS_SETS,
+        layout::{CiphertextShape, KeyShape, Purpose},
+    },
+    envelope::{self, Dimensions},
+    set::Standing,
+    table,
+};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{
@@ -51,10 +60,12 @@ pub struct BlobInfo {
     /// What it is.
     pub kind: ObjectKind,
     /// Its parameter set.
-    pub set: &'static ParameterSet,
+    pub set: AnySet,
     /// The client key that it was made under.
     pub key_id: KeyId,
-    /// Number of ciphertexts in a list, or of outputs of a lookup table; 0 for keys.
+    /// What its header says in numbers.
+    pub dimensions: Dimensions,
+    /// Number of ciphertexts in a list, or of outputs of a lookup table; 1 for ciphertexts of CKKS, 0 for keys.
     pub count: u64,
     /// Largest degree in a list.
     pub degree_max: u32,
@@ -278,11 +289,20 @@ impl Keystore {
     }
 }
 
+impl BlobInfo {
+    /// Level, slots and scale of a ciphertext of CKKS; nothing of any other object.
+    pub fn ckks_ciphertext(&self) -> Option<CiphertextShape> {
+        let is_ciphertext = matches!(self.kind, ObjectKind::CkksCiphertext | ObjectKind::SeededCkksCiphertext);
+        let set = self.set.ckks().filter(|_| is_ciphertext)?;
+        CiphertextShape::of(set, &self.dimensions).ok()
+    }
+}
+
 impl BlobRow {
     pub(crate) fn info(&self) -> BlobInfo {
-        let Content { kind, set, key_id, count, degree_max, noise_level_max } = self.content;
+        let Content { kind, set, key_id, dimensions, count, degree_max, noise_level_max } = self.content;
         let created = clock::from_ms(self.created_ms);
-        BlobInfo { digest: self.digest, kind, set, key_id, count, degree_max, noise_level_max, created }
+        BlobInfo { digest: self.digest, kind, set, key_id, dimensions, count, degree_max, noise_level_max, created }
     }
 }
 
@@ -290,7 +310,12 @@ impl BlobRow {
 fn largest_key(allow_weak_sets: bool) -> u64 {
     let none = [0; envelope::DIMENSIONS];
     let mut largest = 0;
-    for set in table::SETS.iter().filter(|set| allow_weak_sets || set.standing == Standing::Served) {
+    let taken = |standing| allow_weak_sets || standing == Standing::Served;
+    for set in CKKS_SETS.iter().filter(|set| taken(set.standing)) {
+        let shape = KeyShape { purpose: Purpose::Relinearization, level: set.level_max() };
+        largest = largest.max(shape.bodies(set) as u64 * set.packed_bytes(shape.level, shape.special(set)));
+    }
+    for set in table::SETS.iter().filter(|set| taken(set.standing)) {
         for kind in ObjectKind::all().filter(|kind| verify::is_key(*kind)) {
             // A set may lack a kind.
             largest = Layout::of(kind, set, &none).map_or(largest, |layout| largest.max(layout.payload_len));

@@ -4,8 +4,9 @@
 //! everything is the blob's name.
 
 use cloakwork_params::{
-    CiphertextInfo, EnvelopeError, EnvelopeReader, Expected, Header, KeyId, ObjectKind, ParameterSet,
-    envelope::{HEADER_BYTES, MAGIC, TRAILER_BYTES},
+    AnySet, CiphertextInfo, EnvelopeError, EnvelopeReader, Header, KeyId, ObjectKind,
+    ckks::layout::KeyShape,
+    envelope::{Dimensions, HEADER_BYTES, MAGIC, TRAILER_BYTES},
     info::Excess,
     layout::{self, INFO_BYTES},
     set::Standing,
@@ -24,8 +25,10 @@ pub(crate) struct Policy {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Content {
     pub(crate) kind: ObjectKind,
-    pub(crate) set: &'static ParameterSet,
+    pub(crate) set: AnySet,
     pub(crate) key_id: KeyId,
+    /// As the header gives them, held to the set.
+    pub(crate) dimensions: Dimensions,
     pub(crate) count: u64,
     pub(crate) degree_max: u32,
     pub(crate) noise_level_max: u32,
@@ -130,9 +133,9 @@ impl Verifier {
 
     fn accept_header(&mut self) -> Result<(), Error> {
         let header = EnvelopeReader::open(&self.head[..])?.header().clone();
-        let set = layout::conform(&header, header.kind, &Expected::default())?;
-        if set.standing != Standing::Served && !self.policy.allow_weak_sets {
-            return Err(Error::WeakSetRefused { set: set.name });
+        let set = layout::conform_any(&header)?;
+        if set.standing() != Standing::Served && !self.policy.allow_weak_sets {
+            return Err(Error::WeakSetRefused { set: set.name() });
         }
         // The layout has bounded the payload's length, so this cannot overflow.
         let size_bytes = header.payload_len + (HEADER_BYTES + TRAILER_BYTES) as u64;
@@ -158,7 +161,8 @@ impl Verifier {
             let Ok(entry) = <[u8; INFO_BYTES as usize]>::try_from(&self.entry[..]) else { break };
             self.entry.clear();
             let info = CiphertextInfo::from_bytes(entry);
-            if let Some(Excess { what, limit, got }) = info.excess(content.set) {
+            // Lists have entries, and all of them are of TFHE.
+            if let Some(Excess { what, limit, got }) = content.set.tfhe().and_then(|set| info.excess(set)) {
                 return Err(Error::EntryOutOfRange { what, index, limit, got });
             }
             content.degree_max = content.degree_max.max(info.degree);
@@ -189,9 +193,20 @@ impl Verifier {
 }
 
 impl Content {
-    fn of(header: &Header, set: &'static ParameterSet) -> Self {
-        let count = if is_key(header.kind) { 0 } else { u64::from(header.dimensions[0]) };
-        Self { kind: header.kind, set, key_id: header.key_id, count, degree_max: 0, noise_level_max: 0 }
+    fn of(header: &Header, set: AnySet) -> Self {
+        let Header { kind, key_id, dimensions, .. } = *header;
+        let count = match kind {
+            _ if is_key(kind) => 0,
+            _ if kind.is_ckks() => 1,
+            _ => u64::from(dimensions[0]),
+        };
+        Self { kind, set, key_id, dimensions, count, degree_max: 0, noise_level_max: 0 }
+    }
+
+    /// What a part of a CKKS key is for; nothing of any other object.
+    pub(crate) fn key_shape(&self) -> Option<KeyShape> {
+        let set = self.set.ckks().filter(|_| self.kind == ObjectKind::SeededCkksSwitchKey)?;
+        KeyShape::of(set, &self.dimensions).ok()
     }
 }
 
@@ -206,11 +221,12 @@ pub(crate) fn is_evaluation_key(kind: ObjectKind) -> bool {
 }
 
 /// The kinds of parts, in the order in which a computation needs them.
-pub(crate) const PART_ORDER: [ObjectKind; 4] = [
+pub(crate) const PART_ORDER: [ObjectKind; 5] = [
     ObjectKind::SeededKeySwitchKey,
     ObjectKind::SeededBootstrapKey,
     ObjectKind::SeededPackingKey,
     ObjectKind::SeededDecompressionKey,
+    ObjectKind::SeededCkksSwitchKey,
 ];
 
 /// Does it say of each ciphertext what it may hold?

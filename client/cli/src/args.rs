@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand};
 
-use crate::commands::{bench, completions, demo, eval, gate, jobs, keygen, keys, pbs, top};
+use crate::commands::{bench, ckks, completions, demo, eval, gate, jobs, keygen, keys, pbs, top};
 
 /// Compute on encrypted data with a Cloakwork server.
 ///
@@ -57,6 +57,9 @@ pub(crate) enum Command {
     /// Put evaluation keys on the server, list them, show them, delete them.
     #[command(subcommand)]
     Keys(keys::Command),
+    /// Keys, ciphertexts and results of CKKS, arithmetic on encrypted approximate numbers.
+    #[command(subcommand)]
+    Ckks(ckks::Command),
     Eval(eval::Args),
     Pbs(pbs::Args),
     Gate(gate::Args),
@@ -81,6 +84,7 @@ Examples:
   cloakwork eval 'max(x, y) * 3' x=u64:7 y=u64:9    computed under encryption
   cloakwork pbs --fn square --values 1,2,3          the squares, by one bootstrap each
   cloakwork pbs --expr 'x*y % 4' --values 1,2 --values2 3,2
+  cloakwork ckks keygen --out numbers               keys for approximate numbers
   cloakwork jobs show JOB                           where its time went
   cloakwork --json jobs ls | jq .jobs
 

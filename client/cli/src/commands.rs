@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
+pub(crate) mod ckks;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod eval;
@@ -23,6 +24,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let context = Context { global: args.global };
     match args.command {
         Command::Keygen(args) => keygen::run(&context, args).await,
+        Command::Ckks(command) => ckks::run(&context, command).await,
         Command::Keys(command) => keys::run(&context, command).await,
         Command::Eval(args) => eval::run(&context, args).await,
         Command::Pbs(args) => pbs::run(&context, args).await,

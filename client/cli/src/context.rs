@@ -6,8 +6,8 @@ use std::{
 };
 
 use cloakwork_client::{
-    CLIENT_KEY_FILE, Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity, JobRequest, Keys,
-    Program, RetryPolicy, Token,
+    AnyKeys, CLIENT_KEY_FILE, CkksKeys, Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity,
+    JobRequest, Keys, Program, RetryPolicy, Token,
 };
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -39,6 +39,16 @@ impl Context {
         Ok(client.retry_policy(retry))
     }
 
+    /// The keys of the directory, of either scheme.
+    pub(crate) async fn any_keys(&self) -> Result<AnyKeys, Failure> {
+        self.load(self.global.keys.clone(), AnyKeys::load).await
+    }
+
+    /// The keys of the directory, which must be of CKKS.
+    pub(crate) async fn ckks_keys(&self) -> Result<CkksKeys, Failure> {
+        self.load(self.global.keys.clone(), CkksKeys::load).await
+    }
+
     /// The keys of the directory.
     pub(crate) async fn keys(&self) -> Result<Keys, Failure> {
         self.keys_in(self.global.keys.clone()).await
@@ -46,6 +56,14 @@ impl Context {
 
     /// The keys of another directory.
     pub(crate) async fn keys_in(&self, directory: PathBuf) -> Result<Keys, Failure> {
+        self.load(directory, Keys::load).await
+    }
+
+    async fn load<K: Send + 'static>(
+        &self,
+        directory: PathBuf,
+        load: fn(&Path, Option<&str>) -> cloakwork_client::Result<K>,
+    ) -> Result<K, Failure> {
         if !directory.join(CLIENT_KEY_FILE).exists() {
             let directory = directory.display();
             return Err(Failure::NoKeys(format!(
@@ -53,7 +71,7 @@ impl Context {
             )));
         }
         let passphrase = self.passphrase()?;
-        let load = move || Keys::load(&directory, passphrase.as_ref().map(|passphrase| passphrase.as_str()));
+        let load = move || load(&directory, passphrase.as_ref().map(|passphrase| passphrase.as_str()));
         // Opening a sealed key takes a second of computing.
         tokio::task::spawn_blocking(load).await.map_err(std::io::Error::other)?.map_err(Failure::from)
     }

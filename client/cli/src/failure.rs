@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cloakwork_client::{ClientError, Code};
+use cloakwork_client::{ClientError, Code, SecretError};
 use serde_json::json;
 
 /// Why a command failed.
@@ -77,10 +77,12 @@ fn client_exit_code(error: &ClientError) -> u8 {
     match error {
         ClientError::Endpoint { .. } | ClientError::UnknownSet { .. } | ClientError::ValueTooLarge { .. } => USAGE,
         ClientError::Program(_) => REFUSED,
+        // Wrong slots, a level that the set does not have, a number that is none.
+        ClientError::Secret(SecretError::Ckks(_)) => USAGE,
         ClientError::Transport { .. } | ClientError::Timeout => UNAVAILABLE,
         ClientError::JobFailed { .. } => JOB_FAILED,
         ClientError::KeyFile(_) | ClientError::KeyPartMissing { .. } | ClientError::Secret(_) => LOCAL_KEY,
-        ClientError::Format(_) | ClientError::Io { .. } => LOCAL_KEY,
+        ClientError::Format(_) | ClientError::CkksFormat(_) | ClientError::Io { .. } => LOCAL_KEY,
         ClientError::Refused(refusal) => match refusal.code {
             Code::NotFound => NOT_FOUND,
             Code::Unavailable | Code::DeadlineExceeded => UNAVAILABLE,

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cloakwork_params::{EnvelopeReader, Expected, ObjectKind, ParameterSet, layout};
+use cloakwork_params::{AnySet, EnvelopeReader, Expected, ObjectKind, ParameterSet, layout};
 use cloakwork_secret::ClientKey;
 
 use super::{Keys, Part};
@@ -27,7 +27,7 @@ impl Keys {
             for (kind, _) in PARTS {
                 let path = part_path(directory, set, kind);
                 check(&path, kind, &Expected { set: Some(set), key_id: Some(client.key_id()) })?;
-                parts.push(Part { kind, set, source: Source::File(path) });
+                parts.push(Part { kind, set: AnySet::Tfhe(set), shape: None, source: Source::File(path) });
             }
         }
         let set = client.first_set();
@@ -45,7 +45,7 @@ fn check(path: &Path, kind: ObjectKind, expected: &Expected) -> Result<()> {
 }
 
 /// Makes the directory, open to its owner only, where there is none.
-pub(super) fn make_directory(directory: &Path) -> Result<()> {
+pub(crate) fn make_directory(directory: &Path) -> Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -67,7 +67,7 @@ pub(super) fn replace_client_key(directory: &Path, client: &ClientKey, passphras
     renamed.map_err(|error| ClientError::io(&path, &error))
 }
 
-pub(super) fn client_key_path(directory: &Path) -> PathBuf {
+pub(crate) fn client_key_path(directory: &Path) -> PathBuf {
     directory.join(CLIENT_KEY_FILE)
 }
 

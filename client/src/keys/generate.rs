@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use cloakwork_params::{KeyId, Layout, ObjectKind, ParameterSet, TorusWidth, envelope::Dimensions};
+use cloakwork_params::{AnySet, KeyId, Layout, ObjectKind, ParameterSet, TorusWidth, envelope::Dimensions};
 use cloakwork_secret::{
     ClientKey, KeyGenerator, Randomness, SecretError, Torus,
     format::{self, WireObject},
@@ -116,7 +116,7 @@ impl Shelf<'_> {
                 Source::File(path)
             }
         };
-        Ok(Part { kind: O::KIND, set, source })
+        Ok(Part { kind: O::KIND, set: AnySet::Tfhe(set), shape: None, source })
     }
 }
 

@@ -15,7 +15,12 @@ impl Client {
     /// Uploads the parts that the server lacks and registers the key; where the server has it already, the parts of
     /// further sets are added. Called again after a break, it goes on where it was, from another process too.
     pub async fn push_key(&self, keys: &Keys, progress: &Progress) -> Result<v1::Key> {
-        let parts = self.upload_parts(keys.parts(), progress).await?;
+        self.push_parts(keys.parts(), progress).await
+    }
+
+    /// As [`Self::push_key`], for the parts of whatever key.
+    pub async fn push_parts(&self, parts: &[Part], progress: &Progress) -> Result<v1::Key> {
+        let parts = self.upload_parts(parts, progress).await?;
         let request = RegisterKeyRequest { request_id: request_id(), parts };
         let send = |client: Self, request| async move { client.keys_stub().register_key(request).await };
         required(self.call(request, send).await?.key, "key")
@@ -36,8 +41,16 @@ impl Client {
             digests.push(part.source.digest().await?);
         }
         let missing = self.find_missing(&digests).await?;
-        for (part, digest) in parts.iter().zip(&digests).filter(|(_, digest)| missing.contains(digest)) {
-            self.upload(&part.kind.to_string(), &part.source, *digest, progress).await?;
+        let to_send = || parts.iter().zip(&digests).filter(|(_, digest)| missing.contains(digest));
+        let total = to_send().map(|(_, digest)| digest.size_bytes).sum();
+        let mut sent = 0;
+        for (part, digest) in to_send() {
+            match part.shape {
+                None => self.upload(&part.kind.to_string(), &part.source, *digest, progress).await?,
+                // One of many: what counts is how far the whole key is.
+                Some(_) => self.upload(KEY, &part.source, *digest, &progress.within(KEY, sent, total)).await?,
+            }
+            sent += digest.size_bytes;
         }
         Ok(digests.iter().map(|digest| digest.message()).collect())
     }
@@ -75,3 +88,6 @@ impl Client {
         required(self.call(request, send).await?.key, "key")
     }
 }
+
+/// What progress calls a key of many parts.
+const KEY: &str = "evaluation key";

@@ -93,4 +93,10 @@ pub enum CkksError {
         /// What it is for.
         what: String,
     },
+    /// Two keys of one client are for the same: nobody could say which one counts.
+    #[error("there are two keys for {what}")]
+    DoubleKey {
+        /// What they are for.
+        what: String,
+    },
 }

@@ -1,7 +1,7 @@
 //! CKKS evaluation: everything a server computes on encrypted approximate numbers, and nothing that could decrypt one.
 //!
 //! Start at [`Ring`], which holds what follows from a parameter set, and at [`Evaluator`], which computes on
-//! [`Ciphertext`]s with the keys of [`mod@key`].
+//! [`Ciphertext`]s with the keys of [`mod@key`]. [`mod@format`] turns everything to bytes and back.
 
 #![forbid(unsafe_code)]
 
@@ -15,15 +15,18 @@ mod digits;
 mod embedding;
 mod error;
 mod evaluator;
+pub mod format;
 pub mod key;
 mod key_switch;
 pub mod linear;
+mod parts;
 mod plaintext;
 mod poly;
 mod polynomial;
 mod pool;
 mod ring;
 mod rotate;
+mod seeded_ciphertext;
 
 pub use bootstrap::{Bootstrap, BootstrapKeys, KeySize};
 pub use ciphertext::Ciphertext;
@@ -34,6 +37,8 @@ pub use error::CkksError;
 pub use evaluator::Evaluator;
 pub use key::{EvaluationKeys, Gadget, SwitchKey};
 pub use linear::EncodedMatrix;
+pub use parts::{KeyPart, KeyPlan};
 pub use plaintext::Plaintext;
 pub use poly::{Basis, Poly};
 pub use ring::Ring;
+pub use seeded_ciphertext::SeededCiphertext;

@@ -1,5 +1,6 @@
 //! Parameter sets of CKKS, arithmetic on encrypted approximate numbers.
 
+pub mod layout;
 mod rows;
 
 pub use rows::CKKS_SETS;
@@ -75,6 +76,14 @@ impl CkksSet {
     /// The highest level of a ciphertext.
     pub const fn level_max(&self) -> usize {
         self.chain.len() - 1
+    }
+
+    /// Bytes of a polynomial modulo the chain up to a level and some special primes, each residue in as many bits as its
+    /// prime has: a row of N of them is whole bytes.
+    pub fn packed_bytes(&self, level: usize, special: usize) -> u64 {
+        let primes = self.chain[..=level].iter().chain(&self.special[..special]);
+        let bits: u64 = primes.map(|prime| u64::from(prime.ilog2()) + 1).sum();
+        self.size() as u64 / 8 * bits
     }
 
     /// log2 of the product of all primes, which security is estimated for.

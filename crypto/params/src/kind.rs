@@ -16,6 +16,10 @@ pub enum ObjectKind {
     CompressedGlweList,
     /// A lookup table for bootstraps. Public: it belongs to no key.
     Lut,
+    /// Encrypted approximate numbers: body and mask.
+    CkksCiphertext,
+    /// The same, fresh from the secret key: its mask comes from a seed.
+    SeededCkksCiphertext,
     /// The bootstrap key, classical or multi-bit.
     SeededBootstrapKey,
     /// The key-switch key from the big to the small key.
@@ -26,8 +30,12 @@ pub enum ObjectKind {
     SeededDecompressionKey,
     /// A public key to encrypt with.
     CompactPublicKey,
+    /// A key from one secret of CKKS to another: one of the many parts that a client's evaluation key consists of.
+    SeededCkksSwitchKey,
     /// A client's secret keys. Never leaves the client; whatever a server runs refuses it by its kind.
     ClientKey,
+    /// A client's secret key for CKKS, held to the same.
+    CkksClientKey,
 }
 
 /// Kinds from this number on are secret, those of later versions included.
@@ -40,12 +48,16 @@ const KINDS: &[(ObjectKind, u16, &str, bool)] = &[
     (ObjectKind::CompactList, 3, "compact ciphertext list", false),
     (ObjectKind::CompressedGlweList, 4, "compressed GLWE ciphertext list", false),
     (ObjectKind::Lut, 5, "lookup table", false),
+    (ObjectKind::CkksCiphertext, 6, "CKKS ciphertext", false),
+    (ObjectKind::SeededCkksCiphertext, 7, "seeded CKKS ciphertext", true),
     (ObjectKind::SeededBootstrapKey, 0x10, "seeded bootstrap key", true),
     (ObjectKind::SeededKeySwitchKey, 0x11, "seeded key-switch key", true),
     (ObjectKind::SeededPackingKey, 0x12, "seeded packing key", true),
     (ObjectKind::SeededDecompressionKey, 0x13, "seeded decompression key", true),
     (ObjectKind::CompactPublicKey, 0x14, "compact public key", true),
+    (ObjectKind::SeededCkksSwitchKey, 0x15, "seeded CKKS switch key", true),
     (ObjectKind::ClientKey, 0x8000, "client key", false),
+    (ObjectKind::CkksClientKey, 0x8001, "CKKS client key", false),
 ];
 
 impl ObjectKind {
@@ -72,6 +84,12 @@ impl ObjectKind {
     /// Must no server ever see it?
     pub fn is_secret(self) -> bool {
         self.number() >= FIRST_SECRET_KIND
+    }
+
+    /// Is it one of CKKS? Those are of other parameter sets, and their dimensions are in [`crate::ckks::layout`].
+    pub fn is_ckks(self) -> bool {
+        use ObjectKind::{CkksCiphertext, CkksClientKey, SeededCkksCiphertext, SeededCkksSwitchKey};
+        matches!(self, CkksCiphertext | SeededCkksCiphertext | SeededCkksSwitchKey | CkksClientKey)
     }
 
     fn row(self) -> &'static (ObjectKind, u16, &'static str, bool) {
@@ -111,14 +129,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_unique_and_only_the_client_key_is_secret() {
+    fn numbers_are_unique_and_only_client_keys_are_secret() {
         let mut numbers: Vec<u16> = ObjectKind::all().map(ObjectKind::number).collect();
         numbers.sort_unstable();
         numbers.dedup();
         assert_eq!(numbers.len(), KINDS.len());
         for kind in ObjectKind::all() {
             assert_eq!(ObjectKind::from_number(kind.number()), Some(kind));
-            assert_eq!(kind.is_secret(), kind == ObjectKind::ClientKey);
+            let is_client_key = matches!(kind, ObjectKind::ClientKey | ObjectKind::CkksClientKey);
+            assert_eq!(kind.is_secret(), is_client_key);
+            assert_eq!(kind.is_ckks(), kind.to_string().contains("CKKS"));
         }
         assert_eq!(ObjectKind::from_number(0), None);
     }

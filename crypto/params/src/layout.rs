@@ -4,6 +4,8 @@
 //! nothing is allocated on its word. Encoders pass through the same check.
 
 use crate::{
+    any_set::AnySet,
+    ckks,
     envelope::{DIMENSIONS, Dimensions, EnvelopeError, Header},
     kind::{KeyId, ObjectKind},
     set::{CompressionSet, Decomposition, ParameterSet},
@@ -50,6 +52,15 @@ pub fn conform(header: &Header, kind: ObjectKind, expected: &Expected) -> Result
         return Err(EnvelopeError::WrongPayloadLength { expected: layout.payload_len, got: header.payload_len });
     }
     Ok(set)
+}
+
+/// As [`conform`] for an object of either scheme, of which nothing is known: what a server does with a header.
+pub fn conform_any(header: &Header) -> Result<AnySet, EnvelopeError> {
+    if header.kind.is_ckks() {
+        ckks::layout::conform(header, header.kind, &ckks::layout::Expected::default()).map(AnySet::Ckks)
+    } else {
+        conform(header, header.kind, &Expected::default()).map(AnySet::Tfhe)
+    }
 }
 
 impl Layout {
@@ -131,8 +142,13 @@ impl Layout {
                 let dimensions = vec![("LWE dimension", dimension), ("log2 of the modulus", shape.modulus_log2)];
                 (dimensions, dimension * shape.word_bytes)
             }
-            // Its layout is the client's own business.
-            ObjectKind::ClientKey => return Err(EnvelopeError::SecretKeyRefused { got: kind.number() }),
+            ObjectKind::CkksCiphertext | ObjectKind::SeededCkksCiphertext | ObjectKind::SeededCkksSwitchKey => {
+                return Err(EnvelopeError::WrongParameterSet { expected: "a set of CKKS", got: set.name });
+            }
+            // Their layout is the client's own business.
+            ObjectKind::ClientKey | ObjectKind::CkksClientKey => {
+                return Err(EnvelopeError::SecretKeyRefused { got: kind.number() });
+            }
         };
         Ok(Self { dimensions, payload_len })
     }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod any_set;
 pub mod ckks;
 pub mod envelope;
 pub mod info;
@@ -13,6 +14,7 @@ pub mod noise;
 pub mod set;
 pub mod table;
 
+pub use any_set::AnySet;
 pub use envelope::{EnvelopeError, EnvelopeReader, EnvelopeWriter, Header, Seed};
 pub use info::CiphertextInfo;
 pub use kind::{KeyId, ObjectKind};

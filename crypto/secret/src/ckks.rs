@@ -11,5 +11,9 @@ mod encrypt;
 mod generate;
 mod key;
 
+/// What a client encrypts, asks keys for and sends, and the bytes of it.
+pub use cloakwork_ckks::{
+    Bootstrap, Ciphertext, CkksError, Complex, KeyPart, KeyPlan, KeySize, Ring, SeededCiphertext, format,
+};
 pub use generate::KeyGenerator;
 pub use key::SecretKey;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cloakwork_params::{KeyId, ObjectKind, set::SetId, table};
+use cloakwork_params::{AnySet, KeyId, ObjectKind, SetId, envelope::Dimensions};
 use sqlx::{Row as _, sqlite::SqliteRow};
 
 use super::{Connection, from_sql, to_sql, uploads};
@@ -81,14 +81,14 @@ pub(crate) async fn insert(
     let is_key = verify::is_key(content.kind);
     sqlx::query(
         "INSERT INTO blobs (tenant, digest, size_bytes, kind, set_id, key_id, count, degree_max, noise_level_max,
-            is_key, damaged, created_ms, touched_ms, keep_until_ms)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $11, $12)",
+            is_key, damaged, created_ms, touched_ms, keep_until_ms, dimensions)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $11, $12, $13)",
     )
     .bind(tenant.as_str())
     .bind(&digest.blake3[..])
     .bind(to_sql(digest.size_bytes))
     .bind(i64::from(content.kind.number()))
-    .bind(i64::from(content.set.id.0))
+    .bind(i64::from(content.set.id().0))
     .bind(&content.key_id.0[..])
     .bind(to_sql(content.count))
     .bind(i64::from(content.degree_max))
@@ -96,6 +96,7 @@ pub(crate) async fn insert(
     .bind(i64::from(is_key))
     .bind(now_ms)
     .bind(keep_until_ms)
+    .bind(content.dimensions.map(u32::to_le_bytes).concat())
     .execute(&mut *sql)
     .await?;
     account(sql, tenant, to_sql(digest.size_bytes), is_key).await
@@ -235,8 +236,9 @@ fn read(row: &SqliteRow) -> Result<BlobRow, Error> {
         digest: digest(row)?,
         content: Content {
             kind: ObjectKind::from_number(kind).ok_or_else(|| damaged("kind", kind.into()))?,
-            set: table::find(SetId(set)).ok_or_else(|| damaged("set_id", set.into()))?,
+            set: AnySet::find(SetId(set)).ok_or_else(|| damaged("set_id", set.into()))?,
             key_id: KeyId(super::fixed(row, "key_id")?),
+            dimensions: dimensions(row)?,
             count: from_sql(row.try_get("count")?),
             degree_max: small("degree_max")?,
             noise_level_max: small("noise_level_max")?,
@@ -245,6 +247,15 @@ fn read(row: &SqliteRow) -> Result<BlobRow, Error> {
         created_ms: row.try_get("created_ms")?,
         touched_ms: row.try_get("touched_ms")?,
     })
+}
+
+/// Zeros in rows of versions that did not keep them.
+fn dimensions(row: &SqliteRow) -> Result<Dimensions, Error> {
+    let bytes: Option<Vec<u8>> = row.try_get("dimensions")?;
+    let bytes = bytes.unwrap_or_else(|| vec![0; size_of::<Dimensions>()]);
+    let (words, rest) = bytes.as_chunks();
+    let words: Result<Dimensions, _> = words.iter().copied().map(u32::from_le_bytes).collect::<Vec<_>>().try_into();
+    words.ok().filter(|_| rest.is_empty()).ok_or_else(|| damaged("length of dimensions", bytes.len() as i64))
 }
 
 fn digest(row: &SqliteRow) -> Result<Digest, Error> {

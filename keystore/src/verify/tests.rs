@@ -2,7 +2,14 @@
 
 use std::io::Write;
 
-use cloakwork_params::{EnvelopeWriter, Layout, Seed, table};
+use cloakwork_params::{
+    EnvelopeWriter, Layout, ParameterSet, Seed, SetId,
+    ckks::{
+        CKKS_SETS,
+        layout::{CiphertextShape, Purpose, payload_len},
+    },
+    table,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -61,7 +68,7 @@ fn every_kind_that_a_server_takes_is_taken() {
             let entry = CiphertextInfo { degree: 1, noise_level: 1 };
             let bytes = blob(kind, set, 5, entry);
             let content = verify(Digest::of(&bytes), &bytes, POLICY, []).expect("well formed");
-            assert_eq!((content.kind, content.set.id), (kind, set.id));
+            assert_eq!((content.kind, content.set.id()), (kind, set.id));
             assert_eq!(content.count, if is_key(kind) { 0 } else { 5 });
             assert_eq!(content.degree_max, u32::from(is_list(kind)));
         }
@@ -143,6 +150,53 @@ fn what_is_not_served_is_refused() {
     let bytes = blob(ObjectKind::LweList, toy(), 600, ENTRY);
     assert!(bytes.len() > 1 << 20);
     assert_eq!(verify(Digest::of(&bytes), &bytes, POLICY, []).expect_err("large").kind(), "BlobTooLarge");
+}
+
+#[test]
+fn what_ckks_objects_are_is_told_by_their_headers() {
+    let sealed = |kind: ObjectKind, set: SetId, dimensions, payload_len| {
+        let seed = kind.is_seeded().then_some(Seed { key: 1, block: 2, byte: 3 });
+        let header = Header { kind, set, key_id: KeyId([7; 16]), dimensions, seed, payload_len };
+        let mut out = EnvelopeWriter::new(Vec::new(), &header).expect("memory");
+        out.write_all(&vec![0x11; payload_len as usize]).expect("memory");
+        out.finish().expect("memory")
+    };
+    for set in CKKS_SETS {
+        // No more than the way into a bootstrap, which is a megabyte at most.
+        let shape = KeyShape { purpose: Purpose::ToSparse, level: 0 };
+        let numbers = CiphertextShape { level: 0, slots_log2: 4, scale: 1.5 * 2_f64.powi(40) };
+        let of_key = shape.to_dimensions(set).expect("a key");
+        let of_numbers = numbers.to_dimensions(set).expect("a ciphertext");
+        for (kind, dimensions, expected) in [
+            (ObjectKind::SeededCkksSwitchKey, of_key, Some(shape)),
+            (ObjectKind::SeededCkksCiphertext, of_numbers, None),
+            (ObjectKind::CkksCiphertext, of_numbers, None),
+        ] {
+            let bytes = sealed(kind, set.id, dimensions, payload_len(kind, set, &dimensions).expect("an object"));
+            let digest = Digest::of(&bytes);
+            let content = verify(digest, &bytes, Policy { list_bytes: 2 << 20, ..POLICY }, [7]).expect("well formed");
+            assert_eq!((content.set.id(), content.dimensions, content.key_shape()), (set.id, dimensions, expected));
+            assert_eq!(content.count, u64::from(expected.is_none()));
+            let strict = verify(digest, &bytes, Policy { allow_weak_sets: false, list_bytes: 2 << 20 }, []);
+            match set.standing {
+                Standing::Served => assert!(strict.is_ok(), "{}", set.name),
+                _ => assert_eq!(strict, Err(Error::WeakSetRefused { set: set.name })),
+            }
+            // A sparse secret's key at another level, a scale that is none, a set of TFHE.
+            let mut bad = dimensions;
+            bad[if expected.is_some() { 2 } else { 3 }] = 1;
+            let bytes = sealed(kind, set.id, bad, 4096);
+            assert_eq!(
+                verify(Digest::of(&bytes), &bytes, POLICY, []).expect_err("no such object").kind(),
+                "EnvelopeInvalid"
+            );
+            let bytes = sealed(kind, toy().id, dimensions, 4096);
+            assert_eq!(
+                verify(Digest::of(&bytes), &bytes, POLICY, []).expect_err("no such set").kind(),
+                "EnvelopeInvalid"
+            );
+        }
+    }
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 use bytes::Bytes;
 use cloakwork_keystore::{Digest, Error, KeyState, Keystore, Pin};
-use cloakwork_params::{KeyId, ObjectKind};
+use cloakwork_params::{
+    KeyId, ObjectKind,
+    ckks::layout::{KeyShape, Purpose},
+};
 
 use crate::{
     home::{Home, Kind, other_tenant, tenant},
-    objects::{KEY, bootstrap_key, key_switch_key, list, object, set, toy},
+    objects::{KEY, bootstrap_key, ckks_part, key_switch_key, list, object, set, toy},
 };
 
 async fn upload_all(home: &Home, keystore: &Keystore, blobs: &[Bytes]) -> Vec<Digest> {
@@ -42,7 +45,7 @@ async fn a_key_grows_part_by_part() {
     assert_eq!(reused, Err(Error::RequestIdReused));
     let key = keystore.add_parts(&tenant(), &home.request(), KEY, &digests[2..]).await.expect("parts");
     assert_eq!(key.complete_sets(), [one]);
-    let order: Vec<_> = key.parts.iter().filter(|part| part.set.id == one.id).map(|part| part.digest).collect();
+    let order: Vec<_> = key.parts.iter().filter(|part| part.set.id() == one.id).map(|part| part.digest).collect();
     assert_eq!(order, [digests[2], digests[1], digests[3], digests[0]]);
     let parts = keystore.parts_for(&tenant(), KEY, one).await.expect("complete");
     let order: Vec<_> = parts.iter().map(|part| part.digest).collect();
@@ -53,6 +56,33 @@ async fn a_key_grows_part_by_part() {
     assert_eq!(again, key);
     assert_eq!(home.open().await.key(&tenant(), KEY).await.expect("durable"), key);
     assert_eq!(keystore.key(&other_tenant(), KEY).await, Err(Error::KeyNotFound { key_id: KEY }));
+}
+
+#[tokio::test]
+async fn parts_of_a_ckks_key_are_told_apart_by_what_they_are_for() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let rotation = Purpose::Move { power: 5 };
+    let blobs = [
+        ckks_part(Purpose::ToDense, 1, 1),
+        ckks_part(Purpose::Move { power: 2047 }, 0, 1),
+        ckks_part(rotation, 1, 1),
+        ckks_part(Purpose::Relinearization, 2, 1),
+        ckks_part(Purpose::ToSparse, 0, 1),
+        key_switch_key(toy(), KEY, 1),
+        ckks_part(rotation, 0, 1),
+    ];
+    let digests = upload_all(&home, &keystore, &blobs).await;
+    let key = keystore.register_key(&tenant(), &home.request(), &digests[..6]).await.expect("parts");
+    let shapes: Vec<_> = key.parts.iter().filter_map(|part| part.shape).collect();
+    let expected = [(Purpose::Relinearization, 2), (rotation, 1), (Purpose::Move { power: 2047 }, 0)];
+    let expected = expected.into_iter().chain([(Purpose::ToSparse, 0), (Purpose::ToDense, 1)]);
+    assert_eq!(shapes, expected.map(|(purpose, level)| KeyShape { purpose, level }).collect::<Vec<_>>());
+    assert!(key.complete_sets().is_empty());
+    // Two for one purpose, be they of different levels: nobody could say which one counts.
+    let double = keystore.add_parts(&tenant(), &home.request(), KEY, &digests[6..]).await.expect_err("two of them");
+    assert!(double.kind() == "KeyPartsDiffer" && double.to_string().contains("X to X^5"), "{double}");
+    assert_eq!(home.open().await.key(&tenant(), KEY).await.expect("durable"), key);
 }
 
 #[tokio::test]

@@ -3,7 +3,14 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use cloakwork_params::{CiphertextInfo, EnvelopeWriter, Header, KeyId, Layout, ObjectKind, ParameterSet, Seed, table};
+use cloakwork_params::{
+    CiphertextInfo, EnvelopeWriter, Header, KeyId, Layout, ObjectKind, ParameterSet, Seed,
+    ckks::{
+        self,
+        layout::{KeyShape, Purpose, payload_len},
+    },
+    table,
+};
 
 pub(crate) const KEY: KeyId = KeyId([7; 16]);
 
@@ -52,6 +59,19 @@ pub(crate) fn bootstrap_key(set: &'static ParameterSet, key_id: KeyId, salt: u64
 
 pub(crate) fn key_switch_key(set: &'static ParameterSet, key_id: KeyId, salt: u64) -> Bytes {
     object(ObjectKind::SeededKeySwitchKey, set, key_id, 0, salt)
+}
+
+/// A part of a CKKS key of a toy set, small at level 0.
+pub(crate) fn ckks_part(purpose: Purpose, level: usize, salt: u64) -> Bytes {
+    let set = ckks::by_name("TOY_CKKS_45_60_50").expect("a row");
+    let (kind, dimensions) =
+        (ObjectKind::SeededCkksSwitchKey, KeyShape { purpose, level }.to_dimensions(set).expect("such a key"));
+    let payload_len = payload_len(kind, set, &dimensions).expect("such a key");
+    let seed = Some(Seed { key: salt.into(), block: 0, byte: 0 });
+    let header = Header { kind, set: set.id, key_id: KEY, dimensions, seed, payload_len };
+    let mut out = EnvelopeWriter::new(Vec::new(), &header).expect("memory");
+    out.write_all(&vec![0; payload_len as usize]).expect("memory");
+    out.finish().expect("memory").into()
 }
 
 /// What a client key file begins with, and something behind it.

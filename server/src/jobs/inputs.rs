@@ -172,8 +172,8 @@ fn conform(wanted: &Wanted<'_>, index: usize, declared: &Input, info: &BlobInfo)
         };
         return Err(INPUT_INVALID.error(format!("input {index} is a {}: expected {expected}", info.kind)));
     }
-    if info.set.id != wanted.set.id {
-        let message = format!("input {index} was made for {}: the program is for {}", info.set.name, wanted.set.name);
+    if info.set.id() != wanted.set.id {
+        let message = format!("input {index} was made for {}: the program is for {}", info.set.name(), wanted.set.name);
         return Err(INPUT_INVALID.error(message));
     }
     if info.key_id != wanted.key_id {

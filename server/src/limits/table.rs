@@ -106,7 +106,7 @@ limits! {
         "One query of the database";
     page_size = 100, count 1 => 10_000,
         "Entries on a page of a listing; larger wishes are cut down to this",
-        "A page stays below 1 MiB";
+        "A page of keys with all their parts stays below 4 MiB, which is what clients take; others below 1 MiB";
     blob_bytes = 16 * GIB, bytes MIB => 1024 * GIB,
         "One blob",
         "The largest key of any parameter set";
@@ -149,9 +149,9 @@ limits! {
     tenant_keys = 100, count 1 => 1_000_000,
         "Evaluation keys of one tenant",
         "A tenant has a few";
-    key_parts = 64, count 1 => 4096,
+    key_parts = 128, count 1 => 4096,
         "Parts of one key",
-        "Two for each parameter set";
+        "Two for each parameter set of TFHE; a CKKS key has one for each rotation, up to 60 for a bootstrap, and this is two of them";
     program_bytes = MIB, bytes KIB => 64 * MIB,
         "One encoded program",
         "All that a program may have: see `OPERATIONS_MAX`";

@@ -4,9 +4,10 @@ use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use cloakwork_keystore::{BlobInfo, Keystore};
+use cloakwork_params::ckks::layout::CiphertextShape;
 use cloakwork_proto::v1::{
-    Ciphertext, DeleteRequest, DeleteResponse, DescribeRequest, DescribeResponse, GetRequest, GetResponse, PutRequest,
-    PutResponse, ciphertext_service_server::CiphertextService,
+    Ciphertext, CkksCiphertext, DeleteRequest, DeleteResponse, DescribeRequest, DescribeResponse, GetRequest,
+    GetResponse, PutRequest, PutResponse, ciphertext_service_server::CiphertextService,
 };
 use cloakwork_scheduler::JobId;
 use tokio_stream::{Stream, StreamExt as _};
@@ -221,10 +222,15 @@ fn describe(name: String, info: &BlobInfo) -> Ciphertext {
         name,
         digest: Some(digest::to_proto(&info.digest)),
         kind: info.kind.to_string(),
-        parameter_set: info.set.name.to_owned(),
+        parameter_set: info.set.name().to_owned(),
         key_id: Bytes::copy_from_slice(&info.key_id.0),
         count: info.count,
         degree_max: info.degree_max,
         noise_level_max: info.noise_level_max,
+        ckks: info.ckks_ciphertext().map(|CiphertextShape { level, slots_log2, scale }| CkksCiphertext {
+            level: level as u32,
+            slots: 1 << slots_log2,
+            scale,
+        }),
     }
 }

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cloakwork_keystore::{Digest, KeyInfo, KeyState, Keystore};
-use cloakwork_params::KeyId;
+use cloakwork_params::{
+    KeyId,
+    ckks::layout::{KeyShape, Purpose},
+};
 use cloakwork_proto::v1::{
-    self, AddPartRequest, AddPartResponse, DeleteKeyRequest, DeleteKeyResponse, GetKeyRequest, GetKeyResponse, Key,
-    KeyPart, ListKeysRequest, ListKeysResponse, RegisterKeyRequest, RegisterKeyResponse,
-    key_service_server::KeyService,
+    self, AddPartRequest, AddPartResponse, CkksKeyPart, CkksPurpose, DeleteKeyRequest, DeleteKeyResponse,
+    GetKeyRequest, GetKeyResponse, Key, KeyPart, ListKeysRequest, ListKeysResponse, RegisterKeyRequest,
+    RegisterKeyResponse, key_service_server::KeyService,
 };
 use tonic::{Request, Response, Status};
 
@@ -123,8 +126,20 @@ fn part(part: &cloakwork_keystore::KeyPart) -> KeyPart {
     KeyPart {
         digest: Some(digest::to_proto(&part.digest)),
         kind: part.kind.to_string(),
-        parameter_set: part.set.name.to_owned(),
+        parameter_set: part.set.name().to_owned(),
+        ckks: part.shape.map(ckks_part),
     }
+}
+
+fn ckks_part(shape: KeyShape) -> CkksKeyPart {
+    let (purpose, power) = match shape.purpose {
+        Purpose::Relinearization => (CkksPurpose::Relinearization, 0),
+        Purpose::Move { power } => (CkksPurpose::Move, power),
+        Purpose::ToSparse => (CkksPurpose::ToSparse, 0),
+        Purpose::ToDense => (CkksPurpose::ToDense, 0),
+    };
+    // Both are far below 2^32: a header holds them in as many bits.
+    CkksKeyPart { purpose: purpose.into(), power: power as u32, level: shape.level as u32 }
 }
 
 fn parts(parts: &[v1::Digest]) -> Result<Vec<Digest>, ApiError> {

@@ -343,7 +343,7 @@ const RECORDED_WAVES_MAX: usize = 64;
 /// Holds an output to what the job must return: so many ciphertexts for each row.
 fn conform(leased: &Leased, blocks: u64, info: &BlobInfo) -> Result<(), ApiError> {
     let meta = &leased.meta;
-    let right = info.kind == ObjectKind::LweList && info.set.id == meta.set.id && info.key_id == meta.key_id;
+    let right = info.kind == ObjectKind::LweList && info.set.id() == meta.set.id && info.key_id == meta.key_id;
     match right && info.count == meta.rows.saturating_mul(blocks) {
         true => Ok(()),
         false => Err(INVALID_ARGUMENT.error("an output is no list of the job's set, key and rows")),

@@ -13,6 +13,8 @@ use cloakwork_tfhe::{
     format::{CiphertextList, WireObject, decode, encode},
 };
 
+use crate::ckks;
+
 /// A decoder that is fuzzed.
 pub struct Target {
     /// Name of its fuzz target and of its corpus folder.
@@ -35,6 +37,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "seeded_decompression_key", run: decode_seeded_decompression_key_input },
     Target { name: "seeded_bootstrap_key", run: decode_seeded_bootstrap_key_input },
     Target { name: "seeded_key_switch_key", run: decode_seeded_key_switch_key_input },
+    Target { name: "ckks_ciphertext", run: ckks::decode_ckks_ciphertext_input },
+    Target { name: "seeded_ckks_ciphertext", run: ckks::decode_seeded_ckks_ciphertext_input },
+    Target { name: "seeded_ckks_switch_key", run: ckks::decode_seeded_ckks_switch_key_input },
 ];
 
 /// The envelope alone, read in one go and in small steps.

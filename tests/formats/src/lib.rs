@@ -4,8 +4,13 @@
 #![forbid(unsafe_code)]
 
 mod cases;
+mod ckks;
 mod inputs;
 pub mod parameters;
 
 pub use cases::{Case, Comparison, KEY_ID, all, named};
+pub use ckks::{
+    CkksCase, all_of_ckks, decode_ckks_ciphertext_input, decode_seeded_ckks_ciphertext_input,
+    decode_seeded_ckks_switch_key_input,
+};
 pub use inputs::*;

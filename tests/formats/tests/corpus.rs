@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use cloakwork_tests_formats::{TARGETS, all};
+use cloakwork_tests_formats::{TARGETS, all, all_of_ckks};
 
 #[test]
 fn the_corpus_of_every_target_is_survived() {
@@ -21,9 +21,10 @@ fn the_corpus_of_every_target_is_survived() {
 
 #[test]
 fn every_golden_file_goes_through_every_target() {
-    for case in all() {
+    let of_tfhe = all().into_iter().map(|case| case.bytes);
+    for bytes in of_tfhe.chain(all_of_ckks().into_iter().map(|case| case.bytes)) {
         for target in TARGETS {
-            (target.run)(&case.bytes);
+            (target.run)(&bytes);
         }
     }
 }

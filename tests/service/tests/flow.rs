@@ -218,7 +218,7 @@ async fn a_second_set_joins_a_key_and_jobs_run_under_both() {
     let set = set_by_name("TOY_MESSAGE_2_CARRY_2_KS32").expect("a set of the same family");
     let name = first.key.clone();
     let keys = first.keys.add(set, Progress::none()).await.expect("the sets share a client key");
-    let added: Vec<_> = keys.parts().iter().filter(|part| part.set.id == set.id).cloned().collect();
+    let added: Vec<_> = keys.parts().iter().filter(|part| part.set.id() == set.id).cloned().collect();
     let sets = [cloakwork_tests_service::TOY, set.name];
     let key = first.client.add_parts(&name, &added, &Progress::none()).await.expect("the parts are taken");
     assert_eq!((key.name.as_str(), key.parts.len()), (name.as_str(), 4));

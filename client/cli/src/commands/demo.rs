@@ -45,7 +45,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
 
     let started = Instant::now();
     let keys = Keys::generate(set, bars(context.global.json)).await?;
-    let (keygen, size) = (started.elapsed(), sizes(&keys)?.iter().sum());
+    let (keygen, size) = (started.elapsed(), sizes(keys.parts())?.iter().sum());
     say(format!("keys         {:>10}  evaluation key of {}", nanos(keygen), bytes(size)));
 
     let started = Instant::now();

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Instant};
 
 use cloakwork_client::{
-    CLIENT_KEY_FILE, Keys, Source,
+    CLIENT_KEY_FILE, Keys, Part, Source,
     params::{ParameterSet, Standing},
     set_by_name,
 };
@@ -51,7 +51,7 @@ pub(crate) const DEFAULT_SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFO
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let sets = args.sets.iter().map(|name| set_by_name(name)).collect::<Result<Vec<_>, _>>()?;
     let directory = args.out.unwrap_or_else(|| context.global.keys.clone());
-    sets.iter().for_each(|set| warn(set));
+    sets.iter().for_each(|set| warn(set.name, set.standing));
     let started = Instant::now();
     let passphrase = context.passphrase()?;
     let present: Vec<&'static ParameterSet> = match args.add {
@@ -71,7 +71,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     }
     let keys = keys.ok_or_else(|| Failure::Usage("--set needs a parameter set".into()))?;
     let seconds = started.elapsed().as_secs_f64();
-    let size: u64 = sizes(&keys)?.iter().sum();
+    let size: u64 = sizes(keys.parts())?.iter().sum();
     let file = directory.join(CLIENT_KEY_FILE);
     let names: Vec<&str> = keys.sets().map(|set| set.name).collect();
     show(
@@ -101,20 +101,21 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
-fn warn(set: &ParameterSet) {
-    let why = match set.standing {
+/// Says that a set is weak, if it is.
+pub(crate) fn warn(name: &str, standing: Standing) {
+    let why = match standing {
         Standing::Served => return,
         Standing::Weak(why) => why,
         Standing::Toy => "for tests; protects nothing",
     };
-    eprintln!("cloakwork: warning: {} is weak: {why}", set.name);
+    eprintln!("cloakwork: warning: {name} is weak: {why}");
 }
 
 /// Bytes of each part.
-pub(crate) fn sizes(keys: &Keys) -> Result<Vec<u64>, Failure> {
+pub(crate) fn sizes(parts: &[Part]) -> Result<Vec<u64>, Failure> {
     let size = |source: &Source| match source {
         Source::Bytes(bytes) => Ok(bytes.len() as u64),
         Source::File(path) => Ok(std::fs::metadata(path)?.len()),
     };
-    keys.parts().iter().map(|part| size(&part.source)).collect()
+    parts.iter().map(|part| size(&part.source)).collect()
 }

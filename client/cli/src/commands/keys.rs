@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use cloakwork_client::{Client, proto::Key};
+use cloakwork_client::{
+    Client,
+    proto::{CkksKeyPart, CkksPurpose, Key, KeyPart},
+};
 use futures_util::TryStreamExt as _;
 use serde_json::{Value, json};
 
@@ -45,12 +48,12 @@ pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failu
 }
 
 async fn push(context: &Context) -> Result<(), Failure> {
-    let keys = context.keys().await?;
+    let keys = context.any_keys().await?;
     let client = context.connect().await?;
     let started = Instant::now();
-    let key = client.push_key(&keys, &bars(context.global.json)).await?;
+    let key = client.push_parts(keys.parts(), &bars(context.global.json)).await?;
     let seconds = started.elapsed().as_secs_f64();
-    let size: u64 = sizes(&keys)?.iter().sum();
+    let size: u64 = sizes(keys.parts())?.iter().sum();
     let print = || format!("{}\nevaluation key of {} on the server after {seconds:.2} s\n", key.name, bytes(size));
     show(context.global.json, || json!({ "key": document(&key), "seconds": seconds }), print);
     Ok(())
@@ -59,10 +62,13 @@ async fn push(context: &Context) -> Result<(), Failure> {
 async fn list(context: &Context) -> Result<(), Failure> {
     let keys: Vec<Key> = context.connect().await?.keys().try_collect().await?;
     let table = || {
-        let mut table = Table::new(["key", "state", "size", "parameter sets"]);
+        let mut table = Table::new(["key", "state", "parts", "size", "kind", "parameter set"]);
         for key in &keys {
-            let size = key.parts.iter().filter_map(|part| part.digest.as_ref()).map(|digest| digest.size_bytes).sum();
-            table.row([hex(&key.key_id), state(key), bytes(size), key.parameter_sets.join(", ")]);
+            let mut name = (hex(&key.key_id), state(key));
+            for Kind { kind, set, count, size } in kinds(key) {
+                let (id, state) = std::mem::take(&mut name);
+                table.row([id, state, count.to_string(), bytes(size), kind.to_owned(), set.to_owned()]);
+            }
         }
         table.render()
     };
@@ -76,11 +82,15 @@ async fn show_key(context: &Context, key: Option<String>) -> Result<(), Failure>
     let text = || {
         let mut table = Table::new(["part", "size", "parameter set"]);
         for part in &key.parts {
-            let size = part.digest.as_ref().map_or(0, |digest| digest.size_bytes);
-            table.row([part.kind.clone(), bytes(size), part.parameter_set.clone()]);
+            let purpose = part.ckks.as_ref().map(|part| format!(": {}", purpose(part))).unwrap_or_default();
+            table.row([format!("{}{purpose}", part.kind), bytes(size_of(part)), part.parameter_set.clone()]);
         }
-        let sets = key.parameter_sets.join(", ");
-        format!("{}\n{}, complete for {sets}\n\n{}", key.name, state(&key), table.render())
+        // What keys of CKKS are complete for depends on what is computed.
+        let complete = match &key.parameter_sets[..] {
+            [] => String::new(),
+            sets => format!(", complete for {}", sets.join(", ")),
+        };
+        format!("{}\n{}{complete}\n\n{}", key.name, state(&key), table.render())
     };
     show(context.global.json, || json!({ "key": document(&key) }), text);
     Ok(())
@@ -99,7 +109,44 @@ async fn name(context: &Context, client: &Client, key: Option<String>) -> Result
     match key {
         Some(key) if key.contains('/') => Ok(key),
         Some(key) => Ok(format!("tenants/{}/keys/{key}", client.tenant().await?)),
-        None => Ok(client.key_name(context.keys().await?.key_id()).await?),
+        None => Ok(client.key_name(context.any_keys().await?.key_id()).await?),
+    }
+}
+
+/// Parts of one kind and set.
+struct Kind<'a> {
+    kind: &'a str,
+    set: &'a str,
+    count: usize,
+    size: u64,
+}
+
+/// A key's parts by kind and set, in the order in which they come.
+fn kinds(key: &Key) -> Vec<Kind<'_>> {
+    let mut kinds: Vec<Kind<'_>> = Vec::new();
+    for part in &key.parts {
+        let size = size_of(part);
+        match kinds.iter_mut().find(|kind| kind.kind == part.kind && kind.set == part.parameter_set) {
+            Some(kind) => (kind.count, kind.size) = (kind.count + 1, kind.size + size),
+            None => kinds.push(Kind { kind: &part.kind, set: &part.parameter_set, count: 1, size }),
+        }
+    }
+    kinds
+}
+
+fn size_of(part: &KeyPart) -> u64 {
+    part.digest.as_ref().map_or(0, |digest| digest.size_bytes)
+}
+
+/// What a part of a CKKS key is for, and up to which level.
+fn purpose(part: &CkksKeyPart) -> String {
+    let level = part.level;
+    match part.purpose() {
+        CkksPurpose::Relinearization => format!("products up to level {level}"),
+        CkksPurpose::Move => format!("X to X^{} up to level {level}", part.power),
+        CkksPurpose::ToSparse => "into a bootstrap".into(),
+        CkksPurpose::ToDense => format!("out of a bootstrap, up to level {level}"),
+        CkksPurpose::Unspecified => "of a purpose that this program does not know".into(),
     }
 }
 
@@ -112,21 +159,29 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn document(key: &Key) -> Value {
-    let part = |part: &cloakwork_client::proto::KeyPart| {
+    let part = |part: &KeyPart| {
         let digest = part.digest.clone().unwrap_or_default();
         json!({
             "kind": part.kind,
             "parameter_set": part.parameter_set,
             "blake3": hex(&digest.blake3),
             "size_bytes": digest.size_bytes,
+            "ckks": part.ckks.as_ref().map(ckks_document),
         })
     };
+    let kind = |kind: Kind<'_>| json!({ "kind": kind.kind, "parameter_set": kind.set, "parts": kind.count, "size_bytes": kind.size });
     json!({
         "name": key.name,
         "key_id": hex(&key.key_id),
         "state": state(key),
         "parameter_sets": key.parameter_sets,
+        "kinds": kinds(key).into_iter().map(kind).collect::<Vec<_>>(),
         "parts": key.parts.iter().map(part).collect::<Vec<_>>(),
         "resident_workers": key.resident_workers,
     })
+}
+
+fn ckks_document(part: &CkksKeyPart) -> Value {
+    let purpose = part.purpose().as_str_name().trim_start_matches("CKKS_PURPOSE_").to_lowercase();
+    json!({ "purpose": purpose, "power": part.power, "level": part.level })
 }

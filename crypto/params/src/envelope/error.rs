@@ -19,6 +19,16 @@ pub enum EnvelopeError {
         /// As computed.
         got: blake3::Hash,
     },
+    /// A dimension above what the parameter set has.
+    #[error("{which}: expected at most {max}, got {got}")]
+    DimensionTooLarge {
+        /// What it counts.
+        which: &'static str,
+        /// What the parameter set says.
+        max: u64,
+        /// What the header says.
+        got: u64,
+    },
     /// Reading or writing failed.
     #[error("input or output failed: {message}")]
     Io {
@@ -34,6 +44,12 @@ pub enum EnvelopeError {
         offset: usize,
         /// The byte.
         got: u8,
+    },
+    /// What encrypted numbers are multiplied by is no scale.
+    #[error("scale: expected at least 1 and less than the modulus and 2^256, got {:e}", f64::from_bits(*.bits))]
+    ScaleOutOfRange {
+        /// The scale, as a double's bits.
+        bits: u64,
     },
     /// The object is a secret key, which must never leave its client.
     #[error("refused: this is a secret key (kind {got:#06x}); it must stay with its owner")]
@@ -106,6 +122,12 @@ pub enum EnvelopeError {
         expected: ObjectKind,
         /// The object's.
         got: ObjectKind,
+    },
+    /// A key for a move to where X is no such power.
+    #[error("power of X that a key moves by: expected an odd one above 1, got {got}")]
+    WrongPower {
+        /// The power.
+        got: u64,
     },
     /// Not an envelope.
     #[error("not an envelope: expected it to begin with {:02x?}, got {got:02x?}", super::MAGIC)]

@@ -1,20 +1,21 @@
 //! Encryption and decryption under a secret key.
 
-use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Plaintext, Ring, key::fill_uniform};
+use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Plaintext, Ring, SeededCiphertext, key::masks};
 use zeroize::Zeroizing;
 
 use super::{SecretKey, generate::noise, key::SecretPoly};
 use crate::{Randomness, SecretError};
 
 impl SecretKey {
-    /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale.
-    pub fn encrypt(
+    /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale. The mask is a seed, so that what
+    /// travels is half the ciphertext.
+    pub fn encrypt_seeded(
         &self,
         ring: &Ring,
         numbers: &[Complex],
         level: usize,
         randomness: &mut Randomness,
-    ) -> Result<Ciphertext, SecretError> {
+    ) -> Result<SeededCiphertext, SecretError> {
         self.check(ring)?;
         let (basis, max) = (Basis::of_level(level), ring.set().working_level);
         if level > max {
@@ -24,16 +25,26 @@ impl SecretKey {
         let plaintext = SecretPoly(poly);
         let seed = randomness.mask_seed()?;
         let secret = self.values(ring, basis);
-        let mut mask = ring.zero(basis);
+        let mask = masks(ring, &seed, basis, 0);
         let mut body = noise(ring, basis, randomness);
         for (row, prime) in ring.primes(basis).enumerate() {
-            fill_uniform(prime.modulus(), &seed, row, mask.row_mut(row));
             let mut product = Zeroizing::new(mask.row(row).to_vec());
             prime.pointwise.multiply(&mut product, secret.0.row(row));
             prime.pointwise.sub(body.row_mut(row), &product);
             prime.pointwise.add(body.row_mut(row), plaintext.0.row(row));
         }
-        Ok(Ciphertext { polys: [body, mask], scale, slots_log2 })
+        Ok(SeededCiphertext { body, seed, scale, slots_log2 })
+    }
+
+    /// The same with its mask, as a computation reads it.
+    pub fn encrypt(
+        &self,
+        ring: &Ring,
+        numbers: &[Complex],
+        level: usize,
+        randomness: &mut Randomness,
+    ) -> Result<Ciphertext, SecretError> {
+        Ok(self.encrypt_seeded(ring, numbers, level, randomness)?.expand(ring)?)
     }
 
     /// The numbers in a ciphertext, about.

@@ -1,10 +1,11 @@
 //! Keys that a server computes with.
 
 use cloakwork_ckks::{
-    Basis, Bootstrap, Gadget, Poly, Ring,
+    Basis, Bootstrap, Gadget, KeyPart, KeyPlan, Poly, Ring,
     bootstrap::SeededBootstrapKeys,
     key::{SeededSwitchKey, conjugation_power, masks, rotation_power},
 };
+use cloakwork_params::ckks::layout::{KeyShape, Purpose};
 use zeroize::Zeroizing;
 
 use super::{
@@ -64,22 +65,65 @@ impl<'a> KeyGenerator<'a> {
     ) -> Result<SeededBootstrapKeys, SecretError> {
         let ring = self.ring;
         self.key.check(bootstrap.ring())?;
-        let mut sparse = Zeroizing::new(vec![0; ring.size()]);
-        randomness.renewed_secret()?.fill_sparse(ring.set().bootstrap.sparse_weight, &mut sparse);
-        let sparse = |basis| SecretPoly::of_small(ring, basis, sparse.iter().map(|one| i64::from(*one)));
-        let lowest = Basis { level: 0, special: 1 };
-        let highest = self.basis(bootstrap.raised_level());
-        let (dense_low, dense_high) = (self.key.values(ring, lowest), self.key.values(ring, highest));
+        let sparse = self.sparse_secret(randomness)?;
         let conjugation = (conjugation_power(ring), bootstrap.remainder_level());
         let rotations = bootstrap.rotations().into_iter().map(|(steps, level)| (rotation_power(ring, steps), level));
         let moves = rotations.chain([conjugation]).map(|(power, level)| self.move_key(power, level, randomness));
         let moves = moves.collect::<Result<_, _>>()?;
         Ok(SeededBootstrapKeys {
-            to_sparse: self.switch_key(&dense_low, &sparse(lowest), Gadget::Digits, randomness)?,
-            to_dense: self.switch_key(&sparse(highest), &dense_high, Gadget::Whole, randomness)?,
+            to_sparse: self.to_sparse(&sparse, randomness)?,
+            to_dense: self.to_dense(&sparse, bootstrap.raised_level(), randomness)?,
             relinearization: self.relinearization(bootstrap.remainder_level(), randomness)?,
             moves,
         })
+    }
+
+    /// The keys of a plan, one after the other, so that nobody holds all of them. All bootstraps of the plan share one
+    /// sparse secret, which is gone with the last key.
+    pub fn parts(
+        &self,
+        plan: &KeyPlan,
+        randomness: &mut Randomness,
+    ) -> Result<impl Iterator<Item = Result<KeyPart, SecretError>>, SecretError> {
+        let sparse = self.sparse_secret(randomness)?;
+        let shapes: Vec<KeyShape> = plan.shapes().collect();
+        Ok(shapes.into_iter().map(move |KeyShape { purpose, level }| {
+            let key = match purpose {
+                Purpose::Relinearization => self.relinearization(level, randomness)?,
+                Purpose::Move { power } => self.move_key(power, level, randomness)?.1,
+                Purpose::ToSparse => self.to_sparse(&sparse, randomness)?,
+                Purpose::ToDense => self.to_dense(&sparse, level, randomness)?,
+            };
+            Ok(KeyPart { purpose, key })
+        }))
+    }
+
+    fn sparse_secret(&self, randomness: &mut Randomness) -> Result<Zeroizing<Vec<i8>>, SecretError> {
+        let mut sparse = Zeroizing::new(vec![0; self.ring.size()]);
+        randomness.renewed_secret()?.fill_sparse(self.ring.set().bootstrap.sparse_weight, &mut sparse);
+        Ok(sparse)
+    }
+
+    /// From the secret to a sparse one, modulo two primes: a sparse one is weak where the modulus is large.
+    fn to_sparse(&self, sparse: &[i8], randomness: &mut Randomness) -> Result<SeededSwitchKey, SecretError> {
+        let lowest = Basis { level: 0, special: 1 };
+        let (from, to) = (self.key.values(self.ring, lowest), self.values_of(sparse, lowest));
+        self.switch_key(&from, &to, Gadget::Digits, randomness)
+    }
+
+    fn to_dense(
+        &self,
+        sparse: &[i8],
+        level: usize,
+        randomness: &mut Randomness,
+    ) -> Result<SeededSwitchKey, SecretError> {
+        let basis = self.basis(level);
+        let (from, to) = (self.values_of(sparse, basis), self.key.values(self.ring, basis));
+        self.switch_key(&from, &to, Gadget::Whole, randomness)
+    }
+
+    fn values_of(&self, sparse: &[i8], basis: Basis) -> SecretPoly {
+        SecretPoly::of_small(self.ring, basis, sparse.iter().map(|one| i64::from(*one)))
     }
 
     fn move_key(

@@ -24,6 +24,18 @@ impl SecretKey {
         Ok(Self { key_id, set, coefficients })
     }
 
+    /// Takes over a secret from elsewhere, if it is one of the set: -1, 0 or 1 for each coefficient.
+    pub(crate) fn from_parts(key_id: KeyId, set: &'static CkksSet, coefficients: Zeroizing<Vec<i8>>) -> Option<Self> {
+        let is_ternary = coefficients.iter().fold(true, |all, one| all & (-1..=1).contains(one));
+        let is_one = key_id != KeyId::NONE && coefficients.len() == set.size() && is_ternary;
+        is_one.then_some(Self { key_id, set, coefficients })
+    }
+
+    /// Its coefficients. SECRET.
+    pub(crate) fn coefficients(&self) -> &[i8] {
+        &self.coefficients
+    }
+
     /// Public random name.
     pub fn key_id(&self) -> KeyId {
         self.key_id

@@ -41,8 +41,10 @@ pub enum KeyFileError {
         what: &'static str,
     },
     /// Another object.
-    #[error("expected a client key, got a {got}")]
+    #[error("expected a {expected}, got a {got}")]
     NotAKey {
+        /// The kind of key that was asked for.
+        expected: ObjectKind,
         /// What it is.
         got: ObjectKind,
     },

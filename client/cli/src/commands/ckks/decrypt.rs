@@ -1,0 +1,92 @@
+//! `cloakwork ckks decrypt`.
+
+use std::path::PathBuf;
+
+use cloakwork_client::Complex;
+use serde_json::json;
+
+use super::number::Number;
+use crate::{context::Context, failure::Failure, output::show};
+
+/// Decrypt a file and print its numbers
+///
+/// A result is not exact, and its error depends on the secret key: whoever sees results with all
+/// their digits, and knows what was computed, can work out the key. Results that others will see
+/// are to be rounded to the digits that are meant, some ten bits above the error: --digits does
+/// that.
+///
+/// Examples:
+///   cloakwork --keys numbers ckks decrypt x.ckks --digits 4
+///   cloakwork --keys numbers --json ckks decrypt x.ckks
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// File to read.
+    file: PathBuf,
+    /// Digits behind the point; all that a double has where absent.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=17))]
+    digits: Option<u8>,
+    /// Print no more than the first so many numbers.
+    #[arg(long, value_name = "N")]
+    first: Option<usize>,
+    /// Print real parts only.
+    #[arg(long)]
+    real: bool,
+}
+
+pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+    let failed = |error| Failure::Usage(format!("{}: {error}", args.file.display()));
+    let envelope = std::fs::read(&args.file).map_err(failed)?;
+    let keys = context.ckks_keys().await?;
+    let numbers = keys.decrypt(&envelope)?;
+    let numbers = &numbers[..args.first.unwrap_or(usize::MAX).min(numbers.len())];
+    if args.digits.is_none() {
+        eprintln!("cloakwork: {PUBLISHED}");
+    }
+    show(
+        context.global.json,
+        || json!({ "numbers": numbers.iter().map(|number| args.document(*number)).collect::<Vec<_>>() }),
+        || numbers.iter().map(|number| args.text(*number) + "\n").collect(),
+    );
+    Ok(())
+}
+
+impl Args {
+    fn text(&self, number: Complex) -> String {
+        match (self.digits.map(usize::from), self.real) {
+            (Some(digits), true) => format!("{:.digits$}", number.re),
+            (None, true) => number.re.to_string(),
+            (Some(digits), false) => format!("{:.digits$}", Number(number)),
+            (None, false) => Number(number).to_string(),
+        }
+    }
+
+    /// A number, or a pair of them.
+    fn document(&self, Complex { re, im }: Complex) -> serde_json::Value {
+        let [re, im] = [re, im].map(|part| match self.digits {
+            // What is printed and read again is rounded, and no further digits are in it.
+            Some(digits) => format!("{part:.0$}", usize::from(digits)).parse().unwrap_or(part),
+            None => part,
+        });
+        if self.real { json!(re) } else { json!([re, im]) }
+    }
+}
+
+const PUBLISHED: &str = "these numbers have all their digits, and their errors depend on the secret key: round what others \
+                         will see (--digits, and `cloakwork ckks decrypt --help`)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_rounded_has_no_further_digits() {
+        let args = |digits, real| Args { file: PathBuf::new(), digits, first: None, real };
+        let number = Complex::new(0.123_456_789, -2.000_000_4);
+        assert_eq!(args(Some(3), false).text(number), "0.123-2.000i");
+        assert_eq!(args(Some(3), true).document(number).to_string(), "0.123");
+        assert_eq!(args(Some(2), false).document(number).to_string(), "[0.12,-2.0]");
+        assert_eq!(args(None, true).text(number), "0.123456789");
+        assert_eq!(args(None, false).document(number).to_string(), "[0.123456789,-2.0000004]");
+    }
+}

@@ -1,0 +1,120 @@
+//! `cloakwork ckks encrypt`.
+
+use std::{
+    io::{Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use cloakwork_client::Complex;
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use super::number::{Number, read_all};
+use crate::{
+    context::Context,
+    failure::Failure,
+    output::{bytes, show},
+};
+
+/// Encrypt numbers into a file
+///
+/// Real or complex ones, from the arguments, or from a file or standard input (-) with numbers
+/// between commas and spaces, or a JSON list of numbers and of pairs [real, imaginary]. A
+/// ciphertext holds a power of two of them: zeros follow the last one up to --slots, or up to the
+/// next power of two.
+///
+/// The level says how many multiplications can follow each other, and how large the file is.
+///
+/// Examples:
+///   cloakwork --keys numbers ckks encrypt 0.5 -1.25 0.5+0.25i --level 3 --out x.ckks
+///   cloakwork --keys numbers ckks encrypt --from column.csv --slots 32768 --out x.ckks
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Numbers: 1.5, 2i, 0.5-0.25i; a complex one that begins with a minus goes behind --. Arguments can be read by other
+    /// users of the machine, files cannot.
+    #[arg(value_name = "NUMBER", allow_negative_numbers = true, conflicts_with = "from")]
+    numbers: Vec<Number>,
+    /// File of numbers; - is standard input.
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// Multiplications that can follow each other. The most that the set has where absent.
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<usize>,
+    /// Numbers in the ciphertext, a power of two.
+    #[arg(long, value_name = "N")]
+    slots: Option<usize>,
+    /// File to write. One that is there already is not overwritten.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+    let numbers = match &args.from {
+        None => Zeroizing::new(args.numbers.iter().map(|Number(number)| *number).collect()),
+        Some(path) => Zeroizing::new(read_all(&read(path)?)?),
+    };
+    let numbers = padded(numbers, args.slots)?;
+    let keys = context.ckks_keys().await?;
+    let level = args.level.unwrap_or(keys.set().working_level);
+    let encrypted = keys.encrypt(&numbers, level)?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&args.out)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", args.out.display())))?;
+    file.write_all(&encrypted.envelope)?;
+    let (slots, size) = (numbers.len(), encrypted.envelope.len() as u64);
+    show(
+        context.global.json,
+        || json!({ "file": args.out, "slots": slots, "level": level, "bytes": size, "key_id": keys.key_id().to_string() }),
+        || format!("{}: {slots} numbers at level {level}, {}\n", args.out.display(), bytes(size)),
+    );
+    Ok(())
+}
+
+/// With zeros behind the last number.
+fn padded(numbers: Zeroizing<Vec<Complex>>, slots: Option<usize>) -> Result<Zeroizing<Vec<Complex>>, Failure> {
+    if numbers.is_empty() {
+        return Err(Failure::Usage("there are no numbers: name some, or a file of them with --from".into()));
+    }
+    let slots = slots.unwrap_or(numbers.len().next_power_of_two());
+    if !slots.is_power_of_two() || slots < numbers.len() {
+        let got = numbers.len();
+        return Err(Failure::Usage(format!(
+            "--slots {slots}: expected a power of two, and no less than the {got} numbers"
+        )));
+    }
+    // More than any set has: what the set has is for the set to say.
+    let slots = slots.min(SLOTS_MAX);
+    let mut all = Zeroizing::new(Vec::with_capacity(slots.max(numbers.len())));
+    all.extend(numbers.iter().copied());
+    all.resize(slots.max(numbers.len()), Complex::ZERO);
+    Ok(all)
+}
+
+fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let mut text = Zeroizing::new(String::new());
+    let read = match path == Path::new("-") {
+        true => std::io::stdin().lock().read_to_string(&mut text),
+        false => std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)),
+    };
+    read.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    Ok(text)
+}
+
+const SLOTS_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_follow_up_to_a_power_of_two() {
+        let numbers = |count: usize| Zeroizing::new(vec![Complex::from(1.0); count]);
+        let len = |count, slots| padded(numbers(count), slots).ok().map(|all| all.len());
+        assert_eq!((len(3, None), len(4, None), len(1, Some(8))), (Some(4), Some(4), Some(8)));
+        assert_eq!((len(0, None), len(3, Some(2)), len(3, Some(6)), len(1, Some(0))), (None, None, None, None));
+        assert_eq!(padded(numbers(3), None).expect("four")[3], Complex::ZERO);
+    }
+}

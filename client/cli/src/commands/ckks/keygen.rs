@@ -1,0 +1,130 @@
+//! `cloakwork ckks keygen`.
+
+use std::{path::PathBuf, str::FromStr, time::Instant};
+
+use cloakwork_client::{CLIENT_KEY_FILE, CkksBootstrap, CkksKeys, CkksWish, KeySize, ckks_set_by_name};
+use serde_json::json;
+
+use crate::{
+    commands::keygen::{sizes, warn},
+    context::Context,
+    failure::Failure,
+    output::{bytes, show},
+    progress::bars,
+};
+
+/// Make a CKKS client key and its evaluation key
+///
+/// The client key goes to DIR/client.key, as that of `cloakwork keygen` does; DIR cannot have both.
+/// The evaluation key is one file for each purpose: products always, and rotations, conjugates and
+/// bootstraps as they are asked for. `cloakwork keys push` sends them one by one.
+///
+/// All bootstraps are to be named at once: what they have in common is made once, and they share a
+/// secret that no later call knows. For a real set this takes up to a few gigabytes of memory and
+/// of disk.
+///
+/// Examples:
+///   cloakwork ckks keygen --out numbers --rotate 1,2,4,8 --conjugate
+///   cloakwork ckks keygen --out numbers --bootstrap 32768:5:medium --bootstrap 1024:3:medium
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// Parameter set; docs/ckks.md has a table of them.
+    #[arg(long, value_name = "NAME", default_value = "CKKS_45_60_50")]
+    set: String,
+    /// Directory to make; that of --keys where absent.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// A bootstrap: numbers in a ciphertext, stages, and medium or large. More keys make a large one faster. May be
+    /// repeated.
+    #[arg(long = "bootstrap", value_name = "SLOTS:STAGES:SIZE")]
+    bootstraps: Vec<Bootstrap>,
+    /// Rotations by so many places to the left; to the right where negative.
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',', allow_negative_numbers = true)]
+    rotate: Vec<i64>,
+    /// Conjugates.
+    #[arg(long)]
+    conjugate: bool,
+    /// The highest level of products, rotations and conjugates: lower ones make smaller keys. The set's own where absent.
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<usize>,
+}
+
+/// A bootstrap as it is written.
+#[derive(Clone, Copy, Debug)]
+struct Bootstrap(CkksBootstrap);
+
+impl FromStr for Bootstrap {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("expected SLOTS:STAGES:SIZE, 32768:5:medium say, got '{text}'");
+        let mut fields = text.split(':');
+        let mut field = || fields.next().ok_or_else(wrong);
+        let slots = field()?.parse().map_err(|_| wrong())?;
+        let stages = field()?.parse().map_err(|_| wrong())?;
+        let size = match field()? {
+            "medium" => KeySize::Medium,
+            "large" => KeySize::Large,
+            _ => return Err(wrong()),
+        };
+        if fields.next().is_some() { Err(wrong()) } else { Ok(Self(CkksBootstrap { slots, stages, size })) }
+    }
+}
+
+pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+    let set = ckks_set_by_name(&args.set)?;
+    let directory = args.out.unwrap_or_else(|| context.global.keys.clone());
+    warn(set.name, set.standing);
+    let wish = CkksWish {
+        bootstraps: args.bootstraps.into_iter().map(|Bootstrap(bootstrap)| bootstrap).collect(),
+        rotations: args.rotate,
+        conjugation: args.conjugate,
+        level: args.level,
+    };
+    let started = Instant::now();
+    let (passphrase, progress) = (context.passphrase()?, bars(context.global.json));
+    let keys = CkksKeys::generate_in(directory.clone(), set, wish, passphrase, progress).await?;
+    let seconds = started.elapsed().as_secs_f64();
+    let size: u64 = sizes(keys.parts())?.iter().sum();
+    let (file, parts) = (directory.join(CLIENT_KEY_FILE), keys.parts().len());
+    show(
+        context.global.json,
+        || {
+            json!({
+                "key_id": keys.key_id().to_string(),
+                "parameter_set": set.name,
+                "directory": directory,
+                "client_key_file": file,
+                "parts": parts,
+                "evaluation_key_bytes": size,
+                "seconds": seconds,
+            })
+        },
+        || {
+            format!(
+                "key {} for {}\nevaluation key of {} in {parts} parts in {}, made in {seconds:.2} s\nclient key in {}: keep it, it is the only one that decrypts\n",
+                keys.key_id(),
+                set.name,
+                bytes(size),
+                directory.display(),
+                file.display(),
+            )
+        },
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bootstraps_are_read_whole_or_refused() {
+        let Bootstrap(read) = "1024:3:large".parse().expect("a bootstrap");
+        assert_eq!(read, CkksBootstrap { slots: 1024, stages: 3, size: KeySize::Large });
+        for wrong in ["", "1024", "1024:3", "1024:3:huge", "a:3:medium", "1024:-1:medium", "1024:3:medium:"] {
+            assert!(wrong.parse::<Bootstrap>().is_err(), "{wrong}");
+        }
+    }
+}

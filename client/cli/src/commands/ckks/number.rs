@@ -1,0 +1,114 @@
+//! Complex numbers as people and programs write them.
+
+use std::{fmt, str::FromStr};
+
+use cloakwork_client::Complex;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// A number as it is written: `1.5`, `-2i`, `0.5-0.25i`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Number(pub(super) Complex);
+
+impl FromStr for Number {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // What is wrong is not repeated: it may be the one digit too many of a secret.
+        let wrong = || "expected a number like 1.5, -2i or 0.5-0.25i".to_owned();
+        let part = |text: &str| text.parse::<f64>().map_err(|_| wrong());
+        let Some(rest) = text.strip_suffix('i') else {
+            return Ok(Self(Complex::from(part(text)?)));
+        };
+        // The sign of the imaginary part is the last one that is not an exponent's.
+        let signs = rest
+            .char_indices()
+            .filter(|(at, letter)| *at > 0 && matches!(letter, '+' | '-') && !rest[..*at].ends_with(['e', 'E']));
+        let (re, im) = rest.split_at(signs.last().map_or(0, |(at, _)| at));
+        let re = if re.is_empty() { 0.0 } else { part(re)? };
+        let im = match im {
+            "" | "+" => 1.0,
+            "-" => -1.0,
+            im => part(im)?,
+        };
+        Ok(Self(Complex::new(re, im)))
+    }
+}
+
+/// With so many digits behind the point as the formatter asks for.
+impl fmt::Display for Number {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Complex { re, im } = self.0;
+        match out.precision() {
+            Some(digits) => write!(out, "{re:.digits$}{im:+.digits$}i"),
+            None => write!(out, "{re}{im:+}i"),
+        }
+    }
+}
+
+/// The numbers of a document: a JSON list of numbers and of pairs `[real, imaginary]`, or numbers between commas and
+/// spaces.
+pub(super) fn read_all(text: &str) -> Result<Vec<Complex>, Failure> {
+    let wrong = |index: usize, why: &str| Failure::Usage(format!("number {index}: {why}"));
+    if !text.trim_start().starts_with('[') {
+        let words = text.split(|letter: char| letter == ',' || letter.is_whitespace()).filter(|word| !word.is_empty());
+        let numbers = words
+            .enumerate()
+            .map(|(index, word)| word.parse().map(|Number(number)| number).map_err(|why: String| wrong(index, &why)));
+        return numbers.collect();
+    }
+    let list: Vec<Value> = serde_json::from_str(text).map_err(|error| {
+        Failure::Usage(format!("not a JSON list: line {}, column {}", error.line(), error.column()))
+    })?;
+    let numbers = list.iter().enumerate().map(|(index, value)| {
+        let number = match value {
+            Value::Array(pair) => match &pair[..] {
+                [re, im] => re.as_f64().zip(im.as_f64()).map(|(re, im)| Complex::new(re, im)),
+                _ => None,
+            },
+            value => value.as_f64().map(Complex::from),
+        };
+        number.ok_or_else(|| wrong(index, "expected a number, or a pair of a real and an imaginary part"))
+    });
+    numbers.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Option<(f64, f64)> {
+        text.parse().ok().map(|Number(Complex { re, im })| (re, im))
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        for (text, expected) in [
+            ("1.5", (1.5, 0.0)),
+            ("-2i", (0.0, -2.0)),
+            ("i", (0.0, 1.0)),
+            ("-i", (0.0, -1.0)),
+            ("0.5-0.25i", (0.5, -0.25)),
+            ("-1e-3+2E+2i", (-1e-3, 200.0)),
+            ("1e-5i", (0.0, 1e-5)),
+        ] {
+            assert_eq!(number(text), Some(expected), "{text}");
+        }
+        assert_eq!(["", "x", "1+2", "1+i+", "--1", "1 2"].map(number), [None; 6]);
+        let written = Number(Complex::new(-0.5, 2.0));
+        assert_eq!((written.to_string(), format!("{written:.2}")), ("-0.5+2i".into(), "-0.50+2.00i".into()));
+        assert_eq!(written.to_string().parse(), Ok(written));
+    }
+
+    #[test]
+    fn documents_are_lists_of_either_form() {
+        let expected = vec![Complex::from(1.0), Complex::new(0.5, -2.0), Complex::from(-3e2)];
+        assert_eq!(read_all("1, 0.5-2i\n-3e2\n").expect("numbers"), expected);
+        assert_eq!(read_all(" [1, [0.5, -2], -3e2]").expect("numbers"), expected);
+        assert!(read_all("").expect("none").is_empty());
+        for wrong in ["1,x", "[1,", "[1,\"2\"]", "[[1]]", "[[1,2,3]]", "[null]"] {
+            assert!(matches!(read_all(wrong), Err(Failure::Usage(_))), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! A client's keys for CKKS, arithmetic on encrypted approximate numbers: the secret one, and the many parts of the
+//! evaluation key that the server gets.
+
+mod directory;
+mod generate;
+
+use std::{fmt, sync::OnceLock};
+
+use cloakwork_params::{EnvelopeReader, KeyId, ObjectKind, ckks::CkksSet};
+use cloakwork_secret::{
+    Randomness, SecretError,
+    ckks::{
+        Ciphertext, Ring, SecretKey, SeededCiphertext,
+        format::{decode, encode},
+    },
+};
+use zeroize::Zeroizing;
+
+/// A complex number, and how many keys for rotations a bootstrap has.
+pub use cloakwork_secret::ckks::{Complex, KeySize};
+pub use generate::{CkksBootstrap, CkksWish};
+
+use crate::{ClientError, Encrypted, Part, Result};
+
+/// A secret key for CKKS and its evaluation key. Prints no secret; is wiped on drop.
+pub struct CkksKeys {
+    key: SecretKey,
+    parts: Vec<Part>,
+    /// Some hundred megabytes for a real set: made when numbers are encrypted, not to push a key.
+    ring: OnceLock<Ring>,
+}
+
+impl CkksKeys {
+    /// The public name that everything made under the key carries.
+    pub fn key_id(&self) -> KeyId {
+        self.key.key_id()
+    }
+
+    /// The set that the key was made for.
+    pub fn set(&self) -> &'static CkksSet {
+        self.key.set()
+    }
+
+    /// The parts of the evaluation key.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Encrypts a power of two of numbers, up to half the ring's size, at a level: so many multiplications can follow
+    /// each other. The mask travels as a seed.
+    pub fn encrypt(&self, numbers: &[Complex], level: usize) -> Result<Encrypted> {
+        let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
+        let ciphertext = self.key.encrypt_seeded(self.ring(), numbers, level, &mut randomness)?;
+        let mut envelope = Vec::new();
+        encode(&ciphertext, self.ring(), self.key_id(), &mut envelope)?;
+        Ok(Encrypted { envelope: envelope.into(), count: numbers.len() })
+    }
+
+    /// Decrypts numbers that were encrypted, or computed, under the key, checked down to their digest. They are wiped on
+    /// drop.
+    ///
+    /// Their errors depend on the secret key: whoever publishes them with all their digits, again and again, gives it
+    /// away. Round what others will see to the digits that are meant, some ten bits above the error.
+    pub fn decrypt(&self, envelope: &[u8]) -> Result<Zeroizing<Vec<Complex>>> {
+        let (ring, key_id) = (self.ring(), Some(self.key_id()));
+        let ciphertext = match EnvelopeReader::open(envelope)?.header().kind {
+            ObjectKind::SeededCkksCiphertext => {
+                let seeded = decode::<SeededCiphertext>(envelope, ring, key_id)?.object;
+                seeded.expand(ring).map_err(SecretError::from)?
+            }
+            _ => decode::<Ciphertext>(envelope, ring, key_id)?.object,
+        };
+        Ok(Zeroizing::new(self.key.decrypt(ring, &ciphertext)?))
+    }
+
+    fn ring(&self) -> &Ring {
+        self.ring.get_or_init(|| Ring::new(self.set()))
+    }
+}
+
+impl fmt::Debug for CkksKeys {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "CkksKeys({:?}, {} parts)", self.key, self.parts.len())
+    }
+}
+
+/// The set of CKKS of that name.
+pub fn ckks_set_by_name(name: &str) -> Result<&'static CkksSet> {
+    cloakwork_params::ckks::by_name(name).ok_or_else(|| ClientError::UnknownSet { name: name.into() })
+}

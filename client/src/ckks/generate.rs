@@ -1,0 +1,146 @@
+//! Making CKKS keys.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use cloakwork_params::{
+    EnvelopeError, KeyId, ObjectKind,
+    ckks::{CkksSet, layout::payload_len},
+};
+use cloakwork_secret::{
+    Randomness, SecretError,
+    ckks::{Bootstrap, CkksError, KeyGenerator, KeyPart, KeyPlan, KeySize, Ring, SecretKey, format::encode},
+    file::KeyFileError,
+};
+use zeroize::Zeroizing;
+
+use super::{
+    CkksKeys,
+    directory::{part, part_path},
+};
+use crate::{
+    ClientError, Part, Progress, Result, Source,
+    keys::{client_key_path, make_directory},
+    upload::blocking,
+};
+
+/// What an evaluation key is to be good for. Products always are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CkksWish {
+    /// Bootstraps.
+    pub bootstraps: Vec<CkksBootstrap>,
+    /// Rotations by so many places to the left.
+    pub rotations: Vec<i64>,
+    /// Conjugates?
+    pub conjugation: bool,
+    /// The highest level of products, and of these rotations and conjugates: the set's working level where absent.
+    /// Bootstraps have levels of their own.
+    pub level: Option<usize>,
+}
+
+/// A bootstrap that keys are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CkksBootstrap {
+    /// Numbers in a ciphertext, a power of two.
+    pub slots: usize,
+    /// Matrices in each direction: fewer keep more levels, and take longer.
+    pub stages: usize,
+    /// How many keys for rotations.
+    pub size: KeySize,
+}
+
+impl CkksKeys {
+    /// Makes keys for a set in a directory: the client key in a file that only its owner may use, sealed where there is a
+    /// passphrase, and the parts of the evaluation key beside it, one after the other. A client key that is there already
+    /// stays as it is, and is an error.
+    ///
+    /// What a bootstrap takes is found by encoding its matrices, which is up to a few gigabytes of memory for a moment.
+    pub async fn generate_in(
+        directory: PathBuf,
+        set: &'static CkksSet,
+        wish: CkksWish,
+        passphrase: Option<Zeroizing<String>>,
+        progress: Progress,
+    ) -> Result<Self> {
+        blocking(move || {
+            let ring = Ring::new(set);
+            let plan = plan(&ring, &wish)?;
+            make_directory(&directory)?;
+            let path = client_key_path(&directory);
+            if path.exists() {
+                return Err(KeyFileError::Exists { path }.into());
+            }
+            let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
+            let key = SecretKey::generate(set, &mut randomness)?;
+            let parts = parts(&key, &ring, &plan, &directory, &progress, &mut randomness)?;
+            // Last, so that a directory with a client key is whole.
+            key.save(&path, passphrase.as_ref().map(|passphrase| passphrase.as_str()))?;
+            Ok(Self { key, parts, ring: OnceLock::from(ring) })
+        })
+        .await
+    }
+}
+
+/// Which keys a wish comes to.
+fn plan(ring: &Ring, wish: &CkksWish) -> Result<KeyPlan> {
+    let (level, max) = (wish.level.unwrap_or(ring.set().working_level), ring.set().working_level);
+    if level > max {
+        let what = "computing on numbers under this set";
+        return Err(SecretError::from(CkksError::LevelTooHigh { what, got: level, max }).into());
+    }
+    let mut plan = KeyPlan::default();
+    plan.products(level);
+    if wish.conjugation {
+        plan.conjugation(ring, level);
+    }
+    wish.rotations.iter().for_each(|steps| plan.rotation(ring, *steps, level));
+    for CkksBootstrap { slots, stages, size } in &wish.bootstraps {
+        let max = ring.set().slots();
+        if !slots.is_power_of_two() || *slots > max {
+            return Err(SecretError::from(CkksError::WrongSlots { got: *slots, max }).into());
+        }
+        // Its matrices go at once: nothing but their rotations is asked for.
+        plan.bootstrap(&Bootstrap::new(ring, slots.ilog2(), *stages, *size).map_err(SecretError::from)?);
+    }
+    Ok(plan)
+}
+
+/// Makes the parts of a plan, of which no more than one is in memory.
+fn parts(
+    key: &SecretKey,
+    ring: &Ring,
+    plan: &KeyPlan,
+    directory: &Path,
+    progress: &Progress,
+    randomness: &mut Randomness,
+) -> Result<Vec<Part>> {
+    let bytes = plan
+        .shapes()
+        .map(|shape| payload_len(ObjectKind::SeededCkksSwitchKey, ring.set(), &shape.to_dimensions(ring.set())?));
+    let bytes = bytes.collect::<Result<Vec<u64>, EnvelopeError>>()?;
+    let (mut done, total) = (0, bytes.iter().sum());
+    let mut parts = Vec::with_capacity(bytes.len());
+    progress.step("evaluation key", done, total);
+    for (made, bytes) in KeyGenerator::new(key, ring).parts(plan, randomness)?.zip(bytes) {
+        parts.push(put(&made?, ring, key.key_id(), directory)?);
+        done += bytes;
+        progress.step("evaluation key", done, total);
+    }
+    Ok(parts)
+}
+
+/// Puts a part where it belongs, whole or not at all.
+fn put(made: &KeyPart, ring: &Ring, key_id: KeyId, directory: &Path) -> Result<Part> {
+    let path = part_path(directory, ring.set(), made.purpose);
+    let unfinished = path.with_extension("unfinished");
+    let failed = |error| ClientError::io(&unfinished, &error);
+    let mut out = BufWriter::new(File::create(&unfinished).map_err(failed)?);
+    encode(made, ring, key_id, &mut out)?;
+    out.flush().and_then(|()| out.get_ref().sync_all()).map_err(failed)?;
+    std::fs::rename(&unfinished, &path).map_err(failed)?;
+    Ok(part(ring.set(), made.shape(), Source::File(path)))
+}

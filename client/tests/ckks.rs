@@ -1,0 +1,73 @@
+//! CKKS keys in their directory.
+
+use cloakwork_client::{
+    AnyKeys, CLIENT_KEY_FILE, CkksBootstrap, CkksError, CkksFormatError, CkksKeys, CkksWish, ClientError, Complex,
+    KeyFileError, KeySize, Keys, Progress, SecretError, ckks_set_by_name, set_by_name,
+};
+use zeroize::Zeroizing;
+
+const SET: &str = "TOY_CKKS_54_60";
+
+fn wish() -> CkksWish {
+    let bootstrap = CkksBootstrap { slots: 2, stages: 1, size: KeySize::Medium };
+    CkksWish { bootstraps: vec![bootstrap], rotations: vec![0, 3], conjugation: true, level: Some(2) }
+}
+
+#[tokio::test]
+async fn a_directory_of_keys_is_checked_when_it_is_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (set, path) = (ckks_set_by_name(SET).expect("a toy"), directory.path().join("keys"));
+    let make = |passphrase: Option<&str>| {
+        let passphrase = passphrase.map(|passphrase| Zeroizing::new(passphrase.to_owned()));
+        CkksKeys::generate_in(path.clone(), set, wish(), passphrase, Progress::none())
+    };
+    let made = make(Some("tree")).await.expect("keys");
+    assert!(matches!(make(Some("tree")).await, Err(ClientError::KeyFile(KeyFileError::Exists { .. }))));
+    assert_eq!(CkksKeys::load(&path, None).unwrap_err(), ClientError::KeyFile(KeyFileError::PassphraseNeeded));
+    let loaded = CkksKeys::load(&path, Some("tree")).expect("keys");
+    assert_eq!((loaded.key_id(), loaded.set()), (made.key_id(), set));
+    let shapes = |keys: &CkksKeys| keys.parts().iter().map(|part| part.shape).collect::<Vec<_>>();
+    assert_eq!(shapes(&loaded), shapes(&made));
+    // Whoever has the keys reads what was encrypted under them, and nobody else.
+    let numbers = [0.5, -1.0].map(Complex::from);
+    let envelope = made.encrypt(&numbers, 1).expect("a ciphertext").envelope;
+    let got = loaded.decrypt(&envelope).expect("numbers");
+    assert!(got.iter().zip(&numbers).all(|(got, number)| (*got - *number).magnitude() < 1e-9));
+    let any = AnyKeys::load(&path, Some("tree")).expect("keys");
+    assert_eq!((any.key_id(), any.parts().len()), (made.key_id(), made.parts().len()));
+    assert!(matches!(Keys::load(&path, Some("tree")), Err(ClientError::KeyFile(KeyFileError::NotAKey { .. }))));
+
+    let other = directory.path().join("other");
+    let wish = CkksWish { level: Some(0), ..CkksWish::default() };
+    let stranger = CkksKeys::generate_in(other.clone(), set, wish, None, Progress::none()).await.expect("keys");
+    assert!(matches!(stranger.decrypt(&envelope), Err(ClientError::CkksFormat(CkksFormatError::Envelope(_)))));
+    let part = format!("{SET}.products");
+    std::fs::copy(other.join(&part), path.join(&part)).expect("a file");
+    assert!(CkksKeys::load(&path, Some("tree")).is_err(), "a part of another key");
+    std::fs::remove_file(path.join(CLIENT_KEY_FILE)).expect("a file");
+    assert!(matches!(AnyKeys::load(&path, None), Err(ClientError::Io { .. })));
+}
+
+#[tokio::test]
+async fn wishes_that_no_set_fulfils_are_told_before_anything_is_made() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (set, path) = (ckks_set_by_name(SET).expect("a toy"), directory.path().join("keys"));
+    let bootstrap = |slots, stages| CkksWish {
+        bootstraps: vec![CkksBootstrap { slots, stages, size: KeySize::Large }],
+        ..CkksWish::default()
+    };
+    let refused = |wish| CkksKeys::generate_in(path.clone(), set, wish, None, Progress::none());
+    for (wish, expected) in [
+        (bootstrap(3, 1), CkksError::WrongSlots { got: 3, max: 512 }),
+        (bootstrap(1024, 1), CkksError::WrongSlots { got: 1024, max: 512 }),
+        (bootstrap(4, 3), CkksError::WrongStages { got: 3, slots: 4 }),
+        (
+            CkksWish { level: Some(27), ..CkksWish::default() },
+            CkksError::LevelTooHigh { what: "computing on numbers under this set", got: 27, max: 26 },
+        ),
+    ] {
+        assert_eq!(refused(wish).await.unwrap_err(), ClientError::Secret(SecretError::Ckks(expected)));
+    }
+    assert!(!path.exists());
+    assert!(ckks_set_by_name("TOY_MESSAGE_2_CARRY_2").is_err() && set_by_name(SET).is_err());
+}

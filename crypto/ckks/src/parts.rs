@@ -1,0 +1,155 @@
+//! A client's keys, part by part: as they are stored and sent, so that nobody ever holds all of them at once, and
+//! bootstraps of several sizes share what they have in common.
+
+use std::collections::BTreeMap;
+
+use cloakwork_params::ckks::layout::{KeyShape, Purpose};
+
+use crate::{
+    bootstrap::{Bootstrap, SeededBootstrapKeys},
+    error::CkksError,
+    key::{EvaluationKeys, MoveKey, SeededSwitchKey, SwitchKey, conjugation_power, rotation_power},
+    ring::Ring,
+};
+
+/// Which keys a client shall have: for each purpose one, up to the highest level that was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyPlan {
+    levels: BTreeMap<Purpose, usize>,
+}
+
+impl KeyPlan {
+    /// Products up to a level.
+    pub fn products(&mut self, level: usize) {
+        self.want(Purpose::Relinearization, level);
+    }
+
+    /// Rotations by `steps` to the left up to a level. By none, there is nothing to be switched.
+    pub fn rotation(&mut self, ring: &Ring, steps: i64, level: usize) {
+        let power = rotation_power(ring, steps);
+        if power != 1 {
+            self.want(Purpose::Move { power }, level);
+        }
+    }
+
+    /// Conjugates up to a level.
+    pub fn conjugation(&mut self, ring: &Ring, level: usize) {
+        self.want(Purpose::Move { power: conjugation_power(ring) }, level);
+    }
+
+    /// All that a bootstrap takes.
+    pub fn bootstrap(&mut self, bootstrap: &Bootstrap<'_>) {
+        let ring = bootstrap.ring();
+        self.products(bootstrap.remainder_level());
+        self.conjugation(ring, bootstrap.remainder_level());
+        self.want(Purpose::ToSparse, 0);
+        self.want(Purpose::ToDense, bootstrap.raised_level());
+        for (steps, level) in bootstrap.rotations() {
+            self.rotation(ring, steps, level);
+        }
+    }
+
+    /// The keys.
+    pub fn shapes(&self) -> impl ExactSizeIterator<Item = KeyShape> {
+        self.levels.iter().map(|(purpose, level)| KeyShape { purpose: *purpose, level: *level })
+    }
+
+    fn want(&mut self, purpose: Purpose, level: usize) {
+        let highest = self.levels.entry(purpose).or_default();
+        *highest = level.max(*highest);
+    }
+}
+
+/// One of a client's keys, and what it is for.
+pub struct KeyPart {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// The key.
+    pub key: SeededSwitchKey,
+}
+
+impl KeyPart {
+    /// What it is for, and up to which level.
+    pub fn shape(&self) -> KeyShape {
+        KeyShape { purpose: self.purpose, level: self.key.basis.level }
+    }
+}
+
+impl SeededBootstrapKeys {
+    /// The keys one by one.
+    pub fn into_parts(self) -> impl Iterator<Item = KeyPart> {
+        let Self { to_sparse, to_dense, relinearization, moves } = self;
+        let moves = moves.into_iter().map(|(power, key)| (Purpose::Move { power }, key));
+        let others =
+            [(Purpose::Relinearization, relinearization), (Purpose::ToSparse, to_sparse), (Purpose::ToDense, to_dense)];
+        others.into_iter().chain(moves).map(|(purpose, key)| KeyPart { purpose, key })
+    }
+
+    /// The keys out of their parts, of which each must be there once. Which moves a bootstrap takes is not known here.
+    pub fn of_parts(parts: impl IntoIterator<Item = KeyPart>) -> Result<Self, CkksError> {
+        let Sorted { relinearization, to_sparse, to_dense, moves } = Sorted::of(parts)?;
+        Ok(Self {
+            to_sparse: present(to_sparse, Purpose::ToSparse)?,
+            to_dense: present(to_dense, Purpose::ToDense)?,
+            relinearization: present(relinearization, Purpose::Relinearization)?,
+            moves,
+        })
+    }
+}
+
+impl EvaluationKeys {
+    /// Keys for products and moves out of their parts, each at most once; those of the sparse secret are no use here, and
+    /// refused. Masks are computed part by part, as the parts come.
+    pub fn of_parts(ring: &Ring, parts: impl IntoIterator<Item = KeyPart>) -> Result<Self, CkksError> {
+        let mut keys = Self::default();
+        for KeyPart { purpose, key } in parts {
+            let key = SwitchKey::expand(ring, key)?;
+            let taken = match purpose {
+                Purpose::Relinearization => keys.relinearization.replace(key).is_some(),
+                Purpose::Move { power } => keys.moves.insert(power, MoveKey::new(ring, power, key)?).is_some(),
+                Purpose::ToSparse | Purpose::ToDense => {
+                    return Err(CkksError::MalformedKey { what: "it is for bootstraps only" });
+                }
+            };
+            if taken {
+                return Err(CkksError::DoubleKey { what: purpose.to_string() });
+            }
+        }
+        Ok(keys)
+    }
+}
+
+/// Parts by what they are for.
+#[derive(Default)]
+struct Sorted {
+    relinearization: Option<SeededSwitchKey>,
+    to_sparse: Option<SeededSwitchKey>,
+    to_dense: Option<SeededSwitchKey>,
+    moves: Vec<(usize, SeededSwitchKey)>,
+}
+
+impl Sorted {
+    fn of(parts: impl IntoIterator<Item = KeyPart>) -> Result<Self, CkksError> {
+        let mut sorted = Self::default();
+        for KeyPart { purpose, key } in parts {
+            let taken = match purpose {
+                Purpose::Relinearization => sorted.relinearization.replace(key).is_some(),
+                Purpose::ToSparse => sorted.to_sparse.replace(key).is_some(),
+                Purpose::ToDense => sorted.to_dense.replace(key).is_some(),
+                Purpose::Move { power } => {
+                    let taken = sorted.moves.iter().any(|(other, _)| *other == power);
+                    sorted.moves.push((power, key));
+                    taken
+                }
+            };
+            if taken {
+                return Err(CkksError::DoubleKey { what: purpose.to_string() });
+            }
+        }
+        Ok(sorted)
+    }
+}
+
+fn present(key: Option<SeededSwitchKey>, purpose: Purpose) -> Result<SeededSwitchKey, CkksError> {
+    key.ok_or_else(|| CkksError::MissingKey { what: purpose.to_string() })
+}

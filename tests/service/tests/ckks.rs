@@ -1,0 +1,152 @@
+//! CKKS from the command line: keys, their way to a server part by part, and numbers there and back.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+use cloakwork_client::{CLIENT_KEY_FILE, ClientError, Digest, Encrypted, Progress, Source};
+use cloakwork_tests_service::{Server, Setup, binary};
+use serde_json::Value;
+
+const SET: &str = "TOY_CKKS_45_60_50";
+
+/// The command line, with a server and a directory of keys.
+struct Shell<'a> {
+    server: String,
+    home: &'a Path,
+}
+
+impl Shell<'_> {
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(binary("tested-client"));
+        command.current_dir(self.home).args(["--server", &self.server, "--keys", "numbers"]);
+        command.args(args).output().expect("it runs")
+    }
+
+    /// What a command prints that succeeds.
+    fn text(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn document(&self, args: &[&str]) -> Value {
+        serde_json::from_str(&self.text(&[&["--json"], args].concat())).expect("a document")
+    }
+
+    /// Exit code and message of a command that fails.
+    fn refusal(&self, args: &[&str]) -> (Option<i32>, String) {
+        let output = self.run(args);
+        assert!(!output.status.success(), "{args:?}");
+        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_reach_the_server_part_by_part() {
+    let server = Server::start(Setup::default()).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell { server: server.url(), home: home.path() };
+    let keygen = [
+        "ckks",
+        "keygen",
+        "--set",
+        SET,
+        "--bootstrap",
+        "16:2:medium",
+        "--rotate",
+        "1,-1",
+        "--conjugate",
+        "--level",
+        "3",
+    ];
+    let made = shell.document(&keygen);
+    let (parts, size) = (made["parts"].as_u64().expect("a count"), &made["evaluation_key_bytes"]);
+    assert!(parts > 6, "{made}");
+    let (code, message) = shell.refusal(&keygen);
+    assert!(code == Some(8) && message.contains("never overwritten"), "{message}");
+
+    let pushed = shell.document(&["keys", "push"]);
+    let kinds = &pushed["key"]["kinds"];
+    let expected = serde_json::json!([
+        { "kind": "seeded CKKS switch key", "parameter_set": SET, "parts": parts, "size_bytes": size }
+    ]);
+    assert_eq!(*kinds, expected);
+    let of_key = pushed["key"]["parts"].as_array().expect("parts");
+    let with = |purpose: &str| of_key.iter().filter(|part| part["ckks"]["purpose"] == purpose).collect::<Vec<_>>();
+    assert_eq!((with("relinearization").len(), with("to_sparse").len(), with("to_dense").len()), (1, 1, 1));
+    assert!(with("to_sparse")[0]["ckks"]["level"] == 0, "the sparse secret is weak where the modulus is large");
+    assert!(with("move").iter().any(|part| part["ckks"]["power"] == 5), "a rotation by one");
+    assert!(with("move").iter().any(|part| part["ckks"]["power"] == 2047), "conjugates");
+    // Again: nothing is sent, and the key is the same.
+    assert_eq!(shell.document(&["keys", "push"])["key"]["parts"], pushed["key"]["parts"]);
+    let listed = shell.text(&["keys", "ls"]);
+    let line = listed.lines().nth(1).expect("a key");
+    assert!(line.contains("seeded CKKS switch key") && line.contains(&format!(" {parts} ")), "{listed}");
+    let shown = shell.text(&["keys", "show"]);
+    assert!(shown.contains("X to X^5 up to level") && shown.contains("into a bootstrap"), "{shown}");
+
+    // The client key stays where it is, whatever a client tries.
+    let secret = std::fs::read(home.path().join("numbers").join(CLIENT_KEY_FILE)).expect("a client key");
+    let (source, digest) = (Source::Bytes(secret.clone().into()), Digest::of(&secret));
+    let refused = server.client().await.upload("key", &source, digest, &Progress::none()).await;
+    let reason = refused.as_ref().err().and_then(ClientError::refusal).map(|refusal| refusal.reason.as_str());
+    assert_eq!(reason, Some("SECRET_KEY_REJECTED"), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
+    let server = Server::start(Setup::default()).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell { server: server.url(), home: home.path() };
+    shell.text(&["ckks", "keygen", "--set", SET, "--level", "2"]);
+    shell.text(&["ckks", "encrypt", "0.5", "-1.25", "0.5+0.25i", "--level", "2", "--out", "x"]);
+    let printed = shell.run(&["ckks", "decrypt", "x", "--digits", "4", "--real"]);
+    // Zero is about zero, on either side.
+    let numbers = String::from_utf8_lossy(&printed.stdout).replace("-0.0000", "0.0000");
+    assert_eq!(numbers, "0.5000\n-1.2500\n0.5000\n0.0000\n");
+    assert!(printed.stderr.is_empty(), "what is rounded needs no warning");
+    let printed = shell.run(&["ckks", "decrypt", "x"]);
+    assert!(String::from_utf8_lossy(&printed.stderr).contains("depend on the secret key"), "{printed:?}");
+
+    std::fs::write(home.path().join("column.json"), "[1, [0.5, -2], 3]").expect("a file");
+    shell.text(&["ckks", "encrypt", "--from", "column.json", "--slots", "8", "--level", "1", "--out", "y"]);
+    let numbers = shell.document(&["ckks", "decrypt", "y", "--digits", "3", "--real"]);
+    let numbers: Vec<f64> = serde_json::from_value(numbers["numbers"].clone()).expect("numbers");
+    assert_eq!(numbers, [1.0, 0.5, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+
+    let client = server.client().await;
+    let envelope = std::fs::read(home.path().join("y")).expect("a ciphertext");
+    let name = client.store(&Encrypted { envelope: envelope.into(), count: 8 }).await.expect("a ciphertext");
+    let described = client.describe(&name).await.expect("it is there");
+    let numbers = described.ckks.expect("a ciphertext of CKKS");
+    assert_eq!((described.kind.as_str(), described.count), ("seeded CKKS ciphertext", 1));
+    assert_eq!((numbers.level, numbers.slots, numbers.scale), (1, 8, 2_f64.powi(45)));
+
+    let encrypt = |args: &[&str]| shell.refusal(&[&["ckks", "encrypt", "--out", "z"], args].concat());
+    for (args, expected) in [
+        (&["1", "--level", "15"][..], "goes up to level 14"),
+        (&["1", "--slots", "3"], "a power of two"),
+        (&["1", "--slots", "1024"], "up to 512"),
+        (&["NaN"], "not a finite one"),
+        (&["1e30"], "too large"),
+        (&["--from", "nowhere"], "nowhere"),
+        (&[], "there are no numbers"),
+    ] {
+        let (code, message) = encrypt(args);
+        assert!(code == Some(2) && message.contains(expected), "{args:?}: {code:?} {message}");
+    }
+    let (code, _) = shell.refusal(&["ckks", "decrypt", "column.json"]);
+    assert_eq!(code, Some(8));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_nobody_told_to_takes_no_toys() {
+    let server = Server::start(Setup::as_shipped()).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell { server: server.url(), home: home.path() };
+    shell.text(&["ckks", "keygen", "--set", SET, "--level", "0"]);
+    let (code, message) = shell.refusal(&["keys", "push"]);
+    assert!(code == Some(4) && message.contains("protects nothing"), "{code:?} {message}");
+}
