@@ -46,7 +46,7 @@ bench-circuits:
 
 # Transforms of CKKS beside those of tfhe-ntt, and bootstraps; writes target/bench/ckks.json. Sixteen GiB of memory are enough for the rows in
 # docs/ckks.md;
-# ARGS=--quick measures toys, ARGS="--case 'CKKS_45_60_50 32768 5 medium'" one row.
+# ARGS=--quick measures toys, ARGS="--case 'CKKS_45_60_50 regular 32768 medium 5'" one row.
 bench-ckks:
 	cargo run --release -p cloakwork-tests-ckks -- $(ARGS)
 

@@ -66,6 +66,16 @@ impl Diagonals {
         self
     }
 
+    /// What the matrix is for numbers that come turned by `before` places to the left, and go turned by `after`.
+    pub fn turned(&self, before: usize, after: usize) -> Self {
+        let n = self.size;
+        let by_offset = self.by_offset.iter().map(|(offset, diagonal)| {
+            let turned = (0..n).map(|row| diagonal[(row + after) % n]).collect();
+            ((offset + after + n - before % n) % n, turned)
+        });
+        Self { size: n, by_offset: by_offset.collect() }
+    }
+
     fn add(&mut self, offset: usize, diagonal: &[Complex]) {
         assert_eq!(diagonal.len(), self.size);
         let to = self.by_offset.entry(offset % self.size).or_insert_with(|| vec![Complex::ZERO; diagonal.len()]);
@@ -141,6 +151,18 @@ impl Embedding {
 mod tests {
     use super::*;
     use crate::embedding::reverse_bits;
+
+    #[test]
+    fn what_comes_turned_goes_turned() {
+        let entry = |k: usize| Complex::new(k as f64, (k * k % 7) as f64);
+        let matrix = Diagonals::new(8, [1, 5].map(|offset| (offset, (0..8).map(|row| entry(row + offset)).collect())));
+        let vector: Vec<Complex> = (0..8).map(|k| entry(3 * k)).collect();
+        let turn = |vector: &[Complex], by: usize| -> Vec<Complex> { (0..8).map(|k| vector[(k + by) % 8]).collect() };
+        for (before, after) in [(0, 0), (0, 3), (6, 2), (9, 1)] {
+            let turned = matrix.turned(before, after);
+            assert_eq!(turned.apply(&turn(&vector, before)), turn(&matrix.apply(&vector), after));
+        }
+    }
 
     #[test]
     fn matrices_do_what_the_transform_does() {

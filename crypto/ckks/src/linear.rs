@@ -5,6 +5,8 @@
 //! baby steps have in common, the digits of the mask, is worked out once, and nothing leaves the special primes before all
 //! giant steps are added up.
 
+mod walking;
+
 use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
@@ -23,6 +25,8 @@ pub struct EncodedMatrix {
     level: usize,
     scale: f64,
     slots_log2: u32,
+    /// Where the product goes one step after the other: how long they are.
+    walk: Option<Steps>,
     /// Baby steps, in the order of their numbers.
     babies: Vec<i64>,
     giants: Vec<Giant>,
@@ -54,25 +58,62 @@ impl Steps {
         Self { stride, inner: (1 << (bits.div_ceil(2) + more)).min(n / stride) }
     }
 
-    /// Baby and giant step of an offset, n numbers around.
-    fn cut(self, offset: usize, n: usize) -> (i64, i64) {
+    /// An offset in strides, n numbers around. Half of the offsets are turns to the right, unless all there are belong to
+    /// one giant step.
+    fn place(self, offset: usize, n: usize) -> i64 {
         let (place, around) = ((offset / self.stride) as i64, (n / self.stride) as i64);
-        // Half of the offsets are turns to the right, unless all there are belong to one giant step.
-        let place = if 2 * place >= around && self.inner < n / self.stride { place - around } else { place };
+        if 2 * place >= around && self.inner < n / self.stride { place - around } else { place }
+    }
+
+    /// Baby and giant step of a place.
+    fn cut(self, place: i64) -> (i64, i64) {
         let baby = place.rem_euclid(self.inner as i64);
         (baby * self.stride as i64, (place - baby) * self.stride as i64)
     }
+}
+
+/// The farthest that a matrix turns to the right: so many places to the left, and all its turns go there. One that turns by
+/// every multiple of its stride has nothing to gain.
+pub(crate) fn turns_to_the_right(matrix: &Diagonals) -> usize {
+    let steps = Steps::of(matrix, 0);
+    if matrix.offsets().len() * steps.stride >= matrix.size() {
+        return 0;
+    }
+    let least = matrix.offsets().map(|offset| steps.place(offset, matrix.size())).min().unwrap_or(0);
+    steps.stride * least.min(0).unsigned_abs() as usize
 }
 
 impl EncodedMatrix {
     /// Encodes a matrix at a level; what comes out of a product with it has `scale` times the scale, over the level's prime.
     /// It takes about as many baby steps as giant ones, or, doubled `more` times, more of the former, which are cheaper.
     pub fn new(ring: &Ring, matrix: &Diagonals, more: u32, level: usize, scale: f64) -> Result<Self, CkksError> {
-        let (n, steps) = (matrix.size(), Steps::of(matrix, more));
         let basis = Basis { level, special: ring.set().special.len() };
-        let mut encoded = Self { level, scale, slots_log2: n.ilog2(), babies: Vec::new(), giants: Vec::new() };
+        Self::encoded(ring, matrix, Steps::of(matrix, more), None, basis, scale)
+    }
+
+    /// The same for a product that goes one step after the other, all of one length, so that two keys are enough. All turns
+    /// of the matrix are turns to the left.
+    pub(crate) fn walked(ring: &Ring, matrix: &Diagonals, level: usize, scale: f64) -> Result<Self, CkksError> {
+        let steps = Steps::of(matrix, 0);
+        let mut encoded = Self::encoded(ring, matrix, steps, Some(steps), Basis::of_level(level), scale)?;
+        encoded.giants.sort_unstable_by_key(|giant| giant.steps);
+        Ok(encoded)
+    }
+
+    fn encoded(
+        ring: &Ring,
+        matrix: &Diagonals,
+        steps: Steps,
+        walk: Option<Steps>,
+        basis: Basis,
+        scale: f64,
+    ) -> Result<Self, CkksError> {
+        let n = matrix.size();
+        let (level, slots_log2) = (basis.level, n.ilog2());
+        let mut encoded = Self { level, scale, slots_log2, walk, babies: Vec::new(), giants: Vec::new() };
         for offset in matrix.offsets() {
-            let (baby, giant) = steps.cut(offset, n);
+            let place = if walk.is_some() { (offset / steps.stride) as i64 } else { steps.place(offset, n) };
+            let (baby, giant) = steps.cut(place);
             let diagonal = matrix.diagonal(offset);
             let turned: Vec<Complex> =
                 (0..n).map(|row| diagonal[(row as i64 - giant).rem_euclid(n as i64) as usize]).collect();
@@ -99,9 +140,19 @@ impl EncodedMatrix {
         polys.map(|(_, poly)| size_of_val(poly.words())).sum()
     }
 
-    /// Rotations that a product with it takes.
+    /// Rotations that a product with it takes keys for.
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
-        self.babies.iter().copied().chain(self.giants.iter().map(|giant| giant.steps)).filter(|steps| *steps != 0)
+        let giants = self.giants.iter().map(|giant| giant.steps);
+        let all: Vec<i64> = match self.walk {
+            None => self.babies.iter().copied().chain(giants).collect(),
+            Some(Steps { stride, inner }) => {
+                let (baby, giant) = (stride as i64, (inner * stride) as i64);
+                let has = |step: i64| move |found: i64| found >= step;
+                let babies = self.babies.iter().copied().any(has(baby)).then_some(baby);
+                babies.into_iter().chain(giants.into_iter().any(has(giant)).then_some(giant)).collect()
+            }
+        };
+        all.into_iter().filter(|steps| *steps != 0)
     }
 }
 
@@ -127,6 +178,9 @@ impl Evaluator<'_> {
         let a = &a.at_level(matrix.level)?;
         let below = matrix.level.checked_sub(1);
         let below = below.ok_or(CkksError::LevelTooLow { what: "a matrix", got: 0, least: 1 })?;
+        if let Some(steps) = matrix.walk {
+            return self.transform_walking(a, matrix, steps, keys);
+        }
         let ring = self.ring();
         let basis = Basis { level: matrix.level, special: ring.set().special.len() };
         let babies =

@@ -1,6 +1,8 @@
-//! Bootstraps, by set, stages and size of the keys.
+//! Bootstraps, row by row of the seed page of DESILO's library.
 
-use cloakwork_ckks::{Bootstrap, BootstrapKeys, Evaluator, KeySize, Ring};
+mod rows;
+
+use cloakwork_ckks::{BootstrapKeys, Evaluator, Ring};
 use cloakwork_params::ckks;
 use cloakwork_secret::{
     Randomness,
@@ -8,6 +10,7 @@ use cloakwork_secret::{
 };
 use serde_json::{Value, json};
 
+use self::rows::{Row, TABLES, Table};
 use crate::{
     precision::{bits, numbers},
     quartiles, seconds,
@@ -15,61 +18,33 @@ use crate::{
 
 const ROUNDS: usize = 3;
 
-/// A row, and the seconds on one thread of an i7-10700K that the seed page of DESILO's library gives for it.
-struct Row {
-    slots_log2: u32,
-    stages: usize,
-    size: KeySize,
-    published: f64,
-}
-
-const ROWS: &[Row] = &[
-    Row { slots_log2: 15, stages: 3, size: KeySize::Medium, published: 30.512 },
-    Row { slots_log2: 15, stages: 4, size: KeySize::Medium, published: 24.765 },
-    Row { slots_log2: 15, stages: 5, size: KeySize::Medium, published: 23.176 },
-    Row { slots_log2: 15, stages: 3, size: KeySize::Large, published: 28.122 },
-    Row { slots_log2: 15, stages: 4, size: KeySize::Large, published: 23.889 },
-    Row { slots_log2: 15, stages: 5, size: KeySize::Large, published: 20.840 },
-    Row { slots_log2: 5, stages: 1, size: KeySize::Medium, published: 26.593 },
-    Row { slots_log2: 5, stages: 2, size: KeySize::Medium, published: 25.485 },
-    Row { slots_log2: 10, stages: 2, size: KeySize::Medium, published: 29.102 },
-    Row { slots_log2: 10, stages: 3, size: KeySize::Medium, published: 25.554 },
-    Row { slots_log2: 10, stages: 4, size: KeySize::Medium, published: 23.830 },
-];
-
-/// Of those whose name has `case` in it: as in `CKKS_45_60_50 32768 5 medium`.
+/// Of those whose name has `case` in it: as in `CKKS_45_60_50 regular 32768 medium 5`.
 pub(crate) fn measure(is_quick: bool, case: &str) -> Vec<Value> {
     let sets = if is_quick { ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"] } else { ["CKKS_45_60_50", "CKKS_54_60"] };
-    println!(
-        "| set | slots | stages | keys | seconds | on all cores | DESILO, published | keys, MiB | matrices, MiB | level out | bits, mean | worst |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
-    let rows = sets.iter().flat_map(|set| ROWS.iter().map(move |row| (set, row)));
-    rows.filter(|(set, row)| row.name(set).contains(case))
-        .filter_map(|(set, row)| measure_one(set, row, is_quick))
-        .collect()
-}
-
-impl Row {
-    fn name(&self, set: &str) -> String {
-        format!("{set} {} {} {:?}", 1 << self.slots_log2, self.stages, self.size).to_lowercase().replacen(
-            &set.to_lowercase(),
-            set,
-            1,
-        )
+    let mut measured = Vec::new();
+    for (set, table) in sets.iter().flat_map(|set| TABLES.iter().map(move |table| (set, table))) {
+        let rows: Vec<&Row> = table.rows.iter().filter(|row| table.name(set, row).contains(case)).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        println!(
+            "\n{set}, {}\n\n| slots | keys | stages | seconds, one thread | all | DESILO, published | keys, MiB | matrices, MiB | level | bits: mean | worst |\n|---|---|---|---|---|---|---|---|---|---|---|",
+            table.title
+        );
+        measured.extend(rows.into_iter().filter_map(|row| measure_one(set, table, row, is_quick)));
     }
+    measured
 }
 
-fn measure_one(set: &str, row: &Row, is_quick: bool) -> Option<Value> {
+fn measure_one(set: &str, table: &Table, row: &Row, is_quick: bool) -> Option<Value> {
     let ring = Ring::new(ckks::by_name(set)?);
-    let slots_log2 = row.slots_log2.min(ring.set().size_log2 - 1).max(row.stages as u32);
-    let bootstrap = Bootstrap::new(&ring, slots_log2, row.stages, row.size).expect("a bootstrap of the table");
+    let bootstrap = table.bootstrap(&ring, row).expect("a bootstrap of the table");
     let mut randomness = Randomness::from_os().expect("randomness");
     let key = SecretKey::generate(ring.set(), &mut randomness).expect("a key");
     let seeded = KeyGenerator::new(&key, &ring).bootstrap(&bootstrap, &mut randomness).expect("keys");
     let keys = BootstrapKeys::expand(&ring, seeded).expect("keys of the ring");
-    let plain = numbers(1 << slots_log2);
-    let ciphertext = key.encrypt(&ring, &plain, 0, &mut randomness).expect("encryption");
+    let plain = numbers(bootstrap.slots());
+    let ciphertext = key.encrypt(&ring, &plain, bootstrap.level_in(), &mut randomness).expect("encryption");
     let mut result = None;
     let mut median = |threads: usize| {
         let evaluator = Evaluator::new(&ring, threads);
@@ -83,18 +58,18 @@ fn measure_one(set: &str, row: &Row, is_quick: bool) -> Option<Value> {
     let result = result?;
     let got = key.decrypt(&ring, &result).expect("decryption");
     let [mean, worst] = bits(&got, &plain);
+    let size = format!("{:?}", row.size).to_lowercase();
     println!(
-        "| {set} | {} | {} | {:?} | {one:.2} | {all_cores:.2} | {} | {} | {} | {} | {mean:.1} | {worst:.1} |",
-        1 << slots_log2,
+        "| {} | {size} | {} | {one:.2} | {all_cores:.2} | {} | {} | {} | {} | {mean:.1} | {worst:.1} |",
+        plain.len(),
         row.stages,
-        row.size,
         row.published,
         keys.bytes() >> 20,
         bootstrap.bytes() >> 20,
         result.level(),
     );
     Some(json!({
-        "set": set, "slots": 1 << slots_log2, "stages": row.stages, "size": format!("{:?}", row.size).to_lowercase(),
+        "set": set, "kind": table.title, "slots": plain.len(), "stages": row.stages, "size": size,
         "seconds": one, "seconds_on_all_cores": all_cores, "published_desilo_seconds": row.published, "key_bytes": keys.bytes(),
         "matrix_bytes": bootstrap.bytes(), "level": result.level(), "mean_bits": mean, "worst_bits": worst,
     }))

@@ -58,14 +58,15 @@ pub(super) fn scale_after(scale: f64, prime: impl Fn(usize) -> f64) -> f64 {
     (0..DOUBLINGS).fold(scale, |scale, doubling| scale * scale / prime(LEVELS_OF_COSINE + doubling))
 }
 
-/// The remainder of 16 times each number.
+/// The remainder of 16 times each number, times `amplitude`.
 pub(super) fn remainder(
     evaluator: &Evaluator<'_>,
     parts: &Ciphertext,
+    amplitude: f64,
     keys: &EvaluationKeys,
 ) -> Result<Ciphertext, CkksError> {
-    // What the cosine is multiplied by is squared with it each time, and is 1 / 2 pi in the end.
-    let mut factor = TAU.recip().powf(0.5_f64.powi(DOUBLINGS as i32));
+    // What the cosine is multiplied by is squared with it each time, and is the amplitude over 2 pi in the end.
+    let mut factor = (amplitude / TAU).powf(0.5_f64.powi(DOUBLINGS as i32));
     let coefficients = COSINE.map(|coefficient| coefficient * factor);
     let mut cosine = evaluator.chebyshev(parts, &coefficients, parts.scale, keys)?;
     for _ in 0..DOUBLINGS {
