@@ -16,6 +16,7 @@ mod remainder;
 
 pub use keys::{BootstrapKeys, SeededBootstrapKeys};
 
+use self::remainder::Remainder;
 use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
@@ -259,7 +260,7 @@ impl<'r> Bootstrap<'r> {
     /// Of remainders, in parts of the first prime.
     fn scale_after_remainder(&self) -> f64 {
         let top = self.remainder_level;
-        remainder::scale_after(self.remainder_scale(), |below| self.prime(top - below))
+        Remainder::of(self.ring.set()).scale_after(self.remainder_scale(), |below| self.prime(top - below))
     }
 }
 
@@ -369,7 +370,8 @@ impl Evaluator<'_> {
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
         let conjugate = self.conjugate(halves, keys)?;
-        let of_part = |part: &Ciphertext| remainder::remainder(self, part, bootstrap.amplitude, keys);
+        let remainder = Remainder::of(self.ring().set());
+        let of_part = |part: &Ciphertext| remainder.take(self, part, bootstrap.amplitude, keys);
         let mut joined = of_part(&self.add(halves, &conjugate)?)?;
         if !bootstrap.is_packed() {
             let imaginary = self.times_i(&self.sub(&conjugate, halves)?);

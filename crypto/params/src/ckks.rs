@@ -49,6 +49,8 @@ pub struct CkksBootstrap {
     pub sparse_weight: usize,
     /// log2 of the cost of the best attack known to us on the sparse secret, modulo the first and the first special prime.
     pub sparse_security_log2: f64,
+    /// How often the angle of a cosine is doubled, two or three times: more often is faster, and has more noise.
+    pub doublings: usize,
     /// The level that is raised to, by the number of matrices for turning coefficients to numbers, from 1 on.
     pub raised: [usize; 5],
 }

@@ -1,10 +1,12 @@
 //! The remainder of a number, for numbers that are near whole ones: sin(2 pi y) / 2 pi.
 //!
-//! It is a cosine of a quarter of a turn less, whose angle is doubled three times. The cosine of the eighth part of the
-//! angle is a polynomial through its values at all whole numbers below 16 in magnitude, so that it is most exact where the
-//! numbers are.
+//! It is a cosine of a quarter of a turn less, whose angle is doubled two or three times. The cosine of the fourth or eighth
+//! part of the angle is a polynomial through its values at, or near, all whole numbers below 16 in magnitude, so that it is
+//! most exact where the numbers are.
 
 use std::f64::consts::TAU;
+
+use cloakwork_params::ckks::CkksSet;
 
 use crate::{ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys};
 
@@ -12,14 +14,21 @@ use crate::{ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key:
 pub(super) const RANGE: usize = 16;
 
 /// Levels that it takes.
-pub(super) const DEPTH: usize = LEVELS_OF_COSINE + DOUBLINGS;
+pub(super) const DEPTH: usize = 8;
 
-const LEVELS_OF_COSINE: usize = 5;
-const DOUBLINGS: usize = 3;
+/// How remainders are taken.
+pub(super) struct Remainder {
+    /// Of Chebyshev polynomials of y / 16: their sum is cos(2 pi (y - 1/4) / 2^doublings) near y = -15, -14 .. 15.
+    cosine: &'static [f64],
+    doublings: usize,
+}
 
-/// Coefficients of Chebyshev polynomials of y / 16: their sum is cos(2 pi (y - 1/4) / 8) at y = -15, -14 .. 15. Worked out
-/// with 400 bits.
-const COSINE: [f64; 31] = [
+/// The two ways. More doublings take fewer products, and enlarge the noise of the cosine.
+static WAYS: [Remainder; 2] =
+    [Remainder { cosine: &COSINE_OF_QUARTER, doublings: 2 }, Remainder { cosine: &COSINE_OF_EIGHTH, doublings: 3 }];
+
+/// Through the values at all 31 whole numbers. Worked out with 400 bits.
+const COSINE_OF_EIGHTH: [f64; 31] = [
     0.1544719961437124,
     -0.06028634981354996,
     0.35718798319903095,
@@ -53,36 +62,104 @@ const COSINE: [f64; 31] = [
     -3.004229852095435e-09,
 ];
 
-/// The scale afterwards, given that before and the primes so many levels below the start.
-pub(super) fn scale_after(scale: f64, prime: impl Fn(usize) -> f64) -> f64 {
-    (0..DOUBLINGS).fold(scale, |scale, doubling| scale * scale / prime(LEVELS_OF_COSINE + doubling))
-}
+/// Through the values at 0.01 to the left and to the right of each of them, without the seven smallest terms. Worked out with 600 bits.
+const COSINE_OF_QUARTER: [f64; 55] = [
+    0.10344482732414552,
+    -0.08486533826110887,
+    0.2231937311693596,
+    -0.07015148951273373,
+    0.2636256186821391,
+    -0.035392917085633496,
+    0.2976235322621671,
+    0.023468791809034363,
+    0.26606226145750955,
+    0.09362847406721567,
+    0.10417366744850991,
+    0.12796625102691964,
+    -0.166255753104639,
+    0.062204631310136274,
+    -0.32161312544660964,
+    -0.08620985832223216,
+    -0.07317741194295421,
+    -0.12480313579820221,
+    0.3344282880932038,
+    0.07361891343791288,
+    0.06570282816548957,
+    0.1169329234880955,
+    -0.4060580454072701,
+    -0.17752636944950095,
+    0.3783761747656184,
+    0.12180309215994281,
+    -0.20663497240448633,
+    -0.05528592904759408,
+    0.080141950577304,
+    0.018680111317078692,
+    -0.02393229551466314,
+    -0.004985629488493217,
+    0.005760256618576452,
+    0.0010902081607589958,
+    -0.0011515114929180985,
+    -0.00020030345909468383,
+    0.00019534834127687403,
+    3.1503162956938396e-05,
+    -2.858637949506775e-05,
+    -4.303183240080422e-06,
+    3.6555607652225508e-06,
+    5.164995264706318e-07,
+    -4.127716247860923e-07,
+    -5.499358850626512e-08,
+    4.1544294479086215e-08,
+    5.239321692437831e-09,
+    -3.7465244319754865e-09,
+    -4.487965325104371e-10,
+    3.0738418896855316e-10,
+    3.507000199212772e-11,
+    -2.2314232600210584e-11,
+    -2.4318690508457337e-12,
+    1.6254287869286686e-12,
+    1.6959988098368734e-13,
+    -7.742639007521147e-14,
+];
 
-/// The remainder of 16 times each number, times `amplitude`.
-pub(super) fn remainder(
-    evaluator: &Evaluator<'_>,
-    parts: &Ciphertext,
-    amplitude: f64,
-    keys: &EvaluationKeys,
-) -> Result<Ciphertext, CkksError> {
-    // What the cosine is multiplied by is squared with it each time, and is the amplitude over 2 pi in the end.
-    let mut factor = (amplitude / TAU).powf(0.5_f64.powi(DOUBLINGS as i32));
-    let coefficients = COSINE.map(|coefficient| coefficient * factor);
-    let mut cosine = evaluator.chebyshev(parts, &coefficients, parts.scale, keys)?;
-    for _ in 0..DOUBLINGS {
-        factor *= factor;
-        cosine = evaluator.double_square(&cosine, factor, keys)?;
+impl Remainder {
+    /// That of a set.
+    pub(super) fn of(set: &CkksSet) -> &'static Self {
+        let way = WAYS.iter().find(|way| way.doublings == set.bootstrap.doublings);
+        way.expect("a test holds every set to a way there is")
     }
-    Ok(cosine)
+
+    /// The scale afterwards, given that before and the primes so many levels below the start.
+    pub(super) fn scale_after(&self, scale: f64, prime: impl Fn(usize) -> f64) -> f64 {
+        (DEPTH - self.doublings..DEPTH).fold(scale, |scale, below| scale * scale / prime(below))
+    }
+
+    /// The remainder of 16 times each number, times `amplitude`.
+    pub(super) fn take(
+        &self,
+        evaluator: &Evaluator<'_>,
+        parts: &Ciphertext,
+        amplitude: f64,
+        keys: &EvaluationKeys,
+    ) -> Result<Ciphertext, CkksError> {
+        // What the cosine is multiplied by is squared with it each time, and is the amplitude over 2 pi in the end.
+        let mut factor = (amplitude / TAU).powf(0.5_f64.powi(self.doublings as i32));
+        let coefficients: Vec<f64> = self.cosine.iter().map(|coefficient| coefficient * factor).collect();
+        let mut cosine = evaluator.chebyshev(parts, &coefficients, parts.scale, keys)?;
+        for _ in 0..self.doublings {
+            factor *= factor;
+            cosine = evaluator.double_square(&cosine, factor, keys)?;
+        }
+        Ok(cosine)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cosine(y: f64) -> f64 {
-        let (x, mut before, mut power, mut sum) = (y / 16.0, 1.0, y / 16.0, COSINE[0]);
-        for coefficient in &COSINE[1..] {
+    fn cosine(way: &Remainder, y: f64) -> f64 {
+        let (x, mut before, mut power, mut sum) = (y / 16.0, 1.0, y / 16.0, way.cosine[0]);
+        for coefficient in &way.cosine[1..] {
             sum += coefficient * power;
             (before, power) = (power, 2.0 * x * power - before);
         }
@@ -90,10 +167,22 @@ mod tests {
     }
 
     #[test]
-    fn the_polynomial_is_the_cosine_at_whole_numbers() {
-        for y in -15..=15 {
-            let expected = (TAU * (f64::from(y) - 0.25) / 8.0).cos();
-            assert!((cosine(f64::from(y)) - expected).abs() < 1e-14, "at {y}");
+    fn the_polynomials_are_cosines_at_whole_numbers() {
+        for way in &WAYS {
+            for y in -15..=15 {
+                let expected = (TAU * (f64::from(y) - 0.25) / 2_f64.powi(way.doublings as i32)).cos();
+                assert!((cosine(way, f64::from(y)) - expected).abs() < 1e-12, "at {y}, {} doublings", way.doublings);
+            }
+        }
+    }
+
+    #[test]
+    fn every_set_has_a_way_of_as_many_levels_as_all_others() {
+        for way in &WAYS {
+            assert_eq!((way.cosine.len() - 1).ilog2() as usize + 1 + way.doublings, DEPTH);
+        }
+        for set in cloakwork_params::ckks::CKKS_SETS {
+            assert_eq!(Remainder::of(set).doublings, set.bootstrap.doublings);
         }
     }
 
@@ -114,12 +203,12 @@ mod tests {
     /// Off by so many multiples, raised coefficients are with a probability of less than 2^-20 for each.
     #[test]
     fn remainders_near_small_whole_numbers_are_exact() {
-        for whole in -8..=8 {
+        for (way, whole) in WAYS.iter().flat_map(|way| (-8..=8).map(move |whole| (way, whole))) {
             for part in -64..=64 {
                 let y = f64::from(whole) + f64::from(part) / 4096.0;
-                let sine = (0..DOUBLINGS).fold(cosine(y), |cosine, _| 2.0 * cosine * cosine - 1.0);
+                let sine = (0..way.doublings).fold(cosine(way, y), |cosine, _| 2.0 * cosine * cosine - 1.0);
                 let expected = (TAU * (y - y.round())).sin();
-                assert!((sine - expected).abs() < 2_f64.powi(-39), "at {y}: {sine} is not {expected}");
+                assert!((sine - expected).abs() < 2_f64.powi(-39), "at {y}, {} doublings: {sine}", way.doublings);
             }
         }
     }

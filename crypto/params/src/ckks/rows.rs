@@ -76,11 +76,15 @@ const SPARSE_SECURITY: f64 = 171.9;
 
 /// All levels are alike, and a bootstrap begins at the highest.
 const BOOTSTRAP_54: CkksBootstrap =
-    CkksBootstrap { sparse_weight: 32, sparse_security_log2: SPARSE_SECURITY, raised: [26; 5] };
+    CkksBootstrap { sparse_weight: 32, sparse_security_log2: SPARSE_SECURITY, doublings: 2, raised: [26; 5] };
 
 /// Each matrix takes a prime below 2^50.
-const BOOTSTRAP_45_60_50: CkksBootstrap =
-    CkksBootstrap { sparse_weight: 32, sparse_security_log2: SPARSE_SECURITY, raised: [23, 24, 25, 26, 27] };
+const BOOTSTRAP_45_60_50: CkksBootstrap = CkksBootstrap {
+    sparse_weight: 32,
+    sparse_security_log2: SPARSE_SECURITY,
+    doublings: 3,
+    raised: [23, 24, 25, 26, 27],
+};
 
 const ESTIMATED: &str = "primal uSVP, MATZOV cost model, GSA shape; malb/lattice-estimator at 27a581bb";
 const INTERPOLATED: &str = "as for 1704 and 1730 bits, and in between: primal uSVP, MATZOV cost model, GSA shape; malb/lattice-estimator at 27a581bb";
