@@ -140,6 +140,16 @@ impl Ring {
         self.set.size()
     }
 
+    /// Numbers in a ciphertext, at most.
+    pub fn slots(&self) -> usize {
+        self.set.slots()
+    }
+
+    /// log2 of that.
+    pub fn slots_log2(&self) -> u32 {
+        self.set.size_log2 - 1
+    }
+
     /// The highest level.
     pub fn level_max(&self) -> usize {
         self.set.level_max()

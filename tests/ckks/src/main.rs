@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bootstraps;
+mod examples;
 mod one_round;
 mod peer;
 mod precision;
@@ -11,10 +12,10 @@ mod transforms;
 use std::{path::PathBuf, time::Instant};
 
 /// What can be asked for. The last one needs a program to compare with, and is measured only where it is named.
-const PARTS: [&str; 3] = ["transforms", "bootstraps", "peer"];
+const PARTS: [&str; 4] = ["transforms", "bootstraps", "examples", "peer"];
 
 fn main() {
-    let mut only: Vec<String> = PARTS[..2].iter().map(|part| part.to_string()).collect();
+    let mut only: Vec<String> = PARTS[..3].iter().map(|part| part.to_string()).collect();
     let (mut is_quick, mut case) = (false, String::new());
     let (mut peer, mut rounds) = (None, 3);
     let mut out = PathBuf::from("target/bench/ckks.json");
@@ -53,6 +54,9 @@ fn main() {
     );
     let transforms = if wants("transforms") { transforms::measure() } else { Vec::new() };
     let bootstraps = if wants("bootstraps") { bootstraps::measure(is_quick, &case) } else { Vec::new() };
+    if wants("examples") {
+        run_examples(if is_quick { "TOY_CKKS_45_60_50" } else { "CKKS_45_60_50" });
+    }
     let compared = match (wants("peer"), peer) {
         (false, _) => Vec::new(),
         (true, None) => {
@@ -73,6 +77,23 @@ fn main() {
     let written = out.parent().map_or(Ok(()), std::fs::create_dir_all);
     if let Err(error) = written.and_then(|()| std::fs::write(&out, format!("{document:#}\n"))) {
         fail(&format!("{}: {error}", out.display()));
+    }
+}
+
+/// Those of docs/ckks.md, from keys to numbers.
+fn run_examples(set: &str) {
+    let set = cloakwork_params::ckks::by_name(set).unwrap_or_else(|| fail(&format!("there is no set '{set}'")));
+    println!("| example | seconds, keys and all | bits: mean | worst |\n|---|---|---|---|");
+    for (name, example) in examples::EXAMPLES {
+        let mut outcomes = Vec::new();
+        let seconds = seconds(|| match example(set, cloakwork_tests_machine::cores()) {
+            Ok(found) => outcomes = found,
+            Err(error) => fail(&format!("{name}: {error}")),
+        });
+        for examples::Outcome { got, expected } in outcomes {
+            let [mean, worst] = precision::bits(&got, &expected);
+            println!("| {name} | {seconds:.0} | {mean:.1} | {worst:.1} |");
+        }
     }
 }
 
