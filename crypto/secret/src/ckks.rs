@@ -10,6 +10,7 @@
 mod encrypt;
 mod generate;
 mod key;
+mod public;
 
 /// What a client encrypts, asks keys for and sends, and the bytes of it.
 pub use cloakwork_ckks::{
@@ -17,3 +18,4 @@ pub use cloakwork_ckks::{
 };
 pub use generate::KeyGenerator;
 pub use key::SecretKey;
+pub use public::PublicKey;

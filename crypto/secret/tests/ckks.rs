@@ -63,6 +63,28 @@ fn each(a: &[Complex], b: &[Complex], of: impl Fn(Complex, Complex) -> Complex) 
 const SETS: [&str; 2] = ["TOY_CKKS_54_60", "TOY_CKKS_45_60_50"];
 
 #[test]
+fn whoever_has_the_public_key_encrypts_for_the_secret_one() {
+    for set in ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"] {
+        let mut client = Client::new(set);
+        let public = client.key.public_key(&client.ring, &mut client.randomness).expect("a key");
+        assert_eq!(public.key_id(), client.key.key_id());
+        for (slots, level) in [(512, 0), (512, client.ring.set().working_level), (4, 3)] {
+            let plain = numbers(slots, 0.3);
+            let ciphertext = public.encrypt(&client.ring, &plain, level, &mut client.randomness).expect("encryption");
+            assert_eq!((ciphertext.level(), ciphertext.slots()), (level, slots));
+            // Noise of 3.19 sqrt(2N / 3) a coefficient, and sqrt(N) coefficients' worth of it in a number.
+            let precision = client.precision(&ciphertext, &plain);
+            assert!(precision > f64::from(client.ring.set().scale_log2) - 16.0, "{set}, {slots}: {precision}");
+        }
+        let again = [0, 1].map(|_| public.encrypt(&client.ring, &numbers(4, 0.3), 0, &mut client.randomness));
+        let [one, other] = again.map(|ciphertext| ciphertext.expect("encryption").polys[1].words().to_vec());
+        assert!(one != other, "no two encryptions are alike");
+        let refused = public.encrypt(&client.ring, &[Complex::new(f64::NAN, 0.0)], 0, &mut client.randomness);
+        assert!(matches!(refused.err(), Some(SecretError::Ckks(CkksError::NotFinite { index: 0 }))));
+    }
+}
+
+#[test]
 fn what_is_encrypted_comes_back_at_every_number_of_slots() {
     for set in SETS {
         let mut client = Client::new(set);

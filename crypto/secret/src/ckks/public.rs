@@ -1,0 +1,77 @@
+//! Encryption by those who have no secret.
+
+use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Plaintext, Poly, Ring, key::masks};
+use cloakwork_params::{KeyId, ckks::CkksSet};
+use zeroize::Zeroizing;
+
+use super::{
+    SecretKey,
+    generate::noise,
+    key::{SecretPoly, small},
+};
+use crate::{Randomness, SecretError};
+
+/// An encryption of zero: whoever has it encrypts, and nobody decrypts with it.
+pub struct PublicKey {
+    key_id: KeyId,
+    set: &'static CkksSet,
+    /// Body and mask, at the set's working level.
+    polys: [Poly; 2],
+}
+
+impl SecretKey {
+    /// A public key of this secret.
+    pub fn public_key(&self, ring: &Ring, randomness: &mut Randomness) -> Result<PublicKey, SecretError> {
+        self.check(ring)?;
+        let basis = Basis::of_level(ring.set().working_level);
+        let mask = masks(ring, &randomness.mask_seed()?, basis, 0);
+        let secret = self.values(ring, basis);
+        let mut body = noise(ring, basis, randomness);
+        for (row, prime) in ring.primes(basis).enumerate() {
+            let mut product = Zeroizing::new(mask.row(row).to_vec());
+            prime.pointwise.multiply(&mut product, secret.0.row(row));
+            prime.pointwise.sub(body.row_mut(row), &product);
+        }
+        Ok(PublicKey { key_id: self.key_id(), set: self.set(), polys: [body, mask] })
+    }
+}
+
+impl PublicKey {
+    /// Public random name of the secret key.
+    pub fn key_id(&self) -> KeyId {
+        self.key_id
+    }
+
+    /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale. The noise is about that of a
+    /// product with a fresh ternary polynomial: some ten bits more than a secret key's.
+    pub fn encrypt(
+        &self,
+        ring: &Ring,
+        numbers: &[Complex],
+        level: usize,
+        randomness: &mut Randomness,
+    ) -> Result<Ciphertext, SecretError> {
+        if self.set != ring.set() {
+            return Err(SecretError::SetNotInKey { set: ring.set().name });
+        }
+        let (basis, max) = (Basis::of_level(level), self.set.working_level);
+        if level > max {
+            return Err(CkksError::LevelTooHigh { what: "encryption under this set", got: level, max }.into());
+        }
+        let Plaintext { poly, scale, slots_log2 } = ring.encode(numbers, ring.scale(), basis)?;
+        let plaintext = SecretPoly(poly);
+        let mut ternary = Zeroizing::new(vec![0_i8; ring.size()]);
+        randomness.renewed_secret()?.fill_ternary(&mut ternary);
+        let once = SecretPoly(small(ring, basis, ternary.iter().map(|one| i64::from(*one))));
+        let mut polys = [(); 2].map(|()| noise(ring, basis, randomness));
+        for (row, prime) in ring.primes(basis).enumerate() {
+            for (to, public) in polys.iter_mut().zip(&self.polys) {
+                let mut product = Zeroizing::new(public.row(row).to_vec());
+                prime.pointwise.multiply(&mut product, once.0.row(row));
+                prime.pointwise.add(to.row_mut(row), &product);
+            }
+            prime.pointwise.add(polys[0].row_mut(row), plaintext.0.row(row));
+        }
+        Ok(Ciphertext { polys, scale, slots_log2 })
+    }
+}
