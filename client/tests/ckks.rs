@@ -23,7 +23,7 @@ async fn a_directory_of_keys_is_checked_when_it_is_read() {
     };
     let made = make(Some("tree")).await.expect("keys");
     assert!(matches!(make(Some("tree")).await, Err(ClientError::KeyFile(KeyFileError::Exists { .. }))));
-    assert_eq!(CkksKeys::load(&path, None).unwrap_err(), ClientError::KeyFile(KeyFileError::PassphraseNeeded));
+    assert_eq!(CkksKeys::load(&path, None).expect_err("sealed"), ClientError::KeyFile(KeyFileError::PassphraseNeeded));
     let loaded = CkksKeys::load(&path, Some("tree")).expect("keys");
     assert_eq!((loaded.key_id(), loaded.set()), (made.key_id(), set));
     let shapes = |keys: &CkksKeys| keys.parts().iter().map(|part| part.shape).collect::<Vec<_>>();
@@ -66,7 +66,7 @@ async fn wishes_that_no_set_fulfils_are_told_before_anything_is_made() {
             CkksError::LevelTooHigh { what: "computing on numbers under this set", got: 27, max: 26 },
         ),
     ] {
-        assert_eq!(refused(wish).await.unwrap_err(), ClientError::Secret(SecretError::Ckks(expected)));
+        assert_eq!(refused(wish).await.expect_err("no such keys"), ClientError::Secret(SecretError::Ckks(expected)));
     }
     assert!(!path.exists());
     assert!(ckks_set_by_name("TOY_MESSAGE_2_CARRY_2").is_err() && set_by_name(SET).is_err());

@@ -121,7 +121,7 @@ fn parts(
     let bytes = plan
         .shapes()
         .map(|shape| payload_len(ObjectKind::SeededCkksSwitchKey, ring.set(), &shape.to_dimensions(ring.set())?));
-    let bytes = bytes.collect::<Result<Vec<u64>, EnvelopeError>>()?;
+    let bytes = bytes.collect::<std::result::Result<Vec<u64>, EnvelopeError>>()?;
     let (mut done, total) = (0, bytes.iter().sum());
     let mut parts = Vec::with_capacity(bytes.len());
     progress.step("evaluation key", done, total);

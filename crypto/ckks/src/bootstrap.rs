@@ -279,14 +279,14 @@ impl Evaluator<'_> {
                 let numbers = self.numbers_of_coefficients(&a.at_level(0)?, bootstrap, keys)?;
                 let mut numbers = self.remainders(&numbers, bootstrap, evaluation)?;
                 numbers.scale *= a.scale / bootstrap.prime(0);
-                let numbers = self.to_values(numbers, bootstrap, evaluation)?;
+                let numbers = self.apply_to_values(numbers, bootstrap, evaluation)?;
                 self.turned_back(numbers, bootstrap.turn_back(bootstrap.turned), evaluation)
             }
             Order::Lossy => {
                 // Coefficients are in the order of the numbers: these are turned before they become that.
                 let numbers = a.at_level(bootstrap.level_in())?;
                 let numbers = self.turned_back(numbers, bootstrap.turn_back(bootstrap.turned), evaluation)?;
-                let coefficients = self.to_values(numbers, bootstrap, evaluation)?;
+                let coefficients = self.apply_to_values(numbers, bootstrap, evaluation)?;
                 let turn = bootstrap.turn_back(bootstrap.coefficients_turned);
                 let coefficients = self.turned_back(coefficients, turn, evaluation)?;
                 let numbers = self.numbers_of_coefficients(&coefficients, bootstrap, keys)?;
@@ -381,7 +381,7 @@ impl Evaluator<'_> {
         Ok(joined)
     }
 
-    fn to_values(
+    fn apply_to_values(
         &self,
         numbers: Ciphertext,
         bootstrap: &Bootstrap<'_>,

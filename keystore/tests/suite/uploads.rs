@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use cloakwork_keystore::{Digest, Error, UploadId};
-use cloakwork_params::ObjectKind;
+use cloakwork_params::{AnySet, ObjectKind};
 
 use crate::{
     home::{Home, Kind, other_tenant, read, tenant},
@@ -25,7 +25,7 @@ async fn a_blob_goes_in_and_comes_out(home: Home) {
     let digest = Digest::of(&bytes);
     assert_eq!(keystore.find_missing(&tenant(), &[digest]).await.expect("asked"), [digest]);
     let blob = home.upload(&keystore, &bytes).await.expect("well formed");
-    assert_eq!((blob.kind, blob.set, blob.key_id, blob.count), (ObjectKind::LweList, toy(), KEY, 100));
+    assert_eq!((blob.kind, blob.set, blob.key_id, blob.count), (ObjectKind::LweList, AnySet::Tfhe(toy()), KEY, 100));
     assert_eq!((blob.degree_max, blob.noise_level_max), (3, 1));
     assert_eq!(keystore.find_missing(&tenant(), &[digest]).await.expect("asked"), []);
     assert!(home.staged_files().is_empty());

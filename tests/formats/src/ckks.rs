@@ -30,8 +30,11 @@ pub struct CkksCase {
     /// Its envelope.
     pub bytes: Vec<u8>,
     /// Decodes other bytes as such an object of a ring under a key, and encodes it again.
-    pub decode: fn(&[u8], &Ring, Option<KeyId>) -> Result<Vec<u8>, FormatError>,
+    pub decode: Decoder,
 }
+
+/// Reads bytes as an object of a ring, and writes it again.
+pub type Decoder = fn(&[u8], &Ring, Option<KeyId>) -> Result<Vec<u8>, FormatError>;
 
 static MIXED: LazyLock<Ring> = LazyLock::new(|| ring("TOY_CKKS_45_60_50"));
 static EVEN: LazyLock<Ring> = LazyLock::new(|| ring("TOY_CKKS_54_60"));

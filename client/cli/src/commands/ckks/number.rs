@@ -22,10 +22,10 @@ impl FromStr for Number {
             return Ok(Self(Complex::from(part(text)?)));
         };
         // The sign of the imaginary part is the last one that is not an exponent's.
-        let signs = rest
+        let mut signs = rest
             .char_indices()
             .filter(|(at, letter)| *at > 0 && matches!(letter, '+' | '-') && !rest[..*at].ends_with(['e', 'E']));
-        let (re, im) = rest.split_at(signs.last().map_or(0, |(at, _)| at));
+        let (re, im) = rest.split_at(signs.next_back().map_or(0, |(at, _)| at));
         let re = if re.is_empty() { 0.0 } else { part(re)? };
         let im = match im {
             "" | "+" => 1.0,
@@ -53,9 +53,9 @@ pub(super) fn read_all(text: &str) -> Result<Vec<Complex>, Failure> {
     let wrong = |index: usize, why: &str| Failure::Usage(format!("number {index}: {why}"));
     if !text.trim_start().starts_with('[') {
         let words = text.split(|letter: char| letter == ',' || letter.is_whitespace()).filter(|word| !word.is_empty());
-        let numbers = words
-            .enumerate()
-            .map(|(index, word)| word.parse().map(|Number(number)| number).map_err(|why: String| wrong(index, &why)));
+        let numbers = words.enumerate().map(|(index, word)| {
+            word.parse::<Number>().map(|Number(number)| number).map_err(|why: String| wrong(index, &why))
+        });
         return numbers.collect();
     }
     let list: Vec<Value> = serde_json::from_str(text).map_err(|error| {
