@@ -3,6 +3,7 @@
 
 mod directory;
 mod generate;
+mod program;
 
 use std::{fmt, sync::OnceLock};
 
@@ -19,6 +20,7 @@ use zeroize::Zeroizing;
 /// A complex number, and how many keys for rotations a bootstrap has.
 pub use cloakwork_secret::ckks::{Complex, KeySize};
 pub use generate::{CkksBootstrap, CkksWish};
+pub use program::{VectorProgram, VectorProgramBuilder, VectorValue};
 
 use crate::{ClientError, Encrypted, Part, Result};
 

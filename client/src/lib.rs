@@ -61,7 +61,10 @@ mod retry;
 mod upload;
 
 pub use bytes::Bytes;
-pub use ckks::{CkksBootstrap, CkksKeys, CkksWish, Complex, KeySize, ckks_set_by_name};
+pub use ckks::{
+    CkksBootstrap, CkksKeys, CkksWish, Complex, KeySize, VectorProgram, VectorProgramBuilder, VectorValue,
+    ckks_set_by_name,
+};
 pub use client::Client;
 pub use cloakwork_circuit::{LIMITS, ProgramError, RowType, Type, wire::operation::Kind};
 /// Parameter sets: what a program is written for.

@@ -44,6 +44,12 @@ pub enum ProgramError {
         /// Number of values.
         values: usize,
     },
+    /// An output that nobody need compute.
+    #[error("output {index} is clear: only what is encrypted is returned")]
+    ClearOutput {
+        /// Place among the outputs.
+        index: usize,
+    },
     /// Lengths of outputs that the values to return do not make up.
     #[error("the outputs' lengths say {expected} values to return: there are {got}")]
     OutputLengths {

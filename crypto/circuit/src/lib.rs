@@ -1,12 +1,13 @@
 //! Typed programs, and the bootstrap graphs they become.
 //!
 //! A [`Program`] is what a client writes and a server checks; [`Program::lower`] turns it into a [`Graph`], whose nodes
-//! are linear combinations of ciphertexts with or without a lookup table, which is what devices compute. Pure: no
-//! clock, no randomness, no I/O.
+//! are linear combinations of ciphertexts with or without a lookup table, which is what devices compute. Programs on
+//! vectors of approximate numbers are another family, [`ckks`]. Pure: no clock, no randomness, no I/O.
 
 #![forbid(unsafe_code)]
 
 mod aes;
+pub mod ckks;
 mod draft;
 mod error;
 mod evaluate;

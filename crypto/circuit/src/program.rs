@@ -10,6 +10,7 @@ use std::fmt;
 use cloakwork_params::{ObjectKind, ParameterSet, table};
 use prost::Message as _;
 
+pub(crate) use self::check::values_returned;
 pub use self::types::{RowType, Type};
 use crate::{ProgramError, ValueId, wire};
 
@@ -189,6 +190,6 @@ impl fmt::Display for ProgramId {
     }
 }
 
-fn at_most(what: &'static str, max: usize, got: usize) -> Result<(), ProgramError> {
+pub(crate) fn at_most(what: &'static str, max: usize, got: usize) -> Result<(), ProgramError> {
     if got <= max { Ok(()) } else { Err(ProgramError::TooMany { what, max: max as u64, got: got as u64 }) }
 }

@@ -106,6 +106,7 @@ fn integers(kind: Kind) -> Option<Golden> {
             r#type: if is_stated { signed.into() } else { 0 },
             bits: if is_stated { 12 } else { 0 },
             value: if kind == Kind::Constant { vec![0xa7, 0x0c] } else { Vec::new() },
+            ..Default::default()
         };
         let results = tables.len().max(1) as u32;
         let first = inputs.len() as u32;

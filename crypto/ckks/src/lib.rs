@@ -18,6 +18,7 @@ mod evaluator;
 pub mod format;
 pub mod key;
 mod key_switch;
+mod levels;
 pub mod linear;
 mod parts;
 mod plaintext;

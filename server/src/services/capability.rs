@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cloakwork_circuit::wire::operation::Kind;
+use cloakwork_circuit::{ckks::is_only_for_vectors, wire::operation::Kind};
 use cloakwork_params::{Encoding, Layout, ObjectKind, ParameterSet, envelope::DIMENSIONS, set::Standing, table};
 use cloakwork_proto::v1::{
     GetCapabilitiesRequest, GetCapabilitiesResponse, Limit, ParameterSet as Described, Pool, PreferredWave,
@@ -53,9 +53,11 @@ impl CapabilityService for Capabilities {
     }
 }
 
-/// What programs may do: everything that the protocol has a name for.
+/// What programs may do: everything that the protocol has a name for, but for what is of vectors alone, which no set of those
+/// above has.
 fn operations() -> impl Iterator<Item = Kind> {
-    (1..=KINDS_END).filter_map(|number| Kind::try_from(number).ok())
+    let kinds = (1..=KINDS_END).filter_map(|number| Kind::try_from(number).ok());
+    kinds.filter(|kind| !is_only_for_vectors(*kind))
 }
 
 /// Beyond the last of them.

@@ -4,5 +4,7 @@
 
 pub mod golden;
 mod random;
+mod vectors;
 
 pub use random::{RandomProgram, Seed, mask};
+pub use vectors::{RandomVectors, evaluate};

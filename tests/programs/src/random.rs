@@ -31,26 +31,38 @@ pub struct RandomProgram {
     pub types: Vec<Type>,
 }
 
+/// Seeds of so many operations, the same for the same number.
+pub(crate) fn numbered_seeds(number: u64, operations: usize) -> Vec<Seed> {
+    seeds(&mut words(number), operations)
+}
+
+fn words(number: u64) -> impl FnMut() -> u64 {
+    let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    move || {
+        // Any sequence without a pattern that operations could follow would do: this one is Marsaglia's xorshift.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+fn seeds(next: &mut impl FnMut() -> u64, operations: usize) -> Vec<Seed> {
+    let seed = |_| {
+        let (choice, arguments) = (next() as u8, [next() as u16, next() as u16, next() as u16]);
+        // Numbers of few digits that are not 0 make programs of their own kind.
+        let value = if next().is_multiple_of(2) { next() } else { 1 << (next() % 64) };
+        (choice, arguments, value)
+    };
+    (0..operations).map(seed).collect()
+}
+
 impl RandomProgram {
     /// One of so many operations, the same for the same number.
     pub fn numbered(number: u64, set: &str, operations: usize) -> Self {
-        let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut next = || {
-            // Any sequence without a pattern that operations could follow would do: this one is Marsaglia's xorshift.
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state.wrapping_mul(0x2545_f491_4f6c_dd1d)
-        };
+        let mut next = words(number);
         let inputs: Vec<(u8, u32)> = (0..4).map(|_| (next() as u8, (next() % 3) as u32)).collect();
-        let seed = |_| {
-            let (choice, arguments) = (next() as u8, [next() as u16, next() as u16, next() as u16]);
-            // Numbers of few digits that are not 0 make programs of their own kind.
-            let value = if next() % 2 == 0 { next() } else { 1 << (next() % 64) };
-            (choice, arguments, value)
-        };
-        let seeds: Vec<Seed> = (0..operations).map(seed).collect();
-        Self::new(set, &inputs, &seeds)
+        Self::new(set, &inputs, &seeds(&mut next, operations))
     }
 
     /// Inputs are types and noise levels; 0 stands for a fresh one.

@@ -43,17 +43,7 @@ pub(super) fn program(
 }
 
 fn outputs(outputs: &[u32], lengths: &[u32], values: &[ValueInfo]) -> Result<Vec<Returned>, ProgramError> {
-    if outputs.is_empty() {
-        return Err(ProgramError::NoOutputs);
-    }
-    let check = |(index, &value): (usize, &u32)| {
-        if (value as usize) < values.len() {
-            Ok(value as usize)
-        } else {
-            Err(ProgramError::OutputOutOfRange { index, value, values: values.len() })
-        }
-    };
-    let outputs: Vec<ValueId> = outputs.iter().enumerate().map(check).collect::<Result<_, _>>()?;
+    let outputs = values_returned(outputs, values.len())?;
     if lengths.is_empty() {
         let alone = |&value: &ValueId| Returned { row: RowType::new(values[value].ty, 0), values: vec![value] };
         return Ok(outputs.iter().map(alone).collect());
@@ -73,6 +63,21 @@ fn outputs(outputs: &[u32], lengths: &[u32], values: &[ValueInfo]) -> Result<Vec
         returned.push(Returned { row: RowType::new(ty, length), values: own.to_vec() });
     }
     Ok(returned)
+}
+
+/// The values to return, of so many.
+pub(crate) fn values_returned(outputs: &[u32], values: usize) -> Result<Vec<ValueId>, ProgramError> {
+    if outputs.is_empty() {
+        return Err(ProgramError::NoOutputs);
+    }
+    let check = |(index, &value): (usize, &u32)| {
+        if (value as usize) < values {
+            Ok(value as usize)
+        } else {
+            Err(ProgramError::OutputOutOfRange { index, value, values })
+        }
+    };
+    outputs.iter().enumerate().map(check).collect()
 }
 
 /// What a parameter set allows.

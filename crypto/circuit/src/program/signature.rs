@@ -95,6 +95,14 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
                 Some(other) => Err(format!("it takes a key and a block of type {BLOCK}, not {other}")),
             }
         }
+        Kind::Rotate
+        | Kind::Conjugate
+        | Kind::Total
+        | Kind::Polynomial
+        | Kind::Chebyshev
+        | Kind::Matrix
+        | Kind::LevelDown
+        | Kind::Bootstrap => Err("it takes vectors, which only sets of CKKS have".to_owned()),
         Kind::Unspecified | Kind::Lookup | Kind::LookupBivariate | Kind::LookupMany => {
             Err("no such operation, or none that this version knows".to_owned())
         }

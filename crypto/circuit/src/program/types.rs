@@ -66,6 +66,7 @@ impl Type {
             }
             wire::Type::Uint => Ok(Self::Uint(bits)),
             wire::Type::Int => Ok(Self::Int(bits)),
+            wire::Type::Vector => Err("a vector: only sets of CKKS have them".to_owned()),
             wire::Type::Unspecified => Err("it has no type".to_owned()),
         }
     }

@@ -1,0 +1,318 @@
+//! Programs on vectors of approximate numbers, under parameter sets of CKKS.
+//!
+//! What a client writes says nothing of scales, and of levels only where it wants to: [`Program::decode`] plans when
+//! operands are brought to one level and one scale, which keys that takes, and what it costs.
+
+mod cost;
+mod evaluate;
+mod keys;
+mod numbers;
+mod plan;
+mod polynomial;
+mod read;
+mod rotations;
+mod scales;
+
+use cloakwork_params::ckks::{CkksSet, layout::CiphertextShape};
+use prost::Message as _;
+
+pub use self::{
+    cost::{Cost, MULTIPLICATIONS_OF_A_MODULAR_ONE},
+    keys::{KeyNeed, KeyUse, MissingKey},
+    rotations::{Bootstrap, KeySize},
+    scales::is_same,
+};
+use crate::{
+    ProgramError, ProgramId, ValueId,
+    program::at_most,
+    wire::{self, operation::Kind},
+};
+
+/// A program that has been checked and planned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    id: ProgramId,
+    set: &'static CkksSet,
+    inputs: Vec<Input>,
+    steps: Vec<Step>,
+    outputs: Vec<Output>,
+    clear: Clear,
+    keys: Vec<KeyNeed>,
+    cost: Cost,
+}
+
+/// What is known of a vector whatever is in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Vector {
+    /// log2 of how many numbers it holds.
+    pub slots_log2: u32,
+    /// Its level.
+    pub level: usize,
+    /// What its numbers are multiplied by.
+    pub scale: f64,
+}
+
+/// What a program takes for each row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// Name, for messages.
+    pub name: String,
+    /// What it holds.
+    pub vector: Vector,
+}
+
+impl Input {
+    /// Is a ciphertext what it declares? If not, the answer says how it differs.
+    pub fn check(&self, got: CiphertextShape) -> Result<(), String> {
+        let Vector { slots_log2, level, scale } = self.vector;
+        let differs = if got.slots_log2 != slots_log2 {
+            format!("{} numbers: the program takes {}", 1_u64 << got.slots_log2, 1_u64 << slots_log2)
+        } else if got.level != level {
+            format!("level {}: the program takes level {level}", got.level)
+        } else if !is_same(scale, got.scale) {
+            format!("a scale of 2^{:.6}: the program takes 2^{:.6}", got.scale.log2(), scale.log2())
+        } else {
+            return Ok(());
+        };
+        Err(differs)
+    }
+}
+
+/// What a program returns for each row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Output {
+    /// The value.
+    pub value: ValueId,
+    /// What it holds.
+    pub vector: Vector,
+}
+
+/// One step of the plan. Values are numbered from 0: inputs, then the result of each step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What is done.
+    pub action: Action,
+    /// What comes out.
+    pub vector: Vector,
+    /// The operation of the program that it belongs to.
+    pub operation: usize,
+    /// Values that no later step reads, and that are not returned.
+    pub last_uses: Vec<ValueId>,
+}
+
+/// What a step does. All that multiplies takes the level that it needs by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Of vectors of one scale; the higher level is lowered to the other.
+    Add(ValueId, ValueId),
+    /// The same.
+    Subtract(ValueId, ValueId),
+    /// Every number negated.
+    Negate(ValueId),
+    /// Plus a real number.
+    AddNumber(ValueId, f64),
+    /// Plus clear numbers.
+    AddClear(ValueId, usize),
+    /// Times a real number, to exactly the result's level and scale.
+    MultiplyNumber(ValueId, f64),
+    /// Times clear numbers, to exactly the result's scale.
+    MultiplyClear(ValueId, usize),
+    /// The product of two vectors, divided by the last prime of the lower one.
+    Multiply(ValueId, ValueId),
+    /// Turned to the left.
+    Rotate(ValueId, i64),
+    /// Every number conjugated.
+    Conjugate(ValueId),
+    /// The sum of all numbers, in every place.
+    Total(ValueId),
+    /// To a lower level.
+    Lower(ValueId),
+    /// A sum of Chebyshev polynomials.
+    Chebyshev(ValueId, Vec<f64>),
+    /// A clear matrix times the vector.
+    Transform(ValueId, usize),
+    /// New levels.
+    Bootstrap(ValueId, Bootstrap),
+}
+
+impl Action {
+    /// What goes in.
+    pub fn arguments(&self) -> impl Iterator<Item = ValueId> {
+        let [first, second] = match *self {
+            Self::Add(a, b) | Self::Subtract(a, b) | Self::Multiply(a, b) => [Some(a), Some(b)],
+            Self::Negate(a)
+            | Self::AddNumber(a, _)
+            | Self::AddClear(a, _)
+            | Self::MultiplyNumber(a, _)
+            | Self::MultiplyClear(a, _)
+            | Self::Rotate(a, _)
+            | Self::Conjugate(a)
+            | Self::Total(a)
+            | Self::Lower(a)
+            | Self::Chebyshev(a, _)
+            | Self::Transform(a, _)
+            | Self::Bootstrap(a, _) => [Some(a), None],
+        };
+        first.into_iter().chain(second)
+    }
+
+    fn arguments_mut(&mut self) -> impl Iterator<Item = &mut ValueId> {
+        let [first, second] = match self {
+            Self::Add(a, b) | Self::Subtract(a, b) | Self::Multiply(a, b) => [Some(a), Some(b)],
+            Self::Negate(a)
+            | Self::AddNumber(a, _)
+            | Self::AddClear(a, _)
+            | Self::MultiplyNumber(a, _)
+            | Self::MultiplyClear(a, _)
+            | Self::Rotate(a, _)
+            | Self::Conjugate(a)
+            | Self::Total(a)
+            | Self::Lower(a)
+            | Self::Chebyshev(a, _)
+            | Self::Transform(a, _)
+            | Self::Bootstrap(a, _) => [Some(a), None],
+        };
+        first.into_iter().chain(second)
+    }
+}
+
+/// Clear numbers that steps name, by their real and imaginary parts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Clear {
+    /// As many as a vector holds.
+    pub vectors: Vec<Vec<[f64; 2]>>,
+    /// By their diagonals.
+    pub matrices: Vec<Vec<Diagonal>>,
+}
+
+/// A diagonal of a square matrix: the entries so many columns to the right, around the end, row by row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagonal {
+    /// How far to the right.
+    pub offset: usize,
+    /// The entries.
+    pub numbers: Vec<[f64; 2]>,
+}
+
+/// Is it an operation on vectors, and on nothing else? Their numbers come behind those of all others.
+pub fn is_only_for_vectors(kind: Kind) -> bool {
+    kind as i32 >= Kind::Rotate as i32
+}
+
+/// How large a program may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Encoded bytes.
+    pub bytes: usize,
+    /// Inputs.
+    pub inputs: usize,
+    /// Operations.
+    pub operations: usize,
+    /// Arguments of all operations together.
+    pub arguments: usize,
+    /// Outputs.
+    pub outputs: usize,
+    /// Degree of a polynomial.
+    pub degree: usize,
+    /// Bytes of the matrices of one kind of bootstrap, which everybody shares.
+    pub matrix_bytes: u64,
+    /// Bytes that the values of a row may take at a time, and what is worked on beside them.
+    pub memory_bytes: u64,
+    /// Cost of a row.
+    pub cost: u64,
+}
+
+/// What every server and worker accepts.
+pub const LIMITS: Limits = Limits {
+    bytes: 1 << 20,
+    inputs: 256,
+    operations: 1 << 12,
+    arguments: 1 << 14,
+    outputs: 256,
+    degree: 511,
+    matrix_bytes: 6 << 30,
+    memory_bytes: 8 << 30,
+    cost: 1 << 26,
+};
+
+impl Program {
+    /// Decodes, checks and plans a program.
+    pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Self, ProgramError> {
+        at_most("bytes", limits.bytes, bytes.len())?;
+        let message = wire::Program::decode(bytes).map_err(|error| ProgramError::Malformed(error.to_string()))?;
+        at_most("inputs", limits.inputs, message.inputs.len())?;
+        at_most("operations", limits.operations, message.operations.len())?;
+        let arguments = message.operations.iter().map(|operation| operation.arguments.len()).sum();
+        at_most("arguments", limits.arguments, arguments)?;
+        at_most("outputs", limits.outputs, message.outputs.len())?;
+        let set = cloakwork_params::ckks::by_name(&message.parameter_set)
+            .ok_or_else(|| ProgramError::UnknownParameterSet(message.parameter_set.clone()))?;
+        let (inputs, plan, outputs) = read::program(set, limits, message)?;
+        let (steps, outputs, clear) = plan.finish(outputs);
+        let keys = keys::of_steps(set, &inputs, &steps, &clear);
+        let cost = Cost::of(set, &inputs, &steps, &outputs, &clear);
+        let program =
+            Self { id: ProgramId(*blake3::hash(bytes).as_bytes()), set, inputs, steps, outputs, clear, keys, cost };
+        for (what, max, got) in [
+            ("bytes of memory for a row", limits.memory_bytes, cost.memory_bytes),
+            ("millions of multiplications for a row", limits.cost, cost.work),
+        ] {
+            if got > max {
+                return Err(ProgramError::TooMany { what, max, got });
+            }
+        }
+        Ok(program)
+    }
+
+    /// Its name.
+    pub fn id(&self) -> ProgramId {
+        self.id
+    }
+
+    /// The parameter set that it is written for.
+    pub fn set(&self) -> &'static CkksSet {
+        self.set
+    }
+
+    /// What it takes.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// What is done, in this order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// What it returns.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// Clear numbers that its steps name.
+    pub fn clear(&self) -> &Clear {
+        &self.clear
+    }
+
+    /// Keys that it needs, each once, at the highest level that it is needed at.
+    pub fn keys(&self) -> &[KeyNeed] {
+        &self.keys
+    }
+
+    /// What a row takes.
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// What a value holds.
+    pub fn vector(&self, value: ValueId) -> Vector {
+        vector_of(&self.inputs, &self.steps, value)
+    }
+}
+
+fn vector_of(inputs: &[Input], steps: &[Step], value: ValueId) -> Vector {
+    match inputs.get(value) {
+        Some(input) => input.vector,
+        None => steps[value - inputs.len()].vector,
+    }
+}

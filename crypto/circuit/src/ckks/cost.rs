@@ -1,0 +1,219 @@
+//! What a plan takes: work in the unit that jobs are counted in, and memory.
+
+use std::collections::BTreeMap;
+
+use cloakwork_params::ckks::CkksSet;
+
+use super::{Action, Bootstrap, Clear, Input, Output, Step, Vector, polynomial, rotations::Offsets, vector_of};
+
+/// What a row takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Millions of multiplications, at least 1.
+    pub work: u64,
+    /// Bytes of the values that there are at a time, and of what is worked on beside them.
+    pub memory_bytes: u64,
+    /// Bootstraps.
+    pub bootstraps: u64,
+}
+
+/// Multiplications modulo a prime of up to 61 bits take so many times as long as the ones that bootstraps of TFHE are made of:
+/// a transform of N = 2^16 takes 120 microseconds, and as many of the others 40.
+pub const MULTIPLICATIONS_OF_A_MODULAR_ONE: u64 = 3;
+
+impl Cost {
+    pub(super) fn of(set: &CkksSet, inputs: &[Input], steps: &[Step], outputs: &[Output], clear: &Clear) -> Self {
+        let mut counts = Counts { set, bootstraps: BTreeMap::new() };
+        let mut held: u64 = inputs.iter().map(|input| bytes(set, input.vector)).sum();
+        let mut cost = Self { memory_bytes: held, ..Self::default() };
+        let mut work = Work::default();
+        for step in steps {
+            let from =
+                step.action.arguments().map(|value| vector_of(inputs, steps, value)).min_by_key(|vector| vector.level);
+            let own = counts.step(step, from.unwrap_or(step.vector), clear);
+            work = work.and(own);
+            held += bytes(set, step.vector);
+            cost.memory_bytes = cost.memory_bytes.max(held.saturating_add(own.rows_at_a_time * row_bytes(set)));
+            held -= step.last_uses.iter().map(|value| bytes(set, vector_of(inputs, steps, *value))).sum::<u64>();
+            cost.bootstraps += u64::from(matches!(step.action, Action::Bootstrap(..)));
+        }
+        let returned: u64 = outputs.iter().map(|output| bytes(set, output.vector)).sum();
+        cost.memory_bytes = cost.memory_bytes.saturating_add(returned);
+        let modular =
+            work.transforms * (set.size() as u64 / 2) * u64::from(set.size_log2) + work.products * set.size() as u64;
+        cost.work = ((modular * MULTIPLICATIONS_OF_A_MODULAR_ONE) >> 20).max(1);
+        cost
+    }
+}
+
+/// Bytes of a ciphertext.
+fn bytes(set: &CkksSet, vector: Vector) -> u64 {
+    2 * (vector.level as u64 + 1) * row_bytes(set)
+}
+
+/// Of a polynomial modulo one prime.
+fn row_bytes(set: &CkksSet) -> u64 {
+    8 * set.size() as u64
+}
+
+/// What is done, by polynomials modulo one prime.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    /// To values or back.
+    transforms: u64,
+    /// Multiplied word by word.
+    products: u64,
+    /// That there are at a time, beside arguments and results.
+    rows_at_a_time: u64,
+}
+
+impl Work {
+    fn new(transforms: usize, products: usize, rows_at_a_time: usize) -> Self {
+        Self { transforms: transforms as u64, products: products as u64, rows_at_a_time: rows_at_a_time as u64 }
+    }
+
+    /// One after the other.
+    fn and(self, other: Self) -> Self {
+        Self {
+            transforms: self.transforms + other.transforms,
+            products: self.products + other.products,
+            rows_at_a_time: self.rows_at_a_time.max(other.rows_at_a_time),
+        }
+    }
+
+    fn times(self, count: usize) -> Self {
+        Self { transforms: self.transforms * count as u64, products: self.products * count as u64, ..self }
+    }
+}
+
+struct Counts<'s> {
+    set: &'s CkksSet,
+    /// Of each kind, worked out once.
+    bootstraps: BTreeMap<Bootstrap, Work>,
+}
+
+impl Counts<'_> {
+    fn step(&mut self, step: &Step, from: Vector, clear: &Clear) -> Work {
+        let rows = from.level + 1;
+        match &step.action {
+            Action::Add(..) | Action::Subtract(..) | Action::Negate(_) | Action::AddNumber(..) | Action::Lower(_) => {
+                Work::new(0, 2 * rows, 0)
+            }
+            Action::AddClear(..) => Work::new(rows, 2 * rows, rows),
+            Action::MultiplyNumber(..) => Work::new(0, 2 * rows, 2 * rows).and(self.rescale(step.vector.level + 1)),
+            Action::MultiplyClear(..) => Work::new(rows, 2 * rows, 3 * rows).and(self.rescale(from.level)),
+            Action::Multiply(..) => self.product(from.level),
+            Action::Rotate(..) | Action::Conjugate(_) => self.turn(from.level),
+            Action::Total(_) => self.turn(from.level).times(from.slots_log2 as usize),
+            Action::Chebyshev(_, coefficients) => self.chebyshev(from.level, coefficients.len() - 1),
+            Action::Transform(_, matrix) => {
+                let diagonals = &clear.matrices[*matrix];
+                let offsets = diagonals.iter().map(|diagonal| diagonal.offset).collect();
+                let encoded = diagonals.len() * (rows + self.special());
+                let matrix = Offsets { size: 1 << from.slots_log2, offsets };
+                let mut work = Work::new(encoded, 0, 0).and(self.matrix(&matrix, 0, from.level));
+                work.rows_at_a_time += encoded as u64;
+                work
+            }
+            Action::Bootstrap(_, bootstrap) => {
+                let known = self.bootstraps.get(bootstrap).copied();
+                let work = known.unwrap_or_else(|| self.bootstrap(*bootstrap));
+                self.bootstraps.insert(*bootstrap, work);
+                work
+            }
+        }
+    }
+
+    fn special(&self) -> usize {
+        self.set.special.len()
+    }
+
+    /// Primes of each digit that a level has.
+    fn digits(&self, level: usize) -> impl Iterator<Item = usize> + Clone {
+        let ends = self.set.digits.iter().scan(0, |end, len| {
+            let start = *end;
+            *end += len;
+            Some(start..*end)
+        });
+        ends.map(move |digit| digit.end.min(level + 1).saturating_sub(digit.start)).filter(|len| *len > 0)
+    }
+
+    /// Cutting a polynomial into digits.
+    fn cut(&self, level: usize) -> Work {
+        let (rows, all) = (level + 1, level + 1 + self.special());
+        let moved: usize = self.digits(level).map(|own| all - own).sum();
+        let changes: usize = self.digits(level).map(|own| own * (all - own)).sum();
+        Work::new(rows + moved, changes, self.digits(level).count() * all + rows)
+    }
+
+    /// Digits times a key.
+    fn times_key(&self, level: usize) -> Work {
+        let all = level + 1 + self.special();
+        Work::new(0, 2 * self.digits(level).count() * all, 2 * all)
+    }
+
+    /// Primes taken away from a polynomial.
+    fn lowered(&self, gone: usize, kept: usize) -> Work {
+        Work::new(gone + kept, gone * kept + kept, kept)
+    }
+
+    fn rescale(&self, level: usize) -> Work {
+        self.lowered(1, level).times(2)
+    }
+
+    fn turn(&self, level: usize) -> Work {
+        self.cut(level).and(self.times_key(level)).and(self.lowered(self.special(), level + 1).times(2))
+    }
+
+    /// A product, rescaled.
+    fn product(&self, level: usize) -> Work {
+        let own = Work::new(0, 8 * (level + 1), 0);
+        let switch = self.cut(level).and(self.times_key(level));
+        own.and(switch).and(self.lowered(self.special() + 1, level).times(2))
+    }
+
+    fn chebyshev(&self, level: usize, degree: usize) -> Work {
+        let products = polynomial::products(degree);
+        let powers = 2 * (level + 1) * (products.len() + 1);
+        let work = products
+            .into_iter()
+            .map(|below| self.product(level.saturating_sub(below)))
+            .fold(Work::default(), Work::and);
+        // Sums of powers, each rescaled.
+        let sums = degree / 4 + 1;
+        let mut work = work.and(self.rescale(level).and(Work::new(0, 16 * (level + 1), 0)).times(sums));
+        work.rows_at_a_time += powers as u64;
+        work
+    }
+
+    /// A matrix that is encoded.
+    fn matrix(&self, matrix: &Offsets, more: u32, level: usize) -> Work {
+        let [babies, giants] = matrix.steps(more).map(|steps| steps.len());
+        let all = level + 1 + self.special();
+        let diagonals = Work::new(0, 2 * matrix.offsets.len() * all, 2 * (giants + 1) * all);
+        let giant = self.lowered(self.special(), level + 1).and(self.cut(level)).and(self.times_key(level));
+        let mut work = self.cut(level).and(self.times_key(level).times(babies)).and(diagonals);
+        work.rows_at_a_time += giant.rows_at_a_time;
+        work.and(giant.times(giants)).and(self.lowered(self.special() + 1, level).times(2))
+    }
+
+    fn bootstrap(&self, bootstrap: Bootstrap) -> Work {
+        let set = self.set;
+        let (raised, remainder) = (bootstrap.raised_level(set), bootstrap.remainder_level(set));
+        let all = raised + 1 + self.special();
+        let raise =
+            Work::new(all + raised + 1, 4 * all, 3 * all).and(self.lowered(self.special(), raised + 1).times(2));
+        let turns = bootstrap.turns(set).into_iter().map(|(_, level)| self.turn(level));
+        let matrices = bootstrap.matrices(set);
+        let matrices = matrices.iter().map(|(matrix, level)| self.matrix(matrix, bootstrap.more(), *level));
+        let doublings =
+            (0..DOUBLINGS).map(|below| self.product(remainder - polynomial::depth(DEGREE_OF_REMAINDER) - below));
+        let one = self.chebyshev(remainder, DEGREE_OF_REMAINDER).and(doublings.fold(Work::default(), Work::and));
+        let parts = if bootstrap.is_packed(set) { 1 } else { 2 };
+        turns.chain(matrices).fold(raise, Work::and).and(self.turn(remainder)).and(one.times(parts))
+    }
+}
+
+/// Of the polynomial that bootstraps take remainders by, and how often the angle is doubled.
+const DEGREE_OF_REMAINDER: usize = 30;
+const DOUBLINGS: usize = 3;

@@ -1,0 +1,412 @@
+//! Programs on vectors: refused with a reason, or planned so that levels and scales meet and the numbers are right.
+
+use cloakwork_circuit::{
+    ProgramError,
+    ckks::{Action, KeyUse, LIMITS, Limits, Program, is_same},
+    wire::{
+        self, Operation,
+        operation::{Bootstrap, Kind, bootstrap::Size},
+    },
+};
+use cloakwork_params::ckks::{
+    self,
+    layout::{KeyShape, Purpose},
+};
+use cloakwork_tests_programs::{RandomVectors, Seed, evaluate};
+use proptest::prelude::*;
+use prost::Message as _;
+
+const SET: &str = "TOY_CKKS_45_60_50";
+const SETS: [&str; 4] = ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60", "CKKS_45_60_50", "CKKS_54_60"];
+
+fn inputs(levels: &[u32]) -> Vec<wire::program::Input> {
+    let input = |level: &u32| wire::program::Input {
+        name: "x".to_owned(),
+        r#type: wire::Type::Vector.into(),
+        slots_log2: 3,
+        level: *level,
+        ..Default::default()
+    };
+    levels.iter().map(input).collect()
+}
+
+fn program(levels: &[u32], operations: Vec<Operation>) -> wire::Program {
+    let last = (levels.len() + operations.len()) as u32 - 1;
+    wire::Program {
+        parameter_set: SET.to_owned(),
+        inputs: inputs(levels),
+        operations,
+        outputs: vec![last],
+        ..Default::default()
+    }
+}
+
+fn operation(kind: Kind, arguments: &[u32]) -> Operation {
+    Operation { kind: kind.into(), arguments: arguments.to_vec(), ..Default::default() }
+}
+
+fn with_numbers(kind: Kind, arguments: &[u32], numbers: &[f64]) -> Operation {
+    Operation { numbers: numbers.to_vec(), r#type: wire::Type::Vector.into(), ..operation(kind, arguments) }
+}
+
+fn bootstrap(argument: u32, stages: u32) -> Operation {
+    let bootstrap = Some(Bootstrap { stages, size: Size::Medium.into() });
+    Operation { bootstrap, ..operation(Kind::Bootstrap, &[argument]) }
+}
+
+fn decode(message: &wire::Program) -> Result<Program, ProgramError> {
+    Program::decode(&message.encode_to_vec(), &LIMITS)
+}
+
+#[test]
+fn refusals_say_where_and_what() {
+    let square = |level| program(&[level], vec![operation(Kind::Multiply, &[0, 0])]);
+    let one = |operation| program(&[3], vec![operation]);
+    let mut boolean = one(operation(Kind::Negate, &[0]));
+    boolean.inputs[0].r#type = wire::Type::Bool.into();
+    let mut many = one(operation(Kind::Negate, &[0]));
+    many.inputs[0].slots_log2 = 10;
+    let mut high = one(operation(Kind::Negate, &[0]));
+    high.inputs[0].level = 15;
+    let mut scaled = one(operation(Kind::Negate, &[0]));
+    scaled.inputs[0].scale = f64::NAN;
+    let mut other = program(&[3, 3], vec![operation(Kind::Add, &[0, 1])]);
+    other.inputs[1].slots_log2 = 4;
+    let mut clear = one(with_numbers(Kind::Constant, &[], &[1.0]));
+    clear.outputs = vec![1];
+    let mut large = one(bootstrap(0, 1));
+    large.parameter_set = "CKKS_45_60_50".to_owned();
+    large.inputs[0].slots_log2 = 15;
+    let mut matrix = with_numbers(Kind::Matrix, &[0], &[0.5; 16]);
+    matrix.offsets = vec![1, 1];
+    for (program, words) in [
+        (
+            square(0),
+            "operation 0 (KIND_MULTIPLY): it takes a level, and its argument has none left: a bootstrap before it",
+        ),
+        (one(operation(Kind::Multiply, &[0])), "operation 0 (KIND_MULTIPLY): 1 arguments: it takes 2"),
+        (one(operation(Kind::Negate, &[1])), "operation 0 (KIND_NEGATE): argument 1 does not exist here"),
+        (one(operation(Kind::And, &[0, 0])), "no operation on vectors"),
+        (boolean, "input 0 ('x'): under TOY_CKKS_45_60_50 values are vectors"),
+        (many, "2^10 numbers: TOY_CKKS_45_60_50 has vectors of up to 2^9"),
+        (high, "level 15: TOY_CKKS_45_60_50 is computed on up to level 14"),
+        (scaled, "a scale of NaN"),
+        (other, "vectors of 8 and of 16 numbers"),
+        (clear, "output 0 is clear"),
+        (one(with_numbers(Kind::Polynomial, &[0], &[1.0; 17])), "it takes 5 levels, and its argument has 3"),
+        (one(with_numbers(Kind::Polynomial, &[0], &[1.0; 513])), "a degree of 512: at most 511"),
+        (one(with_numbers(Kind::Polynomial, &[0], &[])), "no coefficients"),
+        (one(with_numbers(Kind::Chebyshev, &[0], &[0.0, f64::INFINITY])), "number 1 is not a finite one"),
+        (one(matrix), "diagonal 1 twice"),
+        (one(with_numbers(Kind::Matrix, &[0], &[0.5; 15])), "15 numbers for 0 diagonals"),
+        (one(bootstrap(0, 4)), "4 stages: a bootstrap of 8 numbers has 1 to 3"),
+        (one(bootstrap(0, 0)), "0 stages"),
+        (large, "its matrices take "),
+        (one(Operation { bootstrap: None, ..bootstrap(0, 1) }), "it does not say how many keys"),
+        (one(Operation { level: 4, ..operation(Kind::LevelDown, &[0]) }), "only a bootstrap goes up"),
+        (
+            program(&[3], vec![with_numbers(Kind::Constant, &[], &[1e300]), operation(Kind::Add, &[0, 1])]),
+            "operation 1 (KIND_ADD): a clear number of 2^996.6",
+        ),
+        (
+            program(&[3], vec![with_numbers(Kind::Constant, &[], &[1.0; 4]), operation(Kind::Add, &[0, 1])]),
+            "4 clear numbers: the vector has 8",
+        ),
+        (program(&[3], vec![with_numbers(Kind::Constant, &[], &[1.0; 3])]), "3 numbers: expected one for all places"),
+    ] {
+        let refusal = decode(&program).expect_err(words).to_string();
+        assert!(refusal.contains(words), "'{refusal}' does not say '{words}'");
+    }
+}
+
+#[test]
+fn limits_hold() {
+    let message = program(&[14], vec![operation(Kind::Multiply, &[0, 0]); 4]);
+    let bytes = message.encode_to_vec();
+    let program = Program::decode(&bytes, &LIMITS).expect("a program");
+    for (limits, what) in [
+        (Limits { bytes: bytes.len() - 1, ..LIMITS }, "bytes"),
+        (Limits { inputs: 0, ..LIMITS }, "inputs"),
+        (Limits { operations: 3, ..LIMITS }, "operations"),
+        (Limits { arguments: 7, ..LIMITS }, "arguments"),
+        (Limits { outputs: 0, ..LIMITS }, "outputs"),
+        (Limits { memory_bytes: program.cost().memory_bytes - 1, ..LIMITS }, "bytes of memory for a row"),
+        (Limits { cost: program.cost().work - 1, ..LIMITS }, "millions of multiplications for a row"),
+    ] {
+        match Program::decode(&bytes, &limits) {
+            Err(ProgramError::TooMany { what: refused, .. }) => assert_eq!(refused, what),
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+}
+
+/// A sum of a product and something that never was one: the latter has a level to spare, which makes up for the scale.
+#[test]
+fn operands_meet_at_one_level_and_scale() {
+    let operations = vec![operation(Kind::Multiply, &[0, 0]), operation(Kind::Add, &[2, 1])];
+    let program = decode(&program(&[9, 9], operations)).expect("a program");
+    let actions: Vec<&Action> = program.steps().iter().map(|step| &step.action).collect();
+    assert_eq!(actions, [&Action::Multiply(0, 0), &Action::MultiplyNumber(1, 1.0), &Action::Add(2, 3)]);
+    assert_eq!(program.outputs()[0].vector.level, 8);
+}
+
+#[test]
+fn what_nothing_needs_is_not_computed() {
+    let mut message = program(&[9], vec![bootstrap(0, 2), operation(Kind::Negate, &[0])]);
+    message.outputs = vec![2];
+    let program = decode(&message).expect("a program");
+    assert_eq!(program.steps().len(), 1);
+    assert_eq!((program.cost().bootstraps, program.keys().len()), (0, 0));
+}
+
+#[test]
+fn bootstraps_give_new_levels_as_often_as_one_likes() {
+    for set in SETS {
+        for stages in [2, 3] {
+            let mut operations = Vec::new();
+            for _ in 0..6 {
+                // All levels that it gives but one, which makes the scale the set's own again.
+                operations.push(bootstrap(operations.len() as u32, stages));
+                for _ in 0..6 {
+                    let last = operations.len() as u32;
+                    operations.push(operation(Kind::Multiply, &[last, last]));
+                }
+            }
+            let message = wire::Program { parameter_set: set.to_owned(), ..program(&[1], operations) };
+            let program = decode(&message).expect("a program");
+            assert_eq!(program.cost().bootstraps, 6);
+            let own = 2_f64.powi(program.set().scale_log2 as i32);
+            for step in program.steps() {
+                assert!((step.vector.scale / own - 1.0).abs() < 0.02, "{set}: {}", step.vector.scale / own);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_are_named_once_with_the_highest_level_and_the_first_operation() {
+    let turn = |argument, steps| Operation { steps, ..operation(Kind::Rotate, &[argument]) };
+    let operations = vec![
+        Operation { level: 2, ..operation(Kind::LevelDown, &[0]) },
+        turn(1, 3),
+        turn(0, -5),
+        operation(Kind::Conjugate, &[0]),
+        operation(Kind::Multiply, &[2, 3]),
+        operation(Kind::Add, &[4, 5]),
+    ];
+    let program = decode(&program(&[7], operations)).expect("a program");
+    let keys: Vec<_> = program.keys().iter().map(|need| (need.purpose, need.level, need.operation)).collect();
+    let rotation = KeyUse::Rotation { steps: 3, slots_log2: 3 };
+    assert_eq!(keys, [(KeyUse::Multiplication, 2, 4), (KeyUse::Conjugation, 7, 3), (rotation, 7, 1)]);
+    // Five is a generator of the turns: its third power turns by three places, and so does one that goes the other way.
+    let purposes = rotation.purposes(program.set());
+    assert_eq!((purposes.len(), purposes[0]), (2, Purpose::Move { power: 125 }));
+}
+
+/// Nobody makes two keys for one power of X: the key store takes one.
+#[test]
+fn one_key_meets_all_needs_for_its_power() {
+    let turn = |argument, steps| Operation { steps, ..operation(Kind::Rotate, &[argument]) };
+    let operations = vec![
+        Operation { level: 4, ..operation(Kind::LevelDown, &[0]) },
+        Operation { offsets: vec![2], ..with_numbers(Kind::Matrix, &[1], &[0.5; 8]) },
+        turn(0, 2),
+        turn(0, 3),
+        operation(Kind::Sum, &[2, 3, 4]),
+    ];
+    let program = decode(&program(&[7], operations)).expect("a program");
+    let keys: Vec<_> = program.keys().iter().map(|need| (need.purpose, need.level, need.operation)).collect();
+    let of_all = KeyUse::Rotation { steps: 2, slots_log2: 9 };
+    let of_few = KeyUse::Rotation { steps: 3, slots_log2: 3 };
+    assert_eq!(keys, [(of_all, 7, 1), (of_few, 7, 3)]);
+}
+
+#[test]
+fn keys_are_chosen_among_those_that_there_are_or_the_missing_one_is_named() {
+    let turn = Operation { steps: 3, ..operation(Kind::Rotate, &[0]) };
+    let program = decode(&program(&[7], vec![turn, operation(Kind::Multiply, &[1, 1])])).expect("a program");
+    let turns = program.keys()[1].purpose.purposes(program.set());
+    let key = |purpose, level| KeyShape { purpose, level };
+    let products = key(Purpose::Relinearization, 9);
+    let others = [key(Purpose::ToDense, 20), key(Purpose::Move { power: 5 }, 20)];
+    for turn in &turns {
+        let keys = [others[0], key(*turn, 7), others[1], products];
+        assert_eq!(program.choose_keys(&keys), Ok(vec![1, 3]));
+    }
+    let both = [key(turns[0], 6), key(turns[1], 8), products];
+    assert_eq!(program.choose_keys(&both), Ok(vec![1, 2]));
+    let refusal = |keys: &[KeyShape]| program.choose_keys(keys).expect_err("a key is missing").to_string();
+    let words = "operation 0 takes a key for turning 8 numbers by 3 up to level 7: ";
+    assert_eq!(refusal(&[products]), format!("{words}there is none"));
+    assert_eq!(refusal(&[products, key(turns[1], 6)]), format!("{words}the one that is there goes up to level 6"));
+    assert!(refusal(&others).starts_with("operation 1 takes a key for products up to level 7"));
+}
+
+/// Of the chain that facts on other libraries were worked out for: transforms of a whole bootstrap, within a third.
+#[test]
+fn a_bootstrap_costs_what_it_takes() {
+    let message = |slots_log2, stages| {
+        let mut message = program(&[0], vec![bootstrap(0, stages)]);
+        message.parameter_set = "CKKS_45_60_50".to_owned();
+        message.inputs[0].slots_log2 = slots_log2;
+        message
+    };
+    let work = |slots_log2, stages| decode(&message(slots_log2, stages)).expect("a program").cost().work as f64;
+    // Seconds on one thread, as docs/ckks.md has them.
+    for (slots_log2, stages, seconds) in [(15, 3, 5.91), (15, 4, 4.62), (15, 5, 4.60), (10, 3, 3.40), (5, 2, 2.64)] {
+        let ratio = work(slots_log2, stages) / work(15, 5) / (seconds / 4.60);
+        assert!((0.7..1.4).contains(&ratio), "2^{slots_log2} numbers, {stages} stages: {ratio}");
+    }
+}
+
+/// What random programs are worth as a test.
+#[test]
+fn random_programs_have_steps_of_every_kind() {
+    let mut kinds = std::collections::BTreeSet::new();
+    for number in 0..200 {
+        let random = RandomVectors::numbered(number, SETS[0], 3, 20);
+        kinds.extend(random.program.steps().iter().map(|step| {
+            let action = format!("{:?}", step.action);
+            action.split('(').next().unwrap_or_default().to_owned()
+        }));
+    }
+    let all = "Add AddClear AddNumber Bootstrap Chebyshev Conjugate Lower Multiply MultiplyClear MultiplyNumber Negate Rotate \
+               Subtract Total Transform";
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), all);
+}
+
+/// Operations with anything in them.
+fn anything() -> impl Strategy<Value = Operation> {
+    let kind = prop_oneof![
+        any::<i32>(),
+        (96..104_i32),
+        prop::sample::select(vec![Kind::Constant, Kind::Add, Kind::Subtract, Kind::Multiply, Kind::Sum, Kind::Negate])
+            .prop_map(i32::from),
+    ];
+    let number = prop_oneof![any::<f64>(), -1.0..1.0, Just(0.0)];
+    let count = prop_oneof![0..4_usize, Just(8), Just(16)];
+    let numbers = count.prop_flat_map(move |count| prop::collection::vec(number.clone(), count));
+    let lists = (prop::collection::vec(0..9_u32, 0..4), numbers.clone(), prop_oneof![Just(Vec::new()), numbers]);
+    let words = (any::<i32>(), prop::collection::vec(0..9_u32, 0..3), prop_oneof![0..20_u32, any::<u32>()]);
+    let bootstrap = prop::option::of((prop_oneof![0..7_u32, any::<u32>()], 0..4_i32));
+    (kind, lists, words, bootstrap, 0..6_i32).prop_map(|(kind, lists, words, bootstrap, r#type)| {
+        let ((arguments, numbers, imaginary), (steps, offsets, level)) = (lists, words);
+        let bootstrap = bootstrap.map(|(stages, size)| Bootstrap { stages, size });
+        Operation {
+            kind,
+            arguments,
+            numbers,
+            imaginary,
+            steps,
+            offsets,
+            level,
+            bootstrap,
+            r#type,
+            ..Default::default()
+        }
+    })
+}
+
+fn seeds() -> impl Strategy<Value = Vec<Seed>> {
+    prop::collection::vec((any::<u8>(), any::<[u16; 3]>(), any::<u64>()), 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn plans_compute_what_programs_say(
+        set in 0..2_usize,
+        slots_log2 in 3..6_u32,
+        levels in prop::collection::vec(0..15_u32, 1..4),
+        seeds in seeds(),
+    ) {
+        let random = RandomVectors::new(SETS[set], slots_log2, &levels, &seeds);
+        let inputs = random.numbers();
+        let (expected, got) = (evaluate(&random.message, &inputs), random.program.evaluate(&inputs));
+        prop_assert_eq!(expected.len(), got.len());
+        for (expected, got) in expected.iter().flatten().zip(got.iter().flatten()) {
+            prop_assert!((expected[0] - got[0]).hypot(expected[1] - got[1]) < 1e-9, "{expected:?} {got:?}");
+        }
+    }
+
+    /// Whatever is sent is a program or is refused.
+    #[test]
+    fn no_message_is_too_much(
+        inputs in prop::collection::vec((prop_oneof![0..5_u32, any::<u32>()], prop_oneof![0..15_u32, any::<u32>()], prop_oneof![Just(0.0), any::<f64>()]), 0..4),
+        operations in prop::collection::vec(anything(), 0..12),
+        outputs in prop::collection::vec(0..20_u32, 0..3),
+        output_lengths in prop::collection::vec(0..3_u32, 0..2),
+    ) {
+        let input = |(slots_log2, level, scale)| wire::program::Input { r#type: wire::Type::Vector.into(), slots_log2, level, scale, ..Default::default() };
+        let inputs = inputs.into_iter().map(input).collect();
+        let message = wire::Program { parameter_set: SETS[2].to_owned(), inputs, operations, outputs, output_lengths };
+        // What of it is right, one after the other: or else an early mistake would hide all later ones.
+        let mut right = wire::Program { operations: Vec::new(), output_lengths: Vec::new(), ..message.clone() };
+        for operation in message.operations.iter().cloned() {
+            right.operations.push(operation);
+            // A clear number is no output, but may be an operand.
+            let last = (right.inputs.len() + right.operations.len()) as u32 - 1;
+            let is_right = [vec![last], vec![0]].into_iter().any(|outputs| {
+                right.outputs = outputs;
+                decode(&right).is_ok()
+            });
+            if !is_right {
+                right.operations.pop();
+            }
+        }
+        let _ = decode(&message);
+    }
+
+    /// What evaluation would refuse, or get wrong, never is in a plan.
+    #[test]
+    fn levels_and_scales_of_plans_are_right(
+        set in 0..4_usize,
+        slots_log2 in 3..6_u32,
+        levels in prop::collection::vec(0..15_u32, 1..4),
+        seeds in seeds(),
+    ) {
+        let random = RandomVectors::new(SETS[set], slots_log2, &levels, &seeds);
+        let program = &random.program;
+        let set = ckks::by_name(SETS[set]).expect("a set");
+        let own = 2_f64.powi(set.scale_log2 as i32);
+        let mut held: std::collections::HashSet<usize> = (0..program.inputs().len()).collect();
+        for (place, step) in program.steps().iter().enumerate() {
+            let to = step.vector;
+            let from: Vec<_> = step.action.arguments().map(|value| program.vector(value)).collect();
+            prop_assert!(step.action.arguments().all(|value| held.contains(&value)), "it is still there");
+            let lowest = from.iter().map(|vector| vector.level).min().expect("an argument");
+            let prime = set.chain[lowest] as f64;
+            prop_assert!((0.8..=1.25).contains(&(to.scale / own)) && to.level <= set.working_level);
+            prop_assert!(from.iter().all(|vector| vector.slots_log2 == to.slots_log2));
+            match &step.action {
+                Action::Add(..) | Action::Subtract(..) => {
+                    prop_assert!(is_same(from[0].scale, from[1].scale) && is_same(from[0].scale, to.scale));
+                    prop_assert_eq!(to.level, lowest);
+                }
+                Action::Multiply(..) => {
+                    prop_assert!(is_same(to.scale, from[0].scale * from[1].scale / prime));
+                    prop_assert_eq!(to.level + 1, lowest);
+                }
+                Action::MultiplyNumber(..) => prop_assert!(to.level < lowest),
+                Action::MultiplyClear(..) | Action::Transform(..) => prop_assert_eq!(to.level + 1, lowest),
+                Action::Chebyshev(_, coefficients) => {
+                    let bits = usize::BITS - coefficients.len().saturating_sub(1).max(1).leading_zeros();
+                    prop_assert_eq!(to.level + bits as usize, lowest);
+                }
+                Action::Bootstrap(_, kind) => {
+                    prop_assert_eq!(to.level, kind.level_out(set));
+                    prop_assert!(is_same(to.scale, from[0].scale));
+                }
+                Action::Lower(_) => prop_assert!(to.level < lowest && is_same(to.scale, from[0].scale)),
+                _ => prop_assert!(to == from[0]),
+            }
+            held.insert(program.inputs().len() + place);
+            step.last_uses.iter().for_each(|value| assert!(held.remove(value), "freed once"));
+        }
+        prop_assert!(program.outputs().iter().all(|output| held.contains(&output.value)));
+        let keys: std::collections::BTreeSet<Purpose> =
+            program.keys().iter().map(|need| need.purpose.purposes(set)[0]).collect();
+        prop_assert_eq!(keys.len(), program.keys().len(), "each key is named once");
+    }
+}

@@ -1,0 +1,127 @@
+//! Who is next: jobs wait in the line of their key, and lines take turns.
+//!
+//! Keys are gigabytes, and whoever computes under one reads all of it: jobs of one key follow one another, so that a cache that
+//! holds few keys loads each of them once for many jobs.
+
+use std::collections::{HashMap, VecDeque};
+
+/// Jobs that wait, by key.
+pub struct Line<K, J> {
+    /// Whose turn it is first.
+    turns: VecDeque<K>,
+    waiting: HashMap<K, VecDeque<(u64, J)>>,
+    /// Work that the first key has had in its turn.
+    had: u64,
+    turn: u64,
+}
+
+impl<K: Clone + Eq + std::hash::Hash, J> Line<K, J> {
+    /// Where a key's turn ends once its jobs have had so much work, if others wait. A job so waits for no more than the turns of
+    /// the keys that came before its own, and for its own key's jobs before it; and a turn is longer than this by one job at
+    /// most.
+    pub fn new(turn: u64) -> Self {
+        Self { turns: VecDeque::new(), waiting: HashMap::new(), had: 0, turn }
+    }
+
+    /// A job of so much work comes.
+    pub fn push(&mut self, key: K, work: u64, job: J) {
+        let line = self.waiting.entry(key.clone()).or_default();
+        if line.is_empty() && !self.turns.contains(&key) {
+            self.turns.push_back(key);
+        }
+        line.push_back((work, job));
+    }
+
+    /// The next one, and its key.
+    pub fn pop(&mut self) -> Option<(K, J)> {
+        loop {
+            let key = self.turns.front()?.clone();
+            let line = self.waiting.get_mut(&key);
+            let has_more = line.as_ref().is_some_and(|line| !line.is_empty());
+            let is_over = self.had >= self.turn && self.turns.len() > 1;
+            match line.filter(|_| !is_over).and_then(VecDeque::pop_front) {
+                Some((work, job)) => {
+                    self.had = self.had.saturating_add(work);
+                    return Some((key, job));
+                }
+                None => {
+                    self.turns.pop_front();
+                    self.had = 0;
+                    if has_more {
+                        self.turns.push_back(key);
+                    } else {
+                        self.waiting.remove(&key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Forgets jobs that nobody wants any more.
+    pub fn retain(&mut self, is_wanted: impl Fn(&J) -> bool) {
+        self.waiting.values_mut().for_each(|line| line.retain(|(_, job)| is_wanted(job)));
+    }
+
+    /// Jobs that wait.
+    pub fn len(&self) -> usize {
+        self.waiting.values().map(VecDeque::len).sum()
+    }
+
+    /// Does none?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn jobs_of_one_key_follow_one_another_until_their_turn_is_over() {
+        let mut line = Line::new(2);
+        for (job, key) in "aababacb".chars().enumerate() {
+            line.push(key, 1, job);
+        }
+        let order: String = std::iter::from_fn(|| line.pop()).map(|(key, _)| key).collect();
+        assert_eq!(order, "aabbcaab");
+        assert!(line.is_empty() && line.pop().is_none());
+    }
+
+    #[test]
+    fn whoever_comes_late_finds_the_turn_going_on() {
+        let mut line = Line::new(3);
+        line.push('a', 1, 0);
+        assert_eq!(line.pop(), Some(('a', 0)));
+        line.push('b', 1, 1);
+        line.push('a', 1, 2);
+        assert_eq!(line.pop(), Some(('a', 2)), "its key is the one that is loaded");
+        assert_eq!(line.pop(), Some(('b', 1)));
+    }
+
+    proptest! {
+        /// Every job gets its turn, in the order of its key's jobs, and after no more work than was promised.
+        #[test]
+        fn nobody_waits_for_longer_than_the_turns_before(jobs in prop::collection::vec((0_u8..5, 1_u64..9), 1..80), turn in 1_u64..20) {
+            let mut line = Line::new(turn);
+            for (number, (key, work)) in jobs.iter().enumerate() {
+                line.push(*key, *work, (number, *work));
+            }
+            prop_assert_eq!(line.len(), jobs.len());
+            let mut last = HashMap::new();
+            let mut since = HashMap::new();
+            let mut done = 0;
+            while let Some((key, (number, work))) = line.pop() {
+                prop_assert!(last.insert(key, number).is_none_or(|before| before < number));
+                let waited: u64 = *since.get(&key).unwrap_or(&0);
+                prop_assert!(waited <= 4 * (turn + 8), "{waited}");
+                since.insert(key, 0);
+                (0..5).filter(|other| *other != key).for_each(|other| *since.entry(other).or_insert(0) += work);
+                done += 1;
+            }
+            prop_assert_eq!(done, jobs.len());
+        }
+    }
+}

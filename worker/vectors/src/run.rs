@@ -1,0 +1,162 @@
+//! A plan, step by step, on ciphertexts.
+
+use cloakwork_circuit::ckks::{Action, Program, Vector, is_same};
+use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, Evaluator, Plaintext};
+
+use crate::{Keys, Matrices, ring};
+
+/// Why a row has no result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// A step that cannot be carried out.
+    #[error("operation {operation}: {problem}")]
+    Step {
+        /// The operation of the program that it belongs to.
+        operation: usize,
+        /// Why not.
+        problem: CkksError,
+    },
+    /// A ciphertext that is not what the plan says.
+    #[error("{what}: level {got_level} and scale {got_scale:e}, where the plan has {level} and {scale:e}")]
+    OffPlan {
+        /// Which one.
+        what: String,
+        /// The plan's level.
+        level: usize,
+        /// The plan's scale.
+        scale: f64,
+        /// The ciphertext's level.
+        got_level: usize,
+        /// The ciphertext's scale.
+        got_scale: f64,
+    },
+    /// More or fewer inputs than the program takes.
+    #[error("{got} inputs: the program takes {expected}")]
+    Inputs {
+        /// What it takes.
+        expected: usize,
+        /// What there are.
+        got: usize,
+    },
+    /// A fault of ours.
+    #[error("the computation came to no end: a fault of the worker")]
+    Panicked,
+    /// Whoever wanted the result wants it no more.
+    #[error("given up")]
+    GivenUp,
+}
+
+/// Runs a program on a row of inputs. Before each step, `goes_on` is asked whether it should.
+pub fn run(
+    program: &Program,
+    inputs: Vec<Ciphertext>,
+    keys: &Keys,
+    matrices: &Matrices,
+    threads: usize,
+    goes_on: impl Fn() -> bool,
+) -> Result<Vec<Ciphertext>, RunError> {
+    let (expected, got) = (program.inputs().len(), inputs.len());
+    if expected != got {
+        return Err(RunError::Inputs { expected, got });
+    }
+    for (input, declared) in inputs.iter().zip(program.inputs()) {
+        on_plan(input, declared.vector, || format!("input '{}'", declared.name))?;
+    }
+    let runner = Runner { program, keys, matrices, evaluator: Evaluator::new(ring(program.set()), threads) };
+    let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(Some).collect();
+    for step in program.steps() {
+        if !goes_on() {
+            return Err(RunError::GivenUp);
+        }
+        let operation = step.operation;
+        let result = runner.step(&step.action, step.vector, &values);
+        let mut result = result.map_err(|problem| RunError::Step { operation, problem })?;
+        on_plan(&result, step.vector, || format!("operation {operation}"))?;
+        // Rounded otherwise on the way, it is the same scale: from here on, to the last bit.
+        result.scale = step.vector.scale;
+        step.last_uses.iter().for_each(|value| values[*value] = None);
+        values.push(Some(result));
+    }
+    Ok(program.outputs().iter().map(|output| held(&values, output.value).clone()).collect())
+}
+
+fn held(values: &[Option<Ciphertext>], value: usize) -> &Ciphertext {
+    values[value].as_ref().expect("a plan lets go of a value after its last use")
+}
+
+fn on_plan(ciphertext: &Ciphertext, vector: Vector, what: impl Fn() -> String) -> Result<(), RunError> {
+    let Vector { level, scale, slots_log2 } = vector;
+    let (got_level, got_scale) = (ciphertext.level(), ciphertext.scale);
+    if got_level == level && is_same(scale, got_scale) && ciphertext.slots_log2 == slots_log2 {
+        return Ok(());
+    }
+    Err(RunError::OffPlan { what: what(), level, scale, got_level, got_scale })
+}
+
+struct Runner<'a> {
+    program: &'a Program,
+    keys: &'a Keys,
+    matrices: &'a Matrices,
+    evaluator: Evaluator<'static>,
+}
+
+impl Runner<'_> {
+    fn step(&self, action: &Action, to: Vector, values: &[Option<Ciphertext>]) -> Result<Ciphertext, CkksError> {
+        let (evaluator, keys) = (&self.evaluator, self.keys.evaluation());
+        let value = |value: &usize| held(values, *value);
+        match action {
+            Action::Add(a, b) => evaluator.add(value(a), value(b)),
+            Action::Subtract(a, b) => evaluator.sub(value(a), value(b)),
+            Action::Negate(a) => Ok(evaluator.negate(value(a))),
+            Action::AddNumber(a, number) => evaluator.add_constant(value(a), *number),
+            Action::AddClear(a, clear) => evaluator.add_plain(value(a), &self.encoded(*clear, value(a), to.scale)?),
+            Action::MultiplyNumber(a, number) => evaluator.multiply_number(value(a), *number, to.level, to.scale),
+            Action::MultiplyClear(a, clear) => {
+                let factor = self.encoded(*clear, value(a), self.factor_scale(value(a), to))?;
+                evaluator.rescale(&evaluator.multiply_plain(value(a), &factor)?)
+            }
+            Action::Multiply(a, b) => evaluator.multiply_rescaled(value(a), value(b), keys),
+            Action::Rotate(a, by) => evaluator.rotate(value(a), *by, keys),
+            Action::Conjugate(a) => evaluator.conjugate(value(a), keys),
+            Action::Total(a) => {
+                let mut total = value(a).clone();
+                for log2 in 0..to.slots_log2 {
+                    total = evaluator.add(&total, &evaluator.rotate(&total, 1 << log2, keys)?)?;
+                }
+                Ok(total)
+            }
+            Action::Lower(a) => value(a).at_level(to.level),
+            Action::Chebyshev(a, coefficients) => evaluator.chebyshev(value(a), coefficients, to.scale, keys),
+            Action::Transform(a, matrix) => {
+                let diagonals = self.program.clear().matrices[*matrix].iter();
+                let diagonals =
+                    diagonals.map(|diagonal| (diagonal.offset, diagonal.numbers.iter().map(complex).collect()));
+                let matrix = Diagonals::new(1 << to.slots_log2, diagonals);
+                let scale = self.factor_scale(value(a), to);
+                let encoded = EncodedMatrix::new(evaluator.ring(), &matrix, 0, value(a).level(), scale)?;
+                evaluator.transform(value(a), &encoded, keys)
+            }
+            Action::Bootstrap(a, kind) => {
+                let bootstrap = self.matrices.get(self.program.set(), *kind)?;
+                evaluator.bootstrap(value(a), &bootstrap, self.keys.bootstrap()?)
+            }
+        }
+    }
+
+    /// Clear numbers for a ciphertext's level and slots.
+    fn encoded(&self, clear: usize, with: &Ciphertext, scale: f64) -> Result<Plaintext, CkksError> {
+        let numbers = &self.program.clear().vectors[clear];
+        let numbers: Vec<Complex> = numbers.iter().map(complex).cycle().take(with.slots()).collect();
+        self.evaluator.ring().encode(&numbers, scale, Basis::of_level(with.level()))
+    }
+
+    /// What a clear factor is multiplied by, so that the product has its scale once it is divided by the last prime.
+    fn factor_scale(&self, from: &Ciphertext, to: Vector) -> f64 {
+        to.scale * self.program.set().chain[from.level()] as f64 / from.scale
+    }
+}
+
+fn complex([re, im]: &[f64; 2]) -> Complex {
+    Complex::new(*re, *im)
+}

@@ -1,0 +1,199 @@
+//! A known answer: what this machine must get right before it is given work.
+//!
+//! The secret is 1, which everybody knows: a ciphertext's numbers are then the sum of body and mask, and neither making keys nor
+//! looking at results takes anything that could decrypt a client's. The masks are as uniform as any, so that all of a key
+//! switch and of a bootstrap has to be right for the sum to be.
+
+use cloakwork_circuit::{
+    ckks::{LIMITS, Program},
+    wire::{
+        self, Operation,
+        operation::{Bootstrap as WireBootstrap, Kind, bootstrap::Size},
+    },
+};
+use cloakwork_ckks::{
+    Basis, Ciphertext, CkksError, Complex, Gadget, KeyPart, Ring,
+    key::{SeededSwitchKey, fill_uniform, masks},
+};
+use cloakwork_math::random::MaskSeed;
+use cloakwork_params::ckks::{CkksSet, by_name, layout::KeyShape};
+use prost::Message as _;
+
+use crate::{Keys, Matrices, RunError, ring, run};
+
+/// Why no work may be done here.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelfTestError {
+    /// The program could not even be run.
+    #[error("self-test of {set}: {problem}")]
+    Failed {
+        /// The set.
+        set: &'static str,
+        /// Why not.
+        problem: RunError,
+    },
+    /// A number came out wrong.
+    #[error("self-test of {set}: number {index} is off by {error:e}")]
+    Wrong {
+        /// The set.
+        set: &'static str,
+        /// Which one.
+        index: usize,
+        /// By how much.
+        error: f64,
+    },
+}
+
+/// Sets whose primes are those of all that are served, over a small ring.
+const SETS: [&str; 2] = ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"];
+const SLOTS_LOG2: u32 = 9;
+/// After a bootstrap, numbers are exact to 14 bits and more.
+const ERROR_MAX: f64 = 1.0 / (1 << 13) as f64;
+
+/// Runs a program with a product, a turn, a conjugate, a matrix and a bootstrap under each set.
+pub fn self_test(threads: usize) -> Result<(), SelfTestError> {
+    let matrices = Matrices::new(0);
+    for name in SETS {
+        let set = by_name(name).expect("a row of the table");
+        let program = program(set);
+        let parts = program
+            .keys()
+            .iter()
+            .map(|need| part(ring(set), KeyShape { purpose: need.purpose.purposes(set)[0], level: need.level }));
+        test(&program, parts.collect(), &matrices, threads)?;
+    }
+    Ok(())
+}
+
+fn test(program: &Program, parts: Vec<KeyPart>, matrices: &Matrices, threads: usize) -> Result<(), SelfTestError> {
+    let set = program.set();
+    let failed = |problem| SelfTestError::Failed { set: set.name, problem };
+    let object = |problem: CkksError| failed(RunError::Step { operation: 0, problem });
+    let ring = ring(set);
+    let numbers: Vec<[f64; 2]> =
+        (0..1 << SLOTS_LOG2).map(|at| [(at * 29 % 97) as f64 / 128.0, (at * 53 % 89) as f64 / -128.0]).collect();
+    let input = encrypted(ring, &numbers, program.inputs()[0].vector.level).map_err(object)?;
+    let keys = Keys::of_parts(ring, parts).map_err(object)?;
+    let outputs = run(program, vec![input], &keys, matrices, threads, || true).map_err(failed)?;
+    let expected = program.evaluate(&[numbers]);
+    for (output, expected) in outputs.iter().zip(&expected) {
+        for (index, (got, [re, im])) in decrypted(ring, output).map_err(object)?.into_iter().zip(expected).enumerate() {
+            let error = (got - Complex::new(*re, *im)).magnitude();
+            if error.is_nan() || error > ERROR_MAX {
+                return Err(SelfTestError::Wrong { set: set.name, index, error });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn program(set: &CkksSet) -> Program {
+    let operation = |kind: Kind, arguments: &[u32]| Operation {
+        kind: kind.into(),
+        arguments: arguments.to_vec(),
+        ..Default::default()
+    };
+    let bootstrap = Some(WireBootstrap { stages: 3, size: Size::Medium.into() });
+    let diagonals = [0.25; 2 << SLOTS_LOG2].to_vec();
+    let operations = vec![
+        operation(Kind::Multiply, &[0, 0]),
+        Operation { steps: 3, ..operation(Kind::Rotate, &[1]) },
+        operation(Kind::Conjugate, &[2]),
+        Operation { numbers: diagonals, offsets: vec![0, 5], ..operation(Kind::Matrix, &[3]) },
+        Operation { bootstrap, ..operation(Kind::Bootstrap, &[4]) },
+        operation(Kind::Multiply, &[5, 3]),
+    ];
+    let input = wire::program::Input {
+        name: "x".to_owned(),
+        r#type: wire::Type::Vector.into(),
+        slots_log2: SLOTS_LOG2,
+        level: 4,
+        ..Default::default()
+    };
+    let message = wire::Program {
+        parameter_set: set.name.to_owned(),
+        inputs: vec![input],
+        operations,
+        outputs: vec![6],
+        ..Default::default()
+    };
+    Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program that does not change")
+}
+
+/// Of the input's mask, or of those of keys.
+fn seed(number: u128) -> MaskSeed {
+    MaskSeed { key: number, block: 0, byte: 0 }
+}
+
+/// A key from 1 to 1, without noise.
+fn part(ring: &Ring, shape: KeyShape) -> KeyPart {
+    let set = ring.set();
+    let basis = Basis { level: shape.level, special: shape.special(set) };
+    let gadget = if shape.is_whole() { Gadget::Whole } else { Gadget::Digits };
+    let seed = seed(2);
+    let bodies = (0..shape.bodies(set)).map(|part| {
+        let mut body = masks(ring, &seed, basis, part);
+        for (index, row) in ring.indices(basis).zip(0..basis.len()) {
+            let modulus = ring.prime(index).modulus();
+            let holds = index < set.chain.len() && gadget.holds(ring, part, index);
+            let one = if holds { ring.special_product(basis.special, modulus) } else { 0 };
+            body.row_mut(row).iter_mut().for_each(|word| *word = modulus.sub(one, *word));
+        }
+        body
+    });
+    KeyPart { purpose: shape.purpose, key: SeededSwitchKey { basis, gadget, seed, bodies: bodies.collect() } }
+}
+
+fn encrypted(ring: &Ring, numbers: &[[f64; 2]], level: usize) -> Result<Ciphertext, CkksError> {
+    let basis = Basis::of_level(level);
+    let numbers: Vec<Complex> = numbers.iter().map(|[re, im]| Complex::new(*re, *im)).collect();
+    let plain = ring.encode(&numbers, ring.scale(), basis)?;
+    let (mut body, mut mask) = (plain.poly, ring.zero(basis));
+    for (row, prime) in ring.primes(basis).enumerate() {
+        fill_uniform(prime.modulus(), &seed(1), row, mask.row_mut(row));
+        prime.pointwise.sub(body.row_mut(row), mask.row(row));
+    }
+    Ok(Ciphertext { polys: [body, mask], scale: plain.scale, slots_log2: plain.slots_log2 })
+}
+
+fn decrypted(ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<Complex>, CkksError> {
+    let [mut phase, mask] = ciphertext.at_level(0)?.polys;
+    let prime = ring.prime(0);
+    prime.pointwise.add(phase.row_mut(0), mask.row(0));
+    ring.inverse(&mut phase);
+    let coefficients: Vec<f64> = phase.row(0).iter().map(|word| prime.modulus().to_signed(*word) as f64).collect();
+    Ok(ring.decode(&coefficients, ciphertext.scale, ciphertext.slots_log2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_proves_itself_on_any_number_of_threads() {
+        for threads in [1, 3] {
+            self_test(threads).expect("right answers");
+        }
+    }
+
+    /// A key that is wrong in one word only is seen.
+    #[test]
+    fn a_wrong_word_is_seen() {
+        let set = by_name(SETS[0]).expect("a set");
+        let program = program(set);
+        let matrices = Matrices::new(usize::MAX);
+        for spoilt in 0..program.keys().len() {
+            let parts = program
+                .keys()
+                .iter()
+                .map(|need| part(ring(set), KeyShape { purpose: need.purpose.purposes(set)[0], level: need.level }));
+            let mut parts: Vec<KeyPart> = parts.collect();
+            let prime = ring(set).prime(0).modulus();
+            let word = &mut parts[spoilt].key.bodies[0].row_mut(0)[7];
+            *word = prime.add(*word, 1 << 40);
+            let outcome = test(&program, parts, &matrices, 1);
+            assert!(matches!(outcome, Err(SelfTestError::Wrong { .. })), "key {spoilt}: {outcome:?}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Jobs from bytes to bytes: those of several keys take turns, and whatever becomes of one, the others end well.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+    mpsc,
+};
+
+use cloakwork_circuit::{
+    ckks::{Input, LIMITS, Program},
+    wire::{self, Operation, operation::Kind},
+};
+use cloakwork_ckks::{
+    Ciphertext, Complex, KeyPart,
+    format::{FormatError, encode},
+};
+use cloakwork_params::{EnvelopeError, KeyId, ckks::by_name};
+use cloakwork_secret::{
+    Randomness,
+    ckks::{KeyGenerator, SecretKey},
+};
+use cloakwork_vectors::{
+    Engine, Finished, InputError, Job, Keys, Matrices, RunError, read_input, read_part, ring, write_output,
+};
+
+const SET: &str = "TOY_CKKS_45_60_50";
+const KEY_ID: KeyId = KeyId([3; 16]);
+
+fn square() -> Program {
+    let operation = Operation { kind: Kind::Multiply.into(), arguments: vec![0, 0], ..Default::default() };
+    let input = wire::program::Input {
+        name: "x".to_owned(),
+        r#type: wire::Type::Vector.into(),
+        slots_log2: 4,
+        level: 2,
+        ..Default::default()
+    };
+    let message = wire::Program {
+        parameter_set: SET.to_owned(),
+        inputs: vec![input],
+        operations: vec![operation],
+        outputs: vec![1],
+        ..Default::default()
+    };
+    Program::decode(&prost::Message::encode_to_vec(&message), &LIMITS).expect("a program")
+}
+
+struct Client {
+    secret: SecretKey,
+    keys: Arc<Keys>,
+    randomness: Randomness,
+}
+
+impl Client {
+    fn new(number: u64) -> Self {
+        let ring = ring(by_name(SET).expect("a set"));
+        let mut randomness = Randomness::insecure_for_tests(number);
+        let secret = SecretKey::generate(ring.set(), &mut randomness).expect("a key");
+        let key = KeyGenerator::new(&secret, ring).relinearization(5, &mut randomness).expect("a key");
+        let part = KeyPart { purpose: cloakwork_params::ckks::layout::Purpose::Relinearization, key };
+        let mut bytes = Vec::new();
+        encode(&part, ring, KEY_ID, &mut bytes).expect("bytes");
+        assert!(read_part(&bytes[..], ring, KeyId([4; 16])).is_err(), "of another key");
+        let part = read_part(&bytes[..], ring, KEY_ID).expect("the same part");
+        let keys = Arc::new(Keys::of_parts(ring, vec![part]).expect("keys of the ring"));
+        Self { secret, keys, randomness }
+    }
+
+    fn encrypt(&mut self, number: f64, level: usize, slots: usize) -> Ciphertext {
+        let ring = ring(by_name(SET).expect("a set"));
+        self.secret.encrypt(ring, &vec![Complex::from(number); slots], level, &mut self.randomness).expect("encryption")
+    }
+
+    /// What the server gets.
+    fn send(&mut self, number: f64, level: usize, slots: usize) -> Vec<u8> {
+        let ring = ring(by_name(SET).expect("a set"));
+        write_output(&self.encrypt(number, level, slots), ring, KEY_ID).expect("bytes")
+    }
+
+    fn decrypt(&self, bytes: &[u8], declared: &Input) -> f64 {
+        let ring = ring(by_name(SET).expect("a set"));
+        let ciphertext = read_input(bytes, ring, KEY_ID, declared).expect("an output");
+        self.secret.decrypt(ring, &ciphertext).expect("decryption")[3].re
+    }
+}
+
+#[test]
+fn jobs_of_two_keys_end_well_beside_one_that_does_not() {
+    let ring = ring(by_name(SET).expect("a set"));
+    let program = Arc::new(square());
+    let declared = &program.inputs()[0];
+    let returned = Input { name: "y".to_owned(), vector: program.outputs()[0].vector };
+    let mut clients = [Client::new(1), Client::new(2)];
+    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0))).expect("a thread");
+    let (told, ends) = mpsc::channel();
+    let mut expected = Vec::new();
+    for number in 0..12_usize {
+        let of = number % 2;
+        let value = 0.05 * number as f64;
+        let bytes = clients[of].send(value, 2, 16);
+        let mut inputs = vec![read_input(&bytes, ring, KEY_ID, declared).expect("as it was declared")];
+        let is_cancelled = Arc::new(AtomicBool::new(number == 4));
+        if number == 7 {
+            // As if somebody had not looked at what came.
+            inputs[0] = clients[of].encrypt(value, 1, 16);
+        }
+        let told = told.clone();
+        let job = Job {
+            key: of,
+            program: program.clone(),
+            inputs,
+            keys: clients[of].keys.clone(),
+            is_cancelled: is_cancelled.clone(),
+            progress: Box::new(|| ()),
+            done: Box::new(move |finished: Finished| {
+                assert!(finished.began <= finished.ended);
+                told.send((number, finished.result)).expect("somebody listens");
+            }),
+        };
+        engine.submit(job);
+        expected.push(value * value);
+    }
+    for _ in 0..12 {
+        let (number, result) = ends.recv().expect("every job ends");
+        match (number, result) {
+            (4, result) => assert_eq!(result.err(), Some(RunError::GivenUp)),
+            (7, result) => assert!(matches!(result, Err(RunError::OffPlan { .. }))),
+            (number, result) => {
+                let bytes = write_output(&result.expect("a result")[0], ring, KEY_ID).expect("bytes");
+                let got = clients[number % 2].decrypt(&bytes, &returned);
+                assert!((got - expected[number]).abs() < 1e-6, "{number}: {got}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_engine_that_ends_tells_those_who_wait() {
+    let program = Arc::new(square());
+    let mut client = Client::new(5);
+    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0))).expect("a thread");
+    let (told, ends) = mpsc::channel();
+    let (begun, begins) = mpsc::channel();
+    let release = Arc::new(AtomicBool::new(false));
+    for number in 0..3 {
+        let (told, begun, release) = (told.clone(), begun.clone(), release.clone());
+        let job = Job {
+            key: 0,
+            program: program.clone(),
+            inputs: vec![client.encrypt(0.5, 2, 16)],
+            keys: client.keys.clone(),
+            is_cancelled: Arc::default(),
+            progress: Box::new(move || {
+                begun.send(()).expect("somebody listens");
+                while !release.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+            }),
+            done: Box::new(move |finished: Finished| {
+                told.send((number, finished.result.map(|_| ()))).expect("somebody listens");
+            }),
+        };
+        engine.submit(job);
+    }
+    begins.recv().expect("the first one begins");
+    let ending = std::thread::spawn(move || drop(engine));
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    release.store(true, Ordering::Relaxed);
+    ending.join().expect("it ends");
+    let ends: Vec<_> = ends.try_iter().collect();
+    assert_eq!(ends, (0..3).map(|number| (number, Err(RunError::GivenUp))).collect::<Vec<_>>());
+}
+
+#[test]
+fn inputs_are_held_to_key_and_declaration() {
+    let ring = ring(by_name(SET).expect("a set"));
+    let program = square();
+    let declared = &program.inputs()[0];
+    let mut client = Client::new(9);
+    for (level, slots, words) in [(1, 16, "level 1"), (3, 16, "level 3"), (2, 8, "8 numbers")] {
+        let refused = read_input(&client.send(0.5, level, slots), ring, KEY_ID, declared).err();
+        let Some(InputError::Undeclared(problem)) = refused else { panic!("{words}") };
+        assert!(problem.contains(words), "{problem}");
+    }
+    let good = client.send(0.5, 2, 16);
+    let other_key = read_input(&good, ring, KeyId([9; 16]), declared).err();
+    let is_other = |error: &InputError| {
+        matches!(error, InputError::Format(FormatError::Envelope(EnvelopeError::WrongKeyId { .. })))
+    };
+    assert!(other_key.as_ref().is_some_and(is_other), "{other_key:?}");
+    let mut scaled = client.encrypt(0.5, 2, 16);
+    scaled.scale *= 1.01;
+    let scaled = write_output(&scaled, ring, KEY_ID).expect("bytes");
+    assert!(matches!(read_input(&scaled, ring, KEY_ID, declared), Err(InputError::Undeclared(_))));
+    let seeded = client.secret.encrypt_seeded(ring, &[Complex::from(0.25); 16], 2, &mut client.randomness);
+    let mut bytes = Vec::new();
+    encode(&seeded.expect("encryption"), ring, KEY_ID, &mut bytes).expect("bytes");
+    let read = read_input(&bytes, ring, KEY_ID, declared).expect("a fresh one");
+    assert!((client.secret.decrypt(ring, &read).expect("decryption")[0].re - 0.25).abs() < 1e-6);
+    for cut in [0, 10, 200, good.len() - 1] {
+        assert!(matches!(read_input(&good[..cut], ring, KEY_ID, declared), Err(InputError::Format(_))), "{cut}");
+    }
+}

@@ -1,0 +1,293 @@
+//! Plans on ciphertexts of toy sets: what comes out is what the program says, and no key that a plan names is missing or
+//! too many.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cloakwork_circuit::{
+    ckks::{Bootstrap as Kind, KeyNeed, KeySize, KeyUse, LIMITS, Program},
+    wire::{
+        self, Operation,
+        operation::{self, bootstrap::Size},
+    },
+};
+use cloakwork_ckks::{
+    Bootstrap, BootstrapKeys, Ciphertext, Complex, Diagonals, EncodedMatrix, EvaluationKeys, Ring, SwitchKey,
+    bootstrap::SeededBootstrapKeys,
+    key::{MoveKey, rotation_power},
+};
+use cloakwork_params::ckks::{self, CkksSet, layout::Purpose};
+use cloakwork_secret::{
+    Randomness,
+    ckks::{KeyGenerator, SecretKey},
+};
+use cloakwork_tests_programs::{RandomVectors, Seed, evaluate};
+use cloakwork_vectors::{Keys, Matrices, RunError, ring, run};
+use proptest::prelude::*;
+use prost::Message as _;
+
+const SETS: [&str; 2] = ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"];
+
+fn set(name: &str) -> &'static CkksSet {
+    ckks::by_name(name).expect("a set")
+}
+
+/// A client with the keys that a program names, and no others.
+struct Client {
+    ring: &'static Ring,
+    secret: SecretKey,
+    randomness: Randomness,
+    matrices: Matrices,
+}
+
+impl Client {
+    fn new(set: &'static CkksSet) -> Self {
+        let mut randomness = Randomness::insecure_for_tests(11);
+        let secret = SecretKey::generate(set, &mut randomness).expect("a key");
+        Self { ring: ring(set), secret, randomness, matrices: Matrices::new(usize::MAX) }
+    }
+
+    fn keys(&mut self, program: &Program, kind: Option<Kind>) -> Keys {
+        let (ring, randomness) = (self.ring, &mut self.randomness);
+        let generator = KeyGenerator::new(&self.secret, ring);
+        let (mut relinearization, mut moves) = (None, BTreeMap::new());
+        for need in program.keys() {
+            match need.purpose {
+                KeyUse::Multiplication => {
+                    relinearization = Some(generator.relinearization(need.level, randomness).expect("a key"));
+                }
+                KeyUse::Conjugation => {
+                    let (power, key) = generator.conjugation(need.level, randomness).expect("a key");
+                    moves.insert(power, key);
+                }
+                KeyUse::Rotation { steps, .. } => {
+                    let (power, key) = generator.rotation(steps as i64, need.level, randomness).expect("a key");
+                    moves.insert(power, key);
+                }
+                KeyUse::ToSparse | KeyUse::ToDense => {}
+            }
+        }
+        match kind {
+            Some(kind) => {
+                let bootstrap = self.matrices.get(ring.set(), kind).expect("a bootstrap");
+                let seeded = generator.bootstrap(&bootstrap, randomness).expect("keys");
+                let SeededBootstrapKeys { to_sparse, to_dense, .. } = seeded;
+                let relinearization = relinearization.expect("a bootstrap has products");
+                let moves = moves.into_iter().collect();
+                let seeded = SeededBootstrapKeys { to_sparse, to_dense, relinearization, moves };
+                Keys::Bootstrap(BootstrapKeys::expand(ring, seeded).expect("keys of the ring"))
+            }
+            None => {
+                let expand = |key| SwitchKey::expand(ring, key).expect("a key of the ring");
+                let moves = moves
+                    .into_iter()
+                    .map(|(power, key)| (power, MoveKey::new(ring, power, expand(key)).expect("a key that moves")));
+                Keys::Evaluation(EvaluationKeys {
+                    moves: moves.collect(),
+                    relinearization: relinearization.map(expand),
+                })
+            }
+        }
+    }
+
+    fn encrypt(&mut self, program: &Program, inputs: &[Vec<[f64; 2]>]) -> Vec<Ciphertext> {
+        let encrypt = |(input, numbers): (&cloakwork_circuit::ckks::Input, &Vec<[f64; 2]>)| {
+            let numbers: Vec<Complex> = numbers.iter().map(|[re, im]| Complex::new(*re, *im)).collect();
+            self.secret.encrypt(self.ring, &numbers, input.vector.level, &mut self.randomness).expect("encryption")
+        };
+        program.inputs().iter().zip(inputs).map(encrypt).collect()
+    }
+
+    /// The greatest error of any number.
+    fn error(&self, outputs: &[Ciphertext], expected: &[Vec<[f64; 2]>]) -> f64 {
+        assert_eq!(outputs.len(), expected.len());
+        let errors = outputs.iter().zip(expected).flat_map(|(output, expected)| {
+            let got = self.secret.decrypt(self.ring, output).expect("decryption");
+            assert_eq!(got.len(), expected.len());
+            let error = |(got, [re, im]): (Complex, &[f64; 2])| (got - Complex::new(*re, *im)).magnitude();
+            got.into_iter().zip(expected).map(error).collect::<Vec<_>>()
+        });
+        errors.fold(0.0, f64::max)
+    }
+}
+
+fn seeds(count: usize) -> impl Strategy<Value = Vec<Seed>> {
+    prop::collection::vec((any::<u8>(), any::<[u16; 3]>(), any::<u64>()), 1..count)
+}
+
+/// Runs a random program with the keys that it names.
+fn holds(random: &RandomVectors) -> Result<(), TestCaseError> {
+    let program = &random.program;
+    let has_bootstraps = program.cost().bootstraps > 0;
+    let kind = Kind { slots_log2: random.slots_log2, stages: 3, size: KeySize::Medium };
+    let mut client = Client::new(program.set());
+    let keys = client.keys(program, has_bootstraps.then_some(kind));
+    let inputs = random.numbers();
+    let outputs = run(program, client.encrypt(program, &inputs), &keys, &client.matrices, 1, || true);
+    let outputs = outputs.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let error = client.error(&outputs, &evaluate(&random.message, &inputs));
+    // Numbers of few places are exact to 13 bits after a bootstrap, and sums of many places add errors up.
+    let bound = if has_bootstraps { 2_f64.powi(-7) } else { 2_f64.powi(-18) };
+    prop_assert!(error < bound, "off by 2^{:.1}", error.log2());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn encrypted_programs_compute_what_they_say(
+        set in 0..2_usize,
+        slots_log2 in prop_oneof![Just(3_u32), Just(6), Just(9)],
+        levels in prop::collection::vec(2..15_u32, 1..4),
+        seeds in seeds(20),
+    ) {
+        holds(&RandomVectors::new(SETS[set], slots_log2, &levels, &seeds))?;
+    }
+}
+
+fn rotate(argument: u32, steps: i32) -> Operation {
+    Operation { kind: operation::Kind::Rotate.into(), arguments: vec![argument], steps, ..Default::default() }
+}
+
+fn plain(kind: operation::Kind, arguments: &[u32]) -> Operation {
+    Operation { kind: kind.into(), arguments: arguments.to_vec(), ..Default::default() }
+}
+
+fn program(set: &str, slots_log2: u32, level: u32, operations: Vec<Operation>) -> (wire::Program, Program) {
+    let input = wire::program::Input {
+        name: "x".to_owned(),
+        r#type: wire::Type::Vector.into(),
+        slots_log2,
+        level,
+        ..Default::default()
+    };
+    let outputs = vec![operations.len() as u32];
+    let message =
+        wire::Program { parameter_set: set.to_owned(), inputs: vec![input], operations, outputs, ..Default::default() };
+    let program = Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program");
+    (message, program)
+}
+
+fn bootstrap_of(argument: u32, kind: Kind) -> Operation {
+    let size = match kind.size {
+        KeySize::Medium => Size::Medium,
+        KeySize::Large => Size::Large,
+    };
+    let bootstrap = Some(operation::Bootstrap { stages: kind.stages as u32, size: size.into() });
+    Operation { bootstrap, ..plain(operation::Kind::Bootstrap, &[argument]) }
+}
+
+/// Products down to no level, a bootstrap, and products again.
+#[test]
+fn what_has_no_level_left_gets_new_ones() {
+    use operation::Kind::{Add, Multiply};
+    for name in SETS {
+        let kind = Kind { slots_log2: 9, stages: 3, size: KeySize::Medium };
+        let operations = vec![
+            plain(Multiply, &[0, 0]),
+            rotate(1, 5),
+            plain(Multiply, &[1, 2]),
+            bootstrap_of(3, kind),
+            plain(Multiply, &[4, 4]),
+            plain(Add, &[5, 4]),
+        ];
+        let (message, program) = program(name, 9, 2, operations);
+        assert_eq!(program.vector(program.inputs().len() + 2).level, 0);
+        let mut client = Client::new(set(name));
+        let keys = client.keys(&program, Some(kind));
+        let inputs =
+            vec![(0..512).map(|at| [f64::from(at * 37 % 101) / 101.0, f64::from(at * 17 % 89) / -178.0]).collect()];
+        let encrypted = client.encrypt(&program, &inputs);
+        let outputs = run(&program, encrypted.clone(), &keys, &client.matrices, 2, || true).expect("a result");
+        let error = client.error(&outputs, &evaluate(&message, &inputs));
+        assert!(error < 2_f64.powi(-14), "{name}: off by 2^{:.1}", error.log2());
+        let given_up = run(&program, encrypted, &keys, &client.matrices, 1, || false);
+        assert_eq!(given_up.err(), Some(RunError::GivenUp));
+    }
+}
+
+#[test]
+fn inputs_that_are_not_what_the_program_says_are_refused() {
+    let (_, program) = program(SETS[0], 4, 3, vec![plain(operation::Kind::Negate, &[0])]);
+    let mut client = Client::new(set(SETS[0]));
+    let keys = client.keys(&program, None);
+    let good = client.encrypt(&program, &[vec![[0.5, 0.0]; 16]]);
+    let mut low = good[0].at_level(2).expect("a level below");
+    let refused = |input: &Ciphertext| {
+        let outcome = run(&program, vec![input.clone()], &keys, &client.matrices, 1, || true);
+        assert!(matches!(outcome, Err(RunError::OffPlan { .. })), "{:?}", outcome.err());
+    };
+    refused(&low);
+    low = good[0].clone();
+    low.scale *= 1.001;
+    refused(&low);
+    low = good[0].clone();
+    low.slots_log2 = 5;
+    refused(&low);
+    let none = run(&program, Vec::new(), &keys, &client.matrices, 1, || true).err();
+    assert_eq!(none, Some(RunError::Inputs { expected: 1, got: 0 }));
+    assert!(run(&program, good, &keys, &client.matrices, 1, || true).is_ok());
+}
+
+/// What a plan names is what the library takes: of bootstraps of all kinds, and of matrices.
+#[test]
+fn plans_name_the_keys_that_bootstraps_take() {
+    let mut kinds = 0;
+    for name in SETS {
+        let set = set(name);
+        let ring = ring(set);
+        for slots_log2 in 1..=9 {
+            for stages in 1..=5_usize.min(slots_log2 as usize) {
+                for (size, of_ring) in [
+                    (KeySize::Medium, cloakwork_ckks::KeySize::Medium),
+                    (KeySize::Large, cloakwork_ckks::KeySize::Large),
+                ] {
+                    let kind = Kind { slots_log2, stages, size };
+                    let (_, program) = program(name, slots_log2, 0, vec![bootstrap_of(0, kind)]);
+                    let bootstrap = Bootstrap::new(ring, slots_log2, stages, of_ring).expect("a bootstrap");
+                    assert_eq!(program.outputs()[0].vector.level, bootstrap.level_out(), "{name} {kind:?}");
+                    let rotations = bootstrap.rotations().into_iter();
+                    let expected: BTreeSet<(Purpose, usize)> = rotations
+                        .map(|(steps, level)| (Purpose::Move { power: rotation_power(ring, steps) }, level))
+                        .chain([
+                            (Purpose::Move { power: 2 * set.size() - 1 }, bootstrap.remainder_level()),
+                            (Purpose::Relinearization, bootstrap.remainder_level()),
+                            (Purpose::ToSparse, 0),
+                            (Purpose::ToDense, bootstrap.raised_level()),
+                        ])
+                        .collect();
+                    assert_eq!(shapes(set, program.keys()), expected, "{name} {kind:?}");
+                    assert_eq!(kind.matrix_bytes(set), bootstrap.bytes() as u64, "{name} {kind:?}");
+                    kinds += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(kinds, 2 * 2 * (1 + 2 + 3 + 4 + 5 * 5));
+}
+
+#[test]
+fn plans_name_the_keys_that_matrices_take() {
+    let set = set(SETS[0]);
+    for offsets in
+        [vec![0], vec![1], vec![0, 1, 2, 3, 4, 5, 6, 7], vec![0, 4, 28], vec![3, 9, 17, 31], vec![30, 31, 0, 1, 2]]
+    {
+        let operation = Operation {
+            numbers: vec![0.5; 32 * offsets.len()],
+            offsets: offsets.clone(),
+            ..plain(operation::Kind::Matrix, &[0])
+        };
+        let (_, program) = program(SETS[0], 5, 2, vec![operation]);
+        let diagonals = offsets.iter().map(|offset| (*offset as usize, vec![Complex::from(0.5); 32]));
+        let matrix =
+            EncodedMatrix::new(ring(set), &Diagonals::new(32, diagonals), 0, 2, ring(set).scale()).expect("a matrix");
+        let rotations = matrix.rotations();
+        let expected = rotations.map(|steps| (Purpose::Move { power: rotation_power(ring(set), steps) }, 2)).collect();
+        assert_eq!(shapes(set, program.keys()), expected, "{offsets:?}");
+    }
+}
+
+/// The first key that meets each need.
+fn shapes(set: &CkksSet, needs: &[KeyNeed]) -> BTreeSet<(Purpose, usize)> {
+    needs.iter().map(|need| (need.purpose.purposes(set)[0], need.level)).collect()
+}
