@@ -167,7 +167,7 @@ fn what_cannot_be_read_back_is_not_written() {
         Ciphertext { scale: f64::NAN, ..x.clone() },
         Ciphertext { scale: 0.0, ..x.clone() },
         Ciphertext { slots_log2: 10, ..x.clone() },
-        Ciphertext { polys: [x.polys[0].clone(), x.polys[1].at_level(2)], ..x.clone() },
+        Ciphertext { polys: [x.polys[0].clone(), x.polys[1].at_level(2)], ..x },
     ];
     for ciphertext in spoilt {
         assert!(encode(&ciphertext, &ring, key.key_id(), std::io::sink()).is_err());

@@ -86,7 +86,8 @@ fn every_truncation_and_every_flipped_byte_is_noticed() {
 #[test]
 fn content_that_is_no_key_is_refused() {
     let bytes = file_bytes(None, "format");
-    let rewritten = |change: &dyn Fn(&mut Vec<u8>)| {
+    type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let rewritten = |change: Change<'_>| {
         let mut bytes = bytes[..bytes.len() - 32].to_vec();
         change(&mut bytes);
         let payload_len = (bytes.len() - 112) as u64;
@@ -95,7 +96,7 @@ fn content_that_is_no_key_is_refused() {
         SecretKey::from_file_bytes(&bytes[..], None).err()
     };
     assert_eq!(rewritten(&|_| {}), None);
-    let malformed: [&dyn Fn(&mut Vec<u8>); 5] = [
+    let malformed: [Change<'_>; 5] = [
         // 2 is no coefficient.
         &|bytes| bytes[112 + 77] = bytes[112 + 77] & !0x30 | 0x20,
         &|bytes| bytes.push(0),
