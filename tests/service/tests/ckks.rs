@@ -148,5 +148,5 @@ async fn a_server_that_nobody_told_to_takes_no_toys() {
     let shell = Shell { server: server.url(), home: home.path() };
     shell.text(&["ckks", "keygen", "--set", SET, "--level", "0"]);
     let (code, message) = shell.refusal(&["keys", "push"]);
-    assert!(code == Some(4) && message.contains("protects nothing"), "{code:?} {message}");
+    assert!(code == Some(4) && message.contains("WEAK_SET_REFUSED"), "{code:?} {message}");
 }

@@ -11,6 +11,7 @@ fn the_arguments_are_consistent() {
 const COMMANDS: &str = "\
 keygen: Make a client key and its evaluation key
 keys: Put evaluation keys on the server, list them, show them, delete them
+ckks: Keys, ciphertexts and results of CKKS, arithmetic on encrypted approximate numbers
 eval: Encrypt integers, evaluate an expression on them, decrypt
 pbs: Encrypt values, run a function on each by programmable bootstraps, decrypt
 gate: Encrypt bits, run a boolean gate on each pair, decrypt
