@@ -132,6 +132,9 @@ impl Evaluator<'_> {
         self.each_row(&mut square, |row, prime, to| {
             let [[_, a1], [_, b1]] = rows(row);
             prime.pointwise.sum_of_products(&[[a1, b1]], to);
+            if with.is_doubled {
+                prime.pointwise.scale(to, prime.modulus().factor(2));
+            }
         });
         let scale = a.scale * b.scale;
         let constant = integer(with.constant, scale)?;
@@ -144,10 +147,6 @@ impl Evaluator<'_> {
         self.each_row_of_digits(&digits, both, |row, prime, digits, (body, mask)| {
             self.product_of_row(digits, key, basis, row, prime, [&mut *body, &mut *mask]);
             let (modulus, pointwise) = (prime.modulus(), prime.pointwise);
-            if with.is_doubled {
-                pointwise.scale(body, modulus.factor(2));
-                pointwise.scale(mask, modulus.factor(2));
-            }
             if row > level {
                 return;
             }

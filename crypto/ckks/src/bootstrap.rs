@@ -25,7 +25,7 @@ use crate::{
     evaluator::Evaluator,
     key::EvaluationKeys,
     linear::{EncodedMatrix, turns_to_the_right},
-    poly::{Basis, Poly},
+    poly::Basis,
     ring::Ring,
 };
 
@@ -423,13 +423,13 @@ impl Evaluator<'_> {
         Ciphertext { polys: [switched, mask], scale: a.scale, slots_log2: a.slots_log2 }
     }
 
-    /// Every number times i: exact, and at no cost of levels.
+    /// Every number times i.
     fn times_i(&self, a: &Ciphertext) -> Ciphertext {
-        let mut coefficients = vec![0; self.ring().size()];
-        coefficients[self.ring().size() / 2] = 1;
-        let i: Poly = self.ring().of_coefficients(a.basis(), &coefficients);
+        let (ring, basis) = (self.ring(), a.basis());
         let mut product = a.clone();
-        product.polys.iter_mut().for_each(|poly| self.multiply_to(poly, &i));
+        self.each_row_of_both(&mut product.polys, |row, _, to| {
+            to.into_iter().for_each(|to| ring.times_i(ring.index(basis, row), to));
+        });
         product
     }
 }

@@ -1,7 +1,5 @@
 //! Ciphertexts and numbers that are the same in every place.
 
-use cloakwork_math::modulus::Factor;
-
 use crate::{
     arithmetic::Product,
     ciphertext::Ciphertext,
@@ -10,6 +8,9 @@ use crate::{
     key::EvaluationKeys,
     poly::{Basis, Poly},
 };
+
+/// Words that a number is repeated in.
+const PART: usize = 512;
 
 impl Evaluator<'_> {
     /// a + `number`.
@@ -34,16 +35,17 @@ impl Evaluator<'_> {
         let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
         let basis = Basis::of_level(level);
         let mut polys = [ring.blank(basis), ring.blank(basis)];
+        // Numbers are multiplied like polynomials, part by part, so that theirs stay in the nearest cache.
+        let part = PART.min(ring.size());
         self.each_row_of_both(&mut polys, |row, prime, to| {
-            let factors = numbers.iter().map(|number| prime.modulus().factor(prime.modulus().of_signed(*number)));
-            let factors: Vec<Factor> = factors.collect();
-            let mut scaled = ring.blank_rows(1);
+            let modulus = prime.modulus();
+            let numbers: Vec<_> = numbers.iter().map(|number| vec![modulus.of_signed(*number); part]).collect();
             for (which, to) in to.into_iter().enumerate() {
-                to.fill(0);
-                for ((_, term), factor) in terms.iter().zip(&factors) {
-                    scaled.copy_from_slice(term.polys[which].row(row));
-                    prime.pointwise.scale(&mut scaled, *factor);
-                    prime.pointwise.add(to, &scaled);
+                for (index, to) in to.chunks_exact_mut(part).enumerate() {
+                    let words = terms.iter().map(|(_, term)| &term.polys[which].row(row)[index * part..][..part]);
+                    let pairs: Vec<[&[u64]; 2]> =
+                        words.zip(&numbers).map(|(words, number)| [words, &number[..]]).collect();
+                    prime.pointwise.sum_of_products(&pairs, to);
                 }
             }
         });

@@ -33,6 +33,8 @@ pub struct Ring {
     raising: BasisChange,
     /// By log2 of the slots, as they are asked for.
     embeddings: Vec<OnceLock<Embedding>>,
+    /// By prime, what multiplies the first half of all values, and the second, when numbers are multiplied by i.
+    imaginary: Vec<[Factor; 2]>,
     pool: Arc<Pool>,
 }
 
@@ -119,9 +121,11 @@ impl Ring {
         };
         // None for a rescale, one for the key to a sparse secret, all for every other key.
         let lowerings = [0, 1, special.len()].map(|count| (count, by_level(count))).into();
+        let primes: Vec<Prime> = moduli.iter().map(prime).collect();
         Self {
             set,
-            primes: moduli.iter().map(prime).collect(),
+            imaginary: primes.iter().map(imaginary).collect(),
+            primes,
             digits: ends.map(digit).collect(),
             lowerings,
             embeddings: (0..set.size_log2).map(|_| OnceLock::new()).collect(),
@@ -246,6 +250,13 @@ impl Ring {
         raised
     }
 
+    /// Every number times i, which is X^(N / 2): exact, and at no cost of levels.
+    pub(crate) fn times_i(&self, index: usize, row: &mut [u64]) {
+        for (half, factor) in row.chunks_exact_mut(self.size() / 2).zip(self.imaginary[index]) {
+            self.primes[index].pointwise.scale(half, factor);
+        }
+    }
+
     /// Coefficients as values, row by row.
     pub fn forward(&self, poly: &mut Poly) {
         for (prime, row) in self.primes(poly.basis()).zip(poly.rows_mut()) {
@@ -276,6 +287,15 @@ impl Ring {
 
 fn index_of_row(chain: usize, basis: Basis, row: usize) -> usize {
     if row <= basis.level { row } else { chain + row - basis.level - 1 }
+}
+
+/// X^(N / 2) has two values, a root of -1 and its negative: one in the first half of all places, one in the second.
+fn imaginary(prime: &Prime) -> [Factor; 2] {
+    let size = prime.ntt.size();
+    let mut power = vec![0; size];
+    power[size / 2] = 1;
+    prime.ntt.forward(&mut [&mut power]);
+    [power[0], power[size / 2]].map(|value| prime.modulus().factor(value))
 }
 
 fn lowering_of(gone: &[Modulus], kept: &[Modulus], level: Level) -> Lowering {
