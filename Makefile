@@ -50,7 +50,7 @@ bench-circuits:
 bench-ckks:
 	cargo run --release -p cloakwork-tests-ckks -- $(ARGS)
 
-# Our bootstrap of CKKS and Lattigo's in turn, on one thread each; writes target/bench/ckks-peer.json. Takes Go, 12 GiB of memory for the default set and
+# Our bootstrap of CKKS and Lattigo's in turn, on one thread each; writes target/bench/ckks-peer.json. Takes Go, 16 GiB of memory and
 # minutes for each round, most of them to make keys; ARGS=--quick compares toys, ARGS="--case H192 --rounds 5" one of Lattigo's sets.
 bench-ckks-peer:
 	tests/peers/lattigo/run.sh $(ARGS)
