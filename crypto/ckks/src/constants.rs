@@ -20,6 +20,24 @@ impl Evaluator<'_> {
         Ok(sum)
     }
 
+    /// A number times a, at a level below a's and with exactly the scale that is asked for: also what brings one of two operands,
+    /// times 1, to where the other is.
+    pub fn multiply_number(
+        &self,
+        a: &Ciphertext,
+        number: f64,
+        level: usize,
+        scale: f64,
+    ) -> Result<Ciphertext, CkksError> {
+        if level >= a.level() {
+            return Err(CkksError::LevelTooLow { what: "a product", got: a.level(), least: level.saturating_add(1) });
+        }
+        if !number.is_finite() {
+            return Err(CkksError::NotFinite { index: 0 });
+        }
+        self.linear_combination(&[(number, a)], 0.0, level + 1, scale)
+    }
+
     /// The sum of numbers times ciphertexts, and a constant: `scale` is exactly that, before and after the rescale that
     /// takes the ciphertexts one level below `level`.
     pub(crate) fn linear_combination(
@@ -30,6 +48,7 @@ impl Evaluator<'_> {
         scale: f64,
     ) -> Result<Ciphertext, CkksError> {
         let ring = self.ring();
+        let below = level.checked_sub(1).ok_or(CkksError::LevelTooLow { what: "a rescale", got: 0, least: 1 })?;
         let last = ring.prime(level).modulus().value() as f64;
         let numbers = terms.iter().map(|(number, term)| integer(*number, scale * last / term.scale));
         let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
@@ -49,15 +68,9 @@ impl Evaluator<'_> {
                 }
             }
         });
+        self.add_integer(&mut polys[0], integer(constant, scale * last)?);
         let slots_log2 = terms.first().map_or(0, |(_, term)| term.slots_log2);
-        let mut sum = Ciphertext { polys, scale, slots_log2 };
-        sum.scale = scale * last;
-        self.add_integer(&mut sum.polys[0], integer(constant, sum.scale)?);
-        let polys = self.lowered(
-            sum.polys,
-            level.checked_sub(1).ok_or(CkksError::LevelTooLow { what: "a rescale", got: 0, least: 1 })?,
-        );
-        Ok(Ciphertext { polys, scale, slots_log2 })
+        Ok(Ciphertext { polys: self.lowered(polys, below), scale, slots_log2 })
     }
 
     /// a * a, twice, less a number: what doubles the angle of a cosine.

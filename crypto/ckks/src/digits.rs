@@ -19,9 +19,6 @@ pub struct Digits<'a> {
     source: Source<'a>,
 }
 
-/// Rows whose digits are there at once, on each thread.
-pub(crate) const ROWS_TOGETHER: usize = 4;
-
 enum Source<'a> {
     /// The polynomial is its own only digit.
     Whole(Poly),
@@ -126,12 +123,7 @@ impl<'a> Evaluator<'a> {
         items: Vec<T>,
         work: impl Fn(usize, &Prime, &DigitsOfRow<'_>, T) + Sync,
     ) {
-        let mut items = items.into_iter();
-        let parts: Vec<(usize, Vec<T>)> = (0..digits.basis.len())
-            .step_by(ROWS_TOGETHER)
-            .map(|first| (first, items.by_ref().take(ROWS_TOGETHER).collect()))
-            .collect();
-        self.each(parts, |(first, items)| {
+        self.each_rows(items, |first, items| {
             let rows = first..first + items.len();
             for ((row, digits_of_row), item) in rows.clone().zip(digits.rows(rows)).zip(items) {
                 work(row, self.ring().prime(self.ring().index(digits.basis, row)), &digits_of_row, item);

@@ -1,11 +1,16 @@
 //! Who computes.
 
+use std::iter;
+
 use cloakwork_math::threads;
 
 use crate::{
     poly::Poly,
     ring::{Prime, Ring},
 };
+
+/// Rows whose changes of basis are made at once, on each thread: what they are made of is read once for all of them.
+const ROWS_TOGETHER: usize = 4;
 
 /// Computes on ciphertexts of one ring.
 #[derive(Clone, Copy)]
@@ -31,6 +36,16 @@ impl<'a> Evaluator<'a> {
         I: IntoIterator<IntoIter: ExactSizeIterator + Send>,
     {
         threads::for_each(self.threads, items, work);
+    }
+
+    /// Works on a few rows at once, given an item for each row: the number of the first of them, and their items.
+    pub(crate) fn each_rows<T: Send>(&self, items: impl IntoIterator<Item = T>, work: impl Fn(usize, Vec<T>) + Sync) {
+        let mut items = items.into_iter();
+        let parts = iter::from_fn(|| {
+            Some(items.by_ref().take(ROWS_TOGETHER).collect()).filter(|part: &Vec<T>| !part.is_empty())
+        });
+        let parts: Vec<(usize, Vec<T>)> = (0..).step_by(ROWS_TOGETHER).zip(parts).collect();
+        self.each(parts, |(first, items)| work(first, items));
     }
 
     /// Works on each row of a polynomial: its number, its prime and its words.

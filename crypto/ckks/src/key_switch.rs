@@ -3,7 +3,7 @@
 use std::array::from_fn;
 
 use crate::{
-    digits::{Digits, DigitsOfRow, ROWS_TOGETHER},
+    digits::{Digits, DigitsOfRow},
     evaluator::Evaluator,
     key::SwitchKey,
     poly::{Basis, Poly, by_row},
@@ -70,26 +70,19 @@ impl Evaluator<'_> {
             gone.chunks_exact(size).collect()
         });
         self.each(prepared.iter().zip(&mut wraps), |(prepared, wraps)| change.wraps(prepared, wraps));
-        let mut kept_rows = kept_rows.into_iter();
-        let parts: Vec<(usize, Vec<Vec<&mut [u64]>>)> = (0..kept)
-            .step_by(ROWS_TOGETHER)
-            .map(|first| (first, kept_rows.by_ref().take(ROWS_TOGETHER).collect()))
-            .collect();
-        self.each(parts, |(first, to)| {
+        self.each_rows(kept_rows, |first, to| {
             let rows: Vec<usize> = (first..first + to.len()).collect();
-            let mut off = ring.blank_rows(COUNT * rows.len());
-            for ((prepared, wraps), off) in prepared.iter().zip(&wraps).zip(off.chunks_exact_mut(rows.len() * size)) {
+            let mut off: [Words; COUNT] = from_fn(|_| ring.blank_rows(rows.len()));
+            for ((prepared, wraps), off) in prepared.iter().zip(&wraps).zip(&mut off) {
                 change.residues(&rows, prepared, wraps, &mut off.chunks_exact_mut(size).collect::<Vec<_>>());
             }
-            let mut off: Vec<Option<&mut [u64]>> = off.chunks_exact_mut(size).map(Some).collect();
-            for (at, (row, to)) in rows.iter().zip(to).enumerate() {
-                let mut off: Vec<&mut [u64]> =
-                    off.iter_mut().skip(at).step_by(rows.len()).filter_map(Option::take).collect();
-                let prime = ring.prime(*row);
+            for (at, (row, to)) in rows.into_iter().zip(to).enumerate() {
+                let mut off = off.each_mut().map(|off| &mut off[at * size..][..size]);
+                let prime = ring.prime(row);
                 prime.ntt.forward(&mut off);
                 for (to, off) in to.into_iter().zip(off) {
                     prime.pointwise.sub(to, off);
-                    prime.pointwise.scale(to, lowering.inverses[*row]);
+                    prime.pointwise.scale(to, lowering.inverses[row]);
                 }
             }
         });

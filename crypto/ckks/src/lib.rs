@@ -18,7 +18,6 @@ mod evaluator;
 pub mod format;
 pub mod key;
 mod key_switch;
-mod levels;
 pub mod linear;
 mod parts;
 mod plaintext;

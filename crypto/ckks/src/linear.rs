@@ -29,6 +29,7 @@ pub struct EncodedMatrix {
     walk: Option<Steps>,
     /// Baby steps, in the order of their numbers.
     babies: Vec<i64>,
+    /// In the order of the offsets: where all of those are to the left, the farthest last.
     giants: Vec<Giant>,
 }
 
@@ -95,9 +96,7 @@ impl EncodedMatrix {
     /// of the matrix are turns to the left.
     pub(crate) fn walked(ring: &Ring, matrix: &Diagonals, level: usize, scale: f64) -> Result<Self, CkksError> {
         let steps = Steps::of(matrix, 0);
-        let mut encoded = Self::encoded(ring, matrix, steps, Some(steps), Basis::of_level(level), scale)?;
-        encoded.giants.sort_unstable_by_key(|giant| giant.steps);
-        Ok(encoded)
+        Self::encoded(ring, matrix, steps, Some(steps), Basis::of_level(level), scale)
     }
 
     fn encoded(

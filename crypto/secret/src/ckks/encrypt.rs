@@ -3,8 +3,27 @@
 use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Plaintext, Ring, SeededCiphertext, key::masks};
 use zeroize::Zeroizing;
 
-use super::{SecretKey, generate::noise, key::SecretPoly};
+use super::{SecretKey, generate::body_of_zero, key::SecretPoly};
 use crate::{Randomness, SecretError};
+
+/// What is to be encrypted.
+pub(super) struct Plain {
+    pub(super) poly: SecretPoly,
+    pub(super) scale: f64,
+    pub(super) slots_log2: u32,
+}
+
+impl Plain {
+    /// Encodes numbers at the set's own scale, and at a level that numbers are encrypted at.
+    pub(super) fn of(ring: &Ring, numbers: &[Complex], level: usize) -> Result<Self, SecretError> {
+        let max = ring.set().working_level;
+        if level > max {
+            return Err(CkksError::LevelTooHigh { what: "encryption under this set", got: level, max }.into());
+        }
+        let Plaintext { poly, scale, slots_log2 } = ring.encode(numbers, ring.scale(), Basis::of_level(level))?;
+        Ok(Self { poly: SecretPoly(poly), scale, slots_log2 })
+    }
+}
 
 impl SecretKey {
     /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale. The mask is a seed, so that what
@@ -17,22 +36,11 @@ impl SecretKey {
         randomness: &mut Randomness,
     ) -> Result<SeededCiphertext, SecretError> {
         self.check(ring)?;
-        let (basis, max) = (Basis::of_level(level), ring.set().working_level);
-        if level > max {
-            return Err(CkksError::LevelTooHigh { what: "encryption under this set", got: level, max }.into());
-        }
-        let Plaintext { poly, scale, slots_log2 } = ring.encode(numbers, ring.scale(), basis)?;
-        let plaintext = SecretPoly(poly);
-        let seed = randomness.mask_seed()?;
-        let secret = self.values(ring, basis);
+        let Plain { poly, scale, slots_log2 } = Plain::of(ring, numbers, level)?;
+        let (basis, seed) = (poly.0.basis(), randomness.mask_seed()?);
         let mask = masks(ring, &seed, basis, 0);
-        let mut body = noise(ring, basis, randomness);
-        for (row, prime) in ring.primes(basis).enumerate() {
-            let mut product = Zeroizing::new(mask.row(row).to_vec());
-            prime.pointwise.multiply(&mut product, secret.0.row(row));
-            prime.pointwise.sub(body.row_mut(row), &product);
-            prime.pointwise.add(body.row_mut(row), plaintext.0.row(row));
-        }
+        let mut body = body_of_zero(ring, &mask, &self.values(ring, basis), randomness);
+        poly.add_to(ring, &mut body);
         Ok(SeededCiphertext { body, seed, scale, slots_log2 })
     }
 

@@ -63,19 +63,11 @@ impl<'a> KeyGenerator<'a> {
         bootstrap: &Bootstrap<'_>,
         randomness: &mut Randomness,
     ) -> Result<SeededBootstrapKeys, SecretError> {
-        let ring = self.ring;
         self.key.check(bootstrap.ring())?;
-        let sparse = self.sparse_secret(randomness)?;
-        let conjugation = (conjugation_power(ring), bootstrap.remainder_level());
-        let rotations = bootstrap.rotations().into_iter().map(|(steps, level)| (rotation_power(ring, steps), level));
-        let moves = rotations.chain([conjugation]).map(|(power, level)| self.move_key(power, level, randomness));
-        let moves = moves.collect::<Result<_, _>>()?;
-        Ok(SeededBootstrapKeys {
-            to_sparse: self.to_sparse(&sparse, randomness)?,
-            to_dense: self.to_dense(&sparse, bootstrap.raised_level(), randomness)?,
-            relinearization: self.relinearization(bootstrap.remainder_level(), randomness)?,
-            moves,
-        })
+        let mut plan = KeyPlan::default();
+        plan.bootstrap(bootstrap);
+        let parts = self.parts(&plan, randomness)?.collect::<Result<Vec<_>, _>>()?;
+        Ok(SeededBootstrapKeys::of_parts(parts)?)
     }
 
     /// The keys of a plan, one after the other, so that nobody holds all of them. All bootstraps of the plan share one
@@ -152,18 +144,13 @@ impl<'a> KeyGenerator<'a> {
         let (ring, basis) = (self.ring, to.0.basis());
         let seed = randomness.mask_seed()?;
         let body = |part: usize, randomness: &mut Randomness| -> Poly {
-            let mask = masks(ring, &seed, basis, part);
-            let mut body = noise(ring, basis, randomness);
+            let mut body = body_of_zero(ring, &masks(ring, &seed, basis, part), to, randomness);
             for (row, (index, prime)) in ring.indices(basis).zip(ring.primes(basis)).enumerate() {
-                let modulus = prime.modulus();
-                let mut product = Zeroizing::new(mask.row(row).to_vec());
-                prime.pointwise.multiply(&mut product, to.0.row(row));
-                prime.pointwise.sub(body.row_mut(row), &product);
                 if row <= basis.level && gadget.holds(ring, part, index) {
-                    let factor = ring.special_product(basis.special, modulus);
-                    product.copy_from_slice(from.0.row(row));
-                    prime.pointwise.scale(&mut product, modulus.factor(factor));
-                    prime.pointwise.add(body.row_mut(row), &product);
+                    let modulus = prime.modulus();
+                    let mut raised = Zeroizing::new(from.0.row(row).to_vec());
+                    prime.pointwise.scale(&mut raised, modulus.factor(ring.special_product(basis.special, modulus)));
+                    prime.pointwise.add(body.row_mut(row), &raised);
                 }
             }
             body
@@ -171,6 +158,18 @@ impl<'a> KeyGenerator<'a> {
         let bodies = (0..gadget.parts(ring, basis.level)).map(|part| body(part, randomness)).collect();
         Ok(SeededSwitchKey { basis, gadget, seed, bodies })
     }
+}
+
+/// The body of an encryption of zero with this mask: noise, less the mask times the secret.
+pub(super) fn body_of_zero(ring: &Ring, mask: &Poly, secret: &SecretPoly, randomness: &mut Randomness) -> Poly {
+    let basis = mask.basis();
+    let mut body = noise(ring, basis, randomness);
+    for (row, prime) in ring.primes(basis).enumerate() {
+        let mut product = Zeroizing::new(mask.row(row).to_vec());
+        prime.pointwise.multiply(&mut product, secret.0.row(row));
+        prime.pointwise.sub(body.row_mut(row), &product);
+    }
+    body
 }
 
 /// Values of a polynomial of noise.

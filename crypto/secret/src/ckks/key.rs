@@ -83,6 +83,13 @@ impl SecretPoly {
     pub(super) fn of_small(ring: &Ring, basis: Basis, coefficients: impl Iterator<Item = i64> + Clone) -> Self {
         Self(small(ring, basis, coefficients))
     }
+
+    /// `to += self`.
+    pub(super) fn add_to(&self, ring: &Ring, to: &mut Poly) {
+        for (row, prime) in ring.primes(self.0.basis()).enumerate() {
+            prime.pointwise.add(to.row_mut(row), self.0.row(row));
+        }
+    }
 }
 
 /// A polynomial with small coefficients, by its values.

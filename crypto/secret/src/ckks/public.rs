@@ -1,12 +1,13 @@
 //! Encryption by those who have no secret.
 
-use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Plaintext, Poly, Ring, key::masks};
+use cloakwork_ckks::{Basis, Ciphertext, Complex, Poly, Ring, key::masks};
 use cloakwork_params::{KeyId, ckks::CkksSet};
 use zeroize::Zeroizing;
 
 use super::{
     SecretKey,
-    generate::noise,
+    encrypt::Plain,
+    generate::{body_of_zero, noise},
     key::{SecretPoly, small},
 };
 use crate::{Randomness, SecretError};
@@ -25,13 +26,7 @@ impl SecretKey {
         self.check(ring)?;
         let basis = Basis::of_level(ring.set().working_level);
         let mask = masks(ring, &randomness.mask_seed()?, basis, 0);
-        let secret = self.values(ring, basis);
-        let mut body = noise(ring, basis, randomness);
-        for (row, prime) in ring.primes(basis).enumerate() {
-            let mut product = Zeroizing::new(mask.row(row).to_vec());
-            prime.pointwise.multiply(&mut product, secret.0.row(row));
-            prime.pointwise.sub(body.row_mut(row), &product);
-        }
+        let body = body_of_zero(ring, &mask, &self.values(ring, basis), randomness);
         Ok(PublicKey { key_id: self.key_id(), set: self.set(), polys: [body, mask] })
     }
 }
@@ -42,8 +37,8 @@ impl PublicKey {
         self.key_id
     }
 
-    /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale. The noise is about that of a
-    /// product with a fresh ternary polynomial: some ten bits more than a secret key's.
+    /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale. The noise is that of a
+    /// product with a fresh ternary polynomial: sqrt(4N / 3) times a secret key's.
     pub fn encrypt(
         &self,
         ring: &Ring,
@@ -54,12 +49,8 @@ impl PublicKey {
         if self.set != ring.set() {
             return Err(SecretError::SetNotInKey { set: ring.set().name });
         }
-        let (basis, max) = (Basis::of_level(level), self.set.working_level);
-        if level > max {
-            return Err(CkksError::LevelTooHigh { what: "encryption under this set", got: level, max }.into());
-        }
-        let Plaintext { poly, scale, slots_log2 } = ring.encode(numbers, ring.scale(), basis)?;
-        let plaintext = SecretPoly(poly);
+        let Plain { poly, scale, slots_log2 } = Plain::of(ring, numbers, level)?;
+        let basis = poly.0.basis();
         let mut ternary = Zeroizing::new(vec![0_i8; ring.size()]);
         randomness.renewed_secret()?.fill_ternary(&mut ternary);
         let once = SecretPoly(small(ring, basis, ternary.iter().map(|one| i64::from(*one))));
@@ -70,8 +61,8 @@ impl PublicKey {
                 prime.pointwise.multiply(&mut product, once.0.row(row));
                 prime.pointwise.add(to.row_mut(row), &product);
             }
-            prime.pointwise.add(polys[0].row_mut(row), plaintext.0.row(row));
         }
+        poly.add_to(ring, &mut polys[0]);
         Ok(Ciphertext { polys, scale, slots_log2 })
     }
 }
