@@ -7,6 +7,7 @@ mod cost;
 mod evaluate;
 mod keys;
 mod numbers;
+mod outline;
 mod plan;
 mod polynomial;
 mod read;
@@ -19,26 +20,20 @@ use prost::Message as _;
 pub use self::{
     cost::{Cost, MULTIPLICATIONS_OF_A_MODULAR_ONE},
     keys::{KeyNeed, KeyUse, MissingKey},
+    outline::Outline,
     rotations::{Bootstrap, KeySize},
     scales::is_same,
 };
-use crate::{
-    ProgramError, ProgramId, ValueId,
-    program::at_most,
-    wire::{self, operation::Kind},
-};
+use crate::{ProgramError, ProgramId, ValueId, program::at_most, wire};
 
 /// A program that has been checked and planned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     id: ProgramId,
-    set: &'static CkksSet,
-    inputs: Vec<Input>,
+    outline: Outline,
     steps: Vec<Step>,
     outputs: Vec<Output>,
     clear: Clear,
-    keys: Vec<KeyNeed>,
-    cost: Cost,
 }
 
 /// What is known of a vector whatever is in it.
@@ -52,6 +47,22 @@ pub struct Vector {
     pub scale: f64,
 }
 
+impl Vector {
+    /// How a ciphertext is not that, if it is not.
+    pub fn difference(&self, got: CiphertextShape) -> Option<String> {
+        let Self { slots_log2, level, scale } = *self;
+        if got.slots_log2 != slots_log2 {
+            Some(format!("{} numbers: the program takes {}", 1_u64 << got.slots_log2, 1_u64 << slots_log2))
+        } else if got.level != level {
+            Some(format!("level {}: the program takes level {level}", got.level))
+        } else if !is_same(scale, got.scale) {
+            Some(format!("a scale of 2^{:.6}: the program takes 2^{:.6}", got.scale.log2(), scale.log2()))
+        } else {
+            None
+        }
+    }
+}
+
 /// What a program takes for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
@@ -59,23 +70,6 @@ pub struct Input {
     pub name: String,
     /// What it holds.
     pub vector: Vector,
-}
-
-impl Input {
-    /// Is a ciphertext what it declares? If not, the answer says how it differs.
-    pub fn check(&self, got: CiphertextShape) -> Result<(), String> {
-        let Vector { slots_log2, level, scale } = self.vector;
-        let differs = if got.slots_log2 != slots_log2 {
-            format!("{} numbers: the program takes {}", 1_u64 << got.slots_log2, 1_u64 << slots_log2)
-        } else if got.level != level {
-            format!("level {}: the program takes level {level}", got.level)
-        } else if !is_same(scale, got.scale) {
-            format!("a scale of 2^{:.6}: the program takes 2^{:.6}", got.scale.log2(), scale.log2())
-        } else {
-            return Ok(());
-        };
-        Err(differs)
-    }
 }
 
 /// What a program returns for each row.
@@ -194,11 +188,6 @@ pub struct Diagonal {
     pub numbers: Vec<[f64; 2]>,
 }
 
-/// Is it an operation on vectors, and on nothing else? Their numbers come behind those of all others.
-pub fn is_only_for_vectors(kind: Kind) -> bool {
-    kind as i32 >= Kind::Rotate as i32
-}
-
 /// How large a program may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -251,8 +240,6 @@ impl Program {
         let (steps, outputs, clear) = plan.finish(outputs);
         let keys = keys::of_steps(set, &inputs, &steps, &clear);
         let cost = Cost::of(set, &inputs, &steps, &outputs, &clear);
-        let program =
-            Self { id: ProgramId(*blake3::hash(bytes).as_bytes()), set, inputs, steps, outputs, clear, keys, cost };
         for (what, max, got) in [
             ("bytes of memory for a row", limits.memory_bytes, cost.memory_bytes),
             ("millions of multiplications for a row", limits.cost, cost.work),
@@ -261,7 +248,9 @@ impl Program {
                 return Err(ProgramError::TooMany { what, max, got });
             }
         }
-        Ok(program)
+        let vectors = outputs.iter().map(|output| output.vector).collect();
+        let outline = Outline { set, inputs, outputs: vectors, keys, cost };
+        Ok(Self { id: ProgramId(*blake3::hash(bytes).as_bytes()), outline, steps, outputs, clear })
     }
 
     /// Its name.
@@ -269,14 +258,19 @@ impl Program {
         self.id
     }
 
+    /// What it takes and returns, and what that takes.
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
     /// The parameter set that it is written for.
     pub fn set(&self) -> &'static CkksSet {
-        self.set
+        self.outline.set
     }
 
     /// What it takes.
     pub fn inputs(&self) -> &[Input] {
-        &self.inputs
+        &self.outline.inputs
     }
 
     /// What is done, in this order.
@@ -296,17 +290,17 @@ impl Program {
 
     /// Keys that it needs, each once, at the highest level that it is needed at.
     pub fn keys(&self) -> &[KeyNeed] {
-        &self.keys
+        &self.outline.keys
     }
 
     /// What a row takes.
     pub fn cost(&self) -> Cost {
-        self.cost
+        self.outline.cost
     }
 
     /// What a value holds.
     pub fn vector(&self, value: ValueId) -> Vector {
-        vector_of(&self.inputs, &self.steps, value)
+        vector_of(&self.outline.inputs, &self.steps, value)
     }
 }
 

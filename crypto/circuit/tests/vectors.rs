@@ -231,11 +231,11 @@ fn keys_are_chosen_among_those_that_there_are_or_the_missing_one_is_named() {
     let others = [key(Purpose::ToDense, 20), key(Purpose::Move { power: 5 }, 20)];
     for turn in &turns {
         let keys = [others[0], key(*turn, 7), others[1], products];
-        assert_eq!(program.choose_keys(&keys), Ok(vec![1, 3]));
+        assert_eq!(program.outline().choose_keys(&keys), Ok(vec![1, 3]));
     }
     let both = [key(turns[0], 6), key(turns[1], 8), products];
-    assert_eq!(program.choose_keys(&both), Ok(vec![1, 2]));
-    let refusal = |keys: &[KeyShape]| program.choose_keys(keys).expect_err("a key is missing").to_string();
+    assert_eq!(program.outline().choose_keys(&both), Ok(vec![1, 2]));
+    let refusal = |keys: &[KeyShape]| program.outline().choose_keys(keys).expect_err("a key is missing").to_string();
     let words = "operation 0 takes a key for turning 8 numbers by 3 up to level 7: ";
     assert_eq!(refusal(&[products]), format!("{words}there is none"));
     assert_eq!(refusal(&[products, key(turns[1], 6)]), format!("{words}the one that is there goes up to level 6"));

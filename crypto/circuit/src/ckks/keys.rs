@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cloakwork_params::ckks::{
-    CkksSet,
-    layout::{KeyShape, Purpose},
-};
+use cloakwork_params::ckks::{CkksSet, layout::Purpose};
 
-use super::{Action, Bootstrap, Clear, Input, Program, Step, rotations::Offsets, vector_of};
+use super::{Action, Bootstrap, Clear, Input, Step, rotations::Offsets, vector_of};
 
 /// A key that a program needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,22 +34,6 @@ impl std::fmt::Display for MissingKey {
             Some(got) => write!(out, "the one that is there goes up to level {got}"),
             None => out.write_str("there is none"),
         }
-    }
-}
-
-impl Program {
-    /// Which keys it runs with, out of those that there are, by their places; or the first one that is missing.
-    pub fn choose_keys(&self, keys: &[KeyShape]) -> Result<Vec<usize>, MissingKey> {
-        let mut chosen = BTreeSet::new();
-        for need in &self.keys {
-            let purposes = need.purpose.purposes(self.set);
-            let would_do = || keys.iter().enumerate().filter(|(_, key)| purposes.contains(&key.purpose));
-            let found = would_do().find(|(_, key)| key.level >= need.level);
-            let highest = would_do().map(|(_, key)| key.level).max();
-            let (place, _) = found.ok_or(MissingKey { need: *need, level: highest })?;
-            chosen.insert(place);
-        }
-        Ok(chosen.into_iter().collect())
     }
 }
 
