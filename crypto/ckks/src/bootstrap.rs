@@ -40,6 +40,19 @@ pub enum KeySize {
     Large,
 }
 
+/// What a bootstrap does, step by step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BootstrapStep {
+    /// To the sparse secret, to a high level, and back to the secret.
+    Raise,
+    /// Coefficients become numbers.
+    ToCoefficients,
+    /// Multiples of the first prime are taken off.
+    Remainders,
+    /// Numbers become coefficients.
+    ToValues,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// Numbers become coefficients at the end.
@@ -345,7 +358,9 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &BootstrapKeys,
     ) -> Result<Ciphertext, CkksError> {
+        self.begins(BootstrapStep::Raise);
         let mut numbers = self.raise(a, bootstrap.raised_level, keys);
+        self.begins(BootstrapStep::ToCoefficients);
         for steps in bootstrap.traces() {
             let turned = self.rotate_full(&numbers, steps, &keys.evaluation)?;
             self.add_polys(&mut numbers, &turned);
@@ -369,6 +384,7 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
+        self.begins(BootstrapStep::Remainders);
         let conjugate = self.conjugate(halves, keys)?;
         let remainder = Remainder::of(self.ring().set());
         let of_part = |part: &Ciphertext| remainder.take(self, part, bootstrap.amplitude, keys);
@@ -387,6 +403,7 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
+        self.begins(BootstrapStep::ToValues);
         let mut numbers = numbers;
         for (index, matrix) in bootstrap.to_values.iter().enumerate() {
             numbers = self.transform(&numbers, matrix, keys)?;

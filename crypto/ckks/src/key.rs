@@ -1,6 +1,6 @@
 //! Keys that a computation needs, none of which decrypts anything.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use cloakwork_math::{
     modulus::Modulus,
@@ -54,12 +54,13 @@ pub struct SeededSwitchKey {
     pub bodies: Vec<Poly>,
 }
 
-/// The same with its masks, as a computation reads it.
+/// The same with its masks, as a computation reads it. A clone shares what it holds.
+#[derive(Clone)]
 pub struct SwitchKey {
     basis: Basis,
     gadget: Gadget,
     /// Bodies and masks, by part.
-    parts: Vec<[Poly; 2]>,
+    parts: Arc<[[Poly; 2]]>,
 }
 
 impl SwitchKey {
@@ -141,19 +142,25 @@ pub fn fill_uniform(modulus: Modulus, seed: &MaskSeed, place: usize, words: &mut
 /// What turns numbers by some places, or conjugates them: the automorphism, and the key that makes up for it.
 ///
 /// The key is from the secret to the one that the automorphism turns into the secret, so that the switch comes first and
-/// two polynomials are moved, not all digits.
+/// two polynomials are moved, not all digits. A clone shares what it holds.
+#[derive(Clone)]
 pub struct MoveKey {
-    pub(crate) automorphism: Automorphism,
+    pub(crate) automorphism: Arc<Automorphism>,
     pub(crate) key: SwitchKey,
 }
 
 impl MoveKey {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.key.bytes()
+    }
+
     /// A key for X to X^`power`.
     pub fn new(ring: &Ring, power: usize, key: SwitchKey) -> Result<Self, CkksError> {
         if power.is_multiple_of(2) || power >= 2 * ring.size() || key.basis.special != ring.set().special.len() {
             return Err(CkksError::MalformedKey { what: "it moves nothing of this ring" });
         }
-        Ok(Self { automorphism: Automorphism::new(power, ring.set().size_log2), key })
+        Ok(Self { automorphism: Arc::new(Automorphism::new(power, ring.set().size_log2)), key })
     }
 }
 

@@ -28,7 +28,7 @@ mod ring;
 mod rotate;
 mod seeded_ciphertext;
 
-pub use bootstrap::{Bootstrap, BootstrapKeys, KeySize};
+pub use bootstrap::{Bootstrap, BootstrapKeys, BootstrapStep, KeySize};
 pub use ciphertext::Ciphertext;
 pub use complex::Complex;
 pub use diagonals::Diagonals;

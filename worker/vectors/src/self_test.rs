@@ -19,7 +19,7 @@ use cloakwork_math::random::MaskSeed;
 use cloakwork_params::ckks::{CkksSet, by_name, layout::KeyShape};
 use prost::Message as _;
 
-use crate::{Keys, Matrices, RunError, ring, run};
+use crate::{Keys, Matrices, Part, Run, RunError, ring, run};
 
 /// Why no work may be done here.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -74,8 +74,9 @@ fn test(program: &Program, parts: Vec<KeyPart>, matrices: &Matrices, threads: us
     let numbers: Vec<[f64; 2]> =
         (0..1 << SLOTS_LOG2).map(|at| [(at * 29 % 97) as f64 / 128.0, (at * 53 % 89) as f64 / -128.0]).collect();
     let input = encrypted(ring, &numbers, program.inputs()[0].vector.level).map_err(object)?;
-    let keys = Keys::of_parts(ring, parts).map_err(object)?;
-    let outputs = run(program, vec![input], &keys, matrices, threads, || true).map_err(failed)?;
+    let parts = parts.into_iter().map(|part| Part::expand(ring, part));
+    let keys = parts.collect::<Result<Vec<_>, _>>().and_then(Keys::of_parts).map_err(object)?;
+    let Run { outputs, .. } = run(program, vec![input], &keys, matrices, threads, || true).map_err(failed)?;
     let expected = program.evaluate(&[numbers]);
     for (output, expected) in outputs.iter().zip(&expected) {
         for (index, (got, [re, im])) in decrypted(ring, output).map_err(object)?.into_iter().zip(expected).enumerate() {

@@ -122,9 +122,9 @@ fn holds(random: &RandomVectors) -> Result<(), TestCaseError> {
     let mut client = Client::new(program.set());
     let keys = client.keys(program, has_bootstraps.then_some(kind));
     let inputs = random.numbers();
-    let outputs = run(program, client.encrypt(program, &inputs), &keys, &client.matrices, 1, || true);
-    let outputs = outputs.map_err(|error| TestCaseError::fail(error.to_string()))?;
-    let error = client.error(&outputs, &evaluate(&random.message, &inputs));
+    let run = run(program, client.encrypt(program, &inputs), &keys, &client.matrices, 1, || true);
+    let run = run.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let error = client.error(&run.outputs, &evaluate(&random.message, &inputs));
     // Numbers of few places are exact to 13 bits after a bootstrap, and sums of many places add errors up.
     let bound = if has_bootstraps { 2_f64.powi(-7) } else { 2_f64.powi(-18) };
     prop_assert!(error < bound, "off by 2^{:.1}", error.log2());
@@ -198,8 +198,12 @@ fn what_has_no_level_left_gets_new_ones() {
         let inputs =
             vec![(0..512).map(|at| [f64::from(at * 37 % 101) / 101.0, f64::from(at * 17 % 89) / -178.0]).collect()];
         let encrypted = client.encrypt(&program, &inputs);
-        let outputs = run(&program, encrypted.clone(), &keys, &client.matrices, 2, || true).expect("a result");
-        let error = client.error(&outputs, &evaluate(&message, &inputs));
+        let done = run(&program, encrypted.clone(), &keys, &client.matrices, 2, || true).expect("a result");
+        for name in ["multiply", "bootstrap.matrices", "bootstrap.raise", "bootstrap.remainders", "bootstrap.to_values"]
+        {
+            assert!(done.times.0.contains_key(name), "{name}: {:?}", done.times);
+        }
+        let error = client.error(&done.outputs, &evaluate(&message, &inputs));
         assert!(error < 2_f64.powi(-14), "{name}: off by 2^{:.1}", error.log2());
         let given_up = run(&program, encrypted, &keys, &client.matrices, 1, || false);
         assert_eq!(given_up.err(), Some(RunError::GivenUp));
