@@ -13,7 +13,7 @@ use cloakwork_params::ckks::CkksSet;
 use prost::Message as _;
 
 use super::{Complex, KeySize};
-use crate::Result;
+use crate::{Result, program::ProgramBytes};
 
 /// A program on vectors that has passed the checks that every server makes.
 #[derive(Clone, Debug)]
@@ -28,11 +28,6 @@ impl VectorProgram {
         let bytes = bytes.into();
         let checked = Program::decode(&bytes, &LIMITS)?;
         Ok(Self { bytes, checked })
-    }
-
-    /// The bytes that name it.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
     }
 
     /// Its name: the BLAKE3 of its bytes.
@@ -61,6 +56,12 @@ impl VectorProgram {
             inputs.iter().map(|input| input.iter().map(|number| [number.re, number.im]).collect()).collect();
         let outputs = self.checked.evaluate(&inputs).into_iter();
         outputs.map(|output| output.into_iter().map(|[re, im]| Complex::new(re, im)).collect()).collect()
+    }
+}
+
+impl ProgramBytes for VectorProgram {
+    fn bytes(&self) -> &Bytes {
+        &self.bytes
     }
 }
 
