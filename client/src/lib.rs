@@ -73,7 +73,7 @@ pub use cloakwork_params as params;
 pub use cloakwork_proto::v1 as proto;
 pub use cloakwork_secret::{
     Gate, SecretError,
-    ckks::{CkksError, format::FormatError as CkksFormatError},
+    ckks::{CkksError, NoSuchBootstrap, format::FormatError as CkksFormatError},
     file::KeyFileError,
     format::FormatError,
 };

@@ -10,16 +10,24 @@ mod numbers;
 mod plan;
 mod polynomial;
 mod read;
-mod rotations;
 mod scales;
 
-use cloakwork_params::ckks::{CkksSet, layout::CiphertextShape};
+use cloakwork_params::ckks::{
+    CkksSet,
+    layout::CiphertextShape,
+    offsets::{Offsets, Way},
+};
 use prost::Message as _;
+
+/// What plans say of bootstraps and of keys.
+pub use cloakwork_params::ckks::{
+    bootstrap::{BootstrapKind, BootstrapShape, KeySize},
+    key_use::KeyUse,
+};
 
 pub use self::{
     cost::{Cost, MULTIPLICATIONS_OF_A_MODULAR_ONE},
-    keys::{KeyNeed, KeyUse, MissingKey},
-    rotations::{Bootstrap, KeySize},
+    keys::{KeyNeed, MissingKey},
     scales::is_same,
 };
 use crate::{
@@ -132,7 +140,7 @@ pub enum Action {
     /// A clear matrix times the vector.
     Transform(ValueId, usize),
     /// New levels.
-    Bootstrap(ValueId, Bootstrap),
+    Bootstrap(ValueId, BootstrapShape),
 }
 
 impl Action {
@@ -184,6 +192,16 @@ pub struct Clear {
     /// By their diagonals.
     pub matrices: Vec<Vec<Diagonal>>,
 }
+
+impl Clear {
+    /// Which diagonals a matrix has, for vectors of so many numbers.
+    fn offsets(&self, matrix: usize, slots_log2: u32) -> Offsets {
+        Offsets::new(1 << slots_log2, self.matrices[matrix].iter().map(|diagonal| diagonal.offset))
+    }
+}
+
+/// How a product with a clear matrix turns the numbers.
+const WAY_OF_CLEAR_MATRICES: Way = Way::Apart { more: 0 };
 
 /// A diagonal of a square matrix: the entries so many columns to the right, around the end, row by row.
 #[derive(Clone, Debug, PartialEq)]

@@ -137,8 +137,8 @@ impl Runner<'_> {
                 let encoded = EncodedMatrix::new(evaluator.ring(), &matrix, 0, value(a).level(), scale)?;
                 evaluator.transform(value(a), &encoded, keys)
             }
-            Action::Bootstrap(a, kind) => {
-                let bootstrap = self.matrices.get(self.program.set(), *kind)?;
+            Action::Bootstrap(a, shape) => {
+                let bootstrap = self.matrices.get(self.program.set(), *shape)?;
                 evaluator.bootstrap(value(a), &bootstrap, self.keys.bootstrap()?)
             }
         }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use cloakwork_params::ckks::CkksSet;
+use cloakwork_params::ckks::{CkksSet, bootstrap::BootstrapShape};
 
 use super::{
-    Action, Bootstrap, Clear, Diagonal, Input, Output, Step, Vector, polynomial, rotations::KeySize, scales::Scales,
-    scales::is_same,
+    Action, Clear, Diagonal, Input, Output, Step, Vector, polynomial,
+    scales::{Scales, is_same},
 };
 use crate::ValueId;
 
@@ -162,12 +162,11 @@ impl Plan {
     pub(super) fn bootstrap(
         &mut self,
         a: ValueId,
-        stages: u32,
-        size: KeySize,
+        bootstrap: BootstrapShape,
         bytes_max: u64,
     ) -> Result<ValueId, String> {
         let vector = self.vector(a);
-        let bootstrap = Bootstrap::new(self.set, vector.slots_log2, stages, size)?;
+        bootstrap.check(self.set).map_err(|refusal| refusal.to_string())?;
         let bytes = bootstrap.matrix_bytes(self.set);
         if bytes > bytes_max {
             return Err(format!(

@@ -1,12 +1,14 @@
 //! A message, operation by operation, as a plan.
 
-use cloakwork_params::ckks::CkksSet;
+use cloakwork_params::ckks::{
+    CkksSet,
+    bootstrap::{BootstrapKind, BootstrapShape, KeySize},
+};
 
 use super::{
     Diagonal, Input, Limits, Vector, numbers,
     plan::Plan,
     polynomial::chebyshev_of_powers,
-    rotations::KeySize,
     scales::{self, Scales},
 };
 use crate::{
@@ -152,6 +154,7 @@ impl Reader<'_> {
             }
             Kind::Bootstrap => {
                 let a = only(&arguments)?;
+                let slots_log2 = self.plan.vector(a).slots_log2;
                 let bootstrap = operation.bootstrap.unwrap_or_default();
                 let size = match bootstrap.size() {
                     Size::Medium => KeySize::Medium,
@@ -160,7 +163,9 @@ impl Reader<'_> {
                         return Err("it does not say how many keys it takes: medium or large".to_owned());
                     }
                 };
-                self.plan.bootstrap(a, bootstrap.stages, size, self.limits.matrix_bytes)?
+                let (stages, kind) = (bootstrap.stages as usize, BootstrapKind::Regular);
+                let shape = BootstrapShape { slots_log2, stages, size, kind };
+                self.plan.bootstrap(a, shape, self.limits.matrix_bytes)?
             }
             _ => return Err(format!("no operation on vectors, which {} has", self.set.name)),
         };
