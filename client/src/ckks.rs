@@ -17,8 +17,8 @@ use cloakwork_secret::{
 };
 use zeroize::Zeroizing;
 
-/// A complex number, and how many keys for rotations a bootstrap has.
-pub use cloakwork_secret::ckks::{Complex, KeySize};
+/// A complex number, which matrices of a bootstrap come first, and how many keys for rotations it has.
+pub use cloakwork_secret::ckks::{BootstrapKind, Complex, KeySize};
 pub use generate::{CkksBootstrap, CkksWish};
 pub use program::{VectorProgram, VectorProgramBuilder, VectorValue};
 

@@ -117,6 +117,8 @@ pub enum Action {
     Subtract(ValueId, ValueId),
     /// Every number negated.
     Negate(ValueId),
+    /// Every number times i, exactly.
+    TimesI(ValueId),
     /// Plus a real number.
     AddNumber(ValueId, f64),
     /// Plus clear numbers.
@@ -149,6 +151,7 @@ impl Action {
         let [first, second] = match *self {
             Self::Add(a, b) | Self::Subtract(a, b) | Self::Multiply(a, b) => [Some(a), Some(b)],
             Self::Negate(a)
+            | Self::TimesI(a)
             | Self::AddNumber(a, _)
             | Self::AddClear(a, _)
             | Self::MultiplyNumber(a, _)
@@ -168,6 +171,7 @@ impl Action {
         let [first, second] = match self {
             Self::Add(a, b) | Self::Subtract(a, b) | Self::Multiply(a, b) => [Some(a), Some(b)],
             Self::Negate(a)
+            | Self::TimesI(a)
             | Self::AddNumber(a, _)
             | Self::AddClear(a, _)
             | Self::MultiplyNumber(a, _)

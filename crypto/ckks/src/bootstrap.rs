@@ -332,8 +332,8 @@ impl Evaluator<'_> {
         Ciphertext { polys: [switched, mask], scale: a.scale, slots_log2: a.slots_log2 }
     }
 
-    /// Every number times i.
-    fn times_i(&self, a: &Ciphertext) -> Ciphertext {
+    /// Every number times i: exact, and at no cost of levels.
+    pub fn times_i(&self, a: &Ciphertext) -> Ciphertext {
         let (ring, basis) = (self.ring(), a.basis());
         let mut product = a.clone();
         self.each_row_of_both(&mut product.polys, |row, _, to| {

@@ -109,6 +109,7 @@ impl Runner<'_> {
             Action::Add(a, b) => evaluator.add(value(a), value(b)),
             Action::Subtract(a, b) => evaluator.sub(value(a), value(b)),
             Action::Negate(a) => Ok(evaluator.negate(value(a))),
+            Action::TimesI(a) => Ok(evaluator.times_i(value(a))),
             Action::AddNumber(a, number) => evaluator.add_constant(value(a), *number),
             Action::AddClear(a, clear) => evaluator.add_plain(value(a), &self.encoded(*clear, value(a), to.scale)?),
             Action::MultiplyNumber(a, number) => evaluator.multiply_number(value(a), *number, to.level, to.scale),

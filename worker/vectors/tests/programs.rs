@@ -7,7 +7,10 @@ use cloakwork_circuit::{
     ckks::{BootstrapKind, BootstrapShape, KeyNeed, KeySize, LIMITS, Program},
     wire::{
         self, Operation,
-        operation::{self, bootstrap::Size},
+        operation::{
+            self,
+            bootstrap::{Kind as WireKind, Size},
+        },
     },
 };
 use cloakwork_ckks::{Ciphertext, Complex, Diagonals, EncodedMatrix, KeyPlan, Ring, key::rotation_power};
@@ -118,36 +121,48 @@ fn plain(kind: operation::Kind, arguments: &[u32]) -> Operation {
     Operation { kind: kind.into(), arguments: arguments.to_vec(), ..Default::default() }
 }
 
+fn input(slots_log2: u32, level: u32) -> wire::program::Input {
+    let (name, r#type) = ("x".to_owned(), wire::Type::Vector.into());
+    wire::program::Input { name, r#type, slots_log2, level, ..Default::default() }
+}
+
 fn program(set: &str, slots_log2: u32, level: u32, operations: Vec<Operation>) -> (wire::Program, Program) {
-    let input = wire::program::Input {
-        name: "x".to_owned(),
-        r#type: wire::Type::Vector.into(),
-        slots_log2,
-        level,
-        ..Default::default()
-    };
+    let inputs = vec![input(slots_log2, level)];
     let outputs = vec![operations.len() as u32];
-    let message =
-        wire::Program { parameter_set: set.to_owned(), inputs: vec![input], operations, outputs, ..Default::default() };
+    let message = wire::Program { parameter_set: set.to_owned(), inputs, operations, outputs, ..Default::default() };
     let program = Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program");
     (message, program)
 }
 
-fn bootstrap_of(argument: u32, stages: u32, size: Size) -> Operation {
-    let bootstrap = Some(operation::Bootstrap { stages, size: size.into() });
+fn bootstrap_of(argument: u32, shape: BootstrapShape) -> Operation {
+    let size = match shape.size {
+        KeySize::Small => Size::Small,
+        KeySize::Medium => Size::Medium,
+        KeySize::Large => Size::Large,
+    };
+    let kind = match shape.kind {
+        BootstrapKind::Regular => WireKind::Unspecified,
+        BootstrapKind::Lossy => WireKind::Lossy,
+    };
+    let (stages, size, kind) = (shape.stages as u32, size.into(), kind.into());
+    let bootstrap = Some(operation::Bootstrap { stages, size, kind });
     Operation { bootstrap, ..plain(operation::Kind::Bootstrap, &[argument]) }
 }
+
+const SIZES: [KeySize; 3] = [KeySize::Small, KeySize::Medium, KeySize::Large];
+const KINDS: [BootstrapKind; 2] = [BootstrapKind::Regular, BootstrapKind::Lossy];
 
 /// Products down to no level, a bootstrap, and products again.
 #[test]
 fn what_has_no_level_left_gets_new_ones() {
     use operation::Kind::{Add, Multiply};
     for name in SETS {
+        let shape = BootstrapShape { slots_log2: 9, stages: 3, size: KeySize::Medium, kind: BootstrapKind::Regular };
         let operations = vec![
             plain(Multiply, &[0, 0]),
             rotate(1, 5),
             plain(Multiply, &[1, 2]),
-            bootstrap_of(3, 3, Size::Medium),
+            bootstrap_of(3, shape),
             plain(Multiply, &[4, 4]),
             plain(Add, &[5, 4]),
         ];
@@ -163,6 +178,40 @@ fn what_has_no_level_left_gets_new_ones() {
         assert!(error < 2_f64.powi(-14), "{name}: off by 2^{:.1}", error.log2());
         let given_up = run(&program, encrypted, &keys, &client.matrices, 1, || false);
         assert_eq!(given_up.err(), Some(RunError::GivenUp));
+    }
+}
+
+/// Of every kind and size, of a full vector and of one with fewer numbers, one and both of two, with and without a level to spare.
+#[test]
+fn bootstraps_of_all_kinds_give_back_what_they_are_given() {
+    for name in SETS {
+        let mut client = Client::new(set(name));
+        for (slots_log2, stages, spare) in [(9, 3, 1), (6, 2, 0)] {
+            for (size, kind) in SIZES.into_iter().flat_map(|size| KINDS.map(|kind| (size, kind))) {
+                let shape = BootstrapShape { slots_log2, stages, size, kind };
+                let both = Operation {
+                    kind: operation::Kind::BootstrapBoth.into(),
+                    arguments: vec![2, 1],
+                    ..bootstrap_of(0, shape)
+                };
+                let operations = vec![plain(operation::Kind::Negate, &[0]), both, bootstrap_of(0, shape)];
+                let level = shape.level_in() as u32 + spare;
+                let inputs = [level, level + 1].map(|level| input(slots_log2, level)).to_vec();
+                let (parameter_set, outputs) = (name.to_owned(), vec![3, 4, 5]);
+                let message = wire::Program { parameter_set, inputs, operations, outputs, ..Default::default() };
+                let program = Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program");
+                let inputs = [37, 53].map(|step| {
+                    (0..1 << slots_log2).map(|at| [f64::from(at * step % 101) / 128.0, 0.0]).collect::<Vec<_>>()
+                });
+                let keys = client.keys(&program);
+                let encrypted = client.encrypt(&program, &inputs);
+                let outputs = run(&program, encrypted, &keys, &client.matrices, 2, || true).expect("a result");
+                let error = client.error(&outputs, &evaluate(&message, &inputs));
+                assert!(error < 2_f64.powi(-12), "{name} {shape:?}: off by 2^{:.1}", error.log2());
+                assert_eq!(outputs[2].level(), shape.level_out(set(name)));
+                assert_eq!(outputs[0].level(), shape.level_out(set(name)) + spare as usize - 1);
+            }
+        }
     }
 }
 
@@ -195,15 +244,10 @@ fn plans_name_the_keys_that_bootstraps_take() {
     for name in SETS {
         let set = set(name);
         for slots_log2 in 1..=9 {
-            for stages in 1..=5.min(slots_log2) {
-                for (size, of_ring) in [(Size::Medium, KeySize::Medium), (Size::Large, KeySize::Large)] {
-                    let shape = BootstrapShape {
-                        slots_log2,
-                        stages: stages as usize,
-                        size: of_ring,
-                        kind: BootstrapKind::Regular,
-                    };
-                    let (_, program) = program(name, slots_log2, 0, vec![bootstrap_of(0, stages, size)]);
+            for stages in 1..=5.min(slots_log2 as usize) {
+                for (size, kind) in SIZES.into_iter().flat_map(|size| KINDS.map(|kind| (size, kind))) {
+                    let shape = BootstrapShape { slots_log2, stages, size, kind };
+                    let (_, program) = program(name, slots_log2, 5, vec![bootstrap_of(0, shape)]);
                     let mut plan = KeyPlan::default();
                     plan.bootstrap(ring(set), shape).expect("a bootstrap");
                     assert_eq!(program.outputs()[0].vector.level, shape.level_out(set), "{name} {shape:?}");

@@ -100,9 +100,12 @@ impl Counts<'_> {
     fn step(&mut self, step: &Step, from: Vector, clear: &Clear) -> Work {
         let rows = from.level + 1;
         match &step.action {
-            Action::Add(..) | Action::Subtract(..) | Action::Negate(_) | Action::AddNumber(..) | Action::Lower(_) => {
-                Work::new(0, 2 * rows, 0)
-            }
+            Action::Add(..)
+            | Action::Subtract(..)
+            | Action::Negate(_)
+            | Action::TimesI(_)
+            | Action::AddNumber(..)
+            | Action::Lower(_) => Work::new(0, 2 * rows, 0),
             Action::AddClear(..) => Work::new(rows, 2 * rows, rows),
             Action::MultiplyNumber(..) => Work::new(0, 2 * rows, 2 * rows).and(self.rescale(step.vector.level + 1)),
             Action::MultiplyClear(..) => Work::new(rows, 2 * rows, 3 * rows).and(self.rescale(from.level)),
