@@ -22,8 +22,8 @@ use zeroize::Zeroizing;
 
 /// What a ciphertext holds: how many numbers, at which level and scale.
 pub use cloakwork_circuit::ckks::Vector;
-/// A complex number, and how many keys for rotations a bootstrap has.
-pub use cloakwork_secret::ckks::{Complex, KeySize};
+/// A complex number, which matrices of a bootstrap come first, and how many keys for rotations it has.
+pub use cloakwork_secret::ckks::{BootstrapKind, Complex, KeySize};
 pub use generate::{CkksBootstrap, CkksWish};
 pub use program::{VectorProgram, VectorProgramBuilder, VectorValue};
 

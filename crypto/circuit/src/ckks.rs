@@ -11,17 +11,25 @@ mod outline;
 mod plan;
 mod polynomial;
 mod read;
-mod rotations;
 mod scales;
 
-use cloakwork_params::ckks::{CkksSet, layout::CiphertextShape};
+use cloakwork_params::ckks::{
+    CkksSet,
+    layout::CiphertextShape,
+    offsets::{Offsets, Way},
+};
 use prost::Message as _;
+
+/// What plans say of bootstraps and of keys.
+pub use cloakwork_params::ckks::{
+    bootstrap::{BootstrapKind, BootstrapShape, KeySize},
+    key_use::KeyUse,
+};
 
 pub use self::{
     cost::{Cost, MULTIPLICATIONS_OF_A_MODULAR_ONE},
-    keys::{KeyNeed, KeyUse, MissingKey},
+    keys::{KeyNeed, MissingKey},
     outline::Outline,
-    rotations::{Bootstrap, KeySize},
     scales::is_same,
 };
 use crate::{ProgramError, ProgramId, ValueId, program::at_most, wire};
@@ -103,6 +111,8 @@ pub enum Action {
     Subtract(ValueId, ValueId),
     /// Every number negated.
     Negate(ValueId),
+    /// Every number times i, exactly.
+    TimesI(ValueId),
     /// Plus a real number.
     AddNumber(ValueId, f64),
     /// Plus clear numbers.
@@ -126,7 +136,7 @@ pub enum Action {
     /// A clear matrix times the vector.
     Transform(ValueId, usize),
     /// New levels.
-    Bootstrap(ValueId, Bootstrap),
+    Bootstrap(ValueId, BootstrapShape),
 }
 
 impl Action {
@@ -135,6 +145,7 @@ impl Action {
         let [first, second] = match *self {
             Self::Add(a, b) | Self::Subtract(a, b) | Self::Multiply(a, b) => [Some(a), Some(b)],
             Self::Negate(a)
+            | Self::TimesI(a)
             | Self::AddNumber(a, _)
             | Self::AddClear(a, _)
             | Self::MultiplyNumber(a, _)
@@ -154,6 +165,7 @@ impl Action {
         let [first, second] = match self {
             Self::Add(a, b) | Self::Subtract(a, b) | Self::Multiply(a, b) => [Some(a), Some(b)],
             Self::Negate(a)
+            | Self::TimesI(a)
             | Self::AddNumber(a, _)
             | Self::AddClear(a, _)
             | Self::MultiplyNumber(a, _)
@@ -178,6 +190,16 @@ pub struct Clear {
     /// By their diagonals.
     pub matrices: Vec<Vec<Diagonal>>,
 }
+
+impl Clear {
+    /// Which diagonals a matrix has, for vectors of so many numbers.
+    fn offsets(&self, matrix: usize, slots_log2: u32) -> Offsets {
+        Offsets::new(1 << slots_log2, self.matrices[matrix].iter().map(|diagonal| diagonal.offset))
+    }
+}
+
+/// How a product with a clear matrix turns the numbers.
+const WAY_OF_CLEAR_MATRICES: Way = Way::Apart { more: 0 };
 
 /// A diagonal of a square matrix: the entries so many columns to the right, around the end, row by row.
 #[derive(Clone, Debug, PartialEq)]

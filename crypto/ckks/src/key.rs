@@ -8,6 +8,8 @@ use cloakwork_math::{
     random::{MaskSeed, MaskStream},
 };
 
+use cloakwork_params::ckks::key_use;
+
 use crate::{
     error::CkksError,
     poly::{Basis, Poly},
@@ -166,18 +168,12 @@ impl MoveKey {
 
 /// The power of X that turns numbers by `steps` places to the left.
 pub fn rotation_power(ring: &Ring, steps: i64) -> usize {
-    let order = 2 * ring.size();
-    // Five has order N / 2.
-    let steps = steps.rem_euclid(ring.size() as i64 / 2);
-    (0..i64::BITS).rev().fold(1, |power, bit| {
-        let square = power * power % order;
-        if steps >> bit & 1 == 1 { square * 5 % order } else { square }
-    })
+    key_use::rotation_power(ring.set(), steps)
 }
 
 /// The power of X that conjugates all numbers.
 pub fn conjugation_power(ring: &Ring) -> usize {
-    2 * ring.size() - 1
+    key_use::conjugation_power(ring.set())
 }
 
 /// All keys of a client that a computation has.

@@ -1,6 +1,9 @@
 //! Parameter sets of CKKS, arithmetic on encrypted approximate numbers.
 
+pub mod bootstrap;
+pub mod key_use;
 pub mod layout;
+pub mod offsets;
 mod rows;
 
 pub use rows::CKKS_SETS;
@@ -64,6 +67,17 @@ pub struct CkksSecurity {
     pub log2: f64,
     /// Attack and cost model behind it.
     pub model: &'static str,
+}
+
+impl CkksBootstrap {
+    /// Degree of the polynomial that is a cosine of the angle before it is doubled: the more often it is, the less the
+    /// cosine goes up and down.
+    pub const fn cosine_degree(&self) -> usize {
+        match self.doublings {
+            2 => 54,
+            _ => 30,
+        }
+    }
 }
 
 impl CkksSet {

@@ -6,8 +6,8 @@ use std::{
 };
 
 use cloakwork_client::{
-    CkksBootstrap, CkksKeys, CkksWish, Client, ClientError, Complex, Encrypted, Finished, Input, JobRequest, KeySize,
-    Progress, VectorProgram, VectorProgramBuilder, ckks_set_by_name, proto::JobState,
+    BootstrapKind, CkksBootstrap, CkksKeys, CkksWish, Client, ClientError, Complex, Encrypted, Finished, Input,
+    JobRequest, KeySize, Progress, VectorProgram, VectorProgramBuilder, ckks_set_by_name, proto::JobState,
 };
 use cloakwork_tests_service::{Server, Setup, Shell, Tenant, Worker, eventually};
 use tempfile::TempDir;
@@ -42,7 +42,7 @@ impl Somebody {
         let mut program = VectorProgramBuilder::new(self.keys.set());
         let mut x = program.input("x", SLOTS.ilog2(), 1);
         x = program.multiply(x, x);
-        x = program.bootstrap(x, 2, KeySize::Medium);
+        x = program.bootstrap(x, 2, KeySize::Medium, BootstrapKind::Regular);
         for _ in 1..squares {
             x = program.multiply(x, x);
         }

@@ -125,6 +125,7 @@ impl Runner<'_> {
             Action::Add(a, b) => evaluator.add(value(a), value(b)),
             Action::Subtract(a, b) => evaluator.sub(value(a), value(b)),
             Action::Negate(a) => Ok(evaluator.negate(value(a))),
+            Action::TimesI(a) => Ok(evaluator.times_i(value(a))),
             Action::AddNumber(a, number) => evaluator.add_constant(value(a), *number),
             Action::AddClear(a, clear) => evaluator.add_plain(value(a), &self.encoded(*clear, value(a), to.scale)?),
             Action::MultiplyNumber(a, number) => evaluator.multiply_number(value(a), *number, to.level, to.scale),
@@ -153,8 +154,8 @@ impl Runner<'_> {
                 let encoded = EncodedMatrix::new(evaluator.ring(), &matrix, 0, value(a).level(), scale)?;
                 evaluator.transform(value(a), &encoded, keys)
             }
-            Action::Bootstrap(a, kind) => {
-                let bootstrap = self.matrices.get(self.program.set(), *kind)?;
+            Action::Bootstrap(a, shape) => {
+                let bootstrap = self.matrices.get(self.program.set(), *shape)?;
                 evaluator.bootstrap(value(a), &bootstrap, self.keys.bootstrap()?)
             }
         }

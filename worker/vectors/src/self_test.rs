@@ -8,7 +8,10 @@ use cloakwork_circuit::{
     ckks::{LIMITS, Program},
     wire::{
         self, Operation,
-        operation::{Bootstrap as WireBootstrap, Kind, bootstrap::Size},
+        operation::{
+            Bootstrap as WireBootstrap, Kind,
+            bootstrap::{Kind as WireKind, Size},
+        },
     },
 };
 use cloakwork_ckks::{
@@ -51,7 +54,8 @@ const SLOTS_LOG2: u32 = 9;
 /// After a bootstrap, numbers are exact to 14 bits and more.
 const ERROR_MAX: f64 = 1.0 / (1 << 13) as f64;
 
-/// Runs a program with a product, a turn, a conjugate, a matrix and a bootstrap under each set.
+/// Runs a program with a product, a turn, a conjugate, a matrix and bootstraps under each set: a regular one whose turns share what
+/// they can, and a lossy one of two vectors, whose turns go one after the other.
 pub fn self_test(threads: usize) -> Result<(), SelfTestError> {
     let matrices = Matrices::new(0);
     for name in SETS {
@@ -95,15 +99,19 @@ fn program(set: &CkksSet) -> Program {
         arguments: arguments.to_vec(),
         ..Default::default()
     };
-    let bootstrap = Some(WireBootstrap { stages: 3, size: Size::Medium.into() });
+    let bootstrap =
+        |stages, size: Size, kind: WireKind| Some(WireBootstrap { stages, size: size.into(), kind: kind.into() });
+    let regular = bootstrap(3, Size::Medium, WireKind::Unspecified);
+    let lossy = bootstrap(2, Size::Small, WireKind::Lossy);
     let diagonals = [0.25; 2 << SLOTS_LOG2].to_vec();
     let operations = vec![
         operation(Kind::Multiply, &[0, 0]),
         Operation { steps: 3, ..operation(Kind::Rotate, &[1]) },
         operation(Kind::Conjugate, &[2]),
         Operation { numbers: diagonals, offsets: vec![0, 5], ..operation(Kind::Matrix, &[3]) },
-        Operation { bootstrap, ..operation(Kind::Bootstrap, &[4]) },
+        Operation { bootstrap: regular, ..operation(Kind::Bootstrap, &[4]) },
         operation(Kind::Multiply, &[5, 3]),
+        Operation { bootstrap: lossy, ..operation(Kind::BootstrapBoth, &[5, 6]) },
     ];
     let input = wire::program::Input {
         name: "x".to_owned(),
@@ -116,7 +124,7 @@ fn program(set: &CkksSet) -> Program {
         parameter_set: set.name.to_owned(),
         inputs: vec![input],
         operations,
-        outputs: vec![6],
+        outputs: vec![6, 7, 8],
         ..Default::default()
     };
     Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program that does not change")

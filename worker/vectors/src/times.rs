@@ -60,7 +60,7 @@ pub(crate) fn of_action(action: &Action) -> &'static str {
         Action::Subtract(..) => "subtract",
         Action::Negate(_) => "negate",
         Action::AddNumber(..) | Action::AddClear(..) => "add_clear",
-        Action::MultiplyNumber(..) | Action::MultiplyClear(..) => "multiply_clear",
+        Action::MultiplyNumber(..) | Action::MultiplyClear(..) | Action::TimesI(_) => "multiply_clear",
         Action::Multiply(..) => "multiply",
         Action::Rotate(..) => "rotate",
         Action::Conjugate(_) => "conjugate",

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cloakwork_client::VectorProgramBuilder;
+use cloakwork_client::{BootstrapKind, VectorProgramBuilder};
 
 use super::{job, run::find, size::Size};
 use crate::{context::Context, failure::Failure};
@@ -23,9 +23,12 @@ pub(crate) struct Args {
     /// Matrices in each direction: more of them are faster, and leave fewer levels.
     #[arg(long, value_name = "N", default_value_t = 5)]
     stages: usize,
-    /// Of the key.
+    /// Of the key: small, medium or large.
     #[arg(long, default_value = "medium")]
     size: Size,
+    /// Turn numbers to coefficients first, which takes as many levels as stages, and leaves more.
+    #[arg(long)]
+    lossy: bool,
     /// File to write; the result stays on the server where absent. One that is there already is not overwritten.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -38,7 +41,8 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let mut program = VectorProgramBuilder::new(keys.set());
     let x = program.stored("x", vector.slots_log2, vector.level, vector.scale);
     let Size(size) = args.size;
-    let y = program.bootstrap(x, args.stages, size);
+    let kind = if args.lossy { BootstrapKind::Lossy } else { BootstrapKind::Regular };
+    let y = program.bootstrap(x, args.stages, size, kind);
     program.output(y);
     let outs: Vec<PathBuf> = args.out.into_iter().collect();
     job::run(context, &client, &keys, program.build()?, vec![input], &outs).await

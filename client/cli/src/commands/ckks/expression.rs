@@ -1,8 +1,8 @@
 //! Expressions of encrypted numbers, and the programs that they become.
 
 use cloakwork_client::{
-    ClientError, Complex, KeySize, ProgramError, Vector, VectorProgram, VectorProgramBuilder, VectorValue,
-    params::ckks::CkksSet,
+    BootstrapKind, ClientError, Complex, KeySize, ProgramError, Vector, VectorProgram, VectorProgramBuilder,
+    VectorValue, params::ckks::CkksSet,
 };
 
 use super::{number::Number, size::Size};
@@ -122,11 +122,12 @@ impl Compiler<'_> {
                 let (x, level) = (self.vector(x)?, self.count(level)?);
                 Ok(self.made(place, |builder| builder.level_down(x, level)))
             }
-            ("bootstrap", [x, how @ ..]) if how.len() <= 2 => {
+            ("bootstrap", [x, how @ ..]) if how.len() <= 3 => {
                 let x = self.vector(x)?;
                 let stages = how.first().map_or(Ok(STAGES), |stages| self.count(stages))?;
                 let Size(size) = how.get(1).map_or(Ok(SIZE), size)?;
-                Ok(self.made(place, |builder| builder.bootstrap(x, stages, size)))
+                let kind = how.get(2).map_or(Ok(BootstrapKind::Regular), kind)?;
+                Ok(self.made(place, |builder| builder.bootstrap(x, stages, size, kind)))
             }
             _ => Err(at(
                 place,
@@ -196,7 +197,14 @@ impl Compiler<'_> {
 fn size(node: &Node) -> Result<Size, Problem> {
     match &node.kind {
         NodeKind::Name(name) => name.parse().map_err(|problem: String| at(node.place, problem)),
-        _ => Err(at(node.place, "expected the size of a key: medium or large")),
+        _ => Err(at(node.place, "expected the size of a key: small, medium or large")),
+    }
+}
+
+fn kind(node: &Node) -> Result<BootstrapKind, Problem> {
+    match &node.kind {
+        NodeKind::Name(name) if name == "lossy" => Ok(BootstrapKind::Lossy),
+        _ => Err(at(node.place, "expected lossy, or nothing for a regular one")),
     }
 }
 
@@ -245,6 +253,7 @@ mod tests {
             ("total(x) + 0*y", [Complex::from(1.25); 2]),
             ("poly(x, 1, 2, 1/2) + 0*y", [Complex::from(2.125), Complex::from(1.0)]),
             ("chebyshev(x, 0, 0, 2) + 0*y", [Complex::from(-1.0), Complex::from(-2.0)]),
+            ("bootstrap(x, 2, small, lossy) + 0*y", [x[0], x[3]]),
             ("bootstrap(level(x, 1), 2, large) * (1 + i) + 0*y", [x[0] * Complex::new(1.0, 1.0), Complex::from(0.0)]),
         ] {
             let program = program(text).expect(text);
@@ -268,6 +277,7 @@ mod tests {
             ("poly(x, 2i) + y", "at 8: expected a real number"),
             ("rotate(2, 1) + x + y", "at 7: expected a ciphertext, not a number"),
             ("bootstrap(x, 3, huge) + y", "at 16: 'huge' is no size of a key"),
+            ("bootstrap(x, 3, small, fast) + y", "at 23: expected lossy"),
             ("x[0] + y", "at 1: a ciphertext is a vector already"),
             ("sin(x) + y", "at 0: 'sin' of 1 is not known"),
             ("x + 1.2.3 + y", "at 7: "),

@@ -23,9 +23,9 @@ use crate::{context::Context, failure::Failure};
 /// Operators: + - * with ciphertexts and numbers, and / by a number. A product takes a level.
 /// Functions: rotate(x, n) by n places to the left, conjugate(x), total(x) for the sum of all
 /// numbers in every place, poly(x, c0, c1, ..) for c0 + c1 x + .., chebyshev(x, c0, c1, ..),
-/// level(x, n) to a lower level, and bootstrap(x, stages, size) for new levels: stages are 1 to 5,
-/// and size is medium or large, as the key was made; 5 and medium where absent. Numbers are 1.5, 2i
-/// or 0.5-2i.
+/// level(x, n) to a lower level, and bootstrap(x, stages, size, lossy) for new levels: 1 to 5
+/// stages, and small, medium or large, as the key was made; 5 and medium where absent, and a regular
+/// one without the last word. Numbers are 1.5, 2i or 0.5-2i.
 ///
 /// Examples:
 ///   cloakwork --keys numbers ckks run '0.5 * x * y + 1' x=x.ckks y=y.ckks --out z.ckks

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use cloakwork_client::KeySize;
 
-/// `medium` or `large`.
+/// `small`, `medium` or `large`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size(pub(super) KeySize);
 
@@ -13,9 +13,10 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "small" => Ok(Self(KeySize::Small)),
             "medium" => Ok(Self(KeySize::Medium)),
             "large" => Ok(Self(KeySize::Large)),
-            _ => Err(format!("'{text}' is no size of a key: expected medium or large")),
+            _ => Err(format!("'{text}' is no size of a key: expected small, medium or large")),
         }
     }
 }
