@@ -1,15 +1,16 @@
 //! CKKS keys in their directory.
 
 use cloakwork_client::{
-    AnyKeys, CLIENT_KEY_FILE, CkksBootstrap, CkksError, CkksFormatError, CkksKeys, CkksWish, ClientError, Complex,
-    KeyFileError, KeySize, Keys, NoSuchBootstrap, Progress, SecretError, ckks_set_by_name, set_by_name,
+    AnyKeys, BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksError, CkksFormatError, CkksKeys, CkksWish,
+    ClientError, Complex, KeyFileError, KeySize, Keys, NoSuchBootstrap, Progress, SecretError, ckks_set_by_name,
+    set_by_name,
 };
 use zeroize::Zeroizing;
 
 const SET: &str = "TOY_CKKS_54_60";
 
 fn wish() -> CkksWish {
-    let bootstrap = CkksBootstrap { slots: 2, stages: 1, size: KeySize::Medium };
+    let bootstrap = CkksBootstrap { slots: 2, stages: 1, size: KeySize::Medium, kind: BootstrapKind::Regular };
     CkksWish { bootstraps: vec![bootstrap], rotations: vec![0, 3], conjugation: true, level: Some(2) }
 }
 
@@ -53,7 +54,7 @@ async fn wishes_that_no_set_fulfils_are_told_before_anything_is_made() {
     let directory = tempfile::tempdir().expect("a directory");
     let (set, path) = (ckks_set_by_name(SET).expect("a toy"), directory.path().join("keys"));
     let bootstrap = |slots, stages| CkksWish {
-        bootstraps: vec![CkksBootstrap { slots, stages, size: KeySize::Large }],
+        bootstraps: vec![CkksBootstrap { slots, stages, size: KeySize::Large, kind: BootstrapKind::Lossy }],
         ..CkksWish::default()
     };
     let refused = |wish| CkksKeys::generate_in(path.clone(), set, wish, None, Progress::none());

@@ -54,6 +54,8 @@ pub struct CkksBootstrap {
     pub stages: usize,
     /// How many keys for rotations.
     pub size: KeySize,
+    /// Which matrices come first.
+    pub kind: BootstrapKind,
 }
 
 impl CkksKeys {
@@ -99,13 +101,12 @@ fn plan(ring: &Ring, wish: &CkksWish) -> Result<KeyPlan> {
         plan.conjugation(ring, level);
     }
     wish.rotations.iter().for_each(|steps| plan.rotation(ring, *steps, level));
-    for CkksBootstrap { slots, stages, size } in &wish.bootstraps {
+    for CkksBootstrap { slots, stages, size, kind } in &wish.bootstraps {
         let max = ring.set().slots();
         if !slots.is_power_of_two() || *slots > max {
             return Err(SecretError::from(CkksError::WrongSlots { got: *slots, max }).into());
         }
-        let (slots_log2, kind) = (slots.ilog2(), BootstrapKind::Regular);
-        let shape = BootstrapShape { slots_log2, stages: *stages, size: *size, kind };
+        let shape = BootstrapShape { slots_log2: slots.ilog2(), stages: *stages, size: *size, kind: *kind };
         plan.bootstrap(ring, shape).map_err(SecretError::from)?;
     }
     Ok(plan)

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, str::FromStr, time::Instant};
 
-use cloakwork_client::{CLIENT_KEY_FILE, CkksBootstrap, CkksKeys, CkksWish, KeySize, ckks_set_by_name};
+use cloakwork_client::{BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksKeys, CkksWish, KeySize, ckks_set_by_name};
 use serde_json::json;
 
 use crate::{
@@ -20,12 +20,13 @@ use crate::{
 /// bootstraps as they are asked for. `cloakwork keys push` sends them one by one.
 ///
 /// All bootstraps are to be named at once: what they have in common is made once, and they share a
-/// secret that no later call knows. For a real set this takes up to a few gigabytes of memory and
-/// of disk.
+/// secret that no later call knows. For a real set this takes up to a few gigabytes of disk, and
+/// less than one of memory.
 ///
 /// Examples:
 ///   cloakwork ckks keygen --out numbers --rotate 1,2,4,8 --conjugate
 ///   cloakwork ckks keygen --out numbers --bootstrap 32768:5:medium --bootstrap 1024:3:medium
+///   cloakwork ckks keygen --out numbers --bootstrap 32768:3:small:lossy
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -35,9 +36,9 @@ pub(crate) struct Args {
     /// Directory to make; that of --keys where absent.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// A bootstrap: numbers in a ciphertext, stages, and medium or large. More keys make a large one faster. May be
-    /// repeated.
-    #[arg(long = "bootstrap", value_name = "SLOTS:STAGES:SIZE")]
+    /// A bootstrap: numbers in a ciphertext, stages, small, medium or large, and lossy for one of that kind. More keys
+    /// make a larger one faster. Two vectors in one bootstrap take the keys of one. May be repeated.
+    #[arg(long = "bootstrap", value_name = "SLOTS:STAGES:SIZE[:lossy]")]
     bootstraps: Vec<Bootstrap>,
     /// Rotations by so many places to the left; to the right where negative.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', allow_negative_numbers = true)]
@@ -58,17 +59,27 @@ impl FromStr for Bootstrap {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("expected SLOTS:STAGES:SIZE, 32768:5:medium say, got '{text}'");
+        let wrong = || {
+            format!(
+                "expected SLOTS:STAGES:SIZE, 32768:5:medium say, or SLOTS:STAGES:SIZE:lossy, got '{text}'; sizes are small, medium and large"
+            )
+        };
         let mut fields = text.split(':');
         let mut field = || fields.next().ok_or_else(wrong);
         let slots = field()?.parse().map_err(|_| wrong())?;
         let stages = field()?.parse().map_err(|_| wrong())?;
         let size = match field()? {
+            "small" => KeySize::Small,
             "medium" => KeySize::Medium,
             "large" => KeySize::Large,
             _ => return Err(wrong()),
         };
-        if fields.next().is_some() { Err(wrong()) } else { Ok(Self(CkksBootstrap { slots, stages, size })) }
+        let kind = match (fields.next(), fields.next()) {
+            (None, _) => BootstrapKind::Regular,
+            (Some("lossy"), None) => BootstrapKind::Lossy,
+            _ => return Err(wrong()),
+        };
+        Ok(Self(CkksBootstrap { slots, stages, size, kind }))
     }
 }
 
@@ -121,9 +132,27 @@ mod tests {
 
     #[test]
     fn bootstraps_are_read_whole_or_refused() {
-        let Bootstrap(read) = "1024:3:large".parse().expect("a bootstrap");
-        assert_eq!(read, CkksBootstrap { slots: 1024, stages: 3, size: KeySize::Large });
-        for wrong in ["", "1024", "1024:3", "1024:3:huge", "a:3:medium", "1024:-1:medium", "1024:3:medium:"] {
+        let (slots, stages) = (1024, 3);
+        for (text, size, kind) in [
+            ("1024:3:large", KeySize::Large, BootstrapKind::Regular),
+            ("1024:3:small", KeySize::Small, BootstrapKind::Regular),
+            ("1024:3:medium:lossy", KeySize::Medium, BootstrapKind::Lossy),
+        ] {
+            let Bootstrap(read) = text.parse().expect("a bootstrap");
+            assert_eq!(read, CkksBootstrap { slots, stages, size, kind });
+        }
+        for wrong in [
+            "",
+            "1024",
+            "1024:3",
+            "1024:3:huge",
+            "a:3:medium",
+            "1024:-1:medium",
+            "1024:3:medium:",
+            "1024:3:medium:regular",
+            "1024:3:medium:lossy:",
+            "1024:3:lossy",
+        ] {
             assert!(wrong.parse::<Bootstrap>().is_err(), "{wrong}");
         }
     }
