@@ -70,7 +70,7 @@ impl BasisChange {
         let widest = old.iter().map(|old| old.bits()).max().unwrap_or(0);
         let of_new = |modulus: &Modulus| {
             let factors = old.iter().map(|old| others(*modulus, Some(*old)));
-            New::new(*modulus, level, widest, factors, modulus.neg(others(*modulus, None)))
+            New::of(*modulus, level, widest, factors, modulus.neg(others(*modulus, None)))
         };
         let (old, new) = (old.iter().map(of_old).collect(), new.iter().map(of_new).collect());
         Self { old, new, arithmetic: Arithmetic::of_words(level) }

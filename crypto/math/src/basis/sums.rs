@@ -36,7 +36,7 @@ const HALF: u32 = 30;
 
 impl New {
     /// Given bits of the widest old prime, the factor of each, and -Q.
-    pub(super) fn new(
+    pub(super) fn of(
         modulus: Modulus,
         level: Level,
         widest: u32,
