@@ -1,5 +1,7 @@
 //! Sums and products.
 
+use cloakwork_math::ntt::PART;
+
 use crate::{
     ciphertext::Ciphertext,
     constants::integer,
@@ -13,15 +15,17 @@ use crate::{
 /// Scales that differ by less than this part of them are one scale: what comes out is wrong by no more.
 const SCALES_DIFFER: f64 = 1.0 / (1_u64 << 40) as f64;
 
-/// What is done to a product before it is divided by a prime: at its own scale, so that nothing is rounded but once.
+/// A sum that is worked out before it is divided by a prime: one key switch and one rounding do for all of it.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Product<'a> {
-    /// It is added to itself.
+pub(crate) struct Sum<'a> {
+    /// Products, all of one scale.
+    pub(crate) products: &'a [[&'a Ciphertext; 2]],
+    /// Those are added twice.
     pub(crate) is_doubled: bool,
-    /// A number is added.
+    /// Numbers times other ciphertexts, of no lower level.
+    pub(crate) terms: &'a [(f64, &'a Ciphertext)],
+    /// A number.
     pub(crate) constant: f64,
-    /// A number times another ciphertext, of no lower level, is added.
-    pub(crate) term: Option<(f64, &'a Ciphertext)>,
 }
 
 impl Evaluator<'_> {
@@ -78,7 +82,7 @@ impl Evaluator<'_> {
 
     /// a * b, at the lower of their levels and with the product of their scales.
     pub fn multiply(&self, a: &Ciphertext, b: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
-        self.product_at(a, b, a.level().min(b.level()), Product::default(), keys)
+        self.sum_at(Sum { products: &[[a, b]], ..Sum::default() }, a.level().min(b.level()), keys)
     }
 
     /// The same, divided by the last prime: what [`Self::multiply`] and [`Self::rescale`] do, in one.
@@ -88,37 +92,27 @@ impl Evaluator<'_> {
         b: &Ciphertext,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        self.multiply_with(a, b, Product::default(), keys)
+        self.rescaled_sum(Sum { products: &[[a, b]], ..Sum::default() }, keys)
     }
 
-    /// The same, with what else is done to the product before it is divided.
-    pub(crate) fn multiply_with(
-        &self,
-        a: &Ciphertext,
-        b: &Ciphertext,
-        with: Product<'_>,
-        keys: &EvaluationKeys,
-    ) -> Result<Ciphertext, CkksError> {
-        let level = a.level().min(b.level());
+    /// A sum with products in it, divided by the last prime of the lowest of them.
+    pub(crate) fn rescaled_sum(&self, sum: Sum<'_>, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
+        let level = sum.level();
         let below = level.checked_sub(1).ok_or(CkksError::LevelTooLow { what: "a rescale", got: 0, least: 1 })?;
-        let mut product = self.product_at(a, b, below, with, keys)?;
-        product.scale /= self.ring().prime(level).modulus().value() as f64;
-        Ok(product)
+        let mut sum = self.sum_at(sum, below, keys)?;
+        sum.scale /= self.ring().prime(level).modulus().value() as f64;
+        Ok(sum)
     }
 
-    /// The product, down to a level. All that goes into it is multiplied by the special primes, until the switch's own
-    /// division takes them away.
-    fn product_at(
-        &self,
-        a: &Ciphertext,
-        b: &Ciphertext,
-        below: usize,
-        with: Product<'_>,
-        keys: &EvaluationKeys,
-    ) -> Result<Ciphertext, CkksError> {
-        self.check_slots(a.slots_log2, b.slots_log2)?;
+    /// The sum, down to a level. All that goes into it is multiplied by the special primes, until the switch's own division
+    /// takes them away.
+    fn sum_at(&self, sum: Sum<'_>, below: usize, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
+        let [first, second] = sum.products[0];
+        for [a, b] in sum.products {
+            self.check_slots(a.slots_log2, b.slots_log2)?;
+        }
         let key = keys.relinearization()?;
-        let level = a.level().min(b.level());
+        let level = sum.level();
         if level > key.basis().level {
             return Err(CkksError::LevelTooHigh {
                 what: "the key for multiplication",
@@ -126,49 +120,58 @@ impl Evaluator<'_> {
                 max: key.basis().level,
             });
         }
-        let ring = self.ring();
-        let rows = |row: usize| [a, b].map(|ciphertext| ciphertext.polys.each_ref().map(|poly| poly.row(row)));
+        let (ring, scale) = (self.ring(), first.scale * second.scale);
+        let constant = integer(sum.constant, scale)?;
+        let numbers = sum.terms.iter().map(|(number, term)| integer(*number, scale / term.scale));
+        let numbers = numbers.collect::<Result<Vec<i128>, _>>()?;
         let mut square = ring.blank(Basis::of_level(level));
         self.each_row(&mut square, |row, prime, to| {
-            let [[_, a1], [_, b1]] = rows(row);
-            prime.pointwise.sum_of_products(&[[a1, b1]], to);
-            if with.is_doubled {
+            let pairs = sum.products.iter().map(|pair| pair.map(|ciphertext| ciphertext.polys[1].row(row)));
+            prime.pointwise.sum_of_products(&pairs.collect::<Vec<_>>(), to);
+            if sum.is_doubled {
                 prime.pointwise.scale(to, prime.modulus().factor(2));
             }
         });
-        let scale = a.scale * b.scale;
-        let constant = integer(with.constant, scale)?;
-        let term = with.term.map(|(number, term)| Ok((integer(number, scale / term.scale)?, term))).transpose()?;
         let digits = self.digits(&square, key.basis().special);
         let basis = digits.basis();
-        let mut product = [ring.blank(basis), ring.blank(basis)];
-        let [body, mask] = &mut product;
+        let mut polys = [ring.blank(basis), ring.blank(basis)];
+        let [body, mask] = &mut polys;
         let both = body.rows_mut().zip(mask.rows_mut()).collect();
         self.each_row_of_digits(&digits, both, |row, prime, digits, (body, mask)| {
-            self.product_of_row(digits, key, basis, row, prime, [&mut *body, &mut *mask]);
             let (modulus, pointwise) = (prime.modulus(), prime.pointwise);
-            if row > level {
-                return;
-            }
-            let [[a0, a1], [b0, b1]] = rows(row);
             let special = ring.special_product(basis.special, modulus);
-            let times = modulus.factor(if with.is_doubled { modulus.add(special, special) } else { special });
-            let mut raised = ring.blank_rows(1);
-            pointwise.add_constant(body, modulus.mul(modulus.of_signed(constant), special));
-            for (which, (to, pairs)) in [(body, &[[a0, b0]][..]), (mask, &[[a0, b1], [a1, b0]])].into_iter().enumerate()
-            {
-                pointwise.sum_of_products(pairs, &mut raised);
-                pointwise.scale(&mut raised, times);
-                pointwise.add(to, &raised);
-                if let Some((number, term)) = term {
-                    raised.copy_from_slice(term.polys[which].row(row));
-                    pointwise.scale(&mut raised, modulus.factor(modulus.mul(modulus.of_signed(number), special)));
+            let times = modulus.factor(if sum.is_doubled { modulus.add(special, special) } else { special });
+            // What is doubled with the products is halved beforehand.
+            let part_of = modulus.factor(if sum.is_doubled { modulus.inverse(2) } else { 1 });
+            let part_len = PART.min(ring.size());
+            let numbers: Vec<Vec<u64>> =
+                numbers.iter().map(|number| vec![part_of.times(modulus.of_signed(*number)); part_len]).collect();
+            let mut raised = ring.blank_words(part_len);
+            digits.each_part(&self.rows_of_key(key, basis, row), |part, digits| {
+                let (body, mask) = (&mut body[part.clone()], &mut mask[part.clone()]);
+                self.product_of_part(digits, key, basis, row, prime, part.clone(), [&mut *body, &mut *mask]);
+                if row > level {
+                    return;
+                }
+                pointwise.add_constant(body, modulus.mul(modulus.of_signed(constant), special));
+                for (which, to) in [body, mask].into_iter().enumerate() {
+                    let mut pairs: Vec<[&[u64]; 2]> = Vec::new();
+                    for [a, b] in sum.products {
+                        pairs.push([&a.polys[0].row(row)[part.clone()], &b.polys[which].row(row)[part.clone()]]);
+                        if which == 1 {
+                            pairs.push([&a.polys[1].row(row)[part.clone()], &b.polys[0].row(row)[part.clone()]]);
+                        }
+                    }
+                    for ((_, term), number) in sum.terms.iter().zip(&numbers) {
+                        pairs.push([&term.polys[which].row(row)[part.clone()], number]);
+                    }
+                    pointwise.sum_of_products(&pairs, &mut raised);
+                    pointwise.scale(&mut raised, times);
                     pointwise.add(to, &raised);
                 }
-            }
+            });
         });
-        let polys = self.lowered(product, below);
-        Ok(Ciphertext { polys, scale, slots_log2: a.slots_log2 })
+        Ok(Ciphertext { polys: self.lowered(polys, below), scale, slots_log2: first.slots_log2 })
     }
 
     /// Divides by the last prime: a level less, and a scale that is smaller by it.
@@ -210,6 +213,13 @@ impl Evaluator<'_> {
         } else {
             Err(CkksError::LevelTooHigh { what: "this plaintext", got: a.level(), max })
         }
+    }
+}
+
+impl Sum<'_> {
+    /// That of the lowest factor.
+    fn level(&self) -> usize {
+        self.products.iter().flatten().map(|factor| factor.level()).min().unwrap_or_default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Ciphertexts and numbers that are the same in every place.
 
 use crate::{
-    arithmetic::Product,
+    arithmetic::Sum,
     ciphertext::Ciphertext,
     error::CkksError,
     evaluator::Evaluator,
@@ -80,7 +80,7 @@ impl Evaluator<'_> {
         less: f64,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        self.multiply_with(a, a, Product { is_doubled: true, constant: -less, term: None }, keys)
+        self.rescaled_sum(Sum { products: &[[a, a]], is_doubled: true, terms: &[], constant: -less }, keys)
     }
 
     /// `to += other`.

@@ -1,9 +1,15 @@
 //! A polynomial cut into digits: what a key switch multiplies a key by, and several rotations share.
 //!
 //! All digits modulo all primes are several times what a cache holds. So they are made for one prime when it is that
-//! prime's turn, and are gone before the next one's.
+//! prime's turn, and are gone before the next one's; and the last steps of their transforms are done part by part, just
+//! before a part is multiplied.
 
-use std::ops::Range;
+use std::{iter, ops::Range};
+
+use cloakwork_math::{
+    basis::BasisChange,
+    ntt::{Ntt, PART},
+};
 
 use crate::{
     evaluator::Evaluator,
@@ -31,9 +37,9 @@ enum Source<'a> {
     },
 }
 
-/// All digits modulo one prime.
+/// All digits modulo one prime, whose transforms have begun.
 pub(crate) struct DigitsOfRow<'a> {
-    size: usize,
+    ntt: &'a Ntt,
     /// Of the digit that has the prime, those are the polynomial's own values: its place, and them.
     own: Option<(usize, &'a [u64])>,
     others: Words,
@@ -48,9 +54,11 @@ impl Digits<'_> {
     /// Those of some rows of the basis: of several, what is cut is read once.
     fn rows(&self, rows: Range<usize>) -> Vec<DigitsOfRow<'_>> {
         let (ring, size) = (self.ring, self.ring.size());
+        let ntt = |row| &ring.prime(ring.index(self.basis, row)).ntt;
         let (poly, prepared, wraps) = match &self.source {
             Source::Whole(poly) => {
-                let whole = |row| DigitsOfRow { size, own: Some((0, poly.row(row))), others: ring.blank_rows(0) };
+                let whole =
+                    |row| DigitsOfRow { ntt: ntt(row), own: Some((0, poly.row(row))), others: ring.blank_rows(0) };
                 return rows.map(whole).collect();
             }
             Source::Cut { poly, prepared, wraps } => (*poly, prepared, wraps),
@@ -62,7 +70,7 @@ impl Digits<'_> {
             .map(|(row, index)| {
                 let own = digits.iter().position(|digit| digit.rows.contains(index));
                 let own = own.map(|place| (place, poly.row(row)));
-                DigitsOfRow { size, own, others: ring.blank_rows(digits.len() - usize::from(own.is_some())) }
+                DigitsOfRow { ntt: ntt(row), own, others: ring.blank_rows(digits.len() - usize::from(own.is_some())) }
             })
             .collect();
         let mut others: Vec<Vec<&mut [u64]>> =
@@ -74,21 +82,36 @@ impl Digits<'_> {
                 .unzip();
             digit.change(self.basis.level).residues(&targets, &rows_of(digit, prepared), wraps, &mut to);
         }
-        for (index, cut) in indices.into_iter().zip(&mut cut) {
-            ring.prime(index).ntt.forward(&mut cut.others.chunks_exact_mut(size).collect::<Vec<_>>());
+        for cut in &mut cut {
+            cut.ntt.start(&mut cut.others.chunks_exact_mut(size).collect::<Vec<_>>());
         }
         cut
     }
 }
 
 impl DigitsOfRow<'_> {
-    /// Digit by digit.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u64]> {
-        let before = self.own.map_or(0, |(place, _)| place * self.size);
-        let (before, after) = self.others.split_at(before);
-        let own = self.own.map(|(_, own)| own);
-        before.chunks_exact(self.size).chain(own).chain(after.chunks_exact(self.size))
+    /// Works on one part after the other: where it is in the row, and its words of each digit. These are what the same part
+    /// of the rows `next` is used with, which comes from memory while transforms are finished.
+    pub(crate) fn each_part(mut self, next: &[&[u64]], mut work: impl FnMut(Range<usize>, &[&[u64]])) {
+        let size = self.ntt.size();
+        for part in parts(size) {
+            let next: Vec<&[u64]> = next.iter().map(|row| &row[part.clone()]).collect();
+            let others = self.others.chunks_exact_mut(size).map(|digit| &mut digit[part.clone()]);
+            self.ntt.finish_and_fetch(part.start, &mut others.collect::<Vec<_>>(), &next);
+            let mut digits: Vec<&[u64]> = self.others.chunks_exact(size).map(|digit| &digit[part.clone()]).collect();
+            if let Some((place, own)) = self.own {
+                digits.insert(place, &own[part.clone()]);
+            }
+            work(part, &digits);
+        }
     }
+}
+
+/// A row part by part: as much of it as some digits, or both polynomials of a ciphertext, can have in a cache.
+pub(crate) fn parts(size: usize) -> impl Iterator<Item = Range<usize>> {
+    iter::successors(Some(0), |start| Some(start + PART))
+        .take_while(move |start| *start < size)
+        .map(move |start| start..size.min(start + PART))
 }
 
 /// The rows that a digit is made of.
@@ -104,15 +127,18 @@ impl<'a> Evaluator<'a> {
     {
         let ring = self.ring();
         let level = poly.basis().level;
-        let mut prepared = poly.clone();
+        let mut prepared = ring.blank(poly.basis());
         self.each_row(&mut prepared, |row, prime, words| {
+            words.copy_from_slice(poly.row(row));
             let digit = ring.digits(level).find(|digit| digit.rows.contains(&row)).expect("a row of a digit");
             prime.ntt.inverse_times(digit.change(level).prepare(row - digit.rows.start), &mut [words]);
         });
         let mut wraps: Vec<Words> = ring.digits(level).map(|_| ring.blank_rows(1)).collect();
-        self.each(ring.digits(level).zip(&mut wraps).collect::<Vec<_>>(), |(digit, wraps)| {
-            digit.change(level).wraps(&rows_of(digit, &prepared), wraps);
-        });
+        self.each_wraps(
+            ring.digits(level)
+                .zip(&mut wraps)
+                .map(|(digit, wraps)| (digit.change(level), rows_of(digit, &prepared), wraps)),
+        );
         Digits { ring, basis: Basis { level, special }, source: Source::Cut { poly, prepared, wraps } }
     }
 
@@ -121,14 +147,29 @@ impl<'a> Evaluator<'a> {
         &self,
         digits: &Digits<'_>,
         items: Vec<T>,
-        work: impl Fn(usize, &Prime, &DigitsOfRow<'_>, T) + Sync,
+        work: impl Fn(usize, &Prime, DigitsOfRow<'_>, T) + Sync,
     ) {
         self.each_rows(items, |first, items| {
             let rows = first..first + items.len();
             for ((row, digits_of_row), item) in rows.clone().zip(digits.rows(rows)).zip(items) {
-                work(row, self.ring().prime(self.ring().index(digits.basis, row)), &digits_of_row, item);
+                work(row, self.ring().prime(self.ring().index(digits.basis, row)), digits_of_row, item);
             }
         });
+    }
+
+    /// Works out what each change of basis takes away, given its prepared rows.
+    pub(crate) fn each_wraps<'w>(
+        &self,
+        changes: impl Iterator<Item = (&'w BasisChange, Vec<&'w [u64]>, &'w mut Words)>,
+    ) {
+        let size = self.ring().size();
+        let mut items = Vec::new();
+        for (change, prepared, wraps) in changes {
+            for (part, wraps) in parts(size).zip(wraps.chunks_mut(PART)) {
+                items.push((change, prepared.iter().map(|row| &row[part.clone()]).collect::<Vec<_>>(), wraps));
+            }
+        }
+        self.each(items, |(change, prepared, wraps)| change.wraps(&prepared, wraps));
     }
 
     /// A polynomial that is its own only digit.

@@ -1,7 +1,5 @@
 //! Who computes.
 
-use std::iter;
-
 use cloakwork_math::threads;
 
 use crate::{
@@ -51,14 +49,18 @@ impl<'a> Evaluator<'a> {
         threads::for_each(self.threads, items, work);
     }
 
-    /// Works on a few rows at once, given an item for each row: the number of the first of them, and their items.
+    /// Works on a few rows at once, given an item for each row: the number of the first of them, and their items. No thread
+    /// has more to do than another.
     pub(crate) fn each_rows<T: Send>(&self, items: impl IntoIterator<Item = T>, work: impl Fn(usize, Vec<T>) + Sync) {
-        let mut items = items.into_iter();
-        let parts = iter::from_fn(|| {
-            Some(items.by_ref().take(ROWS_TOGETHER).collect()).filter(|part: &Vec<T>| !part.is_empty())
-        });
-        let parts: Vec<(usize, Vec<T>)> = (0..).step_by(ROWS_TOGETHER).zip(parts).collect();
-        self.each(parts, |(first, items)| work(first, items));
+        let mut items: Vec<T> = items.into_iter().collect();
+        let rows = items.len();
+        let count = rows.div_ceil(ROWS_TOGETHER).next_multiple_of(self.threads.max(1)).min(rows);
+        let mut parts: Vec<(usize, Vec<T>)> = Vec::with_capacity(count);
+        for part in (0..count).rev() {
+            let first = part * rows / count;
+            parts.push((first, items.split_off(first)));
+        }
+        self.each(parts.into_iter().rev(), |(first, items)| work(first, items));
     }
 
     /// Works on each row of a polynomial: its number, its prime and its words.

@@ -1,9 +1,9 @@
 //! From one secret to another: digits times a key, and the special primes taken away again.
 
-use std::array::from_fn;
+use std::{array::from_fn, ops::Range};
 
 use crate::{
-    digits::{Digits, DigitsOfRow},
+    digits::{Digits, parts},
     evaluator::Evaluator,
     key::SwitchKey,
     poly::{Basis, Poly, by_row},
@@ -24,24 +24,34 @@ impl Evaluator<'_> {
         debug_assert!(basis.level <= key.basis().level && basis.special == key.basis().special);
         let mut product = [self.ring().blank(basis), self.ring().blank(basis)];
         let [body, mask] = &mut product;
-        let rows = body.rows_mut().zip(mask.rows_mut()).map(|(body, mask)| [body, mask]).collect();
-        self.each_row_of_digits(digits, rows, |row, prime, digits, to| {
-            self.product_of_row(digits, key, basis, row, prime, to);
+        let rows = body.rows_mut().zip(mask.rows_mut()).collect();
+        self.each_row_of_digits(digits, rows, |row, prime, digits, (body, mask)| {
+            digits.each_part(&self.rows_of_key(key, basis, row), |part, digits| {
+                let to = [&mut body[part.clone()], &mut mask[part.clone()]];
+                self.product_of_part(digits, key, basis, row, prime, part, to);
+            });
         });
         product
     }
 
-    /// The same modulo one prime.
-    pub(crate) fn product_of_row(
+    /// All that digits of one row are multiplied by.
+    pub(crate) fn rows_of_key<'k>(&self, key: &'k SwitchKey, basis: Basis, row: usize) -> Vec<&'k [u64]> {
+        key.rows(basis, row).take(self.ring().digits(basis.level).count()).flatten().collect()
+    }
+
+    /// The same of a part of one row.
+    pub(crate) fn product_of_part(
         &self,
-        digits: &DigitsOfRow<'_>,
+        digits: &[&[u64]],
         key: &SwitchKey,
         basis: Basis,
         row: usize,
         prime: &Prime,
+        part: Range<usize>,
         to: [&mut [u64]; 2],
     ) {
-        let terms: Vec<(&[u64], [&[u64]; 2])> = digits.iter().zip(key.rows(basis, row)).collect();
+        let of_key = key.rows(basis, row).map(|rows| rows.map(|row| &row[part.clone()]));
+        let terms: Vec<(&[u64], [&[u64]; 2])> = digits.iter().copied().zip(of_key).collect();
         prime.pointwise.sums_of_products(&terms, to);
     }
 
@@ -69,7 +79,7 @@ impl Evaluator<'_> {
             kept_rows.iter_mut().zip(of_poly.chunks_exact_mut(size)).for_each(|(rows, row)| rows.push(row));
             gone.chunks_exact(size).collect()
         });
-        self.each(prepared.iter().zip(&mut wraps), |(prepared, wraps)| change.wraps(prepared, wraps));
+        self.each_wraps(prepared.iter().zip(&mut wraps).map(|(prepared, wraps)| (change, prepared.clone(), wraps)));
         self.each_rows(kept_rows, |first, to| {
             let rows: Vec<usize> = (first..first + to.len()).collect();
             let mut off: [Words; COUNT] = from_fn(|_| ring.blank_rows(rows.len()));
@@ -78,11 +88,14 @@ impl Evaluator<'_> {
             }
             for (at, (row, to)) in rows.into_iter().zip(to).enumerate() {
                 let mut off = off.each_mut().map(|off| &mut off[at * size..][..size]);
-                let prime = ring.prime(row);
-                prime.ntt.forward(&mut off);
-                for (to, off) in to.into_iter().zip(off) {
-                    prime.pointwise.sub(to, off);
-                    prime.pointwise.scale(to, lowering.inverses[row]);
+                let (prime, mut to) = (ring.prime(row), to);
+                prime.ntt.start(&mut off);
+                for part in parts(size) {
+                    let mut off = off.each_mut().map(|off| &mut off[part.clone()]);
+                    prime.ntt.finish(part.start, &mut off);
+                    for (to, off) in to.iter_mut().zip(off) {
+                        prime.pointwise.sub_times(&mut to[part.clone()], off, lowering.inverses[row]);
+                    }
                 }
             }
         });

@@ -7,13 +7,16 @@
 
 mod walking;
 
+use std::ops::Range;
+
+use cloakwork_math::ntt::PART;
 use cloakwork_params::ckks::offsets::{Offsets, Steps, Way};
 
 use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
     diagonals::Diagonals,
-    digits::DigitsOfRow,
+    digits::{Digits, DigitsOfRow, parts},
     error::CkksError,
     evaluator::Evaluator,
     key::{EvaluationKeys, MoveKey, rotation_power},
@@ -114,7 +117,8 @@ impl Evaluator<'_> {
         if a.level() < matrix.level {
             return Err(CkksError::LevelTooLow { what: "this matrix", got: a.level(), least: matrix.level });
         }
-        let a = &a.at_level(matrix.level)?;
+        let lowered = (a.level() > matrix.level).then(|| a.at_level(matrix.level)).transpose()?;
+        let a = lowered.as_ref().unwrap_or(a);
         let below = matrix.level.checked_sub(1);
         let below = below.ok_or(CkksError::LevelTooLow { what: "a matrix", got: 0, least: 1 })?;
         if let Some(steps) = matrix.walk {
@@ -136,10 +140,7 @@ impl Evaluator<'_> {
                 None => [body, mask],
                 Some(mover) => {
                     let [mask] = self.without_special([mask]);
-                    let digits = self.digits(&mask, basis.special);
-                    let [mut switched, mask] = self.product(&digits, &mover.key);
-                    self.add_to(&mut switched, &body);
-                    [switched, mask].map(|poly| self.moved_poly(&poly, mover))
+                    self.switched_and_moved(&body, &self.digits(&mask, basis.special), mover)
                 }
             };
             total = Some(match total {
@@ -171,18 +172,22 @@ impl Evaluator<'_> {
         let ring = self.ring();
         let digits = self.digits(&a.polys[1], basis.special);
         let mut sums: Vec<[Poly; 2]> = matrix.giants.iter().map(|_| [ring.blank(basis), ring.blank(basis)]).collect();
-        self.each_row_of_digits(&digits, by_row(sums.as_flattened_mut()), |row, prime, digits, sums| {
+        self.each_row_of_digits(&digits, by_row(sums.as_flattened_mut()), |row, prime, digits, mut sums| {
             let turned = self.turned_rows(a, digits, babies, basis, row, prime);
             let turned: Vec<&[u64]> = turned.chunks_exact(ring.size()).collect();
-            let mut sums = sums.into_iter();
-            for giant in &matrix.giants {
-                let terms: Vec<(&[u64], [&[u64]; 2])> = giant
-                    .diagonals
-                    .iter()
-                    .map(|(baby, poly)| (poly.row(row), [turned[2 * baby], turned[2 * baby + 1]]))
-                    .collect();
-                let to = [(); 2].map(|()| sums.next().expect("body and mask for each giant step"));
-                prime.pointwise.sums_of_products(&terms, to);
+            for part in parts(ring.size()) {
+                for (giant, sums) in matrix.giants.iter().zip(sums.chunks_exact_mut(2)) {
+                    let terms: Vec<(&[u64], [&[u64]; 2])> = giant
+                        .diagonals
+                        .iter()
+                        .map(|(baby, poly)| {
+                            let turned = [turned[2 * baby], turned[2 * baby + 1]];
+                            (&poly.row(row)[part.clone()], turned.map(|row| &row[part.clone()]))
+                        })
+                        .collect();
+                    let [body, mask] = sums else { unreachable!("body and mask for each giant step") };
+                    prime.pointwise.sums_of_products(&terms, [&mut body[part.clone()], &mut mask[part.clone()]]);
+                }
             }
         });
         sums
@@ -192,7 +197,7 @@ impl Evaluator<'_> {
     fn turned_rows(
         &self,
         a: &Ciphertext,
-        digits: &DigitsOfRow<'_>,
+        digits: DigitsOfRow<'_>,
         babies: &[Option<&MoveKey>],
         basis: Basis,
         row: usize,
@@ -209,22 +214,69 @@ impl Evaluator<'_> {
             }
         };
         let (size, mut turned) = (ring.size(), ring.blank_rows(2 * babies.len()));
-        let (mut body, mut switched) = (ring.blank_rows(1), ring.blank_rows(2));
+        let mut body = ring.blank_rows(1);
         raise(0, &mut body);
-        for (turned, mover) in turned.chunks_exact_mut(2 * size).zip(babies) {
+        for (turned, _) in turned.chunks_exact_mut(2 * size).zip(babies).filter(|(_, mover)| mover.is_none()) {
             let (turned_body, turned_mask) = turned.split_at_mut(size);
-            let Some(mover) = mover else {
-                turned_body.copy_from_slice(&body);
-                raise(1, turned_mask);
-                continue;
-            };
-            let (switched_body, switched_mask) = switched.split_at_mut(size);
-            self.product_of_row(digits, &mover.key, basis, row, prime, [&mut *switched_body, &mut *switched_mask]);
-            prime.pointwise.add(switched_body, &body);
-            mover.automorphism.apply(switched_body, turned_body);
-            mover.automorphism.apply(switched_mask, turned_mask);
+            turned_body.copy_from_slice(&body);
+            raise(1, turned_mask);
         }
+        let mut switched = ring.blank_words(2 * PART.min(size));
+        let first = babies.iter().flatten().next();
+        let next = first.map_or_else(Vec::new, |mover| self.rows_of_key(&mover.key, basis, row));
+        digits.each_part(&next, |part, digits| {
+            for (turned, mover) in turned.chunks_exact_mut(2 * size).zip(babies) {
+                let Some(mover) = mover else { continue };
+                let moved = turned.split_at_mut(size).into();
+                self.moved_part(digits, mover, basis, row, prime, part.clone(), &body, &mut switched, moved);
+            }
+        });
         turned
+    }
+
+    /// Digits times a key, with a body of the same basis, moved to where the key's automorphism has them.
+    fn switched_and_moved(&self, body: &Poly, digits: &Digits<'_>, mover: &MoveKey) -> [Poly; 2] {
+        let (ring, basis) = (self.ring(), digits.basis());
+        let mut moved = [ring.blank(basis), ring.blank(basis)];
+        let rows = by_row(&mut moved);
+        self.each_row_of_digits(digits, rows, |row, prime, digits, mut moved| {
+            let mut switched = ring.blank_words(2 * PART.min(ring.size()));
+            digits.each_part(&self.rows_of_key(&mover.key, basis, row), |part, digits| {
+                let [to_body, to_mask] = &mut moved[..] else { unreachable!("a row of both polynomials") };
+                let to: [&mut [u64]; 2] = [to_body, to_mask];
+                self.moved_part(digits, mover, basis, row, prime, part, body.row(row), &mut switched, to);
+            });
+        });
+        moved
+    }
+
+    /// A part of one row: what it comes to before it moves stays in a cache.
+    fn moved_part(
+        &self,
+        digits: &[&[u64]],
+        mover: &MoveKey,
+        basis: Basis,
+        row: usize,
+        prime: &Prime,
+        part: Range<usize>,
+        body: &[u64],
+        switched: &mut [u64],
+        [to_body, to_mask]: [&mut [u64]; 2],
+    ) {
+        let (switched_body, switched_mask) = switched.split_at_mut(part.len());
+        let start = part.start;
+        self.product_of_part(
+            digits,
+            &mover.key,
+            basis,
+            row,
+            prime,
+            part.clone(),
+            [&mut *switched_body, &mut *switched_mask],
+        );
+        prime.pointwise.add(switched_body, &body[part]);
+        mover.automorphism.apply_part(start, switched_body, to_body);
+        mover.automorphism.apply_part(start, switched_mask, to_mask);
     }
 
     fn mover<'k>(&self, steps: i64, level: usize, keys: &'k EvaluationKeys) -> Result<Option<&'k MoveKey>, CkksError> {

@@ -204,6 +204,11 @@ impl Ring {
         self.pool.take(count * self.size())
     }
 
+    /// Some words, to be written before they are read.
+    pub(crate) fn blank_words(&self, count: usize) -> Words {
+        self.pool.take(count)
+    }
+
     /// What numbers are multiplied by, unless somebody says otherwise.
     pub fn scale(&self) -> f64 {
         2_f64.powi(self.set.scale_log2 as i32)

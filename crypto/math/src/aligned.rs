@@ -13,6 +13,11 @@ const HUGE: usize = 4 << 20;
 const HUGE_WORK: usize = 128 << 10;
 /// Bytes of a huge page. What is mapped is whole ones.
 const HUGE_PAGE: usize = 2 << 20;
+/// Lines that the beginnings of two large buffers are apart within their pages, by the page: the same place of many buffers
+/// is not the same place of a cache, where there is room for a few of them only.
+const APART: usize = 9;
+/// Different beginnings.
+const BEGINNINGS: usize = 61;
 
 /// A fixed number of elements, the first of them at the beginning of a cache line.
 ///
@@ -23,9 +28,9 @@ pub struct Aligned<E> {
 }
 
 enum Memory<E> {
-    /// Elements, and where the first line begins.
+    /// Elements, and which of them is the first.
     Small(Vec<E>, usize),
-    Large(memmap2::MmapMut),
+    Large(memmap2::MmapMut, usize),
 }
 
 impl<E: Pod> Aligned<E> {
@@ -45,8 +50,14 @@ impl<E: Pod> Aligned<E> {
         // Where the system gives no mapping, an ordinary allocation does, or ends the process as any does.
         let pages = bytes.checked_next_multiple_of(HUGE_PAGE).filter(|_| bytes >= least);
         let large = pages.and_then(|pages| memmap2::MmapMut::map_anon(pages).ok());
-        let memory = large.map_or_else(|| Self::small(len), |map| Memory::Large(advised(map)));
+        let memory = large.map_or_else(|| Self::small(len), |map| Self::large(advised(map), bytes));
         Self { memory, len }
+    }
+
+    fn large(map: memmap2::MmapMut, bytes: usize) -> Memory<E> {
+        let beginning = map.as_ptr().addr() / HUGE_PAGE % BEGINNINGS * APART * LINE;
+        let start = if beginning <= map.len() - bytes { beginning / size_of::<E>() } else { 0 };
+        Memory::Large(map, start)
     }
 
     fn small(len: usize) -> Memory<E> {
@@ -70,7 +81,7 @@ impl<E: Pod> Deref for Aligned<E> {
     fn deref(&self) -> &[E] {
         match &self.memory {
             Memory::Small(elements, start) => &elements[*start..][..self.len],
-            Memory::Large(map) => &bytemuck::cast_slice(map)[..self.len],
+            Memory::Large(map, start) => &bytemuck::cast_slice(map)[*start..][..self.len],
         }
     }
 }
@@ -79,7 +90,7 @@ impl<E: Pod> DerefMut for Aligned<E> {
     fn deref_mut(&mut self) -> &mut [E] {
         match &mut self.memory {
             Memory::Small(elements, start) => &mut elements[*start..][..self.len],
-            Memory::Large(map) => &mut bytemuck::cast_slice_mut(map)[..self.len],
+            Memory::Large(map, start) => &mut bytemuck::cast_slice_mut(map)[*start..][..self.len],
         }
     }
 }

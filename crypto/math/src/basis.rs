@@ -1,15 +1,13 @@
 //! From residues modulo some primes to residues modulo others, of the same number.
 
-use std::ops::Range;
+mod sums;
 
-use bytemuck::Pod;
-
+use self::sums::{New, Sums};
 use crate::{
-    cache::LINE,
     modulus::{Factor, Modulus},
     pointwise::STEP,
     simd::{
-        Level, prefetch,
+        Level,
         residues::{Arithmetic, GROUP, Group, ResidueKernel, Residues},
         whole, whole_mut,
     },
@@ -37,26 +35,12 @@ struct Old {
     part: u64,
 }
 
-/// A prime of the new basis.
-struct New {
-    modulus: Modulus,
-    arithmetic: Arithmetic,
-    /// Q / q for each prime of the old one.
-    factors: Vec<u64>,
-    /// Where residues of the old primes do not fit what is multiplied at once, those of their upper halves.
-    upper: Option<Vec<u64>>,
-    /// -Q.
-    wrap: u64,
-}
-
 /// Primes of the old basis, at most.
 const OLD_MAX: usize = 8;
 /// Bits of a residue that decide how often Q is taken away.
 const KEPT: u32 = 30;
 /// The sum of parts has so many bits behind the point; 32 parts fit a word.
 const UNIT: u32 = 58;
-/// Where a residue is cut in halves.
-const HALF: u32 = 30;
 /// Primes of the old basis have at least so many bits.
 const BITS_MIN: u32 = 28;
 
@@ -83,13 +67,10 @@ impl BasisChange {
             let prepare = modulus.factor(modulus.inverse(others(*modulus, Some(*modulus))));
             Old { modulus: *modulus, prepare, shift, part: part as u64 }
         };
+        let widest = old.iter().map(|old| old.bits()).max().unwrap_or(0);
         let of_new = |modulus: &Modulus| {
-            let arithmetic = Arithmetic::fastest(level, *modulus);
-            let factors: Vec<u64> = old.iter().map(|old| others(*modulus, Some(*old))).collect();
-            let upper = factors.iter().map(|factor| modulus.mul(*factor, modulus.reduce(1 << HALF))).collect();
-            let is_wide = |old: &Modulus| arithmetic.shape().1 < 64 && old.bits() > arithmetic.shape().1 - 2;
-            let upper = old.iter().any(is_wide).then_some(upper);
-            New { modulus: *modulus, arithmetic, factors, upper, wrap: modulus.neg(others(*modulus, None)) }
+            let factors = old.iter().map(|old| others(*modulus, Some(*old)));
+            New::of(*modulus, level, widest, factors, modulus.neg(others(*modulus, None)))
         };
         let (old, new) = (old.iter().map(of_old).collect(), new.iter().map(of_new).collect());
         Self { old, new, arithmetic: Arithmetic::of_words(level) }
@@ -102,7 +83,7 @@ impl BasisChange {
 
     /// The i-th new prime.
     pub fn modulus(&self, index: usize) -> Modulus {
-        self.new[index].modulus
+        self.new[index].modulus()
     }
 
     /// How many Q are taken away, given all y_i.
@@ -121,8 +102,8 @@ impl BasisChange {
         }
         let (mut indices, mut to) = (indices, to);
         while let Some(first) = indices.first() {
-            let arithmetic = self.new[*first].arithmetic;
-            let alike = indices.iter().take_while(|index| self.new[**index].arithmetic == arithmetic).count();
+            let arithmetic = self.new[*first].arithmetic();
+            let alike = indices.iter().take_while(|index| self.new[**index].arithmetic() == arithmetic).count();
             let (now, later) = std::mem::take(&mut to).split_at_mut(alike);
             let new: Vec<&New> = indices[..alike].iter().map(|index| &self.new[*index]).collect();
             arithmetic.run(Sums { new: &new, prepared, wraps, to: now });
@@ -165,121 +146,11 @@ impl ResidueKernel for Wraps<'_> {
     }
 }
 
-struct Sums<'a, 'b> {
-    new: &'a [&'a New],
-    prepared: &'a [&'a [u64]],
-    wraps: &'a [u64],
-    to: &'a mut [&'b mut [u64]],
-}
-
-/// Words of each old prime that are worked on for all new ones before the next: together they fit half of a nearest cache.
-const TILE: usize = 256;
-
-impl ResidueKernel for Sums<'_, '_> {
-    #[inline(always)]
-    fn run<V: Residues>(self) {
-        let tile = TILE / (V::COUNT * GROUP);
-        let groups = self.wraps.len() / (V::COUNT * GROUP);
-        for start in (0..groups).step_by(tile) {
-            for prepared in self.prepared {
-                let lines: &[[u64; LINE / size_of::<u64>()]] = whole(prepared);
-                let (_, next) =
-                    lines.split_at(lines.len().min((start + tile) * V::COUNT * GROUP * size_of::<u64>() / LINE));
-                for line in &next[..next.len().min(TILE * size_of::<u64>() / LINE)] {
-                    prefetch(line);
-                }
-            }
-            for (new, to) in self.new.iter().zip(&mut *self.to) {
-                let sums = Tile { new, prepared: self.prepared, wraps: whole(self.wraps), to: whole_mut(to) };
-                sums.run::<V>(start..groups.min(start + tile));
-            }
-        }
-    }
-}
-
-/// What one new prime has.
-struct Tile<'a, G> {
-    new: &'a New,
-    prepared: &'a [&'a [u64]],
-    wraps: &'a [G],
-    to: &'a mut [G],
-}
-
-impl<A: Pod> Tile<'_, [A; GROUP]> {
-    /// Some groups of it, by the number of old primes: so many factors stay in registers.
-    #[inline(always)]
-    fn run<V: Residues<Array = A>>(self, groups: Range<usize>) {
-        match self.prepared.len() {
-            1 => self.halved_or_not::<V, 1>(groups),
-            2 => self.halved_or_not::<V, 2>(groups),
-            3 => self.halved_or_not::<V, 3>(groups),
-            4 => self.halved_or_not::<V, 4>(groups),
-            5 => self.halved_or_not::<V, 5>(groups),
-            6 => self.halved_or_not::<V, 6>(groups),
-            7 => self.halved_or_not::<V, 7>(groups),
-            _ => self.halved_or_not::<V, OLD_MAX>(groups),
-        }
-    }
-
-    #[inline(always)]
-    fn halved_or_not<V: Residues<Array = A>, const OLD: usize>(self, groups: Range<usize>) {
-        if V::FRACTION_BITS < u64::BITS && self.new.upper.is_some() {
-            self.sums::<V, OLD, true>(groups);
-        } else {
-            self.sums::<V, OLD, false>(groups);
-        }
-    }
-
-    #[inline(always)]
-    fn sums<V: Residues<Array = A>, const OLD: usize, const HALVED: bool>(self, groups: Range<usize>) {
-        let Self { new, prepared, wraps, to } = self;
-        let (prime, wrap, mask) = (V::prime(new.modulus), V::splat(new.wrap), V::splat((1 << HALF) - 1));
-        let mut words: [&[[A; GROUP]]; OLD] = [&[]; OLD];
-        let mut factors = [[V::splat(0); 2]; OLD];
-        for index in 0..OLD {
-            words[index] = &whole(prepared[index])[groups.clone()];
-            factors[index] = [V::splat(new.factors[index]); 2];
-            if let Some(upper) = &new.upper {
-                factors[index][1] = V::splat(upper[index]);
-            }
-        }
-        for (at, (wraps, to)) in wraps[groups.clone()].iter().zip(&mut to[groups]).enumerate() {
-            let mut sums = [V::no_products(); GROUP];
-            for (sum, wraps) in sums.iter_mut().zip(wraps) {
-                *sum = V::add_product(*sum, V::load(wraps), wrap);
-            }
-            let mut products = 1;
-            for (words, [lower, upper]) in words.iter().zip(factors) {
-                if products + if HALVED { 2 } else { 1 } > V::PRODUCTS_MAX {
-                    // The sums are full: they go on with what they come to.
-                    for sum in &mut sums {
-                        *sum = V::add_product(V::no_products(), V::reduce(*sum, prime), V::splat(1));
-                    }
-                    products = 1;
-                }
-                for (sum, words) in sums.iter_mut().zip(&words[at]) {
-                    let words = V::load(words);
-                    if HALVED {
-                        *sum = V::add_product(*sum, words.and(mask), lower);
-                        *sum = V::add_product(*sum, words.shift_down(HALF), upper);
-                    } else {
-                        *sum = V::add_product(*sum, words, lower);
-                    }
-                }
-                products += if HALVED { 2 } else { 1 };
-            }
-            for (to, sum) in to.iter_mut().zip(sums) {
-                V::reduce(sum, prime).store(to);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{sums::TILE, *};
 
     /// Different primes, of the widths and in the order given.
     fn primes(bits: &[u32]) -> Vec<Modulus> {
@@ -332,11 +203,18 @@ mod tests {
 
     #[test]
     fn the_greatest_residues_fit() {
-        let (old, new) = (primes(&[60; OLD_MAX]), primes(&[50, 45, 59, 54]));
+        for bits in [60, 50] {
+            let primes = primes(&[[bits; OLD_MAX].as_slice(), &[50, 45, 59, 54]].concat());
+            let (old, new) = primes.split_at(OLD_MAX);
+            greatest_residues_fit(old, new);
+        }
+    }
+
+    fn greatest_residues_fit(old: &[Modulus], new: &[Modulus]) {
         let prepared: Vec<Vec<u64>> = old.iter().map(|old| vec![old.value() - 1; STEP]).collect();
         let prepared: Vec<&[u64]> = prepared.iter().map(Vec::as_slice).collect();
         for level in Level::available() {
-            let change = BasisChange::with_level(&old, &new, level);
+            let change = BasisChange::with_level(old, new, level);
             let (mut wraps, mut residues) = (vec![0; STEP], vec![0; STEP]);
             change.wraps(&prepared, &mut wraps);
             assert_eq!(wraps, [OLD_MAX as u64; STEP], "each part is nearly one");

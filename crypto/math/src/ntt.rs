@@ -12,7 +12,7 @@ mod table;
 pub use automorphism::Automorphism;
 
 use self::{
-    passes::{Forward, Inverse},
+    passes::{Finish, Inverse, Start},
     table::Table,
 };
 use crate::{
@@ -33,6 +33,8 @@ pub struct Ntt {
 
 /// log2 of the smallest ring: two squares of the widest vectors.
 pub const SIZE_LOG2_MIN: u32 = 7;
+/// Words that a transform can be finished in, of rings that have as many.
+pub const PART: usize = 1 << 12;
 /// log2 of the largest ring.
 pub const SIZE_LOG2_MAX: u32 = 17;
 
@@ -76,8 +78,29 @@ impl Ntt {
 
     /// Coefficients to values, in place, of each polynomial. Several at once share what is read of the tables.
     pub fn forward(&self, polynomials: &mut [&mut [u64]]) {
+        self.start(polynomials);
+        self.finish(0, polynomials);
+    }
+
+    /// The first passes of that, which go through all words.
+    pub fn start(&self, polynomials: &mut [&mut [u64]]) {
         self.check(polynomials);
-        self.arithmetic.run(Forward { table: &self.forward, polynomials });
+        self.arithmetic.run(Start { table: &self.forward, polynomials });
+    }
+
+    /// The other passes, of a part of each polynomial: some multiples of [`PART`] words, from word `first` on. What is
+    /// done with the values can be done while they are in a cache.
+    pub fn finish(&self, first: usize, parts: &mut [&mut [u64]]) {
+        self.finish_and_fetch(first, parts, &[]);
+    }
+
+    /// The same, while what will be read next is on its way from memory.
+    pub fn finish_and_fetch(&self, first: usize, parts: &mut [&mut [u64]], next: &[&[u64]]) {
+        let len = parts.first().map_or(0, |part| part.len());
+        let part = PART.min(self.size());
+        assert!(first.is_multiple_of(part) && len.is_multiple_of(part) && first + len <= self.size(), "whole parts");
+        assert!(parts.iter().all(|part| part.len() == len), "the same part of all polynomials");
+        self.arithmetic.run(Finish { table: &self.forward, first, parts, next });
     }
 
     /// Values to coefficients, in place, of each polynomial.

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use crate::{
     modulus::{Factor, Modulus},
     simd::{
-        Level, prefetch_near,
+        Level, prefetch,
         residues::{Arithmetic, GROUP, Multiplier, ResidueKernel, Residues, least},
         whole, whole_mut,
     },
@@ -68,6 +68,12 @@ impl Pointwise {
     pub fn scale(&self, to: &mut [u64], factor: Factor) {
         check(to.len(), to.len());
         self.arithmetic.run(Scale { modulus: self.modulus, factor, to });
+    }
+
+    /// `to = (to - other) * factor`.
+    pub fn sub_times(&self, to: &mut [u64], other: &[u64], factor: Factor) {
+        check(to.len(), other.len());
+        self.arithmetic.run(SubTimes { modulus: self.modulus, factor, to, other });
     }
 
     /// The sum of all products.
@@ -191,6 +197,26 @@ impl ResidueKernel for Scale<'_> {
     }
 }
 
+struct SubTimes<'a> {
+    modulus: Modulus,
+    factor: Factor,
+    to: &'a mut [u64],
+    other: &'a [u64],
+}
+
+impl ResidueKernel for SubTimes<'_> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        let (prime, value) = (V::prime(self.modulus), self.modulus.value());
+        let factor = Multiplier::splat(self.factor);
+        let (to, other): (&mut [V::Array], &[V::Array]) = (whole_mut(self.to), whole(self.other));
+        for (to, other) in to.iter_mut().zip(other) {
+            let difference = V::load(to).add(V::splat(value)).sub(V::load(other));
+            least(difference.multiply(factor, prime), V::EXCESS, value).store(to);
+        }
+    }
+}
+
 struct SumsOfProducts<'a, const SUMS: usize, const VECTORS: usize> {
     modulus: Modulus,
     terms: &'a [(&'a [u64], [&'a [u64]; SUMS])],
@@ -236,12 +262,13 @@ impl<const SUMS: usize, const VECTORS: usize> ResidueKernel for SumsOfProducts<'
 /// Bytes ahead of its use that a polynomial is asked for. There are more of them than a processor follows by itself.
 const AHEAD: usize = 1 << 10;
 
-/// Asks for what comes after the group at `at`.
+/// Asks for what comes after the group at `at`. It comes no nearer than the second cache: the same place of many
+/// polynomials is the same place of the nearest one, and they would push each other out of it.
 #[inline(always)]
 fn fetch_ahead<A, const VECTORS: usize>(groups: &[[A; VECTORS]], at: usize) {
     if let Some(group) = groups.get(at + AHEAD / size_of::<[A; VECTORS]>()) {
         for vector in group {
-            prefetch_near(vector);
+            prefetch(vector);
         }
     }
 }
@@ -292,6 +319,8 @@ mod tests {
                 prop_assert_eq!(after(&|to| pointwise.multiply(to, &b)), each(&|a, b| modulus.mul(a, b)));
                 prop_assert_eq!(after(&|to| pointwise.add_constant(to, b[0])), each(&|one, _| modulus.add(one, b[0])));
                 prop_assert_eq!(after(&|to| pointwise.scale(to, factor)), each(&|a, _| factor.times(a)));
+                let of_difference = each(&|a, b| factor.times(modulus.sub(a, b)));
+                prop_assert_eq!(after(&|to| pointwise.sub_times(to, &b, factor)), of_difference);
                 let many: Vec<[Vec<u64>; 2]> = (0..pairs as u64)
                     .map(|pair| [residues(modulus, seed ^ pair, len), residues(modulus, seed ^ pair << 32, len)])
                     .collect();

@@ -14,6 +14,8 @@ mod vector;
 
 use std::sync::OnceLock;
 
+use crate::cache;
+
 pub(crate) use blocks::{Blocks, BlocksMut};
 pub(crate) use vector::{Pair, Vector, Words, whole, whole_mut};
 
@@ -143,17 +145,12 @@ pub(crate) fn prefetch<E>(value: &E) {
     let _ = value;
 }
 
-/// The same for what is read soon: it comes as far as the nearest cache.
+/// Asks for the lines of a slice.
 #[inline(always)]
-pub(crate) fn prefetch_near<E>(value: &E) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: as above.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast());
+pub(crate) fn prefetch_all(words: &[u64]) {
+    for line in words.chunks(cache::LINE / size_of::<u64>()) {
+        prefetch(&line[0]);
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
 }
 
 /// Runs `kernel` on `level`.

@@ -10,14 +10,14 @@ use crate::simd::{
 /// Eight values that lie together come from eight that lie together, so that the map moves whole lines.
 pub struct Automorphism {
     arithmetic: Arithmetic,
-    /// Where each eight values come from, and what turns them: see [`Self::turns`].
-    sources: Vec<Source>,
+    /// Where each eight values go, and what turns them: see [`Self::turns`].
+    targets: Vec<Target>,
     /// By turn, the place that each of eight values comes from.
     turns: [[u64; TOGETHER]; TOGETHER],
 }
 
-#[derive(Clone, Copy)]
-struct Source {
+#[derive(Clone, Copy, Default)]
+struct Target {
     block: u16,
     turn: u16,
 }
@@ -37,27 +37,37 @@ impl Automorphism {
         let reverse = |index: usize, below: usize| index.reverse_bits() >> (usize::BITS - below.trailing_zeros());
         // Value i is the one at exponent 2 r(i) + 1, so it comes from where the exponent is `power` times that. Of a
         // block, the values' r differ by multiples of the number of blocks.
-        let source = |block: usize| {
+        let mut targets = vec![Target::default(); blocks];
+        for block in 0..blocks {
             let from = (power * (2 * reverse(block, blocks) + 1) - 1) / 2;
-            Source { block: reverse(from % blocks, blocks) as u16, turn: (from / blocks % TOGETHER) as u16 }
-        };
+            let turn = (from / blocks % TOGETHER) as u16;
+            targets[reverse(from % blocks, blocks)] = Target { block: block as u16, turn };
+        }
         let turn = |turn: usize| {
             std::array::from_fn(|place| reverse((turn + power * reverse(place, TOGETHER)) % TOGETHER, TOGETHER) as u64)
         };
         let arithmetic = Arithmetic::of_words(level);
-        Self { arithmetic, sources: (0..blocks).map(source).collect(), turns: std::array::from_fn(turn) }
+        Self { arithmetic, targets, turns: std::array::from_fn(turn) }
     }
 
     /// Writes the values of f(X^g) to `to`, given those of f in `from`.
     pub fn apply(&self, from: &[u64], to: &mut [u64]) {
-        let size = self.sources.len() * TOGETHER;
-        assert!(from.len() == size && to.len() == size, "polynomials of N values");
-        self.arithmetic.run(Apply { map: self, from, to });
+        assert!(from.len() == to.len(), "polynomials of N values");
+        self.apply_part(0, from, to);
+    }
+
+    /// The same given some values of f, from value `first` on: writes what comes of them.
+    pub fn apply_part(&self, first: usize, from: &[u64], to: &mut [u64]) {
+        let size = self.targets.len() * TOGETHER;
+        assert!(to.len() == size && first + from.len() <= size, "polynomials of N values");
+        assert!(first.is_multiple_of(TOGETHER) && from.len().is_multiple_of(TOGETHER), "whole lines");
+        self.arithmetic.run(Apply { map: self, first: first / TOGETHER, from, to });
     }
 }
 
 struct Apply<'a> {
     map: &'a Automorphism,
+    first: usize,
     from: &'a [u64],
     to: &'a mut [u64],
 }
@@ -67,8 +77,8 @@ impl ResidueKernel for Apply<'_> {
     fn run<V: Residues>(self) {
         let (from, _) = self.from.as_chunks();
         let (to, _) = self.to.as_chunks_mut();
-        for (to, source) in to.iter_mut().zip(&self.map.sources) {
-            *to = <V as Lanes>::permute(&from[usize::from(source.block)], &self.map.turns[usize::from(source.turn)]);
+        for (from, target) in from.iter().zip(&self.map.targets[self.first..]) {
+            to[usize::from(target.block)] = <V as Lanes>::permute(from, &self.map.turns[usize::from(target.turn)]);
         }
     }
 }

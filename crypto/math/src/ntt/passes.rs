@@ -1,7 +1,7 @@
 //! The passes over a polynomial: a few levels of the tree at once, in registers.
 //!
-//! The first passes take words that are far apart and go through the whole polynomial; from [`BLOCK`] words on, a block
-//! stays in the nearest cache until it is done. The last levels, within vectors, take a square of them: its rows become
+//! The first passes take words that are far apart and go through the whole polynomial; from a block on, that one stays in
+//! the nearest cache until it is done. The last levels, within vectors, take a square of them: its rows become
 //! columns, so that these levels, too, are between vectors.
 //!
 //! Residues are not made least in between. Going forward, a prime that is small for its words leaves room for the sums of
@@ -9,23 +9,33 @@
 
 use super::table::Table;
 use crate::{
+    cache::LINE,
     modulus::Factor,
     simd::{
-        BlocksMut,
+        BlocksMut, prefetch_all,
         residues::{Multiplier, ResidueKernel, Residues, least},
         whole, whole_mut,
     },
 };
 
-/// Words of a block: with the roots for it, half of a nearest cache of 32 KiB.
-const BLOCK: usize = 1 << 10;
+/// Words of a line of the cache.
+const LINE_WORDS: usize = LINE / size_of::<u64>();
 /// Levels of the tree that one pass takes, at most.
 const RADIX_MAX: usize = 8;
 
-/// From coefficients to values.
-pub(super) struct Forward<'a, 'b> {
+/// From coefficients on, down to blocks.
+pub(super) struct Start<'a, 'b> {
     pub(super) table: &'a Table,
     pub(super) polynomials: &'a mut [&'b mut [u64]],
+}
+
+/// From there to values: the same blocks of each polynomial, beginning with the one of word `first`.
+pub(super) struct Finish<'a, 'b> {
+    pub(super) table: &'a Table,
+    pub(super) first: usize,
+    pub(super) parts: &'a mut [&'b mut [u64]],
+    /// What is read next, asked for meanwhile.
+    pub(super) next: &'a [&'a [u64]],
 }
 
 /// From values to coefficients, each times `scale`.
@@ -35,44 +45,50 @@ pub(super) struct Inverse<'a, 'b> {
     pub(super) polynomials: &'a mut [&'b mut [u64]],
 }
 
-impl ResidueKernel for Forward<'_, '_> {
+impl ResidueKernel for Start<'_, '_> {
     #[inline(always)]
     fn run<V: Residues>(self) {
-        let levels = u64::from(self.table.size_log2);
-        let room =
-            (u128::from(self.table.modulus.value()) * u128::from(V::EXCESS * (levels + 1))) >> V::FRACTION_BITS == 0;
-        if room { self.levels::<V, false>() } else { self.levels::<V, true>() }
+        let Self { table, polynomials } = self;
+        let ring = Ring::<V>::new(table);
+        for polynomial in polynomials {
+            if is_roomy::<V>(table) {
+                forward_levels::<V, false>(polynomial, 1, table.blocks(), table, ring);
+            } else {
+                forward_levels::<V, true>(polynomial, 1, table.blocks(), table, ring);
+            }
+        }
     }
 }
 
-impl Forward<'_, '_> {
+impl ResidueKernel for Finish<'_, '_> {
     #[inline(always)]
-    fn levels<V: Residues, const FOLDED: bool>(self) {
-        let Self { table, polynomials } = self;
+    fn run<V: Residues>(self) {
+        if is_roomy::<V>(self.table) { self.blocks::<V, false>() } else { self.blocks::<V, true>() }
+    }
+}
+
+impl Finish<'_, '_> {
+    #[inline(always)]
+    fn blocks<V: Residues, const FOLDED: bool>(self) {
+        let Self { table, first, parts, next } = self;
         let ring = Ring::<V>::new(table);
-        let (size, square) = (1 << table.size_log2, V::COUNT * V::COUNT);
-        for (from, to) in [(size, size.min(BLOCK)), (size.min(BLOCK), square)] {
-            for block in 0..size / from {
-                for polynomial in polynomials.iter_mut() {
-                    let block_words = &mut polynomial[block * from..][..from];
-                    let mut len = from;
-                    while len > to {
-                        let radix = radix(len / to);
-                        for (part, words) in block_words.chunks_exact_mut(len).enumerate() {
-                            let node = (size + block * from) / len + part;
-                            match radix {
-                                2 => forward_pass::<V, 2, FOLDED>(words, node, table, ring),
-                                4 => forward_pass::<V, 4, FOLDED>(words, node, table, ring),
-                                _ => forward_pass::<V, RADIX_MAX, FOLDED>(words, node, table, ring),
-                            }
-                        }
-                        len /= radix;
+        let (len, square) = (table.block(), V::COUNT * V::COUNT);
+        let words = parts.first().map_or(0, |part| part.len());
+        // A little for each square, so that memory and arithmetic are both kept busy.
+        let wanted: usize = next.iter().map(|slice| slice.len()).sum();
+        let at_once =
+            wanted.div_ceil((parts.len() * words / square).max(1)).next_multiple_of(LINE_WORDS).max(LINE_WORDS);
+        let mut next = next.iter().flat_map(|slice| slice.chunks(at_once));
+        for start in (0..words).step_by(len) {
+            let place = first + start;
+            for part in parts.iter_mut() {
+                let words = &mut part[start..][..len];
+                forward_levels::<V, FOLDED>(words, table.blocks() + place / len, len / square, table, ring);
+                for (part, words) in words.chunks_exact_mut(square).enumerate() {
+                    if let Some(next) = next.next() {
+                        prefetch_all(next);
                     }
-                    if to == square {
-                        for (part, words) in block_words.chunks_exact_mut(square).enumerate() {
-                            forward_square::<V, FOLDED>(words, block * from / square + part, table, ring);
-                        }
-                    }
+                    forward_square::<V, FOLDED>(words, place / square + part, table, ring);
                 }
             }
         }
@@ -84,33 +100,76 @@ impl ResidueKernel for Inverse<'_, '_> {
     fn run<V: Residues>(self) {
         let Self { table, scale, polynomials } = self;
         let (ring, scale) = (Ring::<V>::new(table), Multiplier::splat(scale));
-        let (size, square) = (1 << table.size_log2, V::COUNT * V::COUNT);
-        for (from, to) in [(square, size.min(BLOCK)), (size.min(BLOCK), size)] {
-            for block in 0..size / to {
-                for polynomial in polynomials.iter_mut() {
-                    let block_words = &mut polynomial[block * to..][..to];
-                    if from == square {
-                        for (part, words) in block_words.chunks_exact_mut(square).enumerate() {
-                            inverse_square::<V>(words, block * to / square + part, table, ring);
-                        }
-                    }
-                    let mut len = from;
-                    while len < to {
-                        let radix = radix(to / len);
-                        len *= radix;
-                        for (part, words) in block_words.chunks_exact_mut(len).enumerate() {
-                            let node = (size + block * to) / len + part;
-                            match radix {
-                                2 => inverse_pass::<V, 2>(words, node, table, ring, scale),
-                                4 => inverse_pass::<V, 4>(words, node, table, ring, scale),
-                                _ => inverse_pass::<V, RADIX_MAX>(words, node, table, ring, scale),
-                            }
-                        }
-                    }
+        let (len, square) = (table.block(), V::COUNT * V::COUNT);
+        for block in 0..table.blocks() {
+            for polynomial in polynomials.iter_mut() {
+                let words = &mut polynomial[block * len..][..len];
+                for (part, words) in words.chunks_exact_mut(square).enumerate() {
+                    inverse_square::<V>(words, block * len / square + part, table, ring);
                 }
+                inverse_levels::<V>(words, table.blocks() + block, len / square, table, ring, scale);
+            }
+        }
+        for polynomial in polynomials {
+            inverse_levels::<V>(polynomial, 1, table.blocks(), table, ring, scale);
+        }
+    }
+}
+
+/// The words of a node, down to so many parts.
+#[inline(always)]
+fn forward_levels<V: Residues, const FOLDED: bool>(
+    words: &mut [u64],
+    node: usize,
+    parts: usize,
+    table: &Table,
+    ring: Ring<V>,
+) {
+    let mut done = 1;
+    while done < parts {
+        let radix = radix(parts / done);
+        let len = words.len() / done;
+        for (part, words) in words.chunks_exact_mut(len).enumerate() {
+            match radix {
+                2 => forward_pass::<V, 2, FOLDED>(words, node * done + part, table, ring),
+                4 => forward_pass::<V, 4, FOLDED>(words, node * done + part, table, ring),
+                _ => forward_pass::<V, RADIX_MAX, FOLDED>(words, node * done + part, table, ring),
+            }
+        }
+        done *= radix;
+    }
+}
+
+/// So many parts, up to the words of a node.
+#[inline(always)]
+fn inverse_levels<V: Residues>(
+    words: &mut [u64],
+    node: usize,
+    parts: usize,
+    table: &Table,
+    ring: Ring<V>,
+    scale: Multiplier<V>,
+) {
+    let mut left = parts;
+    while left > 1 {
+        let radix = radix(left);
+        left /= radix;
+        let len = words.len() / left;
+        for (part, words) in words.chunks_exact_mut(len).enumerate() {
+            match radix {
+                2 => inverse_pass::<V, 2>(words, node * left + part, table, ring, scale),
+                4 => inverse_pass::<V, 4>(words, node * left + part, table, ring, scale),
+                _ => inverse_pass::<V, RADIX_MAX>(words, node * left + part, table, ring, scale),
             }
         }
     }
+}
+
+/// Have words room for the sums of all levels?
+#[inline(always)]
+fn is_roomy<V: Residues>(table: &Table) -> bool {
+    let levels = u64::from(table.size_log2);
+    (u128::from(table.modulus.value()) * u128::from(V::EXCESS * (levels + 1))) >> V::FRACTION_BITS == 0
 }
 
 /// Words that a pass takes at once, where `parts` are left to split into: eight as long as that leaves no single level.
@@ -266,8 +325,13 @@ fn forward_tree<V: Residues, const FOLDED: bool>(parts: &mut [V], factors: &Fact
         for (place, pair) in parts.chunks_exact_mut(2 * half).enumerate() {
             let (upper, lower) = pair.split_at_mut(half);
             for (upper, lower) in upper.iter_mut().zip(lower) {
-                let product = lower.multiply(factors[(1 << level) + place], ring.prime);
-                let kept = if FOLDED { upper.fold(ring.excess) } else { *upper };
+                let factor = factors[(1 << level) + place];
+                let (product, kept) = if FOLDED {
+                    (lower.multiply(factor, ring.prime), upper.fold(ring.excess))
+                } else {
+                    // Nothing looks at what is above the bits that are multiplied.
+                    (lower.multiply_low_bits(factor, ring.prime), *upper)
+                };
                 *upper = kept.add(product);
                 *lower = kept.add(ring.excess).sub(product);
             }

@@ -13,6 +13,9 @@ use crate::{
 /// Squares ahead of their use that roots are asked for.
 const AHEAD: usize = 4;
 
+/// Words of a block: with the roots for it, half of a nearest cache of 32 KiB.
+const BLOCK: usize = 1 << 10;
+
 /// The roots of every node, as the passes read them.
 pub(super) struct Table {
     pub(super) modulus: Modulus,
@@ -47,6 +50,16 @@ impl Table {
             }
         }
         Self { modulus, size_log2, nodes, squares }
+    }
+
+    /// Words that are in the nearest cache until they are done.
+    pub(super) fn block(&self) -> usize {
+        BLOCK.min(1 << self.size_log2)
+    }
+
+    /// How many blocks there are.
+    pub(super) fn blocks(&self) -> usize {
+        (1 << self.size_log2) / self.block()
     }
 
     /// The root of a node of more than a vector of words.

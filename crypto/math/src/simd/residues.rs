@@ -76,12 +76,27 @@ pub(crate) trait Residues: Lanes {
     fn prime(modulus: Modulus) -> Self::Prime;
     /// The product with a factor, below [`Self::EXCESS`] times the prime, for words below 2^[`Self::FRACTION_BITS`].
     fn multiply(self, factor: Multiplier<Self>, prime: Self::Prime) -> Self;
+    /// The same where only the low [`Self::FRACTION_BITS`] matter, of what is multiplied and of the product.
+    #[inline(always)]
+    fn multiply_low_bits(self, factor: Multiplier<Self>, prime: Self::Prime) -> Self {
+        self.multiply(factor, prime)
+    }
     /// No products.
     fn no_products() -> Self::Sum;
     /// `sum` and a * b. Both are at most `modulus::VALUE_MAX`; where [`Self::FRACTION_BITS`] is 52, both are below 2^50.
     fn add_product(sum: Self::Sum, a: Self, b: Self) -> Self::Sum;
     /// What up to [`Self::PRODUCTS_MAX`] products come to, as least residues.
     fn reduce(sum: Self::Sum, prime: Self::Prime) -> Self;
+    /// The sum of what is below 2^[`LOW_BITS`] in each product, and of what is above, where products are of so many bits.
+    fn parts(_: Self::Sum) -> [Self; 2] {
+        unreachable!("other products have other parts")
+    }
+    /// As [`Self::reduce`], over [`Arithmetic::unit`], which may be less work: of constants times up to eight words below 2^50, and any
+    /// others below 2^30.
+    #[inline(always)]
+    fn reduce_by_unit(sum: Self::Sum, prime: Self::Prime) -> Self {
+        Self::reduce(sum, prime)
+    }
 }
 
 /// Vectors that are worked on side by side, so that what is looked up for them is looked up once.
@@ -143,6 +158,15 @@ impl Arithmetic {
         all
     }
 
+    /// For sums of products with constants: also of primes that are too wide for it otherwise.
+    pub(crate) fn of_constants(level: Level) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if level.0 == Isa::Avx512 && is_x86_feature_detected!("avx512ifma") {
+            return Self(Kind::Ifma);
+        }
+        Self::of_words(level)
+    }
+
     /// For what is not arithmetic modulo a prime.
     pub(crate) fn of_words(level: Level) -> Self {
         Self(match level.0 {
@@ -164,6 +188,15 @@ impl Arithmetic {
             Kind::Avx512 => shape_of::<avx512::W8<64>>(),
             #[cfg(target_arch = "x86_64")]
             Kind::Ifma => shape_of::<avx512::W8<52>>(),
+        }
+    }
+
+    /// What constants are multiplied by for [`Residues::reduce_by_unit`].
+    pub(crate) fn unit(self, modulus: Modulus) -> u64 {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Kind::Ifma => modulus.reduce(1 << LOW_BITS),
+            _ => 1,
         }
     }
 
@@ -226,6 +259,38 @@ fn run_avx512<K: ResidueKernel>(kernel: K) {
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512ifma")]
 fn run_ifma<K: ResidueKernel>(kernel: K) {
     kernel.run::<avx512::W8<52>>();
+}
+
+/// Low bits that [`Residues::parts`] has apart.
+pub(crate) const LOW_BITS: u32 = 52;
+
+/// A prime of more than 50 bits, prepared for sums whose products are of 52 bits.
+#[derive(Clone, Copy)]
+pub(crate) struct WidePrime<V> {
+    value: V,
+    /// 2^[`LOW_BITS`], as a factor.
+    unit: Multiplier<V>,
+    least: u64,
+}
+
+impl<V: Residues> WidePrime<V> {
+    #[inline(always)]
+    pub(crate) fn new(modulus: Modulus) -> Self {
+        let unit = modulus.factor(modulus.reduce(1 << LOW_BITS));
+        let unit = Multiplier { value: V::splat(unit.value()), fraction: V::splat(unit.fraction(u64::BITS)) };
+        Self { value: V::splat(modulus.value()), unit, least: modulus.value() }
+    }
+
+    /// What a sum and 2^[`LOW_BITS`] times `top` come to, as least residues. `top` and the upper part of the sum are below
+    /// 2^63 together.
+    #[inline(always)]
+    pub(crate) fn reduce(self, sum: V::Sum, top: V) -> V {
+        let [low, upper] = V::parts(sum);
+        let upper = upper.add(top).add(low.shift_down(LOW_BITS));
+        // Both parts come to less than four times the prime.
+        let low = low.and(V::splat((1 << LOW_BITS) - 1));
+        least(low.add(halves::multiply(upper, self.unit, self.value)), 2 * halves::EXCESS, self.least)
+    }
 }
 
 /// `words`, which are less than `below` times `prime`, made least. `below` is a power of two.

@@ -12,8 +12,11 @@ use crate::modulus::Modulus;
 #[derive(Clone, Copy)]
 pub(crate) struct Prime {
     value: u64,
-    /// 2^52 less the prime.
+    /// The prime itself, and 2^52 less it.
+    all: __m512i,
     negative: __m512i,
+    /// What the prime is multiplied by to be -1 modulo 2^52.
+    inverse: __m512i,
     /// One, as a factor.
     one: Multiplier<W8<BITS>>,
     /// 2^52, as a factor.
@@ -40,18 +43,24 @@ impl Residues for W8<BITS> {
 
     #[inline(always)]
     fn prime(modulus: Modulus) -> Prime {
-        let negative = Self::splat(MASK + 1 - modulus.value()).0;
-        Prime { value: modulus.value(), negative, one: factor(modulus, 1), upper: factor(modulus, MASK + 1) }
+        let value = modulus.value();
+        let [all, negative, inverse] =
+            [value, (MASK + 1).wrapping_sub(value), negative_inverse(value)].map(|word| Self::splat(word).0);
+        Prime { value, all, negative, inverse, one: factor(modulus, 1), upper: factor(modulus, MASK + 1) }
     }
     #[inline(always)]
     fn multiply(self, factor: Multiplier<Self>, prime: Prime) -> Self {
+        // SAFETY: the module's invariant.
+        unsafe { Self(_mm512_and_si512(self.multiply_low_bits(factor, prime).0, _mm512_set1_epi64(MASK as i64))) }
+    }
+    #[inline(always)]
+    fn multiply_low_bits(self, factor: Multiplier<Self>, prime: Prime) -> Self {
         // SAFETY: the module's invariant.
         unsafe {
             let zero = _mm512_setzero_si512();
             let quotient = _mm512_madd52hi_epu64(zero, self.0, factor.fraction.0);
             let product = _mm512_madd52lo_epu64(zero, self.0, factor.value.0);
-            let rest = _mm512_madd52lo_epu64(product, quotient, prime.negative);
-            Self(_mm512_and_si512(rest, _mm512_set1_epi64(MASK as i64)))
+            Self(_mm512_madd52lo_epu64(product, quotient, prime.negative))
         }
     }
     #[inline(always)]
@@ -77,6 +86,33 @@ impl Residues for W8<BITS> {
         let both = Self(lower).multiply(prime.one, prime).add(Self(upper).multiply(prime.upper, prime));
         least(both, 2 * Self::EXCESS, prime.value)
     }
+    #[inline(always)]
+    fn parts(sum: Sum) -> [Self; 2] {
+        [Self(sum.lower), Self(sum.upper)]
+    }
+    /// Montgomery's: a multiple of the prime is added that leaves nothing below 2^52. The upper parts come to less than
+    /// twice the prime, so that the result is less than three times.
+    #[inline(always)]
+    fn reduce_by_unit(sum: Sum, prime: Prime) -> Self {
+        // SAFETY: the module's invariant.
+        let reduced = unsafe {
+            let multiple = _mm512_madd52lo_epu64(_mm512_setzero_si512(), sum.lower, prime.inverse);
+            // What is below 2^52 and not zero becomes 2^52.
+            let carry = _mm512_srli_epi64::<BITS>(_mm512_add_epi64(sum.lower, _mm512_set1_epi64(MASK as i64)));
+            _mm512_madd52hi_epu64(_mm512_add_epi64(sum.upper, carry), multiple, prime.all)
+        };
+        least(Self(reduced), 4, prime.value)
+    }
+}
+
+/// Each step doubles the low bits that are right: a number is its own inverse modulo 8.
+#[inline(always)]
+fn negative_inverse(odd: u64) -> u64 {
+    let mut inverse = odd;
+    for _ in 0..5 {
+        inverse = inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
+    }
+    inverse.wrapping_neg() & MASK
 }
 
 #[inline(always)]

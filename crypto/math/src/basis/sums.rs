@@ -1,0 +1,222 @@
+//! Sums of what each old prime has, times constants, modulo new primes.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::OLD_MAX;
+use crate::{
+    modulus::Modulus,
+    simd::{
+        Level, prefetch_all,
+        residues::{Arithmetic, GROUP, LOW_BITS, ResidueKernel, Residues, WidePrime},
+        whole, whole_mut,
+    },
+};
+
+/// A prime of the new basis.
+pub(super) struct New {
+    modulus: Modulus,
+    arithmetic: Arithmetic,
+    /// Is the prime too wide for the arithmetic to reduce sums?
+    is_wide: bool,
+    /// Q / q for each prime of the old one.
+    factors: Vec<Constant>,
+    /// Where residues of the old primes do not fit what is multiplied at once, those of their upper halves.
+    upper: Option<Vec<Constant>>,
+    /// -Q.
+    wrap: Constant,
+}
+
+/// Something to multiply by: its low bits, and the others, which it has where the prime is wide.
+type Constant = [u64; 2];
+
+/// Where a residue is cut in halves.
+const HALF: u32 = 30;
+
+impl New {
+    /// Given bits of the widest old prime, the factor of each, and -Q.
+    pub(super) fn of(
+        modulus: Modulus,
+        level: Level,
+        widest: u32,
+        factors: impl Iterator<Item = u64>,
+        wrap: u64,
+    ) -> Self {
+        let arithmetic = Arithmetic::of_constants(level);
+        let bits = arithmetic.shape().1;
+        let is_wide = modulus.bits() > bits - 2;
+        let unit = if is_wide { 1 } else { arithmetic.unit(modulus) };
+        let constant = |factor: u64| {
+            let constant = modulus.mul(factor, unit);
+            if is_wide { [constant & ((1 << LOW_BITS) - 1), constant >> LOW_BITS] } else { [constant, 0] }
+        };
+        let factors: Vec<u64> = factors.collect();
+        let upper = |factor: &u64| constant(modulus.mul(*factor, modulus.reduce(1 << HALF)));
+        Self {
+            modulus,
+            arithmetic,
+            is_wide,
+            upper: (widest > bits - 2).then(|| factors.iter().map(upper).collect()),
+            factors: factors.into_iter().map(constant).collect(),
+            wrap: constant(wrap),
+        }
+    }
+
+    pub(super) fn modulus(&self) -> Modulus {
+        self.modulus
+    }
+
+    pub(super) fn arithmetic(&self) -> Arithmetic {
+        self.arithmetic
+    }
+}
+
+/// Residues modulo some new primes of one arithmetic.
+pub(super) struct Sums<'a, 'b> {
+    pub(super) new: &'a [&'a New],
+    pub(super) prepared: &'a [&'a [u64]],
+    pub(super) wraps: &'a [u64],
+    pub(super) to: &'a mut [&'b mut [u64]],
+}
+
+/// Words of each old prime that are worked on for all new ones before the next: together they fit half of a nearest cache.
+pub(super) const TILE: usize = 256;
+
+impl ResidueKernel for Sums<'_, '_> {
+    #[inline(always)]
+    fn run<V: Residues>(self) {
+        // Prepared once: a tile is less work than some divisions.
+        let mut primes = Vec::with_capacity(self.new.len());
+        for new in self.new {
+            primes.push((V::prime(new.modulus), WidePrime::new(new.modulus)));
+        }
+        let (len, count) = (self.wraps.len(), self.new.len());
+        for start in (0..len).step_by(TILE) {
+            let end = len.min(start + TILE);
+            for (place, (new, to)) in self.new.iter().zip(&mut *self.to).enumerate() {
+                // What is read next is asked for little by little.
+                for prepared in self.prepared.iter().skip(place).step_by(count) {
+                    prefetch_all(&prepared[end..len.min(end + TILE)]);
+                }
+                let sums = Tile { new, prepared: self.prepared, wraps: whole(self.wraps), to: whole_mut(to) };
+                sums.run::<V>(&primes[place], start / (V::COUNT * GROUP)..end / (V::COUNT * GROUP));
+            }
+        }
+    }
+}
+
+/// What one new prime has.
+struct Tile<'a, G> {
+    new: &'a New,
+    prepared: &'a [&'a [u64]],
+    wraps: &'a [G],
+    to: &'a mut [G],
+}
+
+impl<A: Pod> Tile<'_, [A; GROUP]> {
+    /// Some groups of it, by the number of old primes: so many factors stay in registers.
+    #[inline(always)]
+    fn run<V: Residues<Array = A>>(self, prime: &(V::Prime, WidePrime<V>), groups: Range<usize>) {
+        match self.prepared.len() {
+            1 => self.halved_or_not::<V, 1>(prime, groups),
+            2 => self.halved_or_not::<V, 2>(prime, groups),
+            3 => self.halved_or_not::<V, 3>(prime, groups),
+            4 => self.halved_or_not::<V, 4>(prime, groups),
+            5 => self.halved_or_not::<V, 5>(prime, groups),
+            6 => self.halved_or_not::<V, 6>(prime, groups),
+            7 => self.halved_or_not::<V, 7>(prime, groups),
+            _ => self.halved_or_not::<V, OLD_MAX>(prime, groups),
+        }
+    }
+
+    #[inline(always)]
+    fn halved_or_not<V: Residues<Array = A>, const OLD: usize>(
+        self,
+        prime: &(V::Prime, WidePrime<V>),
+        groups: Range<usize>,
+    ) {
+        // Where all words are multiplied whole, there is one way.
+        if V::FRACTION_BITS == u64::BITS {
+            return self.sums::<V, OLD, false, false>(prime, groups);
+        }
+        match (self.new.upper.is_some(), self.new.is_wide) {
+            (false, false) => self.sums::<V, OLD, false, false>(prime, groups),
+            (false, true) => self.sums::<V, OLD, false, true>(prime, groups),
+            (true, false) => self.sums::<V, OLD, true, false>(prime, groups),
+            (true, true) => self.sums::<V, OLD, true, true>(prime, groups),
+        }
+    }
+
+    #[inline(always)]
+    fn sums<V: Residues<Array = A>, const OLD: usize, const HALVED: bool, const WIDE: bool>(
+        self,
+        (prime, wide): &(V::Prime, WidePrime<V>),
+        groups: Range<usize>,
+    ) {
+        let Self { new, prepared, wraps, to } = self;
+        let (prime, wide) = (*prime, *wide);
+        let mask = V::splat((1 << HALF) - 1);
+        let wrap = splat::<V>(new.wrap);
+        let mut words: [&[[A; GROUP]]; OLD] = [&[]; OLD];
+        let mut factors = [[V::splat(0); 2]; OLD];
+        let mut upper = factors;
+        for index in 0..OLD {
+            words[index] = &whole(prepared[index])[groups.clone()];
+            factors[index] = splat(new.factors[index]);
+            if let Some(constants) = &new.upper {
+                upper[index] = splat(constants[index]);
+            }
+        }
+        for (at, (wraps, to)) in wraps[groups.clone()].iter().zip(&mut to[groups]).enumerate() {
+            let mut sums = [Sum::<V, WIDE> { low: V::no_products(), top: V::splat(0) }; GROUP];
+            for (sum, wraps) in sums.iter_mut().zip(wraps) {
+                *sum = sum.with(V::load(wraps), wrap);
+            }
+            // By index, so that the loop is unrolled and all factors stay in registers.
+            for index in 0..OLD {
+                let full = const { (V::PRODUCTS_MAX - 1) / if HALVED { 2 } else { 1 } };
+                if !WIDE && index > 0 && index.is_multiple_of(full) {
+                    // The sums are full: they go on with what they come to.
+                    for sum in &mut sums {
+                        sum.low = V::add_product(V::no_products(), V::reduce(sum.low, prime), V::splat(1));
+                    }
+                }
+                for (sum, words) in sums.iter_mut().zip(&words[index][at]) {
+                    let words = V::load(words);
+                    if HALVED {
+                        *sum = sum.with(words.and(mask), factors[index]);
+                        *sum = sum.with(words.shift_down(HALF), upper[index]);
+                    } else {
+                        *sum = sum.with(words, factors[index]);
+                    }
+                }
+            }
+            for (to, sum) in to.iter_mut().zip(sums) {
+                let sum = if WIDE { wide.reduce(sum.low, sum.top) } else { V::reduce_by_unit(sum.low, prime) };
+                sum.store(to);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn splat<V: Residues>([low, top]: Constant) -> [V; 2] {
+    [V::splat(low), V::splat(top)]
+}
+
+/// Products with low bits of constants, and, of wide primes, those with the others.
+#[derive(Clone, Copy)]
+struct Sum<V: Residues, const WIDE: bool> {
+    low: V::Sum,
+    top: V,
+}
+
+impl<V: Residues, const WIDE: bool> Sum<V, WIDE> {
+    /// Of wide primes, tops stay below 2^63: there are up to eight whole words below 2^50, and the others are halves.
+    #[inline(always)]
+    fn with(self, word: V, [low, top]: [V; 2]) -> Self {
+        let top = if WIDE { self.top.add(word.multiply_low(top)) } else { self.top };
+        Self { low: V::add_product(self.low, word, low), top }
+    }
+}
