@@ -7,7 +7,10 @@ mod program;
 
 use std::{fmt, sync::OnceLock};
 
-use cloakwork_params::{EnvelopeReader, KeyId, ObjectKind, ckks::CkksSet};
+use cloakwork_params::{
+    AnySet, EnvelopeError, EnvelopeReader, KeyId, ObjectKind,
+    ckks::{CkksSet, layout::CiphertextShape},
+};
 use cloakwork_secret::{
     Randomness, SecretError,
     ckks::{
@@ -17,8 +20,10 @@ use cloakwork_secret::{
 };
 use zeroize::Zeroizing;
 
-/// A complex number, and how many keys for rotations a bootstrap has.
-pub use cloakwork_secret::ckks::{Complex, KeySize};
+/// What a ciphertext holds: how many numbers, at which level and scale.
+pub use cloakwork_circuit::ckks::Vector;
+/// A complex number, which matrices of a bootstrap come first, and how many keys for rotations it has.
+pub use cloakwork_secret::ckks::{BootstrapKind, Complex, KeySize};
 pub use generate::{CkksBootstrap, CkksWish};
 pub use program::{VectorProgram, VectorProgramBuilder, VectorValue};
 
@@ -84,6 +89,19 @@ impl fmt::Debug for CkksKeys {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "CkksKeys({:?}, {} parts)", self.key, self.parts.len())
     }
+}
+
+/// What a ciphertext says of itself in the clear: its set, and what it holds. Nothing of it is verified.
+pub fn vector_in(envelope: &[u8]) -> Result<(&'static CkksSet, Vector)> {
+    let reader = EnvelopeReader::open(envelope)?;
+    let header = reader.header();
+    let set = AnySet::find(header.set).ok_or(EnvelopeError::UnknownParameterSet { got: header.set })?;
+    let is_vector = matches!(header.kind, ObjectKind::CkksCiphertext | ObjectKind::SeededCkksCiphertext);
+    let Some(set) = set.ckks().filter(|_| is_vector) else {
+        return Err(EnvelopeError::WrongKind { expected: ObjectKind::CkksCiphertext, got: header.kind }.into());
+    };
+    let CiphertextShape { level, slots_log2, scale } = CiphertextShape::of(set, &header.dimensions)?;
+    Ok((set, Vector { slots_log2, level, scale }))
 }
 
 /// The set of CKKS of that name.

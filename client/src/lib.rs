@@ -62,8 +62,8 @@ mod upload;
 
 pub use bytes::Bytes;
 pub use ckks::{
-    CkksBootstrap, CkksKeys, CkksWish, Complex, KeySize, VectorProgram, VectorProgramBuilder, VectorValue,
-    ckks_set_by_name,
+    BootstrapKind, CkksBootstrap, CkksKeys, CkksWish, Complex, KeySize, Vector, VectorProgram, VectorProgramBuilder,
+    VectorValue, ckks_set_by_name, vector_in,
 };
 pub use client::Client;
 pub use cloakwork_circuit::{LIMITS, ProgramError, RowType, Type, wire::operation::Kind};
@@ -73,7 +73,7 @@ pub use cloakwork_params as params;
 pub use cloakwork_proto::v1 as proto;
 pub use cloakwork_secret::{
     Gate, SecretError,
-    ckks::{CkksError, format::FormatError as CkksFormatError},
+    ckks::{CkksError, NoSuchBootstrap, format::FormatError as CkksFormatError},
     file::KeyFileError,
     format::FormatError,
 };
@@ -88,7 +88,7 @@ pub use integer::Integer;
 pub use jobs::{Finished, Input, JobRequest};
 pub use keys::{AnyKeys, CLIENT_KEY_FILE, Encrypted, Keys, Part, set_by_name};
 pub use latency::{STAGES, add_transit, has_ended, stage_nanos};
-pub use program::{Program, ProgramBuilder, Value};
+pub use program::{Program, ProgramBuilder, ProgramBytes, Value};
 pub use progress::{Progress, Step};
 pub use retry::RetryPolicy;
 pub use tonic::Code;

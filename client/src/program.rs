@@ -257,17 +257,29 @@ fn declared(name: &str, ty: Type) -> wire::program::Input {
     wire::program::Input { name: name.into(), r#type: r#type.into(), bits, ..Default::default() }
 }
 
+/// A program of either family, as servers get it.
+pub trait ProgramBytes {
+    /// The bytes that name it.
+    fn bytes(&self) -> &Bytes;
+}
+
+impl ProgramBytes for Program {
+    fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
 impl Client {
     /// Stores a program, so that jobs can name it.
-    pub async fn register_program(&self, program: &Program) -> Result<ProgramReport> {
-        let request = RegisterRequest { program: program.bytes.clone() };
+    pub async fn register_program(&self, program: &impl ProgramBytes) -> Result<ProgramReport> {
+        let request = RegisterRequest { program: program.bytes().clone() };
         let send = |client: Self, request| async move { client.programs().register(request).await };
         required(self.call(request, send).await?.report, "report")
     }
 
     /// What the server makes of a program: its bootstraps, its depth, its time on each pool.
-    pub async fn check_program(&self, program: &Program) -> Result<ProgramReport> {
-        let request = CheckRequest { program: program.bytes.clone() };
+    pub async fn check_program(&self, program: &impl ProgramBytes) -> Result<ProgramReport> {
+        let request = CheckRequest { program: program.bytes().clone() };
         let send = |client: Self, request| async move { client.programs().check(request).await };
         required(self.call(request, send).await?.report, "report")
     }

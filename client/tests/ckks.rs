@@ -2,7 +2,7 @@
 
 use cloakwork_client::{
     AnyKeys, CLIENT_KEY_FILE, CkksBootstrap, CkksError, CkksFormatError, CkksKeys, CkksWish, ClientError, Complex,
-    KeyFileError, KeySize, Keys, Progress, SecretError, ckks_set_by_name, set_by_name,
+    KeyFileError, KeySize, Keys, NoSuchBootstrap, Progress, SecretError, ckks_set_by_name, set_by_name,
 };
 use zeroize::Zeroizing;
 
@@ -60,7 +60,7 @@ async fn wishes_that_no_set_fulfils_are_told_before_anything_is_made() {
     for (wish, expected) in [
         (bootstrap(3, 1), CkksError::WrongSlots { got: 3, max: 512 }),
         (bootstrap(1024, 1), CkksError::WrongSlots { got: 1024, max: 512 }),
-        (bootstrap(4, 3), CkksError::WrongStages { got: 3, slots: 4 }),
+        (bootstrap(4, 3), CkksError::NoSuchBootstrap(NoSuchBootstrap::Stages { stages: 3, slots: 4, stages_max: 2 })),
         (
             CkksWish { level: Some(27), ..CkksWish::default() },
             CkksError::LevelTooHigh { what: "computing on numbers under this set", got: 27, max: 26 },

@@ -4,7 +4,10 @@ use std::time::SystemTime;
 
 use cloakwork_params::{
     AnySet, KeyId, ObjectKind, ParameterSet, SetId,
-    ckks::layout::{KeyShape, Purpose},
+    ckks::{
+        CkksSet,
+        layout::{KeyShape, Purpose},
+    },
 };
 
 use crate::{
@@ -62,20 +65,31 @@ pub struct KeyPage {
 }
 
 impl KeyInfo {
-    /// Parameter sets that bootstraps can be computed for: those with a key-switch and a bootstrap key.
-    pub fn complete_sets(&self) -> Vec<&'static ParameterSet> {
-        let has = |set: &ParameterSet, kind| self.parts.iter().any(|part| part.set.id() == set.id && part.kind == kind);
-        let bootstraps = self.parts.iter().filter(|part| part.kind == ObjectKind::SeededBootstrapKey);
-        bootstraps.filter_map(|part| part.set.tfhe()).filter(|set| has(set, ObjectKind::SeededKeySwitchKey)).collect()
+    /// Parameter sets that jobs may have: of TFHE, those with a key-switch and a bootstrap key; of CKKS, where it depends on the
+    /// program what is enough, those with any part.
+    pub fn complete_sets(&self) -> Vec<AnySet> {
+        let has = |set: AnySet, kind| self.parts.iter().any(|part| part.set == set && part.kind == kind);
+        let mut sets: Vec<AnySet> = self.parts.iter().map(|part| part.set).collect();
+        // Parts are sorted by their sets.
+        sets.dedup();
+        let needed = [ObjectKind::SeededKeySwitchKey, ObjectKind::SeededBootstrapKey];
+        sets.retain(|set| set.ckks().is_some() || needed.into_iter().all(|kind| has(*set, kind)));
+        sets
     }
 
-    /// The two parts that bootstraps of `set` need.
-    pub(crate) fn into_parts_for(self, set: &ParameterSet) -> Result<Vec<KeyPart>, Error> {
+    /// The two parts that bootstraps of `set` need, in the order of [`KeyInfo::parts`].
+    pub fn parts_for(&self, set: &ParameterSet) -> Result<Vec<Digest>, Error> {
         let needed = [ObjectKind::SeededKeySwitchKey, ObjectKind::SeededBootstrapKey];
-        let parts = self.parts.into_iter().filter(|part| part.set.id() == set.id && needed.contains(&part.kind));
-        let parts: Vec<KeyPart> = parts.collect();
+        let parts = self.parts.iter().filter(|part| part.set.id() == set.id && needed.contains(&part.kind));
+        let parts: Vec<Digest> = parts.map(|part| part.digest).collect();
         let incomplete = || Error::KeyIncomplete { key_id: self.key_id, set: set.name };
         if parts.len() == needed.len() { Ok(parts) } else { Err(incomplete()) }
+    }
+
+    /// The keys for vectors under `set`: what each is for, and where it is.
+    pub fn vector_parts(&self, set: &CkksSet) -> Vec<(KeyShape, Digest)> {
+        let parts = self.parts.iter().filter(|part| part.set.id() == set.id);
+        parts.filter_map(|part| Some((part.shape?, part.digest))).collect()
     }
 }
 
@@ -128,15 +142,14 @@ impl Keystore {
         Ok(KeyPage { keys, next })
     }
 
-    /// The blobs that bootstraps of `set` need, in the order of [`KeyInfo::parts`]. Refused unless the key is active.
-    pub async fn parts_for(&self, tenant: &TenantId, key_id: KeyId, set: &ParameterSet) -> Result<Vec<KeyPart>, Error> {
+    /// A key that new jobs may use: refused unless it is active.
+    pub async fn active_key(&self, tenant: &TenantId, key_id: KeyId) -> Result<KeyInfo, Error> {
         let key = self.key(tenant, key_id).await?;
         match key.state {
-            KeyState::Active => {}
-            KeyState::Quarantined => return Err(Error::KeyQuarantined { key_id }),
-            KeyState::Deleting => return Err(Error::KeyDeleting { key_id }),
+            KeyState::Active => Ok(key),
+            KeyState::Quarantined => Err(Error::KeyQuarantined { key_id }),
+            KeyState::Deleting => Err(Error::KeyDeleting { key_id }),
         }
-        key.into_parts_for(set)
     }
 
     /// Refuses any new use of a key. [`Keystore::purge_key`] removes it when its last job has ended.

@@ -1,9 +1,9 @@
 //! Questions that a service has beside its clients' own.
 
-use cloakwork_params::{KeyId, ParameterSet};
+use cloakwork_params::KeyId;
 
 use crate::{
-    BlobInfo, Digest, Error, KeyPart, Keystore, TenantId,
+    BlobInfo, Digest, Error, Keystore, TenantId,
     catalogue::{
         blobs::{self, BlobRow},
         keys,
@@ -29,17 +29,6 @@ impl Keystore {
     pub async fn blob_named(&self, tenant: &TenantId, blake3: &[u8; 32]) -> Result<Option<BlobInfo>, Error> {
         let row = blobs::named(&mut *self.reader().await?, tenant, blake3).await?;
         Ok(row.filter(|row| !row.damaged).map(|row| row.info()))
-    }
-
-    /// The blobs that a job needs which was accepted before: its key may have been deleted since, but not yet purged.
-    pub async fn parts_in_use(
-        &self,
-        tenant: &TenantId,
-        key_id: KeyId,
-        set: &ParameterSet,
-    ) -> Result<Vec<KeyPart>, Error> {
-        let key = self.key(tenant, key_id).await?;
-        key.into_parts_for(set)
     }
 
     /// Keys that have been deleted and not yet purged, some of them.

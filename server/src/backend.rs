@@ -189,6 +189,9 @@ impl Backend {
         if config.worker.memory_bytes > 0 {
             options.key_memory = config.worker.memory_bytes;
         }
+        if config.worker.vector_memory_bytes > 0 {
+            options.vector_memory = config.worker.vector_memory_bytes;
+        }
         Ok(tokio::spawn(cloakwork_worker::run(options, uplink, stop)))
     }
 

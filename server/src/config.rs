@@ -88,6 +88,8 @@ pub struct Worker {
     pub threads: u64,
     /// Memory for expanded keys; 0 for what a worker takes by default.
     pub memory_bytes: u64,
+    /// The same for jobs on vectors; 0 for the default.
+    pub vector_memory_bytes: u64,
 }
 
 /// What is logged.
@@ -119,7 +121,7 @@ impl Default for Config {
                 s3_region: "us-east-1".to_owned(),
             },
             auth: Auth { anonymous: true, worker_mtls: false },
-            worker: Worker { embedded: true, threads: 0, memory_bytes: 0 },
+            worker: Worker { embedded: true, threads: 0, memory_bytes: 0, vector_memory_bytes: 0 },
             log: Log { format: LogFormat::Text, level: "info".to_owned() },
             limits: Limits::default(),
         }

@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_params::{KeyId, ParameterSet};
+use cloakwork_params::{AnySet, KeyId};
 use cloakwork_proto::v1;
 use cloakwork_scheduler::JobId;
 
-pub use admit::{Admission, Admitted, GROUP_BYTES, Request, cost, group_bytes, request_digest, same_request, served};
+pub use admit::{
+    Admission, Admitted, GROUP_BYTES, Request, cost_of_blocks, group_bytes, request_digest, same_request, served,
+};
 pub use latency::Timeline;
 pub use pins::Pins;
 pub use view::timestamp;
@@ -36,11 +38,13 @@ pub struct JobMeta {
     /// The key it runs under.
     pub key_id: KeyId,
     /// The parameter set.
-    pub set: &'static ParameterSet,
+    pub set: AnySet,
     /// Rows of inputs.
     pub rows: u64,
     /// Bootstraps in all.
     pub pbs_count: u64,
+    /// What the scheduler counts it by: about its millions of multiplications.
+    pub cost: u64,
     /// From -10 to 10.
     pub priority: i8,
     /// Return small outputs inside the job.

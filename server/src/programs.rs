@@ -6,8 +6,8 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::{Goal, Input, LANES_ASSUMED, LIMITS, Program, ProgramId, RowType};
-use cloakwork_params::ParameterSet;
+use cloakwork_circuit::{AnyProgram, Goal, Input, LANES_ASSUMED, Program, ProgramId, RowType, ckks::Outline};
+use cloakwork_params::{AnySet, ParameterSet};
 use tokio::task::spawn_blocking;
 
 use crate::{
@@ -22,6 +22,22 @@ pub struct Compiled {
     pub id: ProgramId,
     /// Its bytes, as received.
     pub bytes: Bytes,
+    /// What it computes on.
+    pub family: Family,
+}
+
+/// What a program computes on, and what there is to know of it.
+#[derive(Debug)]
+pub enum Family {
+    /// Blocks, under a set of TFHE.
+    Blocks(Blocks),
+    /// Vectors of approximate numbers, under a set of CKKS.
+    Vectors(Outline),
+}
+
+/// Of a program on blocks.
+#[derive(Debug)]
+pub struct Blocks {
     /// The parameter set.
     pub set: &'static ParameterSet,
     /// What it takes.
@@ -44,6 +60,22 @@ pub struct Cost {
 }
 
 impl Compiled {
+    /// The parameter set.
+    pub fn set(&self) -> AnySet {
+        match &self.family {
+            Family::Blocks(blocks) => AnySet::Tfhe(blocks.set),
+            Family::Vectors(outline) => AnySet::Ckks(outline.set),
+        }
+    }
+
+    /// Bytes that it takes up, roughly.
+    fn held_bytes(&self) -> usize {
+        let outline = if let Family::Vectors(outline) = &self.family { outline.held_bytes() } else { 0 };
+        self.bytes.len() + outline
+    }
+}
+
+impl Blocks {
     /// What a row costs in a job of so many, by itself and on a small device. Others under the same key, or a larger device,
     /// may have a worker lower the program the other way.
     pub fn cost(&self, rows: u64) -> Cost {
@@ -54,7 +86,7 @@ impl Compiled {
     }
 
     /// Ciphertexts that a row takes and returns.
-    pub fn blocks(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         let inputs = self.inputs.iter().map(|input| input.row);
         inputs.chain(self.outputs.iter().copied()).map(|row| row.blocks() as u64).sum()
     }
@@ -114,7 +146,7 @@ impl Compiler {
         }
         if bytes.len() <= SHORT_BYTES {
             let program = decode(bytes)?;
-            if program.bootstraps_max() <= SHORT_BOOTSTRAPS {
+            if is_short(&program) {
                 return Ok(self.finish(&program, bytes));
             }
         }
@@ -128,21 +160,13 @@ impl Compiler {
         spawn_blocking(compile).await.map_err(|error| INTERNAL.error(error.to_string()))?
     }
 
-    fn finish(&self, program: &Program, bytes: &Bytes) -> Arc<Compiled> {
-        let cost = |goal| {
-            let graph = program.lower(goal);
-            Cost { pbs_count: graph.pbs_count(), depth: graph.depth() }
+    fn finish(&self, program: &AnyProgram, bytes: &Bytes) -> Arc<Compiled> {
+        let family = match program {
+            AnyProgram::Blocks(program) => Family::Blocks(blocks(program)),
+            AnyProgram::Vectors(program) => Family::Vectors(program.outline().clone()),
         };
-        let compiled = Arc::new(Compiled {
-            id: program.id(),
-            // A copy: the bytes may be a slice of a much larger request.
-            bytes: Bytes::copy_from_slice(bytes),
-            set: program.set(),
-            inputs: program.inputs().to_vec(),
-            outputs: program.output_types().collect(),
-            work: cost(Goal::Work),
-            depth: cost(Goal::Depth),
-        });
+        // A copy: the bytes may be a slice of a much larger request.
+        let compiled = Arc::new(Compiled { id: program.id(), bytes: Bytes::copy_from_slice(bytes), family });
         self.lock().remember(compiled.clone());
         compiled
     }
@@ -156,8 +180,30 @@ impl Compiler {
     }
 }
 
-fn decode(bytes: &Bytes) -> Result<Program, ApiError> {
-    Program::decode(bytes, &LIMITS).map_err(|error| PROGRAM_INVALID.error(error.to_string()))
+fn decode(bytes: &Bytes) -> Result<AnyProgram, ApiError> {
+    AnyProgram::decode(bytes).map_err(|error| PROGRAM_INVALID.error(error.to_string()))
+}
+
+/// Does it take no time to find out what there is to know? Of a program on vectors, that has been found out when it is decoded.
+fn is_short(program: &AnyProgram) -> bool {
+    match program {
+        AnyProgram::Blocks(program) => program.bootstraps_max() <= SHORT_BOOTSTRAPS,
+        AnyProgram::Vectors(_) => true,
+    }
+}
+
+fn blocks(program: &Program) -> Blocks {
+    let cost = |goal| {
+        let graph = program.lower(goal);
+        Cost { pbs_count: graph.pbs_count(), depth: graph.depth() }
+    };
+    Blocks {
+        set: program.set(),
+        inputs: program.inputs().to_vec(),
+        outputs: program.output_types().collect(),
+        work: cost(Goal::Work),
+        depth: cost(Goal::Depth),
+    }
 }
 
 impl Remembered {
@@ -165,12 +211,12 @@ impl Remembered {
         if self.compiled.contains_key(&compiled.id) {
             return;
         }
-        self.bytes += compiled.bytes.len();
+        self.bytes += compiled.held_bytes();
         self.order.push_back(compiled.id);
         self.compiled.insert(compiled.id, compiled);
         while self.bytes > REMEMBERED_BYTES || self.order.len() > REMEMBERED_MAX {
             let Some(oldest) = self.order.pop_front().and_then(|id| self.compiled.remove(&id)) else { break };
-            self.bytes -= oldest.bytes.len();
+            self.bytes -= oldest.held_bytes();
         }
     }
 }
@@ -185,11 +231,13 @@ mod tests {
         Arc::new(Compiled {
             id: ProgramId(id),
             bytes: Bytes::from(vec![0; bytes]),
-            set: &cloakwork_params::table::SETS[0],
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            work: Cost::default(),
-            depth: Cost::default(),
+            family: Family::Blocks(Blocks {
+                set: &cloakwork_params::table::SETS[0],
+                inputs: Vec::new(),
+                outputs: Vec::new(),
+                work: Cost::default(),
+                depth: Cost::default(),
+            }),
         })
     }
 

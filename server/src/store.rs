@@ -4,6 +4,7 @@
 //! PostgreSQL have in common.
 
 mod jobs;
+mod key_parts;
 mod outputs;
 mod programs;
 mod requests;

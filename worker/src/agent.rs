@@ -10,6 +10,7 @@ mod crowd;
 mod job;
 mod memory;
 mod report;
+mod vector_job;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -35,6 +36,7 @@ use crate::{
     key_cache::KeyCache,
     locked::Locked as _,
     programs::Programs,
+    vectors::Vectors,
 };
 
 /// Everything that a worker process has.
@@ -46,6 +48,8 @@ pub(crate) struct Agent {
     engine: Engine,
     keys: Arc<KeyCache>,
     programs: Programs,
+    /// Jobs on vectors, where there is memory for them.
+    vectors: Option<Arc<Vectors>>,
     /// Bootstraps that the device works on at a time.
     lanes: u64,
     crowd: Arc<Crowd>,
@@ -102,6 +106,7 @@ impl Agent {
             engine: Engine::start(device.clone(), options.arena_memory)?,
             keys: Arc::new(KeyCache::new(device.clone(), options.key_memory, changed.clone())),
             programs: Programs::default(),
+            vectors: Vectors::start(options.vector_memory, options.threads, &changed)?.map(Arc::new),
             lanes: (info.tile * info.units) as u64,
             crowd: Arc::default(),
             job_memory: JobMemory::new(options.job_memory),
@@ -117,6 +122,7 @@ impl Agent {
     /// Works until `shutdown`, then ends what it holds or hands it back.
     pub(crate) async fn run(self: &Arc<Self>, shutdown: CancellationToken) -> Result<(), WorkerError> {
         let _jobs = LetGo(self);
+        self.prove_vectors();
         let serve = self.serve();
         tokio::pin!(serve);
         tokio::select! {
@@ -136,6 +142,16 @@ impl Agent {
         // What is held no more is not in the last report: that hands it back.
         let _ = tokio::time::timeout(FAREWELL, serve).await;
         if jobs == 0 { Ok(()) } else { Err(WorkerError::HandedBack { jobs, grace }) }
+    }
+
+    /// The sets for vectors are reported once this machine has got a known answer right.
+    fn prove_vectors(&self) {
+        let Some(vectors) = self.vectors.clone() else { return };
+        let changed = self.changed.clone();
+        tokio::task::spawn_blocking(move || {
+            vectors.prove();
+            changed.notify_one();
+        });
     }
 
     /// Makes what is held what the server wishes.

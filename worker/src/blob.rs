@@ -48,6 +48,14 @@ impl BlobReader {
         tokio::join!(fetch, gather).1
     }
 
+    /// The bytes of a blob as they come, held to its digest. To be read outside of the runtime.
+    pub(crate) fn open(&self, digest: &v1::Digest, runtime: &Handle) -> impl Read + use<> {
+        let (sender, pieces) = mpsc::channel(PIECES);
+        let (blobs, wanted) = (self.clone(), digest.clone());
+        runtime.spawn(async move { blobs.fetch(wanted, sender).await });
+        PieceReader { pieces, piece: Bytes::new(), check: Check::new(digest) }
+    }
+
     /// Sends the pieces of a blob, going on where a break was. Ends early when nobody takes them any more.
     async fn fetch(&self, digest: v1::Digest, sender: mpsc::Sender<Result<Bytes, Status>>) {
         let mut offset = 0;
@@ -164,10 +172,7 @@ impl KeySource for RemoteKey {
 
     fn open(&self, part: usize) -> io::Result<Box<dyn Read + '_>> {
         let digest = self.parts.get(part).ok_or(io::ErrorKind::NotFound)?;
-        let (sender, pieces) = mpsc::channel(PIECES);
-        let (blobs, wanted) = (self.blobs.clone(), digest.clone());
-        self.runtime.spawn(async move { blobs.fetch(wanted, sender).await });
-        Ok(Box::new(PieceReader { pieces, piece: Bytes::new(), check: Check::new(digest) }))
+        Ok(Box::new(self.blobs.open(digest, &self.runtime)))
     }
 }
 

@@ -55,6 +55,10 @@ pub struct Cli {
     /// for inputs and outputs. A key of the usual set takes 120
     #[arg(long, value_name = "MIB", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
     memory: u64,
+    /// Memory for jobs on vectors (CKKS) beside that, in MiB: five eighths for evaluation keys, a quarter for the matrices of
+    /// bootstraps, the rest for what is computed on. Taken when such jobs come. 0, and the worker takes none
+    #[arg(long, value_name = "MIB", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(0..=1 << 24))]
+    vector_memory: u64,
     /// Seconds that jobs may go on when the worker is asked to stop
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u64,
@@ -80,6 +84,7 @@ impl Cli {
             pin_threads: self.pin_threads,
             key_memory: memory / 2,
             arena_memory: memory / 4,
+            vector_memory: self.vector_memory << 20,
             job_memory: memory / 4,
             grace: Duration::from_secs(self.grace),
             ..defaults

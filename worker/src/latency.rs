@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use cloakwork_device::WorkStats;
-use cloakwork_proto::v1::{CutCount, LatencyRecord, WaveCut, WaveRecord};
+use cloakwork_proto::v1::{CutCount, LatencyRecord, OperationTime, WaveCut, WaveRecord};
+use cloakwork_vectors::Times;
 
 /// Stages that a worker spends time in, but those within a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,19 @@ impl Stopwatch {
                 cut: share.cut as i32,
             });
         }
+    }
+
+    /// The job's program on vectors was run, after it had waited for its turn.
+    pub(crate) fn run(&mut self, began: Instant, ended: Instant, bootstraps: u64, times: &Times) {
+        self.advance(Stage::WaveWait, began);
+        self.record.other_compute_nanos += self.pass(ended);
+        self.record.pbs_count += bootstraps;
+        let operations = times.0.iter().map(|(name, (count, time))| OperationTime {
+            name: (*name).to_owned(),
+            count: *count,
+            nanos: time.as_nanos() as u64,
+        });
+        self.record.operations.extend(operations);
     }
 
     /// The record, with the time up to `now` in `last`.

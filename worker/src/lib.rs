@@ -2,7 +2,8 @@
 //!
 //! [`run`] is all of it, on an uplink to the server: the binary's is a connection, an embedded worker's the server itself.
 //! Inside, `agent` speaks the protocol, `key_cache` keeps evaluation keys on the device, `engine` gathers waves, and
-//! [`CpuDevice`] computes them.
+//! [`CpuDevice`] computes them. Jobs on vectors of approximate numbers go another way: `vectors` has their keys and computes
+//! them.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ mod outputs;
 mod programs;
 #[cfg(test)]
 mod test_device;
+mod vectors;
 
 use std::sync::Arc;
 

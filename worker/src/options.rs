@@ -23,6 +23,9 @@ pub struct Options {
     pub key_memory: u64,
     /// Memory for ciphertexts under way, in bytes.
     pub arena_memory: u64,
+    /// Memory for jobs on vectors, in bytes: their keys, the matrices of bootstraps, and what is computed on. None, and the
+    /// worker takes no such jobs.
+    pub vector_memory: u64,
     /// Memory for inputs and outputs of jobs, in bytes. A quarter is kept for jobs that need at most a 64th of it; one
     /// that needs more than the rest has the rest to itself.
     pub job_memory: u64,
@@ -43,6 +46,7 @@ impl Default for Options {
             pin_threads: false,
             key_memory: 4 << 30,
             arena_memory: 1 << 30,
+            vector_memory: 8 << 30,
             job_memory: 2 << 30,
             jobs_max: 4096,
             grace: Duration::from_secs(30),
@@ -77,6 +81,7 @@ impl std::fmt::Debug for Options {
             pin_threads,
             key_memory,
             arena_memory,
+            vector_memory,
             job_memory,
             jobs_max,
             grace,
@@ -89,6 +94,7 @@ impl std::fmt::Debug for Options {
             .field("pin_threads", pin_threads)
             .field("key_memory", key_memory)
             .field("arena_memory", arena_memory)
+            .field("vector_memory", vector_memory)
             .field("job_memory", job_memory)
             .field("jobs_max", jobs_max)
             .field("grace", grace)

@@ -104,7 +104,12 @@ impl Context {
     ) -> Result<Finished, Failure> {
         let key = client.key_name(keys.key_id()).await?;
         let request = inputs.into_iter().fold(JobRequest::new(program, &key), JobRequest::encrypted);
-        let running = client.run(&request);
+        self.run_request(client, &request).await
+    }
+
+    /// Runs a job to its end.
+    pub(crate) async fn run_request(&self, client: &Client, request: &JobRequest) -> Result<Finished, Failure> {
+        let running = client.run(request);
         self.remarking(client, running).await.map_err(|error| self.explain(error))
     }
 

@@ -23,12 +23,25 @@ pub(crate) fn table(record: &LatencyRecord) -> String {
     let again = if *attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
     let fill = 100.0 * mean_wave_fill;
     let mut text = table.render();
-    let (bootstraps, waves) = (counted(*pbs_count, "bootstrap"), counted(*wave_count, "wave"));
-    text += &format!("{bootstraps} in {waves}, filled to {fill:.0} %{again}\n");
+    let bootstraps = counted(*pbs_count, "bootstrap");
+    if record.operations.is_empty() {
+        text += &format!("{bootstraps} in {}, filled to {fill:.0} %{again}\n", counted(*wave_count, "wave"));
+    } else {
+        text += &format!("{bootstraps}{again}\n\n{}", operations(record));
+    }
     if !(worker.is_empty() && device.is_empty()) {
         text += &format!("worker {worker}, device {device}\n");
     }
     text
+}
+
+/// What the operations of a program on vectors took.
+fn operations(record: &LatencyRecord) -> String {
+    let mut table = Table::new(["operation", "count", "time"]);
+    for operation in &record.operations {
+        table.row([operation.name.clone(), operation.count.to_string(), duration(operation.nanos)]);
+    }
+    table.render()
 }
 
 fn counted(count: u64, what: &str) -> String {
@@ -43,6 +56,11 @@ pub(crate) fn document(record: &LatencyRecord) -> Value {
     }
     let cut = |cut: WaveCut| cut.as_str_name().trim_start_matches("WAVE_CUT_").to_lowercase();
     let cuts: Map<_, _> = record.cuts.iter().map(|count| (cut(count.cut()), count.waves.into())).collect();
+    let operations: Map<_, _> = record
+        .operations
+        .iter()
+        .map(|operation| (operation.name.clone(), json!({ "count": operation.count, "nanos": operation.nanos })))
+        .collect();
     json!({
         "stages": stages,
         "wall_nanos": record.wall_nanos,
@@ -50,6 +68,7 @@ pub(crate) fn document(record: &LatencyRecord) -> Value {
         "wave_count": record.wave_count,
         "mean_wave_fill": record.mean_wave_fill,
         "cuts": cuts,
+        "operations": operations,
         "worker": record.worker,
         "device": record.device,
         "attempts": record.attempts,

@@ -13,7 +13,10 @@ use cloakwork_params::{
 };
 use cloakwork_secret::{
     Randomness, SecretError,
-    ckks::{Bootstrap, CkksError, KeyGenerator, KeyPart, KeyPlan, KeySize, Ring, SecretKey, format::encode},
+    ckks::{
+        BootstrapKind, BootstrapShape, CkksError, KeyGenerator, KeyPart, KeyPlan, KeySize, Ring, SecretKey,
+        format::encode,
+    },
     file::KeyFileError,
 };
 use zeroize::Zeroizing;
@@ -57,8 +60,6 @@ impl CkksKeys {
     /// Makes keys for a set in a directory: the client key in a file that only its owner may use, sealed where there is a
     /// passphrase, and the parts of the evaluation key beside it, one after the other. A client key that is there already
     /// stays as it is, and is an error.
-    ///
-    /// What a bootstrap takes is found by encoding its matrices, which is up to a few gigabytes of memory for a moment.
     pub async fn generate_in(
         directory: PathBuf,
         set: &'static CkksSet,
@@ -103,8 +104,9 @@ fn plan(ring: &Ring, wish: &CkksWish) -> Result<KeyPlan> {
         if !slots.is_power_of_two() || *slots > max {
             return Err(SecretError::from(CkksError::WrongSlots { got: *slots, max }).into());
         }
-        // Its matrices go at once: nothing but their rotations is asked for.
-        plan.bootstrap(&Bootstrap::new(ring, slots.ilog2(), *stages, *size).map_err(SecretError::from)?);
+        let (slots_log2, kind) = (slots.ilog2(), BootstrapKind::Regular);
+        let shape = BootstrapShape { slots_log2, stages: *stages, size: *size, kind };
+        plan.bootstrap(ring, shape).map_err(SecretError::from)?;
     }
     Ok(plan)
 }

@@ -6,14 +6,17 @@ use cloakwork_circuit::{
     ckks::{LIMITS, Program, Vector},
     wire::{
         self, Operation,
-        operation::{self, Kind, bootstrap::Size},
+        operation::{
+            self, Kind,
+            bootstrap::{Kind as WireKind, Size},
+        },
     },
 };
 use cloakwork_params::ckks::CkksSet;
 use prost::Message as _;
 
-use super::{Complex, KeySize};
-use crate::Result;
+use super::{BootstrapKind, Complex, KeySize};
+use crate::{Result, program::ProgramBytes};
 
 /// A program on vectors that has passed the checks that every server makes.
 #[derive(Clone, Debug)]
@@ -28,11 +31,6 @@ impl VectorProgram {
         let bytes = bytes.into();
         let checked = Program::decode(&bytes, &LIMITS)?;
         Ok(Self { bytes, checked })
-    }
-
-    /// The bytes that name it.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
     }
 
     /// Its name: the BLAKE3 of its bytes.
@@ -61,6 +59,12 @@ impl VectorProgram {
             inputs.iter().map(|input| input.iter().map(|number| [number.re, number.im]).collect()).collect();
         let outputs = self.checked.evaluate(&inputs).into_iter();
         outputs.map(|output| output.into_iter().map(|[re, im]| Complex::new(re, im)).collect()).collect()
+    }
+}
+
+impl ProgramBytes for VectorProgram {
+    fn bytes(&self) -> &Bytes {
+        &self.bytes
     }
 }
 
@@ -168,15 +172,21 @@ impl VectorProgramBuilder {
     }
 
     /// The same numbers, of magnitude up to about one, with new levels.
-    pub fn bootstrap(&mut self, a: VectorValue, stages: usize, size: KeySize) -> VectorValue {
-        let size = match size {
-            // Programs have none with small keys yet: the check of the program says so.
-            KeySize::Small => Size::Unspecified,
-            KeySize::Medium => Size::Medium,
-            KeySize::Large => Size::Large,
-        };
-        let bootstrap = Some(operation::Bootstrap { stages: word(stages), size: size.into() });
-        self.push(Kind::Bootstrap, &[a], Operation { bootstrap, ..Default::default() })
+    pub fn bootstrap(&mut self, a: VectorValue, stages: usize, size: KeySize, kind: BootstrapKind) -> VectorValue {
+        self.push(Kind::Bootstrap, &[a], bootstrap(stages, size, kind))
+    }
+
+    /// The same of two vectors of real numbers, in one bootstrap. An imaginary part that one of them has is taken for a real part
+    /// of the other.
+    pub fn bootstrap_both(
+        &mut self,
+        real: [VectorValue; 2],
+        stages: usize,
+        size: KeySize,
+        kind: BootstrapKind,
+    ) -> [VectorValue; 2] {
+        let first = self.push(Kind::BootstrapBoth, &real, bootstrap(stages, size, kind));
+        [first, self.value()]
     }
 
     /// Returns a vector.
@@ -199,6 +209,20 @@ impl VectorProgramBuilder {
         self.values += 1;
         VectorValue(self.values - 1)
     }
+}
+
+fn bootstrap(stages: usize, size: KeySize, kind: BootstrapKind) -> Operation {
+    let size = match size {
+        KeySize::Small => Size::Small,
+        KeySize::Medium => Size::Medium,
+        KeySize::Large => Size::Large,
+    };
+    let kind = match kind {
+        BootstrapKind::Regular => WireKind::Unspecified,
+        BootstrapKind::Lossy => WireKind::Lossy,
+    };
+    let bootstrap = Some(operation::Bootstrap { stages: word(stages), size: size.into(), kind: kind.into() });
+    Operation { bootstrap, ..Default::default() }
 }
 
 fn clear(numbers: &[Complex]) -> Operation {
@@ -243,12 +267,14 @@ mod tests {
             program.chebyshev(x, &[0.0, 0.0, 1.0]),
             program.matrix(x, &[(0, vec![Complex::from(1.0); 4]), (3, vec![Complex::new(0.0, 2.0); 4])]),
             program.level_down(y, 1),
-            program.bootstrap(product, 2, KeySize::Medium),
+            program.bootstrap(product, 2, KeySize::Medium, BootstrapKind::Regular),
+            program.bootstrap(product, 1, KeySize::Small, BootstrapKind::Lossy),
         ];
         let conjugate = program.conjugate(values[6]);
-        values.into_iter().chain([conjugate]).for_each(|value| program.output(value));
+        let both = program.bootstrap_both([y, x], 2, KeySize::Large, BootstrapKind::Lossy);
+        values.into_iter().chain([conjugate]).chain(both).for_each(|value| program.output(value));
         let program = program.build().expect("a program");
-        assert_eq!((program.outputs().len(), program.bootstraps()), (14, 1));
+        assert_eq!((program.outputs().len(), program.bootstraps()), (17, 3));
         let (x, y) = ([0.1, 0.2, 0.3, 0.4], [0.5, -0.5, 0.25, 1.0]);
         let inputs = [x, y].map(|numbers| numbers.map(Complex::from).to_vec());
         let got = program.evaluate(&inputs);
@@ -272,7 +298,10 @@ mod tests {
             is(10, place, x[place], 2.0 * x[last]);
             is(11, place, y[place], 0.0);
             is(12, place, x[place] * y[place], 0.0);
-            is(13, place, 0.0, -x[place]);
+            is(13, place, x[place] * y[place], 0.0);
+            is(14, place, 0.0, -x[place]);
+            is(15, place, y[place], 0.0);
+            is(16, place, x[place], 0.0);
         }
         let again = VectorProgram::decode(program.bytes().clone()).expect("the same program");
         assert_eq!(again.id(), program.id());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cloakwork_proto::v1::{JobSpec, job_spec};
 
-use crate::{Encrypted, Program, client::request_id};
+use crate::{Encrypted, client::request_id, program::ProgramBytes};
 
 /// One input of a program: a ciphertext for each row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct JobRequest {
 
 impl JobRequest {
     /// A job that carries its program, under the key of that resource name.
-    pub fn new(program: Program, key: &str) -> Self {
+    pub fn new(program: impl ProgramBytes, key: &str) -> Self {
         Self::with(job_spec::Program::ProgramInline(program.bytes().clone()), key)
     }
 

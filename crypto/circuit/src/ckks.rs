@@ -7,38 +7,41 @@ mod cost;
 mod evaluate;
 mod keys;
 mod numbers;
+mod outline;
 mod plan;
 mod polynomial;
 mod read;
-mod rotations;
 mod scales;
 
-use cloakwork_params::ckks::{CkksSet, layout::CiphertextShape};
+use cloakwork_params::ckks::{
+    CkksSet,
+    layout::CiphertextShape,
+    offsets::{Offsets, Way},
+};
 use prost::Message as _;
+
+/// What plans say of bootstraps and of keys.
+pub use cloakwork_params::ckks::{
+    bootstrap::{BootstrapKind, BootstrapShape, KeySize},
+    key_use::KeyUse,
+};
 
 pub use self::{
     cost::{Cost, MULTIPLICATIONS_OF_A_MODULAR_ONE},
-    keys::{KeyNeed, KeyUse, MissingKey},
-    rotations::{Bootstrap, KeySize},
+    keys::{KeyNeed, MissingKey},
+    outline::Outline,
     scales::is_same,
 };
-use crate::{
-    ProgramError, ProgramId, ValueId,
-    program::at_most,
-    wire::{self, operation::Kind},
-};
+use crate::{ProgramError, ProgramId, ValueId, program::at_most, wire};
 
 /// A program that has been checked and planned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     id: ProgramId,
-    set: &'static CkksSet,
-    inputs: Vec<Input>,
+    outline: Outline,
     steps: Vec<Step>,
     outputs: Vec<Output>,
     clear: Clear,
-    keys: Vec<KeyNeed>,
-    cost: Cost,
 }
 
 /// What is known of a vector whatever is in it.
@@ -52,6 +55,22 @@ pub struct Vector {
     pub scale: f64,
 }
 
+impl Vector {
+    /// How a ciphertext is not that, if it is not.
+    pub fn difference(&self, got: CiphertextShape) -> Option<String> {
+        let Self { slots_log2, level, scale } = *self;
+        if got.slots_log2 != slots_log2 {
+            Some(format!("{} numbers: the program takes {}", 1_u64 << got.slots_log2, 1_u64 << slots_log2))
+        } else if got.level != level {
+            Some(format!("level {}: the program takes level {level}", got.level))
+        } else if !is_same(scale, got.scale) {
+            Some(format!("a scale of 2^{:.6}: the program takes 2^{:.6}", got.scale.log2(), scale.log2()))
+        } else {
+            None
+        }
+    }
+}
+
 /// What a program takes for each row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
@@ -59,23 +78,6 @@ pub struct Input {
     pub name: String,
     /// What it holds.
     pub vector: Vector,
-}
-
-impl Input {
-    /// Is a ciphertext what it declares? If not, the answer says how it differs.
-    pub fn check(&self, got: CiphertextShape) -> Result<(), String> {
-        let Vector { slots_log2, level, scale } = self.vector;
-        let differs = if got.slots_log2 != slots_log2 {
-            format!("{} numbers: the program takes {}", 1_u64 << got.slots_log2, 1_u64 << slots_log2)
-        } else if got.level != level {
-            format!("level {}: the program takes level {level}", got.level)
-        } else if !is_same(scale, got.scale) {
-            format!("a scale of 2^{:.6}: the program takes 2^{:.6}", got.scale.log2(), scale.log2())
-        } else {
-            return Ok(());
-        };
-        Err(differs)
-    }
 }
 
 /// What a program returns for each row.
@@ -109,6 +111,8 @@ pub enum Action {
     Subtract(ValueId, ValueId),
     /// Every number negated.
     Negate(ValueId),
+    /// Every number times i, exactly.
+    TimesI(ValueId),
     /// Plus a real number.
     AddNumber(ValueId, f64),
     /// Plus clear numbers.
@@ -132,7 +136,7 @@ pub enum Action {
     /// A clear matrix times the vector.
     Transform(ValueId, usize),
     /// New levels.
-    Bootstrap(ValueId, Bootstrap),
+    Bootstrap(ValueId, BootstrapShape),
 }
 
 impl Action {
@@ -141,6 +145,7 @@ impl Action {
         let [first, second] = match *self {
             Self::Add(a, b) | Self::Subtract(a, b) | Self::Multiply(a, b) => [Some(a), Some(b)],
             Self::Negate(a)
+            | Self::TimesI(a)
             | Self::AddNumber(a, _)
             | Self::AddClear(a, _)
             | Self::MultiplyNumber(a, _)
@@ -160,6 +165,7 @@ impl Action {
         let [first, second] = match self {
             Self::Add(a, b) | Self::Subtract(a, b) | Self::Multiply(a, b) => [Some(a), Some(b)],
             Self::Negate(a)
+            | Self::TimesI(a)
             | Self::AddNumber(a, _)
             | Self::AddClear(a, _)
             | Self::MultiplyNumber(a, _)
@@ -185,6 +191,16 @@ pub struct Clear {
     pub matrices: Vec<Vec<Diagonal>>,
 }
 
+impl Clear {
+    /// Which diagonals a matrix has, for vectors of so many numbers.
+    fn offsets(&self, matrix: usize, slots_log2: u32) -> Offsets {
+        Offsets::new(1 << slots_log2, self.matrices[matrix].iter().map(|diagonal| diagonal.offset))
+    }
+}
+
+/// How a product with a clear matrix turns the numbers.
+const WAY_OF_CLEAR_MATRICES: Way = Way::Apart { more: 0 };
+
 /// A diagonal of a square matrix: the entries so many columns to the right, around the end, row by row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagonal {
@@ -192,11 +208,6 @@ pub struct Diagonal {
     pub offset: usize,
     /// The entries.
     pub numbers: Vec<[f64; 2]>,
-}
-
-/// Is it an operation on vectors, and on nothing else? Their numbers come behind those of all others.
-pub fn is_only_for_vectors(kind: Kind) -> bool {
-    kind as i32 >= Kind::Rotate as i32
 }
 
 /// How large a program may be.
@@ -251,8 +262,6 @@ impl Program {
         let (steps, outputs, clear) = plan.finish(outputs);
         let keys = keys::of_steps(set, &inputs, &steps, &clear);
         let cost = Cost::of(set, &inputs, &steps, &outputs, &clear);
-        let program =
-            Self { id: ProgramId(*blake3::hash(bytes).as_bytes()), set, inputs, steps, outputs, clear, keys, cost };
         for (what, max, got) in [
             ("bytes of memory for a row", limits.memory_bytes, cost.memory_bytes),
             ("millions of multiplications for a row", limits.cost, cost.work),
@@ -261,7 +270,9 @@ impl Program {
                 return Err(ProgramError::TooMany { what, max, got });
             }
         }
-        Ok(program)
+        let vectors = outputs.iter().map(|output| output.vector).collect();
+        let outline = Outline { set, inputs, outputs: vectors, keys, cost };
+        Ok(Self { id: ProgramId(*blake3::hash(bytes).as_bytes()), outline, steps, outputs, clear })
     }
 
     /// Its name.
@@ -269,14 +280,19 @@ impl Program {
         self.id
     }
 
+    /// What it takes and returns, and what that takes.
+    pub fn outline(&self) -> &Outline {
+        &self.outline
+    }
+
     /// The parameter set that it is written for.
     pub fn set(&self) -> &'static CkksSet {
-        self.set
+        self.outline.set
     }
 
     /// What it takes.
     pub fn inputs(&self) -> &[Input] {
-        &self.inputs
+        &self.outline.inputs
     }
 
     /// What is done, in this order.
@@ -296,17 +312,17 @@ impl Program {
 
     /// Keys that it needs, each once, at the highest level that it is needed at.
     pub fn keys(&self) -> &[KeyNeed] {
-        &self.keys
+        &self.outline.keys
     }
 
     /// What a row takes.
     pub fn cost(&self) -> Cost {
-        self.cost
+        self.outline.cost
     }
 
     /// What a value holds.
     pub fn vector(&self, value: ValueId) -> Vector {
-        vector_of(&self.inputs, &self.steps, value)
+        vector_of(&self.outline.inputs, &self.steps, value)
     }
 }
 

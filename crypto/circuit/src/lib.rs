@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod aes;
+mod any_program;
 pub mod ckks;
 mod draft;
 mod error;
@@ -22,6 +23,7 @@ pub mod wire {
     include!(concat!(env!("OUT_DIR"), "/cloakwork.v1.rs"));
 }
 
+pub use any_program::AnyProgram;
 pub use error::ProgramError;
 pub use evaluate::EvaluationError;
 pub use graph::{Graph, Node, Output, Table, Term, ValueId};

@@ -16,54 +16,40 @@ mod remainder;
 
 pub use keys::{BootstrapKeys, SeededBootstrapKeys};
 
-use self::remainder::Remainder;
-use crate::{
-    ciphertext::Ciphertext,
-    complex::Complex,
-    diagonals::Diagonals,
-    error::CkksError,
-    evaluator::Evaluator,
-    key::EvaluationKeys,
-    linear::{EncodedMatrix, turns_to_the_right},
-    poly::Basis,
-    ring::Ring,
+use cloakwork_params::ckks::{
+    bootstrap::{BootstrapKind, BootstrapShape, Course, KeySize, MatrixShape, Turn},
+    offsets::Offsets,
 };
 
-/// How many keys for rotations a bootstrap has: more keys make it faster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KeySize {
-    /// Two for each pair of matrices: rotations go one step after the other.
-    Small,
-    /// About as many baby steps as giant ones.
-    Medium,
-    /// Twice as many baby steps, which are cheaper.
-    Large,
-}
+use self::remainder::Remainder;
+use crate::{
+    ciphertext::Ciphertext, complex::Complex, diagonals::Diagonals, error::CkksError, evaluator::Evaluator,
+    key::EvaluationKeys, linear::EncodedMatrix, poly::Basis, ring::Ring,
+};
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    /// Numbers become coefficients at the end.
-    Regular,
-    /// They do at the beginning.
-    Lossy,
+/// What a bootstrap does, step by step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BootstrapStep {
+    /// To the sparse secret, to a high level, and back to the secret.
+    Raise,
+    /// Coefficients become numbers.
+    ToCoefficients,
+    /// Multiples of the first prime are taken off.
+    Remainders,
+    /// Numbers become coefficients.
+    ToValues,
 }
 
 /// A bootstrap of ciphertexts of some number of slots: what it needs that no key is in. One is shared by everybody.
 pub struct Bootstrap<'r> {
     ring: &'r Ring,
-    slots_log2: u32,
-    order: Order,
-    remainder_level: usize,
-    raised_level: usize,
+    shape: BootstrapShape,
+    /// All that it turns, by which its matrices were made.
+    course: Course,
     /// What remainders are multiplied by.
     amplitude: f64,
     to_coefficients: Vec<EncodedMatrix>,
     to_values: Vec<EncodedMatrix>,
-    /// Places to the left that numbers have turned by after the last matrix, and the level at which that is made up for.
-    turned: usize,
-    turning_level: usize,
-    /// The same of a lossy one's coefficients, at level 0.
-    coefficients_turned: usize,
 }
 
 /// log2 of the amplitude of remainders: the larger they are, the less of them is noise. Matrices make up for it.
@@ -75,109 +61,77 @@ const LOSSY_PART_LOG2: i32 = 13;
 impl<'r> Bootstrap<'r> {
     /// Encodes the matrices, `stages` in each direction.
     pub fn new(ring: &'r Ring, slots_log2: u32, stages: usize, size: KeySize) -> Result<Self, CkksError> {
-        Self::of(ring, slots_log2, stages, size, Order::Regular)
+        Self::of(ring, BootstrapShape { slots_log2, stages, size, kind: BootstrapKind::Regular })
     }
 
     /// The same of a lossy bootstrap: it takes ciphertexts of level `stages`, and leaves them more levels.
     pub fn lossy(ring: &'r Ring, slots_log2: u32, stages: usize, size: KeySize) -> Result<Self, CkksError> {
-        Self::of(ring, slots_log2, stages, size, Order::Lossy)
+        Self::of(ring, BootstrapShape { slots_log2, stages, size, kind: BootstrapKind::Lossy })
     }
 
-    fn of(ring: &'r Ring, slots_log2: u32, stages: usize, size: KeySize, order: Order) -> Result<Self, CkksError> {
-        let set = ring.set();
-        let max = set.size_log2 - 1;
-        if !(1..=max).contains(&slots_log2) {
-            return Err(CkksError::WrongSlots { got: 1 << slots_log2.min(31), max: 1 << max });
-        }
-        if !(1..=set.bootstrap.raised.len()).contains(&stages) || stages > slots_log2 as usize {
-            return Err(CkksError::WrongStages { got: stages, slots: 1 << slots_log2 });
-        }
-        let raised_level = set.bootstrap.raised[stages - 1];
+    /// The same of any shape that there is.
+    pub fn of(ring: &'r Ring, shape: BootstrapShape) -> Result<Self, CkksError> {
+        shape.check(ring.set()).map_err(CkksError::NoSuchBootstrap)?;
         let mut bootstrap = Self {
             ring,
-            slots_log2,
-            order,
-            remainder_level: raised_level - stages,
-            raised_level,
+            shape,
+            course: Course::of(shape, ring.set()),
             amplitude: 2_f64.powi(AMPLITUDE_LOG2),
             to_coefficients: vec![],
             to_values: vec![],
-            turned: 0,
-            turning_level: 0,
-            coefficients_turned: 0,
         };
-        if order == Order::Lossy {
+        if shape.kind == BootstrapKind::Lossy {
             // Numbers have the set's own scale again.
             let unit = bootstrap.scale_after_remainder() * 2_f64.powi(-LOSSY_PART_LOG2);
             bootstrap.amplitude = ring.scale() / unit;
-            bootstrap.turning_level = stages;
-            bootstrap.encode_to_values(stages, size)?;
-            bootstrap.coefficients_turned = std::mem::take(&mut bootstrap.turned);
-            bootstrap.encode_to_coefficients(stages, size)?;
-        } else {
-            bootstrap.encode_to_coefficients(stages, size)?;
-            bootstrap.encode_to_values(stages, size)?;
-            bootstrap.turning_level = bootstrap.level_out();
         }
+        bootstrap.to_coefficients = bootstrap.encoded_to_coefficients()?;
+        bootstrap.to_values = bootstrap.encoded_to_values()?;
         Ok(bootstrap)
     }
 
     /// Matrices whose product leaves a coefficient in parts of `range` times q, and half of it, for its conjugate is added;
     /// and of few slots, each coefficient has been added up from all its copies.
-    fn encode_to_coefficients(&mut self, stages: usize, size: KeySize) -> Result<(), CkksError> {
-        let copies = self.ring.set().slots() >> self.slots_log2;
+    fn encoded_to_coefficients(&self) -> Result<Vec<EncodedMatrix>, CkksError> {
+        let stages = self.shape.stages;
+        let copies = self.ring.set().slots() / self.slots();
         let factor = 0.5 / (remainder::RANGE * copies) as f64;
-        let matrices = self.ring.embedding(self.slots_log2).to_coefficients(stages);
-        for (index, matrix) in matrices.into_iter().enumerate() {
-            let level = self.raised_level - index;
+        let matrices = self.ring.embedding(self.shape.slots_log2).to_coefficients(stages).into_iter();
+        let encoded = matrices.zip(&self.course.to_coefficients).enumerate().map(|(index, (matrix, shape))| {
             let matrix = matrix.scale(Complex::from(factor.powf(1.0 / stages as f64)));
             let is_last = index + 1 == stages;
             let matrix = if self.is_packed() && is_last { packing::both_parts(&matrix) } else { matrix };
-            let mut scale = self.prime(level);
+            let mut scale = self.prime(shape.level);
             if index == 0 {
                 scale *= self.remainder_scale() / self.prime(0);
             }
-            let encoded = self.encode(&matrix, size, level, scale)?;
-            self.to_coefficients.push(encoded);
-        }
-        Ok(())
+            self.encode(&matrix, shape, scale)
+        });
+        encoded.collect()
     }
 
-    fn encode_to_values(&mut self, stages: usize, size: KeySize) -> Result<(), CkksError> {
-        let (start, change) = match self.order {
-            Order::Regular => {
+    fn encoded_to_values(&self) -> Result<Vec<EncodedMatrix>, CkksError> {
+        let stages = self.shape.stages;
+        let change = match self.shape.kind {
+            BootstrapKind::Regular => {
                 let unit = self.scale_after_remainder() * self.amplitude * self.ring.scale() / self.prime(0);
-                (self.remainder_level - remainder::DEPTH, self.ring.scale() / unit)
+                self.ring.scale() / unit
             }
-            Order::Lossy => (stages, self.prime(0) * 2_f64.powi(-LOSSY_PART_LOG2) / self.ring.scale()),
+            BootstrapKind::Lossy => self.prime(0) * 2_f64.powi(-LOSSY_PART_LOG2) / self.ring.scale(),
         };
-        let matrices = self.ring.embedding(self.slots_log2).to_values(stages);
-        for (index, matrix) in matrices.into_iter().enumerate() {
-            let level = start - index;
+        let matrices = self.ring.embedding(self.shape.slots_log2).to_values(stages).into_iter();
+        let encoded = matrices.zip(&self.course.to_values).enumerate().map(|(index, (matrix, shape))| {
             let matrix = if self.is_packed() && index == 0 { packing::of_both_parts(&matrix) } else { matrix };
-            let scale = self.prime(level) * change.powf(1.0 / stages as f64);
-            let encoded = self.encode(&matrix, size, level, scale)?;
-            self.to_values.push(encoded);
-        }
-        Ok(())
+            self.encode(&matrix, shape, self.prime(shape.level) * change.powf(1.0 / stages as f64))
+        });
+        encoded.collect()
     }
 
-    fn encode(
-        &mut self,
-        matrix: &Diagonals,
-        size: KeySize,
-        level: usize,
-        scale: f64,
-    ) -> Result<EncodedMatrix, CkksError> {
-        match size {
-            KeySize::Small => {
-                let (before, after) = (self.turned, self.turned + turns_to_the_right(matrix));
-                self.turned = after % self.ring.set().slots();
-                EncodedMatrix::walked(self.ring, &matrix.turned(before, after), level, scale)
-            }
-            KeySize::Medium => EncodedMatrix::new(self.ring, matrix, 0, level, scale),
-            KeySize::Large => EncodedMatrix::new(self.ring, matrix, 1, level, scale),
-        }
+    fn encode(&self, matrix: &Diagonals, shape: &MatrixShape, scale: f64) -> Result<EncodedMatrix, CkksError> {
+        let MatrixShape { offsets, way, level, turned_before, turned_after } = shape;
+        let matrix = matrix.turned(*turned_before, *turned_after);
+        assert_eq!(Offsets::new(matrix.size(), matrix.offsets()), *offsets, "keys are made for these diagonals");
+        EncodedMatrix::of(self.ring, &matrix, *way, *level, scale)
     }
 
     /// The ring.
@@ -185,42 +139,19 @@ impl<'r> Bootstrap<'r> {
         self.ring
     }
 
+    /// What decides which matrices and keys it takes.
+    pub fn shape(&self) -> BootstrapShape {
+        self.shape
+    }
+
     /// The level that ciphertexts have at least beforehand.
     pub fn level_in(&self) -> usize {
-        if self.order == Order::Lossy { self.to_values.len() } else { 0 }
+        self.shape.level_in()
     }
 
     /// The level that ciphertexts have afterwards.
     pub fn level_out(&self) -> usize {
-        let taken = if self.order == Order::Lossy { 0 } else { self.to_values.len() };
-        self.remainder_level - remainder::DEPTH - taken
-    }
-
-    /// The level that ciphertexts are raised to: keys go up to it.
-    pub fn raised_level(&self) -> usize {
-        self.raised_level
-    }
-
-    /// The level after the first matrices: keys for products and conjugates go up to it.
-    pub fn remainder_level(&self) -> usize {
-        self.remainder_level
-    }
-
-    /// Rotations that it takes, each with the highest level it is needed at.
-    pub fn rotations(&self) -> Vec<(i64, usize)> {
-        let mut highest = std::collections::BTreeMap::new();
-        let matrices = self.to_coefficients.iter().chain(&self.to_values);
-        let of_matrices = matrices.flat_map(|matrix| matrix.rotations().map(|steps| (steps, matrix.level())));
-        let traces = self.traces().map(|steps| (steps, self.raised_level));
-        let joins = self.is_packed().then(|| (self.slots() as i64, self.to_values[0].level() - 1));
-        let turns = [(self.turned, self.turning_level), (self.coefficients_turned, 0)];
-        let turns = turns.into_iter().filter_map(|(turned, level)| Some((self.turn_back(turned)?, level)));
-        for (steps, level) in of_matrices.chain(traces).chain(joins).chain(turns) {
-            // Turns to the left and to the right that come to the same have one key.
-            let level_max: &mut usize = highest.entry(steps.rem_euclid(self.ring.set().slots() as i64)).or_default();
-            *level_max = level.max(*level_max);
-        }
-        highest.into_iter().collect()
+        self.shape.level_out(self.ring.set())
     }
 
     /// Bytes of the matrices.
@@ -230,23 +161,15 @@ impl<'r> Bootstrap<'r> {
 
     /// How many numbers it is for.
     pub fn slots(&self) -> usize {
-        1 << self.slots_log2
+        self.shape.slots()
     }
 
-    /// Are both parts of the coefficients side by side in one ciphertext? There is room for them but in a full one, and
-    /// afterwards a matrix brings them together.
     fn is_packed(&self) -> bool {
-        self.slots() < self.ring.set().slots() && self.order == Order::Regular
+        self.shape.is_packed(self.ring.set())
     }
 
-    fn traces(&self) -> impl Iterator<Item = i64> + use<> {
-        (self.slots_log2..self.ring.set().size_log2 - 1).map(|log2| 1 << log2)
-    }
-
-    /// The turn that makes up for one by so many places.
-    fn turn_back(&self, turned: usize) -> Option<i64> {
-        let turned = turned % self.slots();
-        (turned != 0).then(|| (self.slots() - turned) as i64)
+    fn raised_level(&self) -> usize {
+        self.shape.raised_level(self.ring.set())
     }
 
     fn prime(&self, level: usize) -> f64 {
@@ -254,12 +177,12 @@ impl<'r> Bootstrap<'r> {
     }
 
     fn remainder_scale(&self) -> f64 {
-        self.prime(self.remainder_level)
+        self.prime(self.shape.remainder_level(self.ring.set()))
     }
 
     /// Of remainders, in parts of the first prime.
     fn scale_after_remainder(&self) -> f64 {
-        let top = self.remainder_level;
+        let top = self.shape.remainder_level(self.ring.set());
         Remainder::of(self.ring.set()).scale_after(self.remainder_scale(), |below| self.prime(top - below))
     }
 }
@@ -274,21 +197,20 @@ impl Evaluator<'_> {
     ) -> Result<Ciphertext, CkksError> {
         self.check_bootstrap(a, bootstrap, keys)?;
         let evaluation = &keys.evaluation;
-        match bootstrap.order {
-            Order::Regular => {
+        match bootstrap.shape.kind {
+            BootstrapKind::Regular => {
                 let numbers = self.numbers_of_coefficients(&a.at_level(0)?, bootstrap, keys)?;
                 let mut numbers = self.remainders(&numbers, bootstrap, evaluation)?;
                 numbers.scale *= a.scale / bootstrap.prime(0);
                 let numbers = self.apply_to_values(numbers, bootstrap, evaluation)?;
-                self.turned_back(numbers, bootstrap.turn_back(bootstrap.turned), evaluation)
+                self.turned_back(numbers, bootstrap.course.numbers_back, evaluation)
             }
-            Order::Lossy => {
+            BootstrapKind::Lossy => {
                 // Coefficients are in the order of the numbers: these are turned before they become that.
                 let numbers = a.at_level(bootstrap.level_in())?;
-                let numbers = self.turned_back(numbers, bootstrap.turn_back(bootstrap.turned), evaluation)?;
+                let numbers = self.turned_back(numbers, bootstrap.course.numbers_back, evaluation)?;
                 let coefficients = self.apply_to_values(numbers, bootstrap, evaluation)?;
-                let turn = bootstrap.turn_back(bootstrap.coefficients_turned);
-                let coefficients = self.turned_back(coefficients, turn, evaluation)?;
+                let coefficients = self.turned_back(coefficients, bootstrap.course.coefficients_back, evaluation)?;
                 let numbers = self.numbers_of_coefficients(&coefficients, bootstrap, keys)?;
                 let mut numbers = self.remainders(&numbers, bootstrap, evaluation)?;
                 numbers.scale *= coefficients.scale / bootstrap.prime(0);
@@ -317,7 +239,7 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &BootstrapKeys,
     ) -> Result<(), CkksError> {
-        self.check_slots(a.slots_log2, bootstrap.slots_log2)?;
+        self.check_slots(a.slots_log2, bootstrap.shape.slots_log2)?;
         let (left, right) = (self.ring().set(), bootstrap.ring.set());
         if left != right {
             return Err(CkksError::OtherSet { left: left.name, right: right.name });
@@ -331,8 +253,8 @@ impl Evaluator<'_> {
             return Err(CkksError::LevelTooLow { what: "a lossy bootstrap of as many stages", got, least });
         }
         let max = keys.to_dense.basis().level;
-        if bootstrap.raised_level > max {
-            let got = bootstrap.raised_level;
+        let got = bootstrap.raised_level();
+        if got > max {
             return Err(CkksError::LevelTooHigh { what: "the key from the sparse secret", got, max });
         }
         Ok(())
@@ -345,9 +267,11 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &BootstrapKeys,
     ) -> Result<Ciphertext, CkksError> {
-        let mut numbers = self.raise(a, bootstrap.raised_level, keys);
-        for steps in bootstrap.traces() {
-            let turned = self.rotate_full(&numbers, steps, &keys.evaluation)?;
+        self.begins(BootstrapStep::Raise);
+        let mut numbers = self.raise(a, bootstrap.raised_level(), keys);
+        self.begins(BootstrapStep::ToCoefficients);
+        for turn in &bootstrap.course.traces {
+            let turned = self.rotate_full(&numbers, turn.steps, &keys.evaluation)?;
             self.add_polys(&mut numbers, &turned);
         }
         // What is taken for the scale makes the multiples of the first prime whole numbers.
@@ -369,6 +293,7 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
+        self.begins(BootstrapStep::Remainders);
         let conjugate = self.conjugate(halves, keys)?;
         let remainder = Remainder::of(self.ring().set());
         let of_part = |part: &Ciphertext| remainder.take(self, part, bootstrap.amplitude, keys);
@@ -387,11 +312,12 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
+        self.begins(BootstrapStep::ToValues);
         let mut numbers = numbers;
         for (index, matrix) in bootstrap.to_values.iter().enumerate() {
             numbers = self.transform(&numbers, matrix, keys)?;
-            if bootstrap.is_packed() && index == 0 {
-                let turned = self.rotate_full(&numbers, bootstrap.slots() as i64, keys)?;
+            if let (0, Some(join)) = (index, bootstrap.course.join) {
+                let turned = self.rotate_full(&numbers, join.steps, keys)?;
                 self.add_polys(&mut numbers, &turned);
                 numbers.slots_log2 -= 1;
             }
@@ -402,12 +328,12 @@ impl Evaluator<'_> {
     fn turned_back(
         &self,
         numbers: Ciphertext,
-        steps: Option<i64>,
+        turn: Option<Turn>,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        match steps {
+        match turn {
             None => Ok(numbers),
-            Some(steps) => self.rotate_full(&numbers, steps, keys),
+            Some(turn) => self.rotate_full(&numbers, turn.steps, keys),
         }
     }
 
@@ -423,8 +349,8 @@ impl Evaluator<'_> {
         Ciphertext { polys: [switched, mask], scale: a.scale, slots_log2: a.slots_log2 }
     }
 
-    /// Every number times i.
-    fn times_i(&self, a: &Ciphertext) -> Ciphertext {
+    /// Every number times i: exact, and at no cost of levels.
+    pub fn times_i(&self, a: &Ciphertext) -> Ciphertext {
         let (ring, basis) = (self.ring(), a.basis());
         let mut product = a.clone();
         self.each_row_of_both(&mut product.polys, |row, _, to| {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use cloakwork_params::ckks::bootstrap::stages_of_transform;
+
 use crate::{complex::Complex, embedding::Embedding};
 
 /// A matrix of n rows. Diagonal `offset` holds, for each row, the entry `offset` columns to the right, around the end.
@@ -89,32 +91,14 @@ impl Embedding {
     /// Coefficients to values in `stages` matrices, the first one to be applied first. Coefficients are in the order of
     /// their reversed bits.
     pub fn to_values(&self, stages: usize) -> Vec<Diagonals> {
-        self.grouped(stages, (1..=self.slots().ilog2()).collect(), |len_log2| self.step_to_values(len_log2))
+        let stages = stages_of_transform(self.slots().ilog2(), stages).into_iter();
+        stages.map(|[first, last]| product((first..=last).map(|step| self.step_to_values(step)))).collect()
     }
 
     /// Values to coefficients, in the same order, in `stages` matrices.
     pub fn to_coefficients(&self, stages: usize) -> Vec<Diagonals> {
-        let steps = (1..=self.slots().ilog2()).rev().collect();
-        self.grouped(stages, steps, |len_log2| self.step_to_coefficients(len_log2))
-    }
-
-    /// Products of neighbouring steps: as many to a matrix as to the others, or one more.
-    fn grouped(&self, stages: usize, steps: Vec<u32>, of: impl Fn(u32) -> Diagonals) -> Vec<Diagonals> {
-        assert!((1..=steps.len()).contains(&stages), "{stages} matrices of {} steps", steps.len());
-        let upwards = steps[0] == 1;
-        let (least, more) = (steps.len() / stages, steps.len() % stages);
-        let mut rest = &steps[..];
-        (0..stages)
-            .map(|stage| {
-                // Those that take one more are the innermost steps', whichever way they are gone through.
-                let place = if upwards { stage } else { stages - 1 - stage };
-                let (of_stage, after) = rest.split_at(least + usize::from(place < more));
-                rest = after;
-                let mut matrices = of_stage.iter().map(|len_log2| of(*len_log2));
-                let first = matrices.next().expect("a step for each stage");
-                matrices.fold(first, |first, second| second.after(&first))
-            })
-            .collect()
+        let stages = stages_of_transform(self.slots().ilog2(), stages).into_iter().rev();
+        stages.map(|[first, last]| product((first..=last).rev().map(|step| self.step_to_coefficients(step)))).collect()
     }
 
     fn step_to_values(&self, len_log2: u32) -> Diagonals {
@@ -145,6 +129,12 @@ impl Embedding {
         }
         Diagonals::new(n, [(0, own), (half, right), (n - half, left)])
     }
+}
+
+/// Some steps in one, of one at least.
+fn product(mut steps: impl Iterator<Item = Diagonals>) -> Diagonals {
+    let first = steps.next().expect("a step for each stage");
+    steps.fold(first, |first, second| second.after(&first))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What can be wrong with an operation. No message carries a number that was to be encrypted.
 
+use cloakwork_params::ckks::bootstrap::NoSuchBootstrap;
+
 /// An operation on CKKS ciphertexts that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -26,14 +28,9 @@ pub enum CkksError {
         /// How many there may be.
         max: usize,
     },
-    /// There is no bootstrap of so many matrices.
-    #[error("{got} stages: a bootstrap of {slots} slots has 1 to 5, and no more than the slots' binary digits")]
-    WrongStages {
-        /// What was asked for.
-        got: usize,
-        /// Slots.
-        slots: usize,
-    },
+    /// A bootstrap that there is not.
+    #[error("{0}")]
+    NoSuchBootstrap(NoSuchBootstrap),
     /// Two operands have other numbers of slots.
     #[error("{left} slots and {right} slots: both operands must have as many")]
     OtherSlots {

@@ -5,6 +5,7 @@ use std::iter;
 use cloakwork_math::threads;
 
 use crate::{
+    bootstrap::BootstrapStep,
     poly::Poly,
     ring::{Prime, Ring},
 };
@@ -17,12 +18,24 @@ const ROWS_TOGETHER: usize = 4;
 pub struct Evaluator<'a> {
     ring: &'a Ring,
     threads: usize,
+    watch: Option<&'a (dyn Fn(BootstrapStep) + Sync)>,
 }
 
 impl<'a> Evaluator<'a> {
     /// On so many threads, the caller's among them. Results are the same on any number.
     pub fn new(ring: &'a Ring, threads: usize) -> Self {
-        Self { ring, threads }
+        Self { ring, threads, watch: None }
+    }
+
+    /// The same, and `watch` is told when a step of a bootstrap begins.
+    pub fn watched(self, watch: &'a (dyn Fn(BootstrapStep) + Sync)) -> Self {
+        Self { watch: Some(watch), ..self }
+    }
+
+    pub(crate) fn begins(&self, step: BootstrapStep) {
+        if let Some(watch) = self.watch {
+            watch(step);
+        }
     }
 
     /// The ring.

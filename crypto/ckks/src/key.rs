@@ -1,12 +1,14 @@
 //! Keys that a computation needs, none of which decrypts anything.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use cloakwork_math::{
     modulus::Modulus,
     ntt::Automorphism,
     random::{MaskSeed, MaskStream},
 };
+
+use cloakwork_params::ckks::key_use;
 
 use crate::{
     error::CkksError,
@@ -54,12 +56,13 @@ pub struct SeededSwitchKey {
     pub bodies: Vec<Poly>,
 }
 
-/// The same with its masks, as a computation reads it.
+/// The same with its masks, as a computation reads it. A clone shares what it holds.
+#[derive(Clone)]
 pub struct SwitchKey {
     basis: Basis,
     gadget: Gadget,
     /// Bodies and masks, by part.
-    parts: Vec<[Poly; 2]>,
+    parts: Arc<[[Poly; 2]]>,
 }
 
 impl SwitchKey {
@@ -141,36 +144,36 @@ pub fn fill_uniform(modulus: Modulus, seed: &MaskSeed, place: usize, words: &mut
 /// What turns numbers by some places, or conjugates them: the automorphism, and the key that makes up for it.
 ///
 /// The key is from the secret to the one that the automorphism turns into the secret, so that the switch comes first and
-/// two polynomials are moved, not all digits.
+/// two polynomials are moved, not all digits. A clone shares what it holds.
+#[derive(Clone)]
 pub struct MoveKey {
-    pub(crate) automorphism: Automorphism,
+    pub(crate) automorphism: Arc<Automorphism>,
     pub(crate) key: SwitchKey,
 }
 
 impl MoveKey {
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.key.bytes()
+    }
+
     /// A key for X to X^`power`.
     pub fn new(ring: &Ring, power: usize, key: SwitchKey) -> Result<Self, CkksError> {
         if power.is_multiple_of(2) || power >= 2 * ring.size() || key.basis.special != ring.set().special.len() {
             return Err(CkksError::MalformedKey { what: "it moves nothing of this ring" });
         }
-        Ok(Self { automorphism: Automorphism::new(power, ring.set().size_log2), key })
+        Ok(Self { automorphism: Arc::new(Automorphism::new(power, ring.set().size_log2)), key })
     }
 }
 
 /// The power of X that turns numbers by `steps` places to the left.
 pub fn rotation_power(ring: &Ring, steps: i64) -> usize {
-    let order = 2 * ring.size();
-    // Five has order N / 2.
-    let steps = steps.rem_euclid(ring.size() as i64 / 2);
-    (0..i64::BITS).rev().fold(1, |power, bit| {
-        let square = power * power % order;
-        if steps >> bit & 1 == 1 { square * 5 % order } else { square }
-    })
+    key_use::rotation_power(ring.set(), steps)
 }
 
 /// The power of X that conjugates all numbers.
 pub fn conjugation_power(ring: &Ring) -> usize {
-    2 * ring.size() - 1
+    key_use::conjugation_power(ring.set())
 }
 
 /// All keys of a client that a computation has.

@@ -28,8 +28,9 @@ mod ring;
 mod rotate;
 mod seeded_ciphertext;
 
-pub use bootstrap::{Bootstrap, BootstrapKeys, KeySize};
+pub use bootstrap::{Bootstrap, BootstrapKeys, BootstrapStep};
 pub use ciphertext::Ciphertext;
+pub use cloakwork_params::ckks::bootstrap::{BootstrapKind, BootstrapShape, KeySize, NoSuchBootstrap};
 pub use complex::Complex;
 pub use diagonals::Diagonals;
 pub use embedding::Embedding;

@@ -7,6 +7,8 @@
 
 mod walking;
 
+use cloakwork_params::ckks::offsets::{Offsets, Steps, Way};
+
 use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
@@ -27,6 +29,7 @@ pub struct EncodedMatrix {
     slots_log2: u32,
     /// Where the product goes one step after the other: how long they are.
     walk: Option<Steps>,
+    rotations: Vec<i64>,
     /// Baby steps, in the order of their numbers.
     babies: Vec<i64>,
     /// In the order of the offsets: where all of those are to the left, the farthest last.
@@ -40,79 +43,26 @@ struct Giant {
     diagonals: Vec<(usize, Poly)>,
 }
 
-/// How a matrix' offsets are cut: of every `inner` neighbours, one is a giant step.
-#[derive(Clone, Copy)]
-struct Steps {
-    /// Distance of two neighbouring offsets.
-    stride: usize,
-    /// Baby steps, a power of two.
-    inner: usize,
-}
-
-impl Steps {
-    /// About as many baby steps as giant ones, doubled `more` times.
-    fn of(matrix: &Diagonals, more: u32) -> Self {
-        let n = matrix.size();
-        let strides = matrix.offsets().filter(|offset| *offset != 0).map(|offset| 1 << offset.trailing_zeros());
-        let stride = strides.min().unwrap_or(n);
-        let bits = usize::BITS - matrix.offsets().len().leading_zeros();
-        Self { stride, inner: (1 << (bits.div_ceil(2) + more)).min(n / stride) }
-    }
-
-    /// An offset in strides, n numbers around. Half of the offsets are turns to the right, unless all there are belong to
-    /// one giant step.
-    fn place(self, offset: usize, n: usize) -> i64 {
-        let (place, around) = ((offset / self.stride) as i64, (n / self.stride) as i64);
-        if 2 * place >= around && self.inner < n / self.stride { place - around } else { place }
-    }
-
-    /// Baby and giant step of a place.
-    fn cut(self, place: i64) -> (i64, i64) {
-        let baby = place.rem_euclid(self.inner as i64);
-        (baby * self.stride as i64, (place - baby) * self.stride as i64)
-    }
-}
-
-/// The farthest that a matrix turns to the right: so many places to the left, and all its turns go there. One that turns by
-/// every multiple of its stride has nothing to gain.
-pub(crate) fn turns_to_the_right(matrix: &Diagonals) -> usize {
-    let steps = Steps::of(matrix, 0);
-    if matrix.offsets().len() * steps.stride >= matrix.size() {
-        return 0;
-    }
-    let least = matrix.offsets().map(|offset| steps.place(offset, matrix.size())).min().unwrap_or(0);
-    steps.stride * least.min(0).unsigned_abs() as usize
-}
-
 impl EncodedMatrix {
     /// Encodes a matrix at a level; what comes out of a product with it has `scale` times the scale, over the level's prime.
     /// It takes about as many baby steps as giant ones, or, doubled `more` times, more of the former, which are cheaper.
     pub fn new(ring: &Ring, matrix: &Diagonals, more: u32, level: usize, scale: f64) -> Result<Self, CkksError> {
-        let basis = Basis { level, special: ring.set().special.len() };
-        Self::encoded(ring, matrix, Steps::of(matrix, more), None, basis, scale)
+        Self::of(ring, matrix, Way::Apart { more }, level, scale)
     }
 
-    /// The same for a product that goes one step after the other, all of one length, so that two keys are enough. All turns
-    /// of the matrix are turns to the left.
-    pub(crate) fn walked(ring: &Ring, matrix: &Diagonals, level: usize, scale: f64) -> Result<Self, CkksError> {
-        let steps = Steps::of(matrix, 0);
-        Self::encoded(ring, matrix, steps, Some(steps), Basis::of_level(level), scale)
-    }
-
-    fn encoded(
-        ring: &Ring,
-        matrix: &Diagonals,
-        steps: Steps,
-        walk: Option<Steps>,
-        basis: Basis,
-        scale: f64,
-    ) -> Result<Self, CkksError> {
+    /// The same, for products that turn the numbers in some way.
+    pub(crate) fn of(ring: &Ring, matrix: &Diagonals, way: Way, level: usize, scale: f64) -> Result<Self, CkksError> {
         let n = matrix.size();
-        let (level, slots_log2) = (basis.level, n.ilog2());
-        let mut encoded = Self { level, scale, slots_log2, walk, babies: Vec::new(), giants: Vec::new() };
+        let offsets = Offsets::new(n, matrix.offsets());
+        let steps = offsets.steps(way);
+        let walk = steps.is_walk().then_some(steps);
+        // Where turns go one after the other, each leaves the special primes.
+        let basis = Basis { level, special: if walk.is_some() { 0 } else { ring.set().special.len() } };
+        let rotations = offsets.rotations(way).into_iter().collect();
+        let (babies, giants) = (Vec::new(), Vec::new());
+        let mut encoded = Self { level, scale, slots_log2: n.ilog2(), walk, rotations, babies, giants };
         for offset in matrix.offsets() {
-            let place = if walk.is_some() { (offset / steps.stride) as i64 } else { steps.place(offset, n) };
-            let (baby, giant) = steps.cut(place);
+            let (baby, giant) = steps.cut(offset);
             let diagonal = matrix.diagonal(offset);
             let turned: Vec<Complex> =
                 (0..n).map(|row| diagonal[(row as i64 - giant).rem_euclid(n as i64) as usize]).collect();
@@ -141,17 +91,7 @@ impl EncodedMatrix {
 
     /// Rotations that a product with it takes keys for.
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
-        let giants = self.giants.iter().map(|giant| giant.steps);
-        let all: Vec<i64> = match self.walk {
-            None => self.babies.iter().copied().chain(giants).collect(),
-            Some(Steps { stride, inner }) => {
-                let (baby, giant) = (stride as i64, (inner * stride) as i64);
-                let has = |step: i64| move |found: i64| found >= step;
-                let babies = self.babies.iter().copied().any(has(baby)).then_some(baby);
-                babies.into_iter().chain(giants.into_iter().any(has(giant)).then_some(giant)).collect()
-            }
-        };
-        all.into_iter().filter(|steps| *steps != 0)
+        self.rotations.iter().copied()
     }
 }
 

@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use cloakwork_params::ckks::layout::{KeyShape, Purpose};
+use cloakwork_params::ckks::{
+    bootstrap::BootstrapShape,
+    layout::{KeyShape, Purpose},
+};
 
 use crate::{
-    bootstrap::{Bootstrap, SeededBootstrapKeys},
+    bootstrap::SeededBootstrapKeys,
     error::CkksError,
     key::{EvaluationKeys, MoveKey, SeededSwitchKey, SwitchKey, conjugation_power, rotation_power},
     ring::Ring,
@@ -21,42 +24,40 @@ pub struct KeyPlan {
 impl KeyPlan {
     /// Products up to a level.
     pub fn products(&mut self, level: usize) {
-        self.want(Purpose::Relinearization, level);
+        self.want(KeyShape { purpose: Purpose::Relinearization, level });
     }
 
     /// Rotations by `steps` to the left up to a level. By none, there is nothing to be switched.
     pub fn rotation(&mut self, ring: &Ring, steps: i64, level: usize) {
         let power = rotation_power(ring, steps);
         if power != 1 {
-            self.want(Purpose::Move { power }, level);
+            self.want(KeyShape { purpose: Purpose::Move { power }, level });
         }
     }
 
     /// Conjugates up to a level.
     pub fn conjugation(&mut self, ring: &Ring, level: usize) {
-        self.want(Purpose::Move { power: conjugation_power(ring) }, level);
+        self.want(KeyShape { purpose: Purpose::Move { power: conjugation_power(ring) }, level });
     }
 
-    /// All that a bootstrap takes.
-    pub fn bootstrap(&mut self, bootstrap: &Bootstrap<'_>) {
-        let ring = bootstrap.ring();
-        self.products(bootstrap.remainder_level());
-        self.conjugation(ring, bootstrap.remainder_level());
-        self.want(Purpose::ToSparse, 0);
-        self.want(Purpose::ToDense, bootstrap.raised_level());
-        for (steps, level) in bootstrap.rotations() {
-            self.rotation(ring, steps, level);
+    /// All that a bootstrap takes, if the ring has one of this shape. No matrices are made for that.
+    pub fn bootstrap(&mut self, ring: &Ring, shape: BootstrapShape) -> Result<(), CkksError> {
+        shape.check(ring.set()).map_err(CkksError::NoSuchBootstrap)?;
+        for (key, level) in shape.keys(ring.set()) {
+            key.purposes(ring.set()).into_iter().for_each(|purpose| self.want(KeyShape { purpose, level }));
         }
+        Ok(())
+    }
+
+    /// A key, or one for a higher level.
+    pub fn want(&mut self, KeyShape { purpose, level }: KeyShape) {
+        let highest = self.levels.entry(purpose).or_default();
+        *highest = level.max(*highest);
     }
 
     /// The keys.
     pub fn shapes(&self) -> impl ExactSizeIterator<Item = KeyShape> {
         self.levels.iter().map(|(purpose, level)| KeyShape { purpose: *purpose, level: *level })
-    }
-
-    fn want(&mut self, purpose: Purpose, level: usize) {
-        let highest = self.levels.entry(purpose).or_default();
-        *highest = level.max(*highest);
     }
 }
 

@@ -21,6 +21,16 @@ impl AnySet {
         table::find(id).map(Self::Tfhe).or_else(|| ckks::find(id).map(Self::Ckks))
     }
 
+    /// The set of this name; no two have the same.
+    pub fn by_name(name: &str) -> Option<Self> {
+        table::by_name(name).map(Self::Tfhe).or_else(|| ckks::by_name(name).map(Self::Ckks))
+    }
+
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        table::SETS.iter().map(Self::Tfhe).chain(ckks::CKKS_SETS.iter().map(Self::Ckks))
+    }
+
     /// Its number.
     pub fn id(self) -> SetId {
         match self {

@@ -1,6 +1,9 @@
 //! Parameter sets of CKKS, arithmetic on encrypted approximate numbers.
 
+pub mod bootstrap;
+pub mod key_use;
 pub mod layout;
+pub mod offsets;
 mod rows;
 
 pub use rows::CKKS_SETS;
@@ -51,6 +54,8 @@ pub struct CkksBootstrap {
     pub sparse_weight: usize,
     /// log2 of the cost of the best attack known to us on the sparse secret, modulo the first and the first special prime.
     pub sparse_security_log2: f64,
+    /// log2 of the probability that a raised coefficient is off by more multiples of the first prime than are taken off it.
+    pub coefficient_failure_log2: f64,
     /// How often the angle of a cosine is doubled, two or three times: more often is faster, and has more noise.
     pub doublings: usize,
     /// The level that is raised to, by the number of matrices for turning coefficients to numbers, from 1 on.
@@ -66,10 +71,26 @@ pub struct CkksSecurity {
     pub model: &'static str,
 }
 
+impl CkksBootstrap {
+    /// Degree of the polynomial that is a cosine of the angle before it is doubled: the more often it is, the less the
+    /// cosine goes up and down.
+    pub const fn cosine_degree(&self) -> usize {
+        match self.doublings {
+            2 => 54,
+            _ => 30,
+        }
+    }
+}
+
 impl CkksSet {
     /// N.
     pub const fn size(&self) -> usize {
         1 << self.size_log2
+    }
+
+    /// log2 of the probability that a bootstrap loses its ciphertext, which any of N coefficients does.
+    pub fn failure_log2(&self) -> f64 {
+        self.bootstrap.coefficient_failure_log2 + f64::from(self.size_log2)
     }
 
     /// Numbers in a ciphertext, at most.
@@ -117,6 +138,17 @@ mod tests {
             assert!(table::find(set.id).is_none() && table::by_name(set.name).is_none(), "{}", set.name);
             assert!(CKKS_SETS[..index].iter().all(|other| other.id != set.id && other.name != set.name));
             assert_eq!((find(set.id), by_name(set.name)), (Some(set), Some(set)));
+        }
+    }
+
+    #[test]
+    fn a_bootstrap_loses_nothing_that_anybody_will_see() {
+        for set in CKKS_SETS {
+            let weight = set.bootstrap.sparse_weight as u32;
+            let permutations: f64 = (1..=weight).map(|count| f64::from(count).log2()).sum();
+            let of_coefficient = 1.0 - f64::from(weight) - permutations;
+            assert!((set.bootstrap.coefficient_failure_log2 - of_coefficient).abs() < 0.01, "{of_coefficient}");
+            assert!(set.failure_log2() <= -128.0, "{}: 2^{}", set.name, set.failure_log2());
         }
     }
 

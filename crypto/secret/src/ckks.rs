@@ -14,7 +14,8 @@ mod public;
 
 /// What a client encrypts, asks keys for and sends, and the bytes of it.
 pub use cloakwork_ckks::{
-    Bootstrap, Ciphertext, CkksError, Complex, KeyPart, KeyPlan, KeySize, Ring, SeededCiphertext, format,
+    Bootstrap, BootstrapKind, BootstrapShape, Ciphertext, CkksError, Complex, KeyPart, KeyPlan, KeySize,
+    NoSuchBootstrap, Ring, SeededCiphertext, format,
 };
 pub use generate::KeyGenerator;
 pub use key::SecretKey;

@@ -71,7 +71,9 @@ fn a_plan_makes_the_keys_of_two_bootstraps_and_stored_parts_compute_the_same() {
     let full = Bootstrap::new(&ring, 9, 3, KeySize::Medium).expect("a bootstrap");
     let sparse = Bootstrap::new(&ring, 4, 2, KeySize::Medium).expect("a bootstrap");
     let mut plan = KeyPlan::default();
-    [&full, &sparse].into_iter().for_each(|bootstrap| plan.bootstrap(bootstrap));
+    for bootstrap in [&full, &sparse] {
+        plan.bootstrap(&ring, bootstrap.shape()).expect("a bootstrap of the ring");
+    }
     plan.rotation(&ring, 0, 5);
     plan.rotation(&ring, 3, 5);
     let shapes: Vec<_> = plan.shapes().collect();
@@ -109,7 +111,7 @@ fn parts_that_are_missing_or_there_twice_are_named() {
     let (key, mut randomness) = client(&ring);
     let bootstrap = Bootstrap::new(&ring, 2, 1, KeySize::Medium).expect("a bootstrap");
     let mut plan = KeyPlan::default();
-    plan.bootstrap(&bootstrap);
+    plan.bootstrap(&ring, bootstrap.shape()).expect("a bootstrap of the ring");
     let generator = KeyGenerator::new(&key, &ring);
     let mut make = |purposes: &[Purpose]| -> Vec<KeyPart> {
         let parts = generator.parts(&plan, &mut randomness).expect("a sparse secret");

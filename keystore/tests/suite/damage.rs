@@ -36,7 +36,7 @@ async fn damage_at_rest_is_found_and_healed(home: Home) {
         assert_ne!(keystore.is_intact(&tenant(), &digests[0]).await, Ok(true));
         keystore.quarantine(&tenant(), KEY, &digests[0]).await.expect("a part");
         assert_eq!(keystore.key(&tenant(), KEY).await.expect("there").state, KeyState::Quarantined);
-        assert_eq!(keystore.parts_for(&tenant(), KEY, toy()).await, Err(Error::KeyQuarantined { key_id: KEY }));
+        assert_eq!(keystore.active_key(&tenant(), KEY).await, Err(Error::KeyQuarantined { key_id: KEY }));
         assert_eq!(read(&keystore, &digests[0], 0).await, Err(Error::BlobDamaged { digest: digests[0] }));
         assert_eq!(keystore.find_missing(&tenant(), &digests).await.expect("asked"), digests[..1]);
         let refused = keystore.register_key(&tenant(), &home.request(), &digests).await;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use cloakwork_keystore::{Digest, Error, KeyState, Keystore, Pin};
 use cloakwork_params::{
-    KeyId, ObjectKind,
+    AnySet, KeyId, ObjectKind,
     ckks::layout::{KeyShape, Purpose},
 };
 
@@ -37,19 +37,17 @@ async fn a_key_grows_part_by_part() {
     let key = keystore.register_key(&tenant(), &request, &digests[..2]).await.expect("parts");
     assert_eq!((key.key_id, key.state, key.parts.len()), (KEY, KeyState::Active, 2));
     assert!(key.complete_sets().is_empty());
-    let incomplete = keystore.parts_for(&tenant(), KEY, one).await;
-    assert_eq!(incomplete, Err(Error::KeyIncomplete { key_id: KEY, set: one.name }));
+    assert_eq!(key.parts_for(one), Err(Error::KeyIncomplete { key_id: KEY, set: one.name }));
     // The same request again, and the same id for another one.
     assert_eq!(keystore.register_key(&tenant(), &request, &digests[..2]).await.expect("parts"), key);
     let reused = keystore.register_key(&tenant(), &request, &digests[..3]).await;
     assert_eq!(reused, Err(Error::RequestIdReused));
     let key = keystore.add_parts(&tenant(), &home.request(), KEY, &digests[2..]).await.expect("parts");
-    assert_eq!(key.complete_sets(), [one]);
+    assert_eq!(key.complete_sets(), [AnySet::Tfhe(one)]);
     let order: Vec<_> = key.parts.iter().filter(|part| part.set.id() == one.id).map(|part| part.digest).collect();
     assert_eq!(order, [digests[2], digests[1], digests[3], digests[0]]);
-    let parts = keystore.parts_for(&tenant(), KEY, one).await.expect("complete");
-    let order: Vec<_> = parts.iter().map(|part| part.digest).collect();
-    assert_eq!(order, [digests[2], digests[1]], "what bootstraps need");
+    assert_eq!(keystore.active_key(&tenant(), KEY).await.as_ref(), Ok(&key));
+    assert_eq!(key.parts_for(one), Ok(vec![digests[2], digests[1]]), "what bootstraps need");
     assert_eq!(keystore.delete(&tenant(), &digests[1]).await.expect_err("a part").kind(), "BlobInUse");
     // With the parts of an existing key, that key.
     let again = keystore.register_key(&tenant(), &home.request(), &digests).await.expect("parts");
@@ -78,7 +76,10 @@ async fn parts_of_a_ckks_key_are_told_apart_by_what_they_are_for() {
     let expected = [(Purpose::Relinearization, 2), (rotation, 1), (Purpose::Move { power: 2047 }, 0)];
     let expected = expected.into_iter().chain([(Purpose::ToSparse, 0), (Purpose::ToDense, 1)]);
     assert_eq!(shapes, expected.map(|(purpose, level)| KeyShape { purpose, level }).collect::<Vec<_>>());
-    assert!(key.complete_sets().is_empty());
+    let [AnySet::Ckks(set)] = key.complete_sets()[..] else { panic!("a key-switch key alone is none") };
+    let parts = key.vector_parts(set);
+    assert_eq!(parts.iter().map(|(shape, _)| *shape).collect::<Vec<_>>(), shapes);
+    assert!(parts.contains(&(KeyShape { purpose: Purpose::ToDense, level: 1 }, digests[0])));
     // Two for one purpose, be they of different levels: nobody could say which one counts.
     let double = keystore.add_parts(&tenant(), &home.request(), KEY, &digests[6..]).await.expect_err("two of them");
     assert!(double.kind() == "KeyPartsDiffer" && double.to_string().contains("X to X^5"), "{double}");
@@ -133,7 +134,7 @@ async fn a_key_goes_when_its_last_job_has_ended() {
     keystore.pin(&tenant(), &digests, &job).await.expect("there");
     assert_eq!(keystore.purge_key(&tenant(), KEY).await, Err(Error::KeyInUse { key_id: KEY }), "not deleted");
     assert_eq!(keystore.delete_key(&tenant(), KEY).await.expect("there").state, KeyState::Deleting);
-    assert_eq!(keystore.parts_for(&tenant(), KEY, toy()).await, Err(Error::KeyDeleting { key_id: KEY }));
+    assert_eq!(keystore.active_key(&tenant(), KEY).await, Err(Error::KeyDeleting { key_id: KEY }));
     let refused = keystore.register_key(&tenant(), &home.request(), &digests).await;
     assert_eq!(refused, Err(Error::KeyDeleting { key_id: KEY }));
     assert_eq!(keystore.purge_key(&tenant(), KEY).await, Err(Error::KeyInUse { key_id: KEY }), "pinned");

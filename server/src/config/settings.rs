@@ -132,6 +132,8 @@ sections! {
             "Threads that compute; 0 for one on each processor (hardware thread).";
         worker.memory_bytes:
             "Memory for expanded keys; 0 for 4 GiB. Ciphertexts and jobs take up to 3 GiB beside it.";
+        worker.vector_memory_bytes:
+            "Memory for jobs on vectors (CKKS) beside that, taken when they come: keys, matrices of bootstraps, and what is computed on; 0 for 8 GiB.";
     }
     "log" "What is logged, on standard error." {
         log.format:

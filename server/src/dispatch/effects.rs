@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cloakwork_params::AnySet;
 use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::{self as scheduler, Effect, Event, JobId, Refusal, WorkerId};
 
@@ -197,8 +198,11 @@ impl Actor {
         let program = store.program(&meta.tenant, meta.program).await.map_err(database::failed)?;
         let program = program.ok_or_else(|| crate::error::PROGRAM_NOT_FOUND.error("the job's program is gone"))?;
         let tenant = cloakwork_keystore::TenantId::new(&meta.tenant)?;
-        let parts = self.parts.keystore.parts_in_use(&tenant, meta.key_id, meta.set).await?;
-        let key_parts = parts.into_iter().map(|part| part.digest).collect();
+        // The key may have been deleted since the job was accepted, but it has not been purged.
+        let key_parts = match meta.set {
+            AnySet::Tfhe(set) => self.parts.keystore.key(&tenant, meta.key_id).await?.parts_for(set)?,
+            AnySet::Ckks(_) => store.key_parts(job).await.map_err(database::failed)?,
+        };
         let work = Arc::new(Work { program, inputs: inputs.into(), key_parts });
         self.keep(job, work.clone());
         Ok(Some(work))

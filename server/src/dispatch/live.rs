@@ -93,7 +93,7 @@ impl Work {
     /// Bytes that it keeps in memory.
     pub fn bytes(&self) -> usize {
         let inputs = self.inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len);
-        self.program.len() + inputs.sum::<usize>()
+        self.program.len() + inputs.sum::<usize>() + size_of_val(&self.key_parts[..])
     }
 }
 
@@ -120,7 +120,7 @@ impl Leased {
             program: self.work.program.clone(),
             group: group_bytes(&meta.tenant, meta.key_id, meta.set),
             key_id: Bytes::copy_from_slice(&meta.key_id.0),
-            parameter_set: meta.set.name.to_owned(),
+            parameter_set: meta.set.name().to_owned(),
             key_parts: self.work.key_parts.iter().map(digest).collect(),
             inputs: self.work.inputs.iter().map(input).collect(),
             rows: meta.rows,

@@ -14,7 +14,7 @@ use crate::{
 
 /// A job was accepted.
 pub(super) fn submitted(metrics: &Metrics, meta: &JobMeta) {
-    metrics.jobs_submitted.add(1, [meta.set.name]);
+    metrics.jobs_submitted.add(1, [meta.set.name()]);
 }
 
 /// A job's attempt ended without ending the job.
@@ -49,7 +49,7 @@ pub(super) fn ended(metrics: &Metrics, meta: &JobMeta, end: &End) {
     if end.state != JobState::Succeeded {
         return;
     }
-    metrics.pbs.add(meta.pbs_count, [meta.set.name]);
+    metrics.pbs.add(meta.pbs_count, [meta.set.name()]);
     metrics.key_cache.add(1, [if record.key_load_nanos > 0 { "miss" } else { "hit" }]);
     for cut in &record.cuts {
         metrics.waves.add(cut.waves, [cut_name(cut.cut())]);

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     database,
     error::{ApiError, DRAINING},
-    jobs::{Admitted, JobMeta, JobView, Request, cost, same_request},
+    jobs::{Admitted, JobMeta, JobView, Request, same_request},
     store::{NewJob, Write},
 };
 
@@ -76,6 +76,7 @@ impl Actor {
             meta: job.meta.clone(),
             program: job.program.clone(),
             inputs: job.inputs.clone(),
+            key_parts: job.key_parts.clone(),
             first: None,
             promised,
             key_use: Some(job.key_use.clone()),
@@ -91,8 +92,8 @@ impl Actor {
     pub(super) fn scheduled(&mut self, meta: &JobMeta) -> Scheduled {
         Scheduled {
             id: meta.id,
-            group: Group { tenant: self.tenant(&meta.tenant), key: meta.key_id, set: meta.set.id },
-            cost: cost(meta),
+            group: Group { tenant: self.tenant(&meta.tenant), key: meta.key_id, set: meta.set.id() },
+            cost: meta.cost,
             rows: meta.rows,
             priority: meta.priority,
             deadline: self.monotonic(meta.deadline_micros),

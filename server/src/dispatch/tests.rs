@@ -52,7 +52,7 @@ impl House {
             name: "worker".into(),
             report: Report {
                 pool: "cpu".to_owned(),
-                sets: vec![new_job(TENANT, 1).meta.set.id],
+                sets: vec![new_job(TENANT, 1).meta.set.id()],
                 wanted_cost: 1 << 40,
                 leases: Vec::new(),
                 resident: Vec::new(),

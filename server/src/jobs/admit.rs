@@ -7,8 +7,8 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_keystore::{Digest, Keystore, Pin, TenantId};
-use cloakwork_params::{KeyId, ParameterSet, set::Standing};
+use cloakwork_keystore::{Digest, KeyInfo, Keystore, Pin, TenantId};
+use cloakwork_params::{AnySet, KeyId, ParameterSet, ckks::layout::KeyShape, set::Standing};
 use cloakwork_proto::v1::{self, job_spec};
 use prost::Message as _;
 
@@ -21,12 +21,12 @@ use crate::{
     clock, database,
     dispatch::Dispatcher,
     error::{
-        ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, PROGRAM_NOT_FOUND, REQUEST_ID_REUSED,
+        ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, KEY_INCOMPLETE, PROGRAM_NOT_FOUND, REQUEST_ID_REUSED,
         REQUEST_TOO_LARGE, SET_NOT_SERVED,
     },
     keys::{KeyUse, KeyUses},
     limits::Limits,
-    programs::{Compiled, Compiler},
+    programs::{Compiled, Compiler, Family},
     quota::Quota,
     resource::{KeyName, ProgramName},
     store::Store,
@@ -85,15 +85,15 @@ impl Admission {
     ) -> Result<Admitted, ApiError> {
         let tenant = &caller.tenant;
         let program = self.program(caller, &spec).await?;
-        let set = program.set;
+        let set = program.set();
         served(set, self.allow_weak_sets)?;
         let key_id = KeyId(KeyName::parse_own(&spec.key, &caller.principal)?.key_id);
         let key_use = self.keys.begin(tenant, key_id);
         // Refused unless the key may be used from now on.
-        let parts = self.keystore.parts_for(tenant, key_id, set).await?;
-        let wanted = Wanted { set, key_id, inputs: &program.inputs };
+        let key_parts = key_parts(&program, &self.keystore.active_key(tenant, key_id).await?)?;
+        let wanted = Wanted { key_id, program: &program };
         let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs).await?;
-        let pbs_count = self.size(&program, rows)?;
+        let Size { pbs_count, cost } = self.size(&program, rows)?;
         let inline: usize = inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len).sum();
         self.quota.take(tenant.as_str(), (inline + program.bytes.len()) as u64).await?;
         let created_micros = clock::unix_micros();
@@ -107,6 +107,7 @@ impl Admission {
             set,
             rows,
             pbs_count,
+            cost,
             priority: priority(spec.priority)?,
             inline_outputs: spec.inline_outputs,
             keep_outputs_micros: span(
@@ -124,7 +125,7 @@ impl Admission {
             meta: Arc::new(meta),
             program: program.bytes.clone(),
             inputs: inputs.into(),
-            key_parts: parts.into_iter().map(|part| part.digest).collect(),
+            key_parts,
             key_use,
             pins,
             timeline: Timeline::start(received),
@@ -144,13 +145,23 @@ impl Admission {
         }
     }
 
-    fn size(&self, program: &Compiled, rows: u64) -> Result<u64, ApiError> {
+    fn size(&self, program: &Compiled, rows: u64) -> Result<Size, ApiError> {
         let limits = &self.limits;
         if rows == 0 {
             return Err(INPUT_INVALID.error("the inputs hold no ciphertexts: expected at least one row"));
         }
-        let pbs_count = program.cost(rows).pbs_count.saturating_mul(rows);
-        let bytes = rows.saturating_mul(program.blocks()).saturating_mul(program.set.ciphertext_bytes());
+        let (pbs_count, cost, row_bytes) = match &program.family {
+            Family::Blocks(blocks) => {
+                let pbs_count = blocks.cost(rows).pbs_count.saturating_mul(rows);
+                let cost = cost_of_blocks(blocks.set, pbs_count, rows);
+                (pbs_count, cost, blocks.count().saturating_mul(blocks.set.ciphertext_bytes()))
+            }
+            Family::Vectors(outline) => {
+                let of_rows = |of_row: u64| of_row.saturating_mul(rows);
+                (of_rows(outline.cost.bootstraps), of_rows(outline.cost.work), outline.row_bytes())
+            }
+        };
+        let bytes = rows.saturating_mul(row_bytes);
         for (what, limit, got) in [
             ("rows", limits.job_rows, rows),
             ("bootstraps", limits.job_bootstraps, pbs_count),
@@ -160,7 +171,7 @@ impl Admission {
                 return Err(REQUEST_TOO_LARGE.error(format!("{got} {what} in one job: at most {limit}")));
             }
         }
-        Ok(pbs_count)
+        Ok(Size { pbs_count, cost })
     }
 
     async fn pin(&self, tenant: &TenantId, meta: &JobMeta, inputs: &[Content]) -> Result<Pins, ApiError> {
@@ -181,13 +192,35 @@ impl Admission {
 /// How long a job's inputs stay pinned behind its deadline, for whatever clocks do.
 const PIN_SLACK_MICROS: i64 = 3_600_000_000;
 
+/// How much there is to do.
+struct Size {
+    /// Bootstraps.
+    pbs_count: u64,
+    /// What the scheduler counts by.
+    cost: u64,
+}
+
+/// Parts of a key that a program runs with, or what is missing.
+fn key_parts(program: &Compiled, key: &KeyInfo) -> Result<Vec<Digest>, ApiError> {
+    let outline = match &program.family {
+        Family::Blocks(blocks) => return Ok(key.parts_for(blocks.set)?),
+        Family::Vectors(outline) => outline,
+    };
+    let (shapes, digests): (Vec<KeyShape>, Vec<Digest>) = key.vector_parts(outline.set).into_iter().unzip();
+    let chosen = outline.choose_keys(&shapes).map_err(|missing| {
+        KEY_INCOMPLETE.error(format!("key {} under {} is not enough: {missing}", key.key_id, outline.set.name))
+    })?;
+    Ok(chosen.into_iter().map(|place| digests[place]).collect())
+}
+
 /// Refuses sets that this server does not serve.
-pub fn served(set: &'static ParameterSet, allow_weak_sets: bool) -> Result<(), ApiError> {
-    match set.standing {
+pub fn served(set: AnySet, allow_weak_sets: bool) -> Result<(), ApiError> {
+    let name = set.name();
+    match set.standing() {
         Standing::Served => Ok(()),
         Standing::Weak(_) | Standing::Toy if allow_weak_sets => Ok(()),
-        Standing::Weak(why) => Err(SET_NOT_SERVED.error(format!("{} is a weak parameter set: {why}", set.name))),
-        Standing::Toy => Err(SET_NOT_SERVED.error(format!("{} is for tests and protects nothing", set.name))),
+        Standing::Weak(why) => Err(SET_NOT_SERVED.error(format!("{name} is a weak parameter set: {why}"))),
+        Standing::Toy => Err(SET_NOT_SERVED.error(format!("{name} is for tests and protects nothing"))),
     }
 }
 
@@ -241,17 +274,17 @@ pub fn request_digest(spec: &v1::JobSpec) -> [u8; 32] {
     *blake3::hash(&spec.encode_to_vec()).as_bytes()
 }
 
-/// What a job's cost is counted in: bootstraps, times what one of the set costs, and a little for each row.
-pub fn cost(meta: &JobMeta) -> u64 {
-    meta.pbs_count.saturating_mul(meta.set.bootstrap_weight()).saturating_add(meta.rows).max(1)
+/// What a job on blocks is counted by: bootstraps, times what one of the set costs, and a little for each row.
+pub fn cost_of_blocks(set: &ParameterSet, pbs_count: u64, rows: u64) -> u64 {
+    pbs_count.saturating_mul(set.bootstrap_weight()).saturating_add(rows).max(1)
 }
 
 /// Bytes of a group's name.
 pub const GROUP_BYTES: usize = 16;
 
 /// Names what may share waves.
-pub fn group_bytes(tenant: &str, key_id: KeyId, set: &ParameterSet) -> Bytes {
+pub fn group_bytes(tenant: &str, key_id: KeyId, set: AnySet) -> Bytes {
     let mut hasher = blake3::Hasher::new_derive_key("cloakwork server, group of jobs that may share waves");
-    hasher.update(tenant.as_bytes()).update(&[0]).update(&key_id.0).update(&set.id.0.to_le_bytes());
+    hasher.update(tenant.as_bytes()).update(&[0]).update(&key_id.0).update(&set.id().0.to_le_bytes());
     Bytes::copy_from_slice(&hasher.finalize().as_bytes()[..GROUP_BYTES])
 }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use cloakwork_circuit::Input;
+use cloakwork_circuit::{Input, ckks};
 use cloakwork_keystore::BlobInfo;
-use cloakwork_params::{KeyId, ParameterSet};
+use cloakwork_params::{KeyId, ObjectKind, ckks::layout::CiphertextShape};
 use cloakwork_proto::v1::{JobInput, job_input::Source};
 use cloakwork_scheduler::JobId;
 
@@ -16,14 +16,31 @@ use crate::{
         ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INPUT_INVALID, JOB_NOT_FOUND, KEY_MISMATCH, OUTPUT_EXPIRED,
         OUTPUT_NOT_READY, REQUEST_TOO_LARGE,
     },
+    programs::{Compiled, Family},
     resource::{CiphertextName, ListName, OutputName},
 };
 
 /// What inputs are held to.
 pub(super) struct Wanted<'p> {
-    pub(super) set: &'static ParameterSet,
     pub(super) key_id: KeyId,
-    pub(super) inputs: &'p [Input],
+    pub(super) program: &'p Compiled,
+}
+
+impl<'p> Wanted<'p> {
+    /// Each input as the program declares it.
+    fn inputs(&self) -> Vec<Declared<'p>> {
+        match &self.program.family {
+            Family::Blocks(blocks) => blocks.inputs.iter().map(Declared::Blocks).collect(),
+            Family::Vectors(outline) => outline.inputs.iter().map(Declared::Vector).collect(),
+        }
+    }
+}
+
+/// What a program takes in one place.
+#[derive(Clone, Copy)]
+enum Declared<'p> {
+    Blocks(&'p Input),
+    Vector(&'p ckks::Input),
 }
 
 /// The job's inputs, and the number of rows that all of them have.
@@ -33,8 +50,9 @@ pub(super) async fn resolve(
     wanted: &Wanted<'_>,
     inputs: Vec<JobInput>,
 ) -> Result<(Vec<Content>, u64), ApiError> {
-    if inputs.len() != wanted.inputs.len() {
-        let message = format!("{} inputs: the program takes {}", inputs.len(), wanted.inputs.len());
+    let all_declared = wanted.inputs();
+    if inputs.len() != all_declared.len() {
+        let message = format!("{} inputs: the program takes {}", inputs.len(), all_declared.len());
         return Err(INPUT_INVALID.error(message));
     }
     let inline: usize = inputs.iter().map(inline_bytes).sum();
@@ -48,10 +66,19 @@ pub(super) async fn resolve(
     let mut contents = Vec::with_capacity(inputs.len());
     let mut rows = None;
     let mut room = Room { left: admission.limits.inline_bytes, found: HashMap::new() };
-    for (index, (input, declared)) in inputs.into_iter().zip(wanted.inputs).enumerate() {
+    for (index, (input, declared)) in inputs.into_iter().zip(all_declared).enumerate() {
         let (content, info) = room.find(admission, caller, index, input).await?;
-        conform(wanted, index, declared, &info)?;
-        let found = rows_of(index, declared, info.count)?;
+        conform(wanted, index, &info)?;
+        let found = match declared {
+            Declared::Blocks(declared) => {
+                blocks_conform(index, declared, &info)?;
+                rows_of_blocks(index, declared, info.count)?
+            }
+            Declared::Vector(declared) => {
+                vector_conforms(index, declared, &info)?;
+                1
+            }
+        };
         let expected = *rows.get_or_insert(found);
         if found != expected {
             return Err(INPUT_INVALID.error(format!("input {index} has {found} rows, input 0 has {expected}")));
@@ -63,7 +90,7 @@ pub(super) async fn resolve(
 }
 
 /// Rows of a list of so many ciphertexts.
-fn rows_of(index: usize, declared: &Input, count: u64) -> Result<u64, ApiError> {
+fn rows_of_blocks(index: usize, declared: &Input, count: u64) -> Result<u64, ApiError> {
     let blocks = declared.row.blocks() as u64;
     if count.is_multiple_of(blocks) {
         return Ok(count / blocks);
@@ -164,21 +191,27 @@ async fn find(
     }
 }
 
-fn conform(wanted: &Wanted<'_>, index: usize, declared: &Input, info: &BlobInfo) -> Result<(), ApiError> {
+/// What holds for inputs of every kind.
+fn conform(wanted: &Wanted<'_>, index: usize, info: &BlobInfo) -> Result<(), ApiError> {
+    let set = wanted.program.set();
+    if info.set.id() != set.id() {
+        let message = format!("input {index} was made for {}: the program is for {}", info.set.name(), set.name());
+        return Err(INPUT_INVALID.error(message));
+    }
+    if info.key_id != wanted.key_id {
+        let message = format!("input {index} was made under key {}: the job runs under {}", info.key_id, wanted.key_id);
+        return Err(KEY_MISMATCH.error(message));
+    }
+    Ok(())
+}
+
+fn blocks_conform(index: usize, declared: &Input, info: &BlobInfo) -> Result<(), ApiError> {
     if !declared.takes(info.kind) {
         let expected = match declared.is_fresh {
             true => "a seeded or compact list, whose ciphertexts are freshly encrypted",
             false => "an LWE ciphertext list",
         };
         return Err(INPUT_INVALID.error(format!("input {index} is a {}: expected {expected}", info.kind)));
-    }
-    if info.set.id() != wanted.set.id {
-        let message = format!("input {index} was made for {}: the program is for {}", info.set.name(), wanted.set.name);
-        return Err(INPUT_INVALID.error(message));
-    }
-    if info.key_id != wanted.key_id {
-        let message = format!("input {index} was made under key {}: the job runs under {}", info.key_id, wanted.key_id);
-        return Err(KEY_MISMATCH.error(message));
     }
     for (what, limit, got) in [
         ("degree", declared.degree_max, info.degree_max),
@@ -193,4 +226,19 @@ fn conform(wanted: &Wanted<'_>, index: usize, declared: &Input, info: &BlobInfo)
         }
     }
     Ok(())
+}
+
+fn vector_conforms(index: usize, declared: &ckks::Input, info: &BlobInfo) -> Result<(), ApiError> {
+    let shape = match info.kind {
+        ObjectKind::CkksCiphertext | ObjectKind::SeededCkksCiphertext => info.set.ckks(),
+        _ => None,
+    };
+    let shape = shape.and_then(|set| CiphertextShape::of(set, &info.dimensions).ok());
+    let Some(shape) = shape else {
+        return Err(INPUT_INVALID.error(format!("input {index} is a {}: expected a CKKS ciphertext", info.kind)));
+    };
+    match declared.vector.difference(shape) {
+        None => Ok(()),
+        Some(difference) => Err(INPUT_INVALID.error(format!("input {index} ('{}') has {difference}", declared.name))),
+    }
 }

@@ -17,7 +17,7 @@ impl JobView {
             state: self.state.into(),
             program: format!("tenants/{tenant}/programs/{}", meta.program),
             key: format!("tenants/{tenant}/keys/{}", meta.key_id),
-            parameter_set: meta.set.name.to_owned(),
+            parameter_set: meta.set.name().to_owned(),
             rows: meta.rows,
             pbs_count: meta.pbs_count,
             outputs: self.outputs(),

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use cloakwork_circuit::{ckks::is_only_for_vectors, wire::operation::Kind};
-use cloakwork_params::{Encoding, Layout, ObjectKind, ParameterSet, envelope::DIMENSIONS, set::Standing, table};
+use cloakwork_circuit::wire::operation::Kind;
+use cloakwork_params::{
+    AnySet, Encoding, Layout, ObjectKind, ParameterSet, ckks::CkksSet, envelope::DIMENSIONS, set::Standing,
+};
 use cloakwork_proto::v1::{
     GetCapabilitiesRequest, GetCapabilitiesResponse, Limit, ParameterSet as Described, Pool, PreferredWave,
     capability_service_server::CapabilityService,
@@ -41,7 +43,7 @@ impl CapabilityService for Capabilities {
             unit: limit.unit.to_owned(),
             meaning: limit.meaning.to_owned(),
         });
-        let sets = table::SETS.iter().filter(|set| served(set, self.allow_weak_sets).is_ok());
+        let sets = AnySet::all().filter(|set| served(*set, self.allow_weak_sets).is_ok());
         Ok(Response::new(GetCapabilitiesResponse {
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
             tenant: caller.tenant.to_string(),
@@ -53,17 +55,38 @@ impl CapabilityService for Capabilities {
     }
 }
 
-/// What programs may do: everything that the protocol has a name for, but for what is of vectors alone, which no set of those
-/// above has.
+/// What programs may do: everything that the protocol has a name for.
 fn operations() -> impl Iterator<Item = Kind> {
-    let kinds = (1..=KINDS_END).filter_map(|number| Kind::try_from(number).ok());
-    kinds.filter(|kind| !is_only_for_vectors(*kind))
+    (1..=KINDS_END).filter_map(|number| Kind::try_from(number).ok())
 }
 
 /// Beyond the last of them.
 const KINDS_END: i32 = 1 << 10;
 
-fn describe(set: &ParameterSet) -> Described {
+fn describe(set: AnySet) -> Described {
+    let described = match set {
+        AnySet::Tfhe(set) => describe_tfhe(set),
+        AnySet::Ckks(set) => describe_ckks(set),
+    };
+    let weakness = match set.standing() {
+        Standing::Served => String::new(),
+        Standing::Weak(why) => why.to_owned(),
+        Standing::Toy => "for tests; protects nothing".to_owned(),
+    };
+    Described { name: set.name().to_owned(), id: u32::from(set.id().0), weakness, ..described }
+}
+
+fn describe_ckks(set: &CkksSet) -> Described {
+    Described {
+        security_log2: set.security.log2.min(set.bootstrap.sparse_security_log2),
+        failure_log2: set.failure_log2(),
+        slots: set.slots() as u32,
+        working_level: set.working_level as u32,
+        ..Default::default()
+    }
+}
+
+fn describe_tfhe(set: &ParameterSet) -> Described {
     let (message_modulus, carry_modulus) = match set.encoding {
         Encoding::Shortint { message_modulus, carry_modulus, .. } => (message_modulus as u32, carry_modulus as u32),
         Encoding::Boolean => (0, 0),
@@ -71,25 +94,19 @@ fn describe(set: &ParameterSet) -> Described {
     let bytes = |kind| Layout::of(kind, set, &[0; DIMENSIONS]).map_or(0, |layout| layout.payload_len);
     let security = set.security.glwe_log2.map_or(set.security.lwe_log2, |big| big.min(set.security.lwe_log2));
     Described {
-        name: set.name.to_owned(),
-        id: u32::from(set.id.0),
         security_log2: security,
         failure_log2: set.failure.computed_log2,
-        weakness: match set.standing {
-            Standing::Served => String::new(),
-            Standing::Weak(why) => why.to_owned(),
-            Standing::Toy => "for tests; protects nothing".to_owned(),
-        },
         message_modulus,
         carry_modulus,
         bootstrap_key_bytes: bytes(ObjectKind::SeededBootstrapKey),
         key_switch_key_bytes: bytes(ObjectKind::SeededKeySwitchKey),
+        ..Default::default()
     }
 }
 
 /// A pool, with waves of the sets that jobs may use here: devices measure themselves with toys, too.
 fn pool(pool: &PoolView, allow_weak_sets: bool) -> Pool {
-    let offered = |name: &str| table::by_name(name).is_some_and(|set| served(set, allow_weak_sets).is_ok());
+    let offered = |name: &str| AnySet::by_name(name).is_some_and(|set| served(set, allow_weak_sets).is_ok());
     let waves = pool.waves.iter().filter(|wave| offered(&wave.parameter_set)).map(|wave| PreferredWave {
         parameter_set: wave.parameter_set.clone(),
         width: wave.width,
@@ -100,6 +117,7 @@ fn pool(pool: &PoolView, allow_weak_sets: bool) -> Pool {
 
 #[cfg(test)]
 mod tests {
+    use cloakwork_params::table;
     use cloakwork_proto::v1::DeviceWave;
 
     use super::*;

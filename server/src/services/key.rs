@@ -103,7 +103,7 @@ impl Keys {
         let pools = self.dispatcher.pools();
         // By group, which names the tenant too: another one's key may have the same id.
         let sets = key.complete_sets();
-        let groups: Vec<Bytes> = sets.iter().map(|set| group_bytes(caller.tenant.as_str(), key.key_id, set)).collect();
+        let groups: Vec<Bytes> = sets.iter().map(|set| group_bytes(caller.tenant.as_str(), key.key_id, *set)).collect();
         let resident = pools.iter().flat_map(|pool| &pool.resident).filter(|(group, _)| groups.contains(group));
         let state = match key.state {
             KeyState::Active => v1::KeyState::Active,
@@ -115,7 +115,7 @@ impl Keys {
             key_id: Bytes::copy_from_slice(&key.key_id.0),
             state: state.into(),
             parts: key.parts.iter().map(part).collect(),
-            parameter_sets: sets.iter().map(|set| set.name.to_owned()).collect(),
+            parameter_sets: sets.iter().map(|set| set.name().to_owned()).collect(),
             create_time: Some(key.created.into()),
             resident_workers: resident.map(|(_, worker)| worker.to_string()).collect(),
         }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cloakwork_circuit::{ProgramId, RowType};
+use cloakwork_circuit::{ProgramId, RowType, ckks::Outline, wire};
 use cloakwork_keystore::TenantId;
 use cloakwork_proto::v1::{
-    CheckRequest, CheckResponse, GetProgramRequest, GetProgramResponse, PoolEstimate, ProgramReport, RegisterRequest,
-    RegisterResponse, program_service_server::ProgramService,
+    CheckRequest, CheckResponse, CkksCiphertext, GetProgramRequest, GetProgramResponse, PoolEstimate, ProgramReport,
+    RegisterRequest, RegisterResponse, program_service_server::ProgramService,
 };
 use tonic::{Request, Response, Status};
 
@@ -16,7 +16,7 @@ use crate::{
     dispatch::{Dispatcher, PoolView},
     error::{PROGRAM_NOT_FOUND, QUOTA_EXCEEDED},
     limits::Limits,
-    programs::{Compiled, Compiler},
+    programs::{Blocks, Compiled, Compiler, Family},
     quota::Quota,
     resource::ProgramName,
     store::Store,
@@ -84,25 +84,47 @@ impl ProgramService for Programs {
 
 impl Programs {
     fn report(&self, tenant: &TenantId, program: &Compiled) -> ProgramReport {
-        let wire = |row: &RowType| (row.ty.wire(), row.wire_length());
-        let outputs = program.outputs.iter().map(wire).map(|((ty, bits), length)| (ty as i32, (bits, length)));
-        let (types, (bits, lengths)) = outputs.unzip();
-        let row = program.cost(1);
-        ProgramReport {
-            name: format!("tenants/{tenant}/programs/{}", program.id),
-            parameter_set: program.set.name.to_owned(),
-            output_types: types,
-            output_bits: bits,
-            output_lengths: lengths,
-            pbs_count: row.pbs_count,
-            depth: row.depth,
-            estimates: self.dispatcher.pools().iter().filter_map(|pool| estimate(pool, program)).collect(),
+        let name = format!("tenants/{tenant}/programs/{}", program.id);
+        let parameter_set = program.set().name().to_owned();
+        let common = ProgramReport { name, parameter_set, ..Default::default() };
+        match &program.family {
+            Family::Blocks(blocks) => {
+                let estimates = self.dispatcher.pools().iter().filter_map(|pool| estimate(pool, blocks)).collect();
+                ProgramReport { estimates, ..report_on_blocks(blocks, common) }
+            }
+            Family::Vectors(outline) => report_on_vectors(outline, common),
         }
     }
 }
 
+fn report_on_blocks(program: &Blocks, common: ProgramReport) -> ProgramReport {
+    let wire = |row: &RowType| (row.ty.wire(), row.wire_length());
+    let outputs = program.outputs.iter().map(wire).map(|((ty, bits), length)| (ty as i32, (bits, length)));
+    let (output_types, (output_bits, output_lengths)) = outputs.unzip();
+    let row = program.cost(1);
+    let (pbs_count, depth) = (row.pbs_count, row.depth);
+    ProgramReport { output_types, output_bits, output_lengths, pbs_count, depth, ..common }
+}
+
+fn report_on_vectors(program: &Outline, common: ProgramReport) -> ProgramReport {
+    let vectors = program.outputs.iter().map(|vector| CkksCiphertext {
+        level: vector.level as u32,
+        slots: 1 << vector.slots_log2,
+        scale: vector.scale,
+    });
+    let keys = program.keys.iter().map(|need| format!("{}, up to level {}", need.purpose, need.level));
+    ProgramReport {
+        output_types: vec![wire::Type::Vector.into(); program.outputs.len()],
+        output_vectors: vectors.collect(),
+        keys: keys.collect(),
+        pbs_count: program.cost.bootstraps,
+        memory_bytes: program.cost.memory_bytes,
+        ..common
+    }
+}
+
 /// What a row takes by the pool's time curve, if it has one for the set.
-fn estimate(pool: &PoolView, program: &Compiled) -> Option<PoolEstimate> {
+fn estimate(pool: &PoolView, program: &Blocks) -> Option<PoolEstimate> {
     let curve = || pool.waves.iter().filter(|wave| wave.parameter_set == program.set.name && wave.width > 0);
     let narrow = curve().min_by_key(|wave| wave.width)?;
     let wide = curve().max_by_key(|wave| wave.width)?;

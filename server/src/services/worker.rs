@@ -9,8 +9,9 @@ use std::{
 };
 
 use bytes::Bytes;
+use cloakwork_circuit::ckks::Vector;
 use cloakwork_keystore::{self as keystore, BlobInfo, Digest, Keystore, TenantId};
-use cloakwork_params::{KeyId, ObjectKind, table};
+use cloakwork_params::{AnySet, KeyId, ObjectKind, ckks::layout::CiphertextShape, table};
 use cloakwork_proto::v1::{
     self, AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest, ReadBlobResponse,
     commit_header, commit_result_request::Part, worker_service_server::WorkerService,
@@ -33,7 +34,7 @@ use crate::{
     jobs::{Content, GROUP_BYTES, JobMeta, id},
     limits::Limits,
     metrics::Telemetry,
-    programs::Compiler,
+    programs::{Compiler, Family},
     quota::Quota,
     store::Store,
 };
@@ -184,23 +185,29 @@ impl Workers {
         parts: &mut Streaming<CommitResultRequest>,
     ) -> Result<Vec<Content>, Status> {
         let program = self.compiler.compile(&leased.meta.tenant, &leased.work.program).await?;
-        if digests.len() != program.outputs.len() {
-            let message = format!("{} outputs: the program has {}", digests.len(), program.outputs.len());
+        let expected: Vec<Expected> = match &program.family {
+            Family::Blocks(blocks) => {
+                blocks.outputs.iter().map(|ty| Expected::Blocks { of_row: ty.blocks() as u64 }).collect()
+            }
+            Family::Vectors(outline) => outline.outputs.iter().map(|vector| Expected::Vector(*vector)).collect(),
+        };
+        if digests.len() != expected.len() {
+            let message = format!("{} outputs: the program has {}", digests.len(), expected.len());
             return Err(INVALID_ARGUMENT.error(message).into());
         }
         let mut data = Incoming { parts, rest: Bytes::new(), idle: Duration::from_millis(self.limits.request_idle_ms) };
         // What a tenant has no room for in the database becomes a blob, and counts as one.
         let mut inline_left = self.limits.inline_bytes;
         let mut contents = Vec::with_capacity(digests.len());
-        for (wanted, ty) in digests.iter().zip(&program.outputs) {
-            let (digest, blocks) = (digest::parse(Some(wanted), "digests")?, ty.blocks() as u64);
+        for (wanted, expected) in digests.iter().zip(&expected) {
+            let digest = digest::parse(Some(wanted), "digests")?;
             let small = digest.size_bytes <= inline_left
                 && self.quota.take_if_any(&leased.meta.tenant, digest.size_bytes).await?;
             let bytes = if small {
                 inline_left -= digest.size_bytes;
-                Some(self.small_output(leased, &digest, blocks, &mut data).await?)
+                Some(self.small_output(leased, &digest, expected, &mut data).await?)
             } else {
-                self.large_output(leased, &digest, blocks, &mut data).await?;
+                self.large_output(leased, &digest, expected, &mut data).await?;
                 None
             };
             contents.push(Content { digest: digest.blake3, size_bytes: digest.size_bytes, bytes });
@@ -215,7 +222,7 @@ impl Workers {
         &self,
         leased: &Leased,
         digest: &Digest,
-        blocks: u64,
+        expected: &Expected,
         data: &mut Incoming<'_>,
     ) -> Result<Bytes, Status> {
         let mut bytes = Vec::with_capacity(digest.size_bytes as usize);
@@ -227,7 +234,7 @@ impl Workers {
         if info.digest != *digest {
             return Err(DIGEST_MISMATCH.error("an output is not what its digest says").into());
         }
-        conform(leased, blocks, &info)?;
+        expected.conform(leased, &info)?;
         Ok(bytes)
     }
 
@@ -235,7 +242,7 @@ impl Workers {
         &self,
         leased: &Leased,
         digest: &Digest,
-        blocks: u64,
+        expected: &Expected,
         data: &mut Incoming<'_>,
     ) -> Result<(), Status> {
         let tenant = TenantId::new(&leased.meta.tenant).map_err(ApiError::from)?;
@@ -245,7 +252,7 @@ impl Workers {
             while left > 0 {
                 left -= data.take(left).await?.len() as u64;
             }
-            return Ok(self.keep(&tenant, leased, digest, blocks).await?);
+            return Ok(self.keep(&tenant, leased, digest, expected).await?);
         }
         let receiving = self.transfers.receive();
         // What an earlier attempt left behind need not be sent again, but it comes again all the same.
@@ -263,13 +270,19 @@ impl Workers {
             }
         }
         receiving.finished(writer.finish().await).map_err(ApiError::from)?;
-        Ok(self.keep(&tenant, leased, digest, blocks).await?)
+        Ok(self.keep(&tenant, leased, digest, expected).await?)
     }
 
     /// Checks an output that has become a blob, and keeps it for as long as the job says. Before the end is durable: an
     /// end whose outputs may be evicted would be none.
-    async fn keep(&self, tenant: &TenantId, leased: &Leased, digest: &Digest, blocks: u64) -> Result<(), ApiError> {
-        conform(leased, blocks, &self.keystore.blob(tenant, digest).await?)?;
+    async fn keep(
+        &self,
+        tenant: &TenantId,
+        leased: &Leased,
+        digest: &Digest,
+        expected: &Expected,
+    ) -> Result<(), ApiError> {
+        expected.conform(leased, &self.keystore.blob(tenant, digest).await?)?;
         let until = clock::unix_micros().saturating_add(leased.meta.keep_outputs_micros);
         let pin =
             keystore::Pin { holder: id::output_holder(leased.meta.id), until: Some(clock::from_unix_micros(until)) };
@@ -331,22 +344,45 @@ fn another(reason: Reason, message: &str) -> Failure {
 fn cut(mut record: v1::LatencyRecord) -> v1::LatencyRecord {
     record.waves.truncate(RECORDED_WAVES_MAX);
     record.cuts.truncate(RECORDED_WAVES_MAX);
-    for name in [&mut record.worker, &mut record.device] {
+    record.operations.truncate(RECORDED_WAVES_MAX);
+    let operations = record.operations.iter_mut().map(|operation| &mut operation.name);
+    for name in operations.chain([&mut record.worker, &mut record.device]) {
         name.truncate(name.floor_char_boundary(NAME_MAX));
     }
     record
 }
 
-/// Waves that a latency record lists.
+/// Waves, and kinds of operations, that a latency record lists.
 const RECORDED_WAVES_MAX: usize = 64;
 
-/// Holds an output to what the job must return: so many ciphertexts for each row.
-fn conform(leased: &Leased, blocks: u64, info: &BlobInfo) -> Result<(), ApiError> {
-    let meta = &leased.meta;
-    let right = info.kind == ObjectKind::LweList && info.set.id() == meta.set.id && info.key_id == meta.key_id;
-    match right && info.count == meta.rows.saturating_mul(blocks) {
-        true => Ok(()),
-        false => Err(INVALID_ARGUMENT.error("an output is no list of the job's set, key and rows")),
+/// What a job must return in one place.
+enum Expected {
+    /// A list of so many ciphertexts for each row.
+    Blocks { of_row: u64 },
+    /// A vector.
+    Vector(Vector),
+}
+
+impl Expected {
+    /// Holds an output to it.
+    fn conform(&self, leased: &Leased, info: &BlobInfo) -> Result<(), ApiError> {
+        let meta = &leased.meta;
+        let is_it = match self {
+            Self::Blocks { of_row } => {
+                info.kind == ObjectKind::LweList && info.count == meta.rows.saturating_mul(*of_row)
+            }
+            Self::Vector(vector) => {
+                let shape = info.set.ckks().and_then(|set| CiphertextShape::of(set, &info.dimensions).ok());
+                info.kind == ObjectKind::CkksCiphertext && shape.is_some_and(|shape| vector.difference(shape).is_none())
+            }
+        };
+        match is_it && info.set.id() == meta.set.id() && info.key_id == meta.key_id {
+            true => Ok(()),
+            false => {
+                Err(INVALID_ARGUMENT
+                    .error("an output is not of the job's set and key, or not what its program returns"))
+            }
+        }
     }
 }
 
@@ -480,7 +516,7 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
         };
         Ok(LeaseReport { job, epoch, stage, progress: lease.progress, rows_done: lease.rows_done })
     });
-    let set = |name: &String| table::by_name(name).map(|set| set.id);
+    let set = |name: &String| AnySet::by_name(name).map(AnySet::id);
     let resident = message
         .resident_keys
         .iter()

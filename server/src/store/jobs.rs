@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_params::{KeyId, SetId, table};
+use cloakwork_params::{AnySet, KeyId, SetId};
 use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
 use futures_util::TryStreamExt as _;
@@ -14,7 +14,7 @@ use sqlx::{QueryBuilder, Row as _, Sqlite, sqlite::SqliteRow};
 use super::Store;
 use crate::{
     database::Survival,
-    jobs::{Content, End, JobMeta, JobView, id},
+    jobs::{Content, End, JobMeta, JobView, cost_of_blocks, id},
 };
 
 /// A page of jobs, newest first.
@@ -248,6 +248,11 @@ fn end(row: &SqliteRow, state: JobState, ended_micros: i64, outputs: Vec<Content
 
 fn meta(row: &SqliteRow) -> Result<JobMeta, sqlx::Error> {
     let set: i32 = row.try_get("parameter_set")?;
+    let set = u16::try_from(set).ok().and_then(|set| AnySet::find(SetId(set)));
+    let set = set.ok_or_else(|| corrupt("no such set"))?;
+    let (rows, pbs_count) = (number(row, "row_count")?, number(row, "pbs_count")?);
+    let cost: Option<i64> = row.try_get("cost")?;
+    let known_cost = set.tfhe().map(|set| cost_of_blocks(set, pbs_count, rows));
     let tenant: String = row.try_get("tenant")?;
     Ok(JobMeta {
         id: JobId(u128::from_be_bytes(array(row, "id")?)),
@@ -256,9 +261,10 @@ fn meta(row: &SqliteRow) -> Result<JobMeta, sqlx::Error> {
         request_digest: array(row, "request_digest")?,
         program: ProgramId(array(row, "program")?),
         key_id: KeyId(array(row, "key_id")?),
-        set: u16::try_from(set).ok().and_then(|set| table::find(SetId(set))).ok_or_else(|| corrupt("no such set"))?,
-        rows: number(row, "row_count")?,
-        pbs_count: number(row, "pbs_count")?,
+        set,
+        rows,
+        pbs_count,
+        cost: cost.map(|cost| cost as u64).or(known_cost).ok_or_else(|| corrupt("no cost"))?,
         priority: row.try_get::<i32, _>("priority")?.clamp(-10, 10) as i8,
         inline_outputs: row.try_get::<i32, _>("inline_outputs")? != 0,
         keep_outputs_micros: row.try_get("keep_outputs_micros")?,

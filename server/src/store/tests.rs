@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_params::{KeyId, table};
+use cloakwork_params::{AnySet, KeyId, table};
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
 
@@ -28,9 +28,10 @@ pub(crate) fn new_job(tenant: &str, number: u8) -> NewJob {
         request_digest: [0; 32],
         program: ProgramId([1; 32]),
         key_id: KeyId([7; 16]),
-        set: &table::SETS[0],
+        set: AnySet::Tfhe(&table::SETS[0]),
         rows: 1,
         pbs_count: 1,
+        cost: 7,
         priority: 0,
         inline_outputs: true,
         keep_outputs_micros: 0,
@@ -41,6 +42,7 @@ pub(crate) fn new_job(tenant: &str, number: u8) -> NewJob {
         meta: Arc::new(meta),
         program: Bytes::from_static(&[1; 10]),
         inputs: [].into(),
+        key_parts: Vec::new(),
         first: None,
         promised: true,
         key_use: None,

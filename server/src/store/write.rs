@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cloakwork_keystore::Digest;
 use cloakwork_proto::v1::{JobState, LatencyRecord};
 use cloakwork_scheduler::JobId;
 use prost::Message as _;
 
-use super::{Store, programs::KnownPrograms};
+use super::{Store, key_parts, programs::KnownPrograms};
 use crate::{
     database::{Batch, Survival},
     jobs::{Content, End, JobMeta, Pins, id},
@@ -41,6 +42,8 @@ pub struct NewJob {
     pub program: Bytes,
     /// What it reads.
     pub inputs: Arc<[Content]>,
+    /// Parts of the key that it needs.
+    pub key_parts: Vec<Digest>,
     /// The epoch of the first attempt and its worker, where that follows at once.
     pub first: Option<(u64, u128)>,
     /// Somebody relies on it beside the call that waits for its result.
@@ -143,7 +146,8 @@ impl NewJob {
             .push(
                 "INSERT INTO jobs (id, tenant, request_id, request_digest, state, program, key_id, parameter_set, \
                  row_count, pbs_count, priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, \
-                 promised, epoch, worker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)",
+                 promised, epoch, worker, cost, key_parts) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
             )
             .bind(id::to_bytes(meta.id).to_vec())
             .bind(&*meta.tenant)
@@ -152,7 +156,7 @@ impl NewJob {
             .bind(state as i32)
             .bind(meta.program.0.to_vec())
             .bind(meta.key_id.0.to_vec())
-            .bind(i32::from(meta.set.id.0))
+            .bind(i32::from(meta.set.id().0))
             .bind(meta.rows as i64)
             .bind(meta.pbs_count as i64)
             .bind(i32::from(meta.priority))
@@ -162,7 +166,10 @@ impl NewJob {
             .bind(meta.deadline_micros)
             .bind(i32::from(self.promised))
             .bind(epoch as i64)
-            .bind(self.first.map(|(_, worker)| worker.to_be_bytes().to_vec()));
+            .bind(self.first.map(|(_, worker)| worker.to_be_bytes().to_vec()))
+            .bind(meta.cost as i64)
+            // Those of a set of TFHE are always the same two.
+            .bind(meta.set.ckks().map(|_| key_parts::to_bytes(&self.key_parts)));
         contents(batch, "job_inputs", meta.id, &self.inputs);
     }
 }

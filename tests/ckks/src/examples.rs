@@ -53,8 +53,8 @@ fn small(set: &'static CkksSet, threads: usize) -> Result<Vec<Outcome>, SecretEr
     let in_three = Bootstrap::new(&ring, ring.slots_log2(), 3, KeySize::Small)?;
     let in_five = Bootstrap::new(&ring, ring.slots_log2(), 5, KeySize::Small)?;
     let mut plan = KeyPlan::default();
-    plan.bootstrap(&in_three);
-    plan.bootstrap(&in_five);
+    plan.bootstrap(&ring, in_three.shape())?;
+    plan.bootstrap(&ring, in_five.shape())?;
     let parts = KeyGenerator::new(&secret, &ring).parts(&plan, &mut randomness)?.collect::<Result<Vec<_>, _>>()?;
     let keys = BootstrapKeys::expand(&ring, SeededBootstrapKeys::of_parts(parts)?)?;
 
@@ -130,8 +130,8 @@ fn lossy_small(set: &'static CkksSet, threads: usize) -> Result<Vec<Outcome>, Se
     let in_three = Bootstrap::lossy(&ring, ring.slots_log2(), 3, KeySize::Small)?;
     let in_five = Bootstrap::lossy(&ring, ring.slots_log2(), 5, KeySize::Small)?;
     let mut plan = KeyPlan::default();
-    plan.bootstrap(&in_three);
-    plan.bootstrap(&in_five);
+    plan.bootstrap(&ring, in_three.shape())?;
+    plan.bootstrap(&ring, in_five.shape())?;
     let parts = KeyGenerator::new(&secret, &ring).parts(&plan, &mut randomness)?.collect::<Result<Vec<_>, _>>()?;
     let keys = BootstrapKeys::expand(&ring, SeededBootstrapKeys::of_parts(parts)?)?;
 

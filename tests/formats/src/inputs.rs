@@ -2,9 +2,10 @@
 
 use std::io::Read;
 
-use cloakwork_circuit::{Goal, LIMITS, Limits, Program, RowType};
+use cloakwork_circuit::{Goal, LIMITS, Limits, Program, RowType, ckks as vectors};
 use cloakwork_params::{
     EnvelopeReader, Expected,
+    ckks::layout::KeyShape,
     envelope::{HEADER_BYTES, TRAILER_BYTES},
 };
 use cloakwork_tfhe::{
@@ -33,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "compressed_list", run: decode_compressed_list_input },
     Target { name: "lut", run: decode_lut_input },
     Target { name: "program", run: decode_program_input },
+    Target { name: "vector_program", run: decode_vector_program_input },
     Target { name: "seeded_packing_key", run: decode_seeded_packing_key_input },
     Target { name: "seeded_decompression_key", run: decode_seeded_decompression_key_input },
     Target { name: "seeded_bootstrap_key", run: decode_seeded_bootstrap_key_input },
@@ -80,6 +82,35 @@ pub fn decode_program_input(bytes: &[u8]) {
         assert!(returned.eq(program.output_types().map(RowType::blocks)));
     }
 }
+
+/// A program on vectors: refused, or a plan whose steps follow one another, and that runs with the keys which it names.
+pub fn decode_vector_program_input(bytes: &[u8]) {
+    // Small ones, so that many are tried.
+    let limits = vectors::Limits { degree: 31, ..vectors::LIMITS };
+    let Ok(program) = vectors::Program::decode(bytes, &limits) else { return };
+    let (outline, set) = (program.outline(), program.set());
+    for (index, step) in program.steps().iter().enumerate() {
+        let value = program.inputs().len() + index;
+        assert!(step.action.arguments().chain(step.last_uses.iter().copied()).all(|argument| argument < value));
+        assert!(step.vector.level <= set.level_max() && step.vector.scale.is_finite());
+    }
+    let keys = outline.keys.iter().map(|need| KeyShape { purpose: need.purpose.purposes(set)[0], level: need.level });
+    let keys: Vec<KeyShape> = keys.collect();
+    assert!(outline.choose_keys(&keys).is_ok_and(|chosen| chosen.len() <= keys.len()));
+    assert_eq!(outline.choose_keys(&[]).is_err(), !keys.is_empty());
+    assert!(outline.cost.work > 0 && outline.cost.memory_bytes <= limits.memory_bytes);
+    let slots_log2 = program.inputs().iter().map(|input| input.vector.slots_log2).max().unwrap_or(0);
+    if slots_log2 <= SLOTS_LOG2 && program.steps().len() <= STEPS {
+        let inputs = program.inputs().iter().map(|input| vec![[0.25, -0.5]; 1 << input.vector.slots_log2]);
+        let outputs = program.evaluate(&inputs.collect::<Vec<_>>());
+        let lengths = outline.outputs.iter().map(|vector| 1_usize << vector.slots_log2);
+        assert!(outputs.iter().map(Vec::len).eq(lengths));
+    }
+}
+
+/// Programs of up to so many numbers and steps are computed in the clear as well.
+const SLOTS_LOG2: u32 = 6;
+const STEPS: usize = 64;
 
 /// A list of LWE ciphertexts in either width.
 pub fn decode_lwe_list_input(bytes: &[u8]) {

@@ -4,7 +4,10 @@ use cloakwork_circuit::{
     ckks::{LIMITS, Program},
     wire::{
         self, Operation,
-        operation::{Bootstrap, Kind, bootstrap::Size},
+        operation::{
+            Bootstrap, Kind,
+            bootstrap::{self, Size},
+        },
     },
 };
 use prost::Message as _;
@@ -97,9 +100,14 @@ impl RandomVectors {
                 (Kind::LevelDown, 1, magnitude(arguments[0]))
             }
             13 => {
-                // Keys that turn numbers are many: one kind for each set.
-                operation.bootstrap = Some(Bootstrap { stages: 3, size: Size::Medium.into() });
-                (Kind::Bootstrap, 1, magnitude(arguments[0]))
+                // Keys that turn numbers are many: one number of stages and of keys.
+                let kind = if value.is_multiple_of(2) { bootstrap::Kind::Unspecified } else { bootstrap::Kind::Lossy };
+                operation.bootstrap = Some(Bootstrap { stages: 3, size: Size::Medium.into(), kind: kind.into() });
+                if value % 4 < 2 {
+                    (Kind::Bootstrap, 1, magnitude(arguments[0]))
+                } else {
+                    (Kind::BootstrapBoth, 2, magnitude(arguments[0]) + magnitude(arguments[1]))
+                }
             }
             choice => {
                 operation.r#type = wire::Type::Vector.into();
@@ -120,13 +128,14 @@ impl RandomVectors {
         operation.arguments = arguments;
         self.message.operations.push(operation);
         let is_encrypted = kind != Kind::Constant;
+        let results = there..there + if kind == Kind::BootstrapBoth { 2 } else { 1 };
         if is_encrypted {
-            self.message.outputs.push(there as u32);
+            self.message.outputs.extend(results.clone().map(|value| value as u32));
         }
         match decode(&self.message) {
             Some(program) => {
                 self.program = program;
-                self.values.push((is_encrypted, max));
+                self.values.extend(results.map(|_| (is_encrypted, max)));
             }
             None => {
                 self.message.operations.pop();
@@ -210,6 +219,12 @@ pub fn evaluate(message: &wire::Program, inputs: &[Vec<[f64; 2]>]) -> Vec<Vec<[f
                 (0..slots).map(row).collect()
             }
             Kind::LevelDown | Kind::Bootstrap => argument(0).clone(),
+            Kind::BootstrapBoth => {
+                // Both results are the parts of one number.
+                let [first, second] = [zip(|a, b| [a[0] - b[1], 0.0]), zip(|a, b| [a[1] + b[0], 0.0])];
+                values.push(first);
+                second
+            }
             other => unreachable!("{other:?} is no operation on vectors"),
         };
         values.push(value);

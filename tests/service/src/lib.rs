@@ -6,6 +6,7 @@ mod binaries;
 mod disk;
 mod process;
 mod server;
+mod shell;
 mod tenant;
 mod worker;
 
@@ -13,6 +14,7 @@ pub use binaries::binary;
 pub use disk::SmallDisk;
 pub use process::{Process, Signal};
 pub use server::{Server, Setup, TOY};
+pub use shell::Shell;
 pub use tenant::{Tenant, VALUES};
 pub use worker::Worker;
 

@@ -12,11 +12,17 @@ pub struct Worker {
 impl Worker {
     /// Starts a worker for this server.
     pub fn start(server: &Server, name: &str, token: &str) -> Self {
+        Self::start_with(server, name, token, &[])
+    }
+
+    /// The same with further options.
+    pub fn start_with(server: &Server, name: &str, token: &str, options: &[&str]) -> Self {
         let directory = server.directory();
         let token_file = directory.join(format!("{name}.token"));
         std::fs::write(&token_file, token).expect("a token file");
         let mut command = Command::new(binary("tested-worker"));
         command.args(["--server", &server.url(), "--name", name, "--threads", "1", "--token-file"]).arg(token_file);
+        command.args(options);
         Self { process: Process::start(command, &directory.join(format!("{name}.log"))) }
     }
 

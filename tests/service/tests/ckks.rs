@@ -1,53 +1,15 @@
 //! CKKS from the command line: keys, their way to a server part by part, and numbers there and back.
 
-use std::{
-    path::Path,
-    process::{Command, Output},
-};
-
 use cloakwork_client::{CLIENT_KEY_FILE, ClientError, Digest, Encrypted, Progress, Source};
-use cloakwork_tests_service::{Server, Setup, binary};
-use serde_json::Value;
+use cloakwork_tests_service::{Server, Setup, Shell};
 
 const SET: &str = "TOY_CKKS_45_60_50";
-
-/// The command line, with a server and a directory of keys.
-struct Shell<'a> {
-    server: String,
-    home: &'a Path,
-}
-
-impl Shell<'_> {
-    fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(binary("tested-client"));
-        command.current_dir(self.home).args(["--server", &self.server, "--keys", "numbers"]);
-        command.args(args).output().expect("it runs")
-    }
-
-    /// What a command prints that succeeds.
-    fn text(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        assert!(output.status.success(), "{args:?}: {output:?}");
-        String::from_utf8(output.stdout).expect("text")
-    }
-
-    fn document(&self, args: &[&str]) -> Value {
-        serde_json::from_str(&self.text(&[&["--json"], args].concat())).expect("a document")
-    }
-
-    /// Exit code and message of a command that fails.
-    fn refusal(&self, args: &[&str]) -> (Option<i32>, String) {
-        let output = self.run(args);
-        assert!(!output.status.success(), "{args:?}");
-        (output.status.code(), String::from_utf8(output.stderr).expect("text"))
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_reach_the_server_part_by_part() {
     let server = Server::start(Setup::default()).await;
     let home = tempfile::tempdir().expect("a directory");
-    let shell = Shell { server: server.url(), home: home.path() };
+    let shell = Shell::new(&server, home.path());
     let keygen = [
         "ckks",
         "keygen",
@@ -99,7 +61,7 @@ async fn keys_reach_the_server_part_by_part() {
 async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
     let server = Server::start(Setup::default()).await;
     let home = tempfile::tempdir().expect("a directory");
-    let shell = Shell { server: server.url(), home: home.path() };
+    let shell = Shell::new(&server, home.path());
     shell.text(&["ckks", "keygen", "--set", SET, "--level", "2"]);
     shell.text(&["ckks", "encrypt", "0.5", "-1.25", "0.5+0.25i", "--level", "2", "--out", "x"]);
     let printed = shell.run(&["ckks", "decrypt", "x", "--digits", "4", "--real"]);
@@ -145,7 +107,7 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
 async fn a_server_that_nobody_told_to_takes_no_toys() {
     let server = Server::start(Setup::as_shipped()).await;
     let home = tempfile::tempdir().expect("a directory");
-    let shell = Shell { server: server.url(), home: home.path() };
+    let shell = Shell::new(&server, home.path());
     shell.text(&["ckks", "keygen", "--set", SET, "--level", "0"]);
     let (code, message) = shell.refusal(&["keys", "push"]);
     assert!(code == Some(4) && message.contains("WEAK_SET_REFUSED"), "{code:?} {message}");

@@ -1,4 +1,4 @@
-//! One job, from its assignment to its end.
+//! One job, from its assignment to its end; and all that lies between for a job on blocks.
 
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_circuit::{Goal, Graph, Input, Output};
-use cloakwork_params::{KeyId, ParameterSet, table};
+use cloakwork_params::{AnySet, KeyId, ParameterSet};
 use cloakwork_proto::v1::{self, LeaseStage, assigned_input::Source, commit_header::Outcome};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -88,16 +88,30 @@ impl Agent {
         self.commit(held, header, outputs).await;
     }
 
-    /// The encoded outputs with their digests, and the memory that they take; or a failure and the stage it came in.
     async fn compute(
         &self,
         held: &Held,
         content: v1::JobContent,
         deadline: Option<Instant>,
         stopwatch: &mut Stopwatch,
-    ) -> Result<(Vec<(Bytes, v1::Digest)>, OwnedSemaphorePermit), (JobFailure, Stage)> {
+    ) -> Result<Computed, (JobFailure, Stage)> {
+        match AnySet::by_name(&content.parameter_set) {
+            Some(AnySet::Tfhe(set)) => self.compute_blocks(held, set, content, deadline, stopwatch).await,
+            Some(AnySet::Ckks(set)) => self.compute_vectors(held, set, content, stopwatch).await,
+            None => Err((invalid(format!("no parameter set is called {}", content.parameter_set)), Stage::Fetch)),
+        }
+    }
+
+    async fn compute_blocks(
+        &self,
+        held: &Held,
+        set: &'static ParameterSet,
+        content: v1::JobContent,
+        deadline: Option<Instant>,
+        stopwatch: &mut Stopwatch,
+    ) -> Result<Computed, (JobFailure, Stage)> {
         let fetching = |failure| (failure, Stage::Fetch);
-        let task = self.check(held, content).await.map_err(fetching)?;
+        let task = self.check(held, set, content).await.map_err(fetching)?;
         // Other jobs have the memory: this one does not stand still.
         held.status.enter(LeaseStage::Waiting);
         let memory = self.reserve(&task).await.map_err(fetching)?;
@@ -131,12 +145,13 @@ impl Agent {
         Ok((outputs, memory))
     }
 
-    async fn check(&self, held: &Held, content: v1::JobContent) -> Result<Task, JobFailure> {
-        let invalid = |message: String| JobFailure::lasting("PROGRAM_INVALID", message);
-        let set = table::by_name(&content.parameter_set);
-        let set = set.ok_or_else(|| invalid(format!("no parameter set is called {}", content.parameter_set)))?;
-        let key_id = content.key_id.as_ref().try_into().map(KeyId);
-        let key_id = key_id.map_err(|_| invalid(format!("a key id of {} bytes: it has 16", content.key_id.len())))?;
+    async fn check(
+        &self,
+        held: &Held,
+        set: &'static ParameterSet,
+        content: v1::JobContent,
+    ) -> Result<Task, JobFailure> {
+        let key_id = key_id(&content)?;
         let rows = u32::try_from(content.rows).map_err(|_| invalid(format!("{} rows: too many", content.rows)))?;
         let group = GroupId { group: content.group, key_id, set: set.id };
         // Others under the same key fill waves as well as further rows would.
@@ -160,13 +175,7 @@ impl Agent {
 
     /// Memory for a job's inputs and outputs, each in two forms for a moment.
     async fn reserve(&self, task: &Task) -> Result<OwnedSemaphorePermit, JobFailure> {
-        let size = |input: &v1::AssignedInput| match &input.source {
-            Some(Source::Inline(bytes)) => bytes.len() as u64,
-            Some(Source::Blob(digest)) => digest.size_bytes,
-            None => 0,
-        };
-        let inputs = task.inputs.iter().map(size).fold(0, u64::saturating_add);
-        let bytes = inputs.saturating_add(task.output_bytes()).saturating_mul(2);
+        let bytes = bytes_of(&task.inputs).saturating_add(task.output_bytes()).saturating_mul(2);
         self.job_memory.reserve(bytes).await.map_err(|error| JobFailure::passing("WORKER_OUT_OF_MEMORY", error))
     }
 
@@ -174,11 +183,8 @@ impl Agent {
         let blobs = self.blobs(held);
         let mut inputs = Vec::with_capacity(task.inputs.len());
         for (index, source) in task.inputs.iter().enumerate() {
-            let bytes = match &source.source {
-                Some(Source::Inline(bytes)) => bytes.clone(),
-                Some(Source::Blob(digest)) => blobs.read(digest).await?,
-                None => return Err(invalid_input(task, index, "it has no source")),
-            };
+            let bytes = self.read_input(&blobs, source).await?;
+            let bytes = bytes.ok_or_else(|| invalid_input(task, index, "it has no source"))?;
             held.status.advance();
             let (set, key_id, rows) = (task.set, task.key_id, task.rows as u64);
             let spec = task.takes[index].clone();
@@ -219,30 +225,72 @@ impl Agent {
         end.await.unwrap_or_else(|_| Err(JobFailure::passing("DEVICE_FAILED", "the wave engine has ended")))
     }
 
-    fn blobs(&self, held: &Held) -> BlobReader {
+    /// The bytes of an input.
+    pub(super) async fn read_input(
+        &self,
+        blobs: &BlobReader,
+        source: &v1::AssignedInput,
+    ) -> Result<Option<Bytes>, JobFailure> {
+        match &source.source {
+            Some(Source::Inline(bytes)) => Ok(Some(bytes.clone())),
+            Some(Source::Blob(digest)) => blobs.read(digest).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn blobs(&self, held: &Held) -> BlobReader {
         BlobReader { client: self.client.clone(), worker_id: self.worker_id.clone(), lease: held.lease.clone() }
     }
 }
 
+/// The encoded outputs with their digests, and the memory that they take.
+pub(super) type Computed = (Vec<(Bytes, v1::Digest)>, OwnedSemaphorePermit);
+
+pub(super) fn key_id(content: &v1::JobContent) -> Result<KeyId, JobFailure> {
+    let key_id = content.key_id.as_ref().try_into().map(KeyId);
+    key_id.map_err(|_| invalid(format!("a key id of {} bytes: it has 16", content.key_id.len())))
+}
+
+pub(super) fn invalid(message: String) -> JobFailure {
+    JobFailure::lasting("PROGRAM_INVALID", message)
+}
+
+/// Bytes of all inputs, as they come.
+pub(super) fn bytes_of(inputs: &[v1::AssignedInput]) -> u64 {
+    let size = |input: &v1::AssignedInput| match &input.source {
+        Some(Source::Inline(bytes)) => bytes.len() as u64,
+        Some(Source::Blob(digest)) => digest.size_bytes,
+        None => 0,
+    };
+    inputs.iter().map(size).fold(0, u64::saturating_add)
+}
+
+/// An output, with its digest.
+pub(super) fn digested(bytes: Vec<u8>) -> (Bytes, v1::Digest) {
+    let blake3 = Bytes::copy_from_slice(blake3::hash(&bytes).as_bytes());
+    let size_bytes = bytes.len() as u64;
+    (bytes.into(), v1::Digest { blake3, size_bytes })
+}
+
 /// Key and inputs on their way. The job is only waiting when nothing moves: its inputs are here, and its key waits for
 /// room that other jobs have.
-struct Errands<'a> {
+pub(super) struct Errands<'a> {
     status: &'a JobStatus,
     inputs_here: AtomicBool,
     key_waits: AtomicBool,
 }
 
 impl<'a> Errands<'a> {
-    fn new(status: &'a JobStatus) -> Self {
+    pub(super) fn new(status: &'a JobStatus) -> Self {
         Self { status, inputs_here: AtomicBool::new(false), key_waits: AtomicBool::new(false) }
     }
 
-    fn key_waits(&self, waits: bool) {
+    pub(super) fn key_waits(&self, waits: bool) {
         self.key_waits.store(waits, Ordering::Relaxed);
         self.tell();
     }
 
-    fn inputs_are_here(&self) {
+    pub(super) fn inputs_are_here(&self) {
         self.inputs_here.store(true, Ordering::Relaxed);
         self.tell();
     }
@@ -271,12 +319,7 @@ async fn encode(task: &Task, lists: Vec<OutputList>) -> Result<Vec<(Bytes, v1::D
     let size = usize::try_from(task.output_bytes()).unwrap_or(usize::MAX);
     let encode = move || {
         let Graph { set, outputs, .. } = &plan.graph;
-        let one = |(list, blocks): (OutputList, &Vec<Output>)| {
-            let bytes = Bytes::from(list.encode(set, key_id, blocks)?);
-            let blake3 = Bytes::copy_from_slice(blake3::hash(&bytes).as_bytes());
-            let size_bytes = bytes.len() as u64;
-            Ok((bytes, v1::Digest { blake3, size_bytes }))
-        };
+        let one = |(list, blocks): (OutputList, &Vec<Output>)| Ok(digested(list.encode(set, key_id, blocks)?));
         lists.into_iter().zip(outputs).map(one).collect()
     };
     let encoded: Result<_, cloakwork_tfhe::format::FormatError> = on_thread(size, encode).await?;
@@ -284,7 +327,10 @@ async fn encode(task: &Task, lists: Vec<OutputList>) -> Result<Vec<(Bytes, v1::D
 }
 
 /// Runs what may take long on a thread for such things, and what cannot here.
-async fn on_thread<R: Send + 'static>(size: usize, work: impl FnOnce() -> R + Send + 'static) -> Result<R, JobFailure> {
+pub(super) async fn on_thread<R: Send + 'static>(
+    size: usize,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, JobFailure> {
     if size <= SMALL {
         return Ok(work());
     }

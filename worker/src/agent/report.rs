@@ -40,11 +40,21 @@ impl Agent {
             device: info.name.clone(),
             wanted_cost: if draining || hung { 0 } else { wanted_cost(&info, &self.keys.sets(), self.crowd.depth()) },
             leases: self.leases(hung),
-            resident_keys: self.keys.resident(),
+            resident_keys: self.resident_keys(),
             draining,
             waves: waves.collect(),
-            parameter_sets: info.sets.iter().map(|set| set.name.to_owned()).collect(),
+            parameter_sets: self.sets(&info),
         }
+    }
+
+    fn resident_keys(&self) -> Vec<v1::ResidentKey> {
+        let of_vectors = self.vectors.iter().flat_map(|vectors| vectors.keys.resident());
+        self.keys.resident().into_iter().chain(of_vectors).collect()
+    }
+
+    fn sets(&self, info: &DeviceInfo) -> Vec<String> {
+        let of_vectors = self.vectors.iter().flat_map(|vectors| vectors.sets()).map(|set| set.name);
+        info.sets.iter().map(|set| set.name).chain(of_vectors).map(str::to_owned).collect()
     }
 
     fn leases(&self, hung: bool) -> Vec<v1::LeaseReport> {

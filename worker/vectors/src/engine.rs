@@ -15,7 +15,7 @@ use std::{
 use cloakwork_circuit::ckks::Program;
 use cloakwork_ckks::Ciphertext;
 
-use crate::{Keys, Line, Matrices, RunError, run};
+use crate::{Keys, Line, Matrices, Run, RunError, run};
 
 /// What is to be computed.
 pub struct Job<K> {
@@ -37,8 +37,8 @@ pub struct Job<K> {
 
 /// How a job ended.
 pub struct Finished {
-    /// Its outputs.
-    pub result: Result<Vec<Ciphertext>, RunError>,
+    /// Its outputs, and what they took.
+    pub result: Result<Run, RunError>,
     /// When its turn came.
     pub began: Instant,
     /// When it was over.

@@ -1,6 +1,6 @@
 //! Keys that a program runs with.
 
-use cloakwork_ckks::{BootstrapKeys, CkksError, EvaluationKeys, KeyPart, Ring, bootstrap::SeededBootstrapKeys};
+use cloakwork_ckks::{BootstrapKeys, CkksError, EvaluationKeys, KeyPart, Ring, SwitchKey, key::MoveKey};
 use cloakwork_params::ckks::layout::Purpose;
 
 /// Keys of one client, as a computation reads them.
@@ -11,15 +11,75 @@ pub enum Keys {
     Bootstrap(BootstrapKeys),
 }
 
-impl Keys {
-    /// Computes the masks of parts, each of which is there once. With those of the sparse secret, they are for bootstraps.
-    pub fn of_parts(ring: &Ring, parts: Vec<KeyPart>) -> Result<Self, CkksError> {
-        let is_sparse = |part: &KeyPart| matches!(part.purpose, Purpose::ToSparse | Purpose::ToDense);
-        if parts.iter().any(is_sparse) {
-            let seeded = SeededBootstrapKeys::of_parts(parts)?;
-            return BootstrapKeys::expand(ring, seeded).map(Self::Bootstrap);
+/// A part of a key, with its masks. A clone shares what it holds: keys for several programs have parts in common.
+#[derive(Clone)]
+pub enum Part {
+    /// For products.
+    Relinearization(SwitchKey),
+    /// For rotations and conjugates: X becomes X to a power.
+    Move(usize, MoveKey),
+    /// The way into a bootstrap.
+    ToSparse(SwitchKey),
+    /// The way back.
+    ToDense(SwitchKey),
+}
+
+impl Part {
+    /// Computes the masks.
+    pub fn expand(ring: &Ring, KeyPart { purpose, key }: KeyPart) -> Result<Self, CkksError> {
+        let key = SwitchKey::expand(ring, key)?;
+        Ok(match purpose {
+            Purpose::Relinearization => Self::Relinearization(key),
+            Purpose::Move { power } => Self::Move(power, MoveKey::new(ring, power, key)?),
+            Purpose::ToSparse => Self::ToSparse(key),
+            Purpose::ToDense => Self::ToDense(key),
+        })
+    }
+
+    /// What it is for.
+    pub fn purpose(&self) -> Purpose {
+        match self {
+            Self::Relinearization(_) => Purpose::Relinearization,
+            Self::Move(power, _) => Purpose::Move { power: *power },
+            Self::ToSparse(_) => Purpose::ToSparse,
+            Self::ToDense(_) => Purpose::ToDense,
         }
-        EvaluationKeys::of_parts(ring, parts).map(Self::Evaluation)
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Relinearization(key) | Self::ToSparse(key) | Self::ToDense(key) => key.bytes(),
+            Self::Move(_, key) => key.bytes(),
+        }
+    }
+}
+
+impl Keys {
+    /// Of parts, each of which is there once. With those of the sparse secret, they are for bootstraps.
+    pub fn of_parts(parts: impl IntoIterator<Item = Part>) -> Result<Self, CkksError> {
+        let mut evaluation = EvaluationKeys::default();
+        let (mut to_sparse, mut to_dense) = (None, None);
+        for part in parts {
+            let purpose = part.purpose();
+            let is_double = match part {
+                Part::Relinearization(key) => evaluation.relinearization.replace(key).is_some(),
+                Part::Move(power, key) => evaluation.moves.insert(power, key).is_some(),
+                Part::ToSparse(key) => to_sparse.replace(key).is_some(),
+                Part::ToDense(key) => to_dense.replace(key).is_some(),
+            };
+            if is_double {
+                return Err(CkksError::DoubleKey { what: purpose.to_string() });
+            }
+        }
+        match (to_sparse, to_dense) {
+            (None, None) => Ok(Self::Evaluation(evaluation)),
+            (Some(to_sparse), Some(to_dense)) => {
+                BootstrapKeys::new(to_sparse, to_dense, evaluation).map(Self::Bootstrap)
+            }
+            (Some(_), None) => Err(CkksError::MissingKey { what: Purpose::ToDense.to_string() }),
+            (None, Some(_)) => Err(CkksError::MissingKey { what: Purpose::ToSparse.to_string() }),
+        }
     }
 
     /// For products and moves.

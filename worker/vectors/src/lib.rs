@@ -13,11 +13,13 @@ mod matrices;
 mod objects;
 mod run;
 mod self_test;
+mod times;
 
 pub use engine::{Engine, Finished, Job};
-pub use keys::Keys;
+pub use keys::{Keys, Part};
 pub use line::Line;
 pub use matrices::{Matrices, ring};
 pub use objects::{InputError, read_input, read_part, write_output};
-pub use run::{RunError, run};
+pub use run::{Run, RunError, run};
 pub use self_test::{SelfTestError, self_test};
+pub use times::Times;

@@ -5,8 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use cloakwork_circuit::ckks::{Bootstrap as Kind, KeySize};
-use cloakwork_ckks::{self as ckks, Bootstrap, CkksError, Ring};
+use cloakwork_ckks::{Bootstrap, BootstrapShape, CkksError, Ring};
 use cloakwork_params::{
     ckks::{CKKS_SETS, CkksSet},
     set::SetId,
@@ -29,7 +28,7 @@ pub struct Matrices {
 
 #[derive(Default)]
 struct Kept {
-    by_kind: HashMap<(SetId, Kind), Entry>,
+    by_shape: HashMap<(SetId, BootstrapShape), Entry>,
     clock: u64,
 }
 
@@ -44,18 +43,12 @@ impl Matrices {
         Self { bytes_max, kept: Mutex::default() }
     }
 
-    /// A kind of bootstrap. Of several who ask for the same one, one makes it and all wait.
-    pub fn get(&self, set: &'static CkksSet, kind: Kind) -> Result<Arc<Bootstrap<'static>>, CkksError> {
-        let place = self.place(set, kind);
-        let made = place.get_or_init(|| {
-            let size = match kind.size {
-                KeySize::Medium => ckks::KeySize::Medium,
-                KeySize::Large => ckks::KeySize::Large,
-            };
-            Bootstrap::new(ring(set), kind.slots_log2, kind.stages, size).map(Arc::new)
-        });
+    /// The bootstrap of a shape. Of several who ask for the same one, one makes it and all wait.
+    pub fn get(&self, set: &'static CkksSet, shape: BootstrapShape) -> Result<Arc<Bootstrap<'static>>, CkksError> {
+        let place = self.place(set, shape);
+        let made = place.get_or_init(|| Bootstrap::of(ring(set), shape).map(Arc::new));
         let made = made.clone();
-        self.kept().shrink(self.bytes_max, (set.id, kind));
+        self.kept().shrink(self.bytes_max, (set.id, shape));
         made
     }
 
@@ -64,11 +57,16 @@ impl Matrices {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self, set: &'static CkksSet, kind: Kind) -> Arc<OnceLock<Result<Arc<Bootstrap<'static>>, CkksError>>> {
+    fn place(
+        &self,
+        set: &'static CkksSet,
+        shape: BootstrapShape,
+    ) -> Arc<OnceLock<Result<Arc<Bootstrap<'static>>, CkksError>>> {
         let mut kept = self.kept();
         kept.clock += 1;
         let last_use = kept.clock;
-        let entry = kept.by_kind.entry((set.id, kind)).or_insert_with(|| Entry { bootstrap: Arc::default(), last_use });
+        let entry =
+            kept.by_shape.entry((set.id, shape)).or_insert_with(|| Entry { bootstrap: Arc::default(), last_use });
         entry.last_use = last_use;
         entry.bootstrap.clone()
     }
@@ -76,49 +74,50 @@ impl Matrices {
 
 impl Kept {
     /// Forgets the longest unused, but not the one that was just asked for.
-    fn shrink(&mut self, bytes_max: usize, latest: (SetId, Kind)) {
+    fn shrink(&mut self, bytes_max: usize, latest: (SetId, BootstrapShape)) {
         let bytes =
             |entry: &Entry| entry.bootstrap.get().and_then(|made| made.as_ref().ok()).map_or(0, |made| made.bytes());
-        let mut held: usize = self.by_kind.values().map(bytes).sum();
+        let mut held: usize = self.by_shape.values().map(bytes).sum();
         while held > bytes_max {
-            let others = self.by_kind.iter().filter(|(kind, _)| **kind != latest);
-            let Some(oldest) = others.min_by_key(|(_, entry)| entry.last_use).map(|(kind, _)| *kind) else { break };
-            held -= self.by_kind.remove(&oldest).as_ref().map_or(0, bytes);
+            let others = self.by_shape.iter().filter(|(shape, _)| **shape != latest);
+            let Some(oldest) = others.min_by_key(|(_, entry)| entry.last_use).map(|(shape, _)| *shape) else { break };
+            held -= self.by_shape.remove(&oldest).as_ref().map_or(0, bytes);
         }
     }
 
     #[cfg(test)]
     fn bytes(&self) -> usize {
-        let made = self.by_kind.values().filter_map(|entry| entry.bootstrap.get()?.as_ref().ok());
+        let made = self.by_shape.values().filter_map(|entry| entry.bootstrap.get()?.as_ref().ok());
         made.map(|made| made.bytes()).sum()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use cloakwork_ckks::{BootstrapKind, KeySize};
     use cloakwork_params::ckks::by_name;
 
     use super::*;
 
-    fn kind(stages: usize) -> Kind {
-        Kind { slots_log2: 5, stages, size: KeySize::Medium }
+    fn shape(stages: usize) -> BootstrapShape {
+        BootstrapShape { slots_log2: 5, stages, size: KeySize::Medium, kind: BootstrapKind::Regular }
     }
 
     #[test]
     fn one_copy_serves_everybody_and_the_longest_unused_goes() {
         let set = by_name("TOY_CKKS_45_60_50").expect("a set");
         let all = Matrices::new(usize::MAX);
-        let [first, second, third] = [2, 3, 4].map(|stages| all.get(set, kind(stages)).expect("a bootstrap"));
-        assert!(Arc::ptr_eq(&first, &all.get(set, kind(2)).expect("a bootstrap")));
+        let [first, second, third] = [2, 3, 4].map(|stages| all.get(set, shape(stages)).expect("a bootstrap"));
+        assert!(Arc::ptr_eq(&first, &all.get(set, shape(2)).expect("a bootstrap")));
         let two = Matrices::new(first.bytes() + second.bytes().max(third.bytes()));
-        let kept = two.get(set, kind(2)).expect("a bootstrap");
-        two.get(set, kind(3)).expect("a bootstrap");
-        assert!(Arc::ptr_eq(&kept, &two.get(set, kind(2)).expect("a bootstrap")));
-        two.get(set, kind(4)).expect("a bootstrap");
-        assert!(Arc::ptr_eq(&kept, &two.get(set, kind(2)).expect("a bootstrap")), "it was used after the other");
+        let kept = two.get(set, shape(2)).expect("a bootstrap");
+        two.get(set, shape(3)).expect("a bootstrap");
+        assert!(Arc::ptr_eq(&kept, &two.get(set, shape(2)).expect("a bootstrap")));
+        two.get(set, shape(4)).expect("a bootstrap");
+        assert!(Arc::ptr_eq(&kept, &two.get(set, shape(2)).expect("a bootstrap")), "it was used after the other");
         assert!(two.kept().bytes() <= two.bytes_max);
         let none = Matrices::new(0);
-        assert!(none.get(set, kind(2)).is_ok() && none.get(set, kind(3)).is_ok());
-        assert_eq!(none.kept().by_kind.len(), 1, "one that takes more is alone");
+        assert!(none.get(set, shape(2)).is_ok() && none.get(set, shape(3)).is_ok());
+        assert_eq!(none.kept().by_shape.len(), 1, "one that takes more is alone");
     }
 }

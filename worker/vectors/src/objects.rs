@@ -32,7 +32,9 @@ pub fn read_input(bytes: &[u8], ring: &Ring, key_id: KeyId, declared: &Input) ->
     let kind = if is_seeded { header.kind } else { ObjectKind::CkksCiphertext };
     conform(&header, kind, &expected).map_err(FormatError::from)?;
     let shape = CiphertextShape::of(ring.set(), &header.dimensions).map_err(FormatError::from)?;
-    declared.check(shape).map_err(InputError::Undeclared)?;
+    if let Some(difference) = declared.vector.difference(shape) {
+        return Err(InputError::Undeclared(difference));
+    }
     let ciphertext = if is_seeded {
         let Decoded { object, .. } = decode::<SeededCiphertext>(bytes, ring, Some(key_id))?;
         object.expand(ring).map_err(FormatError::from)?

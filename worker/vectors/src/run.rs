@@ -3,7 +3,10 @@
 use cloakwork_circuit::ckks::{Action, Program, Vector, is_same};
 use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, Evaluator, Plaintext};
 
-use crate::{Keys, Matrices, ring};
+use crate::{
+    Keys, Matrices, Times, ring,
+    times::{self, Clock},
+};
 
 /// Why a row has no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -47,6 +50,14 @@ pub enum RunError {
     GivenUp,
 }
 
+/// What comes of a row.
+pub struct Run {
+    /// What the program returns.
+    pub outputs: Vec<Ciphertext>,
+    /// What its steps took.
+    pub times: Times,
+}
+
 /// Runs a program on a row of inputs. Before each step, `goes_on` is asked whether it should.
 pub fn run(
     program: &Program,
@@ -55,7 +66,7 @@ pub fn run(
     matrices: &Matrices,
     threads: usize,
     goes_on: impl Fn() -> bool,
-) -> Result<Vec<Ciphertext>, RunError> {
+) -> Result<Run, RunError> {
     let (expected, got) = (program.inputs().len(), inputs.len());
     if expected != got {
         return Err(RunError::Inputs { expected, got });
@@ -63,12 +74,16 @@ pub fn run(
     for (input, declared) in inputs.iter().zip(program.inputs()) {
         on_plan(input, declared.vector, || format!("input '{}'", declared.name))?;
     }
-    let runner = Runner { program, keys, matrices, evaluator: Evaluator::new(ring(program.set()), threads) };
+    let clock = Clock::default();
+    let watch = |step| clock.begins(times::of_bootstrap(step));
+    let evaluator = Evaluator::new(ring(program.set()), threads).watched(&watch);
+    let runner = Runner { program, keys, matrices, evaluator };
     let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(Some).collect();
     for step in program.steps() {
         if !goes_on() {
             return Err(RunError::GivenUp);
         }
+        clock.begins(times::of_action(&step.action));
         let operation = step.operation;
         let result = runner.step(&step.action, step.vector, &values);
         let mut result = result.map_err(|problem| RunError::Step { operation, problem })?;
@@ -78,7 +93,8 @@ pub fn run(
         step.last_uses.iter().for_each(|value| values[*value] = None);
         values.push(Some(result));
     }
-    Ok(program.outputs().iter().map(|output| held(&values, output.value).clone()).collect())
+    let outputs = program.outputs().iter().map(|output| held(&values, output.value).clone()).collect();
+    Ok(Run { outputs, times: clock.into_times() })
 }
 
 fn held(values: &[Option<Ciphertext>], value: usize) -> &Ciphertext {
@@ -98,7 +114,7 @@ struct Runner<'a> {
     program: &'a Program,
     keys: &'a Keys,
     matrices: &'a Matrices,
-    evaluator: Evaluator<'static>,
+    evaluator: Evaluator<'a>,
 }
 
 impl Runner<'_> {
@@ -109,6 +125,7 @@ impl Runner<'_> {
             Action::Add(a, b) => evaluator.add(value(a), value(b)),
             Action::Subtract(a, b) => evaluator.sub(value(a), value(b)),
             Action::Negate(a) => Ok(evaluator.negate(value(a))),
+            Action::TimesI(a) => Ok(evaluator.times_i(value(a))),
             Action::AddNumber(a, number) => evaluator.add_constant(value(a), *number),
             Action::AddClear(a, clear) => evaluator.add_plain(value(a), &self.encoded(*clear, value(a), to.scale)?),
             Action::MultiplyNumber(a, number) => evaluator.multiply_number(value(a), *number, to.level, to.scale),
@@ -137,8 +154,8 @@ impl Runner<'_> {
                 let encoded = EncodedMatrix::new(evaluator.ring(), &matrix, 0, value(a).level(), scale)?;
                 evaluator.transform(value(a), &encoded, keys)
             }
-            Action::Bootstrap(a, kind) => {
-                let bootstrap = self.matrices.get(self.program.set(), *kind)?;
+            Action::Bootstrap(a, shape) => {
+                let bootstrap = self.matrices.get(self.program.set(), *shape)?;
                 evaluator.bootstrap(value(a), &bootstrap, self.keys.bootstrap()?)
             }
         }

@@ -8,7 +8,10 @@ use cloakwork_circuit::{
     ckks::{LIMITS, Program},
     wire::{
         self, Operation,
-        operation::{Bootstrap as WireBootstrap, Kind, bootstrap::Size},
+        operation::{
+            Bootstrap as WireBootstrap, Kind,
+            bootstrap::{Kind as WireKind, Size},
+        },
     },
 };
 use cloakwork_ckks::{
@@ -19,7 +22,7 @@ use cloakwork_math::random::MaskSeed;
 use cloakwork_params::ckks::{CkksSet, by_name, layout::KeyShape};
 use prost::Message as _;
 
-use crate::{Keys, Matrices, RunError, ring, run};
+use crate::{Keys, Matrices, Part, Run, RunError, ring, run};
 
 /// Why no work may be done here.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -51,7 +54,8 @@ const SLOTS_LOG2: u32 = 9;
 /// After a bootstrap, numbers are exact to 14 bits and more.
 const ERROR_MAX: f64 = 1.0 / (1 << 13) as f64;
 
-/// Runs a program with a product, a turn, a conjugate, a matrix and a bootstrap under each set.
+/// Runs a program with a product, a turn, a conjugate, a matrix and bootstraps under each set: a regular one whose turns share what
+/// they can, and a lossy one of two vectors, whose turns go one after the other.
 pub fn self_test(threads: usize) -> Result<(), SelfTestError> {
     let matrices = Matrices::new(0);
     for name in SETS {
@@ -74,8 +78,9 @@ fn test(program: &Program, parts: Vec<KeyPart>, matrices: &Matrices, threads: us
     let numbers: Vec<[f64; 2]> =
         (0..1 << SLOTS_LOG2).map(|at| [(at * 29 % 97) as f64 / 128.0, (at * 53 % 89) as f64 / -128.0]).collect();
     let input = encrypted(ring, &numbers, program.inputs()[0].vector.level).map_err(object)?;
-    let keys = Keys::of_parts(ring, parts).map_err(object)?;
-    let outputs = run(program, vec![input], &keys, matrices, threads, || true).map_err(failed)?;
+    let parts = parts.into_iter().map(|part| Part::expand(ring, part));
+    let keys = parts.collect::<Result<Vec<_>, _>>().and_then(Keys::of_parts).map_err(object)?;
+    let Run { outputs, .. } = run(program, vec![input], &keys, matrices, threads, || true).map_err(failed)?;
     let expected = program.evaluate(&[numbers]);
     for (output, expected) in outputs.iter().zip(&expected) {
         for (index, (got, [re, im])) in decrypted(ring, output).map_err(object)?.into_iter().zip(expected).enumerate() {
@@ -94,15 +99,19 @@ fn program(set: &CkksSet) -> Program {
         arguments: arguments.to_vec(),
         ..Default::default()
     };
-    let bootstrap = Some(WireBootstrap { stages: 3, size: Size::Medium.into() });
+    let bootstrap =
+        |stages, size: Size, kind: WireKind| Some(WireBootstrap { stages, size: size.into(), kind: kind.into() });
+    let regular = bootstrap(3, Size::Medium, WireKind::Unspecified);
+    let lossy = bootstrap(2, Size::Small, WireKind::Lossy);
     let diagonals = [0.25; 2 << SLOTS_LOG2].to_vec();
     let operations = vec![
         operation(Kind::Multiply, &[0, 0]),
         Operation { steps: 3, ..operation(Kind::Rotate, &[1]) },
         operation(Kind::Conjugate, &[2]),
         Operation { numbers: diagonals, offsets: vec![0, 5], ..operation(Kind::Matrix, &[3]) },
-        Operation { bootstrap, ..operation(Kind::Bootstrap, &[4]) },
+        Operation { bootstrap: regular, ..operation(Kind::Bootstrap, &[4]) },
         operation(Kind::Multiply, &[5, 3]),
+        Operation { bootstrap: lossy, ..operation(Kind::BootstrapBoth, &[5, 6]) },
     ];
     let input = wire::program::Input {
         name: "x".to_owned(),
@@ -115,7 +124,7 @@ fn program(set: &CkksSet) -> Program {
         parameter_set: set.name.to_owned(),
         inputs: vec![input],
         operations,
-        outputs: vec![6],
+        outputs: vec![6, 7, 8],
         ..Default::default()
     };
     Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program that does not change")

@@ -20,7 +20,7 @@ use cloakwork_secret::{
     ckks::{KeyGenerator, SecretKey},
 };
 use cloakwork_vectors::{
-    Engine, Finished, InputError, Job, Keys, Matrices, RunError, read_input, read_part, ring, write_output,
+    Engine, Finished, InputError, Job, Keys, Matrices, Part, RunError, read_input, read_part, ring, write_output,
 };
 
 const SET: &str = "TOY_CKKS_45_60_50";
@@ -62,7 +62,8 @@ impl Client {
         encode(&part, ring, KEY_ID, &mut bytes).expect("bytes");
         assert!(read_part(&bytes[..], ring, KeyId([4; 16])).is_err(), "of another key");
         let part = read_part(&bytes[..], ring, KEY_ID).expect("the same part");
-        let keys = Arc::new(Keys::of_parts(ring, vec![part]).expect("keys of the ring"));
+        let part = Part::expand(ring, part).expect("a key of the ring");
+        let keys = Arc::new(Keys::of_parts([part]).expect("keys"));
         Self { secret, keys, randomness }
     }
 
@@ -126,7 +127,7 @@ fn jobs_of_two_keys_end_well_beside_one_that_does_not() {
             (4, result) => assert_eq!(result.err(), Some(RunError::GivenUp)),
             (7, result) => assert!(matches!(result, Err(RunError::OffPlan { .. }))),
             (number, result) => {
-                let bytes = write_output(&result.expect("a result")[0], ring, KEY_ID).expect("bytes");
+                let bytes = write_output(&result.expect("a result").outputs[0], ring, KEY_ID).expect("bytes");
                 let got = clients[number % 2].decrypt(&bytes, &returned);
                 assert!((got - expected[number]).abs() < 1e-6, "{number}: {got}");
             }

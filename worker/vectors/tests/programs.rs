@@ -1,21 +1,23 @@
 //! Plans on ciphertexts of toy sets: what comes out is what the program says, and no key that a plan names is missing or
 //! too many.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use cloakwork_circuit::{
-    ckks::{Bootstrap as Kind, KeyNeed, KeySize, KeyUse, LIMITS, Program},
+    ckks::{BootstrapKind, BootstrapShape, KeyNeed, KeySize, LIMITS, Program},
     wire::{
         self, Operation,
-        operation::{self, bootstrap::Size},
+        operation::{
+            self,
+            bootstrap::{Kind as WireKind, Size},
+        },
     },
 };
-use cloakwork_ckks::{
-    Bootstrap, BootstrapKeys, Ciphertext, Complex, Diagonals, EncodedMatrix, EvaluationKeys, Ring, SwitchKey,
-    bootstrap::SeededBootstrapKeys,
-    key::{MoveKey, rotation_power},
+use cloakwork_ckks::{Ciphertext, Complex, Diagonals, EncodedMatrix, KeyPlan, Ring, key::rotation_power};
+use cloakwork_params::ckks::{
+    self, CkksSet,
+    layout::{KeyShape, Purpose},
 };
-use cloakwork_params::ckks::{self, CkksSet, layout::Purpose};
 use cloakwork_secret::{
     Randomness,
     ckks::{KeyGenerator, SecretKey},
@@ -46,47 +48,14 @@ impl Client {
         Self { ring: ring(set), secret, randomness, matrices: Matrices::new(usize::MAX) }
     }
 
-    fn keys(&mut self, program: &Program, kind: Option<Kind>) -> Keys {
-        let (ring, randomness) = (self.ring, &mut self.randomness);
+    /// As the program names them, each for its first purpose.
+    fn keys(&mut self, program: &Program) -> Keys {
+        let ring = self.ring;
+        let mut plan = KeyPlan::default();
+        shapes(program).into_iter().for_each(|shape| plan.want(shape));
         let generator = KeyGenerator::new(&self.secret, ring);
-        let (mut relinearization, mut moves) = (None, BTreeMap::new());
-        for need in program.keys() {
-            match need.purpose {
-                KeyUse::Multiplication => {
-                    relinearization = Some(generator.relinearization(need.level, randomness).expect("a key"));
-                }
-                KeyUse::Conjugation => {
-                    let (power, key) = generator.conjugation(need.level, randomness).expect("a key");
-                    moves.insert(power, key);
-                }
-                KeyUse::Rotation { steps, .. } => {
-                    let (power, key) = generator.rotation(steps as i64, need.level, randomness).expect("a key");
-                    moves.insert(power, key);
-                }
-                KeyUse::ToSparse | KeyUse::ToDense => {}
-            }
-        }
-        match kind {
-            Some(kind) => {
-                let bootstrap = self.matrices.get(ring.set(), kind).expect("a bootstrap");
-                let seeded = generator.bootstrap(&bootstrap, randomness).expect("keys");
-                let SeededBootstrapKeys { to_sparse, to_dense, .. } = seeded;
-                let relinearization = relinearization.expect("a bootstrap has products");
-                let moves = moves.into_iter().collect();
-                let seeded = SeededBootstrapKeys { to_sparse, to_dense, relinearization, moves };
-                Keys::Bootstrap(BootstrapKeys::expand(ring, seeded).expect("keys of the ring"))
-            }
-            None => {
-                let expand = |key| SwitchKey::expand(ring, key).expect("a key of the ring");
-                let moves = moves
-                    .into_iter()
-                    .map(|(power, key)| (power, MoveKey::new(ring, power, expand(key)).expect("a key that moves")));
-                Keys::Evaluation(EvaluationKeys {
-                    moves: moves.collect(),
-                    relinearization: relinearization.map(expand),
-                })
-            }
-        }
+        let parts = generator.parts(&plan, &mut self.randomness).expect("keys").collect::<Result<Vec<_>, _>>();
+        Keys::of_parts(ring, parts.expect("keys")).expect("keys of the ring")
     }
 
     fn encrypt(&mut self, program: &Program, inputs: &[Vec<[f64; 2]>]) -> Vec<Ciphertext> {
@@ -118,13 +87,12 @@ fn seeds(count: usize) -> impl Strategy<Value = Vec<Seed>> {
 fn holds(random: &RandomVectors) -> Result<(), TestCaseError> {
     let program = &random.program;
     let has_bootstraps = program.cost().bootstraps > 0;
-    let kind = Kind { slots_log2: random.slots_log2, stages: 3, size: KeySize::Medium };
     let mut client = Client::new(program.set());
-    let keys = client.keys(program, has_bootstraps.then_some(kind));
+    let keys = client.keys(program);
     let inputs = random.numbers();
-    let outputs = run(program, client.encrypt(program, &inputs), &keys, &client.matrices, 1, || true);
-    let outputs = outputs.map_err(|error| TestCaseError::fail(error.to_string()))?;
-    let error = client.error(&outputs, &evaluate(&random.message, &inputs));
+    let run = run(program, client.encrypt(program, &inputs), &keys, &client.matrices, 1, || true);
+    let run = run.map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let error = client.error(&run.outputs, &evaluate(&random.message, &inputs));
     // Numbers of few places are exact to 13 bits after a bootstrap, and sums of many places add errors up.
     let bound = if has_bootstraps { 2_f64.powi(-7) } else { 2_f64.powi(-18) };
     prop_assert!(error < bound, "off by 2^{:.1}", error.log2());
@@ -153,56 +121,101 @@ fn plain(kind: operation::Kind, arguments: &[u32]) -> Operation {
     Operation { kind: kind.into(), arguments: arguments.to_vec(), ..Default::default() }
 }
 
+fn input(slots_log2: u32, level: u32) -> wire::program::Input {
+    let (name, r#type) = ("x".to_owned(), wire::Type::Vector.into());
+    wire::program::Input { name, r#type, slots_log2, level, ..Default::default() }
+}
+
 fn program(set: &str, slots_log2: u32, level: u32, operations: Vec<Operation>) -> (wire::Program, Program) {
-    let input = wire::program::Input {
-        name: "x".to_owned(),
-        r#type: wire::Type::Vector.into(),
-        slots_log2,
-        level,
-        ..Default::default()
-    };
+    let inputs = vec![input(slots_log2, level)];
     let outputs = vec![operations.len() as u32];
-    let message =
-        wire::Program { parameter_set: set.to_owned(), inputs: vec![input], operations, outputs, ..Default::default() };
+    let message = wire::Program { parameter_set: set.to_owned(), inputs, operations, outputs, ..Default::default() };
     let program = Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program");
     (message, program)
 }
 
-fn bootstrap_of(argument: u32, kind: Kind) -> Operation {
-    let size = match kind.size {
+fn bootstrap_of(argument: u32, shape: BootstrapShape) -> Operation {
+    let size = match shape.size {
+        KeySize::Small => Size::Small,
         KeySize::Medium => Size::Medium,
         KeySize::Large => Size::Large,
     };
-    let bootstrap = Some(operation::Bootstrap { stages: kind.stages as u32, size: size.into() });
+    let kind = match shape.kind {
+        BootstrapKind::Regular => WireKind::Unspecified,
+        BootstrapKind::Lossy => WireKind::Lossy,
+    };
+    let (stages, size, kind) = (shape.stages as u32, size.into(), kind.into());
+    let bootstrap = Some(operation::Bootstrap { stages, size, kind });
     Operation { bootstrap, ..plain(operation::Kind::Bootstrap, &[argument]) }
 }
+
+const SIZES: [KeySize; 3] = [KeySize::Small, KeySize::Medium, KeySize::Large];
+const KINDS: [BootstrapKind; 2] = [BootstrapKind::Regular, BootstrapKind::Lossy];
 
 /// Products down to no level, a bootstrap, and products again.
 #[test]
 fn what_has_no_level_left_gets_new_ones() {
     use operation::Kind::{Add, Multiply};
     for name in SETS {
-        let kind = Kind { slots_log2: 9, stages: 3, size: KeySize::Medium };
+        let shape = BootstrapShape { slots_log2: 9, stages: 3, size: KeySize::Medium, kind: BootstrapKind::Regular };
         let operations = vec![
             plain(Multiply, &[0, 0]),
             rotate(1, 5),
             plain(Multiply, &[1, 2]),
-            bootstrap_of(3, kind),
+            bootstrap_of(3, shape),
             plain(Multiply, &[4, 4]),
             plain(Add, &[5, 4]),
         ];
         let (message, program) = program(name, 9, 2, operations);
         assert_eq!(program.vector(program.inputs().len() + 2).level, 0);
         let mut client = Client::new(set(name));
-        let keys = client.keys(&program, Some(kind));
+        let keys = client.keys(&program);
         let inputs =
             vec![(0..512).map(|at| [f64::from(at * 37 % 101) / 101.0, f64::from(at * 17 % 89) / -178.0]).collect()];
         let encrypted = client.encrypt(&program, &inputs);
-        let outputs = run(&program, encrypted.clone(), &keys, &client.matrices, 2, || true).expect("a result");
-        let error = client.error(&outputs, &evaluate(&message, &inputs));
+        let done = run(&program, encrypted.clone(), &keys, &client.matrices, 2, || true).expect("a result");
+        for name in ["multiply", "bootstrap.matrices", "bootstrap.raise", "bootstrap.remainders", "bootstrap.to_values"]
+        {
+            assert!(done.times.0.contains_key(name), "{name}: {:?}", done.times);
+        }
+        let error = client.error(&done.outputs, &evaluate(&message, &inputs));
         assert!(error < 2_f64.powi(-14), "{name}: off by 2^{:.1}", error.log2());
         let given_up = run(&program, encrypted, &keys, &client.matrices, 1, || false);
         assert_eq!(given_up.err(), Some(RunError::GivenUp));
+    }
+}
+
+/// Of every kind and size, of a full vector and of one with fewer numbers, one and both of two, with and without a level to spare.
+#[test]
+fn bootstraps_of_all_kinds_give_back_what_they_are_given() {
+    for name in SETS {
+        let mut client = Client::new(set(name));
+        for (slots_log2, stages, spare) in [(9, 3, 1), (6, 2, 0)] {
+            for (size, kind) in SIZES.into_iter().flat_map(|size| KINDS.map(|kind| (size, kind))) {
+                let shape = BootstrapShape { slots_log2, stages, size, kind };
+                let both = Operation {
+                    kind: operation::Kind::BootstrapBoth.into(),
+                    arguments: vec![2, 1],
+                    ..bootstrap_of(0, shape)
+                };
+                let operations = vec![plain(operation::Kind::Negate, &[0]), both, bootstrap_of(0, shape)];
+                let level = shape.level_in() as u32 + spare;
+                let inputs = [level, level + 1].map(|level| input(slots_log2, level)).to_vec();
+                let (parameter_set, outputs) = (name.to_owned(), vec![3, 4, 5]);
+                let message = wire::Program { parameter_set, inputs, operations, outputs, ..Default::default() };
+                let program = Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program");
+                let inputs = [37, 53].map(|step| {
+                    (0..1 << slots_log2).map(|at| [f64::from(at * step % 101) / 128.0, 0.0]).collect::<Vec<_>>()
+                });
+                let keys = client.keys(&program);
+                let encrypted = client.encrypt(&program, &inputs);
+                let outputs = run(&program, encrypted, &keys, &client.matrices, 2, || true).expect("a result");
+                let error = client.error(&outputs, &evaluate(&message, &inputs));
+                assert!(error < 2_f64.powi(-12), "{name} {shape:?}: off by 2^{:.1}", error.log2());
+                assert_eq!(outputs[2].level(), shape.level_out(set(name)));
+                assert_eq!(outputs[0].level(), shape.level_out(set(name)) + spare as usize - 1);
+            }
+        }
     }
 }
 
@@ -210,7 +223,7 @@ fn what_has_no_level_left_gets_new_ones() {
 fn inputs_that_are_not_what_the_program_says_are_refused() {
     let (_, program) = program(SETS[0], 4, 3, vec![plain(operation::Kind::Negate, &[0])]);
     let mut client = Client::new(set(SETS[0]));
-    let keys = client.keys(&program, None);
+    let keys = client.keys(&program);
     let good = client.encrypt(&program, &[vec![[0.5, 0.0]; 16]]);
     let mut low = good[0].at_level(2).expect("a level below");
     let refused = |input: &Ciphertext| {
@@ -229,41 +242,24 @@ fn inputs_that_are_not_what_the_program_says_are_refused() {
     assert!(run(&program, good, &keys, &client.matrices, 1, || true).is_ok());
 }
 
-/// What a plan names is what the library takes: of bootstraps of all kinds, and of matrices.
+/// What a plan names is what `cloakwork-ckks` says that a bootstrap takes, where a test holds that to what it does.
 #[test]
 fn plans_name_the_keys_that_bootstraps_take() {
-    let mut kinds = 0;
     for name in SETS {
         let set = set(name);
-        let ring = ring(set);
         for slots_log2 in 1..=9 {
-            for stages in 1..=5_usize.min(slots_log2 as usize) {
-                for (size, of_ring) in [
-                    (KeySize::Medium, cloakwork_ckks::KeySize::Medium),
-                    (KeySize::Large, cloakwork_ckks::KeySize::Large),
-                ] {
-                    let kind = Kind { slots_log2, stages, size };
-                    let (_, program) = program(name, slots_log2, 0, vec![bootstrap_of(0, kind)]);
-                    let bootstrap = Bootstrap::new(ring, slots_log2, stages, of_ring).expect("a bootstrap");
-                    assert_eq!(program.outputs()[0].vector.level, bootstrap.level_out(), "{name} {kind:?}");
-                    let rotations = bootstrap.rotations().into_iter();
-                    let expected: BTreeSet<(Purpose, usize)> = rotations
-                        .map(|(steps, level)| (Purpose::Move { power: rotation_power(ring, steps) }, level))
-                        .chain([
-                            (Purpose::Move { power: 2 * set.size() - 1 }, bootstrap.remainder_level()),
-                            (Purpose::Relinearization, bootstrap.remainder_level()),
-                            (Purpose::ToSparse, 0),
-                            (Purpose::ToDense, bootstrap.raised_level()),
-                        ])
-                        .collect();
-                    assert_eq!(shapes(set, program.keys()), expected, "{name} {kind:?}");
-                    assert_eq!(kind.matrix_bytes(set), bootstrap.bytes() as u64, "{name} {kind:?}");
-                    kinds += 1;
+            for stages in 1..=5.min(slots_log2 as usize) {
+                for (size, kind) in SIZES.into_iter().flat_map(|size| KINDS.map(|kind| (size, kind))) {
+                    let shape = BootstrapShape { slots_log2, stages, size, kind };
+                    let (_, program) = program(name, slots_log2, 5, vec![bootstrap_of(0, shape)]);
+                    let mut plan = KeyPlan::default();
+                    plan.bootstrap(ring(set), shape).expect("a bootstrap");
+                    assert_eq!(program.outputs()[0].vector.level, shape.level_out(set), "{name} {shape:?}");
+                    assert_eq!(shapes(&program), plan.shapes().collect(), "{name} {shape:?}");
                 }
             }
         }
     }
-    assert_eq!(kinds, 2 * 2 * (1 + 2 + 3 + 4 + 5 * 5));
 }
 
 #[test]
@@ -282,12 +278,13 @@ fn plans_name_the_keys_that_matrices_take() {
         let matrix =
             EncodedMatrix::new(ring(set), &Diagonals::new(32, diagonals), 0, 2, ring(set).scale()).expect("a matrix");
         let rotations = matrix.rotations();
-        let expected = rotations.map(|steps| (Purpose::Move { power: rotation_power(ring(set), steps) }, 2)).collect();
-        assert_eq!(shapes(set, program.keys()), expected, "{offsets:?}");
+        let key = |steps| KeyShape { purpose: Purpose::Move { power: rotation_power(ring(set), steps) }, level: 2 };
+        assert_eq!(shapes(&program), rotations.map(key).collect(), "{offsets:?}");
     }
 }
 
 /// The first key that meets each need.
-fn shapes(set: &CkksSet, needs: &[KeyNeed]) -> BTreeSet<(Purpose, usize)> {
-    needs.iter().map(|need| (need.purpose.purposes(set)[0], need.level)).collect()
+fn shapes(program: &Program) -> BTreeSet<KeyShape> {
+    let shape = |need: &KeyNeed| KeyShape { purpose: need.purpose.purposes(program.set())[0], level: need.level };
+    program.keys().iter().map(shape).collect()
 }

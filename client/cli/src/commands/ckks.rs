@@ -1,9 +1,14 @@
 //! `cloakwork ckks`.
 
+mod bootstrap;
 mod decrypt;
 mod encrypt;
+mod expression;
+mod job;
 mod keygen;
 mod number;
+mod run;
+mod size;
 
 use crate::{context::Context, failure::Failure};
 
@@ -13,6 +18,8 @@ pub(crate) enum Command {
     Keygen(keygen::Args),
     Encrypt(encrypt::Args),
     Decrypt(decrypt::Args),
+    Run(run::Args),
+    Bootstrap(bootstrap::Args),
 }
 
 pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
@@ -20,5 +27,7 @@ pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failu
         Command::Keygen(args) => keygen::run(context, args).await,
         Command::Encrypt(args) => encrypt::run(context, args).await,
         Command::Decrypt(args) => decrypt::run(context, args).await,
+        Command::Run(args) => run::run(context, args).await,
+        Command::Bootstrap(args) => bootstrap::run(context, args).await,
     }
 }

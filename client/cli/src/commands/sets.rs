@@ -9,6 +9,23 @@ use crate::{
     output::{Table, bytes, show},
 };
 
+/// What a ciphertext holds.
+fn plaintexts(set: &ParameterSet) -> String {
+    match (set.slots, set.message_modulus) {
+        (0, 0) => "bit".into(),
+        (0, messages) => format!("{messages} x {}", set.carry_modulus),
+        (slots, _) => format!("{slots} numbers"),
+    }
+}
+
+/// What an evaluation key takes up; one for vectors has as many parts as its client wants.
+fn key(set: &ParameterSet) -> String {
+    match set.slots {
+        0 => bytes(set.bootstrap_key_bytes + set.key_switch_key_bytes),
+        _ => "its parts".into(),
+    }
+}
+
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let capabilities = context.connect().await?.capabilities().await?;
     let sets = &capabilities.parameter_sets;
@@ -23,6 +40,8 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
             "carry_modulus": set.carry_modulus,
             "bootstrap_key_bytes": set.bootstrap_key_bytes,
             "key_switch_key_bytes": set.key_switch_key_bytes,
+            "slots": set.slots,
+            "working_level": set.working_level,
         })
     };
     let table = || {
@@ -32,12 +51,8 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
             table.row([
                 format!("{:.1} bit", set.security_log2),
                 format!("2^{:.1}", set.failure_log2),
-                if set.message_modulus == 0 {
-                    "bit".into()
-                } else {
-                    format!("{} x {}", set.message_modulus, set.carry_modulus)
-                },
-                bytes(set.bootstrap_key_bytes + set.key_switch_key_bytes),
+                plaintexts(set),
+                key(set),
                 format!("{}{weak}", set.name),
             ]);
         }

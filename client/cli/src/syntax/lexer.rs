@@ -22,7 +22,7 @@ fn instead(char: char) -> &'static str {
         '=' => ": equality is ==",
         '~' => ": the complement is !",
         '?' | ':' => ": write select(condition, yes, no)",
-        '.' => ": numbers are whole",
+        '.' => ": a point stands between digits",
         _ => "",
     }
 }
@@ -33,7 +33,7 @@ pub(super) fn symbols(text: &str) -> Result<Vec<(usize, Symbol)>, Problem> {
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let place = text.len() - rest.len();
-        let word = rest.len() - rest.trim_start_matches(|char: char| char.is_ascii_alphanumeric() || char == '_').len();
+        let word = word(rest);
         let (symbol, length) = if word > 0 {
             let text = rest[..word].to_owned();
             (if first.is_ascii_digit() { Symbol::Number(text) } else { Symbol::Name(text) }, word)
@@ -47,4 +47,17 @@ pub(super) fn symbols(text: &str) -> Result<Vec<(usize, Symbol)>, Problem> {
         rest = rest[length..].trim_start();
     }
     Ok(symbols)
+}
+
+/// Bytes of the number or name that a text begins with. A number may have a point between digits.
+fn word(text: &str) -> usize {
+    let letters = |text: &str| {
+        text.len() - text.trim_start_matches(|char: char| char.is_ascii_alphanumeric() || char == '_').len()
+    };
+    let whole = letters(text);
+    let is_digit = |text: &str| text.starts_with(|char: char| char.is_ascii_digit());
+    match text[whole..].strip_prefix('.') {
+        Some(fraction) if is_digit(text) && is_digit(fraction) => whole + 1 + letters(fraction),
+        _ => whole,
+    }
 }

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use cloakwork_params::ckks::CkksSet;
+use cloakwork_params::ckks::{
+    CkksSet,
+    bootstrap::{BootstrapShape, Course},
+    offsets::{Offsets, Way},
+};
 
-use super::{Action, Bootstrap, Clear, Input, Output, Step, Vector, polynomial, rotations::Offsets, vector_of};
+use super::{Action, Clear, Input, Output, Step, Vector, WAY_OF_CLEAR_MATRICES, polynomial, vector_of};
 
 /// What a row takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,16 +93,19 @@ impl Work {
 struct Counts<'s> {
     set: &'s CkksSet,
     /// Of each kind, worked out once.
-    bootstraps: BTreeMap<Bootstrap, Work>,
+    bootstraps: BTreeMap<BootstrapShape, Work>,
 }
 
 impl Counts<'_> {
     fn step(&mut self, step: &Step, from: Vector, clear: &Clear) -> Work {
         let rows = from.level + 1;
         match &step.action {
-            Action::Add(..) | Action::Subtract(..) | Action::Negate(_) | Action::AddNumber(..) | Action::Lower(_) => {
-                Work::new(0, 2 * rows, 0)
-            }
+            Action::Add(..)
+            | Action::Subtract(..)
+            | Action::Negate(_)
+            | Action::TimesI(_)
+            | Action::AddNumber(..)
+            | Action::Lower(_) => Work::new(0, 2 * rows, 0),
             Action::AddClear(..) => Work::new(rows, 2 * rows, rows),
             Action::MultiplyNumber(..) => Work::new(0, 2 * rows, 2 * rows).and(self.rescale(step.vector.level + 1)),
             Action::MultiplyClear(..) => Work::new(rows, 2 * rows, 3 * rows).and(self.rescale(from.level)),
@@ -107,11 +114,9 @@ impl Counts<'_> {
             Action::Total(_) => self.turn(from.level).times(from.slots_log2 as usize),
             Action::Chebyshev(_, coefficients) => self.chebyshev(from.level, coefficients.len() - 1),
             Action::Transform(_, matrix) => {
-                let diagonals = &clear.matrices[*matrix];
-                let offsets = diagonals.iter().map(|diagonal| diagonal.offset).collect();
-                let encoded = diagonals.len() * (rows + self.special());
-                let matrix = Offsets { size: 1 << from.slots_log2, offsets };
-                let mut work = Work::new(encoded, 0, 0).and(self.matrix(&matrix, 0, from.level));
+                let matrix = clear.offsets(*matrix, from.slots_log2);
+                let encoded = matrix.count() * (rows + self.special());
+                let mut work = Work::new(encoded, 0, 0).and(self.matrix(&matrix, WAY_OF_CLEAR_MATRICES, from.level));
                 work.rows_at_a_time += encoded as u64;
                 work
             }
@@ -187,33 +192,37 @@ impl Counts<'_> {
     }
 
     /// A matrix that is encoded.
-    fn matrix(&self, matrix: &Offsets, more: u32, level: usize) -> Work {
-        let [babies, giants] = matrix.steps(more).map(|steps| steps.len());
+    fn matrix(&self, matrix: &Offsets, way: Way, level: usize) -> Work {
+        let [babies, giants] = matrix.turns(way);
+        if way == Way::Walked {
+            let rows = level + 1;
+            // Where each baby step leaves the numbers is kept.
+            let diagonals = Work::new(0, 2 * matrix.count() * rows, 2 * (babies + 3) * rows);
+            let turns = self.turn(level).times(babies + giants);
+            let rows_at_a_time = diagonals.rows_at_a_time + turns.rows_at_a_time;
+            return Work { rows_at_a_time, ..diagonals.and(turns).and(self.rescale(level)) };
+        }
         let all = level + 1 + self.special();
-        let diagonals = Work::new(0, 2 * matrix.offsets.len() * all, 2 * (giants + 1) * all);
+        let diagonals = Work::new(0, 2 * matrix.count() * all, 2 * (giants + 1) * all);
         let giant = self.lowered(self.special(), level + 1).and(self.cut(level)).and(self.times_key(level));
         let mut work = self.cut(level).and(self.times_key(level).times(babies)).and(diagonals);
         work.rows_at_a_time += giant.rows_at_a_time;
         work.and(giant.times(giants)).and(self.lowered(self.special() + 1, level).times(2))
     }
 
-    fn bootstrap(&self, bootstrap: Bootstrap) -> Work {
-        let set = self.set;
+    fn bootstrap(&self, bootstrap: BootstrapShape) -> Work {
+        let (set, course) = (self.set, Course::of(bootstrap, self.set));
         let (raised, remainder) = (bootstrap.raised_level(set), bootstrap.remainder_level(set));
         let all = raised + 1 + self.special();
         let raise =
             Work::new(all + raised + 1, 4 * all, 3 * all).and(self.lowered(self.special(), raised + 1).times(2));
-        let turns = bootstrap.turns(set).into_iter().map(|(_, level)| self.turn(level));
-        let matrices = bootstrap.matrices(set);
-        let matrices = matrices.iter().map(|(matrix, level)| self.matrix(matrix, bootstrap.more(), *level));
+        let turns = course.turns().map(|turn| self.turn(turn.level));
+        let matrices = course.matrices().map(|matrix| self.matrix(&matrix.offsets, matrix.way, matrix.level));
+        let degree = set.bootstrap.cosine_degree();
         let doublings =
-            (0..DOUBLINGS).map(|below| self.product(remainder - polynomial::depth(DEGREE_OF_REMAINDER) - below));
-        let one = self.chebyshev(remainder, DEGREE_OF_REMAINDER).and(doublings.fold(Work::default(), Work::and));
+            (0..set.bootstrap.doublings).map(|below| self.product(remainder - polynomial::depth(degree) - below));
+        let one = self.chebyshev(remainder, degree).and(doublings.fold(Work::default(), Work::and));
         let parts = if bootstrap.is_packed(set) { 1 } else { 2 };
         turns.chain(matrices).fold(raise, Work::and).and(self.turn(remainder)).and(one.times(parts))
     }
 }
-
-/// Of the polynomial that bootstraps take remainders by, and how often the angle is doubled.
-const DEGREE_OF_REMAINDER: usize = 30;
-const DOUBLINGS: usize = 3;

@@ -27,6 +27,7 @@ impl Program {
             Action::AddClear(a, clear) => both(*a, &self.clear.vectors[*clear], add),
             Action::MultiplyClear(a, clear) => both(*a, &self.clear.vectors[*clear], multiply),
             Action::Negate(a) => each(*a, &|[re, im]| [-re, -im]),
+            Action::TimesI(a) => each(*a, &|[re, im]| [-im, re]),
             Action::AddNumber(a, number) => each(*a, &|[re, im]| [re + number, im]),
             Action::MultiplyNumber(a, number) => each(*a, &|[re, im]| [re * number, im * number]),
             Action::Conjugate(a) => each(*a, &|[re, im]| [re, -im]),

@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cloakwork_params::ckks::{
-    CkksSet,
-    layout::{KeyShape, Purpose},
-};
+use cloakwork_params::ckks::{CkksSet, bootstrap::BootstrapShape, key_use::KeyUse, layout::Purpose, offsets::Offsets};
 
-use super::{Action, Bootstrap, Clear, Input, Program, Step, rotations::Offsets, vector_of};
+use super::{Action, Clear, Input, Step, WAY_OF_CLEAR_MATRICES, vector_of};
 
 /// A key that a program needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,82 +37,6 @@ impl std::fmt::Display for MissingKey {
     }
 }
 
-impl Program {
-    /// Which keys it runs with, out of those that there are, by their places; or the first one that is missing.
-    pub fn choose_keys(&self, keys: &[KeyShape]) -> Result<Vec<usize>, MissingKey> {
-        let mut chosen = BTreeSet::new();
-        for need in &self.keys {
-            let purposes = need.purpose.purposes(self.set);
-            let would_do = || keys.iter().enumerate().filter(|(_, key)| purposes.contains(&key.purpose));
-            let found = would_do().find(|(_, key)| key.level >= need.level);
-            let highest = would_do().map(|(_, key)| key.level).max();
-            let (place, _) = found.ok_or(MissingKey { need: *need, level: highest })?;
-            chosen.insert(place);
-        }
-        Ok(chosen.into_iter().collect())
-    }
-}
-
-/// What a program does with a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KeyUse {
-    /// Products.
-    Multiplication,
-    /// Conjugates.
-    Conjugation,
-    /// Turns to the left, of a vector of so many numbers.
-    Rotation {
-        /// By how many places: less than there are.
-        steps: usize,
-        /// log2 of the numbers.
-        slots_log2: u32,
-    },
-    /// To the sparse secret of bootstraps.
-    ToSparse,
-    /// Back from there.
-    ToDense,
-}
-
-impl KeyUse {
-    /// What a key may be for to serve. Of few numbers, turns to the left and to the right are two keys, either of which will
-    /// do.
-    pub fn purposes(self, set: &CkksSet) -> Vec<Purpose> {
-        match self {
-            Self::Multiplication => vec![Purpose::Relinearization],
-            Self::ToSparse => vec![Purpose::ToSparse],
-            Self::ToDense => vec![Purpose::ToDense],
-            Self::Conjugation => vec![Purpose::Move { power: 2 * set.size() - 1 }],
-            Self::Rotation { steps, slots_log2 } => {
-                let right = set.slots() - (1 << slots_log2) + steps;
-                let mut purposes = vec![steps, right];
-                purposes.dedup();
-                purposes.into_iter().map(|steps| Purpose::Move { power: power(set, steps) }).collect()
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for KeyUse {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Multiplication => out.write_str("products"),
-            Self::Conjugation => out.write_str("conjugates"),
-            Self::Rotation { steps, slots_log2 } => write!(out, "turning {} numbers by {steps}", 1 << slots_log2),
-            Self::ToSparse => out.write_str("the sparse secret of a bootstrap"),
-            Self::ToDense => out.write_str("the way back from the sparse secret of a bootstrap"),
-        }
-    }
-}
-
-/// The power of X that turns numbers by so many places to the left, of as many as the ring holds.
-fn power(set: &CkksSet, steps: usize) -> usize {
-    let order = 2 * set.size();
-    (0..usize::BITS).rev().fold(1, |power, bit| {
-        let square = power * power % order;
-        if steps >> bit & 1 == 1 { square * 5 % order } else { square }
-    })
-}
-
 /// Keys of all steps, each once.
 pub(super) fn of_steps(set: &'static CkksSet, inputs: &[Input], steps: &[Step], clear: &Clear) -> Vec<KeyNeed> {
     let mut needs = Needs { set, operation: 0, found: BTreeMap::new(), bootstraps: BTreeSet::new() };
@@ -137,8 +58,7 @@ pub(super) fn of_steps(set: &'static CkksSet, inputs: &[Input], steps: &[Step], 
                 (0..vector.slots_log2).for_each(|log2| needs.turn(1 << log2, vector.slots_log2, vector.level));
             }
             Action::Transform(_, matrix) => {
-                let offsets = clear.matrices[*matrix].iter().map(|diagonal| diagonal.offset).collect();
-                needs.matrix(&Offsets { size: 1 << vector.slots_log2, offsets }, 0, vector.level);
+                needs.matrix(&clear.offsets(*matrix, vector.slots_log2), vector.level);
             }
             Action::Bootstrap(_, bootstrap) => needs.bootstrap(*bootstrap),
             _ => {}
@@ -175,7 +95,7 @@ struct Needs {
     operation: usize,
     found: BTreeMap<KeyUse, (usize, usize)>,
     /// Kinds of bootstraps whose keys are in there.
-    bootstraps: BTreeSet<Bootstrap>,
+    bootstraps: BTreeSet<BootstrapShape>,
 }
 
 impl Needs {
@@ -186,30 +106,18 @@ impl Needs {
 
     /// Either of the keys that turn so many numbers.
     fn turn(&mut self, by: i64, slots_log2: u32, level: usize) {
-        self.add(KeyUse::Rotation { steps: by.rem_euclid(1 << slots_log2) as usize, slots_log2 }, level);
+        self.add(KeyUse::rotation(by, slots_log2), level);
     }
 
-    /// The key that turns as many numbers as there are in the ring.
-    fn turn_all(&mut self, by: i64, level: usize) {
-        self.turn(by, self.set.size_log2 - 1, level);
-    }
-
-    fn matrix(&mut self, matrix: &Offsets, more: u32, level: usize) {
-        matrix.steps(more).into_iter().flatten().for_each(|by| self.turn_all(by, level));
-    }
-
-    fn bootstrap(&mut self, bootstrap: Bootstrap) {
-        let set = self.set;
-        if !self.bootstraps.insert(bootstrap) {
-            return;
+    fn matrix(&mut self, matrix: &Offsets, level: usize) {
+        for by in matrix.rotations(WAY_OF_CLEAR_MATRICES) {
+            self.add(KeyUse::rotation_of_all(self.set, by), level);
         }
-        self.add(KeyUse::ToSparse, 0);
-        self.add(KeyUse::ToDense, bootstrap.raised_level(set));
-        self.add(KeyUse::Multiplication, bootstrap.remainder_level(set));
-        self.add(KeyUse::Conjugation, bootstrap.remainder_level(set));
-        for (matrix, level) in bootstrap.matrices(set) {
-            self.matrix(&matrix, bootstrap.more(), level);
+    }
+
+    fn bootstrap(&mut self, bootstrap: BootstrapShape) {
+        if self.bootstraps.insert(bootstrap) {
+            bootstrap.keys(self.set).into_iter().for_each(|(purpose, level)| self.add(purpose, level));
         }
-        bootstrap.turns(set).into_iter().for_each(|(by, level)| self.turn_all(by, level));
     }
 }

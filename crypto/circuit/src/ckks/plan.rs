@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use cloakwork_params::ckks::CkksSet;
+use cloakwork_params::ckks::{CkksSet, bootstrap::BootstrapShape};
 
 use super::{
-    Action, Bootstrap, Clear, Diagonal, Input, Output, Step, Vector, polynomial, rotations::KeySize, scales::Scales,
-    scales::is_same,
+    Action, Clear, Diagonal, Input, Output, Step, Vector, polynomial,
+    scales::{Scales, is_same},
 };
 use crate::ValueId;
 
@@ -162,22 +162,58 @@ impl Plan {
     pub(super) fn bootstrap(
         &mut self,
         a: ValueId,
-        stages: u32,
-        size: KeySize,
+        bootstrap: BootstrapShape,
         bytes_max: u64,
     ) -> Result<ValueId, String> {
         let vector = self.vector(a);
-        let bootstrap = Bootstrap::new(self.set, vector.slots_log2, stages, size)?;
+        bootstrap.check(self.set).map_err(|refusal| refusal.to_string())?;
         let bytes = bootstrap.matrix_bytes(self.set);
         if bytes > bytes_max {
             return Err(format!(
                 "its matrices take {bytes} bytes: at most {bytes_max}; with more stages they take fewer"
             ));
         }
-        // It begins at level 0 and gives back the scale that it is given: a level that is left makes it the set's own.
-        let a = if vector.level > 0 { self.bring(a, 0, self.scales.own()) } else { a };
+        let (level, level_in) = (vector.level, bootstrap.level_in());
+        if level < level_in {
+            return Err(format!(
+                "level {level}: a lossy bootstrap of {level_in} stages takes a vector of level {level_in} or above, and a regular \
+                 one of any level"
+            ));
+        }
+        // It gives back the scale that it is given: a level that is left makes it the set's own.
+        let a = if level > level_in { self.bring(a, level_in, self.scales.own()) } else { a };
         let result = Vector { level: bootstrap.level_out(self.set), ..self.vector(a) };
         Ok(self.push(Action::Bootstrap(a, bootstrap), result))
+    }
+
+    /// The same of two vectors of real numbers, which are the parts of complex ones: with its conjugate added, each comes back
+    /// twice. A level that is left beforehand halves them; if there is none, one that is new does.
+    pub(super) fn bootstrap_both(
+        &mut self,
+        parts: [ValueId; 2],
+        bootstrap: BootstrapShape,
+        bytes_max: u64,
+    ) -> Result<[ValueId; 2], String> {
+        self.same_slots(&parts)?;
+        let level_in = bootstrap.level_in();
+        let is_halved = parts.iter().all(|part| self.vector(*part).level > level_in);
+        let [real, imaginary] = if is_halved {
+            let scale = self.scales.own();
+            parts.map(|part| self.halved(part, Vector { level: level_in, scale, ..self.vector(part) }))
+        } else {
+            parts
+        };
+        let imaginary = self.times_i(imaginary);
+        let merged = self.add(&[real, imaginary])?;
+        let merged = self.bootstrap(merged, bootstrap, bytes_max)?;
+        let conjugate = self.conjugate(merged);
+        let (real, imaginary) = (self.add(&[merged, conjugate])?, self.subtract(conjugate, merged)?);
+        let twice = [real, self.times_i(imaginary)];
+        if is_halved {
+            return Ok(twice);
+        }
+        let below = self.below(self.vector(real), 1)?;
+        Ok(twice.map(|twice| self.halved(twice, below)))
     }
 
     /// All that it takes to compute some values, and what they are.
@@ -268,6 +304,14 @@ impl Plan {
         self.steps.push(Step { action, vector, operation: self.operation, last_uses: Vec::new() });
         self.values.push(vector);
         self.values.len() - 1
+    }
+
+    fn times_i(&mut self, a: ValueId) -> ValueId {
+        self.push(Action::TimesI(a), self.vector(a))
+    }
+
+    fn halved(&mut self, a: ValueId, to: Vector) -> ValueId {
+        self.push(Action::MultiplyNumber(a, 0.5), to)
     }
 
     /// What is so many levels below, at the scale that values have there.

@@ -1,12 +1,14 @@
 //! A message, operation by operation, as a plan.
 
-use cloakwork_params::ckks::CkksSet;
+use cloakwork_params::ckks::{
+    CkksSet,
+    bootstrap::{BootstrapKind, BootstrapShape, KeySize},
+};
 
 use super::{
     Diagonal, Input, Limits, Vector, numbers,
     plan::Plan,
     polynomial::chebyshev_of_powers,
-    rotations::KeySize,
     scales::{self, Scales},
 };
 use crate::{
@@ -14,7 +16,10 @@ use crate::{
     program::values_returned,
     wire::{
         self,
-        operation::{Kind, bootstrap::Size},
+        operation::{
+            Kind,
+            bootstrap::{Kind as WireKind, Size},
+        },
     },
 };
 
@@ -43,12 +48,12 @@ pub(super) fn program(
     for (index, operation) in message.operations.into_iter().enumerate() {
         let kind = operation.kind();
         reader.plan.operation = index;
-        let value = reader.operation(kind, operation).map_err(|problem| ProgramError::Operation {
+        let results = reader.operation(kind, operation).map_err(|problem| ProgramError::Operation {
             index,
             kind: kind.as_str_name().to_owned(),
             problem,
         })?;
-        reader.values.push(value);
+        reader.values.extend(results);
     }
     let returned = values_returned(&message.outputs, reader.values.len())?;
     if !message.output_lengths.is_empty() {
@@ -96,7 +101,8 @@ struct Reader<'l> {
 }
 
 impl Reader<'_> {
-    fn operation(&mut self, kind: Kind, operation: wire::Operation) -> Result<Value, String> {
+    /// What it returns: of most, one value.
+    fn operation(&mut self, kind: Kind, operation: wire::Operation) -> Result<Vec<Value>, String> {
         let there = self.values.len();
         let value = |value: &u32| {
             let found = self.values.get(*value as usize).copied();
@@ -106,7 +112,7 @@ impl Reader<'_> {
         let value = match kind {
             Kind::Constant => {
                 none(&arguments)?;
-                return self.constant(&operation).map(Value::Clear);
+                return Ok(vec![Value::Clear(self.constant(&operation)?)]);
             }
             Kind::Add => {
                 let [a, b] = some(&arguments)?;
@@ -152,19 +158,39 @@ impl Reader<'_> {
             }
             Kind::Bootstrap => {
                 let a = only(&arguments)?;
-                let bootstrap = operation.bootstrap.unwrap_or_default();
-                let size = match bootstrap.size() {
-                    Size::Medium => KeySize::Medium,
-                    Size::Large => KeySize::Large,
-                    Size::Unspecified => {
-                        return Err("it does not say how many keys it takes: medium or large".to_owned());
-                    }
-                };
-                self.plan.bootstrap(a, bootstrap.stages, size, self.limits.matrix_bytes)?
+                let shape = self.shape(a, &operation)?;
+                self.plan.bootstrap(a, shape, self.limits.matrix_bytes)?
+            }
+            Kind::BootstrapBoth => {
+                let parts = some::<2>(&arguments)?.map(vector_of);
+                let [Some(a), Some(b)] = parts else { return Err(ONE_CLEAR.to_owned()) };
+                let shape = self.shape(a, &operation)?;
+                let results = self.plan.bootstrap_both([a, b], shape, self.limits.matrix_bytes)?;
+                return Ok(results.map(Value::Vector).to_vec());
             }
             _ => return Err(format!("no operation on vectors, which {} has", self.set.name)),
         };
-        Ok(Value::Vector(value))
+        Ok(vec![Value::Vector(value)])
+    }
+
+    /// The bootstrap of a vector that an operation asks for.
+    fn shape(&self, a: ValueId, operation: &wire::Operation) -> Result<BootstrapShape, String> {
+        let bootstrap = operation.bootstrap.unwrap_or_default();
+        let size = match bootstrap.size() {
+            Size::Small => KeySize::Small,
+            Size::Medium => KeySize::Medium,
+            Size::Large => KeySize::Large,
+            Size::Unspecified => {
+                return Err("it does not say how many keys it takes: small, medium or large".to_owned());
+            }
+        };
+        let kind = match WireKind::try_from(bootstrap.kind) {
+            Ok(WireKind::Unspecified) => BootstrapKind::Regular,
+            Ok(WireKind::Lossy) => BootstrapKind::Lossy,
+            Err(_) => return Err(format!("a bootstrap of kind {}: there are regular and lossy ones", bootstrap.kind)),
+        };
+        let slots_log2 = self.plan.vector(a).slots_log2;
+        Ok(BootstrapShape { slots_log2, stages: bootstrap.stages as usize, size, kind })
     }
 
     /// The sum of vectors and clear numbers, of one vector at least.
@@ -254,3 +280,5 @@ fn some<const COUNT: usize>(arguments: &[Value]) -> Result<[Value; COUNT], Strin
 }
 
 const ALL_CLEAR: &str = "no argument is encrypted: what is clear is worked out by whoever writes the program";
+
+const ONE_CLEAR: &str = "an argument is clear: a bootstrap is of what is encrypted";

@@ -102,7 +102,8 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
         | Kind::Chebyshev
         | Kind::Matrix
         | Kind::LevelDown
-        | Kind::Bootstrap => Err("it takes vectors, which only sets of CKKS have".to_owned()),
+        | Kind::Bootstrap
+        | Kind::BootstrapBoth => Err("it takes vectors, which only sets of CKKS have".to_owned()),
         Kind::Unspecified | Kind::Lookup | Kind::LookupBivariate | Kind::LookupMany => {
             Err("no such operation, or none that this version knows".to_owned())
         }

@@ -35,7 +35,11 @@ impl BootstrapKeys {
         let moves = moves.into_iter().map(|(power, key)| Ok((power, MoveKey::new(ring, power, expand(key)?)?)));
         let evaluation =
             EvaluationKeys { relinearization: Some(expand(relinearization)?), moves: moves.collect::<Result<_, _>>()? };
-        let (to_sparse, to_dense) = (expand(to_sparse)?, expand(to_dense)?);
+        Self::new(expand(to_sparse)?, expand(to_dense)?, evaluation)
+    }
+
+    /// The keys between the two secrets, and those for products and moves.
+    pub fn new(to_sparse: SwitchKey, to_dense: SwitchKey, evaluation: EvaluationKeys) -> Result<Self, CkksError> {
         if to_sparse.basis() != (Basis { level: 0, special: 1 }) || to_dense.gadget() != Gadget::Whole {
             return Err(CkksError::MalformedKey { what: "the sparse secret is not where it belongs" });
         }
@@ -44,8 +48,7 @@ impl BootstrapKeys {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        let moves = self.evaluation.moves.values().map(|mover| &mover.key);
-        let keys = [&self.to_sparse, &self.to_dense].into_iter().chain(&self.evaluation.relinearization).chain(moves);
-        keys.map(SwitchKey::bytes).sum()
+        let keys = [&self.to_sparse, &self.to_dense].into_iter().chain(&self.evaluation.relinearization);
+        keys.map(SwitchKey::bytes).chain(self.evaluation.moves.values().map(MoveKey::bytes)).sum()
     }
 }

@@ -1,5 +1,7 @@
 //! Real and imaginary parts side by side.
 
+use cloakwork_params::ckks::offsets;
+
 use crate::{complex::Complex, diagonals::Diagonals};
 
 /// The matrix for twice as many slots that leaves its result in the first half and -i times it in the second: with their
@@ -22,8 +24,7 @@ pub(super) fn of_both_parts(matrix: &Diagonals) -> Diagonals {
 fn doubled(matrix: &Diagonals, factor: impl Fn(usize, usize, usize) -> Complex) -> Diagonals {
     let n = matrix.size();
     let diagonals = matrix.offsets().map(|offset| {
-        // Offsets to the left stay so.
-        let offset_of_both = if 2 * offset > n { n + offset } else { offset };
+        let offset_of_both = offsets::doubled(n, offset);
         let entry = |row: usize| matrix.diagonal(offset)[row % n] * factor(offset_of_both, row, n);
         (offset_of_both, (0..2 * n).map(entry).collect())
     });

@@ -6,15 +6,12 @@
 
 use std::f64::consts::TAU;
 
-use cloakwork_params::ckks::CkksSet;
+use cloakwork_params::ckks::{CkksSet, bootstrap::REMAINDER_DEPTH};
 
 use crate::{ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys};
 
 /// Numbers are remainders of this times what is given: raised coefficients are off by fewer multiples than that.
 pub(super) const RANGE: usize = 16;
-
-/// Levels that it takes.
-pub(super) const DEPTH: usize = 8;
 
 /// How remainders are taken.
 pub(super) struct Remainder {
@@ -130,7 +127,7 @@ impl Remainder {
 
     /// The scale afterwards, given that before and the primes so many levels below the start.
     pub(super) fn scale_after(&self, scale: f64, prime: impl Fn(usize) -> f64) -> f64 {
-        (DEPTH - self.doublings..DEPTH).fold(scale, |scale, below| scale * scale / prime(below))
+        (REMAINDER_DEPTH - self.doublings..REMAINDER_DEPTH).fold(scale, |scale, below| scale * scale / prime(below))
     }
 
     /// The remainder of 16 times each number, times `amplitude`.
@@ -179,10 +176,11 @@ mod tests {
     #[test]
     fn every_set_has_a_way_of_as_many_levels_as_all_others() {
         for way in &WAYS {
-            assert_eq!((way.cosine.len() - 1).ilog2() as usize + 1 + way.doublings, DEPTH);
+            assert_eq!((way.cosine.len() - 1).ilog2() as usize + 1 + way.doublings, REMAINDER_DEPTH);
         }
         for set in cloakwork_params::ckks::CKKS_SETS {
-            assert_eq!(Remainder::of(set).doublings, set.bootstrap.doublings);
+            let way = Remainder::of(set);
+            assert_eq!((way.doublings, way.cosine.len() - 1), (set.bootstrap.doublings, set.bootstrap.cosine_degree()));
         }
     }
 

@@ -1,6 +1,8 @@
 //! A matrix times encrypted numbers with two keys.
 
-use super::{EncodedMatrix, Giant, Steps};
+use cloakwork_params::ckks::offsets::Steps;
+
+use super::{EncodedMatrix, Giant};
 use crate::{ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys, poly::Basis};
 
 impl Evaluator<'_> {
@@ -10,11 +12,11 @@ impl Evaluator<'_> {
         &self,
         a: &Ciphertext,
         matrix: &EncodedMatrix,
-        Steps { stride, inner }: Steps,
+        steps: Steps,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
         let (ring, basis) = (self.ring(), Basis::of_level(matrix.level));
-        let (baby, giant) = (stride as i64, (inner * stride) as i64);
+        let [baby, giant] = steps.lengths();
         let mut turned = vec![a.clone()];
         for _ in 1..=matrix.babies.iter().max().map_or(0, |last| last / baby) {
             turned.push(self.rotate_full(&turned[turned.len() - 1], baby, keys)?);

@@ -85,14 +85,23 @@ const fn toy(
 /// estimator.
 const SPARSE_SECURITY: f64 = 171.9;
 
+/// The sum of 32 uniform numbers between -1/2 and 1/2 is beyond 15.5, either way: 2 / (2^32 32!).
+const COEFFICIENT_FAILURE: f64 = -148.66;
+
 /// All levels are alike, and a bootstrap begins at the highest.
-const BOOTSTRAP_54: CkksBootstrap =
-    CkksBootstrap { sparse_weight: 32, sparse_security_log2: SPARSE_SECURITY, doublings: 2, raised: [26; 5] };
+const BOOTSTRAP_54: CkksBootstrap = CkksBootstrap {
+    sparse_weight: 32,
+    sparse_security_log2: SPARSE_SECURITY,
+    coefficient_failure_log2: COEFFICIENT_FAILURE,
+    doublings: 2,
+    raised: [26; 5],
+};
 
 /// Each matrix takes a prime below 2^50.
 const BOOTSTRAP_45_60_50: CkksBootstrap = CkksBootstrap {
     sparse_weight: 32,
     sparse_security_log2: SPARSE_SECURITY,
+    coefficient_failure_log2: COEFFICIENT_FAILURE,
     doublings: 3,
     raised: [23, 24, 25, 26, 27],
 };

@@ -65,7 +65,7 @@ impl<'a> KeyGenerator<'a> {
     ) -> Result<SeededBootstrapKeys, SecretError> {
         self.key.check(bootstrap.ring())?;
         let mut plan = KeyPlan::default();
-        plan.bootstrap(bootstrap);
+        plan.bootstrap(self.ring, bootstrap.shape())?;
         let parts = self.parts(&plan, randomness)?.collect::<Result<Vec<_>, _>>()?;
         Ok(SeededBootstrapKeys::of_parts(parts)?)
     }

@@ -1,0 +1,291 @@
+//! Expressions of encrypted numbers, and the programs that they become.
+
+use cloakwork_client::{
+    BootstrapKind, ClientError, Complex, KeySize, ProgramError, Vector, VectorProgram, VectorProgramBuilder,
+    VectorValue, params::ckks::CkksSet,
+};
+
+use super::{number::Number, size::Size};
+use crate::syntax::{Node, NodeKind, Problem, at, parse_several};
+
+/// A ciphertext that has a name.
+pub(super) struct Named<'a> {
+    pub(super) name: &'a str,
+    pub(super) vector: Vector,
+}
+
+/// Compiles expressions of named ciphertexts; each is an output.
+pub(super) fn compile(text: &str, set: &'static CkksSet, names: &[Named<'_>]) -> Result<VectorProgram, Problem> {
+    let trees = parse_several(text)?;
+    let mut builder = VectorProgramBuilder::new(set);
+    let mut values = Vec::with_capacity(names.len());
+    for (index, Named { name, vector }) in names.iter().enumerate() {
+        if names[..index].iter().any(|other| other.name == *name) {
+            return Err(format!("'{name}' is given twice").into());
+        }
+        values.push(builder.stored(name, vector.slots_log2, vector.level, vector.scale));
+    }
+    let is_used = vec![false; names.len()];
+    let mut compiler = Compiler { builder, names, values, is_used, places: Vec::new() };
+    for tree in &trees {
+        match compiler.operand(tree)? {
+            Operand::Vector(value) => compiler.builder.output(value),
+            Operand::Number(_) => return Err(at(tree.place, "a number that is known needs no computation")),
+        }
+    }
+    if let Some((unused, _)) = names.iter().zip(&compiler.is_used).find(|(_, is_used)| !**is_used) {
+        return Err(format!("'{}' is given, and stands nowhere in the expression", unused.name).into());
+    }
+    let places = compiler.places;
+    compiler.builder.build().map_err(|error| match error {
+        ClientError::Program(ProgramError::Operation { index, problem, .. }) => at(places[index], problem),
+        other => other.to_string().into(),
+    })
+}
+
+struct Compiler<'a> {
+    builder: VectorProgramBuilder,
+    names: &'a [Named<'a>],
+    values: Vec<VectorValue>,
+    is_used: Vec<bool>,
+    /// Where in the text each operation stands.
+    places: Vec<usize>,
+}
+
+/// What a node stands for.
+#[derive(Clone, Copy)]
+enum Operand {
+    Number(Complex),
+    Vector(VectorValue),
+}
+
+use Operand::{Number as Known, Vector as Encrypted};
+
+/// What a bootstrap has where nothing else is said.
+const STAGES: usize = 5;
+const SIZE: Size = Size(KeySize::Medium);
+
+impl Compiler<'_> {
+    fn operand(&mut self, node: &Node) -> Result<Operand, Problem> {
+        let place = node.place;
+        match &node.kind {
+            NodeKind::Number(text) => {
+                let number: Result<Number, String> = text.parse();
+                number.map(|Number(number)| Known(number)).map_err(|problem| at(place, problem))
+            }
+            NodeKind::Name(name) if name == "i" => Ok(Known(Complex::new(0.0, 1.0))),
+            NodeKind::Name(name) => {
+                let index = self.names.iter().position(|named| named.name == name);
+                let index =
+                    index.ok_or_else(|| at(place, format!("'{name}' is no ciphertext: give it as {name}=FILE")))?;
+                self.is_used[index] = true;
+                Ok(Encrypted(self.values[index]))
+            }
+            NodeKind::Call(name, arguments) => self.call(place, name, arguments),
+            NodeKind::Array(_) | NodeKind::Element(_) => {
+                Err(at(place, "a ciphertext is a vector already: there are no arrays"))
+            }
+        }
+    }
+
+    fn call(&mut self, place: usize, name: &str, arguments: &[Node]) -> Result<Operand, Problem> {
+        match (name, arguments) {
+            ("+" | "-" | "*" | "/", [left, right]) => {
+                let (left, right) = (self.operand(left)?, self.operand(right)?);
+                self.operation(place, name, left, right)
+            }
+            ("-", [inner]) => match self.operand(inner)? {
+                Known(number) => Ok(Known(-number)),
+                Encrypted(value) => Ok(self.made(place, |builder| builder.negate(value))),
+            },
+            ("rotate", [x, steps]) => {
+                let (x, steps) = (self.vector(x)?, self.whole(steps)?);
+                Ok(self.made(place, |builder| builder.rotate(x, steps)))
+            }
+            ("conjugate", [x]) => {
+                let x = self.vector(x)?;
+                Ok(self.made(place, |builder| builder.conjugate(x)))
+            }
+            ("total", [x]) => {
+                let x = self.vector(x)?;
+                Ok(self.made(place, |builder| builder.total(x)))
+            }
+            ("poly" | "chebyshev", [x, coefficients @ ..]) if !coefficients.is_empty() => {
+                let x = self.vector(x)?;
+                let coefficients = coefficients.iter().map(|node| self.real(node)).collect::<Result<Vec<_>, _>>()?;
+                Ok(self.made(place, |builder| match name {
+                    "poly" => builder.polynomial(x, &coefficients),
+                    _ => builder.chebyshev(x, &coefficients),
+                }))
+            }
+            ("level", [x, level]) => {
+                let (x, level) = (self.vector(x)?, self.count(level)?);
+                Ok(self.made(place, |builder| builder.level_down(x, level)))
+            }
+            ("bootstrap", [x, how @ ..]) if how.len() <= 3 => {
+                let x = self.vector(x)?;
+                let stages = how.first().map_or(Ok(STAGES), |stages| self.count(stages))?;
+                let Size(size) = how.get(1).map_or(Ok(SIZE), size)?;
+                let kind = how.get(2).map_or(Ok(BootstrapKind::Regular), kind)?;
+                Ok(self.made(place, |builder| builder.bootstrap(x, stages, size, kind)))
+            }
+            _ => Err(at(
+                place,
+                format!("'{name}' of {} is not known: `cloakwork ckks run --help` lists what is", arguments.len()),
+            )),
+        }
+    }
+
+    fn operation(&mut self, place: usize, name: &str, left: Operand, right: Operand) -> Result<Operand, Problem> {
+        if let (Known(left), Known(right)) = (left, right) {
+            return known(place, name, left, right).map(Known);
+        }
+        if name == "/" {
+            let Known(divisor) = right else { return Err(at(place, "only a number can be divided by")) };
+            let factor = known(place, "/", Complex::from(1.0), divisor)?;
+            return self.operation(place, "*", left, Known(factor));
+        }
+        let (left, right) = (self.lifted(place, left), self.lifted(place, right));
+        Ok(self.made(place, |builder| match name {
+            "+" => builder.add(left, right),
+            "-" => builder.subtract(left, right),
+            _ => builder.multiply(left, right),
+        }))
+    }
+
+    /// An operand of an operation with a vector.
+    fn lifted(&mut self, place: usize, operand: Operand) -> VectorValue {
+        match operand {
+            Encrypted(value) => value,
+            Known(number) => {
+                self.places.push(place);
+                self.builder.constant(&[number])
+            }
+        }
+    }
+
+    fn made(&mut self, place: usize, make: impl FnOnce(&mut VectorProgramBuilder) -> VectorValue) -> Operand {
+        self.places.push(place);
+        Encrypted(make(&mut self.builder))
+    }
+
+    fn vector(&mut self, node: &Node) -> Result<VectorValue, Problem> {
+        match self.operand(node)? {
+            Encrypted(value) => Ok(value),
+            Known(_) => Err(at(node.place, "expected a ciphertext, not a number")),
+        }
+    }
+
+    fn real(&mut self, node: &Node) -> Result<f64, Problem> {
+        match self.operand(node)? {
+            Known(number) if number.im == 0.0 => Ok(number.re),
+            _ => Err(at(node.place, "expected a real number")),
+        }
+    }
+
+    fn whole(&mut self, node: &Node) -> Result<i32, Problem> {
+        let number = self.real(node)?;
+        let whole = number as i32;
+        if f64::from(whole) == number { Ok(whole) } else { Err(at(node.place, "expected a whole number")) }
+    }
+
+    fn count(&mut self, node: &Node) -> Result<usize, Problem> {
+        usize::try_from(self.whole(node)?).map_err(|_| at(node.place, "expected a number of at least 0"))
+    }
+}
+
+fn size(node: &Node) -> Result<Size, Problem> {
+    match &node.kind {
+        NodeKind::Name(name) => name.parse().map_err(|problem: String| at(node.place, problem)),
+        _ => Err(at(node.place, "expected the size of a key: small, medium or large")),
+    }
+}
+
+fn kind(node: &Node) -> Result<BootstrapKind, Problem> {
+    match &node.kind {
+        NodeKind::Name(name) if name == "lossy" => Ok(BootstrapKind::Lossy),
+        _ => Err(at(node.place, "expected lossy, or nothing for a regular one")),
+    }
+}
+
+/// What two numbers make.
+fn known(place: usize, name: &str, left: Complex, right: Complex) -> Result<Complex, Problem> {
+    let result = match name {
+        "+" => left + right,
+        "-" => left - right,
+        "*" => left * right,
+        _ => {
+            let square = right.re * right.re + right.im * right.im;
+            left * Complex::new(right.re / square, -right.im / square)
+        }
+    };
+    if result.re.is_finite() && result.im.is_finite() {
+        Ok(result)
+    } else {
+        Err(at(place, "it is not a finite number"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_client::ckks_set_by_name;
+
+    use super::*;
+
+    fn program(text: &str) -> Result<VectorProgram, String> {
+        let set = ckks_set_by_name("TOY_CKKS_45_60_50").expect("a set");
+        let vector = |level| Vector { slots_log2: 2, level, scale: 2_f64.powi(45) };
+        let names = [Named { name: "x", vector: vector(9) }, Named { name: "y", vector: vector(4) }];
+        compile(text, set, &names).map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn expressions_compute_what_they_say() {
+        let x = [0.5, -0.25, 1.0, 0.0].map(Complex::from);
+        let y = [Complex::new(0.0, 1.0), Complex::from(2.0), Complex::new(0.5, -0.5), Complex::from(-1.0)];
+        for (text, expected) in [
+            ("x + y", [x[0] + y[0], x[3] + y[3]]),
+            ("0.5 * x * y - 2i", [x[0] * y[0] * Complex::from(0.5) - Complex::new(0.0, 2.0), Complex::new(0.0, -2.0)]),
+            ("-(x / 4) + 0 * y", [Complex::from(-0.125), Complex::from(0.0)]),
+            ("rotate(x, 1) + 0*y", [x[1], x[0]]),
+            ("rotate(x, -1) + 0*y", [x[3], x[2]]),
+            ("conjugate(y) + 0*x", [Complex::new(0.0, -1.0), Complex::from(-1.0)]),
+            ("total(x) + 0*y", [Complex::from(1.25); 2]),
+            ("poly(x, 1, 2, 1/2) + 0*y", [Complex::from(2.125), Complex::from(1.0)]),
+            ("chebyshev(x, 0, 0, 2) + 0*y", [Complex::from(-1.0), Complex::from(-2.0)]),
+            ("bootstrap(x, 2, small, lossy) + 0*y", [x[0], x[3]]),
+            ("bootstrap(level(x, 1), 2, large) * (1 + i) + 0*y", [x[0] * Complex::new(1.0, 1.0), Complex::from(0.0)]),
+        ] {
+            let program = program(text).expect(text);
+            let got = &program.evaluate(&[x.to_vec(), y.to_vec()])[0];
+            for (got, expected) in [got[0], got[3]].into_iter().zip(expected) {
+                assert!((got - expected).magnitude() < 1e-12, "{text}: {got:?}, not {expected:?}");
+            }
+        }
+        assert_eq!(program("x; y; x*y").expect("three").outputs().len(), 3);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_where_it_is() {
+        for (text, expected) in [
+            ("x + z; y", "at 4: 'z' is no ciphertext: give it as z=FILE"),
+            ("x", "'y' is given, and stands nowhere in the expression"),
+            ("x; y; 1 + 2", "at 8: a number that is known needs no computation"),
+            ("x / y", "at 2: only a number can be divided by"),
+            ("x * y / 0", "at 6: it is not a finite number"),
+            ("rotate(x, 0.5) + y", "at 10: expected a whole number"),
+            ("poly(x, 2i) + y", "at 8: expected a real number"),
+            ("rotate(2, 1) + x + y", "at 7: expected a ciphertext, not a number"),
+            ("bootstrap(x, 3, huge) + y", "at 16: 'huge' is no size of a key"),
+            ("bootstrap(x, 3, small, fast) + y", "at 23: expected lossy"),
+            ("x[0] + y", "at 1: a ciphertext is a vector already"),
+            ("sin(x) + y", "at 0: 'sin' of 1 is not known"),
+            ("x + 1.2.3 + y", "at 7: "),
+        ] {
+            let problem = program(text).expect_err(text);
+            assert!(problem.starts_with(expected), "{text}: {problem}");
+        }
+        let deep = program("y * y * y * y * y * y * y + x").expect_err("no levels are left");
+        assert!(deep.starts_with("at ") && deep.contains("level"), "{deep}");
+    }
+}

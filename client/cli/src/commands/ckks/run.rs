@@ -1,0 +1,123 @@
+//! `cloakwork ckks run`.
+
+use std::{path::PathBuf, str::FromStr};
+
+use cloakwork_client::{
+    Client, ClientError, Encrypted, Input, Vector, VectorProgram, params::ckks::CkksSet, vector_in,
+};
+
+use super::{
+    expression::{Named, compile},
+    job,
+};
+use crate::{context::Context, failure::Failure};
+
+/// Compute on encrypted numbers
+///
+/// Names stand for ciphertexts: files, or what the server has (tenants/../jobs/../outputs/0), which
+/// need not be fetched to go on with. Each expression, with semicolons between them, makes a
+/// ciphertext, and goes to the file of an --out; a job whose outputs have no file leaves them on
+/// the server. The server sees the expression and the numbers that stand in it, and nothing of what
+/// is encrypted.
+///
+/// Operators: + - * with ciphertexts and numbers, and / by a number. A product takes a level.
+/// Functions: rotate(x, n) by n places to the left, conjugate(x), total(x) for the sum of all
+/// numbers in every place, poly(x, c0, c1, ..) for c0 + c1 x + .., chebyshev(x, c0, c1, ..),
+/// level(x, n) to a lower level, and bootstrap(x, stages, size, lossy) for new levels: 1 to 5
+/// stages, and small, medium or large, as the key was made; 5 and medium where absent, and a regular
+/// one without the last word. Numbers are 1.5, 2i or 0.5-2i.
+///
+/// Examples:
+///   cloakwork --keys numbers ckks run '0.5 * x * y + 1' x=x.ckks y=y.ckks --out z.ckks
+///   cloakwork --keys numbers ckks run 'rotate(x, 1) - x; total(x)' x=x.ckks --out d.ckks --out s.ckks
+///   cloakwork --keys numbers ckks run 'bootstrap(x * x, 5, large)' x=x.ckks --out y.ckks
+///   cloakwork --keys numbers ckks run --plan 'x * x' x=x.ckks
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct Args {
+    /// What to compute.
+    #[arg(allow_hyphen_values = true)]
+    expression: String,
+    /// Names, and their files or what the server calls them.
+    #[arg(value_name = "NAME=FILE")]
+    arguments: Vec<Argument>,
+    /// Files to write, one for each expression. One that is there already is not overwritten.
+    #[arg(long = "out", value_name = "FILE")]
+    outs: Vec<PathBuf>,
+    /// Say what it would take, and compute nothing.
+    #[arg(long)]
+    plan: bool,
+}
+
+/// A name, and what it stands for.
+#[derive(Clone, Debug)]
+struct Argument {
+    name: String,
+    source: String,
+}
+
+impl FromStr for Argument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('=').filter(|(name, source)| is_name(name) && !source.is_empty());
+        let (name, source) = parts.ok_or_else(|| format!("'{text}': expected NAME=FILE, as in x=x.ckks"))?;
+        Ok(Self { name: name.to_owned(), source: source.to_owned() })
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+}
+
+pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+    let keys = context.ckks_keys().await?;
+    let client = context.connect().await?;
+    let (mut names, mut inputs) = (Vec::new(), Vec::new());
+    for Argument { name, source } in &args.arguments {
+        let (input, vector) = find(&client, keys.set(), source).await?;
+        names.push(Named { name, vector });
+        inputs.push(input);
+    }
+    let program = compile(&args.expression, keys.set(), &names);
+    let program: VectorProgram = program.map_err(|problem| Failure::Usage(problem.marked_in(&args.expression)))?;
+    if args.plan {
+        return job::plan(context, &client, &program).await;
+    }
+    job::run(context, &client, &keys, program, inputs, &args.outs).await
+}
+
+/// A ciphertext by the name of its file or of the server's, and what it holds.
+pub(super) async fn find(client: &Client, set: &CkksSet, source: &str) -> Result<(Input, Vector), Failure> {
+    if source.starts_with("tenants/") {
+        let described = client.describe(source).await?;
+        let numbers = described
+            .ckks
+            .filter(|numbers| numbers.slots.is_power_of_two())
+            .ok_or_else(|| Failure::Usage(format!("{source} is no ciphertext of numbers")))?;
+        let vector = Vector { slots_log2: numbers.slots.ilog2(), level: numbers.level as usize, scale: numbers.scale };
+        return Ok((Input::Name(source.to_owned()), vector));
+    }
+    let wrong = |problem: String| Failure::Usage(format!("{source}: {problem}"));
+    let envelope = std::fs::read(source).map_err(|error| wrong(error.to_string()))?;
+    let (of, vector) = vector_in(&envelope).map_err(|error: ClientError| wrong(error.to_string()))?;
+    if of.id != set.id {
+        return Err(wrong(format!("made for {}; the keys are for {}", of.name, set.name)));
+    }
+    Ok((Input::Encrypted(Encrypted { envelope: envelope.into(), count: 1 << vector.slots_log2 }), vector))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_with_what_they_stand_for() {
+        let Argument { name, source } = "x_1=a=b.ckks".parse().expect("an argument");
+        assert_eq!((name.as_str(), source.as_str()), ("x_1", "a=b.ckks"));
+        for wrong in ["x", "=x.ckks", "1x=x.ckks", "x=", "x y=z"] {
+            assert!(wrong.parse::<Argument>().is_err(), "{wrong}");
+        }
+    }
+}

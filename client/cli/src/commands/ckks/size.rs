@@ -1,0 +1,22 @@
+//! How large a key for bootstraps is, as it is written.
+
+use std::str::FromStr;
+
+use cloakwork_client::KeySize;
+
+/// `small`, `medium` or `large`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size(pub(super) KeySize);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "small" => Ok(Self(KeySize::Small)),
+            "medium" => Ok(Self(KeySize::Medium)),
+            "large" => Ok(Self(KeySize::Large)),
+            _ => Err(format!("'{text}' is no size of a key: expected small, medium or large")),
+        }
+    }
+}

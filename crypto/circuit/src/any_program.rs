@@ -1,0 +1,74 @@
+//! A program of either family.
+
+use cloakwork_params::AnySet;
+use prost::Message;
+
+use crate::{LIMITS, Program, ProgramError, ProgramId, ckks};
+
+/// A program, told by its parameter set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnyProgram {
+    /// On blocks, under a set of TFHE.
+    Blocks(Program),
+    /// On vectors of approximate numbers, under a set of CKKS.
+    Vectors(ckks::Program),
+}
+
+/// All of a program that tells its family: whatever else it has is skipped.
+#[derive(Clone, PartialEq, Message)]
+struct Head {
+    #[prost(string, tag = "1")]
+    parameter_set: String,
+}
+
+impl AnyProgram {
+    /// Decodes and checks a program within what every server and worker accepts.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ProgramError> {
+        let head = Head::decode(bytes).map_err(|error| ProgramError::Malformed(error.to_string()))?;
+        match AnySet::by_name(&head.parameter_set) {
+            Some(AnySet::Tfhe(_)) => Program::decode(bytes, &LIMITS).map(Self::Blocks),
+            Some(AnySet::Ckks(_)) => ckks::Program::decode(bytes, &ckks::LIMITS).map(Self::Vectors),
+            None => Err(ProgramError::UnknownParameterSet(head.parameter_set)),
+        }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> ProgramId {
+        match self {
+            Self::Blocks(program) => program.id(),
+            Self::Vectors(program) => program.id(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire;
+
+    fn decoded(set: &str, ty: wire::Type) -> Result<AnyProgram, ProgramError> {
+        let input =
+            wire::program::Input { name: "x".to_owned(), r#type: ty.into(), slots_log2: 3, ..Default::default() };
+        let message = wire::Program {
+            parameter_set: set.to_owned(),
+            inputs: vec![input],
+            outputs: vec![0],
+            ..Default::default()
+        };
+        AnyProgram::decode(&message.encode_to_vec())
+    }
+
+    #[test]
+    fn the_set_tells_the_family() {
+        let blocks = decoded("TOY_MESSAGE_2_CARRY_2", wire::Type::Bool);
+        assert!(matches!(blocks, Ok(AnyProgram::Blocks(_))), "{blocks:?}");
+        let vectors = decoded("TOY_CKKS_45_60_50", wire::Type::Vector);
+        assert!(matches!(vectors, Ok(AnyProgram::Vectors(_))), "{vectors:?}");
+        for (set, ty) in [("TOY_MESSAGE_2_CARRY_2", wire::Type::Vector), ("TOY_CKKS_45_60_50", wire::Type::Bool)] {
+            assert!(decoded(set, ty).is_err(), "{set} has no {ty:?}");
+        }
+        let nowhere = ProgramError::UnknownParameterSet("NOWHERE".to_owned());
+        assert_eq!(decoded("NOWHERE", wire::Type::Bool), Err(nowhere));
+        assert!(matches!(AnyProgram::decode(b"\xff"), Err(ProgramError::Malformed(_))));
+    }
+}

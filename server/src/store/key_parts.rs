@@ -1,0 +1,51 @@
+//! Which parts of a key a job reads.
+
+use cloakwork_keystore::Digest;
+use cloakwork_scheduler::JobId;
+use sqlx::Row as _;
+
+use super::Store;
+use crate::jobs::id;
+
+/// Bytes of a part: its hash, and how long it is.
+const PART_BYTES: usize = 40;
+
+impl Store {
+    /// Those of a job on vectors.
+    pub async fn key_parts(&self, job: JobId) -> Result<Vec<Digest>, sqlx::Error> {
+        let query = sqlx::query("SELECT key_parts FROM jobs WHERE id = $1").bind(id::to_bytes(job).to_vec());
+        let row = query.fetch_one(self.database.readers()).await?;
+        let bytes: Option<Vec<u8>> = row.try_get("key_parts")?;
+        let parts = bytes.as_deref().and_then(of_bytes);
+        parts.ok_or_else(|| sqlx::Error::Decode("a job's row is damaged: key_parts".into()))
+    }
+}
+
+pub(super) fn to_bytes(parts: &[Digest]) -> Vec<u8> {
+    parts.iter().flat_map(|part| [&part.blake3[..], &part.size_bytes.to_le_bytes()].concat()).collect()
+}
+
+fn of_bytes(bytes: &[u8]) -> Option<Vec<Digest>> {
+    let parts = bytes.chunks(PART_BYTES).map(|part| {
+        let (blake3, size) = part.split_at_checked(32)?;
+        let size_bytes = u64::from_le_bytes(size.try_into().ok()?);
+        Some(Digest { blake3: blake3.try_into().ok()?, size_bytes })
+    });
+    parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_again() {
+        let parts: Vec<Digest> =
+            (0..3).map(|number| Digest { blake3: [number; 32], size_bytes: u64::from(number) << 40 }).collect();
+        let bytes = to_bytes(&parts);
+        assert_eq!(bytes.len(), 3 * PART_BYTES);
+        assert_eq!(of_bytes(&bytes), Some(parts));
+        assert_eq!(of_bytes(&[]), Some(Vec::new()));
+        assert_eq!(of_bytes(&bytes[..41]), None);
+    }
+}

@@ -1,0 +1,242 @@
+//! Jobs on vectors of approximate numbers: from the command line, beside other jobs, and with processes killed.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use cloakwork_client::{
+    BootstrapKind, CkksBootstrap, CkksKeys, CkksWish, Client, ClientError, Complex, Encrypted, Finished, Input,
+    JobRequest, KeySize, Progress, VectorProgram, VectorProgramBuilder, ckks_set_by_name, proto::JobState,
+};
+use cloakwork_tests_service::{Server, Setup, Shell, Tenant, Worker, eventually};
+use tempfile::TempDir;
+
+const SET: &str = "TOY_CKKS_45_60_50";
+const SLOTS: usize = 16;
+
+/// Somebody with keys for vectors.
+struct Somebody {
+    client: Client,
+    keys: CkksKeys,
+    key: String,
+    _home: TempDir,
+}
+
+impl Somebody {
+    async fn new(client: Client) -> Self {
+        let home = tempfile::tempdir().expect("a directory");
+        let wish = CkksWish {
+            bootstraps: vec![CkksBootstrap { slots: SLOTS, stages: 2, size: KeySize::Medium }],
+            ..CkksWish::default()
+        };
+        let set = ckks_set_by_name(SET).expect("a set");
+        let keys = CkksKeys::generate_in(home.path().join("keys"), set, wish, None, Progress::none()).await;
+        let keys = keys.expect("keys");
+        let key = client.push_parts(keys.parts(), &Progress::none()).await.expect("the key is taken");
+        Self { client, keys, key: key.name, _home: home }
+    }
+
+    /// A bootstrap of x * x, and as many further squares as it has levels for.
+    fn program(&self, squares: usize) -> VectorProgram {
+        let mut program = VectorProgramBuilder::new(self.keys.set());
+        let mut x = program.input("x", SLOTS.ilog2(), 1);
+        x = program.multiply(x, x);
+        x = program.bootstrap(x, 2, KeySize::Medium, BootstrapKind::Regular);
+        for _ in 1..squares {
+            x = program.multiply(x, x);
+        }
+        program.output(x);
+        program.build().expect("a program")
+    }
+
+    fn encrypt(&self, number: f64) -> Encrypted {
+        self.keys.encrypt(&[Complex::from(number); SLOTS], 1).expect("numbers")
+    }
+
+    fn job(&self, number: f64) -> JobRequest {
+        JobRequest::new(self.program(2), &self.key).encrypted(self.encrypt(number))
+    }
+
+    async fn check(&self, number: f64, finished: &Finished) {
+        let output = finished.output(0).expect("an output");
+        let envelope = self.client.output(output).await.expect("a readable output");
+        let numbers = self.keys.decrypt(&envelope).expect("numbers");
+        let expected = number.powi(4);
+        assert!(numbers.iter().all(|got| (*got - Complex::from(expected)).magnitude() < 1e-3), "{number}: {numbers:?}");
+    }
+
+    async fn run(&self, number: f64) {
+        let finished = self.client.run(&self.job(number)).await.expect("the job succeeds");
+        self.check(number, &finished).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expressions_are_computed_from_the_command_line() {
+    let server = Server::start(Setup::default()).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell::new(&server, home.path());
+    let wish = ["--bootstrap", "4:2:medium", "--rotate", "1", "--level", "9"];
+    shell.text(&[&["ckks", "keygen", "--set", SET], &wish[..]].concat());
+    shell.text(&["keys", "push"]);
+    shell.text(&["ckks", "encrypt", "0.5", "-0.25", "1", "0", "--level", "2", "--out", "x"]);
+    shell.text(&["ckks", "encrypt", "1", "2i", "0.5", "-1", "--level", "3", "--out", "y"]);
+    let numbers = |file: &str| shell.text(&["ckks", "decrypt", file, "--digits", "3"]).replace("-0.000", "+0.000");
+
+    // Outputs go to files, and the record says what took how long.
+    let done =
+        shell.document(&["ckks", "run", "rotate(x * y, 1) + 0.5; x - y", "x=x", "y=y", "--out", "z", "--out", "d"]);
+    assert_eq!(numbers("z"), "+0.500-0.500i\n1.000+0.000i\n0.500+0.000i\n1.000+0.000i\n".trim_start_matches('+'));
+    assert_eq!(done["outputs"][0]["level"], 1);
+    let operations = done["latency"]["operations"].as_object().expect("operations");
+    let names: Vec<&str> = operations.keys().map(String::as_str).collect();
+    assert!(names.contains(&"multiply") && names.contains(&"rotate"), "{names:?}");
+    assert!(numbers("d").starts_with("-0.500+0.000i\n"), "{}", numbers("d"));
+
+    // An output stays on the server for the next job; a bootstrap brings levels.
+    let squares = shell.document(&["ckks", "run", "x * x", "x=x"]);
+    let name = squares["outputs"][0]["name"].as_str().expect("a name").to_owned();
+    let plan = shell.text(&["ckks", "run", "--plan", "bootstrap(x, 2) * 2", &format!("x={name}")]);
+    assert!(plan.contains("bootstraps          1") && plan.contains("key                 products"), "{plan}");
+    let printed = shell.text(&["ckks", "bootstrap", &name, "--stages", "2", "--out", "fresh"]);
+    for stage in ["raise", "to_coefficients", "remainders", "to_values"] {
+        assert!(printed.contains(&format!("bootstrap.{stage}")), "{printed}");
+    }
+    assert_eq!(numbers("fresh"), "0.250+0.000i\n0.062+0.000i\n1.000+0.000i\n0.000+0.000i\n".replace("0.062", "0.062"));
+    let listed = shell.text(&["jobs", "ls"]);
+    assert_eq!(listed.matches("succeeded").count(), 3, "{listed}");
+    let sets = shell.text(&["sets"]);
+    assert!(sets.contains("512 numbers") && sets.contains(SET), "{sets}");
+
+    let refused = |args: &[&str], expected: &str| {
+        let (_, message) = shell.refusal(&[&["ckks"], args].concat());
+        assert!(message.contains(expected), "{args:?}: {message}");
+    };
+    refused(&["run", "rotate(x, 2)", "x=x"], "KEY_INCOMPLETE");
+    refused(&["run", "rotate(x, 2)", "x=x"], "turning 4 numbers by 2");
+    refused(&["run", "x * x * x * x * x", "x=x"], "level");
+    refused(&["run", "x +", "x=x"], "expected a number");
+    refused(&["run", "x", "x=nowhere"], "nowhere");
+    refused(&["run", "-x", "x=x", "--out", "z"], "not overwritten");
+    refused(&["run", "-x", "x=x", "--out", "a", "--out", "b"], "2 files for 1 result");
+    refused(&["bootstrap", "x", "--stages", "3"], "stages");
+    refused(&["bootstrap", "x", "--stages", "1"], "KEY_INCOMPLETE");
+    refused(&["bootstrap", "x", "--size", "huge"], "no size of a key");
+    refused(&["run", "-x", "x=tenants/local/jobs/00000000-0000-0000-0000-000000000000/outputs/0"], "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inputs_that_do_not_go_with_program_and_key_are_refused() {
+    let server = Server::start(Setup::default()).await;
+    let (one, other) = (Somebody::new(server.client().await).await, Somebody::new(server.client().await).await);
+    let refusal = |result: Result<Finished, ClientError>| match result {
+        Err(ClientError::Refused(refusal)) => (refusal.reason.clone(), refusal.message.clone()),
+        other => panic!("{other:?}"),
+    };
+    let program = || one.program(2);
+    let run = |list: Encrypted| {
+        let request = JobRequest::new(program(), &one.key).encrypted(list);
+        async { refusal(one.client.run(&request).await) }
+    };
+    let numbers = [Complex::from(0.5); SLOTS];
+    let (reason, message) = run(other.encrypt(0.5)).await;
+    assert!(reason == "KEY_MISMATCH", "{message}");
+    for (list, expected) in [
+        (one.keys.encrypt(&numbers, 2), "has level 2: the program takes level 1"),
+        (one.keys.encrypt(&numbers[..4], 1), "has 4 numbers: the program takes 16"),
+    ] {
+        let (reason, message) = run(list.expect("numbers")).await;
+        assert!(reason == "INPUT_INVALID" && message.contains(expected), "{reason}: {message}");
+    }
+    let blocks = Tenant::new(server.client().await).await;
+    let (reason, message) = run(blocks.keys.encrypt(&[1], 3).expect("a value")).await;
+    assert!(reason == "INPUT_INVALID" && message.contains("was made for"), "{reason}: {message}");
+    // A program on vectors under a key for blocks, and the other way around.
+    let request = JobRequest::new(program(), &blocks.key).encrypted(one.encrypt(0.5));
+    assert_eq!(refusal(one.client.run(&request).await).0, "KEY_INCOMPLETE");
+    let request = JobRequest::new(blocks.lookup(|x| x), &one.key).encrypted(one.encrypt(0.5));
+    assert_eq!(refusal(one.client.run(&request).await).0, "KEY_INCOMPLETE");
+    // Another tenant's key and outputs are not there.
+    let token = server.token("stranger", "jobs,keys,read");
+    let stranger = server.client_with(&token).await;
+    let request = JobRequest::new(program(), &one.key).encrypted(one.encrypt(0.5));
+    assert!(matches!(refusal(stranger.run(&request).await).0.as_str(), "WRONG_TENANT"));
+    let finished = one.client.run(&one.job(0.5)).await.expect("the job succeeds");
+    let name = finished.output(0).expect("an output").name.clone();
+    assert_eq!(stranger.describe(&name).await.is_ok(), false);
+    let request = JobRequest::new(program(), &one.key).input(Input::Name(name));
+    let (reason, message) = refusal(one.client.run(&request).await);
+    assert!(reason == "INPUT_INVALID" && message.contains("level"), "its level is another: {reason}: {message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_on_vectors_and_on_blocks_share_workers_that_are_killed() {
+    const JOBS: usize = 24;
+    let server = Server::start(Setup::default().without_worker()).await;
+    let token = server.token("workers", "worker");
+    let (one, other) = (Somebody::new(server.client().await).await, Somebody::new(server.client().await).await);
+    let blocks = Tenant::new(server.client().await).await;
+    let done = AtomicUsize::new(0);
+    let vectors = |client| {
+        let done = &done;
+        async move {
+            let client: &Somebody = client;
+            for number in 0..JOBS {
+                client.run(number as f64 / JOBS as f64).await;
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    };
+    let of_blocks = async {
+        while done.load(Ordering::Relaxed) < 2 * JOBS {
+            blocks.check_squares(&[1, 2, 3]).await;
+        }
+    };
+    let killer = async {
+        let mut worker = Worker::start(&server, "first", &token);
+        for round in 1..=3 {
+            eventually("some jobs are done", || async { done.load(Ordering::Relaxed) >= round * JOBS / 2 }).await;
+            worker.process().kill();
+            worker = Worker::start(&server, "again", &token);
+        }
+        eventually("all jobs are done", || async { done.load(Ordering::Relaxed) == 2 * JOBS }).await;
+    };
+    tokio::join!(vectors(&one), vectors(&other), of_blocks, killer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waited_over_a_restart_finds_its_key() {
+    let mut server = Server::start(Setup::default().without_worker()).await;
+    let token = server.token("workers", "worker");
+    let tenant = Somebody::new(server.client().await).await;
+    let job = tenant.client.submit(&tenant.job(0.75)).await.expect("accepted");
+    server.kill();
+    server.restart().await;
+    let _worker = Worker::start(&server, "worker", &token);
+    let tenant = Somebody { client: server.client().await, ..tenant };
+    let ended = tenant.client.wait(&job.name).await.expect("it ends");
+    assert_eq!(ended.state(), JobState::Succeeded, "{ended:?}");
+    tenant.check(0.75, &Finished { job: ended, wall: Duration::ZERO }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_without_memory_for_a_job_says_so() {
+    let server = Server::start(Setup::default().without_worker()).await;
+    let token = server.token("workers", "worker");
+    let tenant = Somebody::new(server.client().await).await;
+    // The key alone takes some megabytes.
+    let mut small = Worker::start_with(&server, "small", &token, &["--vector-memory", "2"]);
+    let failed = tenant.client.run(&tenant.job(0.5)).await.expect_err("no room");
+    let ClientError::JobFailed { reason, message, .. } = &failed else { panic!("{failed:?}") };
+    assert!(reason == "WORKER_OUT_OF_MEMORY" && message.contains("memory for vectors"), "{reason}: {message}");
+    // One that takes none is not asked.
+    let _none = Worker::start_with(&server, "none", &token, &["--vector-memory", "0"]);
+    small.process().kill();
+    let job = tenant.client.submit(&tenant.job(0.5)).await.expect("accepted");
+    let blocks = Tenant::new(server.client().await).await;
+    blocks.check_squares(&[1, 2, 3]).await;
+    assert_eq!(tenant.client.job(&job.name).await.expect("a job").state(), JobState::Queued);
+    let _large = Worker::start(&server, "large", &token);
+    assert_eq!(tenant.client.wait(&job.name).await.expect("it ends").state(), JobState::Succeeded);
+}

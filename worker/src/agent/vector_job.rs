@@ -1,0 +1,185 @@
+//! What lies between the beginning and the end of a job on vectors.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use bytes::Bytes;
+use cloakwork_circuit::ckks::{LIMITS, Program};
+use cloakwork_ckks::Ciphertext;
+use cloakwork_params::{KeyId, ckks::CkksSet};
+use cloakwork_proto::v1::{self, LeaseStage};
+use cloakwork_vectors::{Finished, Job, Run, RunError, read_input, ring, write_output};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::{
+    Agent, Held,
+    job::{Computed, Errands, bytes_of, digested, invalid, key_id, on_thread},
+};
+use crate::{
+    engine::{GroupId, JobFailure},
+    latency::{Stage, Stopwatch},
+    vectors::{VectorKeyRequest, VectorLease, Vectors},
+};
+
+/// A checked job.
+struct Task {
+    vectors: Arc<Vectors>,
+    key_id: KeyId,
+    set: &'static CkksSet,
+    program: Arc<Program>,
+    request: VectorKeyRequest,
+    inputs: Vec<v1::AssignedInput>,
+}
+
+/// Tells the engine, when it is dropped, that nobody wants the result any more.
+struct GiveUp(Arc<AtomicBool>);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Agent {
+    pub(super) async fn compute_vectors(
+        &self,
+        held: &Held,
+        set: &'static CkksSet,
+        content: v1::JobContent,
+        stopwatch: &mut Stopwatch,
+    ) -> Result<Computed, (JobFailure, Stage)> {
+        let fetching = |failure| (failure, Stage::Fetch);
+        let task = self.check_vectors(held, set, content).await.map_err(fetching)?;
+        held.status.enter(LeaseStage::Waiting);
+        let memory = self.reserve_vectors(&task).await.map_err(fetching)?;
+        held.status.enter(LeaseStage::Fetching);
+        stopwatch.advance(Stage::Fetch, Instant::now());
+
+        let errands = Errands::new(&held.status);
+        let key = async {
+            let result =
+                task.vectors.keys.get(&task.request, || held.status.advance(), |waits| errands.key_waits(waits)).await;
+            result.map(|(lease, was_resident)| (lease, (!was_resident).then(Instant::now)))
+        };
+        let inputs = async {
+            let inputs = self.fetch_vectors(held, &task).await;
+            errands.inputs_are_here();
+            inputs
+        };
+        let ((key, loaded), inputs) = tokio::try_join!(key, inputs).map_err(fetching)?;
+        if let Some(loaded) = loaded {
+            stopwatch.advance(Stage::KeyLoad, loaded);
+        }
+        stopwatch.advance(Stage::Fetch, Instant::now());
+        held.status.enter(LeaseStage::Waiting);
+
+        let waiting = |failure| (failure, Stage::WaveWait);
+        let finished = run(held, &task, key, inputs).await.map_err(waiting)?;
+        let Run { outputs, times } = finished.result.map_err(|error| (failure(error), Stage::WaveWait))?;
+        stopwatch.run(finished.began, finished.ended, task.program.cost().bootstraps, &times);
+        let outputs = encode(&task, outputs).await.map_err(|failure| (failure, Stage::Store))?;
+        Ok((outputs, memory))
+    }
+
+    async fn check_vectors(
+        &self,
+        held: &Held,
+        set: &'static CkksSet,
+        content: v1::JobContent,
+    ) -> Result<Task, JobFailure> {
+        let none = || JobFailure::passing("SET_NOT_SERVED", "this worker has no memory for vectors");
+        let vectors = self.vectors.clone().ok_or_else(none)?;
+        let key_id = key_id(&content)?;
+        let bytes = content.program;
+        let program = on_thread(bytes.len(), move || Program::decode(&bytes, &LIMITS)).await?;
+        let program = program.map_err(|error| invalid(error.to_string()))?;
+        if program.set().id != set.id {
+            return Err(invalid(format!("the program is for {}, the job for {}", program.set().name, set.name)));
+        }
+        let (expected, got) = (program.inputs().len(), content.inputs.len());
+        if expected != got {
+            return Err(JobFailure::lasting("INPUT_INVALID", format!("{got} inputs: the program takes {expected}")));
+        }
+        if content.rows != 1 {
+            let problem = format!("{} rows: a job on vectors has one", content.rows);
+            return Err(JobFailure::lasting("INPUT_INVALID", problem));
+        }
+        vectors.check(&program)?;
+        let group = GroupId { group: content.group, key_id, set: set.id };
+        let request = VectorKeyRequest { group, set, parts: content.key_parts, blobs: self.blobs(held) };
+        Ok(Task { vectors, key_id, set, program: Arc::new(program), request, inputs: content.inputs })
+    }
+
+    /// Memory for what comes and goes; what is worked on has its own.
+    async fn reserve_vectors(&self, task: &Task) -> Result<OwnedSemaphorePermit, JobFailure> {
+        // As they are stored, and in words of 64 bits, which are half as many again.
+        let vectors = task.program.outline().row_bytes().saturating_mul(3);
+        let bytes = bytes_of(&task.inputs).saturating_add(vectors);
+        self.job_memory.reserve(bytes).await.map_err(|error| JobFailure::passing("WORKER_OUT_OF_MEMORY", error))
+    }
+
+    async fn fetch_vectors(&self, held: &Held, task: &Task) -> Result<Vec<Ciphertext>, JobFailure> {
+        let blobs = self.blobs(held);
+        let mut inputs = Vec::with_capacity(task.inputs.len());
+        for (index, source) in task.inputs.iter().enumerate() {
+            let invalid = |problem: String| {
+                let name = &task.program.inputs()[index].name;
+                JobFailure::lasting("INPUT_INVALID", format!("input {index} ('{name}'): {problem}"))
+            };
+            let bytes = self.read_input(&blobs, source).await?;
+            let bytes = bytes.ok_or_else(|| invalid("it has no source".to_owned()))?;
+            held.status.advance();
+            let (program, set, key_id) = (task.program.clone(), task.set, task.key_id);
+            let read = move || read_input(&bytes, ring(set), key_id, &program.inputs()[index]);
+            // The first one makes the ring, whatever its own size.
+            let read = on_thread(usize::MAX, read).await?;
+            inputs.push(read.map_err(|problem| invalid(problem.to_string()))?);
+        }
+        Ok(inputs)
+    }
+}
+
+async fn run(held: &Held, task: &Task, key: VectorLease, inputs: Vec<Ciphertext>) -> Result<Finished, JobFailure> {
+    let keys = key.keys().map_err(|problem| JobFailure::lasting("KEY_INCOMPLETE", problem))?;
+    let (sender, end) = oneshot::channel();
+    let status = held.status.clone();
+    let give_up = GiveUp(Arc::default());
+    task.vectors.submit(Job {
+        key: task.request.group.clone(),
+        program: task.program.clone(),
+        inputs,
+        keys: Arc::new(keys),
+        is_cancelled: give_up.0.clone(),
+        progress: Box::new(move || status.enter(LeaseStage::Computing)),
+        done: Box::new(move |finished| {
+            // The key stays until nothing computes with it.
+            drop(key);
+            let _ = sender.send(finished);
+        }),
+    });
+    let ended = end.await.map_err(|_| JobFailure::passing("DEVICE_FAILED", "the engine for vectors has ended"));
+    drop(give_up);
+    ended
+}
+
+fn failure(error: RunError) -> JobFailure {
+    match error {
+        RunError::Panicked | RunError::GivenUp => JobFailure::passing("DEVICE_FAILED", error),
+        _ => JobFailure::lasting("INTERNAL", error),
+    }
+}
+
+async fn encode(task: &Task, outputs: Vec<Ciphertext>) -> Result<Vec<(Bytes, v1::Digest)>, JobFailure> {
+    let (set, key_id) = (task.set, task.key_id);
+    let size = usize::try_from(task.program.outline().row_bytes()).unwrap_or(usize::MAX);
+    let encode = move || {
+        let one = |output: &Ciphertext| write_output(output, ring(set), key_id).map(digested);
+        outputs.iter().map(one).collect::<Result<_, _>>()
+    };
+    on_thread(size, encode).await?.map_err(|error| JobFailure::lasting("INTERNAL", error))
+}

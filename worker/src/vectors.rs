@@ -1,0 +1,157 @@
+//! Jobs on vectors of approximate numbers: what the worker keeps for them, and how its memory is shared out.
+
+mod keys;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use cloakwork_circuit::ckks::{Action, Program};
+use cloakwork_params::ckks::{CKKS_SETS, CkksSet};
+use cloakwork_vectors::{Engine, Job, Matrices, self_test};
+use tokio::sync::Notify;
+
+pub(crate) use self::keys::{VectorKeyRequest, VectorKeys, VectorLease};
+use crate::engine::{GroupId, JobFailure};
+
+/// The engine for vectors, its keys and its matrices.
+pub(crate) struct Vectors {
+    engine: Engine<GroupId>,
+    pub(crate) keys: Arc<VectorKeys>,
+    shares: Shares,
+    threads: usize,
+    is_proven: AtomicBool,
+}
+
+/// Who has which part of the memory for vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shares {
+    keys: u64,
+    matrices: u64,
+    values: u64,
+}
+
+/// Work after which another key's jobs are next, in millions of multiplications: some bootstraps of a whole vector, which take
+/// longer than a key's way from the server.
+const TURN: u64 = 1 << 18;
+
+impl Shares {
+    /// Of a bootstrap of a whole vector in five stages, with a medium key: 4.9 GiB are keys, 1.9 matrices, and 0.9 is worked on.
+    fn of(bytes: u64) -> Self {
+        Self { keys: bytes / 8 * 5, matrices: bytes / 4, values: bytes / 8 }
+    }
+
+    /// Refuses a program that would need more than there ever is.
+    fn check(self, program: &Program) -> Result<(), JobFailure> {
+        let bootstraps = program.steps().iter().filter_map(|step| match step.action {
+            Action::Bootstrap(_, kind) => Some(kind.matrix_bytes(program.set())),
+            _ => None,
+        });
+        for (what, wanted, most) in [
+            ("the matrices of a bootstrap", bootstraps.max().unwrap_or(0), self.matrices),
+            ("its numbers", program.cost().memory_bytes, self.values),
+        ] {
+            if wanted > most {
+                let message = format!(
+                    "the job takes {wanted} bytes for {what}: of its memory for vectors, this worker has {most} for them"
+                );
+                return Err(JobFailure::passing("WORKER_OUT_OF_MEMORY", message));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Vectors {
+    /// With so much memory; none where that is nothing. `changed` is told when there is news for the server.
+    pub(crate) fn start(memory: u64, threads: usize, changed: &Arc<Notify>) -> std::io::Result<Option<Self>> {
+        if memory == 0 {
+            return Ok(None);
+        }
+        let shares = Shares::of(memory);
+        let matrices = Arc::new(Matrices::new(usize::try_from(shares.matrices).unwrap_or(usize::MAX)));
+        let engine = Engine::start(threads, TURN, matrices)?;
+        let keys = Arc::new(VectorKeys::new(shares.keys, changed.clone()));
+        Ok(Some(Self { engine, keys, shares, threads, is_proven: AtomicBool::new(false) }))
+    }
+
+    /// Computes a known answer, after which the server may be told of the sets. It blocks.
+    pub(crate) fn prove(&self) {
+        match self_test(self.threads) {
+            Ok(()) => self.is_proven.store(true, Ordering::Release),
+            Err(error) => tracing::error!(%error, "this worker takes no jobs on vectors"),
+        }
+    }
+
+    /// Sets that jobs may have.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = &'static CkksSet> {
+        let count = if self.is_proven.load(Ordering::Acquire) { CKKS_SETS.len() } else { 0 };
+        CKKS_SETS[..count].iter()
+    }
+
+    /// Refuses what this worker does not compute.
+    pub(crate) fn check(&self, program: &Program) -> Result<(), JobFailure> {
+        if !self.is_proven.load(Ordering::Acquire) {
+            return Err(JobFailure::passing("SET_NOT_SERVED", "this worker has not proved itself on vectors"));
+        }
+        self.shares.check(program)
+    }
+
+    /// Takes a job on.
+    pub(crate) fn submit(&self, job: Job<GroupId>) {
+        self.engine.submit(job);
+    }
+}
+
+/// While a key waits for other jobs' keys to go, it looks again so often.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_circuit::{
+        ckks::LIMITS,
+        wire::{self, operation::Kind},
+    };
+    use prost::Message as _;
+
+    use super::*;
+
+    /// A bootstrap of all numbers of a real set.
+    fn bootstrap(stages: u32) -> Program {
+        let size = wire::operation::bootstrap::Size::Medium.into();
+        let message = wire::Program {
+            parameter_set: "CKKS_45_60_50".to_owned(),
+            inputs: vec![wire::program::Input {
+                name: "x".to_owned(),
+                r#type: wire::Type::Vector.into(),
+                slots_log2: 15,
+                ..Default::default()
+            }],
+            operations: vec![wire::Operation {
+                kind: Kind::Bootstrap.into(),
+                arguments: vec![0],
+                bootstrap: Some(wire::operation::Bootstrap { stages, size, ..Default::default() }),
+                ..Default::default()
+            }],
+            outputs: vec![1],
+            ..Default::default()
+        };
+        Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program")
+    }
+
+    #[test]
+    fn the_usual_memory_is_enough_for_the_usual_bootstrap() {
+        let shares = Shares::of(8 << 30);
+        assert!(shares.keys + shares.matrices + shares.values <= 8 << 30);
+        let program = bootstrap(5);
+        shares.check(&program).expect("room");
+        assert!(program.cost().work * 4 < TURN, "{} in a turn of {TURN}", program.cost().work);
+        let refused = shares.check(&bootstrap(3)).expect_err("its matrices take more than twice as much");
+        assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.message.contains("matrices"), "{refused:?}");
+        Shares::of(24 << 30).check(&bootstrap(3)).expect("room");
+    }
+}

@@ -1,0 +1,282 @@
+//! Keys for vectors: part by part, so that programs under one key share what they have in common.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use cloakwork_ckks::{CkksError, KeyPart, format::FormatError};
+use cloakwork_params::{EnvelopeError, ckks::CkksSet};
+use cloakwork_proto::v1;
+use cloakwork_vectors::{Keys, Part, read_part, ring};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, Semaphore},
+};
+
+use super::LOOK_AGAIN;
+use crate::{
+    blob::BlobReader,
+    engine::{GroupId, JobFailure},
+    locked::Locked as _,
+};
+
+/// Parts of keys by group. Those that a job uses stay; of the others, the ones longest unused make room.
+pub(crate) struct VectorKeys {
+    budget: u64,
+    held: Mutex<Held>,
+    /// Told when parts are no longer in use.
+    freed: Notify,
+    /// Told when what is resident has changed.
+    changed: Arc<Notify>,
+    /// One key is loaded at a time. So nobody who has a part waits for somebody who waits for a part.
+    turn: Semaphore,
+}
+
+#[derive(Default)]
+struct Held {
+    by_name: HashMap<Name, Arc<Resident>>,
+    clock: u64,
+}
+
+/// A part: whose it is, and the hash of its bytes.
+type Name = (GroupId, Bytes);
+
+struct Resident {
+    name: Name,
+    set: &'static CkksSet,
+    part: Part,
+    users: AtomicUsize,
+    last_use: AtomicU64,
+}
+
+/// What to load.
+#[derive(Clone)]
+pub(crate) struct VectorKeyRequest {
+    pub(crate) group: GroupId,
+    pub(crate) set: &'static CkksSet,
+    pub(crate) parts: Vec<v1::Digest>,
+    pub(crate) blobs: BlobReader,
+}
+
+/// Parts in use. They stay for as long as this lives.
+pub(crate) struct VectorLease {
+    parts: Vec<Arc<Resident>>,
+    cache: Arc<VectorKeys>,
+}
+
+/// A part in memory is less than so many times as long as it is stored: twice for its masks, and residues of 45 bits have 64.
+const EXPANSION: u64 = 3;
+
+impl VectorKeys {
+    pub(super) fn new(budget: u64, changed: Arc<Notify>) -> Self {
+        Self { budget, held: Mutex::default(), freed: Notify::new(), changed, turn: Semaphore::new(1) }
+    }
+
+    /// The parts that a job needs, loaded first if need be, and whether all were there already. `progress` hears of each part
+    /// that is here, and `waits` when this begins to wait for other jobs' keys and when that is over.
+    pub(crate) async fn get(
+        self: &Arc<Self>,
+        request: &VectorKeyRequest,
+        progress: impl Fn(),
+        waits: impl Fn(bool),
+    ) -> Result<(VectorLease, bool), JobFailure> {
+        if let Some(lease) = self.all(request) {
+            return Ok((lease, true));
+        }
+        waits(true);
+        let _turn = self.turn.acquire().await.expect("nobody closes it");
+        waits(false);
+        let mut lease = VectorLease { parts: Vec::with_capacity(request.parts.len()), cache: self.clone() };
+        for digest in &request.parts {
+            let resident = match self.find(request, digest) {
+                Some(resident) => resident,
+                None => self.load(request, digest, &lease, &waits).await?,
+            };
+            lease.parts.push(resident);
+            progress();
+        }
+        Ok((lease, false))
+    }
+
+    /// Keys that are here, as far as they are.
+    pub(crate) fn resident(&self) -> Vec<v1::ResidentKey> {
+        let held = self.held.locked();
+        let mut keys: BTreeMap<&GroupId, (&'static CkksSet, u64)> = BTreeMap::new();
+        for resident in held.by_name.values() {
+            let (_, bytes) = keys.entry(&resident.name.0).or_insert((resident.set, 0));
+            *bytes += resident.bytes();
+        }
+        let describe = |(group, (set, bytes)): (&GroupId, (&'static CkksSet, u64))| v1::ResidentKey {
+            key_id: group.key_id.0.to_vec().into(),
+            parameter_set: set.name.to_owned(),
+            bytes,
+            group: group.group.clone(),
+        };
+        keys.into_iter().map(describe).collect()
+    }
+
+    /// All parts, if all are here.
+    fn all(self: &Arc<Self>, request: &VectorKeyRequest) -> Option<VectorLease> {
+        let mut lease = VectorLease { parts: Vec::with_capacity(request.parts.len()), cache: self.clone() };
+        for digest in &request.parts {
+            lease.parts.push(self.find(request, digest)?);
+        }
+        Some(lease)
+    }
+
+    /// A part that is here, with one more user.
+    fn find(&self, request: &VectorKeyRequest, digest: &v1::Digest) -> Option<Arc<Resident>> {
+        let mut held = self.held.locked();
+        let resident = held.by_name.get(&name(request, digest))?.clone();
+        held.uses(&resident);
+        Some(resident)
+    }
+
+    async fn load(
+        &self,
+        request: &VectorKeyRequest,
+        digest: &v1::Digest,
+        own: &VectorLease,
+        waits: &impl Fn(bool),
+    ) -> Result<Arc<Resident>, JobFailure> {
+        self.make_room(digest.size_bytes.saturating_mul(EXPANSION), own, waits).await?;
+        let (set, key_id) = (request.set, request.group.key_id);
+        let source = request.blobs.open(digest, &Handle::current());
+        let read = move || {
+            let part: KeyPart = read_part(source, ring(set), key_id)?;
+            Ok(Part::expand(ring(set), part)?)
+        };
+        let read = tokio::task::spawn_blocking(read).await;
+        let read = read.map_err(|error| JobFailure::passing("DEVICE_FAILED", error))?;
+        let part = read.map_err(|problem: FormatError| part_failure(digest, &problem))?;
+        let name = name(request, digest);
+        let (users, last_use) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let resident = Arc::new(Resident { name: name.clone(), set, part, users, last_use });
+        let mut held = self.held.locked();
+        held.uses(&resident);
+        held.by_name.insert(name, resident.clone());
+        drop(held);
+        self.changed.notify_one();
+        Ok(resident)
+    }
+
+    /// Waits until there is room for so many bytes more. Refused where only this job's own parts are in the way.
+    async fn make_room(&self, bytes: u64, own: &VectorLease, waits: &impl Fn(bool)) -> Result<(), JobFailure> {
+        let mut is_waiting = false;
+        loop {
+            let freed = self.freed.notified();
+            let room = self.held.locked().make_room(self.budget.saturating_sub(bytes), own);
+            match room {
+                Room::Made(gone) => {
+                    if is_waiting {
+                        waits(false);
+                    }
+                    if !gone.is_empty() {
+                        self.changed.notify_one();
+                    }
+                    return Ok(());
+                }
+                Room::Never { taken } => {
+                    let message = format!(
+                        "the key takes {} bytes and more: of its memory for vectors, this worker has {} for keys",
+                        taken.saturating_add(bytes),
+                        self.budget
+                    );
+                    return Err(JobFailure::passing("WORKER_OUT_OF_MEMORY", message));
+                }
+                Room::Later => {
+                    if !is_waiting {
+                        is_waiting = true;
+                        waits(true);
+                    }
+                    let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
+                }
+            }
+        }
+    }
+}
+
+/// Whether there is room.
+enum Room {
+    /// There is, now that these are gone.
+    Made(Vec<Arc<Resident>>),
+    /// There will be, when others are done.
+    Later,
+    /// There is none: so many bytes are the job's own.
+    Never { taken: u64 },
+}
+
+impl Held {
+    fn uses(&mut self, resident: &Resident) {
+        self.clock += 1;
+        resident.last_use.store(self.clock, Ordering::Relaxed);
+        resident.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes unused parts out, the longest unused first, until what is left takes up at most `bytes`. Nothing is taken out if
+    /// that cannot be reached.
+    fn make_room(&mut self, bytes: u64, own: &VectorLease) -> Room {
+        let mut left: u64 = self.by_name.values().map(|resident| resident.bytes()).sum();
+        let is_unused = |resident: &&Arc<Resident>| resident.users.load(Ordering::Acquire) == 0;
+        let mut unused: Vec<Arc<Resident>> = self.by_name.values().filter(is_unused).cloned().collect();
+        unused.sort_unstable_by_key(|resident| resident.last_use.load(Ordering::Relaxed));
+        let mut gone = Vec::new();
+        for resident in unused {
+            if left <= bytes {
+                break;
+            }
+            left -= resident.bytes();
+            gone.push(resident);
+        }
+        if left > bytes {
+            let taken = own.parts.iter().map(|resident| resident.bytes()).sum();
+            return if left == taken { Room::Never { taken } } else { Room::Later };
+        }
+        for resident in &gone {
+            self.by_name.remove(&resident.name);
+        }
+        Room::Made(gone)
+    }
+}
+
+impl Resident {
+    fn bytes(&self) -> u64 {
+        self.part.bytes() as u64
+    }
+}
+
+impl VectorLease {
+    /// The keys, as a program reads them.
+    pub(crate) fn keys(&self) -> Result<Keys, CkksError> {
+        Keys::of_parts(self.parts.iter().map(|resident| resident.part.clone()))
+    }
+}
+
+impl Drop for VectorLease {
+    fn drop(&mut self) {
+        for resident in &self.parts {
+            resident.users.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.cache.freed.notify_waiters();
+    }
+}
+
+fn name(request: &VectorKeyRequest, digest: &v1::Digest) -> Name {
+    // A copy: the bytes are a slice of a whole message.
+    (request.group.clone(), Bytes::copy_from_slice(&digest.blake3))
+}
+
+/// Wrong bytes, or bytes that could not be had.
+fn part_failure(digest: &v1::Digest, problem: &FormatError) -> JobFailure {
+    match problem {
+        FormatError::Envelope(EnvelopeError::Io { kind, .. }) if *kind != std::io::ErrorKind::InvalidData => {
+            JobFailure::passing("BLOB_UNAVAILABLE", problem)
+        }
+        problem => JobFailure { bad_key_part: Some(digest.clone()), ..JobFailure::lasting("KEY_CORRUPT", problem) },
+    }
+}

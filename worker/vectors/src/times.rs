@@ -1,0 +1,102 @@
+//! What the steps of a run took.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use cloakwork_circuit::ckks::Action;
+use cloakwork_ckks::BootstrapStep;
+
+/// How often something was done, and what that took, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times(pub BTreeMap<&'static str, (u64, Duration)>);
+
+/// Gives every moment of a run to one name.
+#[derive(Default)]
+pub(crate) struct Clock(Mutex<Running>);
+
+#[derive(Default)]
+struct Running {
+    times: Times,
+    current: Option<(&'static str, Instant)>,
+}
+
+impl Clock {
+    /// What was under way is over, and something else begins.
+    pub(crate) fn begins(&self, name: &'static str) {
+        let mut running = self.running();
+        running.ends();
+        running.current = Some((name, Instant::now()));
+    }
+
+    /// All is over.
+    pub(crate) fn into_times(self) -> Times {
+        let mut running = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        running.ends();
+        running.times
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Running {
+    fn ends(&mut self) {
+        if let Some((name, began)) = self.current.take() {
+            let (count, time) = self.times.0.entry(name).or_default();
+            *count += 1;
+            *time += began.elapsed();
+        }
+    }
+}
+
+/// A step's name. A bootstrap begins with its matrices, which are made once for everybody.
+pub(crate) fn of_action(action: &Action) -> &'static str {
+    match action {
+        Action::Add(..) => "add",
+        Action::Subtract(..) => "subtract",
+        Action::Negate(_) => "negate",
+        Action::AddNumber(..) | Action::AddClear(..) => "add_clear",
+        Action::MultiplyNumber(..) | Action::MultiplyClear(..) | Action::TimesI(_) => "multiply_clear",
+        Action::Multiply(..) => "multiply",
+        Action::Rotate(..) => "rotate",
+        Action::Conjugate(_) => "conjugate",
+        Action::Total(_) => "total",
+        Action::Lower(_) => "level_down",
+        Action::Chebyshev(..) => "polynomial",
+        Action::Transform(..) => "matrix",
+        Action::Bootstrap(..) => "bootstrap.matrices",
+    }
+}
+
+/// The name of a bootstrap's step.
+pub(crate) fn of_bootstrap(step: BootstrapStep) -> &'static str {
+    match step {
+        BootstrapStep::Raise => "bootstrap.raise",
+        BootstrapStep::ToCoefficients => "bootstrap.to_coefficients",
+        BootstrapStep::Remainders => "bootstrap.remainders",
+        BootstrapStep::ToValues => "bootstrap.to_values",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_moment_has_one_name() {
+        let (clock, began) = (Clock::default(), Instant::now());
+        for name in ["a", "b", "a", "c"] {
+            clock.begins(name);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let times = clock.into_times();
+        let counts: Vec<_> = times.0.iter().map(|(name, (count, _))| (*name, *count)).collect();
+        assert_eq!(counts, [("a", 2), ("b", 1), ("c", 1)]);
+        let all: Duration = times.0.values().map(|(_, time)| *time).sum();
+        assert!(all >= Duration::from_millis(8) && all <= began.elapsed());
+    }
+}
