@@ -72,7 +72,7 @@ fn whoever_has_the_public_key_encrypts_for_the_secret_one() {
             let plain = numbers(slots, 0.3);
             let ciphertext = public.encrypt(&client.ring, &plain, level, &mut client.randomness).expect("encryption");
             assert_eq!((ciphertext.level(), ciphertext.slots()), (level, slots));
-            // Noise of 3.19 sqrt(2N / 3) a coefficient, and sqrt(N) coefficients' worth of it in a number.
+            // Noise of 3.19 sqrt(2N / 3 + weight) a coefficient, and sqrt(N) coefficients' worth of it in a number.
             let precision = client.precision(&ciphertext, &plain);
             assert!(precision > f64::from(client.ring.set().scale_log2) - 16.0, "{set}, {slots}: {precision}");
         }

@@ -82,23 +82,65 @@ fn every_truncation_and_every_flipped_byte_is_noticed() {
     }
 }
 
+/// As a file with that change, and a right digest, is.
+fn resealed(bytes: &[u8], change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = bytes[..bytes.len() - 32].to_vec();
+    change(&mut bytes);
+    let payload_len = (bytes.len() - CONTENT) as u64;
+    bytes[104..112].copy_from_slice(&payload_len.to_le_bytes());
+    bytes.extend(blake3::hash(&bytes).as_bytes());
+    bytes
+}
+
+/// Where the content begins.
+const CONTENT: usize = 112;
+
+/// Secrets had any number of coefficients that are not zero once, 2/3 of all of them about. Files hold the coefficients, so that
+/// they are the keys that they were.
+#[test]
+fn keys_from_before_sets_had_a_weight_are_read_as_they_are() {
+    // -1, 0, 1, 0 and so on: two bits each, from the lowest up, and a weight of 512.
+    let old = resealed(&file_bytes(None, "old"), |bytes| bytes[CONTENT..].fill(0b00_01_00_11));
+    let key = SecretKey::from_file_bytes(&old[..], None).unwrap();
+    let directory = Directory::new("old-again");
+    let path = directory.0.join("key");
+    key.save(&path, None).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), old);
+    // It is the secret -1 + X^2 - X^4 + ..: what it decrypts is what the file says.
+    let ring = Ring::new(key.set());
+    let numbers = [Complex::new(0.5, -0.25), Complex::new(-1.0, 0.125)];
+    let ciphertext = key.encrypt(&ring, &numbers, 0, &mut Randomness::insecure_for_tests(6)).unwrap();
+    let [mut body, mut mask] = ciphertext.polys.clone();
+    [&mut body, &mut mask].into_iter().for_each(|poly| ring.inverse(poly));
+    let modulus = ring.prime(0).modulus();
+    let size = key.set().size();
+    let phase: Vec<f64> = (0..size)
+        .map(|place| {
+            let terms = (0..size).step_by(2).map(|power| {
+                let (from, is_wrapped) = ((place + size - power) % size, power > place);
+                let is_added = (power % 4 == 2) != is_wrapped;
+                let word = mask.row(0)[from];
+                if is_added { word } else { modulus.sub(0, word) }
+            });
+            modulus.to_signed(terms.fold(body.row(0)[place], |sum, term| modulus.add(sum, term))) as f64
+        })
+        .collect();
+    assert_eq!(phase, key.coefficients_of(&ring, &ciphertext).unwrap());
+}
+
 /// Files with a right digest and wrong content, as a hostile writer would make them.
 #[test]
 fn content_that_is_no_key_is_refused() {
     let bytes = file_bytes(None, "format");
     type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
-    let rewritten = |change: Change<'_>| {
-        let mut bytes = bytes[..bytes.len() - 32].to_vec();
-        change(&mut bytes);
-        let payload_len = (bytes.len() - 112) as u64;
-        bytes[104..112].copy_from_slice(&payload_len.to_le_bytes());
-        bytes.extend(blake3::hash(&bytes).as_bytes());
-        SecretKey::from_file_bytes(&bytes[..], None).err()
-    };
+    let rewritten = |change: Change<'_>| SecretKey::from_file_bytes(&resealed(&bytes, change)[..], None).err();
     assert_eq!(rewritten(&|_| {}), None);
-    let malformed: [Change<'_>; 5] = [
+    let malformed: [Change<'_>; 7] = [
         // 2 is no coefficient.
-        &|bytes| bytes[112 + 77] = bytes[112 + 77] & !0x30 | 0x20,
+        &|bytes| bytes[CONTENT + 77] = bytes[CONTENT + 77] & !0x30 | 0x20,
+        // Weaker than the set says.
+        &|bytes| bytes[CONTENT..].fill(0),
+        &|bytes| bytes[CONTENT..CONTENT + 128].fill(0),
         &|bytes| bytes.push(0),
         &|bytes| bytes.truncate(300),
         &|bytes| bytes[16..32].copy_from_slice(&KeyId::NONE.0),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{one_round, quartiles};
 
 /// Lattigo's default set, whose secret has only 192 coefficients that are not zero, and its default of those with a dense
-/// one, as ours is.
+/// one: ours, with 1024, is in between.
 const THEIR_SETS: [&str; 2] = ["N16QP1546H192H32", "N16QP1767H32768H32"];
 
 /// Their sets whose name has `case` in it against ours, each measured once a round.

@@ -20,14 +20,17 @@ impl SecretKey {
     pub fn generate(set: &'static CkksSet, randomness: &mut Randomness) -> Result<Self, SecretError> {
         let key_id = randomness.key_id()?;
         let mut coefficients = Zeroizing::new(vec![0; set.size()]);
-        randomness.secret().fill_ternary(&mut coefficients);
+        randomness.secret().fill_sparse(set.secret_weight, &mut coefficients);
         Ok(Self { key_id, set, coefficients })
     }
 
-    /// Takes over a secret from elsewhere, if it is one of the set: -1, 0 or 1 for each coefficient.
+    /// Takes over a secret from elsewhere, if it is no weaker than one of the set: -1, 0 or 1 for each coefficient, and not
+    /// fewer of them not zero. Secrets had 2/3 of them so before sets had a weight, and those are still good.
     pub(crate) fn from_parts(key_id: KeyId, set: &'static CkksSet, coefficients: Zeroizing<Vec<i8>>) -> Option<Self> {
         let is_ternary = coefficients.iter().fold(true, |all, one| all & (-1..=1).contains(one));
-        let is_one = key_id != KeyId::NONE && coefficients.len() == set.size() && is_ternary;
+        let weight: usize = coefficients.iter().map(|one| usize::from(one & 1 != 0)).sum();
+        let is_enough = is_ternary & (weight >= set.secret_weight);
+        let is_one = key_id != KeyId::NONE && coefficients.len() == set.size() && is_enough;
         is_one.then_some(Self { key_id, set, coefficients })
     }
 
@@ -109,5 +112,57 @@ pub(super) fn small(ring: &Ring, basis: Basis, coefficients: impl Iterator<Item 
 impl Drop for SecretPoly {
     fn drop(&mut self) {
         self.0.words_mut().zeroize();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_params::ckks::{self, CKKS_SETS};
+
+    use super::*;
+
+    fn key(set: &'static CkksSet, seed: u64) -> SecretKey {
+        SecretKey::generate(set, &mut Randomness::insecure_for_tests(seed)).expect("a key")
+    }
+
+    #[test]
+    fn secrets_have_the_weight_of_their_set() {
+        for set in CKKS_SETS {
+            for seed in 0..10 {
+                let key = key(set, seed);
+                assert!(key.coefficients().iter().all(|one| (-1..=1).contains(one)));
+                assert_eq!(key.coefficients().iter().filter(|one| **one != 0).count(), set.secret_weight);
+            }
+        }
+    }
+
+    /// Over many secrets each place is as often not zero as another, and as often 1 as -1, and neighbours have nothing to do
+    /// with each other. Bounds are six standard deviations.
+    #[test]
+    fn all_places_and_signs_are_alike() {
+        const KEYS: u64 = 2000;
+        let set = ckks::by_name("TOY_CKKS_54_60").expect("a set");
+        let part = set.secret_weight as f64 / set.size() as f64;
+        let (mut taken, mut sums) = (vec![0.0; set.size()], vec![0.0; set.size()]);
+        let (mut both, mut equal) = (0.0, 0.0);
+        for seed in 0..KEYS {
+            let key = key(set, seed);
+            for (place, one) in key.coefficients().iter().enumerate() {
+                let next = key.coefficients()[(place + 1) % set.size()];
+                taken[place] += f64::from(one * one);
+                sums[place] += f64::from(*one);
+                both += f64::from((one * next).abs());
+                equal += f64::from(one * next);
+            }
+        }
+        let keys = KEYS as f64;
+        let most = |values: &[f64], mean: f64| values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max);
+        assert!(most(&taken, keys * part) < 6.0 * (keys * part * (1.0 - part)).sqrt());
+        assert!(most(&sums, 0.0) < 6.0 * (keys * part).sqrt());
+        let sum: f64 = sums.iter().sum();
+        assert!(sum.abs() < 6.0 * (keys * set.secret_weight as f64).sqrt(), "{sum}");
+        let pairs = keys * set.secret_weight as f64 * (set.secret_weight - 1) as f64 / (set.size() - 1) as f64;
+        assert!((both - pairs).abs() < 6.0 * pairs.sqrt(), "{both}, expected {pairs}");
+        assert!(equal.abs() < 6.0 * pairs.sqrt(), "{equal}");
     }
 }

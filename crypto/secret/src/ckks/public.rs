@@ -37,8 +37,8 @@ impl PublicKey {
         self.key_id
     }
 
-    /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale. The noise is that of a
-    /// product with a fresh ternary polynomial: sqrt(4N / 3) times a secret key's.
+    /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale. The noise is that of products with a
+    /// fresh ternary polynomial and with the secret: sqrt(2N / 3 + weight) times a secret key's.
     pub fn encrypt(
         &self,
         ring: &Ring,

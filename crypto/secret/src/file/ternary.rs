@@ -26,5 +26,7 @@ pub(super) fn decode(key_id: KeyId, set: SetId, content: &[u8]) -> Result<Secret
     let mut coefficients = Zeroizing::new(Vec::with_capacity(set.size()));
     coefficients.extend(content.iter().flat_map(|byte| (0..4).map(move |place| coefficient(*byte, place))));
     let key = SecretKey::from_parts(key_id, set, coefficients);
-    key.ok_or(KeyFileError::Malformed { what: "no name, or a coefficient that is not -1, 0 or 1" })
+    key.ok_or(KeyFileError::Malformed {
+        what: "no name, a coefficient that is not -1, 0 or 1, or too few that are not 0",
+    })
 }
