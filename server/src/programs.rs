@@ -6,7 +6,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::{AnyProgram, Goal, Input, LANES_ASSUMED, Program, ProgramId, RowType, ckks::Outline};
+use cloakwork_circuit::{
+    AnyProgram, Goal, Input, LANES_ASSUMED, Program, ProgramError, ProgramId, RowType, ckks::Outline,
+};
 use cloakwork_params::{AnySet, ParameterSet};
 use tokio::task::spawn_blocking;
 
@@ -117,7 +119,7 @@ const REMEMBERED_BYTES: usize = 32 << 20;
 /// Programs that are remembered: small ones take more beside their bytes than in them.
 const REMEMBERED_MAX: usize = 4096;
 
-/// Checking a program of so many bytes takes about a millisecond; a longer one is checked where nobody waits behind it.
+/// Checking a program on blocks of so many bytes takes about a millisecond; a longer one is checked where nobody waits behind it.
 const SHORT_BYTES: usize = 8 << 10;
 /// The same for lowering one of so many bootstraps, both ways.
 const SHORT_BOOTSTRAPS: u64 = 512;
@@ -144,7 +146,8 @@ impl Compiler {
         if let Some(compiled) = self.remembered(id) {
             return Ok(compiled);
         }
-        if bytes.len() <= SHORT_BYTES {
+        // A few bytes may be a program on vectors that takes long to plan.
+        if bytes.len() <= SHORT_BYTES && AnyProgram::set_of(bytes).map_err(invalid)?.tfhe().is_some() {
             let program = decode(bytes)?;
             if is_short(&program) {
                 return Ok(self.finish(&program, bytes));
@@ -181,7 +184,11 @@ impl Compiler {
 }
 
 fn decode(bytes: &Bytes) -> Result<AnyProgram, ApiError> {
-    AnyProgram::decode(bytes).map_err(|error| PROGRAM_INVALID.error(error.to_string()))
+    AnyProgram::decode(bytes).map_err(invalid)
+}
+
+fn invalid(error: ProgramError) -> ApiError {
+    PROGRAM_INVALID.error(error.to_string())
 }
 
 /// Does it take no time to find out what there is to know? Of a program on vectors, that has been found out when it is decoded.

@@ -12,6 +12,7 @@ use std::{
 
 use cloakwork_circuit::ckks::{Action, Program};
 use cloakwork_params::ckks::{CKKS_SETS, CkksSet};
+use cloakwork_proto::v1;
 use cloakwork_vectors::{Engine, Job, Matrices, self_test};
 use tokio::sync::Notify;
 
@@ -46,7 +47,7 @@ impl Shares {
     }
 
     /// Refuses a program that would need more than there ever is.
-    fn check(self, program: &Program) -> Result<(), JobFailure> {
+    fn check(self, program: &Program, key_bytes: u64) -> Result<(), JobFailure> {
         let bootstraps = program.steps().iter().filter_map(|step| match step.action {
             Action::Bootstrap(_, kind) => Some(kind.matrix_bytes(program.set())),
             _ => None,
@@ -54,6 +55,7 @@ impl Shares {
         for (what, wanted, most) in [
             ("the matrices of a bootstrap", bootstraps.max().unwrap_or(0), self.matrices),
             ("its numbers", program.cost().memory_bytes, self.values),
+            ("its key", key_bytes, self.keys),
         ] {
             if wanted > most {
                 let message = format!(
@@ -93,22 +95,32 @@ impl Vectors {
         CKKS_SETS[..count].iter()
     }
 
-    /// Refuses what this worker does not compute.
-    pub(crate) fn check(&self, program: &Program) -> Result<(), JobFailure> {
+    /// Refuses what this worker does not compute, with a key of these parts.
+    pub(crate) fn check(&self, program: &Program, parts: &[v1::Digest]) -> Result<(), JobFailure> {
         if !self.is_proven.load(Ordering::Acquire) {
             return Err(JobFailure::passing("SET_NOT_SERVED", "this worker has not proved itself on vectors"));
         }
-        self.shares.check(program)
+        // With its masks, it is more than twice as long as it is stored: what has no room even so is not begun.
+        let stored: u64 = parts.iter().map(|part| part.size_bytes).fold(0, u64::saturating_add);
+        self.shares.check(program, stored.saturating_mul(2))
     }
 
     /// Takes a job on.
     pub(crate) fn submit(&self, job: Job<GroupId>) {
         self.engine.submit(job);
     }
+
+    /// Gives up jobs that wait and that nobody wants any more.
+    pub(crate) fn forget_cancelled(&self) {
+        self.engine.forget_cancelled();
+    }
 }
 
 /// While a key waits for other jobs' keys to go, it looks again so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// When a key has waited for room for so long, jobs whose keys are here wait behind it: else they would keep it out for as long
+/// as they come.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -148,10 +160,12 @@ mod tests {
         let shares = Shares::of(8 << 30);
         assert!(shares.keys + shares.matrices + shares.values <= 8 << 30);
         let program = bootstrap(5);
-        shares.check(&program).expect("room");
+        shares.check(&program, 4922 << 20).expect("room");
         assert!(program.cost().work * 4 < TURN, "{} in a turn of {TURN}", program.cost().work);
-        let refused = shares.check(&bootstrap(3)).expect_err("its matrices take more than twice as much");
+        let refused = shares.check(&bootstrap(3), 0).expect_err("its matrices take more than twice as much");
         assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.message.contains("matrices"), "{refused:?}");
-        Shares::of(24 << 30).check(&bootstrap(3)).expect("room");
+        Shares::of(24 << 30).check(&bootstrap(3), 8374 << 20).expect("room");
+        let refused = shares.check(&program, 6 << 30).expect_err("its key takes more than there is for keys");
+        assert!(refused.message.contains("its key"), "{refused:?}");
     }
 }

@@ -22,13 +22,17 @@ struct Head {
 }
 
 impl AnyProgram {
+    /// The set that bytes name, before anything else of them is looked at.
+    pub fn set_of(bytes: &[u8]) -> Result<AnySet, ProgramError> {
+        let Head { parameter_set } = Head::decode(bytes).map_err(|error| ProgramError::Malformed(error.to_string()))?;
+        AnySet::by_name(&parameter_set).ok_or(ProgramError::UnknownParameterSet(parameter_set))
+    }
+
     /// Decodes and checks a program within what every server and worker accepts.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProgramError> {
-        let head = Head::decode(bytes).map_err(|error| ProgramError::Malformed(error.to_string()))?;
-        match AnySet::by_name(&head.parameter_set) {
-            Some(AnySet::Tfhe(_)) => Program::decode(bytes, &LIMITS).map(Self::Blocks),
-            Some(AnySet::Ckks(_)) => ckks::Program::decode(bytes, &ckks::LIMITS).map(Self::Vectors),
-            None => Err(ProgramError::UnknownParameterSet(head.parameter_set)),
+        match Self::set_of(bytes)? {
+            AnySet::Tfhe(_) => Program::decode(bytes, &LIMITS).map(Self::Blocks),
+            AnySet::Ckks(_) => ckks::Program::decode(bytes, &ckks::LIMITS).map(Self::Vectors),
         }
     }
 

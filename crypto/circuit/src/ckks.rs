@@ -13,6 +13,8 @@ mod polynomial;
 mod read;
 mod scales;
 
+use std::{collections::HashMap, mem};
+
 use cloakwork_params::ckks::{
     CkksSet,
     layout::CiphertextShape,
@@ -192,9 +194,46 @@ pub struct Clear {
 }
 
 impl Clear {
+    /// Those that steps name, which are told the new places: a program may say much that it does not use.
+    fn named_by(self, steps: &mut [Step]) -> Self {
+        let Self { vectors, matrices } = self;
+        let (mut vectors, mut matrices) = (Kept::new(vectors), Kept::new(matrices));
+        for step in steps {
+            match &mut step.action {
+                Action::AddClear(_, place) | Action::MultiplyClear(_, place) => vectors.keep(place),
+                Action::Transform(_, place) => matrices.keep(place),
+                _ => {}
+            }
+        }
+        Self { vectors: vectors.kept, matrices: matrices.kept }
+    }
+
     /// Which diagonals a matrix has, for vectors of so many numbers.
     fn offsets(&self, matrix: usize, slots_log2: u32) -> Offsets {
         Offsets::new(1 << slots_log2, self.matrices[matrix].iter().map(|diagonal| diagonal.offset))
+    }
+}
+
+/// What is kept of a list.
+struct Kept<T> {
+    all: Vec<T>,
+    /// By old places.
+    places: HashMap<usize, usize>,
+    kept: Vec<T>,
+}
+
+impl<T: Default> Kept<T> {
+    fn new(all: Vec<T>) -> Self {
+        Self { all, places: HashMap::new(), kept: Vec::new() }
+    }
+
+    /// Keeps what is at a place, and says where it is from now on.
+    fn keep(&mut self, place: &mut usize) {
+        let Self { all, places, kept } = self;
+        *place = *places.entry(*place).or_insert_with(|| {
+            kept.push(mem::take(&mut all[*place]));
+            kept.len() - 1
+        });
     }
 }
 

@@ -417,6 +417,26 @@ fn seeds() -> impl Strategy<Value = Vec<Seed>> {
     prop::collection::vec((any::<u8>(), any::<[u16; 3]>(), any::<u64>()), 1..40)
 }
 
+/// What a program says often, or says and does not use, takes no memory for each time.
+#[test]
+fn clear_numbers_are_kept_once_and_only_where_a_step_names_them() {
+    let numbers: Vec<f64> = (0..8).map(f64::from).collect();
+    let mut operations = vec![with_numbers(Kind::Constant, &[], &numbers), with_numbers(Kind::Constant, &[], &numbers)];
+    // x - c, many times over, of which one is returned.
+    operations.extend((0..50).map(|_| operation(Kind::Subtract, &[0, 1])));
+    let planned = decode(&program(&[3], operations.clone())).expect("a program");
+    assert_eq!((planned.clear().vectors.len(), planned.steps().len()), (1, 1));
+    assert_eq!(planned.evaluate(&[vec![[1.0, 0.0]; 8]])[0][3], [-2.0, 0.0]);
+    // All of them, and a product with the other constant.
+    operations.push(operation(Kind::Multiply, &[0, 2]));
+    let mut message = program(&[3], operations);
+    message.outputs = (3..54).collect();
+    let planned = decode(&message).expect("a program");
+    assert_eq!(planned.clear().vectors.len(), 2);
+    let outputs = planned.evaluate(&[vec![[1.0, 0.0]; 8]]);
+    assert_eq!((outputs[0][3], outputs[50][3]), ([-2.0, 0.0], [3.0, 0.0]));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 

@@ -2,13 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use cloakwork_math::{
-    modulus::Modulus,
-    ntt::Automorphism,
-    random::{MaskSeed, MaskStream},
-};
+use cloakwork_math::{modulus::Modulus, ntt::Automorphism, random::MaskStream};
 
 use cloakwork_params::ckks::key_use;
+
+/// Where masks come from.
+pub use cloakwork_math::random::MaskSeed;
 
 use crate::{
     error::CkksError,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::ckks::{LIMITS, Program};
+use cloakwork_circuit::ckks::{LIMITS, Outline, Program};
 use cloakwork_ckks::Ciphertext;
 use cloakwork_params::{KeyId, ckks::CkksSet};
 use cloakwork_proto::v1::{self, LeaseStage};
@@ -36,12 +36,16 @@ struct Task {
     inputs: Vec<v1::AssignedInput>,
 }
 
-/// Tells the engine, when it is dropped, that nobody wants the result any more.
-struct GiveUp(Arc<AtomicBool>);
+/// Gives the job up, when it is dropped, and all that waits with it.
+struct GiveUp {
+    is_cancelled: Arc<AtomicBool>,
+    vectors: Arc<Vectors>,
+}
 
 impl Drop for GiveUp {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.is_cancelled.store(true, Ordering::Relaxed);
+        self.vectors.forget_cancelled();
     }
 }
 
@@ -54,10 +58,12 @@ impl Agent {
         stopwatch: &mut Stopwatch,
     ) -> Result<Computed, (JobFailure, Stage)> {
         let fetching = |failure| (failure, Stage::Fetch);
-        let task = self.check_vectors(held, set, content).await.map_err(fetching)?;
+        let outline = outline(set, &content).await.map_err(fetching)?;
+        // Other jobs have the memory: this one does not stand still.
         held.status.enter(LeaseStage::Waiting);
-        let memory = self.reserve_vectors(&task).await.map_err(fetching)?;
+        let memory = self.reserve_vectors(&outline, &content).await.map_err(fetching)?;
         held.status.enter(LeaseStage::Fetching);
+        let task = self.check_vectors(held, set, content).await.map_err(fetching)?;
         stopwatch.advance(Stage::Fetch, Instant::now());
 
         let errands = Errands::new(&held.status);
@@ -79,7 +85,7 @@ impl Agent {
         held.status.enter(LeaseStage::Waiting);
 
         let waiting = |failure| (failure, Stage::WaveWait);
-        let finished = run(held, &task, key, inputs).await.map_err(waiting)?;
+        let (finished, memory) = run(held, &task, key, inputs, memory).await.map_err(waiting)?;
         let Run { outputs, times } = finished.result.map_err(|error| (failure(error), Stage::WaveWait))?;
         stopwatch.run(finished.began, finished.ended, task.program.cost().bootstraps, &times);
         let outputs = encode(&task, outputs).await.map_err(|failure| (failure, Stage::Store))?;
@@ -95,31 +101,23 @@ impl Agent {
         let none = || JobFailure::passing("SET_NOT_SERVED", "this worker has no memory for vectors");
         let vectors = self.vectors.clone().ok_or_else(none)?;
         let key_id = key_id(&content)?;
-        let bytes = content.program;
-        let program = on_thread(bytes.len(), move || Program::decode(&bytes, &LIMITS)).await?;
-        let program = program.map_err(|error| invalid(error.to_string()))?;
-        if program.set().id != set.id {
-            return Err(invalid(format!("the program is for {}, the job for {}", program.set().name, set.name)));
-        }
-        let (expected, got) = (program.inputs().len(), content.inputs.len());
-        if expected != got {
-            return Err(JobFailure::lasting("INPUT_INVALID", format!("{got} inputs: the program takes {expected}")));
-        }
-        if content.rows != 1 {
-            let problem = format!("{} rows: a job on vectors has one", content.rows);
-            return Err(JobFailure::lasting("INPUT_INVALID", problem));
-        }
-        vectors.check(&program)?;
+        let program = decode(content.program).await?;
+        vectors.check(&program, &content.key_parts)?;
         let group = GroupId { group: content.group, key_id, set: set.id };
         let request = VectorKeyRequest { group, set, parts: content.key_parts, blobs: self.blobs(held) };
         Ok(Task { vectors, key_id, set, program: Arc::new(program), request, inputs: content.inputs })
     }
 
-    /// Memory for what comes and goes; what is worked on has its own.
-    async fn reserve_vectors(&self, task: &Task) -> Result<OwnedSemaphorePermit, JobFailure> {
+    /// Memory for the program and for what comes and goes; what is worked on has its own.
+    async fn reserve_vectors(
+        &self,
+        outline: &Outline,
+        content: &v1::JobContent,
+    ) -> Result<OwnedSemaphorePermit, JobFailure> {
         // As they are stored, and in words of 64 bits, which are half as many again.
-        let vectors = task.program.outline().row_bytes().saturating_mul(3);
-        let bytes = bytes_of(&task.inputs).saturating_add(vectors);
+        let vectors = outline.row_bytes().saturating_mul(3);
+        let program = (content.program.len() as u64).saturating_mul(PLANNED);
+        let bytes = bytes_of(&content.inputs).saturating_add(vectors).saturating_add(program);
         self.job_memory.reserve(bytes).await.map_err(|error| JobFailure::passing("WORKER_OUT_OF_MEMORY", error))
     }
 
@@ -144,22 +142,55 @@ impl Agent {
     }
 }
 
-async fn run(held: &Held, task: &Task, key: VectorLease, inputs: Vec<Ciphertext>) -> Result<Finished, JobFailure> {
+/// A program in memory takes up to so many times its bytes: clear numbers get imaginary parts, and some are negated as well.
+const PLANNED: u64 = 4;
+
+/// What there is to know of a job before there is memory for its program, which goes again until there is.
+async fn outline(set: &CkksSet, content: &v1::JobContent) -> Result<Outline, JobFailure> {
+    let outline = decode(content.program.clone()).await?.outline().clone();
+    if outline.set.id != set.id {
+        return Err(invalid(format!("the program is for {}, the job for {}", outline.set.name, set.name)));
+    }
+    let (expected, got) = (outline.inputs.len(), content.inputs.len());
+    if expected != got {
+        return Err(JobFailure::lasting("INPUT_INVALID", format!("{got} inputs: the program takes {expected}")));
+    }
+    if content.rows != 1 {
+        let problem = format!("{} rows: a job on vectors has one", content.rows);
+        return Err(JobFailure::lasting("INPUT_INVALID", problem));
+    }
+    Ok(outline)
+}
+
+/// A few bytes may be a program that takes long to plan.
+async fn decode(bytes: Bytes) -> Result<Program, JobFailure> {
+    let program = on_thread(usize::MAX, move || Program::decode(&bytes, &LIMITS)).await?;
+    program.map_err(|error| invalid(error.to_string()))
+}
+
+/// Computes it. What it takes of the memory, and its key, are its own for as long as the engine has it.
+async fn run(
+    held: &Held,
+    task: &Task,
+    key: VectorLease,
+    inputs: Vec<Ciphertext>,
+    memory: OwnedSemaphorePermit,
+) -> Result<(Finished, OwnedSemaphorePermit), JobFailure> {
     let keys = key.keys().map_err(|problem| JobFailure::lasting("KEY_INCOMPLETE", problem))?;
     let (sender, end) = oneshot::channel();
     let status = held.status.clone();
-    let give_up = GiveUp(Arc::default());
+    let give_up = GiveUp { is_cancelled: Arc::default(), vectors: task.vectors.clone() };
     task.vectors.submit(Job {
         key: task.request.group.clone(),
         program: task.program.clone(),
         inputs,
         keys: Arc::new(keys),
-        is_cancelled: give_up.0.clone(),
+        is_cancelled: give_up.is_cancelled.clone(),
         progress: Box::new(move || status.enter(LeaseStage::Computing)),
         done: Box::new(move |finished| {
             // The key stays until nothing computes with it.
             drop(key);
-            let _ = sender.send(finished);
+            let _ = sender.send((finished, memory));
         }),
     });
     let ended = end.await.map_err(|_| JobFailure::passing("DEVICE_FAILED", "the engine for vectors has ended"));

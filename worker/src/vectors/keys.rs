@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -15,10 +16,10 @@ use cloakwork_proto::v1;
 use cloakwork_vectors::{Keys, Part, read_part, ring};
 use tokio::{
     runtime::Handle,
-    sync::{Notify, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
 };
 
-use super::LOOK_AGAIN;
+use super::{LOOK_AGAIN, PATIENCE};
 use crate::{
     blob::BlobReader,
     engine::{GroupId, JobFailure},
@@ -34,7 +35,9 @@ pub(crate) struct VectorKeys {
     /// Told when what is resident has changed.
     changed: Arc<Notify>,
     /// One key is loaded at a time. So nobody who has a part waits for somebody who waits for a part.
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
+    /// Since when a key has been waiting for room.
+    waiting_since: Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -74,7 +77,14 @@ const EXPANSION: u64 = 3;
 
 impl VectorKeys {
     pub(super) fn new(budget: u64, changed: Arc<Notify>) -> Self {
-        Self { budget, held: Mutex::default(), freed: Notify::new(), changed, turn: Semaphore::new(1) }
+        Self {
+            budget,
+            held: Mutex::default(),
+            freed: Notify::new(),
+            changed,
+            turn: Arc::new(Semaphore::new(1)),
+            waiting_since: Mutex::default(),
+        }
     }
 
     /// The parts that a job needs, loaded first if need be, and whether all were there already. `progress` hears of each part
@@ -85,22 +95,28 @@ impl VectorKeys {
         progress: impl Fn(),
         waits: impl Fn(bool),
     ) -> Result<(VectorLease, bool), JobFailure> {
-        if let Some(lease) = self.all(request) {
+        if !self.is_overdue()
+            && let Some(lease) = self.all(request)
+        {
             return Ok((lease, true));
         }
         waits(true);
-        let _turn = self.turn.acquire().await.expect("nobody closes it");
+        let turn = Arc::new(self.turn.clone().acquire_owned().await.expect("nobody closes it"));
         waits(false);
+        let mut was_resident = true;
         let mut lease = VectorLease { parts: Vec::with_capacity(request.parts.len()), cache: self.clone() };
         for digest in &request.parts {
             let resident = match self.find(request, digest) {
                 Some(resident) => resident,
-                None => self.load(request, digest, &lease, &waits).await?,
+                None => {
+                    was_resident = false;
+                    self.load(request, digest, &lease, &turn, &waits).await?
+                }
             };
             lease.parts.push(resident);
             progress();
         }
-        Ok((lease, false))
+        Ok((lease, was_resident))
     }
 
     /// Keys that are here, as far as they are.
@@ -118,6 +134,11 @@ impl VectorKeys {
             group: group.group.clone(),
         };
         keys.into_iter().map(describe).collect()
+    }
+
+    /// Has a key waited for too long for those that are here to go?
+    fn is_overdue(&self) -> bool {
+        self.waiting_since.locked().is_some_and(|since| since.elapsed() >= PATIENCE)
     }
 
     /// All parts, if all are here.
@@ -142,12 +163,16 @@ impl VectorKeys {
         request: &VectorKeyRequest,
         digest: &v1::Digest,
         own: &VectorLease,
+        turn: &Arc<OwnedSemaphorePermit>,
         waits: &impl Fn(bool),
     ) -> Result<Arc<Resident>, JobFailure> {
         self.make_room(digest.size_bytes.saturating_mul(EXPANSION), own, waits).await?;
         let (set, key_id) = (request.set, request.group.key_id);
         let source = request.blobs.open(digest, &Handle::current());
+        let turn = turn.clone();
         let read = move || {
+            // Until this ends nobody else loads, though the job that wants it may be gone by then.
+            let _turn = turn;
             let part: KeyPart = read_part(source, ring(set), key_id)?;
             Ok(Part::expand(ring(set), part)?)
         };
@@ -168,6 +193,8 @@ impl VectorKeys {
     /// Waits until there is room for so many bytes more. Refused where only this job's own parts are in the way.
     async fn make_room(&self, bytes: u64, own: &VectorLease, waits: &impl Fn(bool)) -> Result<(), JobFailure> {
         let mut is_waiting = false;
+        // However this ends, also by being dropped.
+        let since = Since(&self.waiting_since);
         loop {
             let freed = self.freed.notified();
             let room = self.held.locked().make_room(self.budget.saturating_sub(bytes), own);
@@ -192,12 +219,22 @@ impl VectorKeys {
                 Room::Later => {
                     if !is_waiting {
                         is_waiting = true;
+                        *since.0.locked() = Some(Instant::now());
                         waits(true);
                     }
                     let _ = tokio::time::timeout(LOOK_AGAIN, freed).await;
                 }
             }
         }
+    }
+}
+
+/// Forgets, when it is dropped, since when somebody has waited.
+struct Since<'a>(&'a Mutex<Option<Instant>>);
+
+impl Drop for Since<'_> {
+    fn drop(&mut self) {
+        *self.0.locked() = None;
     }
 }
 
@@ -278,5 +315,124 @@ fn part_failure(digest: &v1::Digest, problem: &FormatError) -> JobFailure {
             JobFailure::passing("BLOB_UNAVAILABLE", problem)
         }
         problem => JobFailure { bad_key_part: Some(digest.clone()), ..JobFailure::lasting("KEY_CORRUPT", problem) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cloakwork_ckks::{
+        Basis, Gadget,
+        key::{MaskSeed, SeededSwitchKey},
+    };
+    use cloakwork_params::{
+        KeyId,
+        ckks::{by_name, layout::Purpose},
+    };
+
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(60);
+
+    /// Bytes of a part of these tests: two polynomials of 2^10 words modulo two primes.
+    const PART: u64 = 2 * 2 * 8 << 10;
+
+    fn cache(parts: u64) -> Arc<VectorKeys> {
+        Arc::new(VectorKeys::new(parts * PART, Arc::default()))
+    }
+
+    fn group(name: u8) -> GroupId {
+        let set = by_name("TOY_CKKS_45_60_50").expect("a set");
+        GroupId { group: Bytes::copy_from_slice(&[name]), key_id: KeyId([name; 16]), set: set.id }
+    }
+
+    /// As if it had been loaded, with one user.
+    fn put(cache: &VectorKeys, group: u8, part: u8) -> Arc<Resident> {
+        let set = by_name("TOY_CKKS_45_60_50").expect("a set");
+        let basis = Basis { level: 0, special: 1 };
+        let (seed, bodies) = (MaskSeed { key: 1, block: 0, byte: 0 }, vec![ring(set).zero(basis)]);
+        let key = SeededSwitchKey { basis, gadget: Gadget::Whole, seed, bodies };
+        let key = KeyPart { purpose: Purpose::ToSparse, key };
+        let part_name = (self::group(group), Bytes::copy_from_slice(&[part]));
+        let resident = Arc::new(Resident {
+            name: part_name.clone(),
+            set,
+            part: Part::expand(ring(set), key).expect("a part"),
+            users: AtomicUsize::new(0),
+            last_use: AtomicU64::new(0),
+        });
+        assert_eq!(resident.bytes(), PART);
+        let mut held = cache.held.locked();
+        held.uses(&resident);
+        held.by_name.insert(part_name, resident.clone());
+        resident
+    }
+
+    fn lease(cache: &Arc<VectorKeys>, parts: Vec<Arc<Resident>>) -> VectorLease {
+        VectorLease { parts, cache: cache.clone() }
+    }
+
+    fn names(cache: &VectorKeys) -> Vec<u8> {
+        let mut names: Vec<u8> = cache.held.locked().by_name.keys().map(|(_, part)| part[0]).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[tokio::test]
+    async fn the_longest_unused_parts_make_room_and_those_in_use_stay() {
+        let cache = cache(3);
+        let first = lease(&cache, vec![put(&cache, 1, 1)]);
+        drop(lease(&cache, vec![put(&cache, 1, 2)]));
+        drop(lease(&cache, vec![put(&cache, 2, 3)]));
+        let own = lease(&cache, Vec::new());
+        cache.make_room(PART, &own, &|_| ()).await.expect("room");
+        assert_eq!(names(&cache), [1, 3], "2 is unused for longer than 3, and 1 is in use");
+        cache.make_room(2 * PART, &own, &|_| ()).await.expect("room");
+        assert_eq!(names(&cache), [1]);
+        let resident = cache.resident();
+        assert!(resident.len() == 1 && resident[0].bytes == PART, "{resident:?}");
+        drop(first);
+    }
+
+    #[tokio::test]
+    async fn who_waits_gets_room_when_others_are_done_and_is_refused_when_only_he_is_in_the_way() {
+        let cache = cache(2);
+        let others = lease(&cache, vec![put(&cache, 1, 1), put(&cache, 1, 2)]);
+        let waiter = cache.clone();
+        let waiting = tokio::spawn(async move {
+            let own = lease(&waiter, Vec::new());
+            waiter.make_room(PART, &own, &|_| ()).await.is_ok()
+        });
+        while cache.waiting_since.locked().is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!cache.is_overdue(), "he has only begun to wait");
+        drop(others);
+        let made = tokio::time::timeout(WAIT, waiting).await.expect("in time").expect("no panic");
+        assert!(made && cache.waiting_since.locked().is_none());
+
+        let own = lease(&cache, vec![put(&cache, 2, 3), put(&cache, 2, 4)]);
+        let refused = cache.make_room(PART, &own, &|_| ()).await.expect_err("nobody else has anything");
+        assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.retryable, "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn a_waiter_that_is_gone_is_nobody_who_waits() {
+        let cache = cache(1);
+        let _others = lease(&cache, vec![put(&cache, 1, 1)]);
+        let waiter = cache.clone();
+        let waiting = tokio::spawn(async move {
+            let own = lease(&waiter, Vec::new());
+            waiter.make_room(PART, &own, &|_| ()).await.is_ok()
+        });
+        while cache.waiting_since.locked().is_none() {
+            tokio::task::yield_now().await;
+        }
+        *cache.waiting_since.locked() = Instant::now().checked_sub(PATIENCE);
+        assert!(cache.is_overdue(), "those whose keys are here wait behind him from now on");
+        waiting.abort();
+        assert!(waiting.await.is_err());
+        assert!(cache.waiting_since.locked().is_none() && !cache.is_overdue());
     }
 }

@@ -4,9 +4,8 @@ use std::{
     hash::Hash,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
-        mpsc,
     },
     thread::JoinHandle,
     time::Instant,
@@ -47,37 +46,82 @@ pub struct Finished {
 
 /// A handle on the thread. Dropping it gives up what waits, and waits for the step that is being computed.
 pub struct Engine<K> {
-    jobs: Option<mpsc::Sender<Job<K>>>,
-    is_closed: Arc<AtomicBool>,
+    shared: Arc<Shared<K>>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// What the thread and its handle both see.
+struct Shared<K> {
+    waiting: Mutex<Waiting<K>>,
+    /// Told when a job comes, and when none will.
+    changed: Condvar,
+    is_closed: AtomicBool,
+}
+
+type Waiting<K> = Line<K, Job<K>>;
 
 impl<K: Clone + Eq + Hash + Send + 'static> Engine<K> {
     /// Computes on so many threads. `turn` is the work after which another key's jobs are next.
     pub fn start(threads: usize, turn: u64, matrices: Arc<Matrices>) -> std::io::Result<Self> {
-        let (jobs, inbox) = mpsc::channel();
-        let is_closed = Arc::new(AtomicBool::new(false));
-        let closed = is_closed.clone();
-        let work = move || serve(&inbox, Line::new(turn), &closed, threads, &matrices);
+        let (waiting, changed, is_closed) = (Mutex::new(Line::new(turn)), Condvar::new(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { waiting, changed, is_closed });
+        let seen = shared.clone();
+        let work = move || {
+            while let Some(job) = seen.next() {
+                compute(job, &seen.is_closed, threads, &matrices);
+            }
+        };
         let thread = std::thread::Builder::new().name("vectors".to_owned()).spawn(work)?;
-        Ok(Self { jobs: Some(jobs), is_closed, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// Takes a job on. How many wait is up to whoever submits them.
     pub fn submit(&self, job: Job<K>) {
-        if let Some(Err(mpsc::SendError(job))) = self.jobs.as_ref().map(|jobs| jobs.send(job)) {
-            job.give_up();
+        let work = job.program.cost().work;
+        self.shared.waiting().push(job.key.clone(), work, job);
+        self.shared.changed.notify_one();
+    }
+
+    /// Gives up jobs that wait and were cancelled: what they hold is free at once, however long the job before them takes.
+    pub fn forget_cancelled(&self) {
+        let gone = self.shared.waiting().take(|job| job.is_cancelled.load(Ordering::Relaxed));
+        gone.into_iter().for_each(Job::give_up);
+    }
+}
+
+impl<K: Clone + Eq + Hash> Shared<K> {
+    /// The next job, once there is one; none when the engine is closed.
+    fn next(&self) -> Option<Job<K>> {
+        let mut waiting = self.waiting();
+        while !self.is_closed.load(Ordering::Relaxed) {
+            match waiting.pop() {
+                Some((_, job)) => return Some(job),
+                None => waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            }
         }
+        None
+    }
+}
+
+impl<K> Shared<K> {
+    /// A panic leaves nothing half done: jobs are computed outside.
+    fn waiting(&self) -> MutexGuard<'_, Waiting<K>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K> Drop for Engine<K> {
     fn drop(&mut self) {
-        self.is_closed.store(true, Ordering::Relaxed);
-        self.jobs = None;
+        {
+            let _waiting = self.shared.waiting();
+            self.shared.is_closed.store(true, Ordering::Relaxed);
+        }
+        self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+        let left = self.shared.waiting().take_all();
+        left.into_iter().for_each(Job::give_up);
     }
 }
 
@@ -85,28 +129,6 @@ impl<K> Job<K> {
     fn give_up(self) {
         let now = Instant::now();
         (self.done)(Finished { result: Err(RunError::GivenUp), began: now, ended: now });
-    }
-}
-
-fn serve<K: Clone + Eq + Hash>(
-    inbox: &mpsc::Receiver<Job<K>>,
-    mut line: Line<K, Job<K>>,
-    is_closed: &AtomicBool,
-    threads: usize,
-    matrices: &Matrices,
-) {
-    let push = |line: &mut Line<K, Job<K>>, job: Job<K>| line.push(job.key.clone(), job.program.cost().work, job);
-    loop {
-        if line.is_empty() {
-            match inbox.recv() {
-                Ok(job) => push(&mut line, job),
-                Err(mpsc::RecvError) => return,
-            }
-        }
-        inbox.try_iter().for_each(|job| push(&mut line, job));
-        if let Some((_, job)) = line.pop() {
-            compute(job, is_closed, threads, matrices);
-        }
     }
 }
 
@@ -120,5 +142,7 @@ fn compute<K>(job: Job<K>, is_closed: &AtomicBool, threads: usize, matrices: &Ma
     let work = || run(&program, inputs, &keys, matrices, threads, goes_on);
     // A fault of ours ends one job, and not those that wait.
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(RunError::Panicked));
+    // Whoever is told may let others have the room.
+    drop(keys);
     done(Finished { result, began, ended: Instant::now() });
 }

@@ -57,9 +57,15 @@ impl<K: Clone + Eq + std::hash::Hash, J> Line<K, J> {
         }
     }
 
-    /// Forgets jobs that nobody wants any more.
-    pub fn retain(&mut self, is_wanted: impl Fn(&J) -> bool) {
-        self.waiting.values_mut().for_each(|line| line.retain(|(_, job)| is_wanted(job)));
+    /// Takes jobs out that nobody wants any more.
+    pub fn take(&mut self, is_gone: impl Fn(&J) -> bool) -> Vec<J> {
+        let mut gone = Vec::new();
+        for line in self.waiting.values_mut() {
+            let (out, kept): (VecDeque<_>, VecDeque<_>) = line.drain(..).partition(|(_, job)| is_gone(job));
+            *line = kept;
+            gone.extend(out.into_iter().map(|(_, job)| job));
+        }
+        gone
     }
 
     /// Jobs that wait.
@@ -70,6 +76,14 @@ impl<K: Clone + Eq + std::hash::Hash, J> Line<K, J> {
     /// Does none?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl<K, J> Line<K, J> {
+    /// Takes all jobs out.
+    pub fn take_all(&mut self) -> Vec<J> {
+        self.turns.clear();
+        self.waiting.drain().flat_map(|(_, line)| line).map(|(_, job)| job).collect()
     }
 }
 
@@ -87,6 +101,16 @@ mod tests {
         }
         let order: String = std::iter::from_fn(|| line.pop()).map(|(key, _)| key).collect();
         assert_eq!(order, "aabbcaab");
+        assert!(line.is_empty() && line.pop().is_none());
+    }
+
+    #[test]
+    fn what_nobody_wants_is_taken_out() {
+        let mut line = Line::new(1);
+        (0..6).for_each(|job| line.push(job % 2, 1, job));
+        assert_eq!(line.take(|job| job % 2 == 0), [0, 2, 4]);
+        assert_eq!((line.len(), line.pop(), line.pop()), (3, Some((1, 1)), Some((1, 3))));
+        assert_eq!(line.take_all(), [5]);
         assert!(line.is_empty() && line.pop().is_none());
     }
 

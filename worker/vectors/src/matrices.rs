@@ -46,7 +46,12 @@ impl Matrices {
     /// The bootstrap of a shape. Of several who ask for the same one, one makes it and all wait.
     pub fn get(&self, set: &'static CkksSet, shape: BootstrapShape) -> Result<Arc<Bootstrap<'static>>, CkksError> {
         let place = self.place(set, shape);
-        let made = place.get_or_init(|| Bootstrap::of(ring(set), shape).map(Arc::new));
+        let made = place.get_or_init(|| {
+            // What is made must not come on top of what there may be.
+            let bytes = usize::try_from(shape.matrix_bytes(set)).unwrap_or(usize::MAX);
+            self.kept().shrink(self.bytes_max.saturating_sub(bytes), (set.id, shape));
+            Bootstrap::of(ring(set), shape).map(Arc::new)
+        });
         let made = made.clone();
         self.kept().shrink(self.bytes_max, (set.id, shape));
         made

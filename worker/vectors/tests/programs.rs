@@ -23,7 +23,7 @@ use cloakwork_secret::{
     ckks::{KeyGenerator, SecretKey},
 };
 use cloakwork_tests_programs::{RandomVectors, Seed, evaluate};
-use cloakwork_vectors::{Keys, Matrices, RunError, ring, run};
+use cloakwork_vectors::{Keys, Matrices, Part, RunError, ring, run};
 use proptest::prelude::*;
 use prost::Message as _;
 
@@ -54,8 +54,9 @@ impl Client {
         let mut plan = KeyPlan::default();
         shapes(program).into_iter().for_each(|shape| plan.want(shape));
         let generator = KeyGenerator::new(&self.secret, ring);
-        let parts = generator.parts(&plan, &mut self.randomness).expect("keys").collect::<Result<Vec<_>, _>>();
-        Keys::of_parts(ring, parts.expect("keys")).expect("keys of the ring")
+        let parts = generator.parts(&plan, &mut self.randomness).expect("keys");
+        let parts = parts.map(|part| Part::expand(ring, part.expect("a key")).expect("a key of the ring"));
+        Keys::of_parts(parts).expect("keys of the ring")
     }
 
     fn encrypt(&mut self, program: &Program, inputs: &[Vec<[f64; 2]>]) -> Vec<Ciphertext> {
@@ -209,7 +210,8 @@ fn bootstraps_of_all_kinds_give_back_what_they_are_given() {
                 });
                 let keys = client.keys(&program);
                 let encrypted = client.encrypt(&program, &inputs);
-                let outputs = run(&program, encrypted, &keys, &client.matrices, 2, || true).expect("a result");
+                let done = run(&program, encrypted, &keys, &client.matrices, 2, || true).expect("a result");
+                let outputs = done.outputs;
                 let error = client.error(&outputs, &evaluate(&message, &inputs));
                 assert!(error < 2_f64.powi(-12), "{name} {shape:?}: off by 2^{:.1}", error.log2());
                 assert_eq!(outputs[2].level(), shape.level_out(set(name)));

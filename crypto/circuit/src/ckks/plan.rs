@@ -18,6 +18,8 @@ pub(super) struct Plan {
     inputs: usize,
     steps: Vec<Step>,
     pub(super) clear: Clear,
+    /// The greatest magnitude in each vector of clear numbers, which may be used often.
+    largest: Vec<f64>,
     /// The operation that is being planned.
     pub(super) operation: usize,
     /// Values that were brought to a level and a scale, by its bits.
@@ -34,6 +36,7 @@ impl Plan {
             inputs: inputs.len(),
             steps: Vec::new(),
             clear: Clear::default(),
+            largest: Vec::new(),
             operation: 0,
             brought: HashMap::new(),
         }
@@ -41,6 +44,13 @@ impl Plan {
 
     pub(super) fn vector(&self, value: ValueId) -> Vector {
         self.values[value]
+    }
+
+    /// Takes clear numbers on, and names them.
+    pub(super) fn push_clear(&mut self, numbers: Vec<[f64; 2]>) -> usize {
+        self.largest.push(largest(&numbers));
+        self.clear.vectors.push(numbers);
+        self.clear.vectors.len() - 1
     }
 
     pub(super) fn add(&mut self, values: &[ValueId]) -> Result<ValueId, String> {
@@ -64,7 +74,7 @@ impl Plan {
             Some(number) => Action::AddNumber(a, number),
             None => Action::AddClear(a, self.as_many(clear, vector)?),
         };
-        self.fits(&self.clear.vectors[clear], vector.scale, vector.level)?;
+        self.fits(self.largest[clear], vector.scale, vector.level)?;
         Ok(self.push(action, vector))
     }
 
@@ -72,7 +82,7 @@ impl Plan {
     pub(super) fn multiply_clear(&mut self, a: ValueId, clear: usize) -> Result<ValueId, String> {
         let vector = self.vector(a);
         let result = self.below(vector, 1)?;
-        self.fits(&self.clear.vectors[clear], self.factor_scale(vector, result), vector.level)?;
+        self.fits(self.largest[clear], self.factor_scale(vector, result), vector.level)?;
         let action = match self.number(clear) {
             Some(number) => Action::MultiplyNumber(a, number),
             None => Action::MultiplyClear(a, self.as_many(clear, vector)?),
@@ -143,7 +153,7 @@ impl Plan {
         }
         let result = self.below(self.vector(a), polynomial::depth(coefficients.len() - 1))?;
         let all: Vec<[f64; 2]> = coefficients.iter().map(|coefficient| [*coefficient, 0.0]).collect();
-        self.fits(&all, result.scale * self.prime(result.level + 1), result.level + 1)?;
+        self.fits(largest(&all), result.scale * self.prime(result.level + 1), result.level + 1)?;
         Ok(self.push(Action::Chebyshev(a, coefficients), result))
     }
 
@@ -152,7 +162,7 @@ impl Plan {
         let vector = self.vector(a);
         let result = self.below(vector, 1)?;
         for diagonal in &diagonals {
-            self.fits(&diagonal.numbers, self.factor_scale(vector, result), vector.level)?;
+            self.fits(largest(&diagonal.numbers), self.factor_scale(vector, result), vector.level)?;
         }
         self.clear.matrices.push(diagonals);
         Ok(self.push(Action::Transform(a, self.clear.matrices.len() - 1), result))
@@ -246,6 +256,7 @@ impl Plan {
                 }
             }
         }
+        let clear = clear.named_by(&mut kept);
         (kept, outputs, clear)
     }
 
@@ -357,9 +368,8 @@ impl Plan {
         }
     }
 
-    /// Refuses numbers that do not fit the modulus of a level once they are multiplied by a scale.
-    fn fits(&self, numbers: &[[f64; 2]], scale: f64, level: usize) -> Result<(), String> {
-        let largest = numbers.iter().map(|[re, im]| re.hypot(*im)).fold(0.0, f64::max);
+    /// Refuses numbers, up to so large ones, that do not fit the modulus of a level once they are multiplied by a scale.
+    fn fits(&self, largest: f64, scale: f64, level: usize) -> Result<(), String> {
         let room: f64 = self.set.chain[..=level].iter().map(|prime| (*prime as f64).log2()).sum::<f64>() - 1.0;
         let room = room.min(BITS_MAX) - scale.log2();
         if largest == 0.0 || largest.log2() < room {
@@ -367,6 +377,11 @@ impl Plan {
         }
         Err(format!("a clear number of 2^{:.1}: at this level they are below 2^{room:.1}", largest.log2()))
     }
+}
+
+/// The greatest magnitude of numbers.
+fn largest(numbers: &[[f64; 2]]) -> f64 {
+    numbers.iter().map(|[re, im]| re.hypot(*im)).fold(0.0, f64::max)
 }
 
 /// Numbers times their scale are of fewer bits.

@@ -1,5 +1,7 @@
 //! A message, operation by operation, as a plan.
 
+use std::collections::HashMap;
+
 use cloakwork_params::ckks::{
     CkksSet,
     bootstrap::{BootstrapKind, BootstrapShape, KeySize},
@@ -44,7 +46,7 @@ pub(super) fn program(
     };
     let inputs = message.inputs.into_iter().enumerate().map(input).collect::<Result<Vec<_>, _>>()?;
     let values = (0..inputs.len()).map(Value::Vector).collect();
-    let mut reader = Reader { set, limits, plan: Plan::new(set, &inputs), values };
+    let mut reader = Reader { set, limits, plan: Plan::new(set, &inputs), values, negated: HashMap::new() };
     for (index, operation) in message.operations.into_iter().enumerate() {
         let kind = operation.kind();
         reader.plan.operation = index;
@@ -98,6 +100,8 @@ struct Reader<'l> {
     limits: &'l Limits,
     plan: Plan,
     values: Vec<Value>,
+    /// Clear numbers that have been negated, each once.
+    negated: HashMap<usize, usize>,
 }
 
 impl Reader<'_> {
@@ -122,8 +126,7 @@ impl Reader<'_> {
             Kind::Subtract => match some(&arguments)? {
                 [Value::Vector(a), Value::Vector(b)] => self.plan.subtract(a, b)?,
                 [Value::Vector(a), Value::Clear(b)] => {
-                    let negated = self.plan.clear.vectors[b].iter().map(|[re, im]| [-re, -im]).collect();
-                    let negated = self.clear(negated);
+                    let negated = self.negated(b);
                     self.plan.add_clear(a, negated)?
                 }
                 [Value::Clear(a), Value::Vector(b)] => {
@@ -220,7 +223,7 @@ impl Reader<'_> {
                 numbers.len()
             ));
         }
-        Ok(self.clear(numbers))
+        Ok(self.plan.push_clear(numbers))
     }
 
     fn coefficients(&self, operation: &wire::Operation) -> Result<Vec<f64>, String> {
@@ -234,9 +237,12 @@ impl Reader<'_> {
         }
     }
 
-    fn clear(&mut self, numbers: Vec<[f64; 2]>) -> usize {
-        self.plan.clear.vectors.push(numbers);
-        self.plan.clear.vectors.len() - 1
+    fn negated(&mut self, clear: usize) -> usize {
+        let plan = &mut self.plan;
+        *self.negated.entry(clear).or_insert_with(|| {
+            let negated = plan.clear.vectors[clear].iter().map(|[re, im]| [-re, -im]).collect();
+            plan.push_clear(negated)
+        })
     }
 }
 
