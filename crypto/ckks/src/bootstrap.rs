@@ -337,8 +337,9 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Through the sparse secret to a high level.
-    fn raise(&self, a: &Ciphertext, level: usize, keys: &BootstrapKeys) -> Ciphertext {
+    /// Through the sparse secret to a high level, where the plaintext has a multiple of the first prime added to each
+    /// coefficient: what a bootstrap begins with.
+    pub fn raise(&self, a: &Ciphertext, level: usize, keys: &BootstrapKeys) -> Ciphertext {
         let ring = self.ring();
         let [switched, mask] = self.switch(&a.polys[1], &keys.to_sparse);
         let mut body = a.polys[0].clone();

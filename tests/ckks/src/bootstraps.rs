@@ -10,7 +10,7 @@ use cloakwork_secret::{
 };
 use serde_json::{Value, json};
 
-use self::rows::{Row, TABLES, Table};
+pub(crate) use self::rows::{Row, TABLES, Table};
 use crate::{
     precision::{bits, numbers},
     quartiles, seconds,

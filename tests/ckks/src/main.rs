@@ -1,8 +1,10 @@
-//! How long CKKS takes: transforms, beside those of another library, and bootstraps, also in turn with Lattigo's.
+//! How long CKKS takes: transforms, beside those of another library, and bootstraps, also in turn with Lattigo's. And how exact
+//! bootstraps are.
 
 #![forbid(unsafe_code)]
 
 mod bootstraps;
+mod exactness;
 mod examples;
 mod one_round;
 mod peer;
@@ -12,12 +14,13 @@ mod transforms;
 use std::{path::PathBuf, time::Instant};
 
 /// What can be asked for. The last one needs a program to compare with, and is measured only where it is named.
-const PARTS: [&str; 4] = ["transforms", "bootstraps", "examples", "peer"];
+const PARTS: [&str; 5] = ["transforms", "bootstraps", "examples", "exactness", "peer"];
 
 fn main() {
-    let mut only: Vec<String> = PARTS[..3].iter().map(|part| part.to_string()).collect();
+    let mut only: Vec<String> = PARTS[..4].iter().map(|part| part.to_string()).collect();
     let (mut is_quick, mut case) = (false, String::new());
     let (mut peer, mut rounds) = (None, 3);
+    let (mut secrets, mut messages) = (10, 1);
     let mut out = PathBuf::from("target/bench/ckks.json");
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -26,20 +29,16 @@ fn main() {
             ("--only", 1..) => only = arguments.next().into_iter().flat_map(|list| parts(&list)).collect(),
             ("--case", 1..) => case = arguments.next().unwrap_or_default(),
             ("--peer", 1..) => peer = arguments.next().map(PathBuf::from),
-            ("--rounds", 1..) => {
-                rounds = arguments
-                    .next()
-                    .and_then(|rounds| rounds.parse().ok())
-                    .filter(|rounds| *rounds > 0)
-                    .unwrap_or_else(|| fail("--rounds takes a whole number from 1 on"));
-            }
+            ("--rounds", 1..) => rounds = count("--rounds", arguments.next()),
+            ("--secrets", 1..) => secrets = count("--secrets", arguments.next()),
+            ("--messages", 1..) => messages = count("--messages", arguments.next()),
             (one_round::FLAG, 1..) => {
                 let set = arguments.next().unwrap_or_default();
                 return one_round::print(&set).unwrap_or_else(|message| fail(&message));
             }
             ("--out", 1..) => out = arguments.next().unwrap_or_default().into(),
             _ => fail(&format!(
-                "'{argument}': there are --quick, --only LIST ({}), --case TEXT, --peer PROGRAM, --rounds NUMBER and --out FILE",
+                "'{argument}': there are --quick, --only LIST ({}), --case TEXT, --peer PROGRAM, --rounds, --secrets or --messages NUMBER, and --out FILE",
                 PARTS.join(", ")
             )),
         }
@@ -57,6 +56,12 @@ fn main() {
     if wants("examples") {
         run_examples(if is_quick { "TOY_CKKS_45_60_50" } else { "CKKS_45_60_50" });
     }
+    let exactness = if wants("exactness") {
+        let extent = exactness::Extent { is_quick, secrets, messages };
+        exactness::measure(&extent, &case).unwrap_or_else(|message| fail(&message))
+    } else {
+        Vec::new()
+    };
     let compared = match (wants("peer"), peer) {
         (false, _) => Vec::new(),
         (true, None) => {
@@ -72,6 +77,7 @@ fn main() {
         "date": cloakwork_tests_machine::date(),
         "transforms": transforms,
         "bootstraps": bootstraps,
+        "exactness": exactness,
         "peer": compared,
     });
     let written = out.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -95,6 +101,11 @@ fn run_examples(set: &str) {
             println!("| {name} | {seconds:.0} | {mean:.1} | {worst:.1} |");
         }
     }
+}
+
+fn count(option: &str, given: Option<String>) -> usize {
+    let count = given.and_then(|number| number.parse().ok()).filter(|count| *count > 0);
+    count.unwrap_or_else(|| fail(&format!("{option} takes a whole number from 1 on")))
 }
 
 fn parts(list: &str) -> Vec<String> {

@@ -4,7 +4,13 @@ use cloakwork_ckks::Complex;
 
 /// Numbers in the unit disc that have nothing to do with each other.
 pub(crate) fn numbers(count: usize) -> Vec<Complex> {
-    (0..count).map(|at| Complex::at_turn((at * at) as f64 * 0.618_034).scale((at as f64 * 0.7548).fract())).collect()
+    numbers_from(0, count)
+}
+
+/// The same, others for each `message`.
+pub(crate) fn numbers_from(message: usize, count: usize) -> Vec<Complex> {
+    let number = |at: usize| Complex::at_turn((at * at) as f64 * 0.618_034).scale((at as f64 * 0.7548).fract());
+    (message * count..(message + 1) * count).map(number).collect()
 }
 
 /// Bits behind the point: of the mean error, and of the greatest.

@@ -5,21 +5,21 @@ use cloakwork_ckks::{Bootstrap, CkksError, KeySize, Ring};
 use KeySize::{Large, Medium, Small};
 
 /// One of them.
-pub(super) struct Table {
-    pub(super) title: &'static str,
-    pub(super) rows: &'static [Row],
+pub(crate) struct Table {
+    pub(crate) title: &'static str,
+    pub(crate) rows: &'static [Row],
     make: for<'r> fn(&'r Ring, u32, usize, KeySize) -> Result<Bootstrap<'r>, CkksError>,
 }
 
 /// A row, and the seconds on one thread of an i7-10700K that the page gives for it.
-pub(super) struct Row {
-    pub(super) slots_log2: u32,
-    pub(super) size: KeySize,
-    pub(super) stages: usize,
-    pub(super) published: f64,
+pub(crate) struct Row {
+    pub(crate) slots_log2: u32,
+    pub(crate) size: KeySize,
+    pub(crate) stages: usize,
+    pub(crate) published: f64,
 }
 
-pub(super) const TABLES: [Table; 3] = [
+pub(crate) const TABLES: [Table; 3] = [
     Table {
         title: "regular",
         rows: &[
@@ -77,13 +77,13 @@ const fn row(slots_log2: u32, size: KeySize, stages: usize, published: f64) -> R
 
 impl Table {
     /// As in `CKKS_45_60_50 regular 32768 medium 5`.
-    pub(super) fn name(&self, set: &str, row: &Row) -> String {
+    pub(crate) fn name(&self, set: &str, row: &Row) -> String {
         let size = format!("{:?}", row.size).to_lowercase();
         format!("{set} {} {} {size} {}", self.title, 1 << row.slots_log2, row.stages)
     }
 
     /// The bootstrap of a row, or, of a toy, one of no more slots than it has.
-    pub(super) fn bootstrap<'r>(&self, ring: &'r Ring, row: &Row) -> Result<Bootstrap<'r>, CkksError> {
+    pub(crate) fn bootstrap<'r>(&self, ring: &'r Ring, row: &Row) -> Result<Bootstrap<'r>, CkksError> {
         (self.make)(ring, row.slots_log2.min(ring.set().size_log2 - 1), row.stages, row.size)
     }
 }
