@@ -30,35 +30,38 @@ pub(super) fn depth(degree: usize) -> usize {
     degree.max(1).ilog2() as usize + 1
 }
 
-/// Products of ciphertexts that it takes, each with the levels it is below the start.
+/// Key switches that it takes, each with the levels it is below the start: products of one level share theirs.
 pub(super) fn products(degree: usize) -> Vec<usize> {
-    let mut products = Products { found: BTreeMap::from([(1, 0)]), below: Vec::new() };
-    products.combine(degree, depth(degree));
+    let depth = depth(degree);
+    let degree_of_sums = (1 << (depth / 2)).max(2) - 1;
+    let mut products = Products { degree_of_sums, found: BTreeMap::from([(1, 0)]), below: Vec::new() };
+    products.combine(degree, depth);
     products.below
 }
 
-/// As `cloakwork-ckks` does it: sums of a few powers, and halves cut off above the greatest power of two.
+/// As `cloakwork-ckks` does it: sums of a few powers, and multiples of giant powers taken off what is above them.
 struct Products {
+    /// Up to this degree a polynomial is a sum of numbers times powers that are there.
+    degree_of_sums: usize,
     /// Levels below the start, by degree.
     found: BTreeMap<usize, usize>,
     below: Vec<usize>,
 }
 
-/// Up to this degree a polynomial is a sum of numbers times powers that are there.
-const DEGREE_OF_SUMS: usize = 7;
-
 impl Products {
     fn combine(&mut self, degree: usize, depth: usize) {
-        let own = degree.max(1).next_power_of_two().ilog2() as usize;
-        if degree <= DEGREE_OF_SUMS && own < depth {
-            (1..=degree.max(1)).for_each(|degree| self.find(degree));
-            return;
+        let own = |degree: usize| degree.max(1).next_power_of_two().ilog2() as usize;
+        let (mut rest, mut has_multiples) = (degree, false);
+        while rest > self.degree_of_sums || own(rest) >= depth {
+            let giant = 1 << rest.ilog2();
+            self.find(giant);
+            self.combine(rest - giant, depth - 1);
+            (rest, has_multiples) = (giant - 1, true);
         }
-        let giant = 1 << degree.ilog2();
-        self.find(giant);
-        self.combine(degree - giant, depth - 1);
-        self.combine(giant - 1, depth);
-        self.below.push(depth - 1);
+        (1..=rest.max(1)).for_each(|degree| self.find(degree));
+        if has_multiples {
+            self.below.push(depth - 1);
+        }
     }
 
     fn find(&mut self, degree: usize) {
@@ -106,5 +109,6 @@ mod tests {
             assert!(products.iter().all(|below| *below < depth(degree)), "{degree}");
             assert_eq!(products.is_empty(), degree < 2, "{degree}");
         }
+        assert_eq!(products(30).len(), 9, "that of a remainder: four giant powers, a small one, and four sums");
     }
 }
