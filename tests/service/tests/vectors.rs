@@ -173,7 +173,7 @@ async fn inputs_that_do_not_go_with_program_and_key_are_refused() {
     assert!(matches!(refusal(stranger.run(&request).await).0.as_str(), "WRONG_TENANT"));
     let finished = one.client.run(&one.job(0.5)).await.expect("the job succeeds");
     let name = finished.output(0).expect("an output").name.clone();
-    assert_eq!(stranger.describe(&name).await.is_ok(), false);
+    assert!(stranger.describe(&name).await.is_err());
     let request = JobRequest::new(program(), &one.key).input(Input::Name(name));
     let (reason, message) = refusal(one.client.run(&request).await);
     assert!(reason == "INPUT_INVALID" && message.contains("level"), "its level is another: {reason}: {message}");
@@ -241,6 +241,7 @@ async fn a_worker_without_memory_for_a_job_says_so() {
     assert!(reason == "WORKER_OUT_OF_MEMORY" && message.contains("memory for vectors"), "{reason}: {message}");
     // One that takes none is not asked.
     let _none = Worker::start_with(&server, "none", &token, &["--vector-memory", "0"]);
+    eventually("both are there", || async { server.metric("cloakwork_workers").await == 2.0 }).await;
     small.process().kill();
     eventually("only the second one is left", || async { server.metric("cloakwork_workers").await == 1.0 }).await;
     let job = tenant.client.submit(&tenant.job(0.5)).await.expect("accepted");

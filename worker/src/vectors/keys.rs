@@ -336,7 +336,7 @@ mod tests {
     const WAIT: Duration = Duration::from_secs(60);
 
     /// Bytes of a part of these tests: two polynomials of 2^10 words modulo two primes.
-    const PART: u64 = 2 * 2 * 8 << 10;
+    const PART: u64 = 2 * 2 * (8 << 10);
 
     fn cache(parts: u64) -> Arc<VectorKeys> {
         Arc::new(VectorKeys::new(parts * PART, Arc::default()))
