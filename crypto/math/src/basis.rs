@@ -8,7 +8,7 @@ use crate::{
     pointwise::STEP,
     simd::{
         Level,
-        residues::{Arithmetic, GROUP, Group, ResidueKernel, Residues},
+        residues::{GROUP, Group, Residues, WordArithmetic, WordKernel, Words},
         whole, whole_mut,
     },
 };
@@ -21,7 +21,7 @@ use crate::{
 pub struct BasisChange {
     old: Vec<Old>,
     new: Vec<New>,
-    arithmetic: Arithmetic,
+    arithmetic: WordArithmetic,
 }
 
 /// A prime of the old basis.
@@ -73,7 +73,7 @@ impl BasisChange {
             New::of(*modulus, level, widest, factors, modulus.neg(others(*modulus, None)))
         };
         let (old, new) = (old.iter().map(of_old).collect(), new.iter().map(of_new).collect());
-        Self { old, new, arithmetic: Arithmetic::of_words(level) }
+        Self { old, new, arithmetic: WordArithmetic::of(level) }
     }
 
     /// What residues modulo the i-th old prime are multiplied by to be y_i.
@@ -127,9 +127,9 @@ struct Wraps<'a> {
     to: &'a mut [u64],
 }
 
-impl ResidueKernel for Wraps<'_> {
+impl WordKernel for Wraps<'_> {
     #[inline(always)]
-    fn run<V: Residues>(self) {
+    fn run<V: Words + Residues>(self) {
         let to: &mut [Group<V>] = whole_mut(self.to);
         for (at, to) in to.iter_mut().enumerate() {
             let mut sums = [V::splat(1 << (UNIT - 1)); GROUP];

@@ -113,6 +113,11 @@ impl Factor {
         self.value
     }
 
+    /// The prime.
+    pub(crate) fn modulus(self) -> u64 {
+        self.modulus
+    }
+
     /// The factor's part of the prime, rounded down, in units of 2^-`bits`, at most 64.
     pub fn fraction(self, bits: u32) -> u64 {
         self.fraction >> (u64::BITS - bits)

@@ -6,7 +6,7 @@ use crate::{
     modulus::{Factor, Modulus},
     simd::{
         Level, prefetch,
-        residues::{Arithmetic, GROUP, Multiplier, ResidueKernel, Residues, least},
+        residues::{Arithmetic, GROUP, Multiplier, ResidueKernel, Residues},
         whole, whole_mut,
     },
 };
@@ -192,7 +192,7 @@ impl ResidueKernel for Scale<'_> {
         let (prime, factor) = (V::prime(self.modulus), Multiplier::splat(self.factor));
         let to: &mut [V::Array] = whole_mut(self.to);
         for to in to {
-            least(V::load(to).multiply(factor, prime), V::EXCESS, self.modulus.value()).store(to);
+            V::load(to).multiply(factor, prime).least(V::EXCESS, self.modulus.value(), prime).store(to);
         }
     }
 }
@@ -212,7 +212,7 @@ impl ResidueKernel for SubTimes<'_> {
         let (to, other): (&mut [V::Array], &[V::Array]) = (whole_mut(self.to), whole(self.other));
         for (to, other) in to.iter_mut().zip(other) {
             let difference = V::load(to).add(V::splat(value)).sub(V::load(other));
-            least(difference.multiply(factor, prime), V::EXCESS, value).store(to);
+            difference.multiply(factor, prime).least(V::EXCESS, value, prime).store(to);
         }
     }
 }

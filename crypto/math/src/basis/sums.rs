@@ -9,7 +9,7 @@ use crate::{
     modulus::Modulus,
     simd::{
         Level, prefetch_all,
-        residues::{Arithmetic, GROUP, LOW_BITS, ResidueKernel, Residues, WidePrime},
+        residues::{GROUP, LOW_BITS, Residues, WidePrime, WordArithmetic, WordKernel, Words},
         whole, whole_mut,
     },
 };
@@ -17,7 +17,7 @@ use crate::{
 /// A prime of the new basis.
 pub(super) struct New {
     modulus: Modulus,
-    arithmetic: Arithmetic,
+    arithmetic: WordArithmetic,
     /// Is the prime too wide for the arithmetic to reduce sums?
     is_wide: bool,
     /// Q / q for each prime of the old one.
@@ -43,7 +43,7 @@ impl New {
         factors: impl Iterator<Item = u64>,
         wrap: u64,
     ) -> Self {
-        let arithmetic = Arithmetic::of_constants(level);
+        let arithmetic = WordArithmetic::of_constants(level);
         let bits = arithmetic.shape().1;
         let is_wide = modulus.bits() > bits - 2;
         let unit = if is_wide { 1 } else { arithmetic.unit(modulus) };
@@ -67,7 +67,7 @@ impl New {
         self.modulus
     }
 
-    pub(super) fn arithmetic(&self) -> Arithmetic {
+    pub(super) fn arithmetic(&self) -> WordArithmetic {
         self.arithmetic
     }
 }
@@ -83,9 +83,9 @@ pub(super) struct Sums<'a, 'b> {
 /// Words of each old prime that are worked on for all new ones before the next: together they fit half of a nearest cache.
 pub(super) const TILE: usize = 256;
 
-impl ResidueKernel for Sums<'_, '_> {
+impl WordKernel for Sums<'_, '_> {
     #[inline(always)]
-    fn run<V: Residues>(self) {
+    fn run<V: Words + Residues>(self) {
         // Prepared once: a tile is less work than some divisions.
         let mut primes = Vec::with_capacity(self.new.len());
         for new in self.new {
@@ -117,7 +117,7 @@ struct Tile<'a, G> {
 impl<A: Pod> Tile<'_, [A; GROUP]> {
     /// Some groups of it, by the number of old primes: so many factors stay in registers.
     #[inline(always)]
-    fn run<V: Residues<Array = A>>(self, prime: &(V::Prime, WidePrime<V>), groups: Range<usize>) {
+    fn run<V: Words + Residues<Array = A>>(self, prime: &(V::Prime, WidePrime<V>), groups: Range<usize>) {
         match self.prepared.len() {
             1 => self.halved_or_not::<V, 1>(prime, groups),
             2 => self.halved_or_not::<V, 2>(prime, groups),
@@ -131,7 +131,7 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
     }
 
     #[inline(always)]
-    fn halved_or_not<V: Residues<Array = A>, const OLD: usize>(
+    fn halved_or_not<V: Words + Residues<Array = A>, const OLD: usize>(
         self,
         prime: &(V::Prime, WidePrime<V>),
         groups: Range<usize>,
@@ -149,7 +149,7 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
     }
 
     #[inline(always)]
-    fn sums<V: Residues<Array = A>, const OLD: usize, const HALVED: bool, const WIDE: bool>(
+    fn sums<V: Words + Residues<Array = A>, const OLD: usize, const HALVED: bool, const WIDE: bool>(
         self,
         (prime, wide): &(V::Prime, WidePrime<V>),
         groups: Range<usize>,
@@ -212,7 +212,7 @@ struct Sum<V: Residues, const WIDE: bool> {
     top: V,
 }
 
-impl<V: Residues, const WIDE: bool> Sum<V, WIDE> {
+impl<V: Words + Residues, const WIDE: bool> Sum<V, WIDE> {
     /// Of wide primes, tops stay below 2^63: there are up to eight whole words below 2^50, and the others are halves.
     #[inline(always)]
     fn with(self, word: V, [low, top]: [V; 2]) -> Self {

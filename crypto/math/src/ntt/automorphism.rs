@@ -2,14 +2,14 @@
 
 use crate::simd::{
     Level,
-    residues::{Arithmetic, Lanes, ResidueKernel, Residues},
+    residues::{Residues, WordArithmetic, WordKernel, Words},
 };
 
 /// The map from f(X) to f(X^g) for one odd g, on values in the order of [`super::Ntt`]; of every prime the same.
 ///
 /// Eight values that lie together come from eight that lie together, so that the map moves whole lines.
 pub struct Automorphism {
-    arithmetic: Arithmetic,
+    arithmetic: WordArithmetic,
     /// Where each eight values go, and what turns them: see [`Self::turns`].
     targets: Vec<Target>,
     /// By turn, the place that each of eight values comes from.
@@ -46,7 +46,7 @@ impl Automorphism {
         let turn = |turn: usize| {
             std::array::from_fn(|place| reverse((turn + power * reverse(place, TOGETHER)) % TOGETHER, TOGETHER) as u64)
         };
-        let arithmetic = Arithmetic::of_words(level);
+        let arithmetic = WordArithmetic::of(level);
         Self { arithmetic, targets, turns: std::array::from_fn(turn) }
     }
 
@@ -72,13 +72,13 @@ struct Apply<'a> {
     to: &'a mut [u64],
 }
 
-impl ResidueKernel for Apply<'_> {
+impl WordKernel for Apply<'_> {
     #[inline(always)]
-    fn run<V: Residues>(self) {
+    fn run<V: Words + Residues>(self) {
         let (from, _) = self.from.as_chunks();
         let (to, _) = self.to.as_chunks_mut();
         for (from, target) in from.iter().zip(&self.map.targets[self.first..]) {
-            to[usize::from(target.block)] = <V as Lanes>::permute(from, &self.map.turns[usize::from(target.turn)]);
+            to[usize::from(target.block)] = V::permute(from, &self.map.turns[usize::from(target.turn)]);
         }
     }
 }

@@ -4,8 +4,9 @@
 //! the nearest cache until it is done. The last levels, within vectors, take a square of them: its rows become
 //! columns, so that these levels, too, are between vectors.
 //!
-//! Residues are not made least in between. Going forward, a prime that is small for its words leaves room for the sums of
-//! all levels; of others, what is added to is folded first, at each level.
+//! Residues are not made least in between, and are kept as the arithmetic has them. A prime that is small for its words leaves
+//! room for the sums of all levels forward, and where they have a sign, for those of a pass backward; of others, what is added
+//! to is settled first: at each level, or, forward and with a sign, at the first one of a pass.
 
 use super::table::Table;
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     modulus::Factor,
     simd::{
         BlocksMut, prefetch_all,
-        residues::{Multiplier, ResidueKernel, Residues, least},
+        residues::{Multiplier, ResidueKernel, Residues},
         whole, whole_mut,
     },
 };
@@ -98,6 +99,13 @@ impl Finish<'_, '_> {
 impl ResidueKernel for Inverse<'_, '_> {
     #[inline(always)]
     fn run<V: Residues>(self) {
+        if is_roomy_upwards::<V>(self.table) { self.levels::<V, false>() } else { self.levels::<V, true>() }
+    }
+}
+
+impl Inverse<'_, '_> {
+    #[inline(always)]
+    fn levels<V: Residues, const SETTLED: bool>(self) {
         let Self { table, scale, polynomials } = self;
         let (ring, scale) = (Ring::<V>::new(table), Multiplier::splat(scale));
         let (len, square) = (table.block(), V::COUNT * V::COUNT);
@@ -105,13 +113,13 @@ impl ResidueKernel for Inverse<'_, '_> {
             for polynomial in polynomials.iter_mut() {
                 let words = &mut polynomial[block * len..][..len];
                 for (part, words) in words.chunks_exact_mut(square).enumerate() {
-                    inverse_square::<V>(words, block * len / square + part, table, ring);
+                    inverse_square::<V, SETTLED>(words, block * len / square + part, table, ring);
                 }
-                inverse_levels::<V>(words, table.blocks() + block, len / square, table, ring, scale);
+                inverse_levels::<V, SETTLED>(words, table.blocks() + block, len / square, table, ring, scale);
             }
         }
         for polynomial in polynomials {
-            inverse_levels::<V>(polynomial, 1, table.blocks(), table, ring, scale);
+            inverse_levels::<V, SETTLED>(polynomial, 1, table.blocks(), table, ring, scale);
         }
     }
 }
@@ -142,7 +150,7 @@ fn forward_levels<V: Residues, const FOLDED: bool>(
 
 /// So many parts, up to the words of a node.
 #[inline(always)]
-fn inverse_levels<V: Residues>(
+fn inverse_levels<V: Residues, const SETTLED: bool>(
     words: &mut [u64],
     node: usize,
     parts: usize,
@@ -157,9 +165,9 @@ fn inverse_levels<V: Residues>(
         let len = words.len() / left;
         for (part, words) in words.chunks_exact_mut(len).enumerate() {
             match radix {
-                2 => inverse_pass::<V, 2>(words, node * left + part, table, ring, scale),
-                4 => inverse_pass::<V, 4>(words, node * left + part, table, ring, scale),
-                _ => inverse_pass::<V, RADIX_MAX>(words, node * left + part, table, ring, scale),
+                2 => inverse_pass::<V, 2, SETTLED>(words, node * left + part, table, ring, scale),
+                4 => inverse_pass::<V, 4, SETTLED>(words, node * left + part, table, ring, scale),
+                _ => inverse_pass::<V, RADIX_MAX, SETTLED>(words, node * left + part, table, ring, scale),
             }
         }
     }
@@ -170,6 +178,13 @@ fn inverse_levels<V: Residues>(
 fn is_roomy<V: Residues>(table: &Table) -> bool {
     let levels = u64::from(table.size_log2);
     (u128::from(table.modulus.value()) * u128::from(V::EXCESS * (levels + 1))) >> V::FRACTION_BITS == 0
+}
+
+/// Have words a sign, and room for the sums of a pass upwards? Where products are below b p, sums come to 32 b p before they are
+/// settled, and b is about two thirds.
+#[inline(always)]
+fn is_roomy_upwards<V: Residues>(table: &Table) -> bool {
+    V::IS_SIGNED && table.modulus.bits() + 5 <= V::FRACTION_BITS
 }
 
 /// Words that a pass takes at once, where `parts` are left to split into: eight as long as that leaves no single level.
@@ -215,18 +230,19 @@ fn forward_pass<V: Residues, const RADIX: usize, const FOLDED: bool>(
     for at in 0..vectors {
         let mut parts = [ring.excess; RADIX];
         for (index, part) in parts.iter_mut().enumerate() {
-            *part = V::load(blocks.get(index, at));
+            // At the root, nobody has been here.
+            *part = if node == 1 { V::load(blocks.get(index, at)) } else { V::kept(blocks.get(index, at)) };
         }
         forward_tree::<V, FOLDED>(&mut parts, &factors, ring);
         for (index, part) in parts.into_iter().enumerate() {
-            part.store(blocks.get(index, at));
+            part.keep(blocks.get(index, at));
         }
     }
 }
 
 /// The same upwards. Above node 1 there is nothing: its words are done.
 #[inline(always)]
-fn inverse_pass<V: Residues, const RADIX: usize>(
+fn inverse_pass<V: Residues, const RADIX: usize, const SETTLED: bool>(
     words: &mut [u64],
     node: usize,
     table: &Table,
@@ -239,12 +255,16 @@ fn inverse_pass<V: Residues, const RADIX: usize>(
     for at in 0..vectors {
         let mut parts = [ring.excess; RADIX];
         for (index, part) in parts.iter_mut().enumerate() {
-            *part = V::load(blocks.get(index, at));
+            *part = V::kept(blocks.get(index, at));
         }
-        inverse_tree::<V>(&mut parts, &factors, ring);
+        inverse_tree::<V, SETTLED>(&mut parts, &factors, ring);
         for (index, part) in parts.into_iter().enumerate() {
-            let done = if node == 1 { least(part.multiply(scale, ring.prime), V::EXCESS, ring.value) } else { part };
-            done.store(blocks.get(index, at));
+            if node == 1 {
+                let scaled = part.multiply(scale, ring.prime);
+                scaled.least(V::EXCESS, ring.value, ring.prime).store(blocks.get(index, at));
+            } else {
+                part.keep(blocks.get(index, at));
+            }
         }
     }
 }
@@ -257,17 +277,17 @@ fn forward_square<V: Residues, const FOLDED: bool>(words: &mut [u64], square: us
     let mut parts = [ring.excess; RADIX_MAX];
     let parts = &mut parts[..V::COUNT];
     for (part, row) in parts.iter_mut().zip(&*rows) {
-        *part = V::load(row);
+        *part = V::kept(row);
     }
     forward_tree::<V, FOLDED>(parts, &factors_below::<V>(V::COUNT, node, table), ring);
     V::transpose(parts);
     forward_tree::<V, FOLDED>(parts, &factors_within::<V>(square, table), ring);
     V::transpose(parts);
     for (part, row) in parts.iter().zip(rows) {
-        let done = if FOLDED {
-            least(*part, 2 * V::EXCESS, ring.value)
+        let done = if FOLDED || V::IS_SIGNED {
+            part.least(2 * V::EXCESS, ring.value, ring.prime)
         } else {
-            least(part.multiply(ring.one, ring.prime), V::EXCESS, ring.value)
+            part.multiply(ring.one, ring.prime).least(V::EXCESS, ring.value, ring.prime)
         };
         done.store(row);
     }
@@ -275,7 +295,7 @@ fn forward_square<V: Residues, const FOLDED: bool>(words: &mut [u64], square: us
 
 /// The first levels upwards, of least residues.
 #[inline(always)]
-fn inverse_square<V: Residues>(words: &mut [u64], square: usize, table: &Table, ring: Ring<V>) {
+fn inverse_square<V: Residues, const SETTLED: bool>(words: &mut [u64], square: usize, table: &Table, ring: Ring<V>) {
     let node = (1 << table.size_log2) / (V::COUNT * V::COUNT) + square;
     let rows: &mut [V::Array] = whole_mut(words);
     let mut parts = [ring.excess; RADIX_MAX];
@@ -284,11 +304,11 @@ fn inverse_square<V: Residues>(words: &mut [u64], square: usize, table: &Table, 
         *part = V::load(row);
     }
     V::transpose(parts);
-    inverse_tree::<V>(parts, &factors_within::<V>(square, table), ring);
+    inverse_tree::<V, SETTLED>(parts, &factors_within::<V>(square, table), ring);
     V::transpose(parts);
-    inverse_tree::<V>(parts, &factors_below::<V>(V::COUNT, node, table), ring);
+    inverse_tree::<V, SETTLED>(parts, &factors_below::<V>(V::COUNT, node, table), ring);
     for (part, row) in parts.iter().zip(rows) {
-        part.store(row);
+        part.keep(row);
     }
 }
 
@@ -301,7 +321,8 @@ fn factors_below<V: Residues>(radix: usize, node: usize, table: &Table) -> Facto
     for level in 0..radix.ilog2() {
         for place in 0..1 << level {
             let [value, fraction] = table.node((node << level) + place);
-            factors[(1 << level) + place] = Multiplier { value: V::splat(value), fraction: V::splat(fraction) };
+            factors[(1 << level) + place] =
+                Multiplier { value: V::splat_kept(value), fraction: V::splat_kept(fraction) };
         }
     }
     factors
@@ -312,45 +333,57 @@ fn factors_within<V: Residues>(square: usize, table: &Table) -> Factors<V> {
     let vectors: &[V::Array] = whole(table.square(square, V::COUNT));
     let mut factors = [Multiplier { value: V::splat(0), fraction: V::splat(0) }; RADIX_MAX];
     for (factor, roots) in factors[1..].iter_mut().zip(vectors.chunks_exact(2)) {
-        *factor = Multiplier { value: V::load(&roots[0]), fraction: V::load(&roots[1]) };
+        *factor = Multiplier { value: V::kept(&roots[0]), fraction: V::kept(&roots[1]) };
     }
     factors
 }
 
-/// Each level of a small tree: the upper half of a node's parts plus and minus its root times the lower half.
+/// Each level of a small tree: the upper half of a node's parts plus and minus its root times the lower half. With a sign, there
+/// is room for what is added in one tree.
 #[inline(always)]
 fn forward_tree<V: Residues, const FOLDED: bool>(parts: &mut [V], factors: &Factors<V>, ring: Ring<V>) {
+    if FOLDED && V::IS_SIGNED {
+        let half = parts.len() / 2;
+        for upper in &mut parts[..half] {
+            *upper = upper.settle(ring.excess, ring.prime);
+        }
+    }
     for level in 0..parts.len().ilog2() {
         let half = parts.len() >> (level + 1);
         for (place, pair) in parts.chunks_exact_mut(2 * half).enumerate() {
             let (upper, lower) = pair.split_at_mut(half);
             for (upper, lower) in upper.iter_mut().zip(lower) {
                 let factor = factors[(1 << level) + place];
-                let (product, kept) = if FOLDED {
-                    (lower.multiply(factor, ring.prime), upper.fold(ring.excess))
+                let product = if FOLDED {
+                    lower.multiply(factor, ring.prime)
                 } else {
                     // Nothing looks at what is above the bits that are multiplied.
-                    (lower.multiply_low_bits(factor, ring.prime), *upper)
+                    lower.multiply_low_bits(factor, ring.prime)
                 };
+                let kept = if FOLDED && !V::IS_SIGNED { upper.settle(ring.excess, ring.prime) } else { *upper };
                 *upper = kept.add(product);
-                *lower = kept.add(ring.excess).sub(product);
+                *lower = kept.difference(product, ring.excess);
             }
         }
     }
 }
 
-/// The same upwards: the sum of two halves, and their difference times the root. Residues stay below a product's bound.
+/// The same upwards: the sum of two halves, and their difference times the root. Products are below their bound, and so is what
+/// is settled: every sum, or, with a sign and room for all sums of a tree, only the one that nothing is multiplied in.
 #[inline(always)]
-fn inverse_tree<V: Residues>(parts: &mut [V], factors: &Factors<V>, ring: Ring<V>) {
+fn inverse_tree<V: Residues, const SETTLED: bool>(parts: &mut [V], factors: &Factors<V>, ring: Ring<V>) {
     for level in (0..parts.len().ilog2()).rev() {
         let half = parts.len() >> (level + 1);
         for (place, pair) in parts.chunks_exact_mut(2 * half).enumerate() {
             let (upper, lower) = pair.split_at_mut(half);
             for (upper, lower) in upper.iter_mut().zip(lower) {
-                let (sum, difference) = (upper.add(*lower), upper.add(ring.excess).sub(*lower));
-                *upper = sum.fold(ring.excess);
+                let (sum, difference) = (upper.add(*lower), upper.difference(*lower, ring.excess));
+                *upper = if SETTLED { sum.settle(ring.excess, ring.prime) } else { sum };
                 *lower = difference.multiply(factors[(1 << level) + place], ring.prime);
             }
         }
+    }
+    if !SETTLED {
+        parts[0] = parts[0].settle(ring.excess, ring.prime);
     }
 }

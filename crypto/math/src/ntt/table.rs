@@ -30,13 +30,10 @@ pub(super) struct Table {
 impl Table {
     /// Of a primitive root of order 2N, for vectors of the arithmetic's lanes.
     pub(super) fn new(modulus: Modulus, size_log2: u32, root: u64, arithmetic: Arithmetic) -> Self {
-        let (size, (count, fraction_bits)) = (1_usize << size_log2, arithmetic.shape());
+        let (size, count) = (1_usize << size_log2, arithmetic.count());
         let step = modulus.factor(root);
         let powers: Vec<u64> = std::iter::successors(Some(1), |last| Some(step.times(*last))).take(size).collect();
-        let root = |node: usize| {
-            let factor = modulus.factor(powers[exponent(node, size_log2)]);
-            [factor.value(), factor.fraction(fraction_bits)]
-        };
+        let root = |node: usize| arithmetic.constant(modulus.factor(powers[exponent(node, size_log2)]));
         let nodes = (0..size / count).map(|node| root(node.max(1))).collect();
         let mut squares = Aligned::new(size / (count * count) * (count - 1) * 2 * count);
         for (square, words) in squares.chunks_exact_mut((count - 1) * 2 * count).enumerate() {

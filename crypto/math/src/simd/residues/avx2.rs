@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Lanes, Multiplier, Residues, halves};
+use super::{Lanes, Multiplier, Residues, Words, halves};
 use crate::modulus::Modulus;
 
 #[derive(Clone, Copy)]
@@ -55,6 +55,25 @@ impl Lanes for W4 {
         }
     }
     #[inline(always)]
+    fn transpose(rows: &mut [Self]) {
+        let rows: &mut [Self; 4] = rows.try_into().expect("a square");
+        let [Self(a), Self(b), Self(c), Self(d)] = *rows;
+        // SAFETY: the module's invariant.
+        *rows = unsafe {
+            let (even, odd) = (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+            let (even_below, odd_below) = (_mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d));
+            [
+                Self(_mm256_permute2x128_si256::<0x20>(even, even_below)),
+                Self(_mm256_permute2x128_si256::<0x20>(odd, odd_below)),
+                Self(_mm256_permute2x128_si256::<0x31>(even, even_below)),
+                Self(_mm256_permute2x128_si256::<0x31>(odd, odd_below)),
+            ]
+        };
+    }
+}
+
+impl Words for W4 {
+    #[inline(always)]
     fn and(self, other: Self) -> Self {
         // SAFETY: the module's invariant.
         unsafe { Self(_mm256_and_si256(self.0, other.0)) }
@@ -78,22 +97,6 @@ impl Lanes for W4 {
     fn multiply_halves(self, other: Self) -> Self {
         // SAFETY: the module's invariant.
         unsafe { Self(_mm256_mul_epu32(self.0, other.0)) }
-    }
-    #[inline(always)]
-    fn transpose(rows: &mut [Self]) {
-        let rows: &mut [Self; 4] = rows.try_into().expect("a square");
-        let [Self(a), Self(b), Self(c), Self(d)] = *rows;
-        // SAFETY: the module's invariant.
-        *rows = unsafe {
-            let (even, odd) = (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-            let (even_below, odd_below) = (_mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d));
-            [
-                Self(_mm256_permute2x128_si256::<0x20>(even, even_below)),
-                Self(_mm256_permute2x128_si256::<0x20>(odd, odd_below)),
-                Self(_mm256_permute2x128_si256::<0x31>(even, even_below)),
-                Self(_mm256_permute2x128_si256::<0x31>(odd, odd_below)),
-            ]
-        };
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Lanes, Multiplier, Residues, halves};
+use super::{Lanes, Multiplier, Residues, Words, halves};
 use crate::modulus::Modulus;
 
 /// Words of which [`Residues`] multiplies the low `BITS`.
@@ -47,6 +47,32 @@ impl<const BITS: u32> Lanes for W8<BITS> {
         unsafe { Self(_mm512_min_epu64(self.0, _mm512_sub_epi64(self.0, bound.0))) }
     }
     #[inline(always)]
+    fn transpose(rows: &mut [Self]) {
+        let rows: &mut [Self; 8] = rows.try_into().expect("a square");
+        // Pairs of rows, column by column: a register holds four even columns, or four odd ones.
+        let mut pairs = [[rows[0].0; 4]; 2];
+        for (index, rows) in rows.chunks_exact(2).enumerate() {
+            // SAFETY: the module's invariant.
+            (pairs[0][index], pairs[1][index]) =
+                unsafe { (_mm512_unpacklo_epi64(rows[0].0, rows[1].0), _mm512_unpackhi_epi64(rows[0].0, rows[1].0)) };
+        }
+        // Quarters of registers change places twice, each time those of two registers.
+        for (odd, [a, b, c, d]) in pairs.into_iter().enumerate() {
+            // SAFETY: the module's invariant.
+            unsafe {
+                let (upper, lower) = (_mm512_shuffle_i64x2::<0x88>(a, b), _mm512_shuffle_i64x2::<0x88>(c, d));
+                rows[odd] = Self(_mm512_shuffle_i64x2::<0x88>(upper, lower));
+                rows[odd + 4] = Self(_mm512_shuffle_i64x2::<0xdd>(upper, lower));
+                let (upper, lower) = (_mm512_shuffle_i64x2::<0xdd>(a, b), _mm512_shuffle_i64x2::<0xdd>(c, d));
+                rows[odd + 2] = Self(_mm512_shuffle_i64x2::<0x88>(upper, lower));
+                rows[odd + 6] = Self(_mm512_shuffle_i64x2::<0xdd>(upper, lower));
+            }
+        }
+    }
+}
+
+impl<const BITS: u32> Words for W8<BITS> {
+    #[inline(always)]
     fn and(self, other: Self) -> Self {
         // SAFETY: the module's invariant.
         unsafe { Self(_mm512_and_si512(self.0, other.0)) }
@@ -70,29 +96,6 @@ impl<const BITS: u32> Lanes for W8<BITS> {
     fn multiply_halves(self, other: Self) -> Self {
         // SAFETY: the module's invariant.
         unsafe { Self(_mm512_mul_epu32(self.0, other.0)) }
-    }
-    #[inline(always)]
-    fn transpose(rows: &mut [Self]) {
-        let rows: &mut [Self; 8] = rows.try_into().expect("a square");
-        // Pairs of rows, column by column: a register holds four even columns, or four odd ones.
-        let mut pairs = [[rows[0].0; 4]; 2];
-        for (index, rows) in rows.chunks_exact(2).enumerate() {
-            // SAFETY: the module's invariant.
-            (pairs[0][index], pairs[1][index]) =
-                unsafe { (_mm512_unpacklo_epi64(rows[0].0, rows[1].0), _mm512_unpackhi_epi64(rows[0].0, rows[1].0)) };
-        }
-        // Quarters of registers change places twice, each time those of two registers.
-        for (odd, [a, b, c, d]) in pairs.into_iter().enumerate() {
-            // SAFETY: the module's invariant.
-            unsafe {
-                let (upper, lower) = (_mm512_shuffle_i64x2::<0x88>(a, b), _mm512_shuffle_i64x2::<0x88>(c, d));
-                rows[odd] = Self(_mm512_shuffle_i64x2::<0x88>(upper, lower));
-                rows[odd + 4] = Self(_mm512_shuffle_i64x2::<0xdd>(upper, lower));
-                let (upper, lower) = (_mm512_shuffle_i64x2::<0xdd>(a, b), _mm512_shuffle_i64x2::<0xdd>(c, d));
-                rows[odd + 2] = Self(_mm512_shuffle_i64x2::<0x88>(upper, lower));
-                rows[odd + 6] = Self(_mm512_shuffle_i64x2::<0xdd>(upper, lower));
-            }
-        }
     }
     #[inline(always)]
     fn permute(words: &[u64; 8], from: &[u64; 8]) -> [u64; 8] {

@@ -1,6 +1,6 @@
 //! Residues of any width, on processors that multiply 32 bits at once.
 
-use super::{Lanes, Multiplier, Residues, least};
+use super::{Multiplier, Residues, Words, least};
 use crate::modulus::Modulus;
 
 /// Pairs of mixed products that fit a word.
@@ -43,7 +43,7 @@ fn power<V: Residues>(modulus: Modulus, exponent: u32) -> Multiplier<V> {
 /// The product of the low halves with each other is left out of the quotient, and two carries with it: it is up to two
 /// short, and one more for what a factor's fraction leaves out.
 #[inline(always)]
-pub(super) fn multiply<V: Lanes>(word: V, factor: Multiplier<V>, prime: V) -> V {
+pub(super) fn multiply<V: Words>(word: V, factor: Multiplier<V>, prime: V) -> V {
     let (upper, fraction) = (word.shift_down(32), factor.fraction.shift_down(32));
     let quotient = upper.multiply_halves(fraction).add(word.multiply_halves(fraction).shift_down(32));
     let quotient = quotient.add(upper.multiply_halves(factor.fraction).shift_down(32));
@@ -57,7 +57,7 @@ impl<V: Residues> Prime<V> {
     }
 }
 
-impl<V: Residues<Prime = Prime<V>>> Sum<V> {
+impl<V: Words + Residues<Prime = Prime<V>>> Sum<V> {
     #[inline(always)]
     pub(super) fn empty() -> Self {
         Self([V::splat(0); 3])

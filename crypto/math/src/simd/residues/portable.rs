@@ -1,6 +1,6 @@
 //! Four lanes, without any instruction of their own.
 
-use super::{Lanes, Multiplier, Residues};
+use super::{Lanes, Multiplier, Residues, Words};
 use crate::modulus::Modulus;
 
 #[derive(Clone, Copy)]
@@ -43,6 +43,19 @@ impl Lanes for W4 {
         self.each(bound, |word, bound| word.min(word.wrapping_sub(bound)))
     }
     #[inline(always)]
+    fn transpose(rows: &mut [Self]) {
+        for row in 0..4 {
+            for column in 0..row {
+                let upper = rows[column].0[row];
+                rows[column].0[row] = rows[row].0[column];
+                rows[row].0[column] = upper;
+            }
+        }
+    }
+}
+
+impl Words for W4 {
+    #[inline(always)]
     fn and(self, other: Self) -> Self {
         self.each(other, |a, b| a & b)
     }
@@ -61,16 +74,6 @@ impl Lanes for W4 {
     #[inline(always)]
     fn multiply_halves(self, other: Self) -> Self {
         self.each(other, |a, b| u64::from(a as u32) * u64::from(b as u32))
-    }
-    #[inline(always)]
-    fn transpose(rows: &mut [Self]) {
-        for row in 0..4 {
-            for column in 0..row {
-                let upper = rows[column].0[row];
-                rows[column].0[row] = rows[row].0[column];
-                rows[row].0[column] = upper;
-            }
-        }
     }
 }
 
