@@ -20,7 +20,6 @@ use cloakwork_params::ckks::{
     layout::CiphertextShape,
     offsets::{Offsets, Way},
 };
-use prost::Message as _;
 
 /// What plans say of bootstraps and of keys.
 pub use cloakwork_params::ckks::{
@@ -34,7 +33,7 @@ pub use self::{
     outline::Outline,
     scales::is_same,
 };
-use crate::{ProgramError, ProgramId, ValueId, program::at_most, wire};
+use crate::{ProgramError, ProgramId, ValueId, message, program::at_most};
 
 /// A program that has been checked and planned.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +101,14 @@ pub struct Step {
     pub operation: usize,
     /// Values that no later step reads, and that are not returned.
     pub last_uses: Vec<ValueId>,
+}
+
+impl Step {
+    /// Bytes that it takes up.
+    fn held_bytes(&self) -> usize {
+        let coefficients = if let Action::Chebyshev(_, coefficients) = &self.action { &coefficients[..] } else { &[] };
+        size_of::<Self>() + size_of_val(coefficients) + size_of_val(&self.last_uses[..])
+    }
 }
 
 /// What a step does. All that multiplies takes the level that it needs by itself.
@@ -208,6 +215,14 @@ impl Clear {
         Self { vectors: vectors.kept, matrices: matrices.kept }
     }
 
+    /// Bytes that they take up.
+    fn held_bytes(&self) -> usize {
+        let vectors = self.vectors.iter().map(|numbers| size_of_val(&numbers[..]));
+        let diagonals =
+            self.matrices.iter().flatten().map(|diagonal| size_of_val(&diagonal.numbers[..]) + size_of::<Diagonal>());
+        vectors.chain(diagonals).sum()
+    }
+
     /// Which diagonals a matrix has, for vectors of so many numbers.
     fn offsets(&self, matrix: usize, slots_log2: u32) -> Offsets {
         Offsets::new(1 << slots_log2, self.matrices[matrix].iter().map(|diagonal| diagonal.offset))
@@ -268,30 +283,41 @@ pub struct Limits {
     pub matrix_bytes: u64,
     /// Bytes that the values of a row may take at a time, and what is worked on beside them.
     pub memory_bytes: u64,
-    /// Cost of a row.
+    /// Cost of a row, in millions of multiplications.
     pub cost: u64,
 }
 
 /// What every server and worker accepts.
 pub const LIMITS: Limits = Limits {
-    bytes: 1 << 20,
-    inputs: 256,
-    operations: 1 << 12,
-    arguments: 1 << 14,
-    outputs: 256,
-    degree: 511,
-    matrix_bytes: 6 << 30,
-    memory_bytes: 8 << 30,
-    cost: 1 << 26,
+    bytes: BYTES_MAX,
+    inputs: INPUTS_MAX,
+    operations: OPERATIONS_MAX,
+    arguments: ARGUMENTS_MAX,
+    outputs: OUTPUTS_MAX,
+    degree: DEGREE_MAX,
+    matrix_bytes: MATRIX_BYTES_MAX,
+    memory_bytes: MEMORY_BYTES_MAX,
+    cost: COST_MAX,
 };
+
+const BYTES_MAX: usize = 1 << 20;
+const INPUTS_MAX: usize = 256;
+const OPERATIONS_MAX: usize = 1 << 12;
+const ARGUMENTS_MAX: usize = 1 << 14;
+const OUTPUTS_MAX: usize = 256;
+const DEGREE_MAX: usize = 511;
+const MATRIX_BYTES_MAX: u64 = 6 << 30;
+const MEMORY_BYTES_MAX: u64 = 8 << 30;
+/// Some seventy bootstraps of a whole vector, a few minutes of two processors: a job is computed to its end while others wait.
+const COST_MAX: u64 = 1 << 21;
+
+/// log2 of the bytes whose planning takes as long as a million multiplications, also of steps that nothing comes of.
+const PLANNED_LOG2: u32 = 10;
 
 impl Program {
     /// Decodes, checks and plans a program.
     pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Self, ProgramError> {
-        at_most("bytes", limits.bytes, bytes.len())?;
-        let message = wire::Program::decode(bytes).map_err(|error| ProgramError::Malformed(error.to_string()))?;
-        at_most("inputs", limits.inputs, message.inputs.len())?;
-        at_most("operations", limits.operations, message.operations.len())?;
+        let message = message::decode(bytes, limits.bytes, limits.inputs, limits.operations)?;
         let arguments = message.operations.iter().map(|operation| operation.arguments.len()).sum();
         at_most("arguments", limits.arguments, arguments)?;
         at_most("outputs", limits.outputs, message.outputs.len())?;
@@ -300,7 +326,8 @@ impl Program {
         let (inputs, plan, outputs) = read::program(set, limits, message)?;
         let (steps, outputs, clear) = plan.finish(outputs);
         let keys = keys::of_steps(set, &inputs, &steps, &clear);
-        let cost = Cost::of(set, &inputs, &steps, &outputs, &clear);
+        let mut cost = Cost::of(set, &inputs, &steps, &outputs, &clear);
+        cost.work += (bytes.len() >> PLANNED_LOG2) as u64;
         for (what, max, got) in [
             ("bytes of memory for a row", limits.memory_bytes, cost.memory_bytes),
             ("millions of multiplications for a row", limits.cost, cost.work),
@@ -310,7 +337,8 @@ impl Program {
             }
         }
         let vectors = outputs.iter().map(|output| output.vector).collect();
-        let outline = Outline { set, inputs, outputs: vectors, keys, cost };
+        let planned = steps.iter().map(Step::held_bytes).sum::<usize>() + clear.held_bytes();
+        let outline = Outline { set, inputs, outputs: vectors, keys, cost, planned_bytes: planned as u64 };
         Ok(Self { id: ProgramId(*blake3::hash(bytes).as_bytes()), outline, steps, outputs, clear })
     }
 

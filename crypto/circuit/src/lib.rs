@@ -15,6 +15,7 @@ mod evaluate;
 mod graph;
 mod integer;
 mod lower;
+mod message;
 mod program;
 
 /// The message that programs are written in.

@@ -8,11 +8,10 @@ mod types;
 use std::fmt;
 
 use cloakwork_params::{ObjectKind, ParameterSet, table};
-use prost::Message as _;
 
 pub(crate) use self::check::values_returned;
 pub use self::types::{RowType, Type};
-use crate::{ProgramError, ValueId, wire};
+use crate::{ProgramError, ValueId, message, wire};
 
 /// A program that has been checked: every argument has the type, degree and noise that its operation takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,10 +126,7 @@ const BOOTSTRAPS_MAX: u64 = 1 << 17;
 impl Program {
     /// Decodes and checks a program.
     pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Self, ProgramError> {
-        at_most("bytes", limits.bytes, bytes.len())?;
-        let message = wire::Program::decode(bytes).map_err(|error| ProgramError::Malformed(error.to_string()))?;
-        at_most("inputs", limits.inputs, message.inputs.len())?;
-        at_most("operations", limits.operations, message.operations.len())?;
+        let message = message::decode(bytes, limits.bytes, limits.inputs, limits.operations)?;
         let lengths = &message.output_lengths;
         at_most("outputs", limits.outputs, if lengths.is_empty() { message.outputs.len() } else { lengths.len() })?;
         // Each takes a block at least, and is held from here on.

@@ -158,7 +158,9 @@ impl Admission {
             }
             Family::Vectors(outline) => {
                 let of_rows = |of_row: u64| of_row.saturating_mul(rows);
-                (of_rows(outline.cost.bootstraps), of_rows(outline.cost.work), outline.row_bytes())
+                // In a worker's memory, words are half as long again.
+                let bytes = outline.row_bytes().saturating_mul(3) / 2;
+                (of_rows(outline.cost.bootstraps), of_rows(outline.cost.work), bytes)
             }
         };
         let bytes = rows.saturating_mul(row_bytes);

@@ -19,6 +19,8 @@ pub struct Outline {
     pub keys: Vec<KeyNeed>,
     /// Work and memory.
     pub cost: Cost,
+    /// Bytes that its steps and clear numbers take up.
+    pub planned_bytes: u64,
 }
 
 impl Outline {
