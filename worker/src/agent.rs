@@ -24,6 +24,7 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_device::Device;
+use cloakwork_params::AnySet;
 use cloakwork_proto::v1;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -73,6 +74,8 @@ struct LeaseId {
 /// A leased job.
 struct Held {
     lease: v1::Lease,
+    /// Is it a job on vectors?
+    is_on_vectors: bool,
     status: Arc<JobStatus>,
     /// The server wants it no more.
     withdrawn: CancellationToken,
@@ -194,7 +197,9 @@ impl Agent {
         if full || all.contains_key(&id) || self.ended.locked().contains(&id) {
             return;
         }
-        let held = Arc::new(Held { lease, status: Arc::default(), withdrawn: CancellationToken::new() });
+        let is_on_vectors = matches!(AnySet::by_name(&content.parameter_set), Some(AnySet::Ckks(_)));
+        let (status, withdrawn) = (Arc::default(), CancellationToken::new());
+        let held = Arc::new(Held { lease, is_on_vectors, status, withdrawn });
         all.insert(id.clone(), held.clone());
         drop(all);
         self.changed.notify_one();

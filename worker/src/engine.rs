@@ -8,7 +8,6 @@ mod group;
 mod job;
 mod memory;
 mod plan;
-mod pulse;
 mod row;
 mod slots;
 mod tables;
@@ -32,10 +31,9 @@ use cloakwork_proto::v1;
 pub(crate) use self::{
     job::{EngineJob, Finished, JobStatus},
     plan::Plan,
-    pulse::Pulse,
     width::preferred,
 };
-use crate::locked::Locked as _;
+use crate::{locked::Locked as _, pulse::Pulse};
 
 /// Jobs that may share a wave: those of one opaque group, one key and one set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -22,6 +22,7 @@ mod locked;
 mod options;
 mod outputs;
 mod programs;
+mod pulse;
 #[cfg(test)]
 mod test_device;
 mod vectors;

@@ -10,14 +10,18 @@ use std::{
     time::Duration,
 };
 
-use cloakwork_circuit::ckks::{Action, Program};
+use bytes::Bytes;
+use cloakwork_circuit::ckks::{Action, LIMITS, Program};
 use cloakwork_params::ckks::{CKKS_SETS, CkksSet};
 use cloakwork_proto::v1;
 use cloakwork_vectors::{Engine, Job, Matrices, self_test};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use self::keys::{VectorKeyRequest, VectorKeys, VectorLease};
-use crate::engine::{GroupId, JobFailure};
+use crate::{
+    engine::{GroupId, JobFailure},
+    pulse::Pulse,
+};
 
 /// The engine for vectors, its keys and its matrices.
 pub(crate) struct Vectors {
@@ -26,6 +30,9 @@ pub(crate) struct Vectors {
     shares: Shares,
     threads: usize,
     is_proven: AtomicBool,
+    pulse: Arc<Pulse>,
+    /// One program is planned at a time: many at once would take the processors from whatever is to be told the server in time.
+    planning: Arc<Semaphore>,
 }
 
 /// Who has which part of the memory for vectors.
@@ -41,7 +48,8 @@ struct Shares {
 const TURN: u64 = 1 << 18;
 
 impl Shares {
-    /// Of a bootstrap of a whole vector in five stages, with a medium key: 4.9 GiB are keys, 1.9 matrices, and 0.9 is worked on.
+    /// Of a bootstrap of a whole vector in five stages, with a medium key: 4.8 GiB are keys, 1.7 matrices, and less than 1 is
+    /// worked on.
     fn of(bytes: u64) -> Self {
         Self { keys: bytes / 8 * 5, matrices: bytes / 4, values: bytes / 8 }
     }
@@ -78,7 +86,8 @@ impl Vectors {
         let matrices = Arc::new(Matrices::new(usize::try_from(shares.matrices).unwrap_or(usize::MAX)));
         let engine = Engine::start(threads, TURN, matrices)?;
         let keys = Arc::new(VectorKeys::new(shares.keys, changed.clone()));
-        Ok(Some(Self { engine, keys, shares, threads, is_proven: AtomicBool::new(false) }))
+        let (is_proven, planning) = (AtomicBool::new(false), Arc::new(Semaphore::new(1)));
+        Ok(Some(Self { engine, keys, shares, threads, is_proven, pulse: Arc::default(), planning }))
     }
 
     /// Computes a known answer, after which the server may be told of the sets. It blocks.
@@ -95,6 +104,19 @@ impl Vectors {
         CKKS_SETS[..count].iter()
     }
 
+    /// Plans a program when its turn comes: a few bytes may be one that takes long.
+    pub(crate) async fn plan(&self, bytes: Bytes) -> Result<Program, JobFailure> {
+        let turn = self.planning.clone().acquire_owned().await.expect("nobody closes it");
+        let plan = move || {
+            // Not before the end: the job that wants it may be gone by then.
+            let _turn = turn;
+            Program::decode(&bytes, &LIMITS)
+        };
+        let planned = tokio::task::spawn_blocking(plan).await;
+        let planned = planned.map_err(|error| JobFailure::passing("DEVICE_FAILED", error))?;
+        planned.map_err(|error| JobFailure::lasting("PROGRAM_INVALID", error))
+    }
+
     /// Refuses what this worker does not compute, with a key of these parts.
     pub(crate) fn check(&self, program: &Program, parts: &[v1::Digest]) -> Result<(), JobFailure> {
         if !self.is_proven.load(Ordering::Acquire) {
@@ -107,7 +129,12 @@ impl Vectors {
 
     /// Takes a job on.
     pub(crate) fn submit(&self, job: Job<GroupId>) {
-        self.engine.submit(job);
+        self.engine.submit(with_pulse(job, &self.pulse));
+    }
+
+    /// For how long it has computed without ending a step.
+    pub(crate) fn silent_for(&self) -> Duration {
+        self.pulse.silent_for()
     }
 
     /// Gives up jobs that wait and that nobody wants any more.
@@ -116,18 +143,29 @@ impl Vectors {
     }
 }
 
-/// While a key waits for other jobs' keys to go, it looks again so often.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// When a key has waited for room for so long, jobs whose keys are here wait behind it: else they would keep it out for as long
-/// as they come.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The job, with a beat before each step, and at the end of one that has begun: others end while it goes on.
+fn with_pulse(job: Job<GroupId>, pulse: &Arc<Pulse>) -> Job<GroupId> {
+    let Job { progress, done, .. } = job;
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let (begun, beats) = (has_begun.clone(), pulse.clone());
+    let progress = Box::new(move || {
+        begun.store(true, Ordering::Relaxed);
+        beats.beat(true);
+        progress();
+    });
+    let beats = pulse.clone();
+    let done = Box::new(move |finished| {
+        if has_begun.load(Ordering::Relaxed) {
+            beats.beat(false);
+        }
+        done(finished);
+    });
+    Job { progress, done, ..job }
+}
 
 #[cfg(test)]
 mod tests {
-    use cloakwork_circuit::{
-        ckks::LIMITS,
-        wire::{self, operation::Kind},
-    };
+    use cloakwork_circuit::wire::{self, operation::Kind};
     use prost::Message as _;
 
     use super::*;

@@ -27,6 +27,8 @@ use crate::{
 
 /// Inputs and outputs below this many bytes are decoded and encoded at once rather than on another thread.
 const SMALL: usize = 1 << 16;
+/// Characters of a message about a failure.
+const MESSAGE_CHARS_MAX: usize = 1024;
 
 /// A checked job.
 struct Task {
@@ -66,10 +68,11 @@ impl Agent {
                 (Outcome::Outputs(v1::CommitOutputs { digests }), outputs, Some(memory), Stage::Store)
             }
             Err((failure, stage)) => {
-                tracing::warn!(reason = failure.reason, message = failure.message, "a job failed");
+                let message = printable(&failure.message);
+                tracing::warn!(reason = failure.reason, message, "a job failed");
                 let failure = v1::CommitFailure {
                     reason: failure.reason.to_owned(),
-                    message: failure.message,
+                    message,
                     retryable: failure.retryable,
                     bad_key_part: failure.bad_key_part,
                 };
@@ -326,6 +329,11 @@ async fn encode(task: &Task, lists: Vec<OutputList>) -> Result<Vec<(Bytes, v1::D
     encoded.map_err(|error| JobFailure::lasting("INTERNAL", error))
 }
 
+/// What may be logged and sent: clients have a say in messages, and names of theirs are no lines of a log.
+fn printable(message: &str) -> String {
+    message.chars().map(|char| if char.is_control() { ' ' } else { char }).take(MESSAGE_CHARS_MAX).collect()
+}
+
 /// Runs what may take long on a thread for such things, and what cannot here.
 pub(super) async fn on_thread<R: Send + 'static>(
     size: usize,
@@ -341,4 +349,15 @@ pub(super) async fn on_thread<R: Send + 'static>(
 fn invalid_input(task: &Task, index: usize, problem: impl std::fmt::Display) -> JobFailure {
     let name = &task.takes[index].name;
     JobFailure::lasting("INPUT_INVALID", format!("input {index} ('{name}'): {problem}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_one_line_of_some_length() {
+        assert_eq!(printable("input 0 ('x\n\r\0ERROR'): é"), "input 0 ('x   ERROR'): é");
+        assert_eq!(printable(&"é".repeat(5000)).chars().count(), MESSAGE_CHARS_MAX);
+    }
 }

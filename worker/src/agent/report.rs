@@ -16,15 +16,25 @@ const WAVES_WANTED: u64 = 4;
 const DEPTH_MAX: f64 = 8.0;
 /// A device that is at work for so long without ending a wave is taken to hang.
 const HUNG: Duration = Duration::from_secs(60);
+/// The same of a job on vectors without ending a step, of which a bootstrap on a slow processor is the longest.
+const VECTORS_HUNG: Duration = Duration::from_secs(300);
+
+/// What is taken to hang.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hung {
+    pub(super) blocks: bool,
+    pub(super) vectors: bool,
+}
 
 impl Agent {
     pub(super) fn report(&self) -> v1::AttachRequest {
-        self.report_with(self.engine.silent_for() >= HUNG)
+        let vectors = self.vectors.as_ref().is_some_and(|vectors| vectors.silent_for() >= VECTORS_HUNG);
+        self.report_with(Hung { blocks: self.engine.silent_for() >= HUNG, vectors })
     }
 
-    /// A device that hangs is given nothing more. What waits for it stands still like what it computes: or else jobs would
-    /// wait there until their deadlines.
-    pub(super) fn report_with(&self, hung: bool) -> v1::AttachRequest {
+    /// What hangs is given nothing more. What waits for it stands still like what it computes: or else jobs would wait there
+    /// until their deadlines.
+    pub(super) fn report_with(&self, hung: Hung) -> v1::AttachRequest {
         let info = self.device.describe();
         let waves = info.curve.iter().map(|point| v1::DeviceWave {
             parameter_set: point.set.name.to_owned(),
@@ -38,12 +48,16 @@ impl Agent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pool: self.options.pool.clone(),
             device: info.name.clone(),
-            wanted_cost: if draining || hung { 0 } else { wanted_cost(&info, &self.keys.sets(), self.crowd.depth()) },
+            wanted_cost: if draining || hung.blocks {
+                0
+            } else {
+                wanted_cost(&info, &self.keys.sets(), self.crowd.depth())
+            },
             leases: self.leases(hung),
             resident_keys: self.resident_keys(),
             draining,
             waves: waves.collect(),
-            parameter_sets: self.sets(&info),
+            parameter_sets: self.sets(&info, hung),
         }
     }
 
@@ -52,16 +66,18 @@ impl Agent {
         self.keys.resident().into_iter().chain(of_vectors).collect()
     }
 
-    fn sets(&self, info: &DeviceInfo) -> Vec<String> {
-        let of_vectors = self.vectors.iter().flat_map(|vectors| vectors.sets()).map(|set| set.name);
+    fn sets(&self, info: &DeviceInfo, hung: Hung) -> Vec<String> {
+        let vectors = self.vectors.iter().filter(|_| !hung.vectors);
+        let of_vectors = vectors.flat_map(|vectors| vectors.sets()).map(|set| set.name);
         info.sets.iter().map(|set| set.name).chain(of_vectors).map(str::to_owned).collect()
     }
 
-    fn leases(&self, hung: bool) -> Vec<v1::LeaseReport> {
+    fn leases(&self, hung: Hung) -> Vec<v1::LeaseReport> {
         let held = self.held.locked();
         let report = |held: &std::sync::Arc<super::Held>| {
             let (stage, progress, rows_done) = held.status.read();
             let waits = stage == LeaseStage::Waiting as i32;
+            let hung = if held.is_on_vectors { hung.vectors } else { hung.blocks };
             let stage = if waits && hung { LeaseStage::Computing as i32 } else { stage };
             v1::LeaseReport { lease: Some(held.lease.clone()), stage, progress, rows_done }
         };

@@ -7,7 +7,7 @@ use prost::Message as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::Endpoint;
 
-use super::*;
+use super::{report::Hung, *};
 use crate::{blob::BlobReader, engine::GroupId, key_cache::KeyRequest, outputs::OutputList, test_device::TestDevice};
 
 /// For whatever should take no time at all.
@@ -124,8 +124,11 @@ async fn a_worker_whose_device_hangs_wants_nothing_and_nothing_waits_for_it() {
     let (id, assignment) = job();
     agent.begin(id, assignment);
     reaches(&agent, LeaseStage::Waiting).await;
-    let (well, hung) = (agent.report_with(false), agent.report_with(true));
-    assert!(well.wanted_cost > 0);
+    let well = agent.report_with(Hung::default());
+    let hung = agent.report_with(Hung { blocks: true, vectors: false });
+    let other_hung = agent.report_with(Hung { blocks: false, vectors: true });
+    assert!(well.wanted_cost > 0 && other_hung.wanted_cost > 0);
+    assert_eq!(other_hung.leases[0].stage, LeaseStage::Waiting as i32, "it waits for something else");
     assert_eq!((hung.wanted_cost, hung.leases[0].stage), (0, LeaseStage::Computing as i32));
     assert_eq!(hung.leases[0].progress, well.leases[0].progress, "it stands still");
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_circuit::ckks::{LIMITS, Outline, Program};
+use cloakwork_circuit::ckks::{Outline, Program};
 use cloakwork_ckks::Ciphertext;
 use cloakwork_params::{KeyId, ckks::CkksSet};
 use cloakwork_proto::v1::{self, LeaseStage};
@@ -58,12 +58,15 @@ impl Agent {
         stopwatch: &mut Stopwatch,
     ) -> Result<Computed, (JobFailure, Stage)> {
         let fetching = |failure| (failure, Stage::Fetch);
-        let outline = outline(set, &content).await.map_err(fetching)?;
-        // Other jobs have the memory: this one does not stand still.
+        let none = || fetching(JobFailure::passing("SET_NOT_SERVED", "this worker has no memory for vectors"));
+        let vectors = self.vectors.clone().ok_or_else(none)?;
+        // Other jobs are planned, or have the memory: this one does not stand still.
         held.status.enter(LeaseStage::Waiting);
+        let outline = outline(&vectors, set, &content).await.map_err(fetching)?;
         let memory = self.reserve_vectors(&outline, &content).await.map_err(fetching)?;
+        let program = vectors.plan(content.program.clone()).await.map_err(fetching)?;
         held.status.enter(LeaseStage::Fetching);
-        let task = self.check_vectors(held, set, content).await.map_err(fetching)?;
+        let task = self.check_vectors(held, set, vectors, program, content).map_err(fetching)?;
         stopwatch.advance(Stage::Fetch, Instant::now());
 
         let errands = Errands::new(&held.status);
@@ -92,16 +95,15 @@ impl Agent {
         Ok((outputs, memory))
     }
 
-    async fn check_vectors(
+    fn check_vectors(
         &self,
         held: &Held,
         set: &'static CkksSet,
+        vectors: Arc<Vectors>,
+        program: Program,
         content: v1::JobContent,
     ) -> Result<Task, JobFailure> {
-        let none = || JobFailure::passing("SET_NOT_SERVED", "this worker has no memory for vectors");
-        let vectors = self.vectors.clone().ok_or_else(none)?;
         let key_id = key_id(&content)?;
-        let program = decode(content.program).await?;
         vectors.check(&program, &content.key_parts)?;
         let group = GroupId { group: content.group, key_id, set: set.id };
         let request = VectorKeyRequest { group, set, parts: content.key_parts, blobs: self.blobs(held) };
@@ -116,8 +118,7 @@ impl Agent {
     ) -> Result<OwnedSemaphorePermit, JobFailure> {
         // As they are stored, and in words of 64 bits, which are half as many again.
         let vectors = outline.row_bytes().saturating_mul(3);
-        let program = (content.program.len() as u64).saturating_mul(PLANNED);
-        let bytes = bytes_of(&content.inputs).saturating_add(vectors).saturating_add(program);
+        let bytes = bytes_of(&content.inputs).saturating_add(vectors).saturating_add(outline.planned_bytes);
         self.job_memory.reserve(bytes).await.map_err(|error| JobFailure::passing("WORKER_OUT_OF_MEMORY", error))
     }
 
@@ -142,12 +143,9 @@ impl Agent {
     }
 }
 
-/// A program in memory takes up to so many times its bytes: clear numbers get imaginary parts, and some are negated as well.
-const PLANNED: u64 = 4;
-
 /// What there is to know of a job before there is memory for its program, which goes again until there is.
-async fn outline(set: &CkksSet, content: &v1::JobContent) -> Result<Outline, JobFailure> {
-    let outline = decode(content.program.clone()).await?.outline().clone();
+async fn outline(vectors: &Vectors, set: &CkksSet, content: &v1::JobContent) -> Result<Outline, JobFailure> {
+    let outline = vectors.plan(content.program.clone()).await?.outline().clone();
     if outline.set.id != set.id {
         return Err(invalid(format!("the program is for {}, the job for {}", outline.set.name, set.name)));
     }
@@ -160,12 +158,6 @@ async fn outline(set: &CkksSet, content: &v1::JobContent) -> Result<Outline, Job
         return Err(JobFailure::lasting("INPUT_INVALID", problem));
     }
     Ok(outline)
-}
-
-/// A few bytes may be a program that takes long to plan.
-async fn decode(bytes: Bytes) -> Result<Program, JobFailure> {
-    let program = on_thread(usize::MAX, move || Program::decode(&bytes, &LIMITS)).await?;
-    program.map_err(|error| invalid(error.to_string()))
 }
 
 /// Computes it. What it takes of the memory, and its key, are its own for as long as the engine has it.

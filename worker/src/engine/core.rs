@@ -15,14 +15,14 @@ use cloakwork_params::ParameterSet;
 use cloakwork_proto::v1::{LeaseStage, WaveCut};
 
 use super::{
-    Command, GroupId, JobFailure, Pulse,
+    Command, GroupId, JobFailure,
     group::Group,
     job::{EngineJob, Finished, LaneId},
     memory::Memory,
     tables::TableError,
     width::preferred,
 };
-use crate::latency::WaveShare;
+use crate::{latency::WaveShare, pulse::Pulse};
 
 /// Everything that the thread owns.
 pub(super) struct Core {

@@ -2,11 +2,12 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    io::{ErrorKind, Read},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -19,7 +20,6 @@ use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
 };
 
-use super::{LOOK_AGAIN, PATIENCE};
 use crate::{
     blob::BlobReader,
     engine::{GroupId, JobFailure},
@@ -74,6 +74,12 @@ pub(crate) struct VectorLease {
 
 /// A part in memory is less than so many times as long as it is stored: twice for its masks, and residues of 45 bits have 64.
 const EXPANSION: u64 = 3;
+
+/// While a key waits for other jobs' keys to go, it looks again so often.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// When a key has waited for room for so long, jobs whose keys are here wait behind it: else they would keep it out for as long
+/// as they come.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl VectorKeys {
     pub(super) fn new(budget: u64, changed: Arc<Notify>) -> Self {
@@ -168,17 +174,17 @@ impl VectorKeys {
     ) -> Result<Arc<Resident>, JobFailure> {
         self.make_room(digest.size_bytes.saturating_mul(EXPANSION), own, waits).await?;
         let (set, key_id) = (request.set, request.group.key_id);
-        let source = request.blobs.open(digest, &Handle::current());
-        let turn = turn.clone();
+        let mut source = request.blobs.open(digest, &Handle::current());
+        let (turn, wanted) = (turn.clone(), digest.clone());
         let read = move || {
             // Until this ends nobody else loads, though the job that wants it may be gone by then.
             let _turn = turn;
-            let part: KeyPart = read_part(source, ring(set), key_id)?;
-            Ok(Part::expand(ring(set), part)?)
+            let part = read_part(&mut source, ring(set), key_id);
+            let part = part.and_then(|part: KeyPart| Ok(Part::expand(ring(set), part)?));
+            part.map_err(|problem| part_failure(&wanted, &problem, source))
         };
         let read = tokio::task::spawn_blocking(read).await;
-        let read = read.map_err(|error| JobFailure::passing("DEVICE_FAILED", error))?;
-        let part = read.map_err(|problem: FormatError| part_failure(digest, &problem))?;
+        let part = read.map_err(|error| JobFailure::passing("DEVICE_FAILED", error))??;
         let name = name(request, digest);
         let (users, last_use) = (AtomicUsize::new(0), AtomicU64::new(0));
         let resident = Arc::new(Resident { name: name.clone(), set, part, users, last_use });
@@ -308,20 +314,27 @@ fn name(request: &VectorKeyRequest, digest: &v1::Digest) -> Name {
     (request.group.clone(), Bytes::copy_from_slice(&digest.blake3))
 }
 
-/// Wrong bytes, or bytes that could not be had.
-fn part_failure(digest: &v1::Digest, problem: &FormatError) -> JobFailure {
+/// Bytes that could not be had, bytes that were damaged, or, where what is left of them shows that all are those that were
+/// uploaded, a part that never was one.
+fn part_failure(digest: &v1::Digest, problem: &FormatError, mut left: impl Read) -> JobFailure {
     match problem {
-        FormatError::Envelope(EnvelopeError::Io { kind, .. }) if *kind != std::io::ErrorKind::InvalidData => {
+        FormatError::Envelope(EnvelopeError::Io { kind, .. }) if *kind != ErrorKind::InvalidData => {
             JobFailure::passing("BLOB_UNAVAILABLE", problem)
         }
-        problem => JobFailure { bad_key_part: Some(digest.clone()), ..JobFailure::lasting("KEY_CORRUPT", problem) },
+        problem => match std::io::copy(&mut left, &mut std::io::sink()) {
+            Ok(_) => {
+                JobFailure::lasting("ENVELOPE_INVALID", format!("a part of the key was uploaded like this: {problem}"))
+            }
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                JobFailure { bad_key_part: Some(digest.clone()), ..JobFailure::lasting("KEY_CORRUPT", problem) }
+            }
+            Err(error) => JobFailure::passing("BLOB_UNAVAILABLE", error),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use cloakwork_ckks::{
         Basis, Gadget,
         key::{MaskSeed, SeededSwitchKey},
@@ -373,6 +386,19 @@ mod tests {
         VectorLease { parts, cache: cache.clone() }
     }
 
+    /// Somebody who waits for room, and who says in the end whether he got it.
+    async fn waiter(cache: &Arc<VectorKeys>) -> tokio::task::JoinHandle<bool> {
+        let waiter = cache.clone();
+        let waiting = tokio::spawn(async move {
+            let own = lease(&waiter, Vec::new());
+            waiter.make_room(PART, &own, &|_| ()).await.is_ok()
+        });
+        while cache.waiting_since.locked().is_none() {
+            tokio::task::yield_now().await;
+        }
+        waiting
+    }
+
     fn names(cache: &VectorKeys) -> Vec<u8> {
         let mut names: Vec<u8> = cache.held.locked().by_name.keys().map(|(_, part)| part[0]).collect();
         names.sort_unstable();
@@ -399,14 +425,7 @@ mod tests {
     async fn who_waits_gets_room_when_others_are_done_and_is_refused_when_only_he_is_in_the_way() {
         let cache = cache(2);
         let others = lease(&cache, vec![put(&cache, 1, 1), put(&cache, 1, 2)]);
-        let waiter = cache.clone();
-        let waiting = tokio::spawn(async move {
-            let own = lease(&waiter, Vec::new());
-            waiter.make_room(PART, &own, &|_| ()).await.is_ok()
-        });
-        while cache.waiting_since.locked().is_none() {
-            tokio::task::yield_now().await;
-        }
+        let waiting = waiter(&cache).await;
         assert!(!cache.is_overdue(), "he has only begun to wait");
         drop(others);
         let made = tokio::time::timeout(WAIT, waiting).await.expect("in time").expect("no panic");
@@ -417,18 +436,37 @@ mod tests {
         assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.retryable, "{refused:?}");
     }
 
+    /// What ends as it is told to.
+    struct End(Option<ErrorKind>);
+
+    impl Read for End {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            self.0.map_or(Ok(0), |kind| Err(kind.into()))
+        }
+    }
+
+    #[test]
+    fn only_bytes_that_are_not_those_of_their_digest_are_called_damaged() {
+        let digest = v1::Digest::default();
+        let failure = |end| part_failure(&digest, &FormatError::WrongBasis, End(end));
+        for (end, reason, is_damaged, retryable) in [
+            (None, "ENVELOPE_INVALID", false, false),
+            (Some(ErrorKind::InvalidData), "KEY_CORRUPT", true, false),
+            (Some(ErrorKind::Other), "BLOB_UNAVAILABLE", false, true),
+        ] {
+            let failure = failure(end);
+            assert_eq!(
+                (failure.reason, failure.bad_key_part.is_some(), failure.retryable),
+                (reason, is_damaged, retryable)
+            );
+        }
+    }
+
     #[tokio::test]
     async fn a_waiter_that_is_gone_is_nobody_who_waits() {
         let cache = cache(1);
         let _others = lease(&cache, vec![put(&cache, 1, 1)]);
-        let waiter = cache.clone();
-        let waiting = tokio::spawn(async move {
-            let own = lease(&waiter, Vec::new());
-            waiter.make_room(PART, &own, &|_| ()).await.is_ok()
-        });
-        while cache.waiting_since.locked().is_none() {
-            tokio::task::yield_now().await;
-        }
+        let waiting = waiter(&cache).await;
         *cache.waiting_since.locked() = Instant::now().checked_sub(PATIENCE);
         assert!(cache.is_overdue(), "those whose keys are here wait behind him from now on");
         waiting.abort();

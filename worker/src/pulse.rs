@@ -1,14 +1,14 @@
-//! Whether the device still ends what it begins.
+//! Whether an engine still ends what it begins.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
-/// Told by the engine whenever a wave has ended or the first has begun; asked by whoever reports.
+/// Told whenever something has ended or the first has begun, a wave or a step; asked by whoever reports.
 pub(crate) struct Pulse {
     origin: Instant,
-    /// Microseconds from the origin to the last beat, and one; 0 while the device has nothing to do.
+    /// Microseconds from the origin to the last beat, and one; 0 while there is nothing to do.
     last: AtomicU64,
 }
 
@@ -19,12 +19,12 @@ impl Default for Pulse {
 }
 
 impl Pulse {
-    pub(super) fn beat(&self, busy: bool) {
+    pub(crate) fn beat(&self, busy: bool) {
         let last = if busy { self.now() + 1 } else { 0 };
         self.last.store(last, Ordering::Relaxed);
     }
 
-    pub(super) fn silent_for(&self) -> Duration {
+    pub(crate) fn silent_for(&self) -> Duration {
         match self.last.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
             last => Duration::from_micros((self.now() + 1).saturating_sub(last)),
