@@ -4,8 +4,9 @@
 //!
 //! A decrypted number is not exact, and its error depends on the secret key. Whoever sees many results with all their
 //! digits, and knows what was computed, can work out the key: CKKS is secure against those who see ciphertexts, not
-//! against those who see unrounded plaintexts. So results that others see are to be rounded to the digits that are meant,
-//! some ten bits above the error.
+//! against those who see decrypted results (IND-CPA-D). Rounding to the digits that are meant, some ten bits above the error,
+//! makes each result tell less. It is no proof of security: of many numbers, some lie next to where rounding changes, and
+//! somebody who chooses the inputs can put all of them there. Results of inputs that others choose are not to be shown to them.
 
 mod encrypt;
 mod generate;

@@ -214,6 +214,28 @@ fn products_go_on_until_no_level_is_left() {
 }
 
 #[test]
+fn numbers_too_large_to_be_read_are_told_and_not_read_wrong() {
+    for (set, largest_log2) in [("TOY_CKKS_45_60_50", 51), ("TOY_CKKS_54_60", 58)] {
+        let mut client = Client::new(set);
+        let x = client.encrypt(&[Complex::ZERO; 2], 3);
+        for level in [1, 2, 3] {
+            let evaluator = Evaluator::new(&client.ring, 1);
+            let sum =
+                |log2| evaluator.add_constant(&x.at_level(level).expect("a level"), 2_f64.powi(log2)).expect("a sum");
+            let [fits, wraps] = [sum(largest_log2), sum(largest_log2 + 4)];
+            let got = client.key.decrypt(&client.ring, &fits).expect("numbers");
+            assert!((got[0].re / 2_f64.powi(largest_log2) - 1.0).abs() < 1e-9, "{set}: {}", got[0].re);
+            // With no third prime to hold them to, they are other numbers.
+            let read = client.key.decrypt(&client.ring, &wraps);
+            assert_eq!(matches!(read, Err(SecretError::Ckks(CkksError::TooLarge { .. }))), level > 1, "{read:?}");
+        }
+        let large = [Complex::from(2_f64.powi(largest_log2 + 4)); 2];
+        let refused = client.key.encrypt(&client.ring, &large, 9, &mut client.randomness).err();
+        assert!(matches!(refused, Some(SecretError::Ckks(CkksError::TooLarge { .. }))), "{refused:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_done_is_refused() {
     let mut client = Client::new("TOY_CKKS_54_60");
     let keys = client.keys(3, &[2]);

@@ -1,8 +1,8 @@
 //! Keys and ciphertexts of CKKS to bytes and back: they do afterwards what they did before.
 
 use cloakwork_ckks::{
-    Bootstrap, BootstrapKeys, Ciphertext, CkksError, Complex, EvaluationKeys, Evaluator, KeyPart, KeyPlan, KeySize,
-    Ring, SeededCiphertext,
+    Bootstrap, BootstrapKeys, Ciphertext, CkksError, Complex, Evaluator, KeyPart, KeyPlan, KeySize, Ring,
+    SeededCiphertext,
     bootstrap::SeededBootstrapKeys,
     format::{FormatError, WireObject, decode, encode},
     key::conjugation_power,
@@ -129,16 +129,6 @@ fn parts_that_are_missing_or_there_twice_are_named() {
         let expected = Some(CkksError::DoubleKey { what: purpose.to_string() });
         assert_eq!(SeededBootstrapKeys::of_parts(twice).err(), expected);
     }
-    let [relinearization, mover] = [Purpose::Relinearization, conjugation];
-    let keys = EvaluationKeys::of_parts(&ring, make(&[relinearization, mover])).expect("two keys");
-    assert!(keys.relinearization.is_some() && keys.moves.len() == 1);
-    for purpose in [relinearization, mover] {
-        let twice = make(&[purpose]).into_iter().chain(make(&[purpose]));
-        let expected = Some(CkksError::DoubleKey { what: purpose.to_string() });
-        assert_eq!(EvaluationKeys::of_parts(&ring, twice).err(), expected);
-    }
-    let refused = EvaluationKeys::of_parts(&ring, make(&[Purpose::ToDense])).err();
-    assert!(matches!(refused, Some(CkksError::MalformedKey { .. })), "{refused:?}");
 }
 
 #[test]

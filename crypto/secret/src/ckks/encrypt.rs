@@ -21,6 +21,13 @@ impl Plain {
             return Err(CkksError::LevelTooHigh { what: "encryption under this set", got: level, max }.into());
         }
         let Plaintext { poly, scale, slots_log2 } = ring.encode(numbers, ring.scale(), Basis::of_level(level))?;
+        // What is read again is read modulo two primes.
+        let largest = numbers.iter().map(|number| number.magnitude()).fold(0.0, f64::max);
+        let modulus: f64 =
+            ring.primes(Basis::of_level(level.min(1))).map(|prime| prime.modulus().value() as f64).product();
+        if largest * scale >= modulus / 2.0 {
+            return Err(CkksError::TooLarge { scale_log2: scale.log2(), modulus_log2: modulus.log2() }.into());
+        }
         Ok(Self { poly: SecretPoly(poly), scale, slots_log2 })
     }
 }
@@ -61,10 +68,11 @@ impl SecretKey {
         Ok(ring.decode(&coefficients, ciphertext.scale, ciphertext.slots_log2))
     }
 
-    /// Coefficients of the plaintext, noise and all, modulo the first two primes of the chain or the only one. SECRET.
+    /// Coefficients of the plaintext, noise and all, modulo the first two primes of the chain or the only one: where there is a
+    /// third, larger ones are an error. SECRET.
     pub fn coefficients_of(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<f64>, SecretError> {
         self.check(ring)?;
-        let lower = ciphertext.at_level(ciphertext.level().min(1))?;
+        let lower = ciphertext.at_level(ciphertext.level().min(2))?;
         let basis = lower.polys[0].basis();
         let secret = self.values(ring, basis);
         let [body, mask] = lower.polys;
@@ -82,11 +90,19 @@ impl SecretKey {
         let second = ring.prime(1).modulus();
         let inverse = second.factor(second.inverse(second.reduce(first.value())));
         let both = i128::from(first.value()) * i128::from(second.value());
-        let joined = phase.0.row(0).iter().zip(phase.0.row(1)).map(|(low, high)| {
-            let times = inverse.times(second.sub(*high, second.reduce(*low)));
-            let number = i128::from(*low) + i128::from(first.value()) * i128::from(times);
-            (if number > both / 2 { number - both } else { number }) as f64
-        });
-        Ok(joined.collect())
+        let joined = |at: usize| {
+            let (low, high) = (phase.0.row(0)[at], phase.0.row(1)[at]);
+            let times = inverse.times(second.sub(high, second.reduce(low)));
+            let number = i128::from(low) + i128::from(first.value()) * i128::from(times);
+            if number > both / 2 { number - both } else { number }
+        };
+        if basis.level == 2 {
+            let third = ring.prime(2).modulus();
+            if (0..ring.size()).any(|at| third.of_signed(joined(at)) != phase.0.row(2)[at]) {
+                let (scale_log2, modulus_log2) = (ciphertext.scale.log2(), (both as f64).log2());
+                return Err(CkksError::TooLarge { scale_log2, modulus_log2 }.into());
+            }
+        }
+        Ok((0..ring.size()).map(|at| joined(at) as f64).collect())
     }
 }
