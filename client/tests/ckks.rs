@@ -50,6 +50,23 @@ async fn a_directory_of_keys_is_checked_when_it_is_read() {
 }
 
 #[tokio::test]
+async fn what_an_interrupted_generation_left_is_in_nobodys_way() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (set, path) = (ckks_set_by_name(SET).expect("a toy"), directory.path().join("keys"));
+    let make = |wish| CkksKeys::generate_in(path.clone(), set, wish, None, Progress::none());
+    make(wish()).await.expect("keys");
+    // Of a process that died in the middle of a part, before the client key.
+    std::fs::remove_file(path.join(CLIENT_KEY_FILE)).expect("a file");
+    std::fs::write(path.join(format!("{SET}.move-5.unfinished")), "half").expect("a file");
+    std::fs::write(path.join("notes.txt"), "mine").expect("a file");
+    let made = make(CkksWish { level: Some(0), ..CkksWish::default() }).await.expect("keys");
+    let loaded = CkksKeys::load(&path, None).expect("no part of the other key");
+    assert_eq!((loaded.key_id(), loaded.parts().len()), (made.key_id(), 1));
+    let left = std::fs::read_dir(&path).expect("a directory").count();
+    assert_eq!(left, 3, "the client key, a part, and what is somebody's own");
+}
+
+#[tokio::test]
 async fn wishes_that_no_set_fulfils_are_told_before_anything_is_made() {
     let directory = tempfile::tempdir().expect("a directory");
     let (set, path) = (ckks_set_by_name(SET).expect("a toy"), directory.path().join("keys"));

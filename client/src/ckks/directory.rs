@@ -50,16 +50,40 @@ pub(super) fn part_path(directory: &Path, set: &CkksSet, purpose: Purpose) -> Pa
     directory.join(format!("{}.{name}", set.name))
 }
 
-/// The files that are called as parts are, whole ones.
+/// Where a part is while it is written.
+pub(super) fn unfinished_path(part: &Path) -> PathBuf {
+    let mut name = part.as_os_str().to_owned();
+    name.push(UNFINISHED);
+    name.into()
+}
+
+/// Removes what an interrupted generation left: without the client key that comes last, parts are of no use, and another
+/// key's would be in the way.
+pub(super) fn remove_unfinished(directory: &Path, set: &CkksSet) -> Result<()> {
+    for path in files(directory, set)? {
+        std::fs::remove_file(&path).map_err(|error| ClientError::io(&path, &error))?;
+    }
+    Ok(())
+}
+
+/// The files of whole parts.
 fn part_files(directory: &Path, set: &CkksSet) -> Result<Vec<PathBuf>> {
+    let is_whole = |path: &PathBuf| !path.to_string_lossy().ends_with(UNFINISHED);
+    Ok(files(directory, set)?.into_iter().filter(is_whole).collect())
+}
+
+/// The files that are called as parts are.
+fn files(directory: &Path, set: &CkksSet) -> Result<Vec<PathBuf>> {
     let failed = |error: std::io::Error| ClientError::io(directory, &error);
     let prefix = format!("{}.", set.name);
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with(&prefix) && !name.ends_with(".unfinished")) {
+        if name.to_str().is_some_and(|name| name.starts_with(&prefix)) {
             files.push(directory.join(name));
         }
     }
     Ok(files)
 }
+
+const UNFINISHED: &str = ".unfinished";

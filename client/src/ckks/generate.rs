@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 
 use super::{
     CkksKeys,
-    directory::{part, part_path},
+    directory::{part, part_path, remove_unfinished, unfinished_path},
 };
 use crate::{
     ClientError, Part, Progress, Result, Source,
@@ -77,6 +77,7 @@ impl CkksKeys {
             if path.exists() {
                 return Err(KeyFileError::Exists { path }.into());
             }
+            remove_unfinished(&directory, set)?;
             let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
             let key = SecretKey::generate(set, &mut randomness)?;
             let parts = parts(&key, &ring, &plan, &directory, &progress, &mut randomness)?;
@@ -139,7 +140,7 @@ fn parts(
 /// Puts a part where it belongs, whole or not at all.
 fn put(made: &KeyPart, ring: &Ring, key_id: KeyId, directory: &Path) -> Result<Part> {
     let path = part_path(directory, ring.set(), made.purpose);
-    let unfinished = path.with_extension("unfinished");
+    let unfinished = unfinished_path(&path);
     let failed = |error| ClientError::io(&unfinished, &error);
     let mut out = BufWriter::new(File::create(&unfinished).map_err(failed)?);
     encode(made, ring, key_id, &mut out)?;
