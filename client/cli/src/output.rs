@@ -1,8 +1,10 @@
 //! Tables for people, documents for programs.
 
-use std::io::Write as _;
+use std::{fs::OpenOptions, io::Write as _, path::Path};
 
 use serde_json::Value;
+
+use crate::failure::Failure;
 
 /// Rows under a header, each column as wide as it must be.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +53,17 @@ pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOn
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => eprintln!("cloakwork: nothing can be printed: {error}"),
     }
+}
+
+/// Writes a file that is not there yet, whole or not at all.
+pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    file.write_all(bytes).map_err(|error| {
+        // Else the next try would find a file in its way.
+        let _ = std::fs::remove_file(path);
+        failed(error)
+    })
 }
 
 /// `12.3 ms`, say.

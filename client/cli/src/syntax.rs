@@ -51,6 +51,12 @@ pub(crate) struct Problem {
     what: String,
 }
 
+/// Is this what expressions can name a value?
+pub(crate) fn is_name(text: &str) -> bool {
+    text.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+}
+
 /// A problem at some place.
 pub(crate) fn at(place: usize, what: impl fmt::Display) -> Problem {
     Problem { place: Some(place), what: what.to_string() }

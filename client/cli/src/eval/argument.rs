@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use cloakwork_client::{Integer, Type};
 
+use crate::syntax::is_name;
+
 /// A name, its type, and its value in each row.
 #[derive(Clone, Debug)]
 pub(crate) struct Argument {
@@ -30,9 +32,7 @@ impl FromStr for Argument {
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || format!("'{text}': expected NAME=TYPE:VALUE, as in x=u64:7");
         let (name, rest) = text.split_once('=').ok_or_else(expected)?;
-        let is_name = name.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
-            && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_');
-        if !is_name {
+        if !is_name(name) {
             return Err(format!("'{name}' is no name: it has letters, digits and _, and begins with no digit"));
         }
         let (ty, values) = match rest.split_once(':') {

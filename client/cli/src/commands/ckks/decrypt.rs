@@ -13,7 +13,8 @@ use crate::{context::Context, failure::Failure, output::show};
 /// A result is not exact, and its error depends on the secret key: whoever sees results with all
 /// their digits, and knows what was computed, can work out the key. Results that others will see
 /// are to be rounded to the digits that are meant, some ten bits above the error: --digits does
-/// that.
+/// that. It makes each result tell less, and is not secure against those who choose the inputs or
+/// see many results (docs/ckks.md).
 ///
 /// Examples:
 ///   cloakwork --keys numbers ckks decrypt x.ckks --digits 4
@@ -40,7 +41,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let keys = context.ckks_keys().await?;
     let numbers = keys.decrypt(&envelope)?;
     let numbers = &numbers[..args.first.unwrap_or(usize::MAX).min(numbers.len())];
-    if args.digits.is_none() {
+    if args.digits.is_none_or(|digits| digits > DIGITS_MEANT) {
         eprintln!("cloakwork: {PUBLISHED}");
     }
     show(
@@ -72,8 +73,11 @@ impl Args {
     }
 }
 
-const PUBLISHED: &str = "these numbers have all their digits, and their errors depend on the secret key: round what others \
-                         will see (--digits, and `cloakwork ckks decrypt --help`)";
+/// So many digits are ten bits above the error of a bootstrap, or nearly so.
+const DIGITS_MEANT: u8 = 4;
+
+const PUBLISHED: &str = "these numbers have digits of their errors, which depend on the secret key: round what others will \
+                         see (--digits 4 or fewer, and `cloakwork ckks decrypt --help`)";
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! `cloakwork ckks encrypt`.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::Read as _,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +13,7 @@ use super::number::{Number, read_all};
 use crate::{
     context::Context,
     failure::Failure,
-    output::{bytes, show},
+    output::{bytes, show, write_new},
 };
 
 /// Encrypt numbers into a file
@@ -58,12 +58,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let keys = context.ckks_keys().await?;
     let level = args.level.unwrap_or(keys.set().working_level);
     let encrypted = keys.encrypt(&numbers, level)?;
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&args.out)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", args.out.display())))?;
-    file.write_all(&encrypted.envelope)?;
+    write_new(&args.out, &encrypted.envelope)?;
     let (slots, size) = (numbers.len(), encrypted.envelope.len() as u64);
     show(
         context.global.json,

@@ -1,9 +1,6 @@
 //! What commands that compute on vectors have in common.
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use cloakwork_client::{CkksKeys, Client, Input, JobRequest, Vector, VectorProgram, proto::JobOutput};
 use serde_json::json;
@@ -12,7 +9,7 @@ use crate::{
     context::Context,
     failure::Failure,
     latency,
-    output::{bytes, show},
+    output::{bytes, show, write_new},
 };
 
 /// Runs a program, writes its outputs to files, as far as there are any, and prints what they are.
@@ -43,7 +40,7 @@ pub(super) async fn run(
     for output in &outputs {
         let file = files.next();
         if let Some(file) = file {
-            write(file, &client.output(output).await?)?;
+            write_new(file, &client.output(output).await?)?;
         }
         described.push(file.map_or_else(|| output.name.clone(), |file| file.display().to_string()));
     }
@@ -100,10 +97,4 @@ pub(super) async fn plan(context: &Context, client: &Client, program: &VectorPro
         },
     );
     Ok(())
-}
-
-fn write(path: &Path, envelope: &[u8]) -> Result<(), Failure> {
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).open(path);
-    let written = file.and_then(|mut file| file.write_all(envelope));
-    written.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }

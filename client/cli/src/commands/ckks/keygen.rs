@@ -2,9 +2,10 @@
 
 use std::{path::PathBuf, str::FromStr, time::Instant};
 
-use cloakwork_client::{BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksKeys, CkksWish, KeySize, ckks_set_by_name};
+use cloakwork_client::{BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksKeys, CkksWish, ckks_set_by_name};
 use serde_json::json;
 
+use super::size::Size;
 use crate::{
     commands::keygen::{sizes, warn},
     context::Context,
@@ -68,12 +69,7 @@ impl FromStr for Bootstrap {
         let mut field = || fields.next().ok_or_else(wrong);
         let slots = field()?.parse().map_err(|_| wrong())?;
         let stages = field()?.parse().map_err(|_| wrong())?;
-        let size = match field()? {
-            "small" => KeySize::Small,
-            "medium" => KeySize::Medium,
-            "large" => KeySize::Large,
-            _ => return Err(wrong()),
-        };
+        let Size(size) = field()?.parse().map_err(|_| wrong())?;
         let kind = match (fields.next(), fields.next()) {
             (None, _) => BootstrapKind::Regular,
             (Some("lossy"), None) => BootstrapKind::Lossy,
@@ -128,6 +124,8 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use cloakwork_client::KeySize;
+
     use super::*;
 
     #[test]

@@ -10,7 +10,7 @@ use super::{
     expression::{Named, compile},
     job,
 };
-use crate::{context::Context, failure::Failure};
+use crate::{context::Context, failure::Failure, syntax::is_name};
 
 /// Compute on encrypted numbers
 ///
@@ -64,11 +64,6 @@ impl FromStr for Argument {
         let (name, source) = parts.ok_or_else(|| format!("'{text}': expected NAME=FILE, as in x=x.ckks"))?;
         Ok(Self { name: name.to_owned(), source: source.to_owned() })
     }
-}
-
-fn is_name(text: &str) -> bool {
-    text.starts_with(|char: char| char.is_ascii_alphabetic() || char == '_')
-        && text.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
