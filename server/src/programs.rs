@@ -119,7 +119,8 @@ const REMEMBERED_BYTES: usize = 32 << 20;
 /// Programs that are remembered: small ones take more beside their bytes than in them.
 const REMEMBERED_MAX: usize = 4096;
 
-/// Checking a program on blocks of so many bytes takes about a millisecond; a longer one is checked where nobody waits behind it.
+/// Checking a program on blocks of so many bytes takes about a millisecond; a longer one, and any on vectors, is checked where
+/// nobody waits behind it.
 const SHORT_BYTES: usize = 8 << 10;
 /// The same for lowering one of so many bootstraps, both ways.
 const SHORT_BOOTSTRAPS: u64 = 512;
@@ -148,8 +149,8 @@ impl Compiler {
         }
         // A few bytes may be a program on vectors that takes long to plan.
         if bytes.len() <= SHORT_BYTES && AnyProgram::set_of(bytes).map_err(invalid)?.tfhe().is_some() {
-            let program = decode(bytes)?;
-            if is_short(&program) {
+            let program = AnyProgram::decode(bytes).map_err(invalid)?;
+            if matches!(&program, AnyProgram::Blocks(program) if program.bootstraps_max() <= SHORT_BOOTSTRAPS) {
                 return Ok(self.finish(&program, bytes));
             }
         }
@@ -158,7 +159,8 @@ impl Compiler {
         let compile = move || {
             // Not before the end: whoever asked may be gone by then.
             let _turn = turn;
-            this.remembered(id).map_or_else(|| Ok(this.finish(&decode(&bytes)?, &bytes)), Ok)
+            let decoded = || AnyProgram::decode(&bytes).map_err(invalid);
+            this.remembered(id).map_or_else(|| Ok(this.finish(&decoded()?, &bytes)), Ok)
         };
         spawn_blocking(compile).await.map_err(|error| INTERNAL.error(error.to_string()))?
     }
@@ -183,20 +185,8 @@ impl Compiler {
     }
 }
 
-fn decode(bytes: &Bytes) -> Result<AnyProgram, ApiError> {
-    AnyProgram::decode(bytes).map_err(invalid)
-}
-
 fn invalid(error: ProgramError) -> ApiError {
     PROGRAM_INVALID.error(error.to_string())
-}
-
-/// Does it take no time to find out what there is to know? Of a program on vectors, that has been found out when it is decoded.
-fn is_short(program: &AnyProgram) -> bool {
-    match program {
-        AnyProgram::Blocks(program) => program.bootstraps_max() <= SHORT_BOOTSTRAPS,
-        AnyProgram::Vectors(_) => true,
-    }
 }
 
 fn blocks(program: &Program) -> Blocks {

@@ -340,6 +340,7 @@ impl Evaluator<'_> {
     /// Through the sparse secret to a high level, where the plaintext has a multiple of the first prime added to each
     /// coefficient: what a bootstrap begins with.
     pub fn raise(&self, a: &Ciphertext, level: usize, keys: &BootstrapKeys) -> Ciphertext {
+        assert_eq!(a.level(), 0, "what is raised is modulo the first prime");
         let ring = self.ring();
         let [switched, mask] = self.switch(&a.polys[1], &keys.to_sparse);
         let mut body = a.polys[0].clone();

@@ -9,8 +9,8 @@ use crate::{
     poly::{Basis, Poly},
 };
 
-/// Words that a number is repeated in.
-const PART: usize = 512;
+/// Words that a number is repeated in: what is worked on at a time stays in the nearest cache.
+const REPEATED: usize = 512;
 
 impl Evaluator<'_> {
     /// a + `number`.
@@ -54,8 +54,8 @@ impl Evaluator<'_> {
         let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
         let basis = Basis::of_level(level);
         let mut polys = [ring.blank(basis), ring.blank(basis)];
-        // Numbers are multiplied like polynomials, part by part, so that theirs stay in the nearest cache.
-        let part = PART.min(ring.size());
+        // Numbers are multiplied like polynomials, part by part.
+        let part = REPEATED.min(ring.size());
         self.each_row_of_both(&mut polys, |row, prime, to| {
             let modulus = prime.modulus();
             let numbers: Vec<_> = numbers.iter().map(|number| vec![modulus.of_signed(*number); part]).collect();

@@ -2,12 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use cloakwork_math::{modulus::Modulus, ntt::Automorphism, random::MaskStream};
-
-use cloakwork_params::ckks::key_use;
-
 /// Where masks come from.
 pub use cloakwork_math::random::MaskSeed;
+use cloakwork_math::{modulus::Modulus, ntt::Automorphism, random::MaskStream};
+use cloakwork_params::ckks::key_use;
 
 use crate::{
     error::CkksError,
@@ -151,17 +149,17 @@ pub struct MoveKey {
 }
 
 impl MoveKey {
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        self.key.bytes()
-    }
-
     /// A key for X to X^`power`.
     pub fn new(ring: &Ring, power: usize, key: SwitchKey) -> Result<Self, CkksError> {
         if power.is_multiple_of(2) || power >= 2 * ring.size() || key.basis.special != ring.set().special.len() {
             return Err(CkksError::MalformedKey { what: "it moves nothing of this ring" });
         }
         Ok(Self { automorphism: Arc::new(Automorphism::new(power, ring.set().size_log2)), key })
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.key.bytes()
     }
 }
 

@@ -21,7 +21,7 @@ impl Evaluator<'_> {
     /// Digits times a key, special primes and all.
     pub(crate) fn product(&self, digits: &Digits<'_>, key: &SwitchKey) -> [Poly; 2] {
         let basis = digits.basis();
-        debug_assert!(basis.level <= key.basis().level && basis.special == key.basis().special);
+        assert!(basis.level <= key.basis().level && basis.special == key.basis().special, "digits that fit the key");
         let mut product = [self.ring().blank(basis), self.ring().blank(basis)];
         let [body, mask] = &mut product;
         let rows = body.rows_mut().zip(mask.rows_mut()).collect();

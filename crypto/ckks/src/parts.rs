@@ -11,7 +11,7 @@ use cloakwork_params::ckks::{
 use crate::{
     bootstrap::SeededBootstrapKeys,
     error::CkksError,
-    key::{EvaluationKeys, MoveKey, SeededSwitchKey, SwitchKey, conjugation_power, rotation_power},
+    key::{SeededSwitchKey, conjugation_power, rotation_power},
     ring::Ring,
 };
 
@@ -88,66 +88,29 @@ impl SeededBootstrapKeys {
 
     /// The keys out of their parts, of which each must be there once. Which moves a bootstrap takes is not known here.
     pub fn of_parts(parts: impl IntoIterator<Item = KeyPart>) -> Result<Self, CkksError> {
-        let Sorted { relinearization, to_sparse, to_dense, moves } = Sorted::of(parts)?;
+        let (mut relinearization, mut to_sparse, mut to_dense) = (None, None, None);
+        let mut moves: Vec<(usize, SeededSwitchKey)> = Vec::new();
+        for KeyPart { purpose, key } in parts {
+            let is_double = match purpose {
+                Purpose::Relinearization => relinearization.replace(key).is_some(),
+                Purpose::ToSparse => to_sparse.replace(key).is_some(),
+                Purpose::ToDense => to_dense.replace(key).is_some(),
+                Purpose::Move { power } => {
+                    let is_double = moves.iter().any(|(other, _)| *other == power);
+                    moves.push((power, key));
+                    is_double
+                }
+            };
+            if is_double {
+                return Err(CkksError::DoubleKey { what: purpose.to_string() });
+            }
+        }
         Ok(Self {
             to_sparse: present(to_sparse, Purpose::ToSparse)?,
             to_dense: present(to_dense, Purpose::ToDense)?,
             relinearization: present(relinearization, Purpose::Relinearization)?,
             moves,
         })
-    }
-}
-
-impl EvaluationKeys {
-    /// Keys for products and moves out of their parts, each at most once; those of the sparse secret are no use here, and
-    /// refused. Masks are computed part by part, as the parts come.
-    pub fn of_parts(ring: &Ring, parts: impl IntoIterator<Item = KeyPart>) -> Result<Self, CkksError> {
-        let mut keys = Self::default();
-        for KeyPart { purpose, key } in parts {
-            let key = SwitchKey::expand(ring, key)?;
-            let taken = match purpose {
-                Purpose::Relinearization => keys.relinearization.replace(key).is_some(),
-                Purpose::Move { power } => keys.moves.insert(power, MoveKey::new(ring, power, key)?).is_some(),
-                Purpose::ToSparse | Purpose::ToDense => {
-                    return Err(CkksError::MalformedKey { what: "it is for bootstraps only" });
-                }
-            };
-            if taken {
-                return Err(CkksError::DoubleKey { what: purpose.to_string() });
-            }
-        }
-        Ok(keys)
-    }
-}
-
-/// Parts by what they are for.
-#[derive(Default)]
-struct Sorted {
-    relinearization: Option<SeededSwitchKey>,
-    to_sparse: Option<SeededSwitchKey>,
-    to_dense: Option<SeededSwitchKey>,
-    moves: Vec<(usize, SeededSwitchKey)>,
-}
-
-impl Sorted {
-    fn of(parts: impl IntoIterator<Item = KeyPart>) -> Result<Self, CkksError> {
-        let mut sorted = Self::default();
-        for KeyPart { purpose, key } in parts {
-            let taken = match purpose {
-                Purpose::Relinearization => sorted.relinearization.replace(key).is_some(),
-                Purpose::ToSparse => sorted.to_sparse.replace(key).is_some(),
-                Purpose::ToDense => sorted.to_dense.replace(key).is_some(),
-                Purpose::Move { power } => {
-                    let taken = sorted.moves.iter().any(|(other, _)| *other == power);
-                    sorted.moves.push((power, key));
-                    taken
-                }
-            };
-            if taken {
-                return Err(CkksError::DoubleKey { what: purpose.to_string() });
-            }
-        }
-        Ok(sorted)
     }
 }
 

@@ -52,7 +52,7 @@ pub struct CkksSet {
 pub struct CkksBootstrap {
     /// Coefficients of the sparse secret that are not zero.
     pub sparse_weight: usize,
-    /// log2 of the cost of the best attack known to us on the sparse secret, modulo the first and the first special prime.
+    /// log2 of what the attack costs that docs/ckks.md names, on the sparse secret, modulo the first and the first special prime.
     pub sparse_security_log2: f64,
     /// log2 of the probability that a raised coefficient is off by more multiples of the first prime than are taken off it.
     pub coefficient_failure_log2: f64,
