@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 pub use any::AnyKeys;
 pub use directory::CLIENT_KEY_FILE;
-pub(crate) use directory::{client_key_path, make_directory};
+pub(crate) use directory::{UNFINISHED, client_key_path, make_directory, unfinished_path};
 
 use crate::{ClientError, Digest, Integer, Result, Source, Type};
 

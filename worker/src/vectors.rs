@@ -84,10 +84,12 @@ impl Vectors {
         }
         let shares = Shares::of(memory);
         let matrices = Arc::new(Matrices::new(usize::try_from(shares.matrices).unwrap_or(usize::MAX)));
-        let engine = Engine::start(threads, TURN, matrices)?;
+        let pulse = Arc::<Pulse>::default();
+        let beats = pulse.clone();
+        let engine = Engine::start(threads, TURN, matrices, move |is_busy| beats.beat(is_busy))?;
         let keys = Arc::new(VectorKeys::new(shares.keys, changed.clone()));
         let (is_proven, planning) = (AtomicBool::new(false), Arc::new(Semaphore::new(1)));
-        Ok(Some(Self { engine, keys, shares, threads, is_proven, pulse: Arc::default(), planning }))
+        Ok(Some(Self { engine, keys, shares, threads, is_proven, pulse, planning }))
     }
 
     /// Computes a known answer, after which the server may be told of the sets. It blocks.
@@ -129,7 +131,7 @@ impl Vectors {
 
     /// Takes a job on.
     pub(crate) fn submit(&self, job: Job<GroupId>) {
-        self.engine.submit(with_pulse(job, &self.pulse));
+        self.engine.submit(job);
     }
 
     /// For how long it has computed without ending a step.
@@ -141,26 +143,6 @@ impl Vectors {
     pub(crate) fn forget_cancelled(&self) {
         self.engine.forget_cancelled();
     }
-}
-
-/// The job, with a beat before each step, and at the end of one that has begun: others end while it goes on.
-fn with_pulse(job: Job<GroupId>, pulse: &Arc<Pulse>) -> Job<GroupId> {
-    let Job { progress, done, .. } = job;
-    let has_begun = Arc::new(AtomicBool::new(false));
-    let (begun, beats) = (has_begun.clone(), pulse.clone());
-    let progress = Box::new(move || {
-        begun.store(true, Ordering::Relaxed);
-        beats.beat(true);
-        progress();
-    });
-    let beats = pulse.clone();
-    let done = Box::new(move |finished| {
-        if has_begun.load(Ordering::Relaxed) {
-            beats.beat(false);
-        }
-        done(finished);
-    });
-    Job { progress, done, ..job }
 }
 
 #[cfg(test)]

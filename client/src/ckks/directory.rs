@@ -16,7 +16,10 @@ use cloakwork_params::{
 use cloakwork_secret::ckks::SecretKey;
 
 use super::CkksKeys;
-use crate::{ClientError, Part, Result, Source, keys::client_key_path};
+use crate::{
+    ClientError, Part, Result, Source,
+    keys::{UNFINISHED, client_key_path},
+};
 
 impl CkksKeys {
     /// Reads a directory of keys. Parts are checked by their headers; their bytes are read when they are uploaded.
@@ -50,16 +53,9 @@ pub(super) fn part_path(directory: &Path, set: &CkksSet, purpose: Purpose) -> Pa
     directory.join(format!("{}.{name}", set.name))
 }
 
-/// Where a part is while it is written.
-pub(super) fn unfinished_path(part: &Path) -> PathBuf {
-    let mut name = part.as_os_str().to_owned();
-    name.push(UNFINISHED);
-    name.into()
-}
-
 /// Removes what an interrupted generation left: without the client key that comes last, parts are of no use, and another
 /// key's would be in the way.
-pub(super) fn remove_unfinished(directory: &Path, set: &CkksSet) -> Result<()> {
+pub(super) fn remove_parts(directory: &Path, set: &CkksSet) -> Result<()> {
     for path in files(directory, set)? {
         std::fs::remove_file(&path).map_err(|error| ClientError::io(&path, &error))?;
     }
@@ -85,5 +81,3 @@ fn files(directory: &Path, set: &CkksSet) -> Result<Vec<PathBuf>> {
     }
     Ok(files)
 }
-
-const UNFINISHED: &str = ".unfinished";

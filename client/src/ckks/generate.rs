@@ -23,11 +23,11 @@ use zeroize::Zeroizing;
 
 use super::{
     CkksKeys,
-    directory::{part, part_path, remove_unfinished, unfinished_path},
+    directory::{part, part_path, remove_parts},
 };
 use crate::{
     ClientError, Part, Progress, Result, Source,
-    keys::{client_key_path, make_directory},
+    keys::{client_key_path, make_directory, unfinished_path},
     upload::blocking,
 };
 
@@ -77,7 +77,7 @@ impl CkksKeys {
             if path.exists() {
                 return Err(KeyFileError::Exists { path }.into());
             }
-            remove_unfinished(&directory, set)?;
+            remove_parts(&directory, set)?;
             let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
             let key = SecretKey::generate(set, &mut randomness)?;
             let parts = parts(&key, &ring, &plan, &directory, &progress, &mut randomness)?;

@@ -55,7 +55,7 @@ pub(crate) fn make_directory(directory: &Path) -> Result<()> {
 
 /// Puts a client key in the place of the one that is there, whole or not at all.
 pub(super) fn replace_client_key(directory: &Path, client: &ClientKey, passphrase: Option<&str>) -> Result<()> {
-    let (path, fresh) = (client_key_path(directory), directory.join(format!("{CLIENT_KEY_FILE}.unfinished")));
+    let (path, fresh) = (client_key_path(directory), unfinished_path(&client_key_path(directory)));
     match std::fs::remove_file(&fresh) {
         // What an interrupted process left; the key in use is the other one.
         Ok(()) => {}
@@ -70,6 +70,16 @@ pub(super) fn replace_client_key(directory: &Path, client: &ClientKey, passphras
 pub(crate) fn client_key_path(directory: &Path) -> PathBuf {
     directory.join(CLIENT_KEY_FILE)
 }
+
+/// Where a file is while it is written.
+pub(crate) fn unfinished_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(UNFINISHED);
+    name.into()
+}
+
+/// How the names of such files end.
+pub(crate) const UNFINISHED: &str = ".unfinished";
 
 pub(super) fn part_path(directory: &Path, set: &ParameterSet, kind: ObjectKind) -> PathBuf {
     let name = PARTS.iter().find(|(part, _)| *part == kind).map_or("part", |(_, name)| name);

@@ -171,6 +171,32 @@ fn limits_hold() {
     }
 }
 
+/// Planning is work, also of what nothing comes of, and what is planned takes memory.
+#[test]
+fn what_planning_takes_is_counted() {
+    let polynomial = with_numbers(Kind::Polynomial, &[0], &[0.25; 512]);
+    let mut operations = vec![Operation { r#type: 0, ..polynomial }; 200];
+    operations.push(operation(Kind::Negate, &[0]));
+    let message = program(&[14], operations);
+    let (bytes, planned) = (message.encode_to_vec().len(), decode(&message).expect("a program"));
+    let alone = decode(&program(&[14], vec![operation(Kind::Negate, &[0])])).expect("a program");
+    assert_eq!(planned.cost().work - alone.cost().work, bytes as u64 >> 10);
+    assert_eq!(planned.outline().planned_bytes, alone.outline().planned_bytes, "steps that are not computed are gone");
+
+    let sum = decode(&program(&[14], vec![operation(Kind::Sum, &[0; 1000])])).expect("a program");
+    assert!(sum.outline().planned_bytes >= sum.steps().len() as u64 * 64 && sum.steps().len() >= 999);
+}
+
+/// As the comment of the limit says: a job is computed to its end while others wait.
+#[test]
+fn a_job_has_some_seventy_bootstraps_at_most() {
+    let mut message = program(&[0], vec![bootstrap(0, 5)]);
+    message.parameter_set = "CKKS_45_60_50".to_owned();
+    message.inputs[0].slots_log2 = 15;
+    let work = decode(&message).expect("a program").cost().work;
+    assert!((25_000..35_000).contains(&work) && (60..80).contains(&(LIMITS.cost / work)), "{work}");
+}
+
 /// A sum of a product and something that never was one: the latter has a level to spare, which makes up for the scale.
 #[test]
 fn operands_meet_at_one_level_and_scale() {

@@ -118,6 +118,11 @@ impl Factor {
         self.modulus
     }
 
+    /// The factor, and its part of the prime in units of 2^-`bits`.
+    pub(crate) fn constant(self, bits: u32) -> [u64; 2] {
+        [self.value, self.fraction(bits)]
+    }
+
     /// The factor's part of the prime, rounded down, in units of 2^-`bits`, at most 64.
     pub fn fraction(self, bits: u32) -> u64 {
         self.fraction >> (u64::BITS - bits)

@@ -149,6 +149,11 @@ mod tests {
             let of_coefficient = 1.0 - f64::from(weight) - permutations;
             assert!((set.bootstrap.coefficient_failure_log2 - of_coefficient).abs() < 0.01, "{of_coefficient}");
             assert!(set.failure_log2() <= -128.0, "{}: 2^{}", set.name, set.failure_log2());
+            // A message takes room away: numbers of one, at twice the scale, at most. As in docs/ckks.md.
+            let message = 2_f64.powi(set.scale_log2 as i32 + 1) / set.chain[0] as f64;
+            let of_coefficient = 1.0 + f64::from(weight) * (0.5 + message).log2() - permutations;
+            let at_most = of_coefficient + f64::from(set.size_log2);
+            assert!(at_most <= -129.8, "{}: 2^{at_most}", set.name);
         }
     }
 

@@ -158,9 +158,7 @@ impl Admission {
             }
             Family::Vectors(outline) => {
                 let of_rows = |of_row: u64| of_row.saturating_mul(rows);
-                // In a worker's memory, words are half as long again.
-                let bytes = outline.row_bytes().saturating_mul(3) / 2;
-                (of_rows(outline.cost.bootstraps), of_rows(outline.cost.work), bytes)
+                (of_rows(outline.cost.bootstraps), of_rows(outline.cost.work), outline.held_row_bytes())
             }
         };
         let bytes = rows.saturating_mul(row_bytes);

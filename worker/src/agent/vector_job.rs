@@ -116,8 +116,8 @@ impl Agent {
         outline: &Outline,
         content: &v1::JobContent,
     ) -> Result<OwnedSemaphorePermit, JobFailure> {
-        // As they are stored, and in words of 64 bits, which are half as many again.
-        let vectors = outline.row_bytes().saturating_mul(3);
+        // In two forms for a moment: as they are stored, and in words.
+        let vectors = outline.held_row_bytes().saturating_mul(2);
         let bytes = bytes_of(&content.inputs).saturating_add(vectors).saturating_add(outline.planned_bytes);
         self.job_memory.reserve(bytes).await.map_err(|error| JobFailure::passing("WORKER_OUT_OF_MEMORY", error))
     }

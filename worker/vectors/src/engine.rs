@@ -61,14 +61,20 @@ struct Shared<K> {
 type Waiting<K> = Line<K, Job<K>>;
 
 impl<K: Clone + Eq + Hash + Send + 'static> Engine<K> {
-    /// Computes on so many threads. `turn` is the work after which another key's jobs are next.
-    pub fn start(threads: usize, turn: u64, matrices: Arc<Matrices>) -> std::io::Result<Self> {
+    /// Computes on so many threads. `turn` is the work after which another key's jobs are next. `beat` is told that it is busy
+    /// before each step of a job, and that it is not at the end of one.
+    pub fn start(
+        threads: usize,
+        turn: u64,
+        matrices: Arc<Matrices>,
+        beat: impl Fn(bool) + Send + 'static,
+    ) -> std::io::Result<Self> {
         let (waiting, changed, is_closed) = (Mutex::new(Line::new(turn)), Condvar::new(), AtomicBool::new(false));
         let shared = Arc::new(Shared { waiting, changed, is_closed });
         let seen = shared.clone();
         let work = move || {
             while let Some(job) = seen.next() {
-                compute(job, &seen.is_closed, threads, &matrices);
+                compute(job, &seen.is_closed, threads, &matrices, &beat);
             }
         };
         let thread = std::thread::Builder::new().name("vectors".to_owned()).spawn(work)?;
@@ -132,16 +138,18 @@ impl<K> Job<K> {
     }
 }
 
-fn compute<K>(job: Job<K>, is_closed: &AtomicBool, threads: usize, matrices: &Matrices) {
+fn compute<K>(job: Job<K>, is_closed: &AtomicBool, threads: usize, matrices: &Matrices, beat: &impl Fn(bool)) {
     let Job { program, inputs, keys, is_cancelled, progress, done, .. } = job;
     let began = Instant::now();
     let goes_on = || {
+        beat(true);
         progress();
         !is_cancelled.load(Ordering::Relaxed) && !is_closed.load(Ordering::Relaxed)
     };
     let work = || run(&program, inputs, &keys, matrices, threads, goes_on);
     // A fault of ours ends one job, and not those that wait.
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(RunError::Panicked));
+    beat(false);
     // Whoever is told may let others have the room.
     drop(keys);
     done(Finished { result, began, ended: Instant::now() });

@@ -92,7 +92,9 @@ fn jobs_of_two_keys_end_well_beside_one_that_does_not() {
     let declared = &program.inputs()[0];
     let returned = Input { name: "y".to_owned(), vector: program.outputs()[0].vector };
     let mut clients = [Client::new(1), Client::new(2)];
-    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0))).expect("a thread");
+    let (beat, beats) = mpsc::channel();
+    let beat = move |is_busy| beat.send(is_busy).expect("somebody listens");
+    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0)), beat).expect("a thread");
     let (told, ends) = mpsc::channel();
     let mut expected = Vec::new();
     for number in 0..12_usize {
@@ -133,13 +135,17 @@ fn jobs_of_two_keys_end_well_beside_one_that_does_not() {
             }
         }
     }
+    // One at its beginning, or at the step that is not taken, and one at its end.
+    let beats: Vec<bool> = beats.try_iter().collect();
+    assert!(beats.iter().filter(|is_busy| !**is_busy).count() == 12 && beats.contains(&true), "{beats:?}");
+    assert_eq!(beats.last(), Some(&false), "it has nothing to do");
 }
 
 #[test]
 fn an_engine_that_ends_tells_those_who_wait() {
     let program = Arc::new(square());
     let mut client = Client::new(5);
-    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0))).expect("a thread");
+    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0)), |_| ()).expect("a thread");
     let (told, ends) = mpsc::channel();
     let (begun, begins) = mpsc::channel();
     let release = Arc::new(AtomicBool::new(false));

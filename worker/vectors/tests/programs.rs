@@ -13,7 +13,7 @@ use cloakwork_circuit::{
         },
     },
 };
-use cloakwork_ckks::{Ciphertext, Complex, Diagonals, EncodedMatrix, KeyPlan, Ring, key::rotation_power};
+use cloakwork_ckks::{Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, KeyPlan, Ring, key::rotation_power};
 use cloakwork_params::ckks::{
     self, CkksSet,
     layout::{KeyShape, Purpose},
@@ -152,6 +152,35 @@ fn bootstrap_of(argument: u32, shape: BootstrapShape) -> Operation {
 
 const SIZES: [KeySize; 3] = [KeySize::Small, KeySize::Medium, KeySize::Large];
 const KINDS: [BootstrapKind; 2] = [BootstrapKind::Regular, BootstrapKind::Lossy];
+
+#[test]
+fn parts_that_are_missing_or_there_twice_are_named() {
+    let ring = ring(set("TOY_CKKS_54_60"));
+    let client = Client::new(ring.set());
+    let mut randomness = Randomness::insecure_for_tests(12);
+    let mut plan = KeyPlan::default();
+    let shape = BootstrapShape { slots_log2: 2, stages: 1, size: KeySize::Medium, kind: BootstrapKind::Regular };
+    plan.bootstrap(ring, shape).expect("a bootstrap of the ring");
+    let generator = KeyGenerator::new(&client.secret, ring);
+    let parts = generator.parts(&plan, &mut randomness).expect("keys");
+    let parts: Vec<Part> =
+        parts.map(|part| Part::expand(ring, part.expect("a key")).expect("a key of the ring")).collect();
+    let but = |purpose: Option<Purpose>| parts.iter().filter(move |part| Some(part.purpose()) != purpose).cloned();
+    let keys = Keys::of_parts(but(None)).expect("all of them");
+    assert!(keys.bootstrap().is_ok());
+    for part in &parts {
+        let twice = Keys::of_parts(but(None).chain([part.clone()])).err();
+        assert_eq!(twice, Some(CkksError::DoubleKey { what: part.purpose().to_string() }));
+    }
+    for missing in [Purpose::ToSparse, Purpose::ToDense] {
+        let refused = Keys::of_parts(but(Some(missing))).err();
+        assert_eq!(refused, Some(CkksError::MissingKey { what: missing.to_string() }));
+    }
+    // Which of the others a program takes, its plan says: without them, it is refused where they are used.
+    let others = but(None).filter(|part| !matches!(part.purpose(), Purpose::ToSparse | Purpose::ToDense));
+    let keys = Keys::of_parts(others).expect("keys without bootstraps");
+    assert!(matches!(keys.bootstrap().err(), Some(CkksError::MissingKey { .. })));
+}
 
 /// Products down to no level, a bootstrap, and products again.
 #[test]

@@ -44,6 +44,11 @@ impl Outline {
         vectors.map(|vector| 2 * self.set.packed_bytes(vector.level, 0)).sum()
     }
 
+    /// The same in a worker's memory, where words of 64 bits are up to half as long again.
+    pub fn held_row_bytes(&self) -> u64 {
+        self.row_bytes().saturating_mul(3) / 2
+    }
+
     /// Bytes that it takes up itself, roughly.
     pub fn held_bytes(&self) -> usize {
         let names: usize = self.inputs.iter().map(|input| input.name.len()).sum();

@@ -84,7 +84,7 @@ pub(crate) trait Residues: Lanes {
     fn prime(modulus: Modulus) -> Self::Prime;
     /// A factor as tables have it, in two words: itself, and its part of the prime.
     fn constant(factor: Factor) -> [u64; 2] {
-        [factor.value(), factor.fraction(Self::FRACTION_BITS)]
+        factor.constant(Self::FRACTION_BITS)
     }
     /// Half of a constant in every lane.
     #[inline(always)]
@@ -218,7 +218,7 @@ impl Arithmetic {
     /// A factor as tables have it.
     pub(crate) fn constant(self, factor: Factor) -> [u64; 2] {
         match self.0 {
-            Kind::Words(words) => [factor.value(), factor.fraction(words.shape().1)],
+            Kind::Words(words) => factor.constant(words.shape().1),
             #[cfg(target_arch = "x86_64")]
             Kind::Doubles => doubles::F4::constant(factor),
         }

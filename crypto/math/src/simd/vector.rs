@@ -97,4 +97,4 @@ pub trait Words<T, V>: Copy {
 /// leaves that integer in the low bits of the sum.
 const ROUND: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
 /// The exponent of 2^52, whose last mantissa bit is worth one.
-const UNITS: u64 = 0x4330_0000_0000_0000;
+pub(in crate::simd) const UNITS: u64 = 0x4330_0000_0000_0000;

@@ -26,7 +26,7 @@ impl Plain {
         let modulus: f64 =
             ring.primes(Basis::of_level(level.min(1))).map(|prime| prime.modulus().value() as f64).product();
         if largest * scale >= modulus / 2.0 {
-            return Err(CkksError::TooLarge { scale_log2: scale.log2(), modulus_log2: modulus.log2() }.into());
+            return Err(too_large(scale, modulus));
         }
         Ok(Self { poly: SecretPoly(poly), scale, slots_log2 })
     }
@@ -90,19 +90,22 @@ impl SecretKey {
         let second = ring.prime(1).modulus();
         let inverse = second.factor(second.inverse(second.reduce(first.value())));
         let both = i128::from(first.value()) * i128::from(second.value());
-        let joined = |at: usize| {
-            let (low, high) = (phase.0.row(0)[at], phase.0.row(1)[at]);
-            let times = inverse.times(second.sub(high, second.reduce(low)));
-            let number = i128::from(low) + i128::from(first.value()) * i128::from(times);
-            if number > both / 2 { number - both } else { number }
-        };
-        if basis.level == 2 {
-            let third = ring.prime(2).modulus();
-            if (0..ring.size()).any(|at| third.of_signed(joined(at)) != phase.0.row(2)[at]) {
-                let (scale_log2, modulus_log2) = (ciphertext.scale.log2(), (both as f64).log2());
-                return Err(CkksError::TooLarge { scale_log2, modulus_log2 }.into());
+        let third = (basis.level == 2).then(|| (ring.prime(2).modulus(), phase.0.row(2)));
+        let mut coefficients = Zeroizing::new(Vec::with_capacity(ring.size()));
+        for (at, (low, high)) in phase.0.row(0).iter().zip(phase.0.row(1)).enumerate() {
+            let times = inverse.times(second.sub(*high, second.reduce(*low)));
+            let number = i128::from(*low) + i128::from(first.value()) * i128::from(times);
+            let number = if number > both / 2 { number - both } else { number };
+            if third.is_some_and(|(third, row)| third.of_signed(number) != row[at]) {
+                return Err(too_large(ciphertext.scale, both as f64));
             }
+            coefficients.push(number as f64);
         }
-        Ok((0..ring.size()).map(|at| joined(at) as f64).collect())
+        Ok(std::mem::take(&mut *coefficients))
     }
+}
+
+/// Of numbers that are not read back modulo the primes that they are read modulo.
+fn too_large(scale: f64, modulus: f64) -> SecretError {
+    CkksError::TooLarge { scale_log2: scale.log2(), modulus_log2: modulus.log2() }.into()
 }

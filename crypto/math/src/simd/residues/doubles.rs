@@ -11,10 +11,13 @@
 use std::arch::x86_64::*;
 
 use super::{Lanes, Multiplier, Residues};
-use crate::modulus::{Factor, Modulus};
+use crate::{
+    modulus::{Factor, Modulus},
+    simd::vector::{UNITS, Vector, avx2::F64x4},
+};
 
 #[derive(Clone, Copy)]
-pub(crate) struct F4(__m256d);
+pub(crate) struct F4(F64x4);
 
 /// A prime, and one over it.
 #[derive(Clone, Copy)]
@@ -27,54 +30,25 @@ pub(crate) struct Prime {
 /// same place; what that leaves is in the lower one.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum {
-    upper: F4,
-    lower: F4,
+    upper: F64x4,
+    lower: F64x4,
 }
 
-/// Its last mantissa bit is worth one, and numbers from 0 up to it are added to it without an error.
-const UNITS: f64 = 4_503_599_627_370_496.0; // 2^52
 /// As much as eight products come to at most. It is rounded to 2^51, and eight times half of that is exact.
 const SUM: f64 = 10_141_204_801_825_835_211_973_625_643_008.0; // 2^103
 
 impl F4 {
-    #[inline(always)]
-    fn of(value: f64) -> Self {
-        // SAFETY: the module's invariant.
-        unsafe { Self(_mm256_set1_pd(value)) }
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        // SAFETY: the module's invariant.
-        unsafe { Self(_mm256_mul_pd(self.0, other.0)) }
-    }
-    /// `self * b + c`, rounded once.
-    #[inline(always)]
-    fn mul_add(self, b: Self, c: Self) -> Self {
-        // SAFETY: the module's invariant.
-        unsafe { Self(_mm256_fmadd_pd(self.0, b.0, c.0)) }
-    }
-    /// `self * b - c`, rounded once.
-    #[inline(always)]
-    fn mul_sub(self, b: Self, c: Self) -> Self {
-        // SAFETY: the module's invariant.
-        unsafe { Self(_mm256_fmsub_pd(self.0, b.0, c.0)) }
-    }
-    /// `c - self * b`, rounded once.
-    #[inline(always)]
-    fn neg_mul_add(self, b: Self, c: Self) -> Self {
-        // SAFETY: the module's invariant.
-        unsafe { Self(_mm256_fnmadd_pd(self.0, b.0, c.0)) }
-    }
     /// The nearest whole number.
     #[inline(always)]
     fn round(self) -> Self {
         // SAFETY: the module's invariant.
-        unsafe { Self(_mm256_round_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0)) }
+        unsafe { Self(F64x4(_mm256_round_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0.0))) }
     }
     /// Less as many primes as bring it within half of one of zero, or so.
     #[inline(always)]
     fn nearest(self, prime: Prime) -> Self {
-        self.mul(prime.inverse).round().neg_mul_add(prime.value, self)
+        let quotient = Self(self.0.mul(prime.inverse.0)).round();
+        Self(quotient.0.neg_mul_add(prime.value.0, self.0))
     }
 }
 
@@ -85,59 +59,45 @@ impl Lanes for F4 {
     /// Of a word up to 2^53.
     #[inline(always)]
     fn splat(word: u64) -> Self {
-        Self::of(word as f64)
+        Self(F64x4::splat(word as f64))
     }
-    /// Of words below 2^52, which are the mantissas of what is [`UNITS`] more.
+    /// Of words below 2^52, which are the mantissas of what is 2^52 more.
     #[inline(always)]
     fn load(from: &[u64; 4]) -> Self {
-        // SAFETY: the module's invariant; the array is the 32 bytes read.
-        unsafe {
-            let units = _mm256_set1_pd(UNITS);
-            let words = _mm256_loadu_si256(from.as_ptr().cast());
-            Self(_mm256_sub_pd(_mm256_or_pd(_mm256_castsi256_pd(words), units), units))
-        }
+        let units = F64x4::splat(f64::from_bits(UNITS));
+        // SAFETY: the module's invariant.
+        let sum = unsafe { F64x4(_mm256_or_pd(Self::kept(from).0.0, units.0)) };
+        Self(sum.sub(units))
     }
     /// Of numbers from 0 up to 2^52.
     #[inline(always)]
     fn store(self, to: &mut [u64; 4]) {
-        // SAFETY: the module's invariant; the array is the 32 bytes written.
-        unsafe {
-            let units = _mm256_set1_pd(UNITS);
-            let words = _mm256_xor_pd(_mm256_add_pd(self.0, units), units);
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), _mm256_castpd_si256(words));
-        }
+        let units = F64x4::splat(f64::from_bits(UNITS));
+        // SAFETY: the module's invariant.
+        let words = unsafe { F64x4(_mm256_xor_pd(self.0.add(units).0, units.0)) };
+        Self(words).keep(to);
     }
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        // SAFETY: the module's invariant.
-        unsafe { Self(_mm256_add_pd(self.0, other.0)) }
+        Self(self.0.add(other.0))
     }
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        // SAFETY: the module's invariant.
-        unsafe { Self(_mm256_sub_pd(self.0, other.0)) }
+        Self(self.0.sub(other.0))
     }
     #[inline(always)]
     fn fold(self, bound: Self) -> Self {
-        let difference = self.sub(bound);
+        let difference = self.sub(bound).0.0;
         // SAFETY: the module's invariant.
-        unsafe { Self(_mm256_blendv_pd(difference.0, self.0, difference.0)) }
+        unsafe { Self(F64x4(_mm256_blendv_pd(difference, self.0.0, difference))) }
     }
     #[inline(always)]
     fn transpose(rows: &mut [Self]) {
         let rows: &mut [Self; 4] = rows.try_into().expect("a square");
-        let [Self(a), Self(b), Self(c), Self(d)] = *rows;
-        // SAFETY: the module's invariant.
-        *rows = unsafe {
-            let (even, odd) = (_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
-            let (even_below, odd_below) = (_mm256_unpacklo_pd(c, d), _mm256_unpackhi_pd(c, d));
-            [
-                Self(_mm256_permute2f128_pd::<0x20>(even, even_below)),
-                Self(_mm256_permute2f128_pd::<0x20>(odd, odd_below)),
-                Self(_mm256_permute2f128_pd::<0x31>(even, even_below)),
-                Self(_mm256_permute2f128_pd::<0x31>(odd, odd_below)),
-            ]
-        };
+        let square = rows.map(|row| row.0);
+        for (index, row) in rows.iter_mut().enumerate() {
+            row.0 = F64x4::column(&square, index);
+        }
     }
 }
 
@@ -154,7 +114,7 @@ impl Residues for F4 {
     #[inline(always)]
     fn prime(modulus: Modulus) -> Prime {
         let value = modulus.value() as f64;
-        Prime { value: Self::of(value), inverse: Self::of(1.0 / value) }
+        Prime { value: Self(F64x4::splat(value)), inverse: Self(F64x4::splat(1.0 / value)) }
     }
     fn constant(factor: Factor) -> [u64; 2] {
         let value = factor.value() as f64;
@@ -162,17 +122,15 @@ impl Residues for F4 {
     }
     #[inline(always)]
     fn splat_kept(word: u64) -> Self {
-        Self::of(f64::from_bits(word))
+        Self(F64x4::splat(f64::from_bits(word)))
     }
     #[inline(always)]
     fn kept(from: &[u64; 4]) -> Self {
-        // SAFETY: the module's invariant; the array is the 32 bytes read.
-        unsafe { Self(_mm256_loadu_pd(from.as_ptr().cast())) }
+        Self(F64x4::load(bytemuck::cast_ref(from)))
     }
     #[inline(always)]
     fn keep(self, to: &mut [u64; 4]) {
-        // SAFETY: the module's invariant; the array is the 32 bytes written.
-        unsafe { _mm256_storeu_pd(to.as_mut_ptr().cast(), self.0) }
+        self.0.store(bytemuck::cast_mut(to));
     }
     #[inline(always)]
     fn difference(self, other: Self, _: Self) -> Self {
@@ -187,31 +145,32 @@ impl Residues for F4 {
     fn least(self, _: u64, _: u64, prime: Prime) -> Self {
         let nearest = self.nearest(prime);
         // SAFETY: the module's invariant.
-        unsafe {
-            let is_negative = _mm256_cmp_pd::<_CMP_LT_OQ>(nearest.0, _mm256_setzero_pd());
-            nearest.add(Self(_mm256_and_pd(is_negative, prime.value.0)))
-        }
+        let missing = unsafe {
+            let is_negative = _mm256_cmp_pd::<_CMP_LT_OQ>(nearest.0.0, _mm256_setzero_pd());
+            F64x4(_mm256_and_pd(is_negative, prime.value.0.0))
+        };
+        nearest.add(Self(missing))
     }
     #[inline(always)]
     fn multiply(self, factor: Multiplier<Self>, prime: Prime) -> Self {
-        let product = self.mul(factor.value);
-        let rest = self.mul_sub(factor.value, product);
-        let quotient = self.mul(factor.fraction).round();
-        quotient.neg_mul_add(prime.value, product).add(rest)
+        let product = self.0.mul(factor.value.0);
+        let rest = self.0.mul_sub(factor.value.0, product);
+        let quotient = Self(self.0.mul(factor.fraction.0)).round();
+        Self(quotient.0.neg_mul_add(prime.value.0, product).add(rest))
     }
     #[inline(always)]
     fn no_products() -> Sum {
-        Sum { upper: Self::of(SUM), lower: Self::of(0.0) }
+        Sum { upper: F64x4::splat(SUM), lower: F64x4::splat(0.0) }
     }
     #[inline(always)]
     fn add_product(sum: Sum, a: Self, b: Self) -> Sum {
-        let upper = a.mul_add(b, sum.upper);
-        Sum { upper, lower: sum.lower.add(a.mul_add(b, sum.upper.sub(upper))) }
+        let upper = a.0.mul_add(b.0, sum.upper);
+        Sum { upper, lower: sum.lower.add(a.0.mul_add(b.0, sum.upper.sub(upper))) }
     }
     /// The quotient of the upper part has 53 bits: what is left of it is below 3 p.
     #[inline(always)]
     fn reduce(sum: Sum, prime: Prime) -> Self {
-        let upper = sum.upper.sub(Self::of(SUM)).nearest(prime);
-        upper.add(sum.lower.nearest(prime)).least(4, 0, prime)
+        let upper = Self(sum.upper.sub(F64x4::splat(SUM))).nearest(prime);
+        upper.add(Self(sum.lower).nearest(prime)).least(4, 0, prime)
     }
 }

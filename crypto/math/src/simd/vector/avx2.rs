@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 use super::{UNITS, Vector, Words};
 
 #[derive(Clone, Copy)]
-pub(crate) struct F64x4(__m256d);
+pub(crate) struct F64x4(pub(in crate::simd) __m256d);
 
 #[derive(Clone, Copy)]
 pub(crate) struct U32x4(__m128i);
