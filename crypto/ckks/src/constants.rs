@@ -94,12 +94,15 @@ impl Evaluator<'_> {
     }
 }
 
+/// A signed word of 128 bits holds the whole numbers below 2^127, and rounding up from below 2^126 does not reach that.
+const INTEGER_BITS_MAX: f64 = 126.0;
+
 /// The nearest whole number to `number` at a scale.
 pub(crate) fn integer(number: f64, scale: f64) -> Result<i128, CkksError> {
     let scaled = (number * scale).round();
-    if scaled.abs() < 2_f64.powi(126) {
+    if scaled.abs() < INTEGER_BITS_MAX.exp2() {
         Ok(scaled as i128)
     } else {
-        Err(CkksError::TooLarge { scale_log2: scale.log2(), modulus_log2: 126.0 })
+        Err(CkksError::TooLarge { scale_log2: scale.log2(), modulus_log2: INTEGER_BITS_MAX })
     }
 }

@@ -20,7 +20,7 @@ pub struct Plaintext {
     pub slots_log2: u32,
 }
 
-/// Words of more bits than this are not made of a double exactly, and need not be.
+/// Coefficients become signed words of 128 bits, and some of these are left for what is added to them.
 const COEFFICIENT_BITS_MAX: f64 = 120.0;
 
 impl Ring {

@@ -107,10 +107,6 @@ impl Ring {
                 .collect();
             Digit { rows, changes }
         };
-        let ends = set.digits.iter().scan(0, |end, len| {
-            *end += len;
-            Some(*end - len..*end)
-        });
         let lowering = |count: usize, from: usize, kept: usize| {
             let gone = [&chain[kept..=from], &special[..count]].concat();
             let kept = &chain[..kept];
@@ -126,7 +122,7 @@ impl Ring {
             set,
             imaginary: primes.iter().map(imaginary).collect(),
             primes,
-            digits: ends.map(digit).collect(),
+            digits: set.digits().map(digit).collect(),
             lowerings,
             embeddings: (0..set.size_log2).map(|_| OnceLock::new()).collect(),
             pool: Arc::default(),

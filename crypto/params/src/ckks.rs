@@ -6,6 +6,8 @@ pub mod layout;
 pub mod offsets;
 mod rows;
 
+use std::ops::Range;
+
 pub use rows::CKKS_SETS;
 
 use crate::set::{SetId, Standing};
@@ -26,7 +28,7 @@ pub struct CkksSet {
     /// Primes that only keys and what is switched between them are modulo.
     pub special: &'static [u64],
     /// Primes of the chain that make a digit of a key switch, digit by digit from the first prime on.
-    pub digits: &'static [usize],
+    pub digit_sizes: &'static [usize],
     /// log2 of what numbers are multiplied by to be whole ones.
     pub scale_log2: u32,
     /// The highest level that numbers are encrypted at and computed on: the primes above it are for bootstraps.
@@ -98,6 +100,14 @@ impl CkksSet {
         self.size() / 2
     }
 
+    /// Places in the chain of the primes of each digit, of all its primes.
+    pub fn digits(&self) -> impl Iterator<Item = Range<usize>> + Clone {
+        self.digit_sizes.iter().scan(0, |end, size| {
+            *end += size;
+            Some(*end - size..*end)
+        })
+    }
+
     /// The highest level of a ciphertext.
     pub const fn level_max(&self) -> usize {
         self.chain.len() - 1
@@ -165,10 +175,10 @@ mod tests {
                 assert_eq!(prime % (2 << set.size_log2), 1, "{}: {prime:#x} has no root of order 2N", set.name);
                 assert!(!primes[..index].contains(prime), "{}: {prime:#x} twice", set.name);
             }
-            assert_eq!(set.digits.iter().sum::<usize>(), set.chain.len(), "{}", set.name);
+            assert_eq!(set.digit_sizes.iter().sum::<usize>(), set.chain.len(), "{}", set.name);
             let bits = |primes: &[u64]| primes.iter().map(|prime| (*prime as f64).log2()).sum::<f64>();
             let mut rest = set.chain;
-            for digit in set.digits {
+            for digit in set.digit_sizes {
                 let (of_digit, after) = rest.split_at(*digit);
                 assert!(bits(of_digit) <= bits(set.special) + 0.5, "{}: a digit of {digit}", set.name);
                 rest = after;

@@ -76,10 +76,21 @@ pub enum Outcome {
     /// There are none.
     Failed {
         /// Would another attempt have a chance?
-        retryable: bool,
+        retry: Retry,
         /// Why.
         reason: Reason,
     },
+}
+
+/// Whether another attempt would have a chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// The job itself is at fault.
+    Never,
+    /// What was wrong may pass.
+    Anywhere,
+    /// The job is too large for this worker. It is not given to it again while there is one that has not said so.
+    Elsewhere,
 }
 
 /// Something to make durable or to do.
@@ -156,7 +167,7 @@ pub struct Attempt {
 pub enum Why {
     /// The worker handed in a failure that may pass.
     Failed,
-    /// The worker did not report the job, or not at all, for too long.
+    /// The worker did not report the job, or not at all, for too long. It counts as an attempt if it ever had.
     LeaseExpired,
     /// The job stood still for too long.
     NoProgress,

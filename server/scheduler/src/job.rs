@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::jobs::Seat;
-use crate::queue::Rank;
+use crate::queue::{Class, Entry, Rank};
 use crate::types::{LeaseReport, NewJob, Stage, SuspectId, Time, WorkerId};
 
 /// An unfinished job and where it is.
@@ -16,6 +16,10 @@ pub(crate) struct Job {
     pub(crate) epoch: u64,
     pub(crate) suspect: Option<SuspectId>,
     pub(crate) solo_crashes: u32,
+    /// Workers that it is too large for, in order.
+    pub(crate) refused_by: Box<[WorkerId]>,
+    /// When they may have it again, if no other takes it before: it is too large for all that there are.
+    pub(crate) rests_until: Option<Time>,
     pub(crate) state: State,
     /// Time of the job's entry among the timers: never later than [`Job::due`], but it may be earlier, so that a
     /// renewed lease costs nothing until the old time has come.
@@ -85,9 +89,19 @@ impl Shown {
 }
 
 impl Job {
-    /// Its place in the queue, with its seat.
-    pub(crate) fn rank(&self, seat: Seat) -> Rank {
-        Rank::new(self.spec.priority, self.spec.deadline, self.sequence, seat)
+    /// Its entry in the queue, with its seat.
+    pub(crate) fn entry(&self, seat: Seat, config: &Config) -> Entry {
+        Entry {
+            class: self.class(),
+            tenant: self.spec.group.tenant,
+            key: self.spec.group.key,
+            size: self.size(config),
+            rank: Rank::new(self.spec.priority, self.spec.deadline, self.sequence, seat),
+        }
+    }
+
+    pub(crate) fn class(&self) -> Class {
+        Class { set: self.spec.group.set, refused_by: self.refused_by.clone() }
     }
 
     pub(crate) fn size(&self, config: &Config) -> Size {
@@ -106,6 +120,11 @@ impl Job {
     /// How its attempt has computed so far, by what the worker says.
     pub(crate) fn shown(&self) -> Option<Shown> {
         self.seen()?.shown
+    }
+
+    /// Whether its worker has said that it has the job.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.seen().is_some()
     }
 
     fn seen(&self) -> Option<&Seen> {
@@ -131,7 +150,8 @@ impl Job {
     /// When something must be done about the job if nothing happens before.
     pub(crate) fn due(&self, config: &Config) -> Time {
         match &self.state {
-            State::Queued | State::Recording { .. } => self.spec.deadline,
+            State::Queued => self.spec.deadline.min(self.rests_until.unwrap_or(Time::MAX)),
+            State::Recording { .. } => self.spec.deadline,
             State::Leased(lease) => self.spec.deadline.min(lease.expires).min(lease.stalls(config)),
         }
     }

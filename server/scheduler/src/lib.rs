@@ -31,6 +31,6 @@ mod types;
 mod worker;
 
 pub use config::{COST_MAX, Config};
-pub use event::{Attempt, Effect, End, Event, Outcome, Reason, Why, reasons};
+pub use event::{Attempt, Effect, End, Event, Outcome, Reason, Retry, Why, reasons};
 pub use scheduler::{Counters, Limit, PoolStats, Refusal, Scheduler, Stats};
 pub use types::{Group, JobId, LeaseReport, NewJob, Report, RestoredJob, Stage, SuspectId, TenantId, Time, WorkerId};

@@ -14,11 +14,11 @@ mod line;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cloakwork_params::SetId;
+use cloakwork_params::{KeyId, SetId};
 
 use crate::job::Size;
 use crate::jobs::Seat;
-use crate::types::{Group, TenantId, Time};
+use crate::types::{Group, TenantId, Time, WorkerId};
 use flow::Flow;
 
 /// A job's place among those of its tenant: priority, then deadline, then age.
@@ -34,6 +34,31 @@ impl Rank {
     pub(crate) fn new(priority: i8, deadline: Time, sequence: u64, seat: Seat) -> Self {
         Self { priority: Reverse(priority), deadline, sequence, seat }
     }
+}
+
+/// What a worker must be for a job: jobs of one class go to the same workers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Class {
+    pub(crate) set: SetId,
+    /// Not these, which it is too large for. In order.
+    pub(crate) refused_by: Box<[WorkerId]>,
+}
+
+impl Class {
+    /// The first of a set's: any worker that serves it will do.
+    fn any(set: SetId) -> Self {
+        Self { set, refused_by: Box::default() }
+    }
+}
+
+/// All that says where a job is in the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) class: Class,
+    pub(crate) tenant: TenantId,
+    pub(crate) key: KeyId,
+    pub(crate) size: Size,
+    pub(crate) rank: Rank,
 }
 
 /// What a worker has room for.
@@ -55,8 +80,8 @@ pub(crate) enum Choice<'a> {
 pub(crate) struct Queue {
     quantum: u64,
     patience: u64,
-    rings: BTreeMap<SetId, Ring>,
-    /// Cost that a tenant was served over all sets, for the choice between sets.
+    rings: BTreeMap<Class, Ring>,
+    /// Cost that a tenant was served over all classes, for the choice between classes.
     accounts: BTreeMap<TenantId, Account>,
     /// Highest account that was ever next. A tenant that comes to the queue begins there.
     clock: u128,
@@ -69,7 +94,7 @@ struct Account {
     flows: usize,
 }
 
-/// Tenants with jobs of one parameter set.
+/// Tenants with jobs of one class.
 #[derive(Clone, Debug, Default)]
 struct Ring {
     /// The round that is being served.
@@ -115,75 +140,78 @@ impl Queue {
         self.len
     }
 
-    pub(crate) fn insert(&mut self, group: Group, size: Size, rank: Rank) {
-        let ring = self.rings.entry(group.set).or_default();
+    pub(crate) fn insert(&mut self, entry: &Entry) {
+        let ring = self.rings.entry(entry.class.clone()).or_default();
         let quantum = u128::from(self.quantum);
-        let flow = ring.flows.entry(group.tenant).or_insert_with(|| {
-            let account = self.accounts.entry(group.tenant).or_default();
+        let flow = ring.flows.entry(entry.tenant).or_insert_with(|| {
+            let account = self.accounts.entry(entry.tenant).or_default();
             account.flows += 1;
             account.served = account.served.max(self.clock);
             Flow::default()
         });
         if flow.is_empty() {
-            ring.resting.remove(&(flow.spent / quantum, group.tenant));
+            ring.resting.remove(&(flow.spent / quantum, entry.tenant));
             flow.spent = flow.spent.max(ring.round * quantum);
         }
-        let turn = (flow.spent / quantum, group.tenant);
-        flow.lane_mut(size).insert(group.key, rank);
-        ring.turns_mut(size).insert(turn);
+        let turn = (flow.spent / quantum, entry.tenant);
+        flow.lane_mut(entry.size).insert(entry.key, entry.rank);
+        ring.turns_mut(entry.size).insert(turn);
         self.len += 1;
     }
 
     /// Takes a job out without serving it.
-    pub(crate) fn remove(&mut self, group: Group, size: Size, rank: Rank) {
-        self.leave(group, size, rank, 0);
+    pub(crate) fn remove(&mut self, entry: &Entry) {
+        self.leave(entry, 0);
     }
 
     /// The job that a worker with these sets should have next. `near` says of which groups it has the key.
     pub(crate) fn pick(
         &self,
+        worker: WorkerId,
         sets: &BTreeSet<SetId>,
         choice: Choice<'_>,
         near: impl Fn(&Group) -> bool,
     ) -> Option<Seat> {
-        let next = |set: &SetId| {
-            let tenant = self.rings.get(set)?.next(choice)?;
-            Some((self.accounts[&tenant].served, *set, tenant))
-        };
-        let (_, set, tenant) = sets.iter().filter_map(next).min()?;
-        let flow = &self.rings[&set].flows[&tenant];
-        let lane = match choice {
-            Choice::Any => flow.first_lane(),
-            Choice::Short => flow.lane(Size::Short),
-            Choice::Long { .. } => flow.lane(Size::Long),
-        };
+        let fitting = |(class, _): &(&Class, &Ring)| !class.refused_by.contains(&worker);
+        let rings = sets.iter().flat_map(|set| self.rings_of(*set)).filter(fitting);
+        let nexts = rings.filter_map(|(class, ring)| {
+            let tenant = ring.next(choice)?;
+            Some((class.set, tenant, ring.flows[&tenant].lane_for(choice)))
+        });
+        // A tenant's jobs of several classes go by their rank, as those of one do.
+        let (set, tenant, lane) =
+            nexts.min_by_key(|(_, tenant, lane)| (self.accounts[tenant].served, *tenant, lane.first()))?;
         lane.choose(|key| near(&Group { tenant, key, set }), self.patience).map(|rank| rank.seat)
     }
 
+    fn rings_of(&self, set: SetId) -> impl Iterator<Item = (&Class, &Ring)> {
+        self.rings.range(Class::any(set)..).take_while(move |(class, _)| class.set == set)
+    }
+
     /// Takes a job out and charges its tenant for it.
-    pub(crate) fn serve(&mut self, group: Group, size: Size, rank: Rank, cost: u64) {
-        if let Some(account) = self.accounts.get_mut(&group.tenant) {
+    pub(crate) fn serve(&mut self, entry: &Entry, cost: u64) {
+        if let Some(account) = self.accounts.get_mut(&entry.tenant) {
             self.clock = self.clock.max(account.served);
             account.served += u128::from(cost);
         }
-        if let Some(ring) = self.rings.get_mut(&group.set)
-            && let Some(flow) = ring.flows.get_mut(&group.tenant)
+        if let Some(ring) = self.rings.get_mut(&entry.class)
+            && let Some(flow) = ring.flows.get_mut(&entry.tenant)
         {
             ring.round = ring.round.max(flow.spent / u128::from(self.quantum));
-            flow.lane_mut(size).note_choice(group.key, cost);
+            flow.lane_mut(entry.size).note_choice(entry.key, cost);
         }
-        self.leave(group, size, rank, cost);
+        self.leave(entry, cost);
     }
 
-    fn leave(&mut self, group: Group, size: Size, rank: Rank, cost: u64) {
+    fn leave(&mut self, entry: &Entry, cost: u64) {
         let quantum = u128::from(self.quantum);
-        let Some(ring) = self.rings.get_mut(&group.set) else { return };
-        let Some(flow) = ring.flows.get_mut(&group.tenant) else { return };
-        let before = (flow.spent / quantum, group.tenant);
-        flow.lane_mut(size).remove(group.key, rank);
+        let Some(ring) = self.rings.get_mut(&entry.class) else { return };
+        let Some(flow) = ring.flows.get_mut(&entry.tenant) else { return };
+        let before = (flow.spent / quantum, entry.tenant);
+        flow.lane_mut(entry.size).remove(entry.key, entry.rank);
         self.len -= 1;
         flow.spent += u128::from(cost);
-        let after = (flow.spent / quantum, group.tenant);
+        let after = (flow.spent / quantum, entry.tenant);
         for (lane, turns) in [(flow.lane(Size::Short), &mut ring.short), (flow.lane(Size::Long), &mut ring.long)] {
             if lane.is_empty() {
                 turns.remove(&before);
@@ -195,12 +223,12 @@ impl Queue {
         if flow.is_empty() {
             ring.resting.insert(after);
         }
-        self.forget(group.set);
+        self.forget(&entry.class);
     }
 
     /// Forgets tenants whose past no longer matters: their round is over, or nobody waits.
-    fn forget(&mut self, set: SetId) {
-        let Some(ring) = self.rings.get_mut(&set) else { return };
+    fn forget(&mut self, class: &Class) {
+        let Some(ring) = self.rings.get_mut(class) else { return };
         while let Some(&(round, tenant)) = ring.resting.first() {
             if round >= ring.round && !ring.is_idle() {
                 break;
@@ -215,22 +243,34 @@ impl Queue {
             }
         }
         if ring.flows.is_empty() {
-            self.rings.remove(&set);
+            self.rings.remove(class);
         }
     }
 
+    /// Classes of waiting jobs that some worker has refused.
+    pub(crate) fn refused(&self) -> impl Iterator<Item = &Class> {
+        let waits = |(class, ring): &(&Class, &Ring)| !class.refused_by.is_empty() && !ring.is_idle();
+        self.rings.iter().filter(waits).map(|(class, _)| class)
+    }
+
+    /// The jobs of a class.
+    pub(crate) fn seats_of(&self, class: &Class) -> Vec<Seat> {
+        let flows = self.rings.get(class).into_iter().flat_map(|ring| ring.flows.values());
+        flows.flat_map(Flow::ranks).map(|rank| rank.seat).collect()
+    }
+
     /// Panics where two indexes disagree. `queued` has every job that should be here, once.
-    pub(crate) fn check(&self, queued: impl Iterator<Item = (Group, Size, Rank)>) {
+    pub(crate) fn check(&self, queued: impl Iterator<Item = Entry>) {
         let mut count = 0;
-        for (group, size, rank) in queued {
+        for entry in queued {
             count += 1;
-            let lane = self.rings[&group.set].flows[&group.tenant].lane(size);
-            assert!(lane.contains(group.key, &rank), "{rank:?} is not queued");
+            let lane = self.rings[&entry.class].flows[&entry.tenant].lane(entry.size);
+            assert!(lane.contains(entry.key, &entry.rank), "{entry:?} is not queued");
         }
         assert_eq!(count, self.len, "queue length");
         let mut in_flows = 0;
         let mut flows_of: BTreeMap<TenantId, usize> = BTreeMap::new();
-        for (set, ring) in &self.rings {
+        for (class, ring) in &self.rings {
             let (mut short, mut long, mut resting) = (0, 0, 0);
             for (tenant, flow) in &ring.flows {
                 in_flows += flow.check();
@@ -239,14 +279,14 @@ impl Queue {
                 let sizes = [Size::Short, Size::Long].map(|size| !flow.lane(size).is_empty());
                 let places = [(sizes[0], &ring.short), (sizes[1], &ring.long), (flow.is_empty(), &ring.resting)];
                 for (due, index) in places {
-                    assert_eq!(index.contains(&turn), due, "turn of {tenant:?} in {set:?}");
+                    assert_eq!(index.contains(&turn), due, "turn of {tenant:?} in {class:?}");
                 }
                 short += usize::from(sizes[0]);
                 long += usize::from(sizes[1]);
                 resting += usize::from(flow.is_empty());
             }
             let lengths = (ring.short.len(), ring.long.len(), ring.resting.len());
-            assert_eq!(lengths, (short, long, resting), "tenants of {set:?}");
+            assert_eq!(lengths, (short, long, resting), "tenants of {class:?}");
         }
         assert_eq!(in_flows, self.len, "jobs in flows");
         assert_eq!(self.accounts.len(), flows_of.len(), "accounts");

@@ -6,6 +6,7 @@ mod alarms;
 mod attempts;
 mod check;
 mod fill;
+mod refusals;
 mod stats;
 mod suspects;
 mod timers;
@@ -69,6 +70,8 @@ struct Todo {
     /// Workers that may take more.
     wake: BTreeSet<WorkerId>,
     wake_all: bool,
+    /// There is one worker less for jobs of some set.
+    fewer: bool,
     /// Workers whose assignment has changed.
     dirty: BTreeSet<WorkerId>,
 }
@@ -164,6 +167,8 @@ impl Scheduler {
             epoch: from.epoch,
             suspect: from.suspect,
             solo_crashes: from.solo_crashes,
+            refused_by: Box::default(),
+            rests_until: None,
             state: State::Queued,
             timer: spec.deadline,
         };

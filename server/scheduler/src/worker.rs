@@ -87,6 +87,11 @@ pub(crate) enum Turn {
 }
 
 impl Worker {
+    /// Whether it would take a job of the set, now or once it has room.
+    pub(crate) fn would_take(&self, set: SetId) -> bool {
+        !self.draining && self.wanted > 0 && self.sets.contains(&set)
+    }
+
     /// Whether it wants jobs at all, and lets go of those that were taken away: one that does not has its hands full
     /// with them, whatever it says.
     pub(crate) fn is_willing(&self, now: Time, config: &Config) -> bool {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use cloakwork_proto::v1;
-use cloakwork_scheduler::{JobId, Report, WorkerId};
+use cloakwork_scheduler::{JobId, Report, Retry, WorkerId};
 use tokio::sync::{oneshot, watch};
 
 use super::{
@@ -74,5 +74,5 @@ pub struct Failure {
     /// Code and sentence.
     pub error: v1::JobError,
     /// Would another attempt have a chance?
-    pub retryable: bool,
+    pub retry: Retry,
 }

@@ -7,7 +7,7 @@ use std::{
 
 use cloakwork_params::AnySet;
 use cloakwork_proto::v1::{JobError, JobState, LatencyRecord};
-use cloakwork_scheduler::{self as scheduler, Effect, Event, JobId, Refusal, WorkerId};
+use cloakwork_scheduler::{self as scheduler, Effect, Event, JobId, Refusal, Retry, WorkerId};
 
 use super::{
     actor::{Actor, WORK_BYTES_MAX},
@@ -171,7 +171,8 @@ impl Actor {
                 tracing::warn!(%error, job = %id::to_text(job), "a job cannot be handed out");
                 // A store that does not answer is not the job's fault: the lease runs out, and time has passed by then.
                 if error.reason().grpc != tonic::Code::Unavailable {
-                    let outcome = scheduler::Outcome::Failed { retryable: false, reason: error.reason().code.into() };
+                    let outcome =
+                        scheduler::Outcome::Failed { retry: Retry::Never, reason: error.reason().code.into() };
                     self.step(Event::Committed { worker, job, epoch, outcome });
                 }
                 return None;
@@ -226,7 +227,7 @@ pub(super) fn verdict_on(outcome: &Outcome) -> scheduler::Outcome {
     match &outcome.result {
         Ok(_) => scheduler::Outcome::Succeeded,
         Err(failure) => {
-            scheduler::Outcome::Failed { retryable: failure.retryable, reason: failure.error.reason.clone().into() }
+            scheduler::Outcome::Failed { retry: failure.retry, reason: failure.error.reason.clone().into() }
         }
     }
 }

@@ -16,7 +16,7 @@ use cloakwork_proto::v1::{
     self, AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest, ReadBlobResponse,
     commit_header, commit_result_request::Part, worker_service_server::WorkerService,
 };
-use cloakwork_scheduler::{JobId, LeaseReport, Report, Stage, WorkerId};
+use cloakwork_scheduler::{JobId, LeaseReport, Report, Retry, Stage, WorkerId};
 use tokio::{sync::watch, time::timeout};
 use tokio_stream::{Stream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,7 @@ use crate::{
     dispatch::{Dispatcher, Failure, Leased, Leases, Outcome, Wish, WorkerReport},
     error::{
         ApiError, BLOB_UNAVAILABLE, DEADLINE_EXCEEDED, DEVICE_FAILED, DIGEST_MISMATCH, FIELD_MISSING, INVALID_ARGUMENT,
-        QUOTA_EXCEEDED, Reason, STALE_LEASE,
+        QUOTA_EXCEEDED, Reason, STALE_LEASE, WORKER_OUT_OF_MEMORY,
     },
     jobs::{Content, GROUP_BYTES, JobMeta, id},
     limits::Limits,
@@ -330,14 +330,20 @@ impl Workers {
         let mut message = failure.message;
         message.truncate(message.floor_char_boundary(MESSAGE_MAX));
         let known = crate::error::Reason::named(&failure.reason).unwrap_or(crate::error::INTERNAL);
-        Ok(Failure { error: v1::JobError { reason: known.code.to_owned(), message }, retryable: failure.retryable })
+        let retry = match failure.retryable {
+            false => Retry::Never,
+            // Another may have more of it.
+            true if known.code == WORKER_OUT_OF_MEMORY.code => Retry::Elsewhere,
+            true => Retry::Anywhere,
+        };
+        Ok(Failure { error: v1::JobError { reason: known.code.to_owned(), message }, retry })
     }
 }
 
 /// A failure that leaves the job another chance.
 fn another(reason: Reason, message: &str) -> Failure {
     let error = v1::JobError { reason: reason.code.to_owned(), message: message.to_owned() };
-    Failure { error, retryable: true }
+    Failure { error, retry: Retry::Anywhere }
 }
 
 /// A worker's record without what is too long to keep.
@@ -498,7 +504,7 @@ fn is_for(status: &Status, reason: Reason) -> bool {
 /// The end of a job whose tenant has no room for its outputs.
 fn no_room(status: &Status) -> Failure {
     let message = format!("there is no room for the outputs: {}", status.message());
-    Failure { error: v1::JobError { reason: QUOTA_EXCEEDED.code.to_owned(), message }, retryable: false }
+    Failure { error: v1::JobError { reason: QUOTA_EXCEEDED.code.to_owned(), message }, retry: Retry::Never }
 }
 
 fn shown(message: &AttachRequest) -> HashSet<(JobId, u64)> {

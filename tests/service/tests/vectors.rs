@@ -251,3 +251,22 @@ async fn a_worker_without_memory_for_a_job_says_so() {
     let _large = Worker::start(&server, "large", &token);
     assert_eq!(tenant.client.wait(&job.name).await.expect("it ends").state(), JobState::Succeeded);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_small_worker_has_no_memory_for_waits_for_a_large_one_that_is_busy() {
+    let server = Server::start(Setup::default().without_worker()).await;
+    let token = server.token("workers", "worker");
+    let tenant = Somebody::new(server.client().await).await;
+    let _small = Worker::start_with(&server, "small", &token, &["--vector-memory", "2"]);
+    let _large = Worker::start(&server, "large", &token);
+    eventually("both are there", || async { server.metric("cloakwork_workers").await == 2.0 }).await;
+    // More than the large one takes at a time, and each of them more than the small one can do.
+    let mut jobs = Vec::new();
+    for _ in 0..12 {
+        jobs.push(tenant.client.submit(&tenant.job(0.5)).await.expect("accepted"));
+    }
+    for job in jobs {
+        let ended = tenant.client.wait(&job.name).await.expect("it ends");
+        assert_eq!(ended.state(), JobState::Succeeded, "{ended:?}");
+    }
+}

@@ -135,12 +135,8 @@ impl Counts<'_> {
 
     /// Primes of each digit that a level has.
     fn digits(&self, level: usize) -> impl Iterator<Item = usize> + Clone {
-        let ends = self.set.digits.iter().scan(0, |end, len| {
-            let start = *end;
-            *end += len;
-            Some(start..*end)
-        });
-        ends.map(move |digit| digit.end.min(level + 1).saturating_sub(digit.start)).filter(|len| *len > 0)
+        let digits = self.set.digits().take_while(move |digit| digit.start <= level);
+        digits.map(move |digit| digit.end.min(level + 1) - digit.start)
     }
 
     /// Cutting a polynomial into digits.

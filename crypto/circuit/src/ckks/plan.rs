@@ -384,7 +384,8 @@ fn largest(numbers: &[[f64; 2]]) -> f64 {
     numbers.iter().map(|[re, im]| re.hypot(*im)).fold(0.0, f64::max)
 }
 
-/// Numbers times their scale are of fewer bits.
+/// Numbers times their scale are of fewer bits. Encoding refuses coefficients of 120, and none is greater than the greatest number; the
+/// bit between is for the rounding of the transform.
 const BITS_MAX: f64 = 119.0;
 
 const OUT_OF_LEVELS: &str = "it takes a level, and its argument has none left: a bootstrap before it gives new ones";

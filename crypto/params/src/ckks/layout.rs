@@ -197,11 +197,7 @@ impl KeyShape {
         if self.is_whole() {
             return 1;
         }
-        let starts = set.digits.iter().scan(0, |end, len| {
-            *end += len;
-            Some(*end - len)
-        });
-        starts.take_while(|start| *start <= self.level).count()
+        set.digits().take_while(|digit| digit.start <= self.level).count()
     }
 }
 

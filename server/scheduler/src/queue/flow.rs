@@ -1,16 +1,16 @@
-//! The queued jobs of one tenant under one parameter set.
+//! The queued jobs of one tenant and one class.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cloakwork_params::KeyId;
 
 use super::line::Line;
-use super::{Rank, Size};
+use super::{Choice, Rank, Size};
 
 /// Keys that are looked at for one that the worker has.
 const PEEK: usize = 16;
 
-/// The queued jobs of one tenant under one parameter set.
+/// The queued jobs of one tenant and one class.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flow {
     /// Cost served, with what was skipped by arriving late.
@@ -48,13 +48,27 @@ impl Flow {
         self.short.is_empty() && self.long.is_empty()
     }
 
+    /// The lane that a choice is made from.
+    pub(super) fn lane_for(&self, choice: Choice<'_>) -> &Lane {
+        match choice {
+            Choice::Any => self.first_lane(),
+            Choice::Short => self.lane(Size::Short),
+            Choice::Long { .. } => self.lane(Size::Long),
+        }
+    }
+
     /// The lane whose first job comes before that of the other.
-    pub(super) fn first_lane(&self) -> &Lane {
+    fn first_lane(&self) -> &Lane {
         match (self.short.first(), self.long.first()) {
             (Some(short), Some(long)) if long < short => &self.long,
             (None, _) => &self.long,
             _ => &self.short,
         }
+    }
+
+    /// All of them, in no order that means anything.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = Rank> {
+        [&self.short, &self.long].into_iter().flat_map(|lane| lane.keys.values()).flat_map(Line::ranks)
     }
 
     /// Panics where two indexes disagree; returns the number of jobs.
@@ -68,7 +82,7 @@ impl Lane {
         self.keys.is_empty()
     }
 
-    fn first(&self) -> Option<&Rank> {
+    pub(super) fn first(&self) -> Option<&Rank> {
         self.heads.first().map(|(rank, _)| rank)
     }
 

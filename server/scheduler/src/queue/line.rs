@@ -19,6 +19,11 @@ impl Line {
         self.ranks.len() - self.gone.len()
     }
 
+    /// All of them, in no order that means anything.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = Rank> {
+        self.ranks.iter().map(|Reverse(rank)| *rank).filter(|rank| !self.gone.contains(rank))
+    }
+
     pub(super) fn first(&self) -> Option<Rank> {
         self.ranks.peek().map(|Reverse(rank)| *rank)
     }

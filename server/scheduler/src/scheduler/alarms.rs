@@ -120,6 +120,8 @@ mod tests {
             epoch: 0,
             suspect: None,
             solo_crashes: 0,
+            refused_by: Box::default(),
+            rests_until: None,
             state: State::Queued,
             timer: 0,
         }

@@ -1,8 +1,8 @@
 //! The life of an attempt: begun, recorded, committed or lost; and the end of a job.
 
 use super::Scheduler;
-use crate::event::{Attempt, Effect, End, Outcome, Reason, Why, reasons};
-use crate::job::{Lease, State};
+use crate::event::{Attempt, Effect, End, Outcome, Reason, Retry, Why, reasons};
+use crate::job::{Job, Lease, State};
 use crate::jobs::Seat;
 use crate::types::{JobId, Time, WorkerId};
 
@@ -14,9 +14,10 @@ impl Scheduler {
         let (id, group, cost) = (job.spec.id, job.spec.group, job.spec.cost);
         job.epoch += 1;
         job.state = State::Recording { worker };
+        job.rests_until = None;
         match job.suspect {
             Some(suspect) => self.suspects.remove(suspect, group.set, id),
-            None => self.queue.serve(group, job.size(&self.config), job.rank(seat), cost),
+            None => self.queue.serve(&job.entry(seat, &self.config), cost),
         }
         self.ages.remove(job.submitted);
         if let Some(worker) = self.workers.get_mut(&worker) {
@@ -77,10 +78,13 @@ impl Scheduler {
         effects.push(Effect::Accept { job: id, epoch });
         match outcome {
             Outcome::Succeeded => self.finish(now, seat, End::Succeeded, effects),
-            Outcome::Failed { retryable: false, reason } => self.finish(now, seat, End::Failed(reason), effects),
-            Outcome::Failed { retryable: true, reason } => {
+            Outcome::Failed { retry: Retry::Never, reason } => self.finish(now, seat, End::Failed(reason), effects),
+            Outcome::Failed { retry, reason } => {
                 // The worker outlived it.
                 job.suspect = None;
+                if retry == Retry::Elsewhere {
+                    self.refused(now, worker, seat);
+                }
                 self.lose_attempt(now, seat, Why::Failed, reason, effects);
             }
         }
@@ -97,14 +101,20 @@ impl Scheduler {
         }
     }
 
-    /// What a job is told whose attempts were lost without a word from the worker.
-    pub(super) fn exhausted() -> Reason {
-        Reason::Borrowed(reasons::ATTEMPTS_EXHAUSTED)
+    /// The worker says nothing of the attempt any more. What it has never said anything of has not begun, and counts
+    /// against nobody.
+    pub(super) fn lose_silent(&mut self, now: Time, seat: Seat, why: Why, effects: &mut Vec<Effect>) {
+        if self.jobs.get(seat).is_some_and(Job::is_seen) {
+            self.lose_attempt(now, seat, why, Reason::Borrowed(reasons::ATTEMPTS_EXHAUSTED), effects);
+        } else {
+            self.requeue(seat, why, effects);
+        }
     }
 
     /// Ends the attempt and puts the job back into the queue.
     pub(super) fn requeue(&mut self, seat: Seat, why: Why, effects: &mut Vec<Effect>) {
         self.withdraw(seat);
+        self.relent(seat);
         let Some(job) = self.jobs.get_mut(seat) else { return };
         job.state = State::Queued;
         effects.push(Effect::Requeued {
@@ -117,13 +127,14 @@ impl Scheduler {
         });
         *self.counters.requeued.entry(why).or_default() += 1;
         self.enqueue(seat);
+        self.set_timer(seat);
     }
 
     pub(super) fn enqueue(&mut self, seat: Seat) {
         let Some(job) = self.jobs.get(seat) else { return };
         match job.suspect {
             Some(suspect) => self.suspects.insert(suspect, job.spec.group.set, job.spec.id),
-            None => self.queue.insert(job.spec.group, job.size(&self.config), job.rank(seat)),
+            None => self.queue.insert(&job.entry(seat, &self.config)),
         }
         self.ages.insert(job.submitted);
         self.todo.fresh.push(seat);
@@ -156,7 +167,7 @@ impl Scheduler {
         if job.state == State::Queued {
             match job.suspect {
                 Some(suspect) => self.suspects.remove(suspect, group.set, id),
-                None => self.queue.remove(group, job.size(&self.config), job.rank(seat)),
+                None => self.queue.remove(&job.entry(seat, &self.config)),
             }
             self.ages.remove(job.submitted);
         } else {

@@ -16,7 +16,10 @@ impl Scheduler {
         self.check_workers();
         self.check_totals();
         let todo = &self.todo;
-        assert!(todo.fresh.is_empty() && todo.wake.is_empty() && !todo.wake_all, "a step is left unfinished");
+        assert!(
+            todo.fresh.is_empty() && todo.wake.is_empty() && !todo.wake_all && !todo.fewer,
+            "a step is left unfinished"
+        );
     }
 
     fn check_jobs(&self) {
@@ -38,8 +41,10 @@ impl Scheduler {
             }
         }
         let queued = || self.jobs.iter().filter(|(_, job)| job.state == State::Queued);
-        let place = |(seat, job): (Seat, &Job)| (job.spec.group, job.size(&self.config), job.rank(seat));
-        self.queue.check(queued().filter(|(_, job)| job.suspect.is_none()).map(place));
+        let entry = |(seat, job): (Seat, &Job)| job.entry(seat, &self.config);
+        self.queue.check(queued().filter(|(_, job)| job.suspect.is_none()).map(entry));
+        let hopeless = self.queue.refused().find(|class| !self.recovering && self.is_stuck(class));
+        assert_eq!(hopeless, None, "I7: jobs wait for a worker that is not there");
         self.suspects.check(queued().filter_map(|(_, job)| Some((job.suspect?, job.spec.group.set, job.spec.id))));
         assert_eq!(self.ages, ages, "ages");
         let timers = self.jobs.iter().map(|(seat, job)| (seat, job.timer)).collect();
@@ -87,7 +92,7 @@ impl Scheduler {
         }
         // A worker that is about to be kept free for suspects gets nothing else.
         if self.suspects.is_empty() || worker.is_taken_up() {
-            let waits = self.next_for(0, worker).and_then(|seat| self.jobs.get(seat));
+            let waits = self.next_for(0, *id, worker).and_then(|seat| self.jobs.get(seat));
             // Long ones that come beside others do so with time, or when suspects are gone: with the next report.
             let waits = waits.filter(|job| worker.wants_any() || job.size(&self.config) == Size::Short);
             assert!(waits.is_none(), "I7: {waits:?} waits beside {id:?}, which has room for it");

@@ -16,12 +16,15 @@ const LONG_TRIES: usize = 16;
 impl Scheduler {
     /// Finishes a step: workers that may take more do, and jobs that came to the queue find a worker with room.
     pub(super) fn settle(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        let fresh = std::mem::take(&mut self.todo.fresh);
         if self.recovering {
+            self.todo.fresh.clear();
+            self.todo.fewer = false;
             self.todo.wake.clear();
             self.todo.wake_all = false;
             return;
         }
+        self.relent_to_all();
+        let fresh = std::mem::take(&mut self.todo.fresh);
         self.todo.wake_all |= !self.suspects.is_empty() && !fresh.is_empty();
         while let Some(worker) = self.next_awake() {
             self.fill(now, worker, effects);
@@ -56,10 +59,11 @@ impl Scheduler {
     fn best_worker(&self, now: Time, seat: Seat) -> Option<WorkerId> {
         let job = self.jobs.get(seat)?;
         let group = job.spec.group;
-        let candidates = self.workers.iter().filter(|(_, worker)| {
+        let candidates = self.workers.iter().filter(|(id, worker)| {
             worker.mode == Mode::Shared
                 && worker.is_open(now, &self.config)
                 && worker.sets.contains(&group.set)
+                && !job.refused_by.contains(id)
                 && self.has_room_for(now, worker, job)
         });
         let place =
@@ -105,7 +109,7 @@ impl Scheduler {
 
     fn fill_shared(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
         let mut any = false;
-        while let Some(seat) = self.workers.get(&id).and_then(|worker| self.next_for(now, worker)) {
+        while let Some(seat) = self.workers.get(&id).and_then(|worker| self.next_for(now, id, worker)) {
             self.begin_attempt(id, seat, effects);
             any = true;
         }
@@ -113,14 +117,14 @@ impl Scheduler {
     }
 
     /// The next job that the worker has room for.
-    pub(super) fn next_for(&self, now: Time, worker: &Worker) -> Option<Seat> {
+    pub(super) fn next_for(&self, now: Time, id: WorkerId, worker: &Worker) -> Option<Seat> {
         if !worker.is_open(now, &self.config) {
             return None;
         }
         if worker.wants_any() {
-            return self.pick(worker, Choice::Any);
+            return self.pick(id, worker, Choice::Any);
         }
-        let short = if worker.wants_short() { self.pick(worker, Choice::Short) } else { None };
+        let short = if worker.wants_short() { self.pick(id, worker, Choice::Short) } else { None };
         short.or_else(|| {
             if !self.may_take_long(worker) {
                 return None;
@@ -128,7 +132,7 @@ impl Scheduler {
             // A job that does not fit yet stops no other tenant's.
             let mut besides = Cow::Borrowed(&worker.long);
             for _ in 0..LONG_TRIES {
-                let seat = self.pick(worker, Choice::Long { besides: &besides })?;
+                let seat = self.pick(id, worker, Choice::Long { besides: &besides })?;
                 let job = self.jobs.get(seat)?;
                 if worker.fits_beside(now, job, &self.config) {
                     return Some(seat);
@@ -139,8 +143,8 @@ impl Scheduler {
         })
     }
 
-    fn pick(&self, worker: &Worker, choice: Choice<'_>) -> Option<Seat> {
-        self.queue.pick(&worker.sets, choice, |group| worker.is_near(group))
+    fn pick(&self, id: WorkerId, worker: &Worker, choice: Choice<'_>) -> Option<Seat> {
+        self.queue.pick(id, &worker.sets, choice, |group| worker.is_near(group))
     }
 
     /// Others have had their turn on this worker. Says whether it was theirs.

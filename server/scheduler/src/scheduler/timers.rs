@@ -53,13 +53,17 @@ impl Scheduler {
         if job.spec.deadline <= now {
             return self.finish(now, seat, End::DeadlineExceeded, effects);
         }
+        if job.state == State::Queued && job.rests_until.is_some_and(|until| until <= now) {
+            self.open_to_all(seat);
+            return self.set_timer(seat);
+        }
         let lost = match &job.state {
             State::Leased(lease) if lease.expires <= now => Some(Why::LeaseExpired),
             State::Leased(lease) if lease.stalls(&self.config) <= now => Some(Why::NoProgress),
             _ => None,
         };
         if let Some(why) = lost {
-            self.lose_attempt(now, seat, why, Self::exhausted(), effects);
+            self.lose_silent(now, seat, why, effects);
         }
         self.set_timer(seat);
     }
@@ -75,7 +79,7 @@ impl Scheduler {
         let Some(worker) = self.remove_worker(id) else { return };
         for hold in worker.holds.into_values() {
             if hold.recorded {
-                self.lose_attempt(now, hold.seat, Why::LeaseExpired, Self::exhausted(), effects);
+                self.lose_silent(now, hold.seat, Why::LeaseExpired, effects);
             } else {
                 self.requeue(hold.seat, Why::NotStarted, effects);
             }

@@ -1,5 +1,7 @@
 //! Workers come, report and leave.
 
+use cloakwork_params::SetId;
+
 use super::Scheduler;
 use crate::event::{Effect, Why};
 use crate::job::{Lease, Seen, Shown, State};
@@ -28,10 +30,12 @@ impl Scheduler {
         let worker = self.attach(now, id);
         worker.silent_at = now.saturating_add(config.lease);
         worker.pool = report.pool;
+        let served: Vec<SetId> = worker.sets.iter().copied().filter(|set| worker.would_take(*set)).collect();
         worker.sets = report.sets.into_iter().collect();
         worker.wanted = report.wanted_cost;
         worker.draining = report.draining;
         worker.resident = report.resident.into_iter().take(config.resident_keys_max).collect();
+        let fewer = served.into_iter().any(|set| !worker.would_take(set));
         worker.idle = report.leases.is_empty() && worker.holds.is_empty();
         let clings = renewed < report.leases.len();
         worker.clinging_since = clings.then(|| worker.clinging_since.unwrap_or(now));
@@ -39,6 +43,7 @@ impl Scheduler {
         if clings || renewed < expected {
             self.todo.dirty.insert(id);
         }
+        self.todo.fewer |= fewer;
         self.todo.wake.insert(id);
         self.judge_trial(id, effects);
     }
@@ -102,6 +107,7 @@ impl Scheduler {
 
     pub(super) fn recovered(&mut self, now: Time, dead: &[WorkerId], effects: &mut Vec<Effect>) {
         self.recovering = false;
+        self.todo.fewer = true;
         self.renew_acquittals();
         for &worker in dead {
             self.worker_gone(now, worker, true, effects);
@@ -129,6 +135,7 @@ impl Scheduler {
         self.silences.remove(&(worker.timer, id));
         self.todo.dirty.remove(&id);
         self.todo.wake.remove(&id);
+        self.todo.fewer = true;
         // Its place among those that try suspects is free.
         self.todo.wake_all |= !self.suspects.is_empty();
         Some(worker)

@@ -23,6 +23,8 @@ pub(super) enum Kind {
     Broken,
     /// Stands still in its first attempt.
     Sticky,
+    /// Takes more memory than small workers have.
+    Large,
 }
 
 /// A job that a client wants done.
@@ -112,7 +114,7 @@ impl Plan {
         let halvings = 5 + u64::from(self.config.solo_crashes_max);
         let retries = |wish: &Wish| match wish.kind {
             Kind::Poison => halvings + u64::from(self.config.attempts_max),
-            Kind::Flaky => u64::from(self.config.attempts_max),
+            Kind::Flaky | Kind::Large => u64::from(self.config.attempts_max),
             _ => 2,
         };
         (self.wishes.iter().map(retries).sum::<u64>() + 2) * (work + overhead)
@@ -126,7 +128,7 @@ fn wish(random: &mut Random, quiet_at: Time, poison: u64, strange: u64) -> Wish 
     let kind = if random.percent(poison) {
         Kind::Poison
     } else if random.percent(strange) {
-        random.pick(&[Kind::Flaky, Kind::Broken, Kind::Sticky]).unwrap_or(Kind::Good)
+        random.pick(&[Kind::Flaky, Kind::Broken, Kind::Sticky, Kind::Large]).unwrap_or(Kind::Good)
     } else {
         Kind::Good
     };

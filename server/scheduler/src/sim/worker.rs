@@ -6,7 +6,7 @@ use cloakwork_params::SetId;
 
 use super::plan::{Kind, RATE_MIN, TENTH};
 use super::world::{Happening, World};
-use crate::event::{Outcome, Reason};
+use crate::event::{Outcome, Reason, Retry};
 use crate::types::{JobId, LeaseReport, Report, Stage, Time, WorkerId};
 
 /// A worker process.
@@ -19,6 +19,8 @@ pub(super) struct SimWorker {
     sets: Vec<SetId>,
     wanted: u64,
     rate: u64,
+    /// Has no memory for large jobs.
+    small: bool,
     /// Life of the server that it is connected to; 0 for none.
     pub(super) life: u64,
     pub(super) stalled_until: Time,
@@ -73,6 +75,7 @@ impl World {
             sets,
             wanted: self.random.range(1, 150),
             rate: RATE_MIN * self.random.range(1, 4),
+            small: slot % 2 == 1,
             life: if embedded { self.life } else { 0 },
             stalled_until: 0,
             draining: false,
@@ -156,7 +159,7 @@ impl World {
             }
         };
         // By chance this may be a lease that is on its way to the liar, and then what it says must be so.
-        Some(FromWorker::Commit { job, epoch, outcome: outcome(self.store.rows.get(&job)?.wish.kind) })
+        Some(FromWorker::Commit { job, epoch, outcome: outcome(self.store.rows.get(&job)?.wish.kind, worker.small) })
     }
 
     pub(super) fn worker_dies(&mut self, id: WorkerId) {
@@ -244,14 +247,20 @@ impl SimWorker {
     /// Works for a turn. None: it has died of a job.
     fn compute(&mut self) -> Option<Vec<(JobId, u64, Outcome)>> {
         let mut power = self.rate;
+        let small = self.small;
         let mut commits = Vec::new();
         for (job, work) in &mut self.work {
             work.advanced = false;
             if let Some(turns) = &mut work.committing {
                 *turns += 1;
                 if *turns % 4 == 0 {
-                    commits.push((*job, work.epoch, outcome(work.kind)));
+                    commits.push((*job, work.epoch, outcome(work.kind, small)));
                 }
+                continue;
+            }
+            if work.kind == Kind::Large && small {
+                work.committing = Some(0);
+                commits.push((*job, work.epoch, outcome(work.kind, small)));
                 continue;
             }
             if work.kind == Kind::Sticky && work.epoch == 1 {
@@ -271,7 +280,7 @@ impl SimWorker {
             work.advanced = true;
             if work.left == 0 && work.kind != Kind::Poison {
                 work.committing = Some(0);
-                commits.push((*job, work.epoch, outcome(work.kind)));
+                commits.push((*job, work.epoch, outcome(work.kind, small)));
             }
         }
         Some(commits)
@@ -306,10 +315,12 @@ impl SimWorker {
     }
 }
 
-fn outcome(kind: Kind) -> Outcome {
+fn outcome(kind: Kind, small: bool) -> Outcome {
+    let failed = |retry, reason| Outcome::Failed { retry, reason: Reason::Borrowed(reason) };
     match kind {
-        Kind::Flaky | Kind::Poison => Outcome::Failed { retryable: true, reason: Reason::Borrowed("FLAKY") },
-        Kind::Broken => Outcome::Failed { retryable: false, reason: Reason::Borrowed("BROKEN") },
+        Kind::Flaky | Kind::Poison => failed(Retry::Anywhere, "FLAKY"),
+        Kind::Broken => failed(Retry::Never, "BROKEN"),
+        Kind::Large if small => failed(Retry::Elsewhere, "TOO_LARGE"),
         _ => Outcome::Succeeded,
     }
 }

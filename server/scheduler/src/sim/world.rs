@@ -186,11 +186,12 @@ impl World {
     fn check_end(&self, id: &JobId, row: &Row, end: &End) {
         let config = &self.plan.config;
         let fits = match end {
-            End::Succeeded => matches!(row.wish.kind, Kind::Good | Kind::Sticky),
+            End::Succeeded => matches!(row.wish.kind, Kind::Good | Kind::Sticky | Kind::Large),
             End::Cancelled => row.wish.cancel_at.is_some(),
             End::DeadlineExceeded => row.wish.deadline <= self.now,
             End::Failed(reason) => match reason.as_ref() {
                 "FLAKY" => matches!(row.wish.kind, Kind::Flaky | Kind::Poison),
+                "TOO_LARGE" => row.wish.kind == Kind::Large && row.attempts + 1 >= config.attempts_max,
                 "BROKEN" => row.wish.kind == Kind::Broken,
                 reasons::ATTEMPTS_EXHAUSTED => row.attempts + 1 >= config.attempts_max,
                 reasons::POISON => row.wish.kind == Kind::Poison || row.innocent_crashes >= config.solo_crashes_max,

@@ -5,3 +5,4 @@ mod common;
 mod long;
 mod order;
 mod poison;
+mod refusals;

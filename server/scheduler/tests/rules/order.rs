@@ -1,7 +1,7 @@
 //! Who gets what and when, and what ends an attempt or a job.
 
 use crate::common::{Bed, SECOND, With, attempt_of, job, of};
-use cloakwork_scheduler::{Config, Effect, End, Event, Limit, Outcome, Stage, Why, WorkerId};
+use cloakwork_scheduler::{Config, Effect, End, Event, Limit, Outcome, Retry, Stage, Why, WorkerId};
 
 #[test]
 fn a_job_goes_to_a_free_worker_in_the_step_that_submits_it() {
@@ -133,7 +133,7 @@ fn a_lease_that_is_not_reported_runs_out_and_its_result_is_refused() {
     bed.now += 6 * SECOND;
     let effects = bed.step(Event::Tick);
     assert!(
-        matches!(effects[0], Effect::Requeued { attempts: 1, epoch: 1, why: Why::LeaseExpired, .. }),
+        matches!(effects[0], Effect::Requeued { attempts: 0, epoch: 1, why: Why::LeaseExpired, .. }),
         "{effects:?}"
     );
     assert!(bed.commit(1, 1, 1).contains(&Effect::Refuse { job: of(1), epoch: 1 }));
@@ -204,16 +204,16 @@ fn failures_that_may_pass_are_tried_again_so_often_and_others_end_the_job() {
     let mut bed = Bed::new(Config { attempts_max: 3, ..Config::default() });
     bed.worker(1, 100);
     bed.submit(job(1));
-    let failed = |retryable| Outcome::Failed { retryable, reason: "OUT_OF_MEMORY".into() };
+    let failed = |retry| Outcome::Failed { retry, reason: "BROKE".into() };
     for epoch in 1..=2 {
-        let effects = bed.outcome(1, 1, epoch, failed(true));
+        let effects = bed.outcome(1, 1, epoch, failed(Retry::Anywhere));
         assert!(effects.iter().any(|effect| matches!(effect, Effect::Requeued { why: Why::Failed, .. })));
     }
-    let end = Effect::Finished { job: of(1), end: End::Failed("OUT_OF_MEMORY".into()) };
-    assert_eq!(bed.outcome(1, 1, 3, failed(true))[1], end);
+    let end = Effect::Finished { job: of(1), end: End::Failed("BROKE".into()) };
+    assert_eq!(bed.outcome(1, 1, 3, failed(Retry::Anywhere))[1], end);
     bed.submit(job(2));
-    let effects = bed.outcome(1, 2, 1, failed(false));
-    assert_eq!(effects[1], Effect::Finished { job: of(2), end: End::Failed("OUT_OF_MEMORY".into()) });
+    let effects = bed.outcome(1, 2, 1, failed(Retry::Never));
+    assert_eq!(effects[1], Effect::Finished { job: of(2), end: End::Failed("BROKE".into()) });
 }
 
 #[test]

@@ -102,7 +102,8 @@ fn a_failure_clears_a_suspect_as_a_success_does() {
     bed.run(Event::WorkerGone { worker: WorkerId(1), crashed: true });
     assert_eq!(bed.core.stats().suspects, 1);
     bed.worker(2, 100);
-    let failed = cloakwork_scheduler::Outcome::Failed { retryable: true, reason: "IO".into() };
+    let failed =
+        cloakwork_scheduler::Outcome::Failed { retry: cloakwork_scheduler::Retry::Anywhere, reason: "IO".into() };
     let effects = bed.outcome(2, 1, 2, failed);
     let cleared = |effect: &Effect| matches!(effect, Effect::Requeued { suspect: None, .. });
     assert!(effects.iter().any(cleared), "{effects:?}");

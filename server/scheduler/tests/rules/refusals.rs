@@ -1,0 +1,197 @@
+//! Jobs that are too large for a worker.
+
+use crate::common::{Bed, SECOND, With, attempt_of, attempts, job, leases, of};
+use cloakwork_scheduler::{Config, Effect, End, Outcome, Retry, Stage, WorkerId};
+
+/// A worker with room, and one that a job of somebody else keeps busy.
+fn one_free_and_one_busy() -> Bed {
+    let mut bed = Bed::new(Config::default());
+    bed.worker(2, 1);
+    bed.submit(job(900).tenant(9));
+    bed.worker(1, 100);
+    bed
+}
+
+fn refuse(bed: &mut Bed, worker: u128, id: u128, epoch: u64) -> Vec<Effect> {
+    bed.outcome(worker, id, epoch, Outcome::Failed { retry: Retry::Elsewhere, reason: "TOO_LARGE".into() })
+}
+
+/// Lets a lease's time pass, in which workers report.
+fn rest(bed: &mut Bed, workers: &[u128]) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for _ in 0..15 {
+        bed.now += SECOND;
+        workers.iter().for_each(|id| effects.extend(bed.worker(*id, 100)));
+        effects.extend(bed.run(cloakwork_scheduler::Event::Tick));
+    }
+    effects
+}
+
+#[test]
+fn what_one_worker_refuses_waits_for_another_that_is_busy() {
+    let mut bed = one_free_and_one_busy();
+    bed.submit(job(1));
+    let effects = refuse(&mut bed, 1, 1, 1);
+    assert_eq!(attempts(&effects), [], "worker 1 has room and has refused it; worker 2 is busy");
+    // Reports change nothing about that, nor do smaller jobs of the same tenant, which worker 1 goes on with.
+    assert_eq!(attempts(&bed.worker(1, 100)), []);
+    assert_eq!(attempt_of(&bed.submit(job(2)), 2).map(|attempt| attempt.worker), Some(WorkerId(1)));
+    let effects = bed.commit(2, 900, 1);
+    let attempt = attempt_of(&effects, 1).expect("worker 2 is free");
+    assert_eq!((attempt.worker, attempt.epoch, attempt.attempts), (WorkerId(2), 2, 1));
+}
+
+#[test]
+fn a_job_of_higher_rank_that_was_refused_is_still_first() {
+    let mut bed = one_free_and_one_busy();
+    bed.submit(job(1).priority(5));
+    refuse(&mut bed, 1, 1, 1);
+    bed.worker(1, 0);
+    bed.submit(job(2).priority(1));
+    bed.submit(job(3).priority(9));
+    bed.worker(2, 3);
+    let held: Vec<_> = bed.core.assignment(WorkerId(2)).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(held, [of(1), of(3), of(900)]);
+}
+
+#[test]
+fn where_nobody_else_serves_the_set_it_rests_is_tried_again_and_fails_in_the_end() {
+    let mut bed = Bed::new(Config { attempts_max: 3, ..Config::default() });
+    bed.worker(1, 100);
+    bed.report(2, |report| report.sets = vec![cloakwork_params::SetId(7)]);
+    bed.submit(job(1));
+    for epoch in 1..=2 {
+        assert_eq!(attempts(&refuse(&mut bed, 1, 1, epoch)), [], "it rests");
+        assert_eq!(attempt_of(&rest(&mut bed, &[1]), 1).map(|attempt| attempt.epoch), Some(epoch + 1));
+    }
+    let end = Effect::Finished { job: of(1), end: End::Failed("TOO_LARGE".into()) };
+    assert!(refuse(&mut bed, 1, 1, 3).contains(&end));
+}
+
+#[test]
+fn once_all_have_refused_it_all_may_have_it_again() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker(1, 100);
+    bed.worker(2, 100);
+    let first = attempt_of(&bed.submit(job(1)), 1).expect("handed out").worker;
+    let second = attempt_of(&refuse(&mut bed, first.0, 1, 1), 1).expect("handed out").worker;
+    assert_ne!(first, second);
+    assert_eq!(attempts(&refuse(&mut bed, second.0, 1, 2)), []);
+    assert_eq!(attempt_of(&rest(&mut bed, &[1, 2]), 1).map(|attempt| attempt.epoch), Some(3));
+}
+
+#[test]
+fn a_job_that_rests_goes_to_a_worker_that_comes() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker(1, 100);
+    bed.submit(job(1));
+    refuse(&mut bed, 1, 1, 1);
+    bed.now += SECOND;
+    assert_eq!(attempt_of(&bed.worker(2, 100), 1).map(|attempt| attempt.worker), Some(WorkerId(2)));
+    bed.now += 10 * SECOND;
+    assert_eq!(attempts(&bed.run(cloakwork_scheduler::Event::Tick)), [], "and its rest is over");
+}
+
+#[test]
+fn rests_get_longer_and_are_half_a_minute_in_all() {
+    let mut bed = Bed::new(Config::default());
+    bed.worker(1, 100);
+    bed.submit(job(1));
+    let mut ends = Vec::new();
+    for epoch in 1..=4 {
+        refuse(&mut bed, 1, 1, epoch);
+        let began = bed.now;
+        while bed.core.assignment(WorkerId(1)).is_empty() {
+            bed.now += SECOND / 8;
+            bed.worker(1, 100);
+            bed.run(cloakwork_scheduler::Event::Tick);
+        }
+        ends.push((bed.now - began) * 8 / SECOND);
+    }
+    assert_eq!(ends, [15, 30, 60, 120], "eighths of a second");
+}
+
+#[test]
+fn when_the_last_that_might_take_it_leaves_or_drains_the_others_may() {
+    type Leave = fn(&mut Bed) -> Vec<Effect>;
+    let ways: [Leave; 4] = [
+        |bed| bed.run(cloakwork_scheduler::Event::WorkerGone { worker: WorkerId(2), crashed: false }),
+        |bed| bed.report(2, |report| report.draining = true),
+        |bed| bed.report(2, |report| report.sets.clear()),
+        |bed| {
+            bed.now += Config::default().lease;
+            let held = leases(&[]);
+            let mut effects = bed.report(1, |report| report.leases.clone_from(&held));
+            effects.extend(bed.run(cloakwork_scheduler::Event::Tick));
+            effects
+        },
+    ];
+    for (number, leave) in ways.into_iter().enumerate() {
+        let mut bed = one_free_and_one_busy();
+        bed.submit(job(1));
+        refuse(&mut bed, 1, 1, 1);
+        let attempt = attempt_of(&leave(&mut bed), 1).unwrap_or_else(|| panic!("way {number}: it waits for nobody"));
+        assert_eq!(attempt.worker, WorkerId(1), "way {number}");
+    }
+}
+
+#[test]
+fn a_job_that_comes_back_from_a_worker_that_drains_waits_for_nobody() {
+    let mut bed = one_free_and_one_busy();
+    bed.submit(job(1));
+    refuse(&mut bed, 1, 1, 1);
+    bed.commit(2, 900, 1);
+    assert_eq!(bed.core.assignment(WorkerId(2)), [(of(1), 2)]);
+    bed.report(2, |report| (report.draining, report.leases) = (true, leases(&[(1, 2, Stage::Computing, 1)])));
+    let failed = Outcome::Failed { retry: Retry::Anywhere, reason: "BROKE".into() };
+    let effects = bed.outcome(2, 1, 2, failed);
+    assert_eq!(attempt_of(&effects, 1).map(|attempt| attempt.worker), Some(WorkerId(1)));
+}
+
+#[test]
+fn many_refused_jobs_of_one_tenant_do_not_pass_those_of_another() {
+    let mut bed = Bed::new(Config { quantum: 1, ..Config::default() });
+    bed.worker(2, 1);
+    bed.submit(job(900).tenant(9));
+    bed.worker(1, 100);
+    for id in 1..=50 {
+        bed.submit(job(id));
+        refuse(&mut bed, 1, id, 1);
+    }
+    bed.worker(1, 0);
+    for id in 101..=110 {
+        bed.submit(job(id).tenant(2));
+    }
+    bed.commit(2, 900, 1);
+    let mut order = Vec::new();
+    while let [(id, epoch)] = bed.core.assignment(WorkerId(2))[..] {
+        order.push(id.0);
+        bed.commit(2, id.0, epoch);
+    }
+    let last = order.iter().rposition(|id| *id > 100).expect("the others ran");
+    assert!(last < 22, "tenant 2 has its turns: {order:?}");
+    assert_eq!(order.len(), 60);
+}
+
+#[test]
+fn a_lease_that_was_never_begun_counts_against_nobody() {
+    let mut bed = Bed::new(Config { attempts_max: 2, ..Config::default() });
+    bed.worker(1, 100);
+    bed.submit(job(1));
+    for epoch in 1..=10 {
+        assert_eq!(bed.core.assignment(WorkerId(1)), [(of(1), epoch)], "it never ends for that");
+        bed.now += 14 * SECOND;
+        bed.report_leases(1, &[]);
+        bed.now += SECOND;
+        let effects = bed.run(cloakwork_scheduler::Event::Tick);
+        assert_eq!(attempt_of(&effects, 1).map(|attempt| attempt.attempts), Some(0), "{effects:?}");
+    }
+    // One that was begun does.
+    bed.report_leases(1, &[(1, 11, Stage::Computing, 1)]);
+    for _ in 0..15 {
+        bed.now += SECOND;
+        bed.report_leases(1, &[]);
+    }
+    let effects = bed.run(cloakwork_scheduler::Event::Tick);
+    assert_eq!(attempt_of(&effects, 1).map(|attempt| attempt.attempts), Some(1), "{effects:?}");
+}
