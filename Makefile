@@ -1,5 +1,5 @@
 # Every target does its own set-up: rustup, which takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later
-# (with rustfmt and clippy, for lint), and a C compiler are all it takes; npm as well, for the check of the protocol, valgrind, for the gate for speed,
+# (with rustfmt and clippy, for lint), and a C++ compiler are all it takes; npm as well, for the check of the protocol, valgrind, for the gate for speed,
 # and Go 1.24 or later, for what is compared with Lattigo.
 
 .PHONY: demo demo-core test test-all lint speed bench bench-circuits bench-ckks bench-ckks-peer bench-peers bench-service

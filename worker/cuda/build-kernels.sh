@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Compiles the kernels for each GPU that they are for, into the directory that is named, and holds what the assembler
+# says of each kernel to resources.txt. Takes Python 3 with venv; the compiler comes as Python packages.
+set -euo pipefail
+
+out=${1:?"usage: build-kernels.sh DIRECTORY, where the compiler and what it makes go"}
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+
+if [ ! -x "$out/venv/bin/python" ]; then
+    python3 -m venv "$out/venv"
+fi
+"$out/venv/bin/pip" install --quiet --disable-pip-version-check nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 \
+    nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85
+nvcc=$(echo "$out"/venv/lib/python3*/site-packages/nvidia/cu13/bin/nvcc)
+
+# A line for each kernel: architecture, name, bytes spilled, registers, bytes of shared memory.
+for arch in sm_80 sm_90 sm_100; do
+    "$nvcc" -std=c++17 --expt-relaxed-constexpr -O3 -arch=$arch -cubin -Xptxas -v \
+        -o "$out/exact.$arch.cubin" "$here/kernels/exact.cu" >"$out/$arch.log" 2>&1 || { cat "$out/$arch.log" >&2; exit 1; }
+    awk -v arch=$arch -F"[ ',]+" '
+        /Compiling entry function/ { for (i = 1; i <= NF; i++) if ($i == "function") name = $(i + 1) }
+        /spill stores/ { spilled = $0; gsub(/.*frame, | bytes spill stores.*/, "", spilled) }
+        /Used [0-9]+ registers/ {
+            shared = 0
+            for (i = 1; i <= NF; i++) { if ($i == "Used") registers = $(i + 1); if ($i == "smem") shared = $(i - 2) }
+            print arch, name, spilled, registers, shared
+        }' "$out/$arch.log"
+done | sort >"$out/resources.txt"
+
+if ! diff -u "$here/resources.txt" "$out/resources.txt"; then
+    echo "The kernels take other resources than worker/cuda/resources.txt says (architecture, kernel, bytes spilled," >&2
+    echo "registers, bytes of shared memory). If that is meant and nothing spills, copy $out/resources.txt over it." >&2
+    exit 1
+fi
+if awk '$3 > 0 { print; spills = 1 } END { exit !spills }' "$out/resources.txt"; then
+    echo "The kernels above spill registers to memory, which no kernel may: give it fewer values to hold." >&2
+    exit 1
+fi

@@ -1,0 +1,43 @@
+// Words of the torus and their digits, as crypto/math has them. No headers: the kernels compile without any.
+#pragma once
+
+using u32 = unsigned int;
+using i64 = long long;
+using u64 = unsigned long long;
+
+template <class T> constexpr u32 BITS = 8 * sizeof(T);
+
+// The top `log2` bits of a word, rounded to nearest (ties up), as an integer below 2^log2.
+template <class T> __device__ inline T round_to_modulus(T word, u32 log2) {
+  T half = T(1) << (BITS<T> - 1 - log2);
+  return T(word + half) >> (BITS<T> - log2);
+}
+
+// How a word is cut into digits: `levels` of them, each below 2^base_log.
+struct Gadget {
+  u32 base_log, levels;
+};
+
+// `value` or `value - 2^bits`, whichever is nearer to zero; a tie goes down when `tie_down` is 1.
+__device__ inline i64 balance(u64 value, u32 bits, u64 tie_down) {
+  u64 go_down = (((value - 1) | (tie_down << (bits - 1))) & value) >> (bits - 1);
+  return i64(value - (go_down << bits));
+}
+
+// The rounded, balanced value whose digits `next_digit` peels off.
+template <class T> __device__ inline i64 round_to_digits(Gadget gadget, T word) {
+  u32 kept = gadget.base_log * gadget.levels;
+  u64 doubled = word >> (BITS<T> - kept - 1);
+  u64 rounded = ((doubled + 1) >> 1) & (~u64(0) >> (64 - kept));
+  return balance(rounded, kept, doubled & 1);
+}
+
+// Takes the least significant digit off `state`.
+__device__ inline i64 next_digit(Gadget gadget, i64 &state) {
+  u64 low = u64(state) & ((u64(1) << gadget.base_log) - 1);
+  state >>= gadget.base_log;
+  i64 digit = balance(low, gadget.base_log, u64(state >> (gadget.base_log - 1)) & 1);
+  // Zero or one whole base: what the digit gave away goes to the next one.
+  state += (i64(low) - digit) >> gadget.base_log;
+  return digit;
+}
