@@ -83,7 +83,7 @@ impl Vectors {
             return Ok(None);
         }
         let shares = Shares::of(memory);
-        let matrices = Arc::new(Matrices::new(usize::try_from(shares.matrices).unwrap_or(usize::MAX)));
+        let matrices = Arc::new(Matrices::new(usize::try_from(shares.matrices).unwrap_or(usize::MAX), threads));
         let pulse = Arc::<Pulse>::default();
         let beats = pulse.clone();
         let engine = Engine::start(threads, TURN, matrices, move |is_busy| beats.beat(is_busy))?;

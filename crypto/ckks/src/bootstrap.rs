@@ -60,18 +60,18 @@ const AMPLITUDE_LOG2: i32 = 8;
 const LOSSY_PART_LOG2: i32 = 13;
 
 impl<'r> Bootstrap<'r> {
-    /// Encodes the matrices, `stages` in each direction.
+    /// Encodes the matrices, `stages` in each direction, on one thread.
     pub fn new(ring: &'r Ring, slots_log2: u32, stages: usize, size: KeySize) -> Result<Self, CkksError> {
-        Self::of(ring, BootstrapShape { slots_log2, stages, size, kind: BootstrapKind::Regular })
+        Self::of(ring, BootstrapShape { slots_log2, stages, size, kind: BootstrapKind::Regular }, 1)
     }
 
     /// The same of a lossy bootstrap: it takes ciphertexts of level `stages`, and leaves them more levels.
     pub fn lossy(ring: &'r Ring, slots_log2: u32, stages: usize, size: KeySize) -> Result<Self, CkksError> {
-        Self::of(ring, BootstrapShape { slots_log2, stages, size, kind: BootstrapKind::Lossy })
+        Self::of(ring, BootstrapShape { slots_log2, stages, size, kind: BootstrapKind::Lossy }, 1)
     }
 
-    /// The same of any shape that there is.
-    pub fn of(ring: &'r Ring, shape: BootstrapShape) -> Result<Self, CkksError> {
+    /// The same of any shape that there is, on so many threads.
+    pub fn of(ring: &'r Ring, shape: BootstrapShape, threads: usize) -> Result<Self, CkksError> {
         shape.check(ring.set()).map_err(CkksError::NoSuchBootstrap)?;
         let mut bootstrap = Self {
             ring,
@@ -86,14 +86,15 @@ impl<'r> Bootstrap<'r> {
             let unit = bootstrap.scale_after_remainder() * 2_f64.powi(-LOSSY_PART_LOG2);
             bootstrap.amplitude = ring.scale() / unit;
         }
-        bootstrap.to_coefficients = bootstrap.encoded_to_coefficients()?;
-        bootstrap.to_values = bootstrap.encoded_to_values()?;
+        let evaluator = Evaluator::new(ring, threads);
+        bootstrap.to_coefficients = bootstrap.encoded_to_coefficients(&evaluator)?;
+        bootstrap.to_values = bootstrap.encoded_to_values(&evaluator)?;
         Ok(bootstrap)
     }
 
     /// Matrices whose product leaves a coefficient in parts of `range` times q, and half of it, for its conjugate is added;
     /// and of few slots, each coefficient has been added up from all its copies.
-    fn encoded_to_coefficients(&self) -> Result<Vec<EncodedMatrix>, CkksError> {
+    fn encoded_to_coefficients(&self, evaluator: &Evaluator<'_>) -> Result<Vec<EncodedMatrix>, CkksError> {
         let stages = self.shape.stages;
         let copies = self.ring.set().slots() / self.slots();
         let factor = 0.5 / (remainder::RANGE * copies) as f64;
@@ -106,12 +107,12 @@ impl<'r> Bootstrap<'r> {
             if index == 0 {
                 scale *= self.remainder_scale() / self.prime(0);
             }
-            self.encode(&matrix, shape, scale)
+            Self::encode(evaluator, &matrix, shape, scale)
         });
         encoded.collect()
     }
 
-    fn encoded_to_values(&self) -> Result<Vec<EncodedMatrix>, CkksError> {
+    fn encoded_to_values(&self, evaluator: &Evaluator<'_>) -> Result<Vec<EncodedMatrix>, CkksError> {
         let stages = self.shape.stages;
         let change = match self.shape.kind {
             BootstrapKind::Regular => {
@@ -123,16 +124,21 @@ impl<'r> Bootstrap<'r> {
         let matrices = self.ring.embedding(self.shape.slots_log2).to_values(stages).into_iter();
         let encoded = matrices.zip(&self.course.to_values).enumerate().map(|(index, (matrix, shape))| {
             let matrix = if self.is_packed() && index == 0 { packing::of_both_parts(&matrix) } else { matrix };
-            self.encode(&matrix, shape, self.prime(shape.level) * change.powf(1.0 / stages as f64))
+            Self::encode(evaluator, &matrix, shape, self.prime(shape.level) * change.powf(1.0 / stages as f64))
         });
         encoded.collect()
     }
 
-    fn encode(&self, matrix: &Diagonals, shape: &MatrixShape, scale: f64) -> Result<EncodedMatrix, CkksError> {
+    fn encode(
+        evaluator: &Evaluator<'_>,
+        matrix: &Diagonals,
+        shape: &MatrixShape,
+        scale: f64,
+    ) -> Result<EncodedMatrix, CkksError> {
         let MatrixShape { offsets, way, level, turned_before, turned_after } = shape;
         let matrix = matrix.turned(*turned_before, *turned_after);
         assert_eq!(Offsets::new(matrix.size(), matrix.offsets()), *offsets, "keys are made for these diagonals");
-        EncodedMatrix::of(self.ring, &matrix, *way, *level, scale)
+        EncodedMatrix::of(evaluator, &matrix, *way, *level, scale)
     }
 
     /// The ring.

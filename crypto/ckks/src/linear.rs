@@ -22,7 +22,7 @@ use crate::{
     key::{EvaluationKeys, MoveKey, rotation_power},
     poly::{Basis, Poly, by_row},
     pool::Words,
-    ring::{Prime, Ring},
+    ring::Prime,
 };
 
 /// A matrix encoded for ciphertexts of one level. It knows nothing of any key.
@@ -49,13 +49,25 @@ struct Giant {
 impl EncodedMatrix {
     /// Encodes a matrix at a level; what comes out of a product with it has `scale` times the scale, over the level's prime.
     /// It takes about as many baby steps as giant ones, or, doubled `more` times, more of the former, which are cheaper.
-    pub fn new(ring: &Ring, matrix: &Diagonals, more: u32, level: usize, scale: f64) -> Result<Self, CkksError> {
-        Self::of(ring, matrix, Way::Apart { more }, level, scale)
+    pub fn new(
+        evaluator: &Evaluator<'_>,
+        matrix: &Diagonals,
+        more: u32,
+        level: usize,
+        scale: f64,
+    ) -> Result<Self, CkksError> {
+        Self::of(evaluator, matrix, Way::Apart { more }, level, scale)
     }
 
     /// The same, for products that turn the numbers in some way.
-    pub(crate) fn of(ring: &Ring, matrix: &Diagonals, way: Way, level: usize, scale: f64) -> Result<Self, CkksError> {
-        let n = matrix.size();
+    pub(crate) fn of(
+        evaluator: &Evaluator<'_>,
+        matrix: &Diagonals,
+        way: Way,
+        level: usize,
+        scale: f64,
+    ) -> Result<Self, CkksError> {
+        let (ring, n) = (evaluator.ring(), matrix.size());
         let offsets = Offsets::new(n, matrix.offsets());
         let steps = offsets.steps(way);
         let walk = steps.is_walk().then_some(steps);
@@ -64,12 +76,18 @@ impl EncodedMatrix {
         let rotations = offsets.rotations(way).into_iter().collect();
         let (babies, giants) = (Vec::new(), Vec::new());
         let mut encoded = Self { level, scale, slots_log2: n.ilog2(), walk, rotations, babies, giants };
-        for offset in matrix.offsets() {
-            let (baby, giant) = steps.cut(offset);
+        let encode = |offset: usize| {
+            let (_, giant) = steps.cut(offset);
             let diagonal = matrix.diagonal(offset);
             let turned: Vec<Complex> =
                 (0..n).map(|row| diagonal[(row as i64 - giant).rem_euclid(n as i64) as usize]).collect();
-            let poly = ring.encode(&turned, scale, basis)?.poly;
+            ring.encode(&turned, scale, basis)
+        };
+        let mut diagonals: Vec<_> = matrix.offsets().map(|offset| (offset, None)).collect();
+        evaluator.each(&mut diagonals, |(offset, encoded)| *encoded = Some(encode(*offset)));
+        for (offset, diagonal) in diagonals {
+            let (baby, giant) = steps.cut(offset);
+            let poly = diagonal.expect("each of them was encoded")?.poly;
             let baby = position_or_push(&mut encoded.babies, |step| *step == baby, || baby);
             let giant = position_or_push(
                 &mut encoded.giants,

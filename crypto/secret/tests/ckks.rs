@@ -145,7 +145,7 @@ fn matrices_turn_numbers_as_they_would_plain_ones() {
     let (level, n) = (6, 64);
     let diagonals = [0, 1, 3, 4, n - 1, n - 6].map(|offset| (offset, numbers(n, offset as f64)));
     let matrix = Diagonals::new(n, diagonals);
-    let encode = |more| EncodedMatrix::new(&client.ring, &matrix, more, level, client.ring.scale());
+    let encode = |more| EncodedMatrix::new(&Evaluator::new(&client.ring, 1), &matrix, more, level, client.ring.scale());
     let encoded = [0, 1, 5].map(|more| encode(more).expect("a matrix"));
     let mut steps: Vec<i64> = encoded.iter().flat_map(EncodedMatrix::rotations).collect();
     steps.sort_unstable();

@@ -28,7 +28,7 @@ pub(crate) fn measure(is_quick: bool, case: &str) -> Vec<Value> {
             continue;
         }
         println!(
-            "\n{set}, {}\n\n| slots | keys | stages | seconds, one thread | all | DESILO, published | keys, MiB | matrices, MiB | level | bits: mean | worst |\n|---|---|---|---|---|---|---|---|---|---|---|",
+            "\n{set}, {}\n\n| slots | keys | stages | seconds, one thread | all | DESILO, published | keys in memory, MiB | matrices, MiB | level | bits: mean | worst |\n|---|---|---|---|---|---|---|---|---|---|---|",
             table.title
         );
         measured.extend(rows.into_iter().filter_map(|row| measure_one(set, table, row, is_quick)));

@@ -23,6 +23,7 @@ pub fn ring(set: &'static CkksSet) -> &'static Ring {
 /// using stays until it has done with it, wherever it has gone from here.
 pub struct Matrices {
     bytes_max: usize,
+    threads: usize,
     kept: Mutex<Kept>,
 }
 
@@ -38,9 +39,9 @@ struct Entry {
 }
 
 impl Matrices {
-    /// Up to so many bytes.
-    pub fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, kept: Mutex::default() }
+    /// Up to so many bytes, made on so many threads.
+    pub fn new(bytes_max: usize, threads: usize) -> Self {
+        Self { bytes_max, threads, kept: Mutex::default() }
     }
 
     /// The bootstrap of a shape. Of several who ask for the same one, one makes it and all wait.
@@ -50,7 +51,7 @@ impl Matrices {
             // What is made must not come on top of what there may be.
             let bytes = usize::try_from(shape.matrix_bytes(set)).unwrap_or(usize::MAX);
             self.kept().shrink(self.bytes_max.saturating_sub(bytes), (set.id, shape));
-            Bootstrap::of(ring(set), shape).map(Arc::new)
+            Bootstrap::of(ring(set), shape, self.threads).map(Arc::new)
         });
         let made = made.clone();
         self.kept().shrink(self.bytes_max, (set.id, shape));
@@ -111,17 +112,17 @@ mod tests {
     #[test]
     fn one_copy_serves_everybody_and_the_longest_unused_goes() {
         let set = by_name("TOY_CKKS_45_60_50").expect("a set");
-        let all = Matrices::new(usize::MAX);
+        let all = Matrices::new(usize::MAX, 1);
         let [first, second, third] = [2, 3, 4].map(|stages| all.get(set, shape(stages)).expect("a bootstrap"));
         assert!(Arc::ptr_eq(&first, &all.get(set, shape(2)).expect("a bootstrap")));
-        let two = Matrices::new(first.bytes() + second.bytes().max(third.bytes()));
+        let two = Matrices::new(first.bytes() + second.bytes().max(third.bytes()), 2);
         let kept = two.get(set, shape(2)).expect("a bootstrap");
         two.get(set, shape(3)).expect("a bootstrap");
         assert!(Arc::ptr_eq(&kept, &two.get(set, shape(2)).expect("a bootstrap")));
         two.get(set, shape(4)).expect("a bootstrap");
         assert!(Arc::ptr_eq(&kept, &two.get(set, shape(2)).expect("a bootstrap")), "it was used after the other");
         assert!(two.kept().bytes() <= two.bytes_max);
-        let none = Matrices::new(0);
+        let none = Matrices::new(0, 1);
         assert!(none.get(set, shape(2)).is_ok() && none.get(set, shape(3)).is_ok());
         assert_eq!(none.kept().by_shape.len(), 1, "one that takes more is alone");
     }

@@ -151,7 +151,7 @@ impl Runner<'_> {
                     diagonals.map(|diagonal| (diagonal.offset, diagonal.numbers.iter().map(complex).collect()));
                 let matrix = Diagonals::new(1 << to.slots_log2, diagonals);
                 let scale = self.factor_scale(value(a), to);
-                let encoded = EncodedMatrix::new(evaluator.ring(), &matrix, 0, value(a).level(), scale)?;
+                let encoded = EncodedMatrix::new(evaluator, &matrix, 0, value(a).level(), scale)?;
                 evaluator.transform(value(a), &encoded, keys)
             }
             Action::Bootstrap(a, shape) => {

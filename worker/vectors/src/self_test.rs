@@ -57,7 +57,7 @@ const ERROR_MAX: f64 = 1.0 / (1 << 13) as f64;
 /// Runs a program with a product, a turn, a conjugate, a matrix and bootstraps under each set: a regular one whose turns share what
 /// they can, and a lossy one of two vectors, whose turns go one after the other.
 pub fn self_test(threads: usize) -> Result<(), SelfTestError> {
-    let matrices = Matrices::new(0);
+    let matrices = Matrices::new(0, threads);
     for name in SETS {
         let set = by_name(name).expect("a row of the table");
         let program = program(set);
@@ -191,7 +191,7 @@ mod tests {
     fn a_wrong_word_is_seen() {
         let set = by_name(SETS[0]).expect("a set");
         let program = program(set);
-        let matrices = Matrices::new(usize::MAX);
+        let matrices = Matrices::new(usize::MAX, 1);
         for spoilt in 0..program.keys().len() {
             let parts = program
                 .keys()

@@ -94,7 +94,7 @@ fn jobs_of_two_keys_end_well_beside_one_that_does_not() {
     let mut clients = [Client::new(1), Client::new(2)];
     let (beat, beats) = mpsc::channel();
     let beat = move |is_busy| beat.send(is_busy).expect("somebody listens");
-    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0)), beat).expect("a thread");
+    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0, 1)), beat).expect("a thread");
     let (told, ends) = mpsc::channel();
     let mut expected = Vec::new();
     for number in 0..12_usize {
@@ -145,7 +145,7 @@ fn jobs_of_two_keys_end_well_beside_one_that_does_not() {
 fn an_engine_that_ends_tells_those_who_wait() {
     let program = Arc::new(square());
     let mut client = Client::new(5);
-    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0)), |_| ()).expect("a thread");
+    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0, 1)), |_| ()).expect("a thread");
     let (told, ends) = mpsc::channel();
     let (begun, begins) = mpsc::channel();
     let release = Arc::new(AtomicBool::new(false));

@@ -13,7 +13,9 @@ use cloakwork_circuit::{
         },
     },
 };
-use cloakwork_ckks::{Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, KeyPlan, Ring, key::rotation_power};
+use cloakwork_ckks::{
+    Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, Evaluator, KeyPlan, Ring, key::rotation_power,
+};
 use cloakwork_params::ckks::{
     self, CkksSet,
     layout::{KeyShape, Purpose},
@@ -45,7 +47,7 @@ impl Client {
     fn new(set: &'static CkksSet) -> Self {
         let mut randomness = Randomness::insecure_for_tests(11);
         let secret = SecretKey::generate(set, &mut randomness).expect("a key");
-        Self { ring: ring(set), secret, randomness, matrices: Matrices::new(usize::MAX) }
+        Self { ring: ring(set), secret, randomness, matrices: Matrices::new(usize::MAX, 1) }
     }
 
     /// As the program names them, each for its first purpose.
@@ -307,7 +309,8 @@ fn plans_name_the_keys_that_matrices_take() {
         let (_, program) = program(SETS[0], 5, 2, vec![operation]);
         let diagonals = offsets.iter().map(|offset| (*offset as usize, vec![Complex::from(0.5); 32]));
         let matrix =
-            EncodedMatrix::new(ring(set), &Diagonals::new(32, diagonals), 0, 2, ring(set).scale()).expect("a matrix");
+            EncodedMatrix::new(&Evaluator::new(ring(set), 2), &Diagonals::new(32, diagonals), 0, 2, ring(set).scale())
+                .expect("a matrix");
         let rotations = matrix.rotations();
         let key = |steps| KeyShape { purpose: Purpose::Move { power: rotation_power(ring(set), steps) }, level: 2 };
         assert_eq!(shapes(&program), rotations.map(key).collect(), "{offsets:?}");

@@ -41,7 +41,7 @@ fn planned_keys_are_those_that_bootstraps_take() {
     let mut randomness = Randomness::insecure_for_tests(7);
     let key = SecretKey::generate(set, &mut randomness).expect("a key");
     for shape in shapes() {
-        let bootstrap = Bootstrap::of(&ring, shape).expect("a bootstrap");
+        let bootstrap = Bootstrap::of(&ring, shape, 2).expect("a bootstrap");
         assert_eq!(shape.matrix_bytes(set), bootstrap.bytes() as u64, "{shape:?}");
         let mut plan = KeyPlan::default();
         plan.bootstrap(&ring, shape).expect("a bootstrap");
