@@ -106,5 +106,5 @@ pub fn vector_in(envelope: &[u8]) -> Result<(&'static CkksSet, Vector)> {
 
 /// The set of CKKS of that name.
 pub fn ckks_set_by_name(name: &str) -> Result<&'static CkksSet> {
-    cloakwork_params::ckks::by_name(name).ok_or_else(|| ClientError::UnknownSet { name: name.into() })
+    cloakwork_params::ckks::by_name(name).ok_or_else(|| ClientError::no_such_set(name))
 }

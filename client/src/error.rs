@@ -5,7 +5,7 @@ mod refusal;
 use std::{io, path::Path};
 
 use cloakwork_circuit::ProgramError;
-use cloakwork_params::EnvelopeError;
+use cloakwork_params::{AnySet, EnvelopeError};
 use cloakwork_secret::{SecretError, file::KeyFileError, format::FormatError};
 use tonic::{Code, Status, TimeoutExpired};
 
@@ -96,6 +96,16 @@ pub enum ClientError {
         /// The name.
         name: String,
     },
+    /// The set is of the other scheme.
+    #[error("{name} is a set of {scheme}: `{keygen}` makes its keys")]
+    OtherScheme {
+        /// The name.
+        name: String,
+        /// What it is of.
+        scheme: &'static str,
+        /// The command for it.
+        keygen: &'static str,
+    },
     /// A value above the largest that was announced for its list. It is not told.
     #[error("the value at index {index} is too large: expected at most {max}")]
     ValueTooLarge {
@@ -110,6 +120,16 @@ pub enum ClientError {
 pub type Result<T> = std::result::Result<T, ClientError>;
 
 impl ClientError {
+    /// No set of the scheme that is asked for has that name.
+    pub(crate) fn no_such_set(name: &str) -> Self {
+        let name = name.to_owned();
+        match AnySet::by_name(&name) {
+            None => Self::UnknownSet { name },
+            Some(AnySet::Tfhe(_)) => Self::OtherScheme { name, scheme: "TFHE", keygen: "cloakwork keygen" },
+            Some(AnySet::Ckks(_)) => Self::OtherScheme { name, scheme: "CKKS", keygen: "cloakwork ckks keygen" },
+        }
+    }
+
     /// Is it worth to try again, with the same request id? So it is after a break, and where the server says so.
     pub fn is_retryable(&self) -> bool {
         match self {

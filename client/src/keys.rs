@@ -154,5 +154,5 @@ impl Keys {
 
 /// The set of that name.
 pub fn set_by_name(name: &str) -> Result<&'static ParameterSet> {
-    cloakwork_params::table::by_name(name).ok_or_else(|| ClientError::UnknownSet { name: name.into() })
+    cloakwork_params::table::by_name(name).ok_or_else(|| ClientError::no_such_set(name))
 }

@@ -98,3 +98,14 @@ async fn a_token_does_not_leave_the_machine_in_the_clear() {
         assert!(Client::lazy(&with_token(within)).is_ok(), "{within}");
     }
 }
+
+#[test]
+fn a_set_of_the_other_scheme_is_told_from_one_that_there_is_not() {
+    let [tfhe, ckks] = ["TOY_MESSAGE_2_CARRY_2", "CKKS_45_60_50"];
+    let text = |error: Option<ClientError>| error.expect("a refusal").to_string();
+    assert!(text(cloakwork_client::set_by_name(ckks).err()).contains("`cloakwork ckks keygen`"));
+    assert!(text(cloakwork_client::ckks_set_by_name(tfhe).err()).contains("`cloakwork keygen`"));
+    for refused in [cloakwork_client::set_by_name("X").err(), cloakwork_client::ckks_set_by_name("X").err()] {
+        assert!(matches!(refused, Some(ClientError::UnknownSet { .. })), "{refused:?}");
+    }
+}

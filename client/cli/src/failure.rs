@@ -75,7 +75,10 @@ impl Failure {
 
 fn client_exit_code(error: &ClientError) -> u8 {
     match error {
-        ClientError::Endpoint { .. } | ClientError::UnknownSet { .. } | ClientError::ValueTooLarge { .. } => USAGE,
+        ClientError::Endpoint { .. }
+        | ClientError::UnknownSet { .. }
+        | ClientError::OtherScheme { .. }
+        | ClientError::ValueTooLarge { .. } => USAGE,
         ClientError::Program(_) => REFUSED,
         // Wrong slots, a level that the set does not have, a number that is none.
         ClientError::Secret(SecretError::Ckks(_)) => USAGE,

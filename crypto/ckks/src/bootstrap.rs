@@ -138,7 +138,7 @@ impl<'r> Bootstrap<'r> {
         let MatrixShape { offsets, way, level, turned_before, turned_after } = shape;
         let matrix = matrix.turned(*turned_before, *turned_after);
         assert_eq!(Offsets::new(matrix.size(), matrix.offsets()), *offsets, "keys are made for these diagonals");
-        EncodedMatrix::of(evaluator, &matrix, *way, *level, scale)
+        EncodedMatrix::new(evaluator, &matrix, *way, *level, scale)
     }
 
     /// The ring.

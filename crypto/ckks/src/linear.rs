@@ -48,19 +48,8 @@ struct Giant {
 
 impl EncodedMatrix {
     /// Encodes a matrix at a level; what comes out of a product with it has `scale` times the scale, over the level's prime.
-    /// It takes about as many baby steps as giant ones, or, doubled `more` times, more of the former, which are cheaper.
+    /// Numbers turn by its steps in the way that is asked for. The evaluator's threads encode it.
     pub fn new(
-        evaluator: &Evaluator<'_>,
-        matrix: &Diagonals,
-        more: u32,
-        level: usize,
-        scale: f64,
-    ) -> Result<Self, CkksError> {
-        Self::of(evaluator, matrix, Way::Apart { more }, level, scale)
-    }
-
-    /// The same, for products that turn the numbers in some way.
-    pub(crate) fn of(
         evaluator: &Evaluator<'_>,
         matrix: &Diagonals,
         way: Way,

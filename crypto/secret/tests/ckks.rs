@@ -4,7 +4,7 @@ use cloakwork_ckks::{
     Basis, Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, EvaluationKeys, Evaluator, Ring, SwitchKey,
     key::{MoveKey, SeededSwitchKey},
 };
-use cloakwork_params::ckks;
+use cloakwork_params::ckks::{self, offsets::Way};
 use cloakwork_secret::{
     Randomness, SecretError,
     ckks::{KeyGenerator, SecretKey},
@@ -145,7 +145,9 @@ fn matrices_turn_numbers_as_they_would_plain_ones() {
     let (level, n) = (6, 64);
     let diagonals = [0, 1, 3, 4, n - 1, n - 6].map(|offset| (offset, numbers(n, offset as f64)));
     let matrix = Diagonals::new(n, diagonals);
-    let encode = |more| EncodedMatrix::new(&Evaluator::new(&client.ring, 1), &matrix, more, level, client.ring.scale());
+    let encode = |more| {
+        EncodedMatrix::new(&Evaluator::new(&client.ring, 1), &matrix, Way::Apart { more }, level, client.ring.scale())
+    };
     let encoded = [0, 1, 5].map(|more| encode(more).expect("a matrix"));
     let mut steps: Vec<i64> = encoded.iter().flat_map(EncodedMatrix::rotations).collect();
     steps.sort_unstable();

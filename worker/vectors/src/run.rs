@@ -2,6 +2,7 @@
 
 use cloakwork_circuit::ckks::{Action, Program, Vector, is_same};
 use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, Evaluator, Plaintext};
+use cloakwork_params::ckks::offsets::Way;
 
 use crate::{
     Keys, Matrices, Times, ring,
@@ -151,7 +152,7 @@ impl Runner<'_> {
                     diagonals.map(|diagonal| (diagonal.offset, diagonal.numbers.iter().map(complex).collect()));
                 let matrix = Diagonals::new(1 << to.slots_log2, diagonals);
                 let scale = self.factor_scale(value(a), to);
-                let encoded = EncodedMatrix::new(evaluator, &matrix, 0, value(a).level(), scale)?;
+                let encoded = EncodedMatrix::new(evaluator, &matrix, Way::Apart { more: 0 }, value(a).level(), scale)?;
                 evaluator.transform(value(a), &encoded, keys)
             }
             Action::Bootstrap(a, shape) => {

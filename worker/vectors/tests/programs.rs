@@ -19,6 +19,7 @@ use cloakwork_ckks::{
 use cloakwork_params::ckks::{
     self, CkksSet,
     layout::{KeyShape, Purpose},
+    offsets::Way,
 };
 use cloakwork_secret::{
     Randomness,
@@ -308,9 +309,14 @@ fn plans_name_the_keys_that_matrices_take() {
         };
         let (_, program) = program(SETS[0], 5, 2, vec![operation]);
         let diagonals = offsets.iter().map(|offset| (*offset as usize, vec![Complex::from(0.5); 32]));
-        let matrix =
-            EncodedMatrix::new(&Evaluator::new(ring(set), 2), &Diagonals::new(32, diagonals), 0, 2, ring(set).scale())
-                .expect("a matrix");
+        let matrix = EncodedMatrix::new(
+            &Evaluator::new(ring(set), 2),
+            &Diagonals::new(32, diagonals),
+            Way::Apart { more: 0 },
+            2,
+            ring(set).scale(),
+        )
+        .expect("a matrix");
         let rotations = matrix.rotations();
         let key = |steps| KeyShape { purpose: Purpose::Move { power: rotation_power(ring(set), steps) }, level: 2 };
         assert_eq!(shapes(&program), rotations.map(key).collect(), "{offsets:?}");

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Instant};
 
 use cloakwork_client::{
-    CLIENT_KEY_FILE, Keys, Part, Source, ckks_set_by_name,
+    CLIENT_KEY_FILE, Keys, Part, Source,
     params::{ParameterSet, Standing},
     set_by_name,
 };
@@ -48,15 +48,8 @@ pub(crate) struct Args {
 /// Two bits of message and two of carry: what suits most programs.
 pub(crate) const DEFAULT_SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
-fn set(name: &str) -> Result<&'static ParameterSet, Failure> {
-    if ckks_set_by_name(name).is_ok() {
-        return Err(Failure::Usage(format!("{name} is for vectors of numbers: `cloakwork ckks keygen --set {name}`")));
-    }
-    Ok(set_by_name(name)?)
-}
-
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
-    let sets = args.sets.iter().map(|name| set(name)).collect::<Result<Vec<_>, _>>()?;
+    let sets = args.sets.iter().map(|name| set_by_name(name)).collect::<Result<Vec<_>, _>>()?;
     let directory = args.out.unwrap_or_else(|| context.global.keys.clone());
     sets.iter().for_each(|set| warn(set.name, set.standing));
     let started = Instant::now();

@@ -108,6 +108,23 @@ fn a_number_that_is_everywhere_comes_back_less_exactly() {
     }
 }
 
+/// What a mean costs, as docs/ckks.md says: the third power of it is what a sine is off by, in all numbers.
+#[test]
+fn a_mean_costs_its_third_power() {
+    for (set, bits_of_one) in [("TOY_CKKS_45_60_50", 13.3), ("TOY_CKKS_54_60", 9.3)] {
+        let ring = ring(set);
+        let mut client = Client::new(&ring, 9, 3, KeySize::Medium);
+        for mean in [0.3_f64, 0.6] {
+            let plain: Vec<Complex> =
+                numbers(512, 5).into_iter().map(|number| Complex::from(mean) + number.scale(0.25)).collect();
+            let ciphertext = client.encrypt(&plain, 0);
+            let (bits, _) = client.precision(&client.bootstrap(&ciphertext, 2), &plain);
+            let expected = bits_of_one - 3.0 * mean.log2();
+            assert!((bits - expected).abs() < 0.25, "{set}, {mean}: {bits:.2}, where {expected:.2} is expected");
+        }
+    }
+}
+
 #[test]
 fn results_are_the_same_on_every_instruction_set_and_number_of_threads() {
     for set in ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"] {

@@ -43,8 +43,11 @@ impl Scheduler {
         let queued = || self.jobs.iter().filter(|(_, job)| job.state == State::Queued);
         let entry = |(seat, job): (Seat, &Job)| job.entry(seat, &self.config);
         self.queue.check(queued().filter(|(_, job)| job.suspect.is_none()).map(entry));
-        let hopeless = self.queue.refused().find(|class| !self.recovering && self.is_stuck(class));
-        assert_eq!(hopeless, None, "I7: jobs wait for a worker that is not there");
+        let rests = |seat: Seat| self.jobs.get(seat).is_some_and(|job| job.rests_until.is_some());
+        for class in self.queue.refused().filter(|class| !self.recovering && !self.could_take(class)) {
+            let all_rest = self.queue.seats_of(class).into_iter().all(rests);
+            assert!(all_rest, "I7: jobs of {class:?} wait for a worker that is not there");
+        }
         self.suspects.check(queued().filter_map(|(_, job)| Some((job.suspect?, job.spec.group.set, job.spec.id))));
         assert_eq!(self.ages, ages, "ages");
         let timers = self.jobs.iter().map(|(seat, job)| (seat, job.timer)).collect();

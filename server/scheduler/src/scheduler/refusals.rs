@@ -18,9 +18,8 @@ impl Scheduler {
             refused_by.insert(place, worker);
             job.refused_by = refused_by.into();
         }
-        let (class, attempts) = (job.class(), job.attempts);
-        let rest = self.rest_after(attempts);
-        let rests_until = (!self.could_take(&class)).then(|| now.saturating_add(rest));
+        let Some(job) = self.jobs.get(seat) else { return };
+        let rests_until = (!self.could_take(&job.class())).then(|| now.saturating_add(self.rest_after(job.attempts)));
         if let Some(job) = self.jobs.get_mut(seat) {
             job.rests_until = rests_until;
         }
@@ -71,11 +70,5 @@ impl Scheduler {
     /// Whether there is a worker for a class.
     pub(super) fn could_take(&self, class: &Class) -> bool {
         self.workers.iter().any(|(id, worker)| !class.refused_by.contains(id) && worker.would_take(class.set))
-    }
-
-    /// Whether a job of a class waits for nothing at all.
-    pub(super) fn is_stuck(&self, class: &Class) -> bool {
-        let rests = |seat: Seat| self.jobs.get(seat).is_some_and(|job| job.rests_until.is_some());
-        !self.could_take(class) && !self.queue.seats_of(class).into_iter().all(rests)
     }
 }

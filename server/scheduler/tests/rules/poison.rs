@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::common::{Bed, With, attempts, job, of};
-use cloakwork_scheduler::{Config, Effect, End, Event, JobId, RestoredJob, Why, WorkerId, reasons};
+use cloakwork_scheduler::{Config, Effect, End, Event, JobId, Outcome, RestoredJob, Retry, Why, WorkerId, reasons};
 
 /// Runs jobs 1 to `count` on workers that die whenever they hold the culprit. Returns the crashes it took.
 fn hunt(count: u128, culprit: u128, config: Config) -> u32 {
@@ -102,8 +102,7 @@ fn a_failure_clears_a_suspect_as_a_success_does() {
     bed.run(Event::WorkerGone { worker: WorkerId(1), crashed: true });
     assert_eq!(bed.core.stats().suspects, 1);
     bed.worker(2, 100);
-    let failed =
-        cloakwork_scheduler::Outcome::Failed { retry: cloakwork_scheduler::Retry::Anywhere, reason: "IO".into() };
+    let failed = Outcome::Failed { retry: Retry::Anywhere, reason: "IO".into() };
     let effects = bed.outcome(2, 1, 2, failed);
     let cleared = |effect: &Effect| matches!(effect, Effect::Requeued { suspect: None, .. });
     assert!(effects.iter().any(cleared), "{effects:?}");

@@ -1,7 +1,7 @@
 //! Jobs that are too large for a worker.
 
 use crate::common::{Bed, SECOND, With, attempt_of, attempts, job, leases, of};
-use cloakwork_scheduler::{Config, Effect, End, Outcome, Retry, Stage, WorkerId};
+use cloakwork_scheduler::{Config, Effect, End, Event, Outcome, Retry, Stage, WorkerId};
 
 /// A worker with room, and one that a job of somebody else keeps busy.
 fn one_free_and_one_busy() -> Bed {
@@ -22,7 +22,7 @@ fn rest(bed: &mut Bed, workers: &[u128]) -> Vec<Effect> {
     for _ in 0..15 {
         bed.now += SECOND;
         workers.iter().for_each(|id| effects.extend(bed.worker(*id, 100)));
-        effects.extend(bed.run(cloakwork_scheduler::Event::Tick));
+        effects.extend(bed.run(Event::Tick));
     }
     effects
 }
@@ -89,7 +89,7 @@ fn a_job_that_rests_goes_to_a_worker_that_comes() {
     bed.now += SECOND;
     assert_eq!(attempt_of(&bed.worker(2, 100), 1).map(|attempt| attempt.worker), Some(WorkerId(2)));
     bed.now += 10 * SECOND;
-    assert_eq!(attempts(&bed.run(cloakwork_scheduler::Event::Tick)), [], "and its rest is over");
+    assert_eq!(attempts(&bed.run(Event::Tick)), [], "and its rest is over");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn rests_get_longer_and_are_half_a_minute_in_all() {
         while bed.core.assignment(WorkerId(1)).is_empty() {
             bed.now += SECOND / 8;
             bed.worker(1, 100);
-            bed.run(cloakwork_scheduler::Event::Tick);
+            bed.run(Event::Tick);
         }
         ends.push((bed.now - began) * 8 / SECOND);
     }
@@ -115,14 +115,14 @@ fn rests_get_longer_and_are_half_a_minute_in_all() {
 fn when_the_last_that_might_take_it_leaves_or_drains_the_others_may() {
     type Leave = fn(&mut Bed) -> Vec<Effect>;
     let ways: [Leave; 4] = [
-        |bed| bed.run(cloakwork_scheduler::Event::WorkerGone { worker: WorkerId(2), crashed: false }),
+        |bed| bed.run(Event::WorkerGone { worker: WorkerId(2), crashed: false }),
         |bed| bed.report(2, |report| report.draining = true),
         |bed| bed.report(2, |report| report.sets.clear()),
         |bed| {
             bed.now += Config::default().lease;
             let held = leases(&[]);
             let mut effects = bed.report(1, |report| report.leases.clone_from(&held));
-            effects.extend(bed.run(cloakwork_scheduler::Event::Tick));
+            effects.extend(bed.run(Event::Tick));
             effects
         },
     ];
@@ -183,7 +183,7 @@ fn a_lease_that_was_never_begun_counts_against_nobody() {
         bed.now += 14 * SECOND;
         bed.report_leases(1, &[]);
         bed.now += SECOND;
-        let effects = bed.run(cloakwork_scheduler::Event::Tick);
+        let effects = bed.run(Event::Tick);
         assert_eq!(attempt_of(&effects, 1).map(|attempt| attempt.attempts), Some(0), "{effects:?}");
     }
     // One that was begun does.
@@ -192,6 +192,6 @@ fn a_lease_that_was_never_begun_counts_against_nobody() {
         bed.now += SECOND;
         bed.report_leases(1, &[]);
     }
-    let effects = bed.run(cloakwork_scheduler::Event::Tick);
+    let effects = bed.run(Event::Tick);
     assert_eq!(attempt_of(&effects, 1).map(|attempt| attempt.attempts), Some(1), "{effects:?}");
 }
