@@ -3,7 +3,6 @@
 //! A thread that finds nothing more to do in one wave goes on with the next. No wave waits for another one's end.
 
 mod arena;
-mod curve;
 mod key;
 mod pool;
 mod processors;

@@ -6,16 +6,20 @@
 
 #![forbid(unsafe_code)]
 
+mod curve;
 mod device;
 mod error;
 mod key_source;
 mod self_test;
+mod slot_states;
 mod wave;
 mod words;
 
+pub use curve::Curve;
 pub use device::{Arena, CurvePoint, Device, DeviceInfo, KeySlot, LutSlot, Ticket, Waker, WorkStats};
 pub use error::DeviceError;
 pub use key_source::{KeySource, SeededParts, part_error};
 pub use self_test::self_test;
+pub use slot_states::{SLOT_STATE_BYTES, SlotStates};
 pub use wave::{Lane, NO_TABLE, Term, Wave, WaveError};
 pub use words::{HostLut, Words, WordsMut};

@@ -5,9 +5,9 @@ use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
 };
 
-use cloakwork_device::{CurvePoint, Waker};
+use cloakwork_device::{Curve, CurvePoint, Waker};
 
-use super::{curve::Curve, run::Run};
+use super::run::Run;
 use crate::locked::Locked as _;
 
 /// Waves in the order that they came.

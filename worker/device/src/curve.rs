@@ -1,13 +1,14 @@
-//! What waves took, by set and width.
+//! What waves took, by set and width: how a device fills its time curve.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use cloakwork_device::CurvePoint;
 use cloakwork_params::{ParameterSet, SetId};
+
+use crate::CurvePoint;
 
 /// Averages that forget. One for each set and power of two: a few hundred at most.
 #[derive(Default)]
-pub(super) struct Curve {
+pub struct Curve {
     points: BTreeMap<(SetId, usize), (&'static ParameterSet, f64)>,
 }
 
@@ -16,7 +17,7 @@ const WEIGHT: f64 = 0.2;
 
 impl Curve {
     /// Takes down what a wave of `width` kept the device busy for.
-    pub(super) fn record(&mut self, set: &'static ParameterSet, width: usize, time: Duration) {
+    pub fn record(&mut self, set: &'static ParameterSet, width: usize, time: Duration) {
         if width == 0 {
             return;
         }
@@ -26,7 +27,8 @@ impl Curve {
         entry.1 += WEIGHT * (seconds - entry.1);
     }
 
-    pub(super) fn points(&self) -> Vec<CurvePoint> {
+    /// The averages.
+    pub fn points(&self) -> Vec<CurvePoint> {
         let point = |(&(_, width), &(set, seconds)): (&(SetId, usize), &(&'static ParameterSet, f64))| CurvePoint {
             set,
             width,
