@@ -8,6 +8,8 @@ fn main() {
         .cpp(true)
         .std("c++17")
         .opt_level(2)
+        // What only nvcc follows.
+        .flag("-Wno-unknown-pragmas")
         .include(KERNELS)
         .file("emulator/launches.cpp")
         .compile("cloakwork_emulated_kernels");

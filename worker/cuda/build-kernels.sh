@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compiles the kernels for each GPU that they are for, into the directory that is named, and holds what the assembler
-# says of each kernel to resources.txt. Takes Python 3 with venv; the compiler comes as Python packages.
+# Compiles the kernels for each GPU that they are for, into kernels.fatbin in the directory that is named, and holds what
+# the assembler says of each kernel to resources.txt. Takes Python 3 with venv; the compiler comes as Python packages.
 set -euo pipefail
 
 out=${1:?"usage: build-kernels.sh DIRECTORY, where the compiler and what it makes go"}
@@ -15,19 +15,25 @@ fi
     nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85
 nvcc=$(echo "$out"/venv/lib/python3*/site-packages/nvidia/cu13/bin/nvcc)
 
-# A line for each kernel: architecture, name, bytes spilled, registers, bytes of shared memory.
-for arch in sm_80 sm_90 sm_100; do
-    "$nvcc" -std=c++17 --expt-relaxed-constexpr -O3 -arch=$arch -cubin -Xptxas -v \
-        -o "$out/exact.$arch.cubin" "$here/kernels/exact.cu" >"$out/$arch.log" 2>&1 || { cat "$out/$arch.log" >&2; exit 1; }
-    awk -v arch=$arch -F"[ ',]+" '
-        /Compiling entry function/ { for (i = 1; i <= NF; i++) if ($i == "function") name = $(i + 1) }
-        /spill stores/ { spilled = $0; gsub(/.*frame, | bytes spill stores.*/, "", spilled) }
-        /Used [0-9]+ registers/ {
-            shared = 0
-            for (i = 1; i <= NF; i++) { if ($i == "Used") registers = $(i + 1); if ($i == "smem") shared = $(i - 2) }
-            print arch, name, spilled, registers, shared
-        }' "$out/$arch.log"
-done | sort >"$out/resources.txt"
+# One file for all GPUs: machine code for those that are named, and PTX for those that came later.
+targets=()
+for arch in 80 90 100; do
+    targets+=(-gencode "arch=compute_$arch,code=sm_$arch")
+done
+"$nvcc" -std=c++17 --expt-relaxed-constexpr -O3 -fatbin "${targets[@]}" -gencode arch=compute_90,code=compute_90 \
+    -Xptxas -v -o "$out/kernels.fatbin" "$here/kernels/kernels.cu" >"$out/nvcc.log" 2>&1 || { cat "$out/nvcc.log" >&2; exit 1; }
+
+# A line for each kernel: architecture, name, bytes spilled, registers, bytes of static shared memory.
+awk -F"[ ',]+" '
+    /Compiling entry function/ {
+        for (i = 1; i <= NF; i++) { if ($i == "function") name = $(i + 1); if ($i == "for") arch = $(i + 1) }
+    }
+    /spill stores/ { spilled = $0; gsub(/.*frame, | bytes spill stores.*/, "", spilled) }
+    /Used [0-9]+ registers/ {
+        shared = 0
+        for (i = 1; i <= NF; i++) { if ($i == "Used") registers = $(i + 1); if ($i == "smem") shared = $(i - 2) }
+        print arch, name, spilled, registers, shared
+    }' "$out/nvcc.log" | sort >"$out/resources.txt"
 
 if ! diff -u "$here/resources.txt" "$out/resources.txt"; then
     echo "The kernels take other resources than worker/cuda/resources.txt says (architecture, kernel, bytes spilled," >&2

@@ -9,7 +9,7 @@ use cloakwork_proto::is_loopback;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 use tracing_subscriber::EnvFilter;
 
-use crate::Options;
+use crate::{Devices, Options};
 
 /// Computes encrypted jobs for a Cloakwork server.
 ///
@@ -28,9 +28,12 @@ pub struct Cli {
     /// Name that people see in logs and records; the host's own by default
     #[arg(long, env = "CLOAKWORK_WORKER_NAME")]
     name: Option<String>,
-    /// Pool that the worker joins
-    #[arg(long, default_value = "cpu")]
-    pool: String,
+    /// What to compute on
+    #[arg(long, value_enum, default_value = "auto")]
+    devices: Devices,
+    /// Pool that the worker joins; by default cpu, or gpu where it computes on GPUs
+    #[arg(long)]
+    pool: Option<String>,
     /// File that holds the worker's token, in one line. Keep it readable by the worker alone. Goes over https, or to
     /// this machine
     #[arg(long, value_name = "FILE")]
@@ -52,9 +55,10 @@ pub struct Cli {
     #[arg(long)]
     pin_threads: bool,
     /// Memory that the worker may use, in MiB: half for evaluation keys, a quarter each for ciphertexts under way and
-    /// for inputs and outputs. A key of the usual set takes 120
-    #[arg(long, value_name = "MIB", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
-    memory: u64,
+    /// for inputs and outputs; 8192 by default. A key of the usual set takes 120. With GPUs, memory of each of them, and
+    /// most of it by default; only inputs and outputs lie in the machine's memory then, up to 2048 MiB
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=1 << 24))]
+    memory: Option<u64>,
     /// Memory for jobs on vectors (CKKS) beside that, in MiB: five eighths for evaluation keys, a quarter for the matrices of
     /// bootstraps, the rest for what is computed on. Taken when such jobs come. 0, and the worker takes none
     #[arg(long, value_name = "MIB", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(0..=1 << 24))]
@@ -72,20 +76,22 @@ impl Cli {
         EnvFilter::new(&self.log)
     }
 
-    fn options(&self) -> Result<Options, std::io::Error> {
+    /// What the options mean on a device of that pool, with so much memory of its own.
+    fn options(&self, pool: &str, own_memory: Option<u64>) -> Result<Options, std::io::Error> {
         let token = self.token_file.as_ref().map(read).transpose()?;
         let defaults = Options::default();
-        let memory = self.memory << 20;
+        let memory = self.memory.map(|mebibytes| mebibytes << 20).or(own_memory).unwrap_or(MEMORY);
+        let job_memory = if own_memory.is_some() { (memory / 4).min(defaults.job_memory) } else { memory / 4 };
         Ok(Options {
             name: self.name.clone().unwrap_or_else(host_name),
-            pool: self.pool.clone(),
+            pool: self.pool.clone().unwrap_or_else(|| pool.to_owned()),
             token: token.map(|token| String::from_utf8_lossy(&token).trim().to_owned()),
             threads: self.threads.unwrap_or(defaults.threads),
             pin_threads: self.pin_threads,
             key_memory: memory / 2,
             arena_memory: memory / 4,
             vector_memory: self.vector_memory << 20,
-            job_memory: memory / 4,
+            job_memory,
             grace: Duration::from_secs(self.grace),
             ..defaults
         })
@@ -127,6 +133,9 @@ impl Cli {
     }
 }
 
+/// Memory of a worker that is not told how much it may use.
+const MEMORY: u64 = 8 << 30;
+
 /// A file that an option names; the error says which.
 fn read(path: &PathBuf) -> Result<Vec<u8>, std::io::Error> {
     fs::read(path).map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
@@ -148,10 +157,23 @@ mod tests {
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
         let cli = Cli::parse_from(["cloakwork-worker", "--server", "http://[::1]:1", "--memory", "400"]);
-        let options = cli.options().expect("options");
-        assert_eq!((options.key_memory, options.arena_memory), (200 << 20, 100 << 20));
+        let options = cli.options("cpu", None).expect("options");
+        assert_eq!((options.key_memory, options.arena_memory, options.job_memory), (200 << 20, 100 << 20, 100 << 20));
         assert!(cli.endpoint().is_ok());
         assert!(Cli::try_parse_from(["cloakwork-worker", "--server", "x", "--cert", "y"]).is_err(), "no key");
+    }
+
+    #[test]
+    fn memory_and_pool_follow_the_device_unless_they_are_said() {
+        let options = |arguments: &[&str], pool: &str, own: Option<u64>| {
+            let arguments = [&["cloakwork-worker", "--server", "http://[::1]:1"], arguments].concat();
+            let options = Cli::parse_from(arguments).options(pool, own).expect("options");
+            (options.pool, options.key_memory, options.job_memory)
+        };
+        assert_eq!(options(&[], "cpu", None), ("cpu".to_owned(), 4 << 30, 2 << 30));
+        assert_eq!(options(&[], "gpu", Some(64 << 30)), ("gpu".to_owned(), 32 << 30, 2 << 30));
+        let said = ["--memory", "400", "--pool", "night"];
+        assert_eq!(options(&said, "gpu", Some(64 << 30)), ("night".to_owned(), 200 << 20, 100 << 20));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! [`run`] is all of it, on an uplink to the server: the binary's is a connection, an embedded worker's the server itself.
 //! Inside, `agent` speaks the protocol, `key_cache` keeps evaluation keys on the device, `engine` gathers waves, and
-//! [`CpuDevice`] computes them. Jobs on vectors of approximate numbers go another way: `vectors` has their keys and computes
+//! [`CpuDevice`] computes them, or the GPUs that `devices` finds. Jobs on vectors of approximate numbers go another way: `vectors` has their keys and computes
 //! them.
 
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ mod blob;
 pub mod cli;
 mod connection;
 mod cpu;
+mod devices;
 mod engine;
 mod error;
 mod inputs;
@@ -27,27 +28,21 @@ mod pulse;
 mod test_device;
 mod vectors;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use cloakwork_device::{Device, DeviceError, self_test};
 pub use tokio_util::sync::CancellationToken;
 
-pub use self::{connection::Uplink, cpu::CpuDevice, error::WorkerError, options::Options};
+pub use self::{connection::Uplink, cpu::CpuDevice, devices::Devices, error::WorkerError, options::Options};
 
 /// Runs a worker on the CPU until `shutdown`, or until the server refuses it for good.
 pub async fn run(options: Options, uplink: Uplink, shutdown: CancellationToken) -> Result<(), WorkerError> {
     options.check()?;
-    let device = if options.pin_threads {
-        let problem = |error: std::io::Error| WorkerError::Option { option: "pin_threads", problem: error.to_string() };
-        CpuDevice::pinned(options.threads).map_err(problem)?
-    } else {
-        CpuDevice::new(options.threads)?
-    };
-    let device = Arc::new(device);
+    let device = devices::open_cpu(options.threads, options.pin_threads)?;
     run_on(device, options, uplink, shutdown).await
 }
 
-/// As [`run`], on a device of the caller's choice. The device proves itself first.
+/// As [`run`], on a device of the caller's choice. The device proves itself first. When it is lost, so is the worker.
 pub async fn run_on(
     device: Arc<dyn Device>,
     options: Options,
@@ -58,9 +53,29 @@ pub async fn run_on(
     let tested = device.clone();
     let test = tokio::task::spawn_blocking(move || self_test(tested.as_ref())).await;
     test.map_err(|error| DeviceError::Lost { message: error.to_string() })??;
-    let agent = Arc::new(agent::Agent::new(options, device, uplink)?);
-    let result = agent.run(shutdown).await;
+    let agent = Arc::new(agent::Agent::new(options, device.clone(), uplink)?);
+    let result = tokio::select! {
+        result = agent.run(shutdown) => result,
+        problem = lost(device.as_ref()) => {
+            // Whoever asked something of the device may wait for ever: nobody waits for him. The process is about to end.
+            std::mem::forget(agent);
+            return Err(problem.into());
+        }
+    };
     // The last owner waits for the threads of the engine and the device.
     let _ = tokio::task::spawn_blocking(move || drop(agent)).await;
     result
+}
+
+/// How often a device is asked whether it is still there.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Ends when the device is lost.
+async fn lost(device: &dyn Device) -> DeviceError {
+    loop {
+        if let Some(message) = device.lost() {
+            return DeviceError::Lost { message };
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }

@@ -63,10 +63,19 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         bootstrap: &SeededBootstrapKey<T>,
         threads: usize,
     ) -> Result<Self, ShapeError> {
-        check_key_switch::<S>(set, key_switch.into())?;
-        check_bootstrap::<T>(set, bootstrap.shape(), bootstrap.ggsw_count())?;
+        Self::check(set, key_switch, bootstrap)?;
         let bootstrap = BootstrapKey::expand(bootstrap, set.grouping, threads)?;
         Ok(Self { set, key_switch: KeySwitchKey::expand(key_switch, threads), bootstrap })
+    }
+
+    /// Do these seeded parts fit the set?
+    pub fn check(
+        set: &ParameterSet,
+        key_switch: &SeededKeySwitchKey<S>,
+        bootstrap: &SeededBootstrapKey<T>,
+    ) -> Result<(), ShapeError> {
+        check_key_switch::<S>(set, key_switch.into())?;
+        check_bootstrap::<T>(set, bootstrap.shape(), bootstrap.ggsw_count())
     }
 
     /// Puts expanded parts together, if they fit the set.

@@ -1,20 +1,55 @@
-// CUDA on a CPU, as far as the kernels need it: every thread of a block is a fiber, and a barrier switches fibers. Blocks
-// run one after the other. It finds wrong indices, layouts, barriers and arithmetic, not races between threads.
+// CUDA on a CPU, as far as the kernels need it: every thread of a block is a fiber, and what waits at a barrier lets others
+// run. Blocks run one after the other. It finds wrong indices, layouts, barriers and arithmetic, not races between threads.
 #pragma once
-#include <ucontext.h>
+#include "fiber.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <functional>
+#include <deque>
+#include <utility>
 #include <vector>
 
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
+#define __forceinline__ inline
+#define EMULATED
 // A block runs on one OS thread, and no other block does meanwhile.
 #define __shared__ static thread_local
+#define DYNAMIC_SHARED(T, NAME) T *NAME = reinterpret_cast<T *>(emulator::block.shared.data())
 
 struct dim3 {
   unsigned x, y;
 };
 inline thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+struct alignas(16) double2 {
+  double x, y;
+};
+inline double2 make_double2(double x, double y) { return {x, y}; }
+
+inline unsigned __brev(unsigned word) {
+  unsigned reversed = 0;
+  for (int bit = 0; bit < 32; bit++)
+    reversed |= (word >> bit & 1) << (31 - bit);
+  return reversed;
+}
+
+inline int __clz(unsigned word) { return word ? __builtin_clz(word) : 32; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline long long __double2ll_rn(double value) { return llrint(value); }
+inline double __hiloint2double(int high, int low) {
+  unsigned long long bits = (unsigned long long)(unsigned)high << 32 | (unsigned)low;
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+using std::fma;
+using std::rint;
 
 namespace emulator {
 
@@ -23,66 +58,112 @@ enum Outcome : int {
   DONE = 0,
   // Some threads wait at a barrier that others never come to.
   BARRIER_MISMATCH = 1,
+  UNKNOWN_KERNEL = 2,
+  // More than a block may have.
+  TOO_MUCH_SHARED_MEMORY = 3,
 };
 
-struct Fiber {
-  ucontext_t context;
-  std::vector<char> stack;
-  const std::function<void()> *kernel;
-  unsigned index;
-  bool waits = false, ended = false;
+// Of an H100.
+constexpr size_t SHARED_BYTES_MAX = 227 << 10;
+
+// What nothing has been written to: as a double, a number that no result survives.
+constexpr unsigned char POISON = 0xa5;
+
+// Barriers of a block: the block's own, those with numbers, and one for each warp.
+constexpr unsigned NUMBERED = 16, WARPS = 32, WARP = 32, BARRIERS = NUMBERED + WARPS, NOWHERE = BARRIERS;
+
+struct Thread {
+  Fiber fiber;
+  unsigned waits_at = NOWHERE;
+  bool ended = false;
+  // What it shows the other threads of its warp.
+  double shown = 0;
 };
 
 // What runs on this OS thread.
-inline thread_local ucontext_t scheduler;
-inline thread_local Fiber *current;
+struct Block {
+  std::vector<unsigned char> shared;
+  // A thread stays where it is as others come.
+  std::deque<Thread> threads;
+  Thread *current = nullptr;
+  unsigned size = 0;
+  unsigned waiting[BARRIERS] = {};
+  Fiber scheduler;
+  const std::function<void()> *kernel = nullptr;
+};
+inline thread_local Block block;
 
-inline void enter() {
-  (*current->kernel)();
-  current->ended = true;
-  swapcontext(&current->context, &scheduler);
+// Whatever runs when a fiber comes back finds its own index.
+inline void switch_to(Thread &thread, unsigned index) {
+  block.current = &thread;
+  threadIdx = {index, 0};
+  switch_fibers(block.scheduler, thread.fiber);
 }
 
-inline Outcome run_block(const std::function<void()> &kernel, unsigned threads) {
-  constexpr size_t STACK_BYTES = 64 << 10;
-  std::vector<Fiber> fibers(threads);
-  for (unsigned index = 0; index < threads; index++) {
-    Fiber &fiber = fibers[index];
-    fiber.stack.resize(STACK_BYTES);
-    fiber.kernel = &kernel;
-    fiber.index = index;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.data();
-    fiber.context.uc_stack.ss_size = STACK_BYTES;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, enter, 0);
-  }
-  // From barrier to barrier: each fiber runs until it waits or ends, and all must do the same.
+inline void run_thread() {
   for (;;) {
-    unsigned waiting = 0, ended = 0;
-    for (Fiber &fiber : fibers) {
-      fiber.waits = false;
-      current = &fiber;
-      threadIdx = {fiber.index, 0};
-      swapcontext(&scheduler, &fiber.context);
-      waiting += fiber.waits;
-      ended += fiber.ended;
-    }
-    if (ended == threads)
-      return DONE;
-    if (waiting != threads)
-      return BARRIER_MISMATCH;
+    (*block.kernel)();
+    block.current->ended = true;
+    // The next block goes on from here.
+    switch_fibers(block.current->fiber, block.scheduler);
   }
+}
+
+// Waits until `expected` threads have come to a barrier. The last one lets the others go on.
+inline void wait_at(unsigned barrier, unsigned expected) {
+  Thread &thread = *block.current;
+  if (++block.waiting[barrier] < expected) {
+    thread.waits_at = barrier;
+    switch_fibers(thread.fiber, block.scheduler);
+    return;
+  }
+  block.waiting[barrier] = 0;
+  for (unsigned index = 0; index < block.size; index++)
+    if (block.threads[index].waits_at == barrier)
+      block.threads[index].waits_at = NOWHERE;
+}
+
+inline Outcome run_block(unsigned size) {
+  block.size = size;
+  while (block.threads.size() < size) {
+    block.threads.emplace_back();
+    block.threads.back().fiber.prepare(run_thread);
+  }
+  for (unsigned index = 0; index < size; index++)
+    block.threads[index].ended = false;
+  // Each thread runs until it waits or ends, for as long as any does.
+  for (bool any = true; any;) {
+    any = false;
+    for (unsigned index = 0; index < size; index++) {
+      Thread &thread = block.threads[index];
+      if (thread.ended || thread.waits_at != NOWHERE)
+        continue;
+      any = true;
+      switch_to(thread, index);
+    }
+  }
+  for (unsigned index = 0; index < size; index++)
+    if (!block.threads[index].ended) {
+      // Those that wait never come back: others take their place.
+      block.threads.clear();
+      memset(block.waiting, 0, sizeof block.waiting);
+      return BARRIER_MISMATCH;
+    }
+  return DONE;
 }
 
 // Runs a kernel on a grid. Stops at the first block that goes wrong.
-inline Outcome launch(dim3 grid, unsigned threads, const std::function<void()> &body) {
+inline Outcome launch(dim3 grid, unsigned threads, size_t shared_bytes, const std::function<void()> &kernel) {
+  if (shared_bytes > SHARED_BYTES_MAX)
+    return TOO_MUCH_SHARED_MEMORY;
   blockDim = {threads, 1};
   gridDim = grid;
+  block.kernel = &kernel;
   for (unsigned y = 0; y < grid.y; y++)
     for (unsigned x = 0; x < grid.x; x++) {
       blockIdx = {x, y};
-      if (Outcome outcome = run_block(body, threads))
+      block.shared.assign(shared_bytes, POISON);
+      if (Outcome outcome = run_block(threads))
         return outcome;
     }
   return DONE;
@@ -90,8 +171,18 @@ inline Outcome launch(dim3 grid, unsigned threads, const std::function<void()> &
 
 } // namespace emulator
 
-inline void __syncthreads() {
-  emulator::current->waits = true;
-  swapcontext(&emulator::current->context, &emulator::scheduler);
-  threadIdx = {emulator::current->index, 0};
+inline void __syncthreads() { emulator::wait_at(0, emulator::block.size); }
+
+inline void __syncwarp() { emulator::wait_at(emulator::NUMBERED + threadIdx.x / emulator::WARP, emulator::WARP); }
+
+// Numbers from 1 on are of parts.
+inline void pair_barrier(unsigned part, unsigned threads) { emulator::wait_at(part + 1, threads); }
+
+inline double __shfl_xor_sync(unsigned, double value, unsigned lanes) {
+  emulator::block.current->shown = value;
+  __syncwarp();
+  double other = emulator::block.threads[threadIdx.x ^ lanes].shown;
+  // All have looked before the next value is shown.
+  __syncwarp();
+  return other;
 }

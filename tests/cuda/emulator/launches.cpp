@@ -1,51 +1,53 @@
-// The kernels under the emulator, each by a function that Rust calls, and two of the emulator's own tests.
+// The kernels under the emulator, launched by name as the driver does, and two kernels that the emulator is tested with.
 #include "emulator.h"
 
-#include "exact.cu"
-
-// A grid of `x` by `y` blocks of as many threads as the kernels are made for.
-static int launch(u32 x, u32 y, const std::function<void()> &kernel) {
-  return emulator::launch({x, y}, THREADS, kernel);
-}
-
-#define EXACT_LAUNCHES(T, BITS_OF_T)                                                                                   \
-  extern "C" int emulate_linear_combination_##BITS_OF_T(u32 lanes, const T *arena, const u32 *terms_end,               \
-                                                        const u32 *slots, const i64 *factors, const u64 *constants,    \
-                                                        T *sums, u32 dimension) {                                      \
-    return launch(lanes, 1, [=] {                                                                                      \
-      linear_combination_##BITS_OF_T(arena, terms_end, slots, factors, constants, sums, dimension);                    \
-    });                                                                                                                \
-  }                                                                                                                    \
-  extern "C" int emulate_modulus_switch_##BITS_OF_T(u32 lanes, const T *inputs, u32 *exponents, u32 dimension,         \
-                                                    u32 log2, u32 centred) {                                           \
-    return launch(lanes, 1, [=] { modulus_switch_##BITS_OF_T(inputs, exponents, dimension, log2, centred); });         \
-  }                                                                                                                    \
-  extern "C" int emulate_sample_extract_##BITS_OF_T(u32 outputs, const T *glwes, const u32 *sources,                   \
-                                                    const u32 *indices, const u32 *slots, T *arena,                    \
-                                                    u32 glwe_dimension, u32 polynomial_size) {                         \
-    return launch(outputs, 1, [=] {                                                                                    \
-      sample_extract_##BITS_OF_T(glwes, sources, indices, slots, arena, glwe_dimension, polynomial_size);              \
-    });                                                                                                                \
-  }
-
-#define KEY_SWITCH_LAUNCH(T, S, NAME)                                                                                  \
-  extern "C" int emulate_##NAME(u32 lanes, const T *inputs, const S *key, S *outputs, u32 input_dimension,             \
-                                u32 output_dimension, u32 base_log, u32 levels, u32 modulus_log2) {                    \
-    return launch(lanes, output_dimension / THREADS + 1, [=] {                                                         \
-      NAME(inputs, key, outputs, input_dimension, output_dimension, base_log, levels, modulus_log2);                   \
-    });                                                                                                                \
-  }
-
-EXACT_LAUNCHES(u32, 32)
-EXACT_LAUNCHES(u64, 64)
-KEY_SWITCH_LAUNCH(u32, u32, key_switch_32_32)
-KEY_SWITCH_LAUNCH(u64, u32, key_switch_64_32)
-KEY_SWITCH_LAUNCH(u64, u64, key_switch_64_64)
+#include "kernels.cu"
 
 // Threads below `comers` come to a barrier that the others never come to.
-extern "C" int emulate_barrier(u32 comers) {
-  return launch(1, 1, [=] {
-    if (threadIdx.x < comers)
-      __syncthreads();
-  });
+static void test_barrier(u32 comers) {
+  if (threadIdx.x < comers)
+    __syncthreads();
+}
+
+// Copies shared memory that nothing was written to.
+static void test_shared(u64 *words, u32 count) {
+  DYNAMIC_SHARED(u64, shared);
+  for (u32 word = threadIdx.x; word < count; word += blockDim.x)
+    words[word] = shared[word];
+}
+
+// Calls a kernel with arguments of the types that it takes.
+template <class... Types, size_t... Indices>
+static void call(void (*kernel)(Types...), void **arguments, std::index_sequence<Indices...>) {
+  kernel(*static_cast<Types *>(arguments[Indices])...);
+}
+
+template <class... Types> static std::function<void()> bind(void (*kernel)(Types...), void **arguments) {
+  return [=] { call(kernel, arguments, std::index_sequence_for<Types...>()); };
+}
+
+struct Kernel {
+  const char *name;
+  std::function<void()> (*bind)(void **arguments);
+};
+
+#define KERNEL(NAME)                                                                                                   \
+  { #NAME, [](void **arguments) { return bind(NAME, arguments); } }
+
+static const Kernel KERNELS[] = {
+    KERNEL(linear_combination_32),     KERNEL(linear_combination_64),     KERNEL(modulus_switch_32),
+    KERNEL(modulus_switch_64),         KERNEL(sample_extract_32),         KERNEL(sample_extract_64),
+    KERNEL(store_rows_32),             KERNEL(store_rows_64),             KERNEL(key_switch_32_32),
+    KERNEL(key_switch_64_32),          KERNEL(key_switch_64_64),          KERNEL(transform_key_32),
+    KERNEL(transform_key_64),          KERNEL(blind_rotate_32),           KERNEL(blind_rotate_64),
+    KERNEL(blind_rotate_groups_32_32), KERNEL(blind_rotate_groups_64_32), KERNEL(blind_rotate_groups_64_64),
+    KERNEL(transform_key_2048_64),     KERNEL(blind_rotate_2048_64),
+    KERNEL(test_barrier),              KERNEL(test_shared),
+};
+
+extern "C" int emulate(const char *name, u32 grid_x, u32 grid_y, u32 threads, u32 shared_bytes, void **arguments) {
+  for (const Kernel &kernel : KERNELS)
+    if (!strcmp(kernel.name, name))
+      return emulator::launch({grid_x, grid_y}, threads, shared_bytes, kernel.bind(arguments));
+  return emulator::UNKNOWN_KERNEL;
 }

@@ -1,240 +1,240 @@
-//! Launches. Shapes are checked here, so that a call with the wrong number of words is an error and not a wild read.
+//! The emulator as a driver. What it finds wrong is an error, as a fault of a GPU is.
 
-// The kernels are C++.
+// The kernels are C++, and memory is the host's.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::{
+    alloc::{Layout, alloc, dealloc},
+    collections::HashMap,
+    ffi::{CString, c_char, c_int, c_void},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
-/// Why a launch did not end well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LaunchError {
-    /// Some threads of a block wait at a barrier that others never come to.
-    BarrierMismatch,
-    /// Arguments that do not belong together, and which.
-    Shape(&'static str),
+use cloakwork_cuda::gpu::{Address, Description, Driver, DriverError, MARKS, Stream};
+
+/// A GPU that is none.
+pub struct Emulated {
+    memory_bytes: u64,
+    memory: Mutex<Memory>,
+    marks: Mutex<[[Option<Instant>; MARKS]; 2]>,
+    launches: AtomicU64,
+    launches_left: AtomicI64,
+    hangs: AtomicBool,
 }
 
-fn outcome(code: c_int) -> Result<(), LaunchError> {
-    if code == 0 { Ok(()) } else { Err(LaunchError::BarrierMismatch) }
+#[derive(Default)]
+struct Memory {
+    used: u64,
+    allocations: HashMap<Address, Layout>,
 }
 
-fn check(holds: bool, what: &'static str) -> Result<(), LaunchError> {
-    if holds { Ok(()) } else { Err(LaunchError::Shape(what)) }
-}
+/// What nothing has been written to.
+const POISON: u8 = 0xa5;
+/// As a GPU's.
+const ALIGNMENT: usize = 256;
 
-/// Sums of slots, one a lane: `terms_end` says where the terms of each end.
-#[derive(Clone, Copy, Debug)]
-pub struct Sums<'a> {
-    /// End of each lane's terms.
-    pub terms_end: &'a [u32],
-    /// Slot of each term.
-    pub slots: &'a [u32],
-    /// Factor of each term.
-    pub factors: &'a [i64],
-    /// Constant of each lane, as a torus word of 64 bits.
-    pub constants: &'a [u64],
-}
-
-/// How a key switch cuts words and rounds bodies.
-#[derive(Clone, Copy, Debug)]
-pub struct KeySwitch {
-    /// Length of the key that ciphertexts come in under.
-    pub input_dimension: u32,
-    /// Length of the key that they go out under.
-    pub output_dimension: u32,
-    /// log2 of a digit's base.
-    pub base_log: u32,
-    /// Digits of a word.
-    pub levels: u32,
-    /// log2 of the output modulus.
-    pub modulus_log2: u32,
-}
-
-/// What sample extraction takes out, and where to.
-#[derive(Clone, Copy, Debug)]
-pub struct Samples<'a> {
-    /// Polynomials of a mask.
-    pub glwe_dimension: u32,
-    /// Coefficients of a polynomial.
-    pub polynomial_size: u32,
-    /// Ciphertext of each output.
-    pub sources: &'a [u32],
-    /// Coefficient of each output.
-    pub indices: &'a [u32],
-    /// Slot of each output.
-    pub slots: &'a [u32],
-}
-
-macro_rules! exact_kernels {
-    ($word:ty, $sums:ident, $emulate_sums:ident, $switch:ident, $emulate_switch:ident, $extract:ident, $emulate_extract:ident) => {
-        unsafe extern "C" {
-            fn $emulate_sums(
-                lanes: u32,
-                arena: *const $word,
-                terms_end: *const u32,
-                slots: *const u32,
-                factors: *const i64,
-                constants: *const u64,
-                sums: *mut $word,
-                dimension: u32,
-            ) -> c_int;
-            fn $emulate_switch(
-                lanes: u32,
-                inputs: *const $word,
-                exponents: *mut u32,
-                dimension: u32,
-                log2: u32,
-                centred: u32,
-            ) -> c_int;
-            fn $emulate_extract(
-                outputs: u32,
-                glwes: *const $word,
-                sources: *const u32,
-                indices: *const u32,
-                slots: *const u32,
-                arena: *mut $word,
-                glwe_dimension: u32,
-                polynomial_size: u32,
-            ) -> c_int;
+impl Emulated {
+    /// One with so much memory.
+    pub fn new(memory_bytes: u64) -> Self {
+        Self {
+            memory_bytes,
+            memory: Mutex::default(),
+            marks: Mutex::default(),
+            launches: AtomicU64::new(0),
+            launches_left: AtomicI64::new(i64::MAX),
+            hangs: AtomicBool::new(false),
         }
+    }
 
-        /// Sums of the arena's slots.
-        pub fn $sums(arena: &[$word], dimension: u32, work: Sums<'_>, sums: &mut [$word]) -> Result<(), LaunchError> {
-            let (lanes, stride) = (work.terms_end.len(), dimension as usize + 1);
-            check(sums.len() == lanes * stride && work.constants.len() == lanes, "a sum and a constant for each lane")?;
-            check(work.slots.len() == work.factors.len(), "a factor for each slot")?;
-            check(work.terms_end.is_sorted(), "terms in the order of lanes")?;
-            check(work.terms_end.iter().all(|end| *end as usize <= work.slots.len()), "terms that are there")?;
-            check(work.slots.iter().all(|slot| (*slot as usize + 1) * stride <= arena.len()), "slots of the arena")?;
-            // SAFETY: every lane's terms, every term's slot and every lane's sum lie within their slices, as checked.
-            outcome(unsafe {
-                $emulate_sums(
-                    lanes as u32,
-                    arena.as_ptr(),
-                    work.terms_end.as_ptr(),
-                    work.slots.as_ptr(),
-                    work.factors.as_ptr(),
-                    work.constants.as_ptr(),
-                    sums.as_mut_ptr(),
-                    dimension,
-                )
-            })
-        }
+    /// Has every launch fail, after so many that do not.
+    pub fn fail_after(&self, launches: i64) {
+        self.launches_left.store(launches, Ordering::SeqCst);
+    }
 
-        /// Exponents below 2^`log2` of whole ciphertexts.
-        pub fn $switch(
-            inputs: &[$word],
-            dimension: u32,
-            log2: u32,
-            centred: bool,
-            exponents: &mut [u32],
-        ) -> Result<(), LaunchError> {
-            let stride = dimension as usize + 1;
-            check(inputs.len() % stride == 0 && inputs.len() == exponents.len(), "an exponent for each word")?;
-            check((1..<$word>::BITS.min(32)).contains(&log2), "exponents shorter than a word")?;
-            let lanes = (inputs.len() / stride) as u32;
-            // SAFETY: both slices hold `lanes` rows of `dimension + 1` words, as checked.
-            outcome(unsafe {
-                $emulate_switch(lanes, inputs.as_ptr(), exponents.as_mut_ptr(), dimension, log2, u32::from(centred))
-            })
-        }
+    /// Launches so far.
+    pub fn launches(&self) -> u64 {
+        self.launches.load(Ordering::SeqCst)
+    }
 
-        /// Coefficients of GLWE ciphertexts into slots.
-        pub fn $extract(glwes: &[$word], work: Samples<'_>, arena: &mut [$word]) -> Result<(), LaunchError> {
-            let (outputs, size) = (work.slots.len(), work.polynomial_size as usize);
-            let dimension = work.glwe_dimension as usize * size;
-            let (sources, slots) = (glwes.len() / (dimension + size), arena.len() / (dimension + 1));
-            check(work.sources.len() == outputs && work.indices.len() == outputs, "one of each for each output")?;
-            check(work.sources.iter().all(|source| (*source as usize) < sources), "ciphertexts that are there")?;
-            check(work.indices.iter().all(|index| (*index as usize) < size), "coefficients of a polynomial")?;
-            check(work.slots.iter().all(|slot| (*slot as usize) < slots), "slots of the arena")?;
-            // SAFETY: every output's ciphertext, coefficient and slot lie within their slices, as checked.
-            outcome(unsafe {
-                $emulate_extract(
-                    outputs as u32,
-                    glwes.as_ptr(),
-                    work.sources.as_ptr(),
-                    work.indices.as_ptr(),
-                    work.slots.as_ptr(),
-                    arena.as_mut_ptr(),
-                    work.glwe_dimension,
-                    work.polynomial_size,
-                )
-            })
+    /// Has nothing end any more that is waited for.
+    pub fn hang(&self) {
+        self.hangs.store(true, Ordering::SeqCst);
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.memory().used
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory that does not count before it is backed.
+    fn take(&self, bytes: usize) -> Result<Address, DriverError> {
+        let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT)
+            .map_err(|_| DriverError::OutOfMemory { needed: bytes as u64, available: 0 })?;
+        // SAFETY: the layout has a size.
+        let pointer = unsafe { alloc(layout) };
+        if pointer.is_null() {
+            return Err(DriverError::OutOfMemory { needed: bytes as u64, available: 0 });
         }
-    };
+        self.memory().allocations.insert(pointer as Address, layout);
+        Ok(pointer as Address)
+    }
+
+    fn give_back(&self, address: Address) {
+        let layout = self.memory().allocations.remove(&address).expect("memory that was allocated");
+        // SAFETY: it was allocated with this layout, and has just been taken off the books.
+        unsafe { dealloc(address as *mut u8, layout) };
+    }
+
+    /// Counts bytes as used, if there are as many.
+    fn count(&self, bytes: usize) -> Result<(), DriverError> {
+        let mut memory = self.memory();
+        let (needed, available) = (bytes as u64, self.memory_bytes - memory.used);
+        if needed > available {
+            return Err(DriverError::OutOfMemory { needed, available });
+        }
+        memory.used += needed;
+        Ok(())
+    }
 }
-
-macro_rules! key_switch {
-    ($from:ty, $to:ty, $name:ident, $emulate:ident) => {
-        unsafe extern "C" {
-            fn $emulate(
-                lanes: u32,
-                inputs: *const $from,
-                key: *const $to,
-                outputs: *mut $to,
-                input_dimension: u32,
-                output_dimension: u32,
-                base_log: u32,
-                levels: u32,
-                modulus_log2: u32,
-            ) -> c_int;
-        }
-
-        /// Ciphertexts to another key.
-        pub fn $name(inputs: &[$from], key: &[$to], shape: KeySwitch, outputs: &mut [$to]) -> Result<(), LaunchError> {
-            let (stride, columns) = (shape.input_dimension as usize + 1, shape.output_dimension as usize + 1);
-            let (lanes, digits) = (inputs.len() / stride, shape.base_log * shape.levels);
-            check(inputs.len() == lanes * stride && outputs.len() == lanes * columns, "whole ciphertexts")?;
-            check(key.len() == (stride - 1) * shape.levels as usize * columns, "a row for each word and level")?;
-            check(shape.base_log > 0 && (1..<$to>::BITS).contains(&digits), "digits that a word has")?;
-            check((1..=<$to>::BITS).contains(&shape.modulus_log2), "a modulus that fits the word")?;
-            // SAFETY: the slices hold `lanes` rows of input and output and every row of the key, as checked.
-            outcome(unsafe {
-                $emulate(
-                    lanes as u32,
-                    inputs.as_ptr(),
-                    key.as_ptr(),
-                    outputs.as_mut_ptr(),
-                    shape.input_dimension,
-                    shape.output_dimension,
-                    shape.base_log,
-                    shape.levels,
-                    shape.modulus_log2,
-                )
-            })
-        }
-    };
-}
-
-exact_kernels!(
-    u32,
-    sums_32,
-    emulate_linear_combination_32,
-    modulus_switch_32,
-    emulate_modulus_switch_32,
-    sample_extract_32,
-    emulate_sample_extract_32
-);
-exact_kernels!(
-    u64,
-    sums_64,
-    emulate_linear_combination_64,
-    modulus_switch_64,
-    emulate_modulus_switch_64,
-    sample_extract_64,
-    emulate_sample_extract_64
-);
-key_switch!(u32, u32, key_switch_32_32, emulate_key_switch_32_32);
-key_switch!(u64, u32, key_switch_64_32, emulate_key_switch_64_32);
-key_switch!(u64, u64, key_switch_64_64, emulate_key_switch_64_64);
 
 unsafe extern "C" {
-    fn emulate_barrier(comers: u32) -> c_int;
+    fn emulate(
+        kernel: *const c_char,
+        grid_x: u32,
+        grid_y: u32,
+        threads: u32,
+        shared_bytes: u32,
+        arguments: *mut *mut c_void,
+    ) -> c_int;
+}
+
+impl Driver for Emulated {
+    fn describe(&self) -> Description {
+        Description { name: "emulated GPU".to_owned(), memory_bytes: self.memory_bytes, multiprocessors: 4 }
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Address, DriverError> {
+        self.count(bytes)?;
+        let address = self.take(bytes)?;
+        // SAFETY: as many bytes were allocated there.
+        unsafe { std::ptr::write_bytes(address as *mut u8, POISON, bytes) };
+        Ok(address)
+    }
+
+    unsafe fn free(&self, address: Address) {
+        let bytes = self.memory().allocations.get(&address).map_or(0, Layout::size);
+        self.give_back(address);
+        self.memory().used -= bytes as u64;
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<Address, DriverError> {
+        self.take(bytes)
+    }
+
+    unsafe fn back(
+        &self,
+        address: Address,
+        reserved: usize,
+        backed: usize,
+        bytes: usize,
+    ) -> Result<usize, DriverError> {
+        const STEP: usize = 64 << 10;
+        let grown = bytes.next_multiple_of(STEP).min(reserved);
+        self.count(grown - backed)?;
+        // SAFETY: the caller's: so many bytes are reserved there, and nobody uses those that were not backed.
+        unsafe { std::ptr::write_bytes((address as *mut u8).add(backed), POISON, grown - backed) };
+        Ok(grown)
+    }
+
+    unsafe fn release(&self, address: Address, _reserved: usize, backed: usize) {
+        self.give_back(address);
+        self.memory().used -= backed as u64;
+    }
+
+    unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn launch(
+        &self,
+        _stream: Stream,
+        kernel: &str,
+        grid: (u32, u32),
+        threads: u32,
+        shared_bytes: u32,
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), DriverError> {
+        if self.launches_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+            return Err(DriverError::Lost("it fell off the bus".to_owned()));
+        }
+        self.launches.fetch_add(1, Ordering::SeqCst);
+        let name = CString::new(kernel).map_err(|_| DriverError::Misfit("a kernel's name"))?;
+        // SAFETY: the caller's.
+        let outcome = unsafe { emulate(name.as_ptr(), grid.0, grid.1, threads, shared_bytes, arguments.as_mut_ptr()) };
+        match outcome {
+            0 => Ok(()),
+            1 => Err(DriverError::Lost(format!("{kernel}: threads wait at a barrier that others never come to"))),
+            2 => Err(DriverError::Lost(format!("there is no kernel {kernel}"))),
+            _ => Err(DriverError::Lost(format!("{kernel}: {shared_bytes} bytes are more than a block may share"))),
+        }
+    }
+
+    fn mark(&self, stream: Stream, index: usize) -> Result<(), DriverError> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)[stream as usize][index] = Some(Instant::now());
+        Ok(())
+    }
+
+    fn wait(&self, _stream: Stream, _index: usize, _deadline: Instant) -> Result<bool, DriverError> {
+        Ok(!self.hangs.load(Ordering::SeqCst))
+    }
+
+    fn between(&self, stream: Stream, from: usize, to: usize) -> Result<Duration, DriverError> {
+        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner)[stream as usize];
+        Ok(marks[to].expect("a mark") - marks[from].expect("a mark"))
+    }
+}
+
+impl Drop for Emulated {
+    fn drop(&mut self) {
+        // Whatever is still there was never given back.
+        let left: Vec<_> = self.memory().allocations.drain().collect();
+        for (address, layout) in left {
+            // SAFETY: it was allocated with this layout.
+            unsafe { dealloc(address as *mut u8, layout) };
+        }
+    }
 }
 
 /// A block of 128 threads of which the first `comers` come to a barrier.
-pub fn barrier(comers: u32) -> Result<(), LaunchError> {
-    // SAFETY: the kernel touches no memory.
-    outcome(unsafe { emulate_barrier(comers) })
+pub fn barrier(gpu: &Emulated, mut comers: u32) -> Result<(), DriverError> {
+    let mut arguments = [std::ptr::from_mut(&mut comers).cast()];
+    // SAFETY: the kernel takes a number and touches no memory.
+    unsafe { gpu.launch(Stream::Waves, "test_barrier", (1, 1), 128, 0, &mut arguments) }
+}
+
+/// What `count` words of shared memory hold before anything is written to them, in the second of two blocks.
+pub fn fresh_shared_memory(gpu: &Emulated, count: usize) -> Result<Vec<u64>, DriverError> {
+    let mut words = vec![0u64; count];
+    let (mut pointer, mut number) = (words.as_mut_ptr(), count as u32);
+    let mut arguments = [std::ptr::from_mut(&mut pointer).cast(), std::ptr::from_mut(&mut number).cast()];
+    let shared_bytes = (count * size_of::<u64>()) as u32;
+    // SAFETY: the kernel writes `count` words to where the pointer points.
+    unsafe { gpu.launch(Stream::Waves, "test_shared", (2, 1), 32, shared_bytes, &mut arguments) }?;
+    Ok(words)
 }

@@ -1,3 +1,3 @@
-//! The CUDA kernels, compiled for the processor: every thread of a block is a fiber (`emulator/emulator.h`).
+//! A GPU for tests: the CUDA kernels, compiled for the processor, with every thread of a block a fiber (`emulator/`).
 
 pub mod emulator;

@@ -1,19 +1,48 @@
 //! The emulator finds what it is there to find.
 
-use cloakwork_tests_cuda::emulator::{self, LaunchError, Sums};
+use cloakwork_cuda::gpu::{Driver as _, DriverError, Stream};
+use cloakwork_tests_cuda::emulator::{Emulated, barrier, fresh_shared_memory};
 
-#[test]
-fn a_barrier_that_some_threads_miss_is_an_error() {
-    assert_eq!(emulator::barrier(128), Ok(()));
-    assert_eq!(emulator::barrier(0), Ok(()));
-    for comers in [1, 64, 127] {
-        assert_eq!(emulator::barrier(comers), Err(LaunchError::BarrierMismatch), "{comers} of 128 threads");
-    }
+fn gpu() -> Emulated {
+    Emulated::new(1 << 20)
 }
 
 #[test]
-fn a_slot_outside_the_arena_is_refused() {
-    let work = Sums { terms_end: &[1], slots: &[2], factors: &[1], constants: &[0] };
-    let refused = emulator::sums_64(&[0; 8], 3, work, &mut [0; 4]);
-    assert_eq!(refused, Err(LaunchError::Shape("slots of the arena")));
+fn a_barrier_that_some_threads_miss_is_an_error() {
+    let gpu = gpu();
+    for comers in [1, 64, 127] {
+        let error = barrier(&gpu, comers).expect_err("a mismatch");
+        assert!(error.to_string().contains("barrier"), "{comers} of 128 threads: {error}");
+    }
+    assert_eq!(barrier(&gpu, 128), Ok(()), "and the threads of the next block are new ones");
+    assert_eq!(barrier(&gpu, 0), Ok(()));
+}
+
+#[test]
+fn shared_memory_is_poisoned_for_every_block() {
+    let words = fresh_shared_memory(&gpu(), 100).expect("little enough");
+    assert_eq!(words, [0xa5a5_a5a5_a5a5_a5a5; 100]);
+    let error = fresh_shared_memory(&gpu(), 30_000).expect_err("more than there is");
+    assert!(error.to_string().contains("240000 bytes"), "{error}");
+}
+
+#[test]
+fn memory_has_a_limit_and_comes_back() {
+    let gpu = gpu();
+    let most = gpu.allocate(1 << 20).expect("all there is");
+    assert_eq!(gpu.allocate(1), Err(DriverError::OutOfMemory { needed: 1, available: 0 }));
+    // SAFETY: it was allocated above and nothing uses it.
+    #[allow(unsafe_code)]
+    unsafe {
+        gpu.free(most);
+    }
+    assert_eq!(gpu.used(), 0);
+}
+
+#[test]
+fn a_kernel_that_is_not_there_is_an_error() {
+    // SAFETY: there is no such kernel.
+    #[allow(unsafe_code)]
+    let error = unsafe { gpu().launch(Stream::Keys, "no_such", (1, 1), 32, 0, &mut []) };
+    assert_eq!(error, Err(DriverError::Lost("there is no kernel no_such".to_owned())));
 }

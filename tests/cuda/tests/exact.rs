@@ -1,18 +1,51 @@
 //! The exact stages: bit for bit what the core computes.
 
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use cloakwork_cuda::gpu::{
+    Buffer, Driver, DriverError, KeySwitchShape, Launcher, Lists, Places, RotationShape, Stream, Table, View, Work,
+};
+use cloakwork_device::{LutSlot, NO_TABLE, Term, Wave};
 use cloakwork_math::{
     Torus,
     key_product::Scratch,
     random::{MaskSeed, MaskStream},
 };
-use cloakwork_params::{Decomposition, ModulusSwitch};
-use cloakwork_tests_cuda::emulator::{self, KeySwitch, LaunchError, Samples, Sums};
+use cloakwork_params::{Decomposition, ModulusSwitch, ParameterSet, table};
+use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tfhe::{
     KeySwitchKey, SeededKeySwitchKey, key_switch::key_switch, modulus_switch::modulus_switch,
     sample_extract::sample_extract,
 };
 
 const LANES: usize = 3;
+
+/// An emulated GPU and memory of it.
+struct Gpu {
+    driver: Arc<dyn Driver>,
+}
+
+impl Gpu {
+    fn new() -> Self {
+        Self { driver: Arc::new(Emulated::new(1 << 30)) }
+    }
+
+    fn launcher(&self) -> Launcher<'_> {
+        Launcher { driver: self.driver.as_ref(), stream: Stream::Waves }
+    }
+
+    fn buffer<T: Pod>(&self, items: &[T]) -> Buffer {
+        Buffer::of(&self.driver, items).expect("memory")
+    }
+}
+
+fn read<T: Torus + Pod>(buffer: &Buffer) -> Vec<T> {
+    let view: View<'_, T> = buffer.all().expect("a view");
+    let mut words = vec![T::default(); view.len()];
+    view.download(&mut words).expect("as many words");
+    words
+}
 
 fn seed(number: u128) -> MaskSeed {
     MaskSeed { key: number, block: 0, byte: 0 }
@@ -25,9 +58,8 @@ fn words<T: Torus>(count: usize, number: u128) -> Vec<T> {
     words
 }
 
-type Launch<T, S> = fn(&[T], &[S], KeySwitch, &mut [S]) -> Result<(), LaunchError>;
-
-fn key_switch_agrees<T: Torus, S: Torus>(launch: Launch<T, S>, gadget: Decomposition, modulus_log2: u32) {
+fn key_switch_agrees<T: Torus + Pod, S: Torus + Pod>(gadget: Decomposition, modulus_log2: u32) {
+    let gpu = Gpu::new();
     // Neither dimension is a multiple of a block, and the output takes one block more or less than it has words.
     for (inputs, outputs) in [(300, 127), (128, 128), (1, 5)] {
         // A key's words are multiples of the step of its modulus.
@@ -46,16 +78,12 @@ fn key_switch_agrees<T: Torus, S: Torus>(launch: Launch<T, S>, gadget: Decomposi
         let ciphertexts = words::<T>(LANES * (inputs + 1), 3);
         let mut expected = vec![S::default(); LANES * (outputs + 1)];
         key_switch(&key, &ciphertexts, &mut expected, &mut Scratch::default()).expect("shapes that fit");
-        let mut got = words::<S>(expected.len(), 4);
-        let shape = KeySwitch {
-            input_dimension: inputs as u32,
-            output_dimension: outputs as u32,
-            base_log: gadget.base_log,
-            levels: gadget.levels as u32,
-            modulus_log2,
-        };
-        launch(&ciphertexts, &rows, shape, &mut got).expect("a launch");
-        assert!(got == expected, "{inputs} to {outputs} words, {gadget:?}");
+        let shape = KeySwitchShape { input_dimension: inputs, output_dimension: outputs, gadget, modulus_log2 };
+        let [from, rows, got] =
+            [gpu.buffer(&ciphertexts), gpu.buffer(&rows), gpu.buffer(&words::<S>(expected.len(), 4))];
+        let [rows, to]: [View<'_, S>; 2] = [rows.all().expect("a key"), got.all().expect("room")];
+        gpu.launcher().key_switch::<T, S>(from.all().expect("words"), rows, shape, to).expect("a launch");
+        assert!(read::<S>(&got) == expected, "{inputs} to {outputs} words, {gadget:?}");
     }
 }
 
@@ -63,16 +91,15 @@ fn key_switch_agrees<T: Torus, S: Torus>(launch: Launch<T, S>, gadget: Decomposi
 fn key_switches_agree_with_the_core() {
     for (base_log, levels) in [(3, 5), (4, 4), (2, 8)] {
         let gadget = Decomposition { base_log, levels };
-        key_switch_agrees(emulator::key_switch_64_64, gadget, 64);
-        key_switch_agrees(emulator::key_switch_64_32, gadget, 32);
-        key_switch_agrees(emulator::key_switch_32_32, gadget, 32);
-        key_switch_agrees(emulator::key_switch_64_32, gadget, 21);
+        key_switch_agrees::<u64, u64>(gadget, 64);
+        key_switch_agrees::<u64, u32>(gadget, 32);
+        key_switch_agrees::<u32, u32>(gadget, 32);
+        key_switch_agrees::<u64, u32>(gadget, 21);
     }
 }
 
-type Switch<T> = fn(&[T], u32, u32, bool, &mut [u32]) -> Result<(), LaunchError>;
-
-fn modulus_switch_agrees<T: Torus>(launch: Switch<T>) {
+fn modulus_switch_agrees<T: Torus + Pod>() {
+    let gpu = Gpu::new();
     for (dimension, log2) in [(5, 10), (300, 12), (128, 11)] {
         let mut ciphertexts = words::<T>(LANES * (dimension + 1), 5);
         // Words that round up to zero, and one that is halfway.
@@ -83,56 +110,98 @@ fn modulus_switch_agrees<T: Torus>(launch: Switch<T>) {
             for (input, output) in ciphertexts.chunks(dimension + 1).zip(expected.chunks_mut(dimension + 1)) {
                 modulus_switch(rule, log2, input, output);
             }
-            let mut got = vec![u32::MAX; expected.len()];
+            let (from, got) = (gpu.buffer(&ciphertexts), gpu.buffer(&vec![u32::MAX; expected.len()]));
             let centred = matches!(rule, ModulusSwitch::CenteredMean);
-            launch(&ciphertexts, dimension as u32, log2, centred, &mut got).expect("a launch");
-            assert!(got == expected, "{dimension} words to {log2} bits, {rule:?}");
+            let (from, to): (View<'_, T>, _) = (from.all().expect("words"), got.all().expect("room"));
+            gpu.launcher().modulus_switch(from, dimension, log2, centred, to).expect("a launch");
+            assert!(read::<u32>(&got) == expected, "{dimension} words to {log2} bits, {rule:?}");
         }
     }
 }
 
 #[test]
 fn modulus_switches_agree_with_the_core() {
-    modulus_switch_agrees::<u32>(emulator::modulus_switch_32);
-    modulus_switch_agrees::<u64>(emulator::modulus_switch_64);
+    modulus_switch_agrees::<u32>();
+    modulus_switch_agrees::<u64>();
 }
 
-type Extract<T> = fn(&[T], Samples<'_>, &mut [T]) -> Result<(), LaunchError>;
+fn upload<'b>(room: &'b Buffer, wave: &Wave, tables: &[Arc<Table>]) -> Lists<'b> {
+    let lanes: Vec<u32> = (0..wave.lanes().len() as u32).collect();
+    let work = Work::of(wave, &lanes, tables);
+    work.upload(0, tables, &mut |bytes| room.view(0, bytes)).expect("room")
+}
 
-fn sample_extraction_agrees<T: Torus>(launch: Extract<T>) {
-    let (k, n) = (2, 64);
+fn sample_extraction_agrees<T: Torus + Pod>(set: &'static ParameterSet) {
+    let (gpu, k, n) = (Gpu::new(), 2, 64);
+    let shape = RotationShape {
+        steps: 1,
+        grouping: 1,
+        glwe_dimension: k,
+        polynomial_size: n,
+        gadget: Decomposition { base_log: 4, levels: 1 },
+    };
     let glwes = words::<T>(LANES * (k + 1) * n, 6);
-    let (sources, indices, slots) = ([2, 0, 1, 1], [0, 63, 17, 32], [4, 0, 3, 1]);
-    let work = Samples { glwe_dimension: 2, polynomial_size: 64, sources: &sources, indices: &indices, slots: &slots };
-    let mut expected = words::<T>(5 * (k * n + 1), 7);
-    let mut got = expected.clone();
-    for ((source, index), slot) in sources.iter().zip(indices).zip(slots) {
-        let glwe = glwes.chunks_exact((k + 1) * n).nth(*source as usize).expect("a ciphertext");
-        let output = expected.chunks_exact_mut(k * n + 1).nth(slot as usize).expect("a slot");
-        sample_extract(glwe.chunks_exact(n), n, index as usize, output);
+    let (coefficients, slots): ([&[usize]; 3], [&[u32]; 3]) =
+        ([&[0], &[63, 17, 32], &[1, 62]], [&[4], &[0, 3, 1], &[6, 5]]);
+    let mut wave = Wave::default();
+    let mut tables = Vec::new();
+    for (lane, (coefficients, slots)) in coefficients.iter().zip(slots).enumerate() {
+        let table = wave.table(LutSlot(lane as u64));
+        tables.push(Arc::new(Table {
+            set,
+            words: vec![gpu.buffer(&words::<T>(n, 9))],
+            outputs: coefficients.to_vec(),
+        }));
+        wave.push([], 0, table, slots);
     }
-    launch(&glwes, work, &mut got).expect("a launch");
-    assert!(got == expected, "slot 2 stays as it was, the others hold samples");
+    let mut expected = words::<T>(7 * (k * n + 1), 7);
+    let arena = gpu.buffer(&expected);
+    let mut rows = Vec::new();
+    for (lane, glwe) in glwes.chunks_exact((k + 1) * n).enumerate() {
+        for (coefficient, slot) in coefficients[lane].iter().zip(slots[lane]) {
+            let output = expected.chunks_exact_mut(k * n + 1).nth(*slot as usize).expect("a slot");
+            sample_extract(glwe.chunks_exact(n), n, *coefficient, output);
+            rows.extend_from_slice(output);
+        }
+    }
+    let (room, glwes, in_order) =
+        (gpu.buffer(&[0u64; 1 << 10]), gpu.buffer(&glwes), gpu.buffer(&words::<T>(rows.len(), 8)));
+    let lists = upload(&room, &wave, &tables);
+    let from: View<'_, T> = glwes.all().expect("ciphertexts");
+    let slots = Places::Slots(arena.all().expect("an arena"));
+    gpu.launcher().sample_extract(from, &lists, shape, slots).expect("a launch");
+    assert!(read::<T>(&arena) == expected, "slot 2 stays as it was, the others hold samples");
+    gpu.launcher().sample_extract(from, &lists, shape, Places::Rows(in_order.all().expect("rows"))).expect("a launch");
+    assert!(read::<T>(&in_order) == rows, "the same one after the other");
+    // From there they go to where they belong.
+    let arena = gpu.buffer(&words::<T>(7 * (k * n + 1), 7));
+    let (rows, to): (View<'_, T>, _) = (in_order.all().expect("rows"), arena.all().expect("an arena"));
+    gpu.launcher().store_rows(rows, &lists, k * n + 1, to).expect("a launch");
+    assert!(read::<T>(&arena) == expected);
 }
 
 #[test]
 fn sample_extractions_agree_with_the_core() {
-    sample_extraction_agrees::<u32>(emulator::sample_extract_32);
-    sample_extraction_agrees::<u64>(emulator::sample_extract_64);
+    sample_extraction_agrees::<u32>(table::by_name("TOY_BOOLEAN").expect("a set"));
+    sample_extraction_agrees::<u64>(table::by_name("TOY_MESSAGE_2_CARRY_2").expect("a set"));
 }
 
-type Add<T> = fn(&[T], u32, Sums<'_>, &mut [T]) -> Result<(), LaunchError>;
-
-fn sums_agree<T: Torus>(launch: Add<T>) {
-    let dimension = 200;
+fn sums_agree<T: Torus + Pod>() {
+    let (gpu, dimension) = (Gpu::new(), 200);
     let arena = words::<T>(4 * (dimension + 1), 8);
-    let (terms_end, slots, factors) = ([2, 2, 3], [3, 0, 1], [4, -1, -7]);
     let constants = [1 << 61, u64::MAX << 32, 0];
-    let work = Sums { terms_end: &terms_end, slots: &slots, factors: &factors, constants: &constants };
-    let mut got = words::<T>(LANES * (dimension + 1), 9);
-    launch(&arena, dimension as u32, work, &mut got).expect("a launch");
+    let mut wave = Wave::default();
+    let terms = [Term { slot: 3, factor: 4 }, Term { slot: 0, factor: -1 }];
+    wave.push(terms, constants[0], NO_TABLE, &[2]);
+    wave.push([], constants[1], NO_TABLE, &[2]);
+    wave.push([Term { slot: 1, factor: -7 }], constants[2], NO_TABLE, &[2]);
+    let (room, slots) = (gpu.buffer(&[0u64; 1 << 10]), gpu.buffer(&arena));
+    let sums = gpu.buffer(&words::<T>(LANES * (dimension + 1), 9));
+    let lists = upload(&room, &wave, &[]);
+    let (from, to): (View<'_, T>, _) = (slots.all().expect("an arena"), sums.all().expect("room"));
+    gpu.launcher().linear_combination(from, &lists, to, dimension).expect("a launch");
     let slot = |slot: usize, word: usize| arena[slot * (dimension + 1) + word];
-    for (lane, sum) in got.chunks_exact(dimension + 1).enumerate() {
+    for (lane, sum) in read::<T>(&sums).chunks_exact(dimension + 1).enumerate() {
         for (word, sum) in sum.iter().enumerate() {
             let constant = if word == dimension { constants[lane] >> (64 - T::BITS) } else { 0 };
             let terms = match lane {
@@ -143,10 +212,13 @@ fn sums_agree<T: Torus>(launch: Add<T>) {
             assert!(*sum == terms.wrapping_add(T::from_u64(constant)), "lane {lane}, word {word}");
         }
     }
+    let few: View<'_, T> = slots.view(0, 3 * (dimension + 1)).expect("three slots");
+    let refused = gpu.launcher().linear_combination(few, &lists, to, dimension);
+    assert_eq!(refused, Err(DriverError::Misfit("slots of the arena")), "slot 3 is none of them");
 }
 
 #[test]
 fn sums_of_slots_are_what_they_say() {
-    sums_agree::<u32>(emulator::sums_32);
-    sums_agree::<u64>(emulator::sums_64);
+    sums_agree::<u32>();
+    sums_agree::<u64>();
 }

@@ -1,12 +1,13 @@
-//! Unsafe code is forbidden by the compiler in every crate but the one that holds the vector kernels and the tests that
-//! call C++, and there it stays in the module that dispatches to them.
+//! Unsafe code is forbidden by the compiler in every crate but those that hold vector kernels, launch CUDA kernels, or call
+//! C++ in tests, and there it stays in the module that does so.
 
 use std::path::{Path, PathBuf};
 
 use cloakwork_tests_rules::packages;
 
 /// The crates that may hold unsafe code, and the path under which they may.
-const ALLOWED: &[(&str, &str)] = &[("cloakwork-math", "src/simd"), ("cloakwork-tests-cuda", "src/emulator")];
+const ALLOWED: &[(&str, &str)] =
+    &[("cloakwork-cuda", "src/gpu"), ("cloakwork-math", "src/simd"), ("cloakwork-tests-cuda", "src/emulator")];
 
 #[test]
 fn crates_forbid_it() {

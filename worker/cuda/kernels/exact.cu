@@ -106,6 +106,14 @@ __device__ void sample_extract(const T *glwes, const u32 *sources, const u32 *in
     output[dimension] = glwe[dimension + index];
 }
 
+// Rows of `words` words, each into its slot of the arena.
+template <class T> __device__ void store_rows(const T *rows, const u32 *slots, T *arena, u32 words) {
+  const T *row = rows + u64(blockIdx.x) * words;
+  T *slot = arena + u64(slots[blockIdx.x]) * words;
+  for (u32 word = threadIdx.x; word < words; word += blockDim.x)
+    slot[word] = row[word];
+}
+
 // Each kernel by its widths, under a name that the driver finds it by.
 #define EXACT_KERNELS(T, BITS_OF_T)                                                                                    \
   extern "C" __global__ void linear_combination_##BITS_OF_T(const T *arena, const u32 *terms_end, const u32 *slots,    \
@@ -121,6 +129,9 @@ __device__ void sample_extract(const T *glwes, const u32 *sources, const u32 *in
                                                         const u32 *slots, T *arena, u32 glwe_dimension,                \
                                                         u32 polynomial_size) {                                         \
     sample_extract(glwes, sources, indices, slots, arena, glwe_dimension, polynomial_size);                            \
+  }                                                                                                                    \
+  extern "C" __global__ void store_rows_##BITS_OF_T(const T *rows, const u32 *slots, T *arena, u32 words) {            \
+    store_rows(rows, slots, arena, words);                                                                             \
   }
 
 #define KEY_SWITCH_KERNEL(T, S, NAME)                                                                                  \

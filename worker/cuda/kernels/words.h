@@ -7,6 +7,19 @@ using u64 = unsigned long long;
 
 template <class T> constexpr u32 BITS = 8 * sizeof(T);
 
+// What CUDA has no portable words for; the emulator has its own.
+#ifndef EMULATED
+// The block's dynamic shared memory, as long as the launch says.
+#define DYNAMIC_SHARED(T, NAME)                                                                                        \
+  extern __shared__ double2 dynamic_shared[];                                                                          \
+  T *NAME = reinterpret_cast<T *>(dynamic_shared)
+
+// A barrier of its own for each part of a block, of `threads` threads.
+__device__ __forceinline__ void pair_barrier(u32 part, u32 threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(part + 1), "r"(threads) : "memory");
+}
+#endif
+
 // The top `log2` bits of a word, rounded to nearest (ties up), as an integer below 2^log2.
 template <class T> __device__ inline T round_to_modulus(T word, u32 log2) {
   T half = T(1) << (BITS<T> - 1 - log2);

@@ -57,6 +57,11 @@ pub trait Device: Send + Sync {
     /// Could it begin more work at once?
     fn has_room(&self) -> bool;
 
+    /// Why it takes no more work, ever. A device that can fail so is given up with its process.
+    fn lost(&self) -> Option<String> {
+        None
+    }
+
     /// Sets what is called whenever a wave ends or room has come about. It must be quick and must not call the device.
     fn set_waker(&self, waker: Waker);
 }

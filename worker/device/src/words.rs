@@ -60,3 +60,16 @@ impl HostLut<'_> {
         width == set.torus && coefficients == set.polynomial_size
     }
 }
+
+/// Calls `$function::<word of the big key, word of the small key>` as the set says: nothing, if no kernel has such words.
+#[macro_export]
+macro_rules! by_words {
+    ($set:expr, $function:ident($($argument:expr),*)) => {
+        match ($set.torus.bits(), $set.small_word_bits()) {
+            (64, 64) => Some($function::<u64, u64>($($argument),*)),
+            (64, 32) => Some($function::<u64, u32>($($argument),*)),
+            (32, 32) => Some($function::<u32, u32>($($argument),*)),
+            _ => None,
+        }
+    };
+}

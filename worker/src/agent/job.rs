@@ -67,6 +67,8 @@ impl Agent {
                 let outputs = outputs.into_iter().map(|(bytes, _)| bytes).collect();
                 (Outcome::Outputs(v1::CommitOutputs { digests }), outputs, Some(memory), Stage::Store)
             }
+            // Nothing is said of the job: it goes elsewhere when this worker, which is about to end, lets go of it.
+            Err(_) if self.device.lost().is_some() => std::future::pending().await,
             Err((failure, stage)) => {
                 let message = printable(&failure.message);
                 tracing::warn!(reason = failure.reason, message, "a job failed");

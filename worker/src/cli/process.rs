@@ -5,7 +5,7 @@ use std::{io::IsTerminal as _, process::ExitCode};
 use tracing::Instrument as _;
 
 use super::Cli;
-use crate::{CancellationToken, Uplink, run};
+use crate::{CancellationToken, Options, Uplink, devices::Opened, run_on};
 
 impl Cli {
     /// Runs the worker until it is asked to stop.
@@ -23,8 +23,12 @@ impl Cli {
 }
 
 fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
-    let (options, endpoint) = (cli.options()?, cli.endpoint()?);
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+    let endpoint = cli.endpoint()?;
+    let threads = cli.threads.unwrap_or(Options::default().threads);
+    let Opened { device, pool, memory } = cli.devices.open(threads, cli.pin_threads)?;
+    let options = cli.options(pool, memory)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(async {
         let shutdown = CancellationToken::new();
         let asked = shutdown.clone();
         tokio::spawn(async move {
@@ -34,8 +38,11 @@ fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
         });
         // The channel connects when it is first used, and again whenever it has to.
         let server = tracing::info_span!("worker", server = %cli.server);
-        Ok(run(options, Uplink::new(endpoint.connect_lazy()), shutdown).instrument(server).await?)
-    })
+        run_on(device, options, Uplink::new(endpoint.connect_lazy()), shutdown).instrument(server).await
+    });
+    // A device that is lost may never answer those who wait for it.
+    runtime.shutdown_background();
+    Ok(result?)
 }
 
 /// Waits for an interrupt or a polite kill.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cloakwork_device::{DeviceError, KeySource, SeededParts};
-use cloakwork_params::{ParameterSet, TorusWidth};
+use cloakwork_device::{DeviceError, KeySource, SeededParts, by_words};
+use cloakwork_params::ParameterSet;
 use cloakwork_tfhe::{LweList, Scratch, ServerKey, StageTimes, Torus, bootstrap::PART_MAX};
 
 use super::{
@@ -23,18 +23,6 @@ pub(super) trait HostKey: Send + Sync {
 
     /// Computes lanes of a wave, all of them with a table, and puts the results into their slots.
     fn run(&self, run: &Run, lanes: &[u32]) -> Result<StageTimes, DeviceError>;
-}
-
-/// Calls `$function::<word of the big key, word of the small key>` as the set says.
-macro_rules! by_words {
-    ($set:expr, $function:ident($($argument:expr),*)) => {
-        match ($set.torus, $set.small_word_bits()) {
-            (TorusWidth::U64, 64) => Some($function::<u64, u64>($($argument),*)),
-            (TorusWidth::U64, 32) => Some($function::<u64, u32>($($argument),*)),
-            (TorusWidth::U32, 32) => Some($function::<u32, u32>($($argument),*)),
-            _ => None,
-        }
-    };
 }
 
 /// Reads and expands a key.

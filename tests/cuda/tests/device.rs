@@ -1,0 +1,129 @@
+//! The CUDA device on an emulated GPU: the suite that every device passes, and what a GPU can do wrong.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use cloakwork_cuda::CudaDevice;
+use cloakwork_device::{Device as _, DeviceError, Term, Wave};
+use cloakwork_tests_cuda::emulator::Emulated;
+use cloakwork_tests_device::{
+    conformance,
+    host::{Bench, Keys},
+};
+use cloakwork_tfhe::Lut;
+
+/// More than any test takes, in KiB.
+const PLENTY: u64 = 512 << 10;
+
+/// A device on a GPU with so many KiB.
+fn device(kibibytes: u64) -> (Arc<Emulated>, CudaDevice) {
+    let gpu = Arc::new(Emulated::new(kibibytes << 10));
+    let device = CudaDevice::new(vec![gpu.clone()]).expect("memory for the workspace");
+    (gpu, device)
+}
+
+#[test]
+fn toys() {
+    conformance::on_toys(&device(PLENTY).1);
+}
+
+#[test]
+fn toys_of_other_shapes() {
+    let (_, device) = device(PLENTY);
+    for name in ["TOY_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2", "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2"] {
+        conformance::shortint::<u64>(&device, name, 1, 20);
+    }
+    conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2_N2048", 1, 6);
+    conformance::boolean(&device, "TOY_BOOLEAN_KS_PBS_N1024", 1, 14);
+}
+
+#[test]
+fn several_gpus_share_waves() {
+    let gpus: Vec<_> = (0..3).map(|_| Arc::new(Emulated::new(PLENTY << 10))).collect();
+    let device = CudaDevice::new(gpus.iter().map(|gpu| gpu.clone() as _).collect()).expect("memory");
+    let before: Vec<u64> = gpus.iter().map(|gpu| gpu.launches()).collect();
+    for seed in 0..3 {
+        conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2", seed, 300);
+    }
+    conformance::boolean(&device, "TOY_BOOLEAN", 0, 200);
+    for (gpu, before) in gpus.iter().zip(before) {
+        assert!(gpu.launches() > before + 8, "each has done more than make keys ready");
+    }
+    drop(device);
+    assert!(gpus.iter().all(|gpu| gpu.used() == 0));
+}
+
+#[test]
+fn a_wave_wider_than_the_workspace_is_computed_in_parts() {
+    // A sixteenth of this is room for fewer lanes than the wave has.
+    conformance::shortint::<u64>(&device(8 << 10).1, "TOY_MESSAGE_2_CARRY_2", 4, 300);
+}
+
+#[test]
+fn everything_is_given_back() {
+    let (gpu, device) = device(PLENTY);
+    let empty = gpu.used();
+    conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2", 2, 30);
+    let roots = 4 * 256 * 16;
+    assert!(gpu.used() <= empty + roots, "{} bytes more than before", gpu.used() - empty);
+    drop(device);
+    assert_eq!(gpu.used(), 0);
+}
+
+#[test]
+fn a_key_or_an_arena_that_finds_no_memory_is_refused_and_leaves_none_taken() {
+    let (gpu, device) = device(256);
+    let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
+    let empty = gpu.used();
+    let refused = device.load_key(&keys);
+    assert!(matches!(refused, Err(DeviceError::OutOfMemory { .. })), "{refused:?}");
+    // An arena takes memory when it is written to.
+    let arena = device.create_arena(keys.set, 64 << 20).expect("addresses");
+    let list = keys.encrypt::<u64>(&[1; 600]);
+    let slots: Vec<u32> = (0..600).collect();
+    let refused = device.write(arena, &slots, cloakwork_device::Words::U64(list.words()));
+    assert!(matches!(refused, Err(DeviceError::OutOfMemory { .. })), "{refused:?}");
+    device.write(arena, &slots[..5], cloakwork_device::Words::U64(&list.words()[..5 * 257])).expect("a little");
+    device.drop_arena(arena);
+    assert!(gpu.used() <= empty + 4 * 256 * 16, "roots may stay");
+}
+
+/// A wave of a few lanes on a device with a key.
+fn submit(device: &CudaDevice, bench: &Bench<'_>, keys: &mut Keys) -> Result<cloakwork_device::Ticket, DeviceError> {
+    let lut = bench.lut(&Lut::from_fn(keys.set, |x| x).expect("a table"));
+    bench.write(0, &keys.encrypt::<u64>(&[1, 2, 3]));
+    let mut wave = Wave::default();
+    let table = wave.table(lut);
+    (0..3).for_each(|slot| wave.push([Term { slot, factor: 1 }], 0, table, &[slot + 3]));
+    device.submit(bench.key, bench.arena, wave)
+}
+
+#[test]
+fn a_gpu_that_is_lost_fails_its_waves_and_takes_no_more() {
+    let (gpu, device) = device(PLENTY);
+    let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
+    let bench = Bench::new(&device, &keys, 100);
+    gpu.fail_after(2);
+    let ticket = submit(&device, &bench, &mut keys).expect("nobody knows yet");
+    let lost = device.wait(ticket, Instant::now() + Duration::from_secs(60));
+    assert!(matches!(&lost, Err(DeviceError::Lost { message }) if message.contains("off the bus")), "{lost:?}");
+    // It is not asked again, though it would answer.
+    gpu.fail_after(i64::MAX);
+    let refused = submit(&device, &bench, &mut keys);
+    assert!(matches!(refused, Err(DeviceError::Lost { .. })), "{refused:?}");
+    assert!(matches!(device.load_key(&keys), Err(DeviceError::Lost { .. })));
+}
+
+#[test]
+fn a_gpu_that_hangs_is_lost() {
+    let (gpu, device) = device(PLENTY);
+    let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
+    let bench = Bench::new(&device, &keys, 100);
+    gpu.hang();
+    let ticket = submit(&device, &bench, &mut keys).expect("nobody knows yet");
+    let lost = device.wait(ticket, Instant::now() + Duration::from_secs(60));
+    assert!(matches!(&lost, Err(DeviceError::Lost { message }) if message.contains("did not end")), "{lost:?}");
+    assert!(!device.describe().name.is_empty(), "it can still be asked what it is");
+}

@@ -1,0 +1,68 @@
+//! A worker on emulated GPUs.
+
+use std::{sync::Arc, time::Duration};
+
+use cloakwork_cuda::CudaDevice;
+use cloakwork_tests_cuda::emulator::Emulated;
+use cloakwork_tests_device::{jobs::Client, server::FakeServer};
+use cloakwork_worker::{CancellationToken, Options, WorkerError, run_on};
+
+fn options() -> Options {
+    Options { arena_memory: 16 << 20, vector_memory: 0, pool: "gpu".to_owned(), ..Options::default() }
+}
+
+fn device() -> (Vec<Arc<Emulated>>, Arc<CudaDevice>) {
+    let gpus: Vec<_> = (0..2).map(|_| Arc::new(Emulated::new(512 << 20))).collect();
+    let device = CudaDevice::new(gpus.iter().map(|gpu| gpu.clone() as _).collect());
+    (gpus, Arc::new(device.expect("memory for the workspace")))
+}
+
+fn add(by: u32) -> Vec<u32> {
+    (0..16).map(|x| (x + by) % 16).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_several_keys_come_out_right() {
+    let server = Arc::new(FakeServer::default());
+    let (_, device) = device();
+    let stop = CancellationToken::new();
+    let worker = tokio::spawn(run_on(device, options(), server.serve(), stop.clone()));
+    let mut clients: Vec<_> =
+        (1..3).map(|seed| Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2", seed)).collect();
+    for client in &mut clients {
+        let program = client.chain(&[add(1), add(5)]);
+        let rows: Vec<u64> = (0..200).map(|row| row % 4).collect();
+        let mut jobs: Vec<_> = (0..10).map(|job| client.job(&program, &[job % 4], true)).collect();
+        jobs.push(client.job(&program, &rows, false));
+        let names = server.assign(jobs);
+        let ends = server.ends(&names).await;
+        for (job, end) in ends[..10].iter().enumerate() {
+            assert_eq!(client.answer(end), [(job as u64 % 4 + 6) % 16]);
+        }
+        assert_eq!(client.answer(&ends[10]), rows.iter().map(|row| (row + 6) % 16).collect::<Vec<_>>());
+        assert!(ends[10].latency.blind_rotate_nanos > 0 && ends[10].latency.key_switch_nanos > 0);
+    }
+    stop.cancel();
+    worker.await.expect("no panic").expect("a clean end");
+    let last = server.last_report().expect("a report");
+    assert_eq!((last.pool.as_str(), last.resident_keys.len()), ("gpu", 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_gpu_is_lost_ends_and_says_why() {
+    let server = Arc::new(FakeServer::default());
+    let (gpus, device) = device();
+    let worker = tokio::spawn(run_on(device, options(), server.serve(), CancellationToken::new()));
+    let mut client = Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2", 1);
+    let program = client.chain(&[add(1)]);
+    let job = client.job(&program, &[1], true);
+    let ends = server.ends(&server.assign([job])).await;
+    assert_eq!(client.answer(&ends[0]), [2]);
+    gpus[1].fail_after(0);
+    let rows: Vec<u64> = vec![3; 200];
+    let job = client.job(&program, &rows, false);
+    let _lost = server.assign([job]);
+    let ended = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("it ends by itself");
+    let error = ended.expect("no panic").expect_err("the GPU is gone");
+    assert!(matches!(error, WorkerError::Device(_)) && error.to_string().contains("off the bus"), "{error}");
+}

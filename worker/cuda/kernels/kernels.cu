@@ -1,0 +1,5 @@
+// All kernels, as one module.
+#include "exact.cu"
+#include "key.cu"
+#include "rotation.cu"
+#include "rotation_2048.cu"

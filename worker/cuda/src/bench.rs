@@ -1,0 +1,68 @@
+//! One GPU at work: what waves need on it beside keys and slots.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    gpu::{Buffer, Driver, DriverError, Launcher, Stream},
+    roots::roots,
+};
+
+/// A GPU, with memory for waves under way.
+pub(crate) struct Bench {
+    /// Among the device's.
+    pub(crate) number: usize,
+    pub(crate) driver: Arc<dyn Driver>,
+    /// For what a part of a wave needs while it is computed. One is at a time.
+    pub(crate) workspace: Buffer,
+    /// Roots of unity by size of a polynomial.
+    roots: Mutex<HashMap<usize, Arc<Buffer>>>,
+    key_turn: Mutex<()>,
+}
+
+/// Share of a GPU's memory that is the workspace.
+const WORKSPACE_SHARE: u64 = 16;
+/// More than that no wave can use: thousands of lanes of the widest sets.
+const WORKSPACE_MAX: u64 = 2 << 30;
+/// A part of a wave that takes longer never ends.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Bench {
+    pub(crate) fn new(number: usize, driver: Arc<dyn Driver>) -> Result<Self, DriverError> {
+        let bytes = (driver.describe().memory_bytes / WORKSPACE_SHARE).min(WORKSPACE_MAX) as usize;
+        let workspace = Buffer::new(&driver, bytes)?;
+        Ok(Self { number, driver, workspace, roots: Mutex::default(), key_turn: Mutex::default() })
+    }
+
+    pub(crate) fn launcher(&self, stream: Stream) -> Launcher<'_> {
+        Launcher { driver: self.driver.as_ref(), stream }
+    }
+
+    /// Waits until a stream has ended everything that was launched on it. `mark` is free for that.
+    pub(crate) fn finish(&self, stream: Stream, mark: usize) -> Result<(), DriverError> {
+        self.driver.mark(stream, mark)?;
+        match self.driver.wait(stream, mark, Instant::now() + PATIENCE)? {
+            true => Ok(()),
+            false => Err(DriverError::Lost(format!("it did not end what it was given within {PATIENCE:?}"))),
+        }
+    }
+
+    /// Roots for polynomials of `size` coefficients, made when they are first asked for.
+    pub(crate) fn roots(&self, size: usize) -> Result<Arc<Buffer>, DriverError> {
+        let mut made = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(roots) = made.get(&size) {
+            return Ok(roots.clone());
+        }
+        let new = Arc::new(Buffer::of(&self.driver, &roots(size))?);
+        made.insert(size, new.clone());
+        Ok(new)
+    }
+
+    /// Held while a key is made ready.
+    pub(crate) fn key_turn(&self) -> MutexGuard<'_, ()> {
+        self.key_turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,16 @@
+//! A GPU: memory, launches and clocks. The crate's only unsafe code is in here: what comes out of it checks every length
+//! and every index before a kernel sees it.
+
+#![allow(unsafe_code)]
+
+mod buffer;
+mod driver;
+mod launches;
+mod lists;
+mod nvidia;
+
+pub use buffer::{Buffer, View};
+pub use driver::{Address, Description, Driver, DriverError, MARKS, Stream};
+pub use launches::{BootstrapKeyViews, Complex, KeySwitchShape, Launcher, Places, RotationShape, RotationViews};
+pub use lists::{Lists, Table, Work};
+pub use nvidia::{find, kernels_are_built_in};

@@ -1,0 +1,169 @@
+//! Memory of a GPU that is given back when it is dropped, and typed views of it.
+
+use std::{
+    marker::PhantomData,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use bytemuck::Pod;
+
+use super::{Address, Driver, DriverError};
+
+/// Memory of a GPU. Whoever launches a kernel on it keeps it until the kernel has ended.
+pub struct Buffer {
+    driver: Arc<dyn Driver>,
+    address: Address,
+    bytes: usize,
+    /// Bytes that have memory behind them: all, unless this is a reservation.
+    backed: AtomicUsize,
+    /// Of a reservation: held while memory is put behind it.
+    growing: Option<Mutex<()>>,
+}
+
+/// A run of items in a buffer.
+pub struct View<'b, T> {
+    buffer: &'b Buffer,
+    first_byte: usize,
+    len: usize,
+    items: PhantomData<T>,
+}
+
+// Not derived, which would ask the same of T.
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for View<'_, T> {}
+
+impl Buffer {
+    /// So many bytes, not cleared.
+    pub fn new(driver: &Arc<dyn Driver>, bytes: usize) -> Result<Self, DriverError> {
+        let address = driver.allocate(bytes)?;
+        Ok(Self { driver: driver.clone(), address, bytes, backed: AtomicUsize::new(bytes), growing: None })
+    }
+
+    /// Room for so many bytes, none of which take memory before [`Self::back`].
+    pub fn reserve(driver: &Arc<dyn Driver>, bytes: usize) -> Result<Self, DriverError> {
+        let address = driver.reserve(bytes)?;
+        let (backed, growing) = (AtomicUsize::new(0), Some(Mutex::new(())));
+        Ok(Self { driver: driver.clone(), address, bytes, backed, growing })
+    }
+
+    /// With these items.
+    pub fn of<T: Pod>(driver: &Arc<dyn Driver>, items: &[T]) -> Result<Self, DriverError> {
+        let buffer = Self::new(driver, size_of_val(items))?;
+        buffer.view(0, items.len())?.upload(items)?;
+        Ok(buffer)
+    }
+
+    /// Puts memory behind the first `bytes` bytes of a reservation.
+    pub fn back(&self, bytes: usize) -> Result<(), DriverError> {
+        let Some(growing) = &self.growing else { return Ok(()) };
+        if bytes > self.bytes {
+            return Err(DriverError::Misfit("more memory than was reserved"));
+        }
+        let _growing = growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let backed = self.backed.load(Ordering::Acquire);
+        if bytes > backed {
+            // SAFETY: the reservation is this buffer's, `backed` is what was said last, and the lock is held.
+            let grown = unsafe { self.driver.back(self.address, self.bytes, backed, bytes) }?;
+            self.backed.store(grown, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where it begins.
+    pub(super) fn address(&self) -> Address {
+        self.address
+    }
+
+    /// `len` items from a byte on, which is aligned for them.
+    pub fn view<T: Pod>(&self, first_byte: usize, len: usize) -> Result<View<'_, T>, DriverError> {
+        let end = len.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(first_byte));
+        if end.is_none_or(|end| end > self.backed.load(Ordering::Acquire)) {
+            return Err(DriverError::Misfit("a view beyond its buffer"));
+        }
+        if !(self.address as usize + first_byte).is_multiple_of(align_of::<T>()) {
+            return Err(DriverError::Misfit("a view that is not aligned"));
+        }
+        Ok(View { buffer: self, first_byte, len, items: PhantomData })
+    }
+
+    /// As many items as there are.
+    pub fn all<T: Pod>(&self) -> Result<View<'_, T>, DriverError> {
+        self.view(0, self.backed.load(Ordering::Acquire) / size_of::<T>())
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let backed = *self.backed.get_mut();
+        // SAFETY: it is this buffer's memory, and nobody has the buffer any more.
+        unsafe {
+            match self.growing {
+                None => self.driver.free(self.address),
+                Some(_) => self.driver.release(self.address, self.bytes, backed),
+            }
+        }
+    }
+}
+
+impl<'b, T: Pod> View<'b, T> {
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it begins.
+    pub(super) fn address(&self) -> Address {
+        self.buffer.address + self.first_byte as Address
+    }
+
+    /// `len` items from item `first` on.
+    pub fn part(&self, first: usize, len: usize) -> Result<View<'b, T>, DriverError> {
+        match first.checked_add(len) {
+            Some(end) if end <= self.len => {
+                Ok(View { first_byte: self.first_byte + first * size_of::<T>(), len, ..*self })
+            }
+            _ => Err(DriverError::Misfit("a part beyond its view")),
+        }
+    }
+
+    /// The same bytes as other items.
+    pub fn cast<U: Pod>(&self) -> Result<View<'b, U>, DriverError> {
+        let bytes = self.len * size_of::<T>();
+        if !bytes.is_multiple_of(size_of::<U>()) {
+            return Err(DriverError::Misfit("items that do not fill their view"));
+        }
+        self.buffer.view(self.first_byte, bytes / size_of::<U>())
+    }
+
+    /// Copies items to the beginning. No kernel that is under way uses them.
+    pub fn upload(&self, items: &[T]) -> Result<(), DriverError> {
+        let view = self.part(0, items.len())?;
+        // SAFETY: the view lies within its buffer, and holds as many items.
+        unsafe { self.buffer.driver.upload(view.address(), bytemuck::cast_slice(items)) }
+    }
+
+    /// Copies items from the beginning. No kernel that is under way writes them.
+    pub fn download(&self, items: &mut [T]) -> Result<(), DriverError> {
+        let view = self.part(0, items.len())?;
+        // SAFETY: the view lies within its buffer, and holds as many items.
+        unsafe { self.buffer.driver.download(view.address(), bytemuck::cast_slice_mut(items)) }
+    }
+}

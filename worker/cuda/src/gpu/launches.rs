@@ -1,0 +1,416 @@
+//! Kernels as functions: each checks that its arguments belong together, so that no kernel leaves its memory.
+
+use std::ffi::c_void;
+
+use bytemuck::Pod;
+use cloakwork_math::Torus;
+use cloakwork_params::Decomposition;
+
+use super::{Driver, DriverError, Lists, Stream, View};
+
+/// A complex number, as kernels have it: real part, imaginary part.
+pub type Complex = [f64; 2];
+
+/// Threads of a block of the exact kernels: THREADS in exact.cu.
+const THREADS: u32 = 128;
+
+/// How a key switch cuts words and rounds bodies.
+#[derive(Clone, Copy, Debug)]
+pub struct KeySwitchShape {
+    /// Length of the key that ciphertexts come in under.
+    pub input_dimension: usize,
+    /// Length of the key that they go out under.
+    pub output_dimension: usize,
+    /// How words are cut into digits.
+    pub gadget: Decomposition,
+    /// log2 of the output modulus.
+    pub modulus_log2: u32,
+}
+
+/// What a blind rotation rotates, and by how many steps.
+#[derive(Clone, Copy, Debug)]
+pub struct RotationShape {
+    /// Steps.
+    pub steps: usize,
+    /// Secret bits a step.
+    pub grouping: usize,
+    /// Polynomials of a mask.
+    pub glwe_dimension: usize,
+    /// Coefficients of a polynomial.
+    pub polynomial_size: usize,
+    /// How words are cut into digits.
+    pub gadget: Decomposition,
+}
+
+impl RotationShape {
+    /// Words of a GLWE ciphertext.
+    pub fn glwe_words(&self) -> usize {
+        (self.glwe_dimension + 1) * self.polynomial_size
+    }
+
+    /// Words of a small ciphertext.
+    pub fn input_words(&self) -> usize {
+        self.steps * self.grouping + 1
+    }
+
+    /// Complex numbers that a block keeps beside its ciphertext.
+    pub fn scratch_len(&self) -> usize {
+        self.glwe_words() / 2
+    }
+
+    /// Polynomials of the key.
+    pub fn key_polynomials(&self) -> usize {
+        let selectors = if self.grouping == 1 { 1 } else { 1 << self.grouping };
+        let columns = self.glwe_dimension + 1;
+        self.steps * selectors * self.gadget.levels * columns * columns
+    }
+
+    /// Are there kernels for it? A block holds one transform in shared memory.
+    pub fn is_possible(&self) -> bool {
+        self.polynomial_size.is_power_of_two() && (4..=14).contains(&self.size_log2()) && self.grouping <= 4
+    }
+
+    /// Is there a kernel made fast for it, rotating words of so many bits? It has a key in an order of its own.
+    pub fn is_fast(&self, bits: u32) -> bool {
+        let Decomposition { base_log, levels } = self.gadget;
+        let shape = (self.polynomial_size, self.glwe_dimension, levels, self.grouping);
+        bits == 64 && shape == (2048, 1, 1, 1) && base_log <= FAST_BASE_LOG_MAX
+    }
+
+    fn size_log2(&self) -> u32 {
+        self.polynomial_size.trailing_zeros()
+    }
+
+    /// A block's threads: each has a few of the transform's values at a time.
+    fn threads(&self) -> u32 {
+        (self.polynomial_size as u32 / 8).clamp(32, 256)
+    }
+
+    /// A transform lies in shared memory whole.
+    fn shared_bytes(&self) -> u32 {
+        (self.polynomial_size / 2 * size_of::<Complex>()) as u32
+    }
+}
+
+/// Longest digits of the fast kernel: products of longer ones and a key's words leave what a double holds.
+const FAST_BASE_LOG_MAX: u32 = 23;
+/// Ciphertexts of a block of the fast kernel, and threads of each: LANES and THREADS in rotation_2048.cu.
+const FAST_LANES: usize = 4;
+const FAST_THREADS: u32 = 64;
+/// What a block of it shares: `Shared` in rotation_2048.cu, squares, accumulators, factors.
+const FAST_SHARED_BYTES: u32 = (FAST_LANES * 2 * (32 * 33 * 16 + 2048 * 4) + 2 * 16 * 32 * 16) as u32;
+
+/// Launches on one stream.
+#[derive(Clone, Copy)]
+pub struct Launcher<'d> {
+    /// The GPU.
+    pub driver: &'d dyn Driver,
+    /// The stream.
+    pub stream: Stream,
+}
+
+fn check(holds: bool, what: &'static str) -> Result<(), DriverError> {
+    if holds { Ok(()) } else { Err(DriverError::Misfit(what)) }
+}
+
+impl Launcher<'_> {
+    /// Sums of slots, one for each lane.
+    pub fn linear_combination<T: Torus + Pod>(
+        &self,
+        arena: View<'_, T>,
+        lists: &Lists<'_>,
+        sums: View<'_, T>,
+        dimension: usize,
+    ) -> Result<(), DriverError> {
+        check(sums.len() == lanes_of(lists, dimension), "a sum for each lane")?;
+        check(lists.slots_end * (dimension + 1) <= arena.len(), "slots of the arena")?;
+        let arguments = [
+            arena.address(),
+            lists.terms_end.address(),
+            lists.slots.address(),
+            lists.factors.address(),
+            lists.constants.address(),
+            sums.address(),
+            dimension as u64,
+        ];
+        // SAFETY: every lane's terms and sum and every term's slot lie within their views, as checked.
+        unsafe { self.launch(&format!("linear_combination_{}", T::BITS), (lists.lanes, 1), THREADS, 0, &arguments) }
+    }
+
+    /// Ciphertexts to the small key.
+    pub fn key_switch<T: Torus + Pod, S: Torus + Pod>(
+        &self,
+        inputs: View<'_, T>,
+        key: View<'_, S>,
+        shape: KeySwitchShape,
+        outputs: View<'_, S>,
+    ) -> Result<(), DriverError> {
+        let (stride, columns) = (shape.input_dimension + 1, shape.output_dimension + 1);
+        let (lanes, gadget) = (inputs.len() / stride, shape.gadget);
+        check(inputs.len() == lanes * stride && outputs.len() == lanes * columns, "whole ciphertexts")?;
+        check(key.len() == shape.input_dimension * gadget.levels * columns, "a row for each word and level")?;
+        check(gadget.base_log > 0 && gadget.base_log * (gadget.levels as u32) < S::BITS, "digits that a word has")?;
+        check((1..=S::BITS).contains(&shape.modulus_log2), "a modulus that fits the word")?;
+        let strips = columns.div_ceil(THREADS as usize);
+        let arguments = [
+            inputs.address(),
+            key.address(),
+            outputs.address(),
+            shape.input_dimension as u64,
+            shape.output_dimension as u64,
+            u64::from(gadget.base_log),
+            gadget.levels as u64,
+            u64::from(shape.modulus_log2),
+        ];
+        let kernel = format!("key_switch_{}_{}", T::BITS, S::BITS);
+        // SAFETY: the views hold `lanes` rows of input and output and every row of the key, as checked.
+        unsafe { self.launch(&kernel, (lanes, strips), THREADS, 0, &arguments) }
+    }
+
+    /// Exponents below 2N of whole ciphertexts.
+    pub fn modulus_switch<T: Torus + Pod>(
+        &self,
+        inputs: View<'_, T>,
+        dimension: usize,
+        log2: u32,
+        centred: bool,
+        exponents: View<'_, u32>,
+    ) -> Result<(), DriverError> {
+        let lanes = inputs.len() / (dimension + 1);
+        check(inputs.len() == lanes * (dimension + 1) && inputs.len() == exponents.len(), "an exponent for each word")?;
+        check((1..T::BITS.min(32)).contains(&log2), "exponents shorter than a word")?;
+        let arguments = [inputs.address(), exponents.address(), dimension as u64, u64::from(log2), u64::from(centred)];
+        // SAFETY: both views hold `lanes` rows of `dimension + 1` words, as checked.
+        unsafe { self.launch(&format!("modulus_switch_{}", T::BITS), (lanes, 1), THREADS, 0, &arguments) }
+    }
+
+    /// Polynomials of a bootstrap key, as blind rotations read them.
+    pub fn transform_key<T: Torus + Pod>(
+        &self,
+        polynomials: View<'_, T>,
+        roots: View<'_, Complex>,
+        shape: RotationShape,
+        spectra: View<'_, Complex>,
+    ) -> Result<(), DriverError> {
+        let (size, count) = (shape.polynomial_size, polynomials.len() / shape.polynomial_size);
+        check(shape.is_possible() && roots.len() == 4 * size, "roots for the polynomials' size")?;
+        check(polynomials.len() == count * size && spectra.len() == count * size / 2, "whole polynomials")?;
+        if shape.is_fast(T::BITS) {
+            check(count.is_multiple_of(4), "whole steps")?;
+            let arguments = [polynomials.address(), spectra.address(), roots.address()];
+            let (threads, shared_bytes) = (shape.threads(), 2 * shape.shared_bytes());
+            // SAFETY: the views hold `count` polynomials of 2048 words and as many spectra, and the roots of that size.
+            return unsafe { self.launch("transform_key_2048_64", (count, 1), threads, shared_bytes, &arguments) };
+        }
+        let arguments = [polynomials.address(), spectra.address(), roots.address(), u64::from(shape.size_log2())];
+        let kernel = format!("transform_key_{}", T::BITS);
+        // SAFETY: the views hold `count` polynomials and as many spectra, and the roots of that size, as checked.
+        unsafe { self.launch(&kernel, (count, 1), shape.threads(), shape.shared_bytes(), &arguments) }
+    }
+
+    /// Tables, rotated by exponents.
+    pub fn blind_rotate<T: Torus + Pod>(
+        &self,
+        exponents: View<'_, u32>,
+        lists: &Lists<'_>,
+        key: BootstrapKeyViews<'_>,
+        shape: RotationShape,
+        outputs: RotationViews<'_, T>,
+    ) -> Result<(), DriverError> {
+        check(shape.grouping == 1, "one secret bit a step")?;
+        check(exponents.len() == lists.lanes * shape.input_words(), "exponents for each lane")?;
+        self.check_rotation(lists, key, shape, outputs)?;
+        if shape.is_fast(T::BITS) {
+            let arguments = [
+                exponents.address(),
+                lists.tables.address(),
+                lists.table_of.address(),
+                key.spectra.address(),
+                key.roots.address(),
+                outputs.glwes.address(),
+                lists.lanes as u64,
+                shape.steps as u64,
+                u64::from(shape.gadget.base_log),
+            ];
+            let (blocks, threads) = (lists.lanes.div_ceil(FAST_LANES), FAST_LANES as u32 * FAST_THREADS);
+            // SAFETY: every lane has its exponents, table and ciphertext, every step its key, and a block as much to share as
+            // it has a structure for; lanes beyond the last end at once.
+            return unsafe { self.launch("blind_rotate_2048_64", (blocks, 1), threads, FAST_SHARED_BYTES, &arguments) };
+        }
+        let arguments = [
+            exponents.address(),
+            lists.tables.address(),
+            lists.table_of.address(),
+            key.spectra.address(),
+            key.roots.address(),
+            outputs.glwes.address(),
+            outputs.scratch.address(),
+            shape.steps as u64,
+            shape.glwe_dimension as u64,
+            u64::from(shape.size_log2()),
+            u64::from(shape.gadget.base_log),
+            shape.gadget.levels as u64,
+        ];
+        let kernel = format!("blind_rotate_{}", T::BITS);
+        // SAFETY: every lane has its exponents, table, ciphertext and scratch, and every step its key, as checked; kernels
+        // take exponents modulo 2N.
+        unsafe { self.launch(&kernel, (lists.lanes, 1), shape.threads(), shape.shared_bytes(), &arguments) }
+    }
+
+    /// The same with several secret bits a step, from ciphertexts.
+    pub fn blind_rotate_groups<T: Torus + Pod, S: Torus + Pod>(
+        &self,
+        inputs: View<'_, S>,
+        lists: &Lists<'_>,
+        key: BootstrapKeyViews<'_>,
+        shape: RotationShape,
+        outputs: RotationViews<'_, T>,
+    ) -> Result<(), DriverError> {
+        check((2..=4).contains(&shape.grouping), "a few secret bits a step")?;
+        check(inputs.len() == lists.lanes * shape.input_words(), "a ciphertext for each lane")?;
+        self.check_rotation(lists, key, shape, outputs)?;
+        let arguments = [
+            inputs.address(),
+            lists.tables.address(),
+            lists.table_of.address(),
+            key.spectra.address(),
+            key.roots.address(),
+            outputs.glwes.address(),
+            outputs.scratch.address(),
+            shape.steps as u64,
+            shape.grouping as u64,
+            shape.glwe_dimension as u64,
+            u64::from(shape.size_log2()),
+            u64::from(shape.gadget.base_log),
+            shape.gadget.levels as u64,
+        ];
+        let kernel = format!("blind_rotate_groups_{}_{}", T::BITS, S::BITS);
+        // SAFETY: every lane has its ciphertext, table, result and scratch, and every step its key, as checked.
+        unsafe { self.launch(&kernel, (lists.lanes, 1), shape.threads(), shape.shared_bytes(), &arguments) }
+    }
+
+    fn check_rotation<T: Torus + Pod>(
+        &self,
+        lists: &Lists<'_>,
+        key: BootstrapKeyViews<'_>,
+        shape: RotationShape,
+        outputs: RotationViews<'_, T>,
+    ) -> Result<(), DriverError> {
+        let (size, gadget) = (shape.polynomial_size, shape.gadget);
+        check(shape.is_possible(), "a shape that kernels are made for")?;
+        check(gadget.base_log > 0 && gadget.base_log * (gadget.levels as u32) < T::BITS, "digits that a word has")?;
+        check(lists.table_of.len() == lists.lanes, "a table for each lane")?;
+        check(lists.table_bytes == size * size_of::<T>(), "tables of as many words as a polynomial")?;
+        check(key.spectra.len() == shape.key_polynomials() * size / 2, "a key for each step")?;
+        check(key.roots.len() == 4 * size, "roots for the polynomials' size")?;
+        check(outputs.glwes.len() == lists.lanes * shape.glwe_words(), "a ciphertext for each lane")?;
+        check(outputs.scratch.len() == lists.lanes * shape.scratch_len(), "scratch for each lane")
+    }
+
+    /// Results of rotated tables, each to a slot of the arena, or one after the other.
+    pub fn sample_extract<T: Torus + Pod>(
+        &self,
+        glwes: View<'_, T>,
+        lists: &Lists<'_>,
+        shape: RotationShape,
+        into: Places<'_, T>,
+    ) -> Result<(), DriverError> {
+        let dimension = shape.glwe_dimension * shape.polynomial_size;
+        check(glwes.len() == lists.lanes * shape.glwe_words(), "a ciphertext for each lane")?;
+        check(lists.sources.len() == lists.outputs, "a source for each output")?;
+        check(lists.coefficients_end <= shape.polynomial_size, "coefficients of a polynomial")?;
+        let (places, words, rows) = match into {
+            Places::Slots(arena) => (lists.homes, arena, lists.slots_end),
+            Places::Rows(rows) => (lists.rows, rows, lists.outputs),
+        };
+        check(rows * (dimension + 1) <= words.len(), "a place for each output")?;
+        let arguments = [
+            glwes.address(),
+            lists.sources.address(),
+            lists.coefficients.address(),
+            places.address(),
+            words.address(),
+            shape.glwe_dimension as u64,
+            shape.polynomial_size as u64,
+        ];
+        let kernel = format!("sample_extract_{}", T::BITS);
+        // SAFETY: every output's ciphertext, coefficient and place lie within their views, as checked.
+        unsafe { self.launch(&kernel, (lists.outputs, 1), THREADS, 0, &arguments) }
+    }
+
+    /// Rows of `words` words, one for each output, into the slots that they are for.
+    pub fn store_rows<T: Torus + Pod>(
+        &self,
+        rows: View<'_, T>,
+        lists: &Lists<'_>,
+        words: usize,
+        arena: View<'_, T>,
+    ) -> Result<(), DriverError> {
+        check(rows.len() == lists.outputs * words, "a row for each output")?;
+        check(lists.slots_end * words <= arena.len(), "slots of the arena")?;
+        let arguments = [rows.address(), lists.homes.address(), arena.address(), words as u64];
+        // SAFETY: every output's row and slot lie within their views, as checked.
+        unsafe { self.launch(&format!("store_rows_{}", T::BITS), (lists.outputs, 1), THREADS, 0, &arguments) }
+    }
+
+    /// # Safety
+    /// The kernel takes as many arguments, each an address or a number of at most 64 bits, and stays within the memory that
+    /// the addresses are of.
+    unsafe fn launch(
+        &self,
+        kernel: &str,
+        grid: (usize, usize),
+        threads: u32,
+        shared_bytes: u32,
+        arguments: &[u64],
+    ) -> Result<(), DriverError> {
+        if grid.0 == 0 || grid.1 == 0 {
+            return Ok(());
+        }
+        // Kernels read numbers of 32 bits from the lower half.
+        const { assert!(cfg!(target_endian = "little")) };
+        let mut values = arguments.to_vec();
+        let mut pointers: Vec<*mut c_void> = values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
+        let grid = (grid.0 as u32, grid.1 as u32);
+        // SAFETY: the caller's, and every pointer is to one of `values`.
+        unsafe { self.driver.launch(self.stream, kernel, grid, threads, shared_bytes, &mut pointers) }
+    }
+}
+
+/// A bootstrap key, and the roots that its polynomials were transformed with.
+#[derive(Clone, Copy)]
+pub struct BootstrapKeyViews<'b> {
+    /// Its polynomials, transformed.
+    pub spectra: View<'b, Complex>,
+    /// The roots.
+    pub roots: View<'b, Complex>,
+}
+
+/// What a blind rotation writes.
+pub struct RotationViews<'b, T> {
+    /// A ciphertext for each lane.
+    pub glwes: View<'b, T>,
+    /// What the lanes' sums take.
+    pub scratch: View<'b, Complex>,
+}
+
+impl<T> Clone for RotationViews<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for RotationViews<'_, T> {}
+
+/// Where results go.
+pub enum Places<'b, T> {
+    /// To their slots.
+    Slots(View<'b, T>),
+    /// One after the other.
+    Rows(View<'b, T>),
+}
+
+/// Words of a ciphertext for each lane.
+fn lanes_of(lists: &Lists<'_>, dimension: usize) -> usize {
+    lists.lanes * (dimension + 1)
+}

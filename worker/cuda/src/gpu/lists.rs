@@ -1,0 +1,157 @@
+//! The numbers of a part of a wave, checked on the host and then copied to the GPU: no kernel checks an index.
+
+use std::sync::Arc;
+
+use cloakwork_device::{NO_TABLE, Wave};
+use cloakwork_params::ParameterSet;
+
+use super::{Buffer, DriverError, View};
+
+/// A lookup table on each GPU.
+pub struct Table {
+    /// The set that it is for.
+    pub set: &'static ParameterSet,
+    /// The body polynomial, by GPU.
+    pub words: Vec<Buffer>,
+    /// Coefficients that hold its results.
+    pub outputs: Vec<usize>,
+}
+
+/// Lanes of a wave, either all with a table or all without, as kernels want them.
+#[derive(Default)]
+pub struct Work {
+    terms_end: Vec<u32>,
+    slots: Vec<u32>,
+    factors: Vec<i64>,
+    constants: Vec<u64>,
+    table_of: Vec<u32>,
+    sources: Vec<u32>,
+    coefficients: Vec<u32>,
+    homes: Vec<u32>,
+}
+
+/// The same on the GPU.
+pub struct Lists<'b> {
+    pub(super) lanes: usize,
+    pub(super) outputs: usize,
+    pub(super) terms_end: View<'b, u32>,
+    pub(super) slots: View<'b, u32>,
+    pub(super) factors: View<'b, i64>,
+    pub(super) constants: View<'b, u64>,
+    pub(super) table_of: View<'b, u32>,
+    /// Addresses.
+    pub(super) tables: View<'b, u64>,
+    pub(super) sources: View<'b, u32>,
+    pub(super) coefficients: View<'b, u32>,
+    pub(super) homes: View<'b, u32>,
+    /// 0, 1, 2 ... for results that do not go home at once.
+    pub(super) rows: View<'b, u32>,
+    /// Slots that terms or outputs name lie below.
+    pub(super) slots_end: usize,
+    /// Words of the shortest table.
+    pub(super) table_bytes: usize,
+    /// Coefficients lie below.
+    pub(super) coefficients_end: usize,
+}
+
+impl Lists<'_> {
+    /// Results of all lanes together.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+}
+
+impl Work {
+    /// The lanes of that number.
+    pub fn of(wave: &Wave, lanes: &[u32], tables: &[Arc<Table>]) -> Self {
+        let mut work = Self::default();
+        for (source, &lane) in lanes.iter().enumerate() {
+            let lane = lane as usize;
+            for term in wave.terms(lane) {
+                work.slots.push(term.slot);
+                work.factors.push(term.factor);
+            }
+            work.terms_end.push(work.slots.len() as u32);
+            let numbers = wave.lanes()[lane];
+            work.constants.push(numbers.constant);
+            work.homes.extend_from_slice(wave.outputs(lane));
+            if numbers.table != NO_TABLE {
+                work.table_of.push(numbers.table);
+                let outputs = &tables[numbers.table as usize].outputs;
+                work.sources.extend(outputs.iter().map(|_| source as u32));
+                work.coefficients.extend(outputs.iter().map(|coefficient| *coefficient as u32));
+            }
+        }
+        work
+    }
+
+    /// Bytes that `lanes` lanes with `terms` terms and `outputs` outputs take at most, `tables` tables apart.
+    pub fn bytes_of(terms: usize, outputs: usize) -> usize {
+        terms * (size_of::<u32>() + size_of::<i64>()) + (2 + 4 * outputs) * size_of::<u32>() + size_of::<u64>()
+    }
+
+    /// Copies everything to a GPU, the one of that number. `take` hands out so many bytes, aligned for any item.
+    pub fn upload<'b>(
+        &self,
+        gpu: usize,
+        tables: &[Arc<Table>],
+        take: &mut dyn FnMut(usize) -> Result<View<'b, u8>, DriverError>,
+    ) -> Result<Lists<'b>, DriverError> {
+        let words: Option<Vec<&Buffer>> = tables.iter().map(|table| table.words.get(gpu)).collect();
+        let words = words.ok_or(DriverError::Misfit("a table for each GPU"))?;
+        let addresses: Vec<u64> = words.iter().map(|words| words.address()).collect();
+        let rows: Vec<u32> = (0..self.homes.len() as u32).collect();
+        let mut staged = Staged::default();
+        let [terms_end, slots, table_of, sources, coefficients, homes, rows] =
+            [&self.terms_end, &self.slots, &self.table_of, &self.sources, &self.coefficients, &self.homes, &rows]
+                .map(|list| staged.put(list));
+        let (factors, constants, addresses) =
+            (staged.put(&self.factors), staged.put(&self.constants), staged.put(&addresses));
+        let bytes = take(staged.0.len())?;
+        bytes.upload(&staged.0)?;
+        let end = |list: &[u32]| list.iter().max().map_or(0, |last| *last as usize + 1);
+        Ok(Lists {
+            lanes: self.terms_end.len(),
+            outputs: self.homes.len(),
+            terms_end: terms_end.within(bytes)?,
+            slots: slots.within(bytes)?,
+            factors: factors.within(bytes)?,
+            constants: constants.within(bytes)?,
+            table_of: table_of.within(bytes)?,
+            tables: addresses.within(bytes)?,
+            sources: sources.within(bytes)?,
+            coefficients: coefficients.within(bytes)?,
+            homes: homes.within(bytes)?,
+            rows: rows.within(bytes)?,
+            slots_end: end(&self.slots).max(end(&self.homes)),
+            table_bytes: words.iter().map(|words| words.bytes()).min().unwrap_or(usize::MAX),
+            coefficients_end: end(&self.coefficients),
+        })
+    }
+}
+
+/// Lists one after the other, so that one copy moves them all.
+#[derive(Default)]
+struct Staged(Vec<u8>);
+
+/// Where a list lies.
+struct Place<T> {
+    first_byte: usize,
+    len: usize,
+    items: std::marker::PhantomData<T>,
+}
+
+impl Staged {
+    fn put<T: bytemuck::Pod>(&mut self, items: &[T]) -> Place<T> {
+        self.0.resize(self.0.len().next_multiple_of(align_of::<u64>()), 0);
+        let first_byte = self.0.len();
+        self.0.extend_from_slice(bytemuck::cast_slice(items));
+        Place { first_byte, len: items.len(), items: std::marker::PhantomData }
+    }
+}
+
+impl<T: bytemuck::Pod> Place<T> {
+    fn within<'b>(&self, bytes: View<'b, u8>) -> Result<View<'b, T>, DriverError> {
+        bytes.part(self.first_byte, self.len * size_of::<T>())?.cast()
+    }
+}

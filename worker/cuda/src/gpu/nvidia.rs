@@ -1,0 +1,414 @@
+//! GPUs by NVIDIA's driver, which is loaded when it is first asked for: the same binary runs where there is none.
+
+use std::{
+    collections::HashMap,
+    ffi::{CString, c_void},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use cudarc::driver::{
+    result::{self, ctx, device, event, function, module, primary_ctx, stream},
+    sys,
+};
+
+use super::{Address, Description, Driver, DriverError, MARKS, Stream};
+
+// `pub(super) const KERNELS: Option<&[u8]>`, written by build.rs.
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+
+/// Does this binary contain the kernels?
+pub fn kernels_are_built_in() -> bool {
+    KERNELS.is_some()
+}
+
+/// The GPUs of this machine that can use each other's memory, in the driver's order: the first, and those that reach it.
+/// The others are logged, and left out.
+pub fn find() -> Result<Vec<Arc<dyn Driver>>, DriverError> {
+    let unavailable = |problem: String| DriverError::Unavailable(problem);
+    let kernels = KERNELS.ok_or_else(|| {
+        unavailable("this binary was built without kernels (docs/gpu.md says how to build it with them)".to_owned())
+    })?;
+    // SAFETY: it loads the library and runs nothing but its initialisers.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(unavailable("no driver (libcuda.so.1) is installed".to_owned()));
+    }
+    result::init().map_err(|error| unavailable(format!("the driver does not start: {error}")))?;
+    let count = device::get_count().map_err(lost)?;
+    if count == 0 {
+        return Err(unavailable("the driver finds none".to_owned()));
+    }
+    let mut ordinals = vec![0];
+    for ordinal in 1..count {
+        match reach_each_other(0, ordinal)? {
+            true => ordinals.push(ordinal),
+            false => tracing::warn!(
+                gpu = ordinal,
+                "it and GPU 0 do not reach each other's memory: it is left out; start a worker of its own for it, with \
+                 CUDA_VISIBLE_DEVICES={ordinal}"
+            ),
+        }
+    }
+    ordinals.iter().map(|&own| Ok(Arc::new(Nvidia::open(own, &ordinals, kernels)?) as Arc<dyn Driver>)).collect()
+}
+
+/// Can kernels of each of two GPUs use memory of the other?
+fn reach_each_other(one: i32, other: i32) -> Result<bool, DriverError> {
+    let reaches = |from: i32, to: i32| {
+        let (from, to) = (device::get(from).map_err(lost)?, device::get(to).map_err(lost)?);
+        let mut can = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { sys::cuDeviceCanAccessPeer(&mut can, from, to) }.result().map_err(lost)?;
+        Ok(can != 0)
+    };
+    Ok(reaches(one, other)? && reaches(other, one)?)
+}
+
+/// A GPU with its context, the kernels, and streams.
+struct Nvidia {
+    device: sys::CUdevice,
+    /// This one, and those that use its reservations.
+    peers: Vec<sys::CUdevice>,
+    context: sys::CUcontext,
+    module: sys::CUmodule,
+    /// Kernels that have been looked up.
+    functions: Mutex<HashMap<String, Handle<sys::CUfunction>>>,
+    waves: Line,
+    keys: Line,
+    transfers: sys::CUstream,
+    /// Reservations are backed in multiples of it.
+    granularity: usize,
+    /// What is behind each reservation, by its address.
+    backings: Mutex<HashMap<Address, Vec<(sys::CUmemGenericAllocationHandle, usize)>>>,
+    description: Description,
+}
+
+/// A stream and the events that are its marks.
+struct Line {
+    stream: sys::CUstream,
+    marks: [sys::CUevent; MARKS],
+}
+
+/// A handle of the driver's, which any thread may use.
+#[derive(Clone, Copy)]
+struct Handle<T>(T);
+
+// SAFETY: the driver's handles are names of what it guards itself; every call sets the context on its own thread first.
+unsafe impl<T> Send for Handle<T> {}
+// SAFETY: as above; nothing is changed through a shared handle but by the driver.
+unsafe impl Send for Nvidia {}
+// SAFETY: as above.
+unsafe impl Sync for Nvidia {}
+
+impl Nvidia {
+    fn open(ordinal: i32, peers: &[i32], kernels: &[u8]) -> Result<Self, DriverError> {
+        let device = device::get(ordinal).map_err(lost)?;
+        let peers = peers.iter().map(|peer| device::get(*peer).map_err(lost)).collect::<Result<_, _>>()?;
+        let name = device::get_name(device).map_err(lost)?;
+        // SAFETY: `device` is one of the driver's.
+        let (memory_bytes, multiprocessors, context) = unsafe {
+            let multiprocessors =
+                device::get_attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+            (
+                device::total_mem(device).map_err(lost)?,
+                multiprocessors.map_err(lost)?,
+                primary_ctx::retain(device).map_err(lost)?,
+            )
+        };
+        // SAFETY: the context is the one that was just retained.
+        unsafe { ctx::set_current(context) }.map_err(lost)?;
+        // SAFETY: the image is a whole fat binary, as nvcc wrote it, which says itself how long it is.
+        let module = unsafe { module::load_data(kernels.as_ptr().cast()) }.map_err(|error| {
+            DriverError::Unavailable(format!("{name} or its driver does not take these kernels: {error}"))
+        })?;
+        let stream = || stream::create(stream::StreamKind::NonBlocking).map_err(lost);
+        let line = || {
+            let mut marks = [std::ptr::null_mut(); MARKS];
+            for mark in &mut marks {
+                *mark = event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(lost)?;
+            }
+            Ok(Line { stream: stream()?, marks })
+        };
+        let description =
+            Description { name, memory_bytes: memory_bytes as u64, multiprocessors: multiprocessors.max(1) as u32 };
+        let mut gpu = Self {
+            device,
+            peers,
+            context,
+            module,
+            functions: Mutex::default(),
+            waves: line()?,
+            keys: line()?,
+            transfers: stream()?,
+            granularity: 0,
+            backings: Mutex::default(),
+            description,
+        };
+        let properties = gpu.properties();
+        let flags = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
+        // SAFETY: both pointers are to locals.
+        unsafe { sys::cuMemGetAllocationGranularity(&mut gpu.granularity, &properties, flags) }
+            .result()
+            .map_err(lost)?;
+        Ok(gpu)
+    }
+
+    /// Makes this GPU the calling thread's.
+    fn enter(&self) -> Result<(), DriverError> {
+        // SAFETY: the context lives as long as this does.
+        unsafe { ctx::set_current(self.context) }.map_err(lost)
+    }
+
+    fn line(&self, stream: Stream) -> &Line {
+        match stream {
+            Stream::Waves => &self.waves,
+            Stream::Keys => &self.keys,
+        }
+    }
+
+    fn function(&self, kernel: &str, shared_bytes: u32) -> Result<sys::CUfunction, DriverError> {
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Handle(function)) = functions.get(kernel) {
+            return Ok(*function);
+        }
+        let name = CString::new(kernel).map_err(|_| DriverError::Misfit("a kernel's name"))?;
+        // SAFETY: the module is loaded as long as this lives.
+        let function = unsafe { module::get_function(self.module, name) }.map_err(lost)?;
+        // Below this no kernel has to ask.
+        const SHARED_BYTES_FREE: u32 = 48 << 10;
+        if shared_bytes > SHARED_BYTES_FREE {
+            let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // SAFETY: `function` is one of the module's.
+            unsafe { function::set_function_attribute(function, attribute, shared_bytes as i32) }.map_err(lost)?;
+            // A kernel that needs so much may need more another time: it asks again.
+            return Ok(function);
+        }
+        functions.insert(kernel.to_owned(), Handle(function));
+        Ok(function)
+    }
+
+    /// Memory of this GPU.
+    fn properties(&self) -> sys::CUmemAllocationProp {
+        sys::CUmemAllocationProp {
+            type_: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+            requestedHandleTypes: sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+            location: location(self.device),
+            win32HandleMetaData: std::ptr::null_mut(),
+            allocFlags: sys::CUmemAllocationProp_st__bindgen_ty_1 {
+                compressionType: 0,
+                gpuDirectRDMACapable: 0,
+                usage: 0,
+                reserved: [0; 4],
+            },
+        }
+    }
+
+    /// What an allocation's failure means.
+    fn no_memory(&self, needed: usize, error: result::DriverError) -> DriverError {
+        match error.0 {
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                let available = result::mem_get_info().map_or(0, |(free, _)| free as u64);
+                DriverError::OutOfMemory { needed: needed as u64, available }
+            }
+            _ => lost(error),
+        }
+    }
+
+    /// Takes the memory behind a reservation away.
+    ///
+    /// # Safety
+    /// Nobody uses it, and `address` is the reservation's.
+    unsafe fn unback(&self, address: Address) {
+        let backings = self.backings.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
+        let mut at = address;
+        for (handle, bytes) in backings.unwrap_or_default() {
+            // SAFETY: the run of addresses is what this handle was mapped to, and nobody uses it.
+            let ended = unsafe { sys::cuMemUnmap(at, bytes).result().and(sys::cuMemRelease(handle).result()) };
+            warn_of("memory that could not be given back", ended);
+            at += bytes as Address;
+        }
+    }
+}
+
+impl Driver for Nvidia {
+    fn describe(&self) -> Description {
+        self.description.clone()
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Address, DriverError> {
+        self.enter()?;
+        // SAFETY: the context is set; at least a byte is asked for.
+        unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| self.no_memory(bytes, error))
+    }
+
+    unsafe fn free(&self, address: Address) {
+        // SAFETY: the caller's.
+        let ended = self.enter().map(|()| unsafe { result::free_sync(address) });
+        warn_of("memory that could not be given back", ended.unwrap_or(Ok(())));
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<Address, DriverError> {
+        self.enter()?;
+        let (mut address, bytes) = (0, bytes.next_multiple_of(self.granularity));
+        // SAFETY: the pointer is to a local.
+        let reserved = unsafe { sys::cuMemAddressReserve(&mut address, bytes, 0, 0, 0) }.result();
+        reserved.map_err(|error| self.no_memory(bytes, error)).map(|()| address)
+    }
+
+    unsafe fn back(
+        &self,
+        address: Address,
+        reserved: usize,
+        backed: usize,
+        bytes: usize,
+    ) -> Result<usize, DriverError> {
+        /// Every step takes calls that stop the GPU for a moment.
+        const STEP: usize = 32 << 20;
+        self.enter()?;
+        let end = reserved.next_multiple_of(self.granularity);
+        let more = (bytes - backed).next_multiple_of(STEP.next_multiple_of(self.granularity)).min(end - backed);
+        let (mut handle, at) = (0, address + backed as Address);
+        let flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        let access: Vec<_> =
+            self.peers.iter().map(|peer| sys::CUmemAccessDesc { location: location(*peer), flags }).collect();
+        // SAFETY: pointers are to locals; the addresses from `backed` on are reserved and nothing is behind them.
+        unsafe {
+            sys::cuMemCreate(&mut handle, more, &self.properties(), 0)
+                .result()
+                .map_err(|error| self.no_memory(more, error))?;
+            let mapped = sys::cuMemMap(at, more, 0, handle, 0).result();
+            let mapped = mapped.and_then(|()| sys::cuMemSetAccess(at, more, access.as_ptr(), access.len()).result());
+            if let Err(error) = mapped {
+                warn_of("memory that could not be given back", sys::cuMemRelease(handle).result());
+                return Err(lost(error));
+            }
+        }
+        let mut backings = self.backings.lock().unwrap_or_else(PoisonError::into_inner);
+        backings.entry(address).or_default().push((handle, more));
+        // Never more than the reservation, though the last step may end behind it.
+        Ok((backed + more).min(reserved))
+    }
+
+    unsafe fn release(&self, address: Address, reserved: usize, _backed: usize) {
+        if self.enter().is_err() {
+            return;
+        }
+        let bytes = reserved.next_multiple_of(self.granularity);
+        // SAFETY: the caller's: nobody uses it any more.
+        let ended = unsafe {
+            self.unback(address);
+            sys::cuMemAddressFree(address, bytes).result()
+        };
+        warn_of("addresses that could not be given back", ended);
+    }
+
+    unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.enter()?;
+        // SAFETY: the caller's; the bytes stay until the copy has ended.
+        unsafe {
+            result::memcpy_htod_async(to, bytes, self.transfers).map_err(lost)?;
+            stream::synchronize(self.transfers).map_err(lost)
+        }
+    }
+
+    unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.enter()?;
+        // SAFETY: the caller's; the bytes stay until the copy has ended.
+        unsafe {
+            result::memcpy_dtoh_async(bytes, from, self.transfers).map_err(lost)?;
+            stream::synchronize(self.transfers).map_err(lost)
+        }
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: Stream,
+        kernel: &str,
+        grid: (u32, u32),
+        threads: u32,
+        shared_bytes: u32,
+        arguments: &mut [*mut c_void],
+    ) -> Result<(), DriverError> {
+        self.enter()?;
+        let function = self.function(kernel, shared_bytes)?;
+        let (grid, block) = ((grid.0, grid.1, 1), (threads, 1, 1));
+        // SAFETY: the caller's.
+        unsafe { result::launch_kernel(function, grid, block, shared_bytes, self.line(stream).stream, arguments) }
+            .map_err(lost)
+    }
+
+    fn mark(&self, stream: Stream, index: usize) -> Result<(), DriverError> {
+        self.enter()?;
+        let line = self.line(stream);
+        // SAFETY: both live as long as this does.
+        unsafe { event::record(line.marks[index], line.stream) }.map_err(lost)
+    }
+
+    fn wait(&self, stream: Stream, index: usize, deadline: Instant) -> Result<bool, DriverError> {
+        /// A wave of one bootstrap takes less: whoever waits for it must not be late.
+        const WATCH: Duration = Duration::from_millis(2);
+        const NAP: Duration = Duration::from_micros(100);
+        self.enter()?;
+        let began = Instant::now();
+        loop {
+            // SAFETY: the event lives as long as this does.
+            match unsafe { event::query(self.line(stream).marks[index]) } {
+                Ok(()) => return Ok(true),
+                Err(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => {}
+                Err(error) => return Err(lost(error)),
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Ok(false);
+            }
+            if now - began < WATCH { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+        }
+    }
+
+    fn between(&self, stream: Stream, from: usize, to: usize) -> Result<Duration, DriverError> {
+        self.enter()?;
+        let marks = &self.line(stream).marks;
+        // SAFETY: the events live as long as this does.
+        let milliseconds = unsafe { event::elapsed(marks[from], marks[to]) }.map_err(lost)?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
+    }
+}
+
+impl Drop for Nvidia {
+    fn drop(&mut self) {
+        if self.enter().is_err() {
+            return;
+        }
+        // SAFETY: nobody uses any of it any more; streams are destroyed when they have ended what they run.
+        unsafe {
+            for line in [&self.waves, &self.keys] {
+                line.marks.iter().for_each(|mark| warn_of("an event", event::destroy(*mark)));
+                warn_of("a stream", stream::destroy(line.stream));
+            }
+            warn_of("a stream", stream::destroy(self.transfers));
+            warn_of("the kernels", module::unload(self.module));
+            warn_of("the context", primary_ctx::release(self.device));
+        }
+    }
+}
+
+fn location(device: sys::CUdevice) -> sys::CUmemLocation {
+    sys::CUmemLocation { type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device }
+}
+
+fn lost(error: result::DriverError) -> DriverError {
+    let text = error.error_string().map(|text| text.to_string_lossy().into_owned());
+    DriverError::Lost(text.unwrap_or_else(|_| format!("error {:?} of the driver", error.0)))
+}
+
+fn warn_of(what: &str, ended: Result<(), result::DriverError>) {
+    if let Err(error) = ended {
+        tracing::warn!(error = %lost(error), "{what} of a GPU");
+    }
+}

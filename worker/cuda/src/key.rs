@@ -1,0 +1,288 @@
+//! Evaluation keys in a GPU's memory, whatever their words are.
+
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use cloakwork_device::{DeviceError, KeySource, SeededParts, by_words};
+use cloakwork_math::{random::MaskStream, threads::for_each_part};
+use cloakwork_params::{ModulusSwitch, Order, ParameterSet};
+use cloakwork_tfhe::{SeededBootstrapKey, SeededKeySwitchKey, ServerKey, StageTimes, Torus, key::expand_ggsw};
+
+use crate::{
+    bench::Bench,
+    gpu::{
+        BootstrapKeyViews, Buffer, Complex, DriverError, KeySwitchShape, Lists, Places, RotationShape, RotationViews,
+        Stream, View,
+    },
+    run::{Run, Stopwatch},
+    workspace::Workspace,
+};
+
+/// A key that can run lanes.
+pub(crate) trait GpuKey: Send + Sync {
+    fn set(&self) -> &'static ParameterSet;
+
+    fn bytes(&self) -> u64;
+
+    /// Bytes of workspace that lanes with a table take, of so many outputs together.
+    fn lane_bytes(&self, outputs: usize) -> usize;
+
+    /// Computes lanes of a wave on a GPU, all of them with a table, into their slots.
+    fn run(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError>;
+
+    /// Computes lanes that have none.
+    fn run_linear(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError>;
+}
+
+/// Reads a key and makes it ready on every GPU.
+pub(crate) fn load(benches: &[Bench], source: &dyn KeySource) -> Result<Arc<dyn GpuKey>, DeviceError> {
+    let set = source.set();
+    by_words!(set, typed(benches, source)).unwrap_or(Err(DeviceError::UnsupportedSet { set: set.name }))
+}
+
+/// Bytes that a key of `set` takes on each GPU; none, if there can be no such key.
+pub(crate) fn bytes(set: &ParameterSet) -> u64 {
+    by_words!(set, bytes_of(set)).unwrap_or(0)
+}
+
+/// Does a GPU compute waves of `set`?
+pub fn serves(set: &ParameterSet) -> bool {
+    let same_words = set.torus.bits() == set.small_word_bits();
+    // Ciphertexts between operations have the words of the big key.
+    let has_kernels = by_words!(set, bytes_of(set)).is_some() && rotation_shape(set).is_possible();
+    has_kernels && (set.order == Order::KeySwitchFirst || same_words)
+}
+
+fn bytes_of<T, S>(set: &ParameterSet) -> u64 {
+    // A spectrum is of doubles, whatever the big key's words are.
+    let _ = size_of::<T>();
+    (key_switch_words(set) * size_of::<S>() + rotation_shape(set).key_polynomials() * spectrum_bytes(set)) as u64
+}
+
+fn key_switch_words(set: &ParameterSet) -> usize {
+    set.big_dimension() * set.key_switch.levels * (set.lwe_dimension + 1)
+}
+
+fn spectrum_bytes(set: &ParameterSet) -> usize {
+    set.polynomial_size / 2 * size_of::<Complex>()
+}
+
+/// What a blind rotation of `set` rotates.
+pub fn rotation_shape(set: &ParameterSet) -> RotationShape {
+    RotationShape {
+        steps: set.rotation_steps(),
+        grouping: set.grouping,
+        glwe_dimension: set.glwe_dimension,
+        polynomial_size: set.polynomial_size,
+        gadget: set.bootstrap,
+    }
+}
+
+fn typed<T: Torus + Pod, S: Torus + Pod>(
+    benches: &[Bench],
+    source: &dyn KeySource,
+) -> Result<Arc<dyn GpuKey>, DeviceError> {
+    let set = source.set();
+    if !serves(set) {
+        return Err(DeviceError::UnsupportedSet { set: set.name });
+    }
+    let parts = SeededParts::<T, S>::read(source)?;
+    ServerKey::<T, S>::check(set, &parts.key_switch, &parts.bootstrap)?;
+    let empty = |bench: &Bench| {
+        Ok(Replica {
+            key_switch: Buffer::new(&bench.driver, key_switch_words(set) * size_of::<S>())?,
+            bootstrap: Buffer::new(&bench.driver, rotation_shape(set).key_polynomials() * spectrum_bytes(set))?,
+            roots: bench.roots(set.polynomial_size)?,
+        })
+    };
+    let replicas = benches.iter().map(empty).collect::<Result<Vec<_>, DriverError>>()?;
+    expand_key_switch(&parts.key_switch, &replicas)?;
+    expand_bootstrap(benches, set, &parts.bootstrap, &replicas)?;
+    Ok(Arc::new(TypedKey::<T, S> { set, replicas, words: std::marker::PhantomData }))
+}
+
+/// A key on one GPU.
+struct Replica {
+    key_switch: Buffer,
+    bootstrap: Buffer,
+    roots: Arc<Buffer>,
+}
+
+/// Bytes of a key that the host expands before they are copied.
+const STAGED_BYTES: usize = 32 << 20;
+
+/// The rows of a key-switch key, by input word and level, masks and then the body.
+fn expand_key_switch<S: Torus + Pod>(seeded: &SeededKeySwitchKey<S>, replicas: &[Replica]) -> Result<(), DriverError> {
+    let (log2, mask_words) = (seeded.modulus_log2(), seeded.output_dimension());
+    let (columns, row_bytes) = (mask_words + 1, (mask_words * MaskStream::bytes_per_word(log2)) as u128);
+    let rows = (STAGED_BYTES / (columns * size_of::<S>())).clamp(1, seeded.bodies().len().max(1));
+    let mut staged = vec![S::default(); rows * columns];
+    for (index, bodies) in seeded.bodies().chunks(rows).enumerate() {
+        let (first, staged) = (index * rows, &mut staged[..bodies.len() * columns]);
+        for_each_part(threads(), columns, staged, |begin, part| {
+            let mut masks = MaskStream::at(seeded.seed(), (first + begin) as u128 * row_bytes);
+            for (row, body) in part.chunks_exact_mut(columns).zip(&bodies[begin..]) {
+                masks.fill(log2, &mut row[..mask_words]);
+                row[mask_words] = *body;
+            }
+        });
+        for replica in replicas {
+            replica.key_switch.all()?.part(first * columns, staged.len())?.upload(staged)?;
+        }
+    }
+    Ok(())
+}
+
+/// The polynomials of a bootstrap key in the order of its ciphertexts, each transformed by the GPU.
+fn expand_bootstrap<T: Torus + Pod>(
+    benches: &[Bench],
+    set: &'static ParameterSet,
+    seeded: &SeededBootstrapKey<T>,
+    replicas: &[Replica],
+) -> Result<(), DriverError> {
+    let (shape, ggsw) = (rotation_shape(set), seeded.shape().words());
+    let count = (STAGED_BYTES / (ggsw * size_of::<T>())).clamp(1, seeded.ggsw_count().max(1));
+    let mut staged = vec![T::default(); count * ggsw];
+    let room = |bench: &Bench| Buffer::new(&bench.driver, size_of_val(&staged[..]));
+    let polynomials = benches.iter().map(room).collect::<Result<Vec<_>, _>>()?;
+    // Each stream's marks are for one key at a time.
+    let _turns: Vec<_> = benches.iter().map(Bench::key_turn).collect();
+    for first in (0..seeded.ggsw_count()).step_by(count) {
+        let staged = &mut staged[..count.min(seeded.ggsw_count() - first) * ggsw];
+        for_each_part(threads(), ggsw, staged, |begin, part| {
+            for (index, words) in part.chunks_exact_mut(ggsw).enumerate() {
+                expand_ggsw(seeded, first + begin + index, words);
+            }
+        });
+        for ((bench, replica), polynomials) in benches.iter().zip(replicas).zip(&polynomials) {
+            let polynomials = polynomials.view(0, staged.len())?;
+            polynomials.upload(staged)?;
+            let spectra = replica.bootstrap.all()?.part(first * ggsw / 2, staged.len() / 2)?;
+            bench.launcher(Stream::Keys).transform_key(polynomials, replica.roots.all()?, shape, spectra)?;
+        }
+        // What was staged is used up before others take its place.
+        for bench in benches {
+            bench.finish(Stream::Keys, 0)?;
+        }
+    }
+    Ok(())
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+struct TypedKey<T, S> {
+    set: &'static ParameterSet,
+    /// By GPU.
+    replicas: Vec<Replica>,
+    words: std::marker::PhantomData<fn() -> (T, S)>,
+}
+
+impl<T: Torus + Pod, S: Torus + Pod> TypedKey<T, S> {
+    fn replica(&self, bench: &Bench) -> Result<&Replica, DriverError> {
+        self.replicas.get(bench.number).ok_or(DriverError::Misfit("a key for each GPU"))
+    }
+
+    fn key_switch_shape(&self) -> KeySwitchShape {
+        KeySwitchShape {
+            input_dimension: self.set.big_dimension(),
+            output_dimension: self.set.lwe_dimension,
+            gadget: self.set.key_switch,
+            modulus_log2: self.set.small_modulus_log2,
+        }
+    }
+
+    /// Rotates the table of each lane by its ciphertext, which is under the small key.
+    fn rotate<'b, W: Torus + Pod>(
+        &self,
+        bench: &Bench,
+        workspace: &mut Workspace<'b>,
+        small: View<'b, W>,
+        lists: &Lists<'_>,
+        lanes: usize,
+    ) -> Result<View<'b, T>, DriverError> {
+        let (shape, launcher) = (rotation_shape(self.set), bench.launcher(Stream::Waves));
+        let replica = self.replica(bench)?;
+        let key = BootstrapKeyViews { spectra: replica.bootstrap.all()?, roots: replica.roots.all()? };
+        let outputs = RotationViews {
+            glwes: workspace.take(lanes * shape.glwe_words())?,
+            scratch: workspace.take(lanes * shape.scratch_len())?,
+        };
+        if self.set.grouping > 1 {
+            launcher.blind_rotate_groups(small, lists, key, shape, outputs)?;
+        } else {
+            let exponents = workspace.take(small.len())?;
+            let centred = self.set.modulus_switch == ModulusSwitch::CenteredMean;
+            let log2 = self.set.rotation_modulus_log2();
+            launcher.modulus_switch(small, self.set.lwe_dimension, log2, centred, exponents)?;
+            launcher.blind_rotate(exponents, lists, key, shape, outputs)?;
+        }
+        Ok(outputs.glwes)
+    }
+}
+
+impl<T: Torus + Pod, S: Torus + Pod> GpuKey for TypedKey<T, S> {
+    fn set(&self) -> &'static ParameterSet {
+        self.set
+    }
+
+    fn bytes(&self) -> u64 {
+        bytes(self.set)
+    }
+
+    fn lane_bytes(&self, outputs: usize) -> usize {
+        let (set, shape) = (self.set, rotation_shape(self.set));
+        let (sum, small) = (set.ciphertext_bytes() as usize, (set.lwe_dimension + 1) * size_of::<S>());
+        let exponents = (set.lwe_dimension + 1) * size_of::<u32>();
+        let rotation = shape.glwe_words() * size_of::<T>() + shape.scratch_len() * size_of::<Complex>();
+        let switched = match set.order {
+            Order::KeySwitchFirst => small,
+            Order::BootstrapFirst => outputs * ((set.big_dimension() + 1) * size_of::<T>() + small),
+        };
+        sum + exponents + rotation + switched
+    }
+
+    fn run(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError> {
+        let (set, shape, replica) = (self.set, rotation_shape(self.set), self.replica(bench)?);
+        let mut workspace = Workspace::new(&bench.workspace);
+        let (launcher, mut times) = (bench.launcher(Stream::Waves), Stopwatch::new(bench));
+        let arena = run.arena().words::<T>()?;
+        let lists = run.lists(bench, lanes, &mut workspace)?;
+        let sums: View<'_, T> = workspace.take(lanes.len() * (set.input_dimension() + 1))?;
+        launcher.linear_combination(arena, &lists, sums, set.input_dimension())?;
+        match set.order {
+            Order::KeySwitchFirst => {
+                let small: View<'_, S> = workspace.take(lanes.len() * (set.lwe_dimension + 1))?;
+                times.key_switch(|| {
+                    launcher.key_switch(sums, replica.key_switch.all()?, self.key_switch_shape(), small)
+                })?;
+                let glwes = times.blind_rotate(|| self.rotate(bench, &mut workspace, small, &lists, lanes.len()))?;
+                launcher.sample_extract(glwes, &lists, shape, Places::Slots(arena))?;
+            }
+            Order::BootstrapFirst => {
+                let glwes = times.blind_rotate(|| self.rotate(bench, &mut workspace, sums, &lists, lanes.len()))?;
+                let rows: View<'_, T> = workspace.take(lists.outputs() * (set.big_dimension() + 1))?;
+                launcher.sample_extract(glwes, &lists, shape, Places::Rows(rows))?;
+                let small: View<'_, S> = workspace.take(lists.outputs() * (set.lwe_dimension + 1))?;
+                times.key_switch(|| {
+                    launcher.key_switch(rows, replica.key_switch.all()?, self.key_switch_shape(), small)
+                })?;
+                launcher.store_rows(small.cast::<T>()?, &lists, set.lwe_dimension + 1, arena)?;
+            }
+        }
+        times.end()
+    }
+
+    fn run_linear(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError> {
+        let words = self.set.input_dimension() + 1;
+        let mut workspace = Workspace::new(&bench.workspace);
+        let (launcher, times) = (bench.launcher(Stream::Waves), Stopwatch::new(bench));
+        let arena = run.arena().words::<T>()?;
+        let lists = run.lists(bench, lanes, &mut workspace)?;
+        let sums: View<'_, T> = workspace.take(lanes.len() * words)?;
+        launcher.linear_combination(arena, &lists, sums, words - 1)?;
+        launcher.store_rows(sums, &lists, words, arena)?;
+        times.end()
+    }
+}

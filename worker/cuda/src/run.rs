@@ -1,0 +1,247 @@
+//! A wave under way: cut into parts, which GPUs take one by one.
+
+use std::{
+    ops::Range,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use cloakwork_device::{DeviceError, NO_TABLE, Wave, WorkStats};
+use cloakwork_params::ParameterSet;
+use cloakwork_tfhe::StageTimes;
+
+use crate::{
+    arena::GpuArena,
+    bench::Bench,
+    gpu::{DriverError, Lists, Stream, Table, Work},
+    key::GpuKey,
+    workspace::{ALIGNMENT, Workspace},
+};
+
+/// A wave with everything that it needs, until it has ended.
+pub(crate) struct Run {
+    key: Arc<dyn GpuKey>,
+    arena: Arc<GpuArena>,
+    wave: Wave,
+    tables: Vec<Arc<Table>>,
+    /// Lanes with a table, then those without.
+    order: Vec<u32>,
+    tabled: usize,
+    /// Runs of `order`.
+    parts: Vec<Range<usize>>,
+    outcome: Arc<Outcome>,
+}
+
+/// What has become of a wave, for whoever waits.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    progress: Mutex<Progress>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Progress {
+    began: Option<Instant>,
+    /// Time of all GPUs together, and their shares of it.
+    busy: Duration,
+    stages: StageTimes,
+    error: Option<DeviceError>,
+    result: Option<Result<WorkStats, DeviceError>>,
+}
+
+impl Run {
+    /// Checks a wave, takes its slots, and cuts it into parts.
+    pub(crate) fn new(
+        benches: &[Bench],
+        key: Arc<dyn GpuKey>,
+        arena: Arc<GpuArena>,
+        wave: Wave,
+        tables: Vec<Arc<Table>>,
+    ) -> Result<Self, DeviceError> {
+        wave.check(arena.len(), |table| tables[table].outputs.len())?;
+        arena.claim(&wave)?;
+        let (mut order, linear): (Vec<u32>, Vec<u32>) =
+            (0..wave.lanes().len() as u32).partition(|&lane| wave.lanes()[lane as usize].table != NO_TABLE);
+        let tabled = order.len();
+        order.extend(linear);
+        let mut run = Self { key, arena, wave, tables, order, tabled, parts: Vec::new(), outcome: Arc::default() };
+        run.parts = run.cut(benches, 0..tabled).chain(run.cut(benches, tabled..run.order.len())).collect();
+        Ok(run)
+    }
+
+    pub(crate) fn set(&self) -> &'static ParameterSet {
+        self.key.set()
+    }
+
+    pub(crate) fn arena(&self) -> &GpuArena {
+        &self.arena
+    }
+
+    /// Bootstraps in the wave.
+    pub(crate) fn width(&self) -> usize {
+        self.tabled
+    }
+
+    /// Parts that GPUs can work on at the same time.
+    pub(crate) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(crate) fn outcome(&self) -> &Arc<Outcome> {
+        &self.outcome
+    }
+
+    /// Computes a part on a GPU.
+    pub(crate) fn compute(&self, part: usize, bench: &Bench) -> Result<(), DriverError> {
+        let began = Instant::now();
+        self.outcome.progress().began.get_or_insert(began);
+        let part = &self.parts[part];
+        let lanes = &self.order[part.clone()];
+        let stages = match part.start < self.tabled {
+            true => self.key.run(bench, self, lanes),
+            false => self.key.run_linear(bench, self, lanes),
+        }?;
+        let mut progress = self.outcome.progress();
+        progress.busy += began.elapsed();
+        progress.stages.key_switch += stages.key_switch;
+        progress.stages.blind_rotate += stages.blind_rotate;
+        Ok(())
+    }
+
+    /// Takes down why a part was not computed.
+    pub(crate) fn fail(&self, error: DeviceError) {
+        self.outcome.progress().error = Some(error);
+    }
+
+    /// Ends the wave once all its parts have ended: with the last of those who hold it. What only this wave still held is
+    /// given back before anybody knows. True where it was the last, and went well: the time that it took.
+    pub(crate) fn end(run: Arc<Self>) -> Option<Duration> {
+        let run = Arc::into_inner(run)?;
+        let outcome = run.outcome.clone();
+        let result = outcome.progress().finish();
+        run.arena.release(&run.wave, result.is_ok());
+        drop(run);
+        let took = result.as_ref().ok().map(|stats| stats.ended - stats.began);
+        outcome.progress().result = Some(result);
+        outcome.ended.notify_all();
+        took
+    }
+
+    /// The numbers of some lanes, on a GPU.
+    pub(crate) fn lists<'b>(
+        &self,
+        bench: &Bench,
+        lanes: &[u32],
+        workspace: &mut Workspace<'b>,
+    ) -> Result<Lists<'b>, DriverError> {
+        let work = Work::of(&self.wave, lanes, &self.tables);
+        work.upload(bench.number, &self.tables, &mut |bytes| workspace.take(bytes))
+    }
+
+    /// A run of `order` in parts: one for each GPU, but none that leaves multiprocessors idle while others wait, and none
+    /// that takes more than a workspace. A part has at least one lane.
+    fn cut(&self, benches: &[Bench], lanes: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        // What is rounded up, and the addresses of tables.
+        let fixed = 16 * ALIGNMENT + self.tables.len() * size_of::<u64>();
+        let room = benches.iter().map(|bench| bench.workspace.bytes()).min().unwrap_or(0).saturating_sub(fixed);
+        let tile = benches.iter().map(|bench| bench.driver.describe().multiprocessors as usize).max().unwrap_or(1);
+        let most = lanes.len().div_ceil(benches.len().max(1)).max(tile);
+        let bytes = |index: usize| {
+            let lane = self.order[index] as usize;
+            let (terms, outputs) = (self.wave.terms(lane).len(), self.wave.outputs(lane).len());
+            Work::bytes_of(terms, outputs) + self.key.lane_bytes(outputs)
+        };
+        let mut left = lanes;
+        std::iter::from_fn(move || {
+            let mut taken = 0;
+            let fits = |index: &usize| {
+                taken += bytes(*index);
+                taken <= room
+            };
+            let count = left.clone().take(most).take_while(fits).count().max(1).min(left.len());
+            let part = left.start..left.start + count;
+            left.start = part.end;
+            (!part.is_empty()).then_some(part)
+        })
+    }
+}
+
+impl Outcome {
+    /// What became of the wave, or nothing when the deadline comes first.
+    pub(crate) fn wait(&self, deadline: Instant) -> Option<Result<WorkStats, DeviceError>> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self.ended.wait_timeout_while(self.progress(), left, |progress| progress.result.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.result.clone()
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress {
+    /// Splits the wall time as the GPUs' time is split: their clocks are others than ours.
+    fn finish(&mut self) -> Result<WorkStats, DeviceError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let ended = Instant::now();
+        let began = self.began.unwrap_or(ended);
+        let wall = ended - began;
+        let share = |stage: Duration| match self.busy.as_nanos() {
+            0 => Duration::ZERO,
+            busy => Duration::from_nanos((wall.as_nanos() * stage.as_nanos().min(busy) / busy) as u64),
+        };
+        let key_switch = share(self.stages.key_switch);
+        let blind_rotate = share(self.stages.blind_rotate).min(wall - key_switch);
+        Ok(WorkStats { began, ended, key_switch, blind_rotate, other: wall - key_switch - blind_rotate })
+    }
+}
+
+/// Notes what the stages of a part take, by the GPU's clock.
+pub(crate) struct Stopwatch<'b> {
+    bench: &'b Bench,
+    /// Marks set: two for each stage.
+    marks: usize,
+    key_switch_at: Option<usize>,
+    blind_rotate_at: Option<usize>,
+}
+
+impl<'b> Stopwatch<'b> {
+    pub(crate) fn new(bench: &'b Bench) -> Self {
+        Self { bench, marks: 0, key_switch_at: None, blind_rotate_at: None }
+    }
+
+    /// Launches a key switch.
+    pub(crate) fn key_switch<R>(&mut self, launch: impl FnOnce() -> Result<R, DriverError>) -> Result<R, DriverError> {
+        self.key_switch_at = Some(self.marks);
+        self.stage(launch)
+    }
+
+    /// Launches blind rotations.
+    pub(crate) fn blind_rotate<R>(
+        &mut self,
+        launch: impl FnOnce() -> Result<R, DriverError>,
+    ) -> Result<R, DriverError> {
+        self.blind_rotate_at = Some(self.marks);
+        self.stage(launch)
+    }
+
+    /// Waits until everything that was launched has ended.
+    pub(crate) fn end(self) -> Result<StageTimes, DriverError> {
+        self.bench.finish(Stream::Waves, self.marks)?;
+        let between = |at: Option<usize>| match at {
+            Some(at) => self.bench.driver.between(Stream::Waves, at, at + 1),
+            None => Ok(Duration::ZERO),
+        };
+        Ok(StageTimes { key_switch: between(self.key_switch_at)?, blind_rotate: between(self.blind_rotate_at)? })
+    }
+
+    fn stage<R>(&mut self, launch: impl FnOnce() -> Result<R, DriverError>) -> Result<R, DriverError> {
+        self.bench.driver.mark(Stream::Waves, self.marks)?;
+        let launched = launch()?;
+        self.bench.driver.mark(Stream::Waves, self.marks + 1)?;
+        self.marks += 2;
+        Ok(launched)
+    }
+}
