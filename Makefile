@@ -2,7 +2,7 @@
 # (with rustfmt and clippy, for lint), and a C++ compiler are all it takes; npm as well, for the check of the protocol, valgrind, for the gate for speed,
 # and Go 1.24 or later, for what is compared with Lattigo.
 
-.PHONY: demo demo-core test test-all lint speed bench bench-circuits bench-ckks bench-ckks-peer bench-peers bench-service
+.PHONY: demo demo-core test test-all lint speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-service
 
 # The whole service once: a server, keys, an upload, a job, its result and where its time went.
 demo:
@@ -54,6 +54,12 @@ bench-ckks:
 # minutes for each round, most of them to make keys; ARGS=--quick compares toys, ARGS="--case H192 --rounds 5" one of Lattigo's sets.
 bench-ckks-peer:
 	tests/peers/lattigo/run.sh $(ARGS)
+
+# The GPUs of this machine: whether they compute what they should, how often they are wrong, how fast they are; writes
+# target/bench/gpu.json. KERNELS=DIRECTORY is where worker/cuda/build-kernels.sh has put its work. ARGS="--help" shows the rest
+bench-gpu:
+	mkdir -p target/bench
+	CLOAKWORK_CUDA_KERNELS=$(abspath $(KERNELS)) cargo run --release -p cloakwork-tests-gpu -- --json target/bench/gpu.json $(ARGS)
 
 # A server process under load against the core, alternating; writes target/bench/service.json. Takes a quarter of an
 # hour; ARGS=--quick takes one minute.

@@ -12,18 +12,21 @@ if [ ! -x "$out/venv/bin/python" ]; then
     python3 -m venv "$out/venv"
 fi
 "$out/venv/bin/pip" install --quiet --disable-pip-version-check nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 \
-    nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85
-nvcc=$(echo "$out"/venv/lib/python3*/site-packages/nvidia/cu13/bin/nvcc)
+    nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 nvidia-cuda-cuobjdump==13.4.92 \
+    nvidia-cuda-nvdisasm==13.4.92
+PATH=$(echo "$out"/venv/lib/python3*/site-packages/nvidia/cu13/bin):$PATH
 
 # One file for all GPUs: machine code for those that are named, and PTX for those that came later.
 targets=()
 for arch in 80 90 100; do
     targets+=(-gencode "arch=compute_$arch,code=sm_$arch")
 done
-"$nvcc" -std=c++17 --expt-relaxed-constexpr -O3 -fatbin "${targets[@]}" -gencode arch=compute_90,code=compute_90 \
+nvcc -std=c++17 --expt-relaxed-constexpr -O3 -fatbin "${targets[@]}" -gencode arch=compute_90,code=compute_90 \
     -Xptxas -v -o "$out/kernels.fatbin" "$here/kernels/kernels.cu" >"$out/nvcc.log" 2>&1 || { cat "$out/nvcc.log" >&2; exit 1; }
 
-# A line for each kernel: architecture, name, bytes spilled, registers, bytes of static shared memory.
+# A line for each kernel: architecture, name, bytes spilled, registers, bytes of static shared memory, as the assembler says;
+# instructions in all, of which on doubles, of which on shared memory, as the code has them.
+cuobjdump --dump-sass "$out/kernels.fatbin" >"$out/kernels.sass"
 awk -F"[ ',]+" '
     /Compiling entry function/ {
         for (i = 1; i <= NF; i++) { if ($i == "function") name = $(i + 1); if ($i == "for") arch = $(i + 1) }
@@ -32,12 +35,29 @@ awk -F"[ ',]+" '
     /Used [0-9]+ registers/ {
         shared = 0
         for (i = 1; i <= NF; i++) { if ($i == "Used") registers = $(i + 1); if ($i == "smem") shared = $(i - 2) }
-        print arch, name, spilled, registers, shared
-    }' "$out/nvcc.log" | sort >"$out/resources.txt"
+        print "assembler", arch, name, spilled, registers, shared
+    }' "$out/nvcc.log" >"$out/lines.txt"
+awk '
+    /code for sm_/ { arch = $3 }
+    /Function :/ { name = $3 }
+    /^[ \t]*\/\*[0-9a-f]+\*\/ / && name {
+        operation = $2 ~ /^@/ ? $3 : $2
+        sub(/[;.].*/, "", operation)
+        all[arch " " name]++
+        if (operation ~ /^(DFMA|DADD|DMUL)$/) doubles[arch " " name]++
+        if (operation ~ /^(LDS|STS)$/) shared[arch " " name]++
+    }
+    END { for (kernel in all) print "code", kernel, all[kernel], doubles[kernel] + 0, shared[kernel] + 0 }
+    ' "$out/kernels.sass" >>"$out/lines.txt"
+awk '
+    { kernel = $2 " " $3; found[kernel] = 1; said[$1, kernel] = $4 " " $5 " " $6 }
+    END { for (kernel in found) print kernel, said["assembler", kernel], said["code", kernel] }
+    ' "$out/lines.txt" | sort >"$out/resources.txt"
 
 if ! diff -u "$here/resources.txt" "$out/resources.txt"; then
     echo "The kernels take other resources than worker/cuda/resources.txt says (architecture, kernel, bytes spilled," >&2
-    echo "registers, bytes of shared memory). If that is meant and nothing spills, copy $out/resources.txt over it." >&2
+    echo "registers, bytes of shared memory, instructions: all, on doubles, on shared memory). If that is" >&2
+    echo "meant and nothing spills, copy $out/resources.txt over it." >&2
     exit 1
 fi
 if awk '$3 > 0 { print; spills = 1 } END { exit !spills }' "$out/resources.txt"; then

@@ -1,5 +1,6 @@
-// CUDA on a CPU, as far as the kernels need it: every thread of a block is a fiber, and what waits at a barrier lets others
-// run. Blocks run one after the other. It finds wrong indices, layouts, barriers and arithmetic, not races between threads.
+// CUDA on a CPU, as far as the kernels need it: every thread of a block is a fiber, and what waits at a barrier lets
+// others run. Blocks run one after the other. It finds wrong indices, layouts, barriers and arithmetic, not races
+// between threads.
 #pragma once
 #include "fiber.h"
 

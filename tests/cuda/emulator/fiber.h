@@ -1,5 +1,5 @@
-// Fibers: stacks that one OS thread switches between. The machine's own way takes two system calls a switch, which is most
-// of the time of a kernel with many barriers; on x86-64 it is a few instructions instead.
+// Fibers: stacks that one OS thread switches between. The machine's own way takes two system calls a switch, which is
+// most of the time of a kernel with many barriers; on x86-64 it is a few instructions instead.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -31,8 +31,8 @@ struct Fiber {
   }
 };
 
-// Saves what a call must keep on the stack that is left, and takes it from the one that is entered. Floating-point modes
-// are the same everywhere.
+// Saves what a call must keep on the stack that is left, and takes it from the one that is entered. Floating-point
+// modes are the same everywhere.
 __attribute__((naked, noinline)) inline void switch_stacks([[maybe_unused]] void **from,
                                                               [[maybe_unused]] void *to) {
   asm("push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"

@@ -1,4 +1,5 @@
-// The kernels under the emulator, launched by name as the driver does, and two kernels that the emulator is tested with.
+// The kernels under the emulator, launched by name as the driver does, and two kernels that the emulator is tested
+// with.
 #include "emulator.h"
 
 #include "kernels.cu"

@@ -1,5 +1,6 @@
-// Bootstrap keys as blind rotations read them: each polynomial transformed, in 106 bits, so that only the last rounding is left
-// of the error. A third of the noise of a transform would else come from its key, and a key is transformed once.
+// Bootstrap keys as blind rotations read them: each polynomial transformed, in 106 bits, so that only the last rounding
+// is left of the error. A third of the noise of a transform would else come from its key, and a key is transformed
+// once.
 #include "rotation_2048.cu"
 #include "transform.h"
 #include "wide.h"
@@ -23,7 +24,8 @@ struct WideArray {
 __device__ inline Wide wide(u32 word) { return {double(int(word)), 0}; }
 __device__ inline Wide wide(u64 word) { return normalized(double(int(word >> 32)) * 4294967296.0, double(u32(word))); }
 
-// A polynomial becomes its values, in the order that forward_transform leaves. `roots` are 2N upper halves, then 2N lower ones.
+// A polynomial becomes its values, in the order that forward_transform leaves. `roots` are 2N upper halves, then 2N
+// lower ones.
 template <class T>
 __device__ void transform_wide(const T *polynomial, WideArray x, const double2 *roots, u32 size_log2) {
   u32 size = 1u << size_log2;
@@ -45,16 +47,18 @@ __device__ void transform_wide(const T *polynomial, WideArray x, const double2 *
   __syncthreads();
 }
 
-// Block b transforms polynomial b. Upper halves are worked on where they stay; dynamic shared memory holds N/2 lower ones.
+// Block b transforms polynomial b. Upper halves are worked on where they stay; dynamic shared memory holds N/2 lower
+// ones.
 template <class T>
 __device__ void transform_key(const T *polynomials, double2 *spectra, const double2 *roots, u32 size_log2) {
   DYNAMIC_SHARED(double2, lower);
   u64 size = u64(1) << size_log2;
-  transform_wide(polynomials + blockIdx.x * size, WideArray{spectra + blockIdx.x * (size / 2), lower}, roots, size_log2);
+  WideArray x{spectra + blockIdx.x * (size / 2), lower};
+  transform_wide(polynomials + blockIdx.x * size, x, roots, size_log2);
 }
 
-// The same in the order that the fast kernel reads, in which a step's polynomials lie among each other: so both halves are in
-// shared memory. In units of its accumulator's last bit.
+// The same in the order that the fast kernel reads, in which a step's polynomials lie among each other: so both halves
+// are in shared memory. In units of its accumulator's last bit.
 __device__ void transform_key_2048(const u64 *polynomials, double2 *spectra, const double2 *roots) {
   DYNAMIC_SHARED(double2, shared);
   u32 step = blockIdx.x / 4, row = blockIdx.x / 2 % 2, column = blockIdx.x % 2;

@@ -1,5 +1,5 @@
-// Blind rotation for any shape of key, on one ciphertext a block. What the block works on lies in global memory but for one
-// transform: right for every set, made fast for none.
+// Blind rotation for any shape of key, on one ciphertext a block. What the block works on lies in global memory but for
+// one transform: right for every set, made fast for none.
 #include "transform.h"
 
 // Sizes of a blind rotation. A block's dynamic shared memory is one transform, N/2 complex numbers.
@@ -34,16 +34,18 @@ template <class T> __device__ inline double digit(Gadget gadget, T word, u32 lev
   return double(digit);
 }
 
-// `sums[column] = sum over rows and levels of digits times the key's polynomial`. `word(row, j)` is what is cut into digits,
-// `key(polynomial, place)` a value of the step's key, whose polynomials lie by level, the smallest first, then row, then
-// column. Every thread adds up places of its own.
+// `sums[column] = sum over rows and levels of digits times the key's polynomial`. `word(row, j)` is what is cut into
+// digits, `key(polynomial, place)` a value of the step's key, whose polynomials lie by level, the smallest first, then
+// row, then column. Every thread adds up places of its own.
 template <class Word, class Key>
-__device__ void external_product(double2 *x, double2 *sums, const double2 *roots, Rotation rotation, Word word, Key key) {
+__device__ __forceinline__ void external_product(double2 *x, double2 *sums, const double2 *roots, Rotation rotation,
+                                                 Word word, Key key) {
   u32 half = 1u << (rotation.size_log2 - 1), columns = rotation.glwe_dimension + 1;
   for (u32 level = 0; level < rotation.gadget.levels; level++)
     for (u32 row = 0; row < columns; row++) {
       for (u32 j = threadIdx.x; j < half; j += blockDim.x) {
-        double low = digit(rotation.gadget, word(row, j), level), high = digit(rotation.gadget, word(row, j + half), level);
+        double low = digit(rotation.gadget, word(row, j), level);
+        double high = digit(rotation.gadget, word(row, j + half), level);
         x[j] = times(make_double2(low, high), roots[j]);
       }
       forward_transform(x, roots, rotation.size_log2);
@@ -62,7 +64,8 @@ __device__ void external_product(double2 *x, double2 *sums, const double2 *roots
 
 // Hands the coefficients of the sums to `store(column, j, word)`.
 template <class T, class Store>
-__device__ void transform_back(double2 *x, const double2 *sums, const double2 *roots, Rotation rotation, Store store) {
+__device__ __forceinline__ void transform_back(double2 *x, const double2 *sums, const double2 *roots,
+                                               Rotation rotation, Store store) {
   u32 half = 1u << (rotation.size_log2 - 1);
   double scale = 1.0 / half;
   for (u32 column = 0; column <= rotation.glwe_dimension; column++) {
@@ -104,15 +107,16 @@ __device__ void blind_rotate(const u32 *exponents, const T *const *tables, const
   }
 }
 
-// A word of which no half is rounded up that belongs down. A word that comes straight out of a product ends in zeros, so that
-// halves are common, and rounding all of them up would shift every coefficient alike. `dropped` bits lie below the digits.
+// A word of which no half is rounded up that belongs down. A word that comes straight out of a product ends in zeros,
+// so that halves are common, and rounding all of them up would shift every coefficient alike. `dropped` bits lie below
+// the digits.
 template <class T> __device__ inline T halves_to_even(T word, u32 dropped) { return word - T(~(word >> dropped) & 1); }
 
 // Most secret bits of a step.
 constexpr u32 GROUPING_MAX = 4;
 
-// A group of secret bits a step: `glwe = (sum over subsets of X^a_subset GGSW(subset)) * glwe`. The sum is taken of values,
-// where a rotation is a product with a root. A subset's highest bit stands for the group's first word.
+// A group of secret bits a step: `glwe = (sum over subsets of X^a_subset GGSW(subset)) * glwe`. The sum is taken of
+// values, where a rotation is a product with a root. A subset's highest bit stands for the group's first word.
 template <class T, class S>
 __device__ void blind_rotate_groups(const S *inputs, const T *const *tables, const u32 *table_of, const double2 *key,
                                     const double2 *roots, T *glwes, double2 *scratch, u32 grouping, Rotation rotation) {
@@ -156,7 +160,7 @@ __device__ void blind_rotate_groups(const S *inputs, const T *const *tables, con
 constexpr u32 ROTATION_THREADS_MAX = 256;
 
 #define ROTATION_KERNELS(T, BITS_OF_T)                                                                                 \
-  extern "C" __global__ void __launch_bounds__(ROTATION_THREADS_MAX)                                                   \
+  extern "C" __global__ void __launch_bounds__(ROTATION_THREADS_MAX, 1)                                                \
       blind_rotate_##BITS_OF_T(const u32 *exponents, const T *const *tables, const u32 *table_of, const double2 *key,  \
                                const double2 *roots, T *glwes, double2 *scratch, u32 steps, u32 glwe_dimension,        \
                                u32 size_log2, u32 base_log, u32 levels) {                                              \
@@ -165,7 +169,7 @@ constexpr u32 ROTATION_THREADS_MAX = 256;
   }
 
 #define GROUP_ROTATION_KERNEL(T, S, NAME)                                                                              \
-  extern "C" __global__ void __launch_bounds__(ROTATION_THREADS_MAX)                                                   \
+  extern "C" __global__ void __launch_bounds__(ROTATION_THREADS_MAX, 1)                                                \
       NAME(const S *inputs, const T *const *tables, const u32 *table_of, const double2 *key, const double2 *roots,     \
            T *glwes, double2 *scratch, u32 steps, u32 grouping, u32 glwe_dimension, u32 size_log2, u32 base_log,       \
            u32 levels) {                                                                                               \

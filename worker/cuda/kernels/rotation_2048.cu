@@ -1,11 +1,11 @@
-// Blind rotation for throughput: N = 2048, one mask polynomial, one digit, 64-bit words of which the accumulator keeps the
-// upper 32 bits.
+// Blind rotation for throughput: N = 2048, one mask polynomial, one digit, 64-bit words of which the accumulator keeps
+// the upper 32 bits.
 //
-// Two warps rotate one ciphertext, and hold transforms in registers: 1024 complex values are a square of 32 by 32, of which
-// a lane has a column of 32. A transform is a tree of 32 leaves over the columns, a transposition through shared memory, and
-// a tree over the rows. After the transposition a lane has a column of one polynomial, and the lane 16 further on the same
-// column of the other, so that the product with the key takes one exchange between them. A block rotates several
-// ciphertexts, which read the key together.
+// Two warps rotate one ciphertext, and hold transforms in registers: 1024 complex values are a square of 32 by 32, of
+// which a lane has a column of 32. A transform is a tree of 32 leaves over the columns, a transposition through shared
+// memory, and a tree over the rows. After the transposition a lane has a column of one polynomial, and the lane 16
+// further on the same column of the other, so that the product with the key takes one exchange between them. A block
+// rotates several ciphertexts, which read the key together.
 #pragma once
 #include "transform.h"
 #include "unrolled.h"
@@ -50,13 +50,14 @@ template <int SIGN> __device__ __forceinline__ void butterfly_at_quarter(double2
   b = turned;
 }
 
-// Values of a polynomial of 32 coefficients where x^32 = exp(SIGN 2 pi i NUMERATOR / DENOMINATOR): at the place of i is the
-// root that the reversed bits of i number.
+// Values of a polynomial of 32 coefficients where x^32 = exp(SIGN 2 pi i NUMERATOR / DENOMINATOR): at the place of i is
+// the root that the reversed bits of i number.
 template <int SIGN, int NUMERATOR, int DENOMINATOR> __device__ __forceinline__ void tree(double2 *x) {
   unrolled<5>([&](auto stage) {
     constexpr u32 t = stage.value, half = SIDE / 2 >> t;
     unrolled<(1u << t)>([&](auto node) {
-      constexpr int numerator = NUMERATOR + int(reversed(node.value, t)) * DENOMINATOR, denominator = DENOMINATOR * (2 << t);
+      constexpr int denominator = DENOMINATOR * (2 << t);
+      constexpr int numerator = NUMERATOR + int(reversed(node.value, t)) * DENOMINATOR;
       constexpr Root w = root_of_unity(SIGN * numerator, denominator);
       unrolled<half>([&](auto j) {
         constexpr u32 low = node.value * 2 * half + j.value;
@@ -91,15 +92,16 @@ template <int SIGN, class Factor> __device__ __forceinline__ void tree_of_lane(d
   });
 }
 
-// Factor `index` of column `column`, as a power of exp(i pi / N): the column's root is exp(2 pi i (column + offset / 4) / 32).
+// Factor `index` of column `column`, as a power of exp(i pi / N): the column's root is exp(2 pi i (column + offset / 4)
+// / 32).
 __device__ __forceinline__ u32 factor_power(u32 index, u32 column, u32 offset) {
   u32 stage = index == 0 ? 0 : 32 - __clz(index), m = index == 0 ? 0 : index - (1 << (stage - 1));
   return (16 * (4 * column + offset + 128 * m)) >> stage;
 }
 
 // Where a step's key has a value: of a leaf and a column of the square, of the polynomial that multiplies polynomial
-// `row_polynomial` and is added to `column_polynomial`. A lane reads what multiplies its own polynomial first, and then what
-// multiplies the other one.
+// `row_polynomial` and is added to `column_polynomial`. A lane reads what multiplies its own polynomial first, and then
+// what multiplies the other one.
 __device__ __forceinline__ u32 key_place(u32 leaf, u32 column, u32 row_polynomial, u32 column_polynomial) {
   u32 is_other = row_polynomial != column_polynomial;
   return leaf * 128 + is_other * 64 + (column >> 4) * 32 + (column & 15) + 16 * column_polynomial;
@@ -151,7 +153,8 @@ __device__ void blind_rotate(const u32 *exponents, const u64 *const *tables, con
       return (from & SIZE ? 0u - word : word) - accumulator[thread + offset];
     };
     unrolled<SIDE>([&](auto r) {
-      x[r.value] = make_double2(digit(difference(SIDE * r.value), base_log), digit(difference(SIDE * r.value + HALF), base_log));
+      u32 low = difference(SIDE * r.value), high = difference(SIDE * r.value + HALF);
+      x[r.value] = make_double2(digit(low, base_log), digit(high, base_log));
     });
     tree<1, 1, 4>(x);
     unrolled<SIDE>([&](auto i) { square[reversed(i.value, 5) * PITCH + thread] = x[i.value]; });

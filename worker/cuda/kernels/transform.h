@@ -1,7 +1,7 @@
 // Negacyclic transforms of polynomials of N real coefficients: N/2 complex values, by all threads of a block.
 //
-// Value k is the polynomial at exp(i pi (4k + 1) / N); the others are their conjugates. Coefficients j and j + N/2 make one
-// complex number, as exp(i pi (4k + 1) / 2) = i. `roots` holds exp(i pi j / N) for j below 2N.
+// Value k is the polynomial at exp(i pi (4k + 1) / N); the others are their conjugates. Coefficients j and j + N/2 make
+// one complex number, as exp(i pi (4k + 1) / 2) = i. `roots` holds exp(i pi j / N) for j below 2N.
 #pragma once
 #include "words.h"
 

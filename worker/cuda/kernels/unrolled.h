@@ -1,5 +1,5 @@
-// What the compiler knows: loops without a counter, and roots of unity as constants. Arrays that only such loops index live
-// in registers.
+// What the compiler knows: loops without a counter, and roots of unity as constants. Arrays that only such loops index
+// live in registers.
 #pragma once
 #include "words.h"
 
