@@ -11,13 +11,16 @@ use crate::cache::LINE;
 const HUGE: usize = 4 << 20;
 /// The same for working memory: a transform's steps touch places far apart, each on a page of its own.
 const HUGE_WORK: usize = 128 << 10;
-/// Bytes of a huge page. What is mapped is whole ones.
+/// Bytes of a huge page. What is shorter than [`HUGE`] has whole ones. Of what is longer, the end has ordinary pages: a part of a key
+/// is a few huge pages, and half of one more would be a twentieth of a worker's memory.
 const HUGE_PAGE: usize = 2 << 20;
 /// Lines that the beginnings of two large buffers are apart within their pages, by the page: the same place of many buffers
 /// is not the same place of a cache, where there is room for a few of them only.
 const APART: usize = 9;
 /// Different beginnings.
 const BEGINNINGS: usize = 61;
+/// Bytes up to the last of them.
+const ROOM: usize = BEGINNINGS * APART * LINE;
 
 /// A fixed number of elements, the first of them at the beginning of a cache line.
 ///
@@ -48,8 +51,8 @@ impl<E: Pod> Aligned<E> {
         const { assert!(size_of::<E>() > 0 && LINE.is_multiple_of(size_of::<E>()), "a line holds whole elements") };
         let bytes = len.checked_mul(size_of::<E>()).expect("a length that an address can have");
         // Where the system gives no mapping, an ordinary allocation does, or ends the process as any does.
-        let pages = bytes.checked_next_multiple_of(HUGE_PAGE).filter(|_| bytes >= least);
-        let large = pages.and_then(|pages| memmap2::MmapMut::map_anon(pages).ok());
+        let mapped = if bytes < HUGE { bytes.checked_next_multiple_of(HUGE_PAGE) } else { bytes.checked_add(ROOM) };
+        let large = mapped.filter(|_| bytes >= least).and_then(|mapped| memmap2::MmapMut::map_anon(mapped).ok());
         let memory = large.map_or_else(|| Self::small(len), |map| Self::large(advised(map), bytes));
         Self { memory, len }
     }
