@@ -67,10 +67,9 @@ impl BasisChange {
             let prepare = modulus.factor(modulus.inverse(others(*modulus, Some(*modulus))));
             Old { modulus: *modulus, prepare, shift, part: part as u64 }
         };
-        let widest = old.iter().map(|old| old.bits()).max().unwrap_or(0);
         let of_new = |modulus: &Modulus| {
-            let factors = old.iter().map(|old| others(*modulus, Some(*old)));
-            New::of(*modulus, level, widest, factors, modulus.neg(others(*modulus, None)))
+            let factors = old.iter().map(|old| (old.bits(), others(*modulus, Some(*old))));
+            New::of(*modulus, level, factors, modulus.neg(others(*modulus, None)))
         };
         let (old, new) = (old.iter().map(of_old).collect(), new.iter().map(of_new).collect());
         Self { old, new, arithmetic: WordArithmetic::of(level) }

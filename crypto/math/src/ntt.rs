@@ -112,7 +112,15 @@ impl Ntt {
     pub fn inverse_times(&self, factor: Factor, polynomials: &mut [&mut [u64]]) {
         self.check(polynomials);
         let scale = self.modulus.factor(self.shrink.times(factor.value()));
-        self.arithmetic.run(Inverse { table: &self.inverse, scale, polynomials });
+        self.arithmetic.run(Inverse { table: &self.inverse, scale, values: None, polynomials });
+    }
+
+    /// The same of values that stay where they are: coefficients go elsewhere.
+    pub fn inverse_times_of(&self, factor: Factor, values: &[&[u64]], polynomials: &mut [&mut [u64]]) {
+        self.check(polynomials);
+        assert!(values.len() == polynomials.len() && values.iter().all(|values| values.len() == self.size()));
+        let scale = self.modulus.factor(self.shrink.times(factor.value()));
+        self.arithmetic.run(Inverse { table: &self.inverse, scale, values: Some(values), polynomials });
     }
 
     fn check(&self, polynomials: &[&mut [u64]]) {

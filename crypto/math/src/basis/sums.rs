@@ -22,8 +22,8 @@ pub(super) struct New {
     is_wide: bool,
     /// Q / q for each prime of the old one.
     factors: Vec<Constant>,
-    /// Where residues of the old primes do not fit what is multiplied at once, those of their upper halves.
-    upper: Option<Vec<Constant>>,
+    /// Where residues of an old prime do not fit what is multiplied at once, those of their upper halves.
+    upper: Vec<Option<Constant>>,
     /// -Q.
     wrap: Constant,
 }
@@ -35,14 +35,8 @@ type Constant = [u64; 2];
 const HALF: u32 = 30;
 
 impl New {
-    /// Given bits of the widest old prime, the factor of each, and -Q.
-    pub(super) fn of(
-        modulus: Modulus,
-        level: Level,
-        widest: u32,
-        factors: impl Iterator<Item = u64>,
-        wrap: u64,
-    ) -> Self {
+    /// Given bits and factor of each old prime, and -Q.
+    pub(super) fn of(modulus: Modulus, level: Level, old: impl Iterator<Item = (u32, u64)>, wrap: u64) -> Self {
         let arithmetic = WordArithmetic::of_constants(level);
         let bits = arithmetic.shape().1;
         let is_wide = modulus.bits() > bits - 2;
@@ -51,14 +45,16 @@ impl New {
             let constant = modulus.mul(factor, unit);
             if is_wide { [constant & ((1 << LOW_BITS) - 1), constant >> LOW_BITS] } else { [constant, 0] }
         };
-        let factors: Vec<u64> = factors.collect();
-        let upper = |factor: &u64| constant(modulus.mul(*factor, modulus.reduce(1 << HALF)));
+        let old: Vec<(u32, u64)> = old.collect();
+        let upper = |(old_bits, factor): &(u32, u64)| {
+            (*old_bits > bits - 2).then(|| constant(modulus.mul(*factor, modulus.reduce(1 << HALF))))
+        };
         Self {
             modulus,
             arithmetic,
             is_wide,
-            upper: (widest > bits - 2).then(|| factors.iter().map(upper).collect()),
-            factors: factors.into_iter().map(constant).collect(),
+            upper: old.iter().map(upper).collect(),
+            factors: old.into_iter().map(|(_, factor)| constant(factor)).collect(),
             wrap: constant(wrap),
         }
     }
@@ -140,7 +136,7 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
         if V::FRACTION_BITS == u64::BITS {
             return self.sums::<V, OLD, false, false>(prime, groups);
         }
-        match (self.new.upper.is_some(), self.new.is_wide) {
+        match (self.new.upper.iter().any(Option::is_some), self.new.is_wide) {
             (false, false) => self.sums::<V, OLD, false, false>(prime, groups),
             (false, true) => self.sums::<V, OLD, false, true>(prime, groups),
             (true, false) => self.sums::<V, OLD, true, false>(prime, groups),
@@ -160,12 +156,12 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
         let wrap = splat::<V>(new.wrap);
         let mut words: [&[[A; GROUP]]; OLD] = [&[]; OLD];
         let mut factors = [[V::splat(0); 2]; OLD];
-        let mut upper = factors;
+        let (mut upper, mut is_halved) = (factors, [false; OLD]);
         for index in 0..OLD {
             words[index] = &whole(prepared[index])[groups.clone()];
             factors[index] = splat(new.factors[index]);
-            if let Some(constants) = &new.upper {
-                upper[index] = splat(constants[index]);
+            if let (true, Some(constant)) = (HALVED, new.upper[index]) {
+                (upper[index], is_halved[index]) = (splat(constant), true);
             }
         }
         for (at, (wraps, to)) in wraps[groups.clone()].iter().zip(&mut to[groups]).enumerate() {
@@ -184,7 +180,7 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
                 }
                 for (sum, words) in sums.iter_mut().zip(&words[index][at]) {
                     let words = V::load(words);
-                    if HALVED {
+                    if is_halved[index] {
                         *sum = sum.with(words.and(mask), factors[index]);
                         *sum = sum.with(words.shift_down(HALF), upper[index]);
                     } else {

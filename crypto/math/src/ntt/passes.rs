@@ -43,6 +43,8 @@ pub(super) struct Finish<'a, 'b> {
 pub(super) struct Inverse<'a, 'b> {
     pub(super) table: &'a Table,
     pub(super) scale: Factor,
+    /// Where the values are, where they are not in the polynomials.
+    pub(super) values: Option<&'a [&'a [u64]]>,
     pub(super) polynomials: &'a mut [&'b mut [u64]],
 }
 
@@ -106,14 +108,16 @@ impl ResidueKernel for Inverse<'_, '_> {
 impl Inverse<'_, '_> {
     #[inline(always)]
     fn levels<V: Residues, const SETTLED: bool>(self) {
-        let Self { table, scale, polynomials } = self;
+        let Self { table, scale, values, polynomials } = self;
         let (ring, scale) = (Ring::<V>::new(table), Multiplier::splat(scale));
         let (len, square) = (table.block(), V::COUNT * V::COUNT);
         for block in 0..table.blocks() {
-            for polynomial in polynomials.iter_mut() {
+            for (index, polynomial) in polynomials.iter_mut().enumerate() {
                 let words = &mut polynomial[block * len..][..len];
+                let values = values.map(|values| &values[index][block * len..][..len]);
                 for (part, words) in words.chunks_exact_mut(square).enumerate() {
-                    inverse_square::<V, SETTLED>(words, block * len / square + part, table, ring);
+                    let values = values.map(|values| &values[part * square..][..square]);
+                    inverse_square::<V, SETTLED>(values, words, block * len / square + part, table, ring);
                 }
                 inverse_levels::<V, SETTLED>(words, table.blocks() + block, len / square, table, ring, scale);
             }
@@ -293,16 +297,23 @@ fn forward_square<V: Residues, const FOLDED: bool>(words: &mut [u64], square: us
     }
 }
 
-/// The first levels upwards, of least residues.
+/// The first levels upwards, of least residues, which are those words unless they are elsewhere.
 #[inline(always)]
-fn inverse_square<V: Residues, const SETTLED: bool>(words: &mut [u64], square: usize, table: &Table, ring: Ring<V>) {
+fn inverse_square<V: Residues, const SETTLED: bool>(
+    values: Option<&[u64]>,
+    words: &mut [u64],
+    square: usize,
+    table: &Table,
+    ring: Ring<V>,
+) {
     let node = (1 << table.size_log2) / (V::COUNT * V::COUNT) + square;
-    let rows: &mut [V::Array] = whole_mut(words);
     let mut parts = [ring.excess; RADIX_MAX];
     let parts = &mut parts[..V::COUNT];
-    for (part, row) in parts.iter_mut().zip(&*rows) {
+    let values: &[V::Array] = whole(values.unwrap_or(words));
+    for (part, row) in parts.iter_mut().zip(values) {
         *part = V::load(row);
     }
+    let rows: &mut [V::Array] = whole_mut(words);
     V::transpose(parts);
     inverse_tree::<V, SETTLED>(parts, &factors_within::<V>(square, table), ring);
     V::transpose(parts);

@@ -93,6 +93,21 @@ fn products_of_values_are_products_modulo_x_to_the_n_plus_1() {
 }
 
 #[test]
+fn values_may_stay_where_they_are() {
+    for (modulus, size_log2) in moduli().into_iter().zip([7, 10, 11].into_iter().cycle()) {
+        for ntt in transforms(modulus, size_log2) {
+            let all = [4, 5].map(|seed| uniform(modulus, seed, 1 << size_log2));
+            let mut expected = all.clone();
+            ntt.inverse(&mut expected.each_mut().map(|values| &mut values[..]));
+            let mut elsewhere = [vec![1; 1 << size_log2], vec![2; 1 << size_log2]];
+            let values = all.each_ref().map(|values| &values[..]);
+            ntt.inverse_times_of(modulus.factor(1), &values, &mut elsewhere.each_mut().map(|words| &mut words[..]));
+            assert!(elsewhere == expected, "{} of {}", ntt.arithmetic_name(), modulus.value());
+        }
+    }
+}
+
+#[test]
 fn a_factor_rides_along() {
     let modulus = moduli()[8];
     for ntt in transforms(modulus, 9) {
