@@ -1,6 +1,8 @@
 //! Sums and products.
 
-use cloakwork_math::ntt::PART;
+use std::ops::Range;
+
+use cloakwork_math::{modulus::Factor, ntt::PART};
 
 use crate::{
     ciphertext::Ciphertext,
@@ -9,7 +11,8 @@ use crate::{
     evaluator::Evaluator,
     key::EvaluationKeys,
     plaintext::Plaintext,
-    poly::{Basis, Poly},
+    poly::{Basis, Poly, by_row},
+    ring::{Prime, Ring},
 };
 
 /// Scales that differ by less than this part of them are one scale: what comes out is wrong by no more.
@@ -82,7 +85,7 @@ impl Evaluator<'_> {
 
     /// a * b, at the lower of their levels and with the product of their scales.
     pub fn multiply(&self, a: &Ciphertext, b: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
-        self.sum_at(Sum { products: &[[a, b]], ..Sum::default() }, a.level().min(b.level()), keys)
+        self.sums_at(&[Sum { products: &[[a, b]], ..Sum::default() }], a.level().min(b.level()), keys).map(only)
     }
 
     /// The same, divided by the last prime: what [`Self::multiply`] and [`Self::rescale`] do, in one.
@@ -96,23 +99,26 @@ impl Evaluator<'_> {
     }
 
     /// A sum with products in it, divided by the last prime of the lowest of them.
-    pub(crate) fn rescaled_sum(&self, sum: Sum<'_>, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
-        let level = sum.level();
-        let below = level.checked_sub(1).ok_or(CkksError::LevelTooLow { what: "a rescale", got: 0, least: 1 })?;
-        let mut sum = self.sum_at(sum, below, keys)?;
-        sum.scale /= self.ring().prime(level).modulus().value() as f64;
-        Ok(sum)
+    fn rescaled_sum(&self, sum: Sum<'_>, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
+        self.rescaled_sums(&[sum], keys).map(only)
     }
 
-    /// The sum, down to a level. All that goes into it is multiplied by the special primes, until the switch's own division
-    /// takes them away.
-    fn sum_at(&self, sum: Sum<'_>, below: usize, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
-        let [first, second] = sum.products[0];
-        for [a, b] in sum.products {
-            self.check_slots(a.slots_log2, b.slots_log2)?;
-        }
+    /// Sums of one level, each divided by its last prime: the key is read once for all of them.
+    pub(crate) fn rescaled_sums(&self, sums: &[Sum<'_>], keys: &EvaluationKeys) -> Result<Vec<Ciphertext>, CkksError> {
+        let level = sums[0].level();
+        let below = level.checked_sub(1).ok_or(CkksError::LevelTooLow { what: "a rescale", got: 0, least: 1 })?;
+        let mut sums = self.sums_at(sums, below, keys)?;
+        let last = self.ring().prime(level).modulus().value() as f64;
+        sums.iter_mut().for_each(|sum| sum.scale /= last);
+        Ok(sums)
+    }
+
+    /// Sums of one level, down to another. All that goes into them is multiplied by the special primes, until the switch's own
+    /// division takes them away.
+    fn sums_at(&self, sums: &[Sum<'_>], below: usize, keys: &EvaluationKeys) -> Result<Vec<Ciphertext>, CkksError> {
         let key = keys.relinearization()?;
-        let level = sum.level();
+        let level = sums[0].level();
+        assert!(sums.iter().all(|sum| sum.level() == level), "sums of one level");
         if level > key.basis().level {
             return Err(CkksError::LevelTooHigh {
                 what: "the key for multiplication",
@@ -120,11 +126,50 @@ impl Evaluator<'_> {
                 max: key.basis().level,
             });
         }
-        let (ring, scale) = (self.ring(), first.scale * second.scale);
-        let constant = integer(sum.constant, scale)?;
-        let numbers = sum.terms.iter().map(|(number, term)| integer(*number, scale / term.scale));
-        let numbers = numbers.collect::<Result<Vec<i128>, _>>()?;
-        let mut square = ring.blank(Basis::of_level(level));
+        let numbers = sums.iter().map(|sum| self.numbers_of(sum)).collect::<Result<Vec<_>, _>>()?;
+        let squares: Vec<Poly> = sums.iter().map(|sum| self.product_of_masks(sum, level)).collect();
+        let digits = self.digits_of_all(&squares, key.basis().special);
+        let basis = digits.basis();
+        let mut polys: Vec<Poly> = (0..2 * sums.len()).map(|_| self.ring().blank(basis)).collect();
+        self.each_row_of_digits(&digits, by_row(&mut polys), |row, prime, digits, mut to| {
+            let of_row = |(sum, numbers)| RowOfSum::new(self.ring(), sum, numbers, basis, row);
+            let rows: Vec<RowOfSum<'_>> = sums.iter().zip(&numbers).map(of_row).collect();
+            let mut raised = self.ring().blank_words(PART.min(self.ring().size()));
+            digits.each_part(&self.rows_of_key(key, basis, row), |part, digits| {
+                for ((sum, digits), to) in rows.iter().zip(digits).zip(to.chunks_exact_mut(2)) {
+                    let [body, mask] = to else { unreachable!("body and mask of each sum") };
+                    let (body, mask) = (&mut body[part.clone()], &mut mask[part.clone()]);
+                    self.product_of_part(digits, key, basis, row, prime, part.clone(), [&mut *body, &mut *mask]);
+                    if row <= level {
+                        sum.add_to(part.clone(), [body, mask], prime, &mut raised);
+                    }
+                }
+            });
+        });
+        self.lower(&mut polys, below);
+        let mut polys = polys.into_iter().map(|poly| poly.cut(below));
+        let mut next = || polys.next().expect("two for each sum");
+        let sums = sums.iter().map(|sum| {
+            let [first, second] = sum.products[0];
+            Ciphertext { polys: [next(), next()], scale: first.scale * second.scale, slots_log2: first.slots_log2 }
+        });
+        Ok(sums.collect())
+    }
+
+    /// What the constant and the terms' numbers are at the scale of the products.
+    fn numbers_of(&self, sum: &Sum<'_>) -> Result<Numbers, CkksError> {
+        let [first, second] = sum.products[0];
+        for [a, b] in sum.products {
+            self.check_slots(a.slots_log2, b.slots_log2)?;
+        }
+        let scale = first.scale * second.scale;
+        let of_terms = sum.terms.iter().map(|(number, term)| integer(*number, scale / term.scale));
+        Ok(Numbers { constant: integer(sum.constant, scale)?, of_terms: of_terms.collect::<Result<_, _>>()? })
+    }
+
+    /// What goes with the square of the secret.
+    fn product_of_masks(&self, sum: &Sum<'_>, level: usize) -> Poly {
+        let mut square = self.ring().blank(Basis::of_level(level));
         self.each_row(&mut square, |row, prime, to| {
             let pairs = sum.products.iter().map(|pair| pair.map(|ciphertext| ciphertext.polys[1].row(row)));
             prime.pointwise.sum_of_products(&pairs.collect::<Vec<_>>(), to);
@@ -132,46 +177,7 @@ impl Evaluator<'_> {
                 prime.pointwise.scale(to, prime.modulus().factor(2));
             }
         });
-        let digits = self.digits(&square, key.basis().special);
-        let basis = digits.basis();
-        let mut polys = [ring.blank(basis), ring.blank(basis)];
-        let [body, mask] = &mut polys;
-        let both = body.rows_mut().zip(mask.rows_mut()).collect();
-        self.each_row_of_digits(&digits, both, |row, prime, digits, (body, mask)| {
-            let (modulus, pointwise) = (prime.modulus(), prime.pointwise);
-            let special = ring.special_product(basis.special, modulus);
-            let times = modulus.factor(if sum.is_doubled { modulus.add(special, special) } else { special });
-            // What is doubled with the products is halved beforehand.
-            let part_of = modulus.factor(if sum.is_doubled { modulus.inverse(2) } else { 1 });
-            let part_len = PART.min(ring.size());
-            let numbers: Vec<Vec<u64>> =
-                numbers.iter().map(|number| vec![part_of.times(modulus.of_signed(*number)); part_len]).collect();
-            let mut raised = ring.blank_words(part_len);
-            digits.each_part(&self.rows_of_key(key, basis, row), |part, digits| {
-                let (body, mask) = (&mut body[part.clone()], &mut mask[part.clone()]);
-                self.product_of_part(digits, key, basis, row, prime, part.clone(), [&mut *body, &mut *mask]);
-                if row > level {
-                    return;
-                }
-                pointwise.add_constant(body, modulus.mul(modulus.of_signed(constant), special));
-                for (which, to) in [body, mask].into_iter().enumerate() {
-                    let mut pairs: Vec<[&[u64]; 2]> = Vec::new();
-                    for [a, b] in sum.products {
-                        pairs.push([&a.polys[0].row(row)[part.clone()], &b.polys[which].row(row)[part.clone()]]);
-                        if which == 1 {
-                            pairs.push([&a.polys[1].row(row)[part.clone()], &b.polys[0].row(row)[part.clone()]]);
-                        }
-                    }
-                    for ((_, term), number) in sum.terms.iter().zip(&numbers) {
-                        pairs.push([&term.polys[which].row(row)[part.clone()], number]);
-                    }
-                    pointwise.sum_of_products(&pairs, &mut raised);
-                    pointwise.scale(&mut raised, times);
-                    pointwise.add(to, &raised);
-                }
-            });
-        });
-        Ok(Ciphertext { polys: self.lowered(polys, below), scale, slots_log2: first.slots_log2 })
+        square
     }
 
     /// Divides by the last prime: a level less, and a scale that is smaller by it.
@@ -221,6 +227,70 @@ impl Sum<'_> {
     fn level(&self) -> usize {
         self.products.iter().flatten().map(|factor| factor.level()).min().unwrap_or_default()
     }
+}
+
+/// What a sum's numbers are at its scale.
+struct Numbers {
+    constant: i128,
+    of_terms: Vec<i128>,
+}
+
+/// A sum modulo one prime, but for what goes with the square of the secret.
+struct RowOfSum<'a> {
+    sum: &'a Sum<'a>,
+    row: usize,
+    /// Times the special primes.
+    constant: u64,
+    /// A part's length of each, so that they are multiplied like polynomials.
+    numbers: Vec<Vec<u64>>,
+    /// The special primes, and 2 where products are doubled.
+    times: Factor,
+}
+
+impl<'a> RowOfSum<'a> {
+    fn new(ring: &Ring, sum: &'a Sum<'a>, numbers: &Numbers, basis: Basis, row: usize) -> Self {
+        let modulus = ring.prime(ring.index(basis, row)).modulus();
+        let special = ring.special_product(basis.special, modulus);
+        let (times, half) =
+            if sum.is_doubled { (modulus.add(special, special), modulus.inverse(2)) } else { (special, 1) };
+        // What is doubled with the products is halved beforehand.
+        let half = modulus.factor(half);
+        let part = PART.min(ring.size());
+        let repeated = |number: &i128| vec![half.times(modulus.of_signed(*number)); part];
+        Self {
+            sum,
+            row,
+            constant: modulus.mul(modulus.of_signed(numbers.constant), special),
+            numbers: numbers.of_terms.iter().map(repeated).collect(),
+            times: modulus.factor(times),
+        }
+    }
+
+    /// Adds a part of it to body and mask, given room for one.
+    fn add_to(&self, part: Range<usize>, [body, mask]: [&mut [u64]; 2], prime: &Prime, raised: &mut [u64]) {
+        prime.pointwise.add_constant(body, self.constant);
+        for (which, to) in [body, mask].into_iter().enumerate() {
+            let of = |ciphertext: &'a Ciphertext, which: usize| &ciphertext.polys[which].row(self.row)[part.clone()];
+            let mut pairs: Vec<[&[u64]; 2]> = Vec::new();
+            for [a, b] in self.sum.products {
+                pairs.push([of(a, 0), of(b, which)]);
+                if which == 1 {
+                    pairs.push([of(a, 1), of(b, 0)]);
+                }
+            }
+            for ((_, term), number) in self.sum.terms.iter().zip(&self.numbers) {
+                pairs.push([of(term, which), number]);
+            }
+            prime.pointwise.sum_of_products(&pairs, raised);
+            prime.pointwise.scale(raised, self.times);
+            prime.pointwise.add(to, raised);
+        }
+    }
+}
+
+/// The one of a list of one.
+fn only(list: Vec<Ciphertext>) -> Ciphertext {
+    list.into_iter().next().expect("one for each that was given")
 }
 
 fn check_scales(left: f64, right: f64) -> Result<(), CkksError> {

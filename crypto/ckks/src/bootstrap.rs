@@ -302,12 +302,15 @@ impl Evaluator<'_> {
     ) -> Result<Ciphertext, CkksError> {
         self.begins(BootstrapStep::Remainders);
         let conjugate = self.conjugate(halves, keys)?;
-        let remainder = Remainder::of(self.ring().set());
-        let of_part = |part: &Ciphertext| remainder.take(self, part, bootstrap.amplitude, keys);
-        let mut joined = of_part(&self.add(halves, &conjugate)?)?;
+        let mut parts = vec![self.add(halves, &conjugate)?];
         if !bootstrap.is_packed() {
-            let imaginary = self.times_i(&self.sub(&conjugate, halves)?);
-            self.add_polys(&mut joined, &self.times_i(&of_part(&imaginary)?));
+            parts.push(self.times_i(&self.sub(&conjugate, halves)?));
+        }
+        let remainder = Remainder::of(self.ring().set());
+        let mut remainders = remainder.take(self, parts, bootstrap.amplitude, keys)?.into_iter();
+        let mut joined = remainders.next().expect("one for each part");
+        if let Some(imaginary) = remainders.next() {
+            self.add_polys(&mut joined, &self.times_i(&imaginary));
         }
         joined.scale *= bootstrap.amplitude;
         Ok(joined)

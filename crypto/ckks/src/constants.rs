@@ -73,14 +73,16 @@ impl Evaluator<'_> {
         Ok(Ciphertext { polys: self.lowered(polys, below), scale, slots_log2 })
     }
 
-    /// a * a, twice, less a number: what doubles the angle of a cosine.
-    pub(crate) fn double_square(
+    /// a * a, twice, less a number, of each a: what doubles the angle of a cosine.
+    pub(crate) fn double_squares(
         &self,
-        a: &Ciphertext,
+        all: &[Ciphertext],
         less: f64,
         keys: &EvaluationKeys,
-    ) -> Result<Ciphertext, CkksError> {
-        self.rescaled_sum(Sum { products: &[[a, a]], is_doubled: true, terms: &[], constant: -less }, keys)
+    ) -> Result<Vec<Ciphertext>, CkksError> {
+        let squares: Vec<[[&Ciphertext; 2]; 1]> = all.iter().map(|a| [[a, a]]).collect();
+        let sum = |products| Sum { products, is_doubled: true, terms: &[], constant: -less };
+        self.rescaled_sums(&squares.iter().map(|square| sum(square)).collect::<Vec<_>>(), keys)
     }
 
     /// `to += other`.

@@ -1,6 +1,6 @@
 //! From one secret to another: digits times a key, and the special primes taken away again.
 
-use std::{array::from_fn, ops::Range};
+use std::ops::Range;
 
 use crate::{
     digits::{Digits, parts},
@@ -18,7 +18,7 @@ impl Evaluator<'_> {
         self.without_special(self.product(&digits, key))
     }
 
-    /// Digits times a key, special primes and all.
+    /// Digits of one polynomial times a key, special primes and all.
     pub(crate) fn product(&self, digits: &Digits<'_>, key: &SwitchKey) -> [Poly; 2] {
         let basis = digits.basis();
         assert!(basis.level <= key.basis().level && basis.special == key.basis().special, "digits that fit the key");
@@ -28,7 +28,7 @@ impl Evaluator<'_> {
         self.each_row_of_digits(digits, rows, |row, prime, digits, (body, mask)| {
             digits.each_part(&self.rows_of_key(key, basis, row), |part, digits| {
                 let to = [&mut body[part.clone()], &mut mask[part.clone()]];
-                self.product_of_part(digits, key, basis, row, prime, part, to);
+                self.product_of_part(&digits[0], key, basis, row, prime, part, to);
             });
         });
         product
@@ -63,35 +63,43 @@ impl Evaluator<'_> {
 
     /// Divided by the product of the special primes and of those of the chain above a level, at most one, to the nearest.
     ///
-    /// All polynomials have one basis. They go prime by prime, so that their transforms share its table.
+    /// All polynomials have one basis.
     pub(crate) fn lowered<const COUNT: usize>(&self, mut polys: [Poly; COUNT], level: usize) -> [Poly; COUNT] {
+        self.lower(&mut polys, level);
+        polys.map(|poly| poly.cut(level))
+    }
+
+    /// The same in place, in the rows up to that level. Polynomials go prime by prime, so that their transforms share its table.
+    pub(crate) fn lower(&self, polys: &mut [Poly], level: usize) {
         let ring = self.ring();
         let basis = polys[0].basis();
         let lowering = ring.lowering(basis, level);
         let (change, kept, size) = (&lowering.change, level + 1, ring.size());
-        let gone: Vec<_> = ring.primes(basis).zip(by_row(&mut polys)).skip(kept).enumerate().collect();
+        let gone: Vec<_> = ring.primes(basis).zip(by_row(polys)).skip(kept).enumerate().collect();
         self.each(gone, |(place, (prime, mut rows))| prime.ntt.inverse_times(change.prepare(place), &mut rows));
 
-        let mut wraps: [Words; COUNT] = from_fn(|_| ring.blank_rows(1));
-        let mut kept_rows: Vec<Vec<&mut [u64]>> = (0..kept).map(|_| Vec::with_capacity(COUNT)).collect();
-        let prepared = polys.each_mut().map(|poly| -> Vec<&[u64]> {
+        let count = polys.len();
+        let mut wraps: Vec<Words> = polys.iter().map(|_| ring.blank_rows(1)).collect();
+        let mut kept_rows: Vec<Vec<&mut [u64]>> = (0..kept).map(|_| Vec::with_capacity(count)).collect();
+        let prepared = polys.iter_mut().map(|poly| -> Vec<&[u64]> {
             let (of_poly, gone) = poly.words_mut().split_at_mut(kept * size);
             kept_rows.iter_mut().zip(of_poly.chunks_exact_mut(size)).for_each(|(rows, row)| rows.push(row));
             gone.chunks_exact(size).collect()
         });
+        let prepared: Vec<_> = prepared.collect();
         self.each_wraps(prepared.iter().zip(&mut wraps).map(|(prepared, wraps)| (change, prepared.clone(), wraps)));
         self.each_rows(kept_rows, |first, to| {
             let rows: Vec<usize> = (first..first + to.len()).collect();
-            let mut off: [Words; COUNT] = from_fn(|_| ring.blank_rows(rows.len()));
+            let mut off: Vec<Words> = wraps.iter().map(|_| ring.blank_rows(rows.len())).collect();
             for ((prepared, wraps), off) in prepared.iter().zip(&wraps).zip(&mut off) {
                 change.residues(&rows, prepared, wraps, &mut off.chunks_exact_mut(size).collect::<Vec<_>>());
             }
             for (at, (row, to)) in rows.into_iter().zip(to).enumerate() {
-                let mut off = off.each_mut().map(|off| &mut off[at * size..][..size]);
+                let mut off: Vec<&mut [u64]> = off.iter_mut().map(|off| &mut off[at * size..][..size]).collect();
                 let (prime, mut to) = (ring.prime(row), to);
                 prime.ntt.start(&mut off);
                 for part in parts(size) {
-                    let mut off = off.each_mut().map(|off| &mut off[part.clone()]);
+                    let mut off: Vec<&mut [u64]> = off.iter_mut().map(|off| &mut off[part.clone()]).collect();
                     prime.ntt.finish(part.start, &mut off);
                     for (to, off) in to.iter_mut().zip(off) {
                         prime.pointwise.sub_times(&mut to[part.clone()], off, lowering.inverses[row]);
@@ -99,6 +107,5 @@ impl Evaluator<'_> {
                 }
             }
         });
-        polys.map(|poly| poly.cut(level))
     }
 }

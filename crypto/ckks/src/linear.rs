@@ -16,7 +16,7 @@ use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
     diagonals::Diagonals,
-    digits::{Digits, DigitsOfRow, parts},
+    digits::{DigitsOfRow, parts},
     error::CkksError,
     evaluator::Evaluator,
     key::{EvaluationKeys, MoveKey, rotation_power},
@@ -141,24 +141,7 @@ impl Evaluator<'_> {
             .map(|giant| self.mover(giant.steps, matrix.level, keys))
             .collect::<Result<Vec<_>, _>>()?;
         let sums = self.giant_sums(a, matrix, &babies, basis);
-        let mut total: Option<[Poly; 2]> = None;
-        for ([body, mask], mover) in sums.into_iter().zip(giants) {
-            let turned = match mover {
-                None => [body, mask],
-                Some(mover) => {
-                    let [mask] = self.without_special([mask]);
-                    self.switched_and_moved(&body, &self.digits(&mask, basis.special), mover)
-                }
-            };
-            total = Some(match total {
-                None => turned,
-                Some(mut total) => {
-                    total.iter_mut().zip(&turned).for_each(|(to, other)| self.add_to(to, other));
-                    total
-                }
-            });
-        }
-        let polys = total.unwrap_or_else(|| [ring.zero(basis), ring.zero(basis)]);
+        let polys = self.turned_and_added(sums, &giants, basis);
         let last = ring.prime(matrix.level).modulus().value() as f64;
         Ok(Ciphertext {
             polys: self.lowered(polys, below),
@@ -235,26 +218,51 @@ impl Evaluator<'_> {
             for (turned, mover) in turned.chunks_exact_mut(2 * size).zip(babies) {
                 let Some(mover) = mover else { continue };
                 let moved = turned.split_at_mut(size).into();
-                self.moved_part(digits, mover, basis, row, prime, part.clone(), &body, &mut switched, moved);
+                self.moved_part(&digits[0], mover, basis, row, prime, part.clone(), &body, &mut switched, moved);
             }
         });
         turned
     }
 
-    /// Digits times a key, with a body of the same basis, moved to where the key's automorphism has them.
-    fn switched_and_moved(&self, body: &Poly, digits: &Digits<'_>, mover: &MoveKey) -> [Poly; 2] {
-        let (ring, basis) = (self.ring(), digits.basis());
-        let mut moved = [ring.blank(basis), ring.blank(basis)];
-        let rows = by_row(&mut moved);
-        self.each_row_of_digits(digits, rows, |row, prime, digits, mut moved| {
-            let mut switched = ring.blank_words(2 * PART.min(ring.size()));
-            digits.each_part(&self.rows_of_key(&mover.key, basis, row), |part, digits| {
-                let [to_body, to_mask] = &mut moved[..] else { unreachable!("a row of both polynomials") };
-                let to: [&mut [u64]; 2] = [to_body, to_mask];
-                self.moved_part(digits, mover, basis, row, prime, part, body.row(row), &mut switched, to);
-            });
+    /// The sum of all giant steps' sums, each turned by its step.
+    fn turned_and_added(&self, sums: Vec<[Poly; 2]>, giants: &[Option<&MoveKey>], basis: Basis) -> [Poly; 2] {
+        let ring = self.ring();
+        let (mut total, mut movers, mut bodies, mut masks) = (None, Vec::new(), Vec::new(), Vec::new());
+        for ([body, mask], mover) in sums.into_iter().zip(giants) {
+            match mover {
+                // There is one step of none.
+                None => total = Some([body, mask]),
+                Some(mover) => {
+                    movers.push(*mover);
+                    bodies.push(body);
+                    masks.push(mask);
+                }
+            }
+        }
+        let mut total = total.unwrap_or_else(|| [ring.zero(basis), ring.zero(basis)]);
+        if movers.is_empty() {
+            return total;
+        }
+        self.lower(&mut masks, basis.level);
+        let masks: Vec<Poly> = masks.into_iter().map(|mask| mask.cut(basis.level)).collect();
+        let digits = self.digits_of_each(&masks, basis.special);
+        self.each_row_of_all_digits(&digits, by_row(&mut total), |row, prime, mut digits, mut total| {
+            let size = ring.size();
+            let mut switched = ring.blank_words(2 * PART.min(size));
+            let mut moved: Vec<Words> = movers.iter().map(|_| ring.blank_rows(2)).collect();
+            for part in parts(size) {
+                for (((mover, digits), body), moved) in movers.iter().zip(&mut digits).zip(&bodies).zip(&mut moved) {
+                    let digits = digits.part(part.clone(), &self.rows_of_key(&mover.key, basis, row));
+                    let moved = moved.split_at_mut(size).into();
+                    let (body, part) = (body.row(row), part.clone());
+                    self.moved_part(&digits[0], mover, basis, row, prime, part, body, &mut switched, moved);
+                }
+            }
+            for moved in &moved {
+                total.iter_mut().zip(moved.chunks_exact(size)).for_each(|(to, moved)| prime.pointwise.add(to, moved));
+            }
         });
-        moved
+        total
     }
 
     /// A part of one row: what it comes to before it moves stays in a cache.

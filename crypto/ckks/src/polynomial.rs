@@ -19,32 +19,49 @@ impl Evaluator<'_> {
         scale: f64,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
+        let sums = self.chebyshev_of_all(vec![x.clone()], coefficients, scale, keys)?;
+        Ok(sums.into_iter().next().expect("one for each that was given"))
+    }
+
+    /// The same of several ciphertexts of one level and scale, at least one: keys are read once for all of them.
+    pub(crate) fn chebyshev_of_all(
+        &self,
+        all: Vec<Ciphertext>,
+        coefficients: &[f64],
+        scale: f64,
+        keys: &EvaluationKeys,
+    ) -> Result<Vec<Ciphertext>, CkksError> {
+        let level = all[0].level();
         let degree = coefficients.len().checked_sub(1).ok_or(CkksError::NoCoefficients)?;
         let depth = (degree.max(1).ilog2() + 1) as usize;
-        if x.level() < depth {
-            return Err(CkksError::LevelTooLow { what: "a polynomial of this degree", got: x.level(), least: depth });
+        if level < depth {
+            return Err(CkksError::LevelTooLow { what: "a polynomial of this degree", got: level, least: depth });
         }
-        let found = BTreeMap::from([(1, x.clone())]);
         let degree_of_sums = (1 << (depth / 2)).max(2) - 1;
-        let mut powers = Powers { evaluator: self, keys, level: x.level(), degree_of_sums, found };
+        let count = all.len();
+        let found = BTreeMap::from([(1, all)]);
+        let mut powers = Powers { evaluator: self, keys, level, count, degree_of_sums, found };
         powers.combine(coefficients, depth, scale)
     }
 }
 
-/// Chebyshev polynomials of one ciphertext: degree k is the number of bits of k - 1 below it.
+/// Chebyshev polynomials of some ciphertexts: degree k is the number of bits of k - 1 below them.
 struct Powers<'a> {
     evaluator: &'a Evaluator<'a>,
     keys: &'a EvaluationKeys,
     level: usize,
+    /// Ciphertexts.
+    count: usize,
     /// Up to this degree a polynomial is a sum of numbers times powers that are there; above, multiples of giant powers are
     /// taken off. There are about as many small powers as multiples.
     degree_of_sums: usize,
-    found: BTreeMap<usize, Ciphertext>,
+    /// By degree, those of each ciphertext. They have one scale.
+    found: BTreeMap<usize, Vec<Ciphertext>>,
 }
 
 impl Powers<'_> {
-    /// A sum of them, `depth` levels below the first one.
-    fn combine(&mut self, coefficients: &[f64], depth: usize, scale: f64) -> Result<Ciphertext, CkksError> {
+    /// A sum of them for each ciphertext, `depth` levels below the first one.
+    fn combine(&mut self, coefficients: &[f64], depth: usize, scale: f64) -> Result<Vec<Ciphertext>, CkksError> {
         let last = self.evaluator.ring().prime(self.level + 1 - depth).modulus().value() as f64;
         let (mut rest, mut multiples) = (coefficients.to_vec(), Vec::new());
         while rest.len() - 1 > self.degree_of_sums || depth_of(rest.len() - 1) >= depth {
@@ -60,7 +77,7 @@ impl Powers<'_> {
                 .map(|(place, coefficient)| if place == 0 { 1.0 } else { 2.0 } * coefficient)
                 .collect();
             self.find(giant)?;
-            let multiple = self.combine(&multiple, depth - 1, scale * last / self.found[&giant].scale)?;
+            let multiple = self.combine(&multiple, depth - 1, scale * last / self.found[&giant][0].scale)?;
             multiples.push((multiple, giant));
         }
         let small = 1..rest.len().max(2);
@@ -68,17 +85,26 @@ impl Powers<'_> {
             self.find(degree)?;
         }
         let number = |degree: usize| rest.get(degree).copied().unwrap_or(0.0);
-        let terms: Vec<(f64, &Ciphertext)> = small.map(|degree| (number(degree), &self.found[&degree])).collect();
+        let terms = |index: usize| -> Vec<(f64, &Ciphertext)> {
+            small.clone().map(|degree| (number(degree), &self.found[&degree][index])).collect()
+        };
         if multiples.is_empty() {
-            return self.evaluator.linear_combination(&terms, rest[0], self.level + 1 - depth, scale);
+            let (evaluator, level) = (self.evaluator, self.level + 1 - depth);
+            let combined = |index| evaluator.linear_combination(&terms(index), rest[0], level, scale);
+            return (0..self.count).map(combined).collect();
         }
         // All of it is added up before it is switched and rescaled.
-        let products: Vec<[&Ciphertext; 2]> =
-            multiples.iter().map(|(multiple, giant)| [multiple, &self.found[giant]]).collect();
-        let sum = Sum { products: &products, is_doubled: false, terms: &terms, constant: rest[0] };
-        let mut sum = self.evaluator.rescaled_sum(sum, self.keys)?;
-        sum.scale = scale;
-        Ok(sum)
+        let products = |index: usize| -> Vec<[&Ciphertext; 2]> {
+            multiples.iter().map(|(multiple, giant)| [&multiple[index], &self.found[giant][index]]).collect()
+        };
+        let parts: Vec<_> = (0..self.count).map(|index| (products(index), terms(index))).collect();
+        let sums = parts
+            .iter()
+            .map(|(products, terms)| Sum { products, is_doubled: false, terms, constant: rest[0] })
+            .collect::<Vec<_>>();
+        let mut sums = self.evaluator.rescaled_sums(&sums, self.keys)?;
+        sums.iter_mut().for_each(|sum| sum.scale = scale);
+        Ok(sums)
     }
 
     fn find(&mut self, degree: usize) -> Result<(), CkksError> {
@@ -89,12 +115,16 @@ impl Powers<'_> {
         self.find(upper)?;
         self.find(lower)?;
         let found = if upper == lower {
-            self.evaluator.double_square(&self.found[&upper], 1.0, self.keys)?
+            self.evaluator.double_squares(&self.found[&upper], 1.0, self.keys)?
         } else {
-            let products = [[&self.found[&upper], &self.found[&lower]]];
-            let terms = [(-1.0, &self.found[&1])];
-            let sum = Sum { products: &products, is_doubled: true, terms: &terms, constant: 0.0 };
-            self.evaluator.rescaled_sum(sum, self.keys)?
+            let of = |degree: usize, index: usize| &self.found[&degree][index];
+            let parts: Vec<_> =
+                (0..self.count).map(|index| ([[of(upper, index), of(lower, index)]], [(-1.0, of(1, index))])).collect();
+            let sums: Vec<_> = parts
+                .iter()
+                .map(|(products, terms)| Sum { products, is_doubled: true, terms, constant: 0.0 })
+                .collect();
+            self.evaluator.rescaled_sums(&sums, self.keys)?
         };
         self.found.insert(degree, found);
         Ok(())

@@ -130,23 +130,24 @@ impl Remainder {
         (REMAINDER_DEPTH - self.doublings..REMAINDER_DEPTH).fold(scale, |scale, below| scale * scale / prime(below))
     }
 
-    /// The remainder of 16 times each number, times `amplitude`.
+    /// The remainder of 16 times each number, times `amplitude`, of some ciphertexts of one scale: keys are read once for all.
     pub(super) fn take(
         &self,
         evaluator: &Evaluator<'_>,
-        parts: &Ciphertext,
+        parts: Vec<Ciphertext>,
         amplitude: f64,
         keys: &EvaluationKeys,
-    ) -> Result<Ciphertext, CkksError> {
+    ) -> Result<Vec<Ciphertext>, CkksError> {
         // What the cosine is multiplied by is squared with it each time, and is the amplitude over 2 pi in the end.
         let mut factor = (amplitude / TAU).powf(0.5_f64.powi(self.doublings as i32));
         let coefficients: Vec<f64> = self.cosine.iter().map(|coefficient| coefficient * factor).collect();
-        let mut cosine = evaluator.chebyshev(parts, &coefficients, parts.scale, keys)?;
+        let scale = parts[0].scale;
+        let mut cosines = evaluator.chebyshev_of_all(parts, &coefficients, scale, keys)?;
         for _ in 0..self.doublings {
             factor *= factor;
-            cosine = evaluator.double_square(&cosine, factor, keys)?;
+            cosines = evaluator.double_squares(&cosines, factor, keys)?;
         }
-        Ok(cosine)
+        Ok(cosines)
     }
 }
 
