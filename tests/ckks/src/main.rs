@@ -33,8 +33,8 @@ fn main() {
             ("--secrets", 1..) => secrets = count("--secrets", arguments.next()),
             ("--messages", 1..) => messages = count("--messages", arguments.next()),
             (one_round::FLAG, 1..) => {
-                let set = arguments.next().unwrap_or_default();
-                return one_round::print(&set).unwrap_or_else(|message| fail(&message));
+                let [set, size] = [(); 2].map(|()| arguments.next().unwrap_or_default());
+                return one_round::print(&set, &size).unwrap_or_else(|message| fail(&message));
             }
             ("--out", 1..) => out = arguments.next().unwrap_or_default().into(),
             _ => fail(&format!(

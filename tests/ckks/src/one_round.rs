@@ -15,17 +15,21 @@ use crate::{
     seconds,
 };
 
-/// What the process is started with, followed by the name of a set.
+/// What the process is started with, followed by the name of a set and of a size of keys.
 pub(crate) const FLAG: &str = "--one-round";
 
+/// The sizes of keys that are compared.
+pub(crate) const SIZES: [(&str, KeySize); 2] = [("medium", KeySize::Medium), ("large", KeySize::Large)];
+
 const STAGES: usize = 5;
-const SIZE: KeySize = KeySize::Medium;
 
 /// Prints what the peer's process prints, under the same names.
-pub(crate) fn print(set: &str) -> Result<(), String> {
+pub(crate) fn print(set: &str, size: &str) -> Result<(), String> {
+    let named = SIZES.into_iter().find(|(name, _)| *name == size);
+    let (_, key_size) = named.ok_or_else(|| format!("no keys of size '{size}' are compared"))?;
     let ring = Ring::new(ckks::by_name(set).ok_or_else(|| format!("there is no set '{set}'"))?);
     let slots_log2 = ring.set().size_log2 - 1;
-    let bootstrap = Bootstrap::new(&ring, slots_log2, STAGES, SIZE).map_err(text)?;
+    let bootstrap = Bootstrap::new(&ring, slots_log2, STAGES, key_size).map_err(text)?;
     let mut randomness = Randomness::from_os().map_err(text)?;
     let key = SecretKey::generate(ring.set(), &mut randomness).map_err(text)?;
     let seeded = KeyGenerator::new(&key, &ring).bootstrap(&bootstrap, &mut randomness).map_err(text)?;
@@ -44,7 +48,7 @@ pub(crate) fn print(set: &str) -> Result<(), String> {
     let got = key.decrypt(&ring, &result).map_err(text)?;
     let [mean_bits, worst_bits] = bits(&got, &plain);
     let line = json!({
-        "set": set, "size_log2": ring.set().size_log2, "slots": plain.len(), "modulus_log2": ring.set().modulus_log2(),
+        "set": set, "keys": size, "size_log2": ring.set().size_log2, "slots": plain.len(), "modulus_log2": ring.set().modulus_log2(),
         "threads": 1, "warm_up_seconds": warm_up, "seconds": [seconds], "level": result.level(), "mean_bits": mean_bits,
         "worst_bits": worst_bits, "key_bytes": keys.bytes(), "matrix_bytes": bootstrap.bytes(),
         "peak_bytes": cloakwork_tests_machine::peak_bytes().ok_or("the kernel does not say how much memory was held")?,

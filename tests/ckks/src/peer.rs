@@ -16,7 +16,7 @@ use crate::{one_round, quartiles};
 /// one: ours, with 1024, is in between.
 const THEIR_SETS: [&str; 2] = ["N16QP1546H192H32", "N16QP1767H32768H32"];
 
-/// Their sets whose name has `case` in it against ours, each measured once a round.
+/// Their sets whose name has `case` in it against ours with keys of two sizes, each measured once a round.
 pub(crate) fn measure(program: &Path, rounds: usize, is_quick: bool, case: &str) -> Result<Vec<Value>, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let ours = if is_quick { "TOY_CKKS_45_60_50" } else { "CKKS_45_60_50" };
@@ -24,16 +24,17 @@ pub(crate) fn measure(program: &Path, rounds: usize, is_quick: bool, case: &str)
     if their_sets.is_empty() {
         return Err(format!("no set of Lattigo that is measured has '{case}' in its name: {}", THEIR_SETS.join(", ")));
     }
-    let sides = 1 + their_sets.len();
+    let our_sizes = one_round::SIZES.map(|(name, _)| name);
+    let sides = our_sizes.len() + their_sets.len();
     let mut found = vec![Vec::new(); sides];
     for round in 0..rounds {
         // Who goes first alternates too.
         for side in (0..sides).map(|side| (side + round) % sides) {
-            let (mut command, set) = match side.checked_sub(1).map(|index| their_sets[index]) {
-                None => (started_with(&this, &[one_round::FLAG, ours]), ours),
+            let (mut command, set) = match side.checked_sub(our_sizes.len()).map(|index| their_sets[index]) {
+                None => (started_with(&this, &[one_round::FLAG, ours, our_sizes[side]]), ours),
                 Some(set) => (started_with(program, &["bootstrap", "-set", set]), set),
             };
-            if is_quick && side > 0 {
+            if is_quick && side >= our_sizes.len() {
                 command.args(["-size-log2", "10"]);
             }
             let line = run(&mut command)?;
@@ -42,11 +43,12 @@ pub(crate) fn measure(program: &Path, rounds: usize, is_quick: bool, case: &str)
         }
     }
     println!(
-        "| Lattigo's set | its seconds | ours | ratio: median | least | most | its level | ours | its bits: mean | worst | ours: mean | worst | its peak, MiB | ours |"
+        "| Lattigo's set | its seconds | our keys | our seconds | ratio: median | least | most | its level | ours | its bits: mean | worst | ours: mean | worst | its peak, MiB | ours |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
-    let ours = found.remove(0);
-    found.into_iter().map(|theirs| compare(&theirs, &ours)).collect()
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    let theirs = found.split_off(our_sizes.len());
+    let pairs = theirs.iter().flat_map(|theirs| found.iter().map(move |ours| (theirs, ours)));
+    pairs.map(|(theirs, ours)| compare(theirs, ours)).collect()
 }
 
 fn started_with(program: &Path, arguments: &[&str]) -> Command {
@@ -79,9 +81,10 @@ fn compare(theirs: &[Value], ours: &[Value]) -> Result<Value, String> {
     let least = |values: &[f64]| values.iter().copied().fold(f64::MAX, f64::min);
     let least_of = |side: &[Value], field: &str| all(side, field).map(|values| least(&values));
     println!(
-        "| {} | {:.2} | {:.2} | {ratio:.2} | {:.2} | {most:.2} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} |",
+        "| {} | {:.2} | {} | {:.2} | {ratio:.2} | {:.2} | {most:.2} | {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {:.0} | {:.0} |",
         theirs[0]["set"].as_str().unwrap_or_default(),
         median(theirs, "seconds")?,
+        ours[0]["keys"].as_str().unwrap_or_default(),
         median(ours, "seconds")?,
         least(&ratios),
         theirs[0]["level"],
