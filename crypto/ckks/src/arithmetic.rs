@@ -99,7 +99,7 @@ impl Evaluator<'_> {
     }
 
     /// A sum with products in it, divided by the last prime of the lowest of them.
-    fn rescaled_sum(&self, sum: Sum<'_>, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
+    pub(crate) fn rescaled_sum(&self, sum: Sum<'_>, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
         self.rescaled_sums(&[sum], keys).map(only)
     }
 

@@ -307,11 +307,7 @@ impl Evaluator<'_> {
             parts.push(self.times_i(&self.sub(&conjugate, halves)?));
         }
         let remainder = Remainder::of(self.ring().set());
-        let mut remainders = remainder.take(self, parts, bootstrap.amplitude, keys)?.into_iter();
-        let mut joined = remainders.next().expect("one for each part");
-        if let Some(imaginary) = remainders.next() {
-            self.add_polys(&mut joined, &self.times_i(&imaginary));
-        }
+        let mut joined = remainder.take(self, parts, bootstrap.amplitude, keys)?;
         joined.scale *= bootstrap.amplitude;
         Ok(joined)
     }

@@ -130,24 +130,29 @@ impl Remainder {
         (REMAINDER_DEPTH - self.doublings..REMAINDER_DEPTH).fold(scale, |scale, below| scale * scale / prime(below))
     }
 
-    /// The remainder of 16 times each number, times `amplitude`, of some ciphertexts of one scale: keys are read once for all.
+    /// The remainders of 16 times each number, times `amplitude`: of one ciphertext, or of two of one scale, as the parts of complex
+    /// numbers. Keys are read once for both.
     pub(super) fn take(
         &self,
         evaluator: &Evaluator<'_>,
         parts: Vec<Ciphertext>,
         amplitude: f64,
         keys: &EvaluationKeys,
-    ) -> Result<Vec<Ciphertext>, CkksError> {
+    ) -> Result<Ciphertext, CkksError> {
         // What the cosine is multiplied by is squared with it each time, and is the amplitude over 2 pi in the end.
         let mut factor = (amplitude / TAU).powf(0.5_f64.powi(self.doublings as i32));
         let coefficients: Vec<f64> = self.cosine.iter().map(|coefficient| coefficient * factor).collect();
         let scale = parts[0].scale;
         let mut cosines = evaluator.chebyshev_of_all(parts, &coefficients, scale, keys)?;
-        for _ in 0..self.doublings {
+        for _ in 1..self.doublings {
             factor *= factor;
             cosines = evaluator.double_squares(&cosines, factor, keys)?;
         }
-        Ok(cosines)
+        factor *= factor;
+        match &cosines[..] {
+            [real, imaginary] => evaluator.joined_double_squares([real, imaginary], factor, keys),
+            one => Ok(evaluator.double_squares(one, factor, keys)?.swap_remove(0)),
+        }
     }
 }
 
