@@ -31,6 +31,10 @@ struct alignas(16) double2 {
 };
 inline double2 make_double2(double x, double y) { return {x, y}; }
 
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
 inline unsigned __brev(unsigned word) {
   unsigned reversed = 0;
   for (int bit = 0; bit < 32; bit++)
@@ -79,6 +83,7 @@ struct Thread {
   bool ended = false;
   // What it shows the other threads of its warp.
   double shown = 0;
+  unsigned shown_words[6] = {};
 };
 
 // What runs on this OS thread.
@@ -186,4 +191,27 @@ inline double __shfl_xor_sync(unsigned, double value, unsigned lanes) {
   // All have looked before the next value is shown.
   __syncwarp();
   return other;
+}
+
+// Products of signed and unsigned bytes by the warp, each thread its four. Who has what is said where kernels/words.h
+// has the instruction.
+inline void multiply_bytes(int (&sums)[4], unsigned digits_0, unsigned digits_1, unsigned digits_2, unsigned digits_3,
+                           unsigned key_0, unsigned key_1) {
+  const unsigned words[6] = {digits_0, digits_1, digits_2, digits_3, key_0, key_1};
+  memcpy(emulator::block.current->shown_words, words, sizeof words);
+  __syncwarp();
+  unsigned first = threadIdx.x / emulator::WARP * emulator::WARP, thread = threadIdx.x % emulator::WARP;
+  for (unsigned place = 0; place < 4; place++) {
+    unsigned row = thread / 4, column = 2 * (thread % 4) + place % 2;
+    for (unsigned quarter = 0; quarter < 4; quarter++) {
+      const unsigned *of_row = emulator::block.threads[first + 4 * row + quarter].shown_words;
+      const unsigned *of_column = emulator::block.threads[first + 4 * column + quarter].shown_words;
+      for (unsigned byte = 0; byte < 8; byte++) {
+        unsigned digits = of_row[place / 2 + byte / 4 * 2], key = of_column[4 + byte / 4], shift = byte % 4 * 8;
+        sums[place] += int((signed char)(digits >> shift)) * int((unsigned char)(key >> shift));
+      }
+    }
+  }
+  // All have looked before the next bytes are shown.
+  __syncwarp();
 }

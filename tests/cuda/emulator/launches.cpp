@@ -1,5 +1,4 @@
-// The kernels under the emulator, launched by name as the driver does, and two kernels that the emulator is tested
-// with.
+// The kernels under the emulator, launched by name as the driver does, and kernels that the emulator is tested with.
 #include "emulator.h"
 
 #include "kernels.cu"
@@ -15,6 +14,26 @@ static void test_shared(u64 *words, u32 count) {
   DYNAMIC_SHARED(u64, shared);
   for (u32 word = threadIdx.x; word < count; word += blockDim.x)
     words[word] = shared[word];
+}
+
+// A warp's product of 16 rows of 32 bytes and 32 rows of 8, element by element where the PTX ISA says that each is.
+static void test_products(const signed char *digits, const unsigned char *key, int *sums) {
+  u32 group = threadIdx.x / 4, in_group = threadIdx.x % 4, of_digits[4] = {}, of_key[2] = {};
+  for (u32 i = 0; i < 16; i++) {
+    u32 row = i < 4 || (8 <= i && i < 12) ? group : group + 8, column = in_group * 4 + (i & 3) + (i < 8 ? 0 : 16);
+    of_digits[i / 4] |= u32((unsigned char)(digits[row * 32 + column])) << 8 * (i % 4);
+  }
+  for (u32 i = 0; i < 8; i++) {
+    u32 row = in_group * 4 + (i & 3) + (i < 4 ? 0 : 16), column = group;
+    of_key[i / 4] |= u32(key[row * 8 + column]) << 8 * (i % 4);
+  }
+  int of_sums[4];
+  auto place = [=](u32 i) { return (i < 2 ? group : group + 8) * 8 + in_group * 2 + (i & 1); };
+  for (u32 i = 0; i < 4; i++)
+    of_sums[i] = sums[place(i)];
+  multiply_bytes(of_sums, of_digits[0], of_digits[1], of_digits[2], of_digits[3], of_key[0], of_key[1]);
+  for (u32 i = 0; i < 4; i++)
+    sums[place(i)] = of_sums[i];
 }
 
 // Calls a kernel with arguments of the types that it takes.
@@ -38,12 +57,15 @@ struct Kernel {
 static const Kernel KERNELS[] = {
     KERNEL(linear_combination_32),     KERNEL(linear_combination_64),     KERNEL(modulus_switch_32),
     KERNEL(modulus_switch_64),         KERNEL(sample_extract_32),         KERNEL(sample_extract_64),
-    KERNEL(store_rows_32),             KERNEL(store_rows_64),             KERNEL(key_switch_32_32),
-    KERNEL(key_switch_64_32),          KERNEL(key_switch_64_64),          KERNEL(transform_key_32),
+    KERNEL(store_rows_32),             KERNEL(store_rows_64),             KERNEL(cut_digits_32_32),
+    KERNEL(cut_digits_64_32),          KERNEL(cut_digits_64_64),          KERNEL(multiply_narrow_32),
+    KERNEL(multiply_narrow_64),        KERNEL(multiply_wide_32),          KERNEL(multiply_wide_64),
+    KERNEL(split_key_32),              KERNEL(split_key_64),              KERNEL(transform_key_32),
     KERNEL(transform_key_64),          KERNEL(blind_rotate_32),           KERNEL(blind_rotate_64),
     KERNEL(blind_rotate_groups_32_32), KERNEL(blind_rotate_groups_64_32), KERNEL(blind_rotate_groups_64_64),
     KERNEL(transform_key_2048_64),     KERNEL(blind_rotate_2048_64),
-    KERNEL(test_barrier),              KERNEL(test_shared),
+    KERNEL(expand_rows_32),            KERNEL(expand_rows_64),
+    KERNEL(test_barrier),              KERNEL(test_shared),               KERNEL(test_products),
 };
 
 extern "C" int emulate(const char *name, u32 grid_x, u32 grid_y, u32 threads, u32 shared_bytes, void **arguments) {

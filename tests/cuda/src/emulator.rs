@@ -238,3 +238,15 @@ pub fn fresh_shared_memory(gpu: &Emulated, count: usize) -> Result<Vec<u64>, Dri
     unsafe { gpu.launch(Stream::Waves, "test_shared", (2, 1), 32, shared_bytes, &mut arguments) }?;
     Ok(words)
 }
+
+/// A warp's sums of products, 16 by 8: 16 rows of 32 signed bytes times 32 rows of 8 unsigned ones, added to `sums`.
+pub fn products(gpu: &Emulated, digits: &[i8; 512], key: &[u8; 256], sums: &mut [i32; 128]) -> Result<(), DriverError> {
+    let (mut digits, mut key, mut sums) = (digits.as_ptr(), key.as_ptr(), sums.as_mut_ptr());
+    let mut arguments = [
+        std::ptr::from_mut(&mut digits).cast(),
+        std::ptr::from_mut(&mut key).cast(),
+        std::ptr::from_mut(&mut sums).cast(),
+    ];
+    // SAFETY: the kernel reads and writes as many bytes and numbers as the arrays have.
+    unsafe { gpu.launch(Stream::Waves, "test_products", (1, 1), 32, 0, &mut arguments) }
+}

@@ -1,7 +1,7 @@
 //! The emulator finds what it is there to find.
 
 use cloakwork_cuda::gpu::{Driver as _, DriverError, Stream};
-use cloakwork_tests_cuda::emulator::{Emulated, barrier, fresh_shared_memory};
+use cloakwork_tests_cuda::emulator::{Emulated, barrier, fresh_shared_memory, products};
 
 fn gpu() -> Emulated {
     Emulated::new(1 << 20)
@@ -24,6 +24,20 @@ fn shared_memory_is_poisoned_for_every_block() {
     assert_eq!(words, [0xa5a5_a5a5_a5a5_a5a5; 100]);
     let error = fresh_shared_memory(&gpu(), 30_000).expect_err("more than there is");
     assert!(error.to_string().contains("240000 bytes"), "{error}");
+}
+
+#[test]
+fn a_warp_multiplies_bytes_as_tensor_cores_do() {
+    let digits = std::array::from_fn(|index| (index * 37 + index / 32) as i8);
+    let key: [u8; 256] = std::array::from_fn(|index| (index * 91 + 255) as u8);
+    let mut sums: [i32; 128] = std::array::from_fn(|index| index as i32 - 60);
+    let before = sums;
+    products(&gpu(), &digits, &key, &mut sums).expect("a launch");
+    for (index, (sum, before)) in sums.iter().zip(before).enumerate() {
+        let (row, column) = (index / 8, index % 8);
+        let terms = (0..32).map(|k| i32::from(digits[row * 32 + k]) * i32::from(key[k * 8 + column]));
+        assert_eq!(*sum, before + terms.sum::<i32>(), "row {row}, column {column}");
+    }
 }
 
 #[test]

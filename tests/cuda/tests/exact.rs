@@ -1,105 +1,19 @@
-//! The exact stages: bit for bit what the core computes.
+//! The exact stages but for the key switch: bit for bit what the core computes.
 
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cloakwork_cuda::gpu::{
-    Buffer, Driver, DriverError, KeySwitchShape, Launcher, Lists, Places, RotationShape, Stream, Table, View, Work,
-};
+use cloakwork_cuda::gpu::{Buffer, DriverError, Lists, Places, RotationShape, Table, View, Work};
 use cloakwork_device::{LutSlot, NO_TABLE, Term, Wave};
-use cloakwork_math::{
-    Torus,
-    key_product::Scratch,
-    random::{MaskSeed, MaskStream},
-};
+use cloakwork_math::Torus;
 use cloakwork_params::{Decomposition, ModulusSwitch, ParameterSet, table};
-use cloakwork_tests_cuda::emulator::Emulated;
-use cloakwork_tfhe::{
-    KeySwitchKey, SeededKeySwitchKey, key_switch::key_switch, modulus_switch::modulus_switch,
-    sample_extract::sample_extract,
-};
+use cloakwork_tests_cuda::gpu::{Gpu, read, words};
+use cloakwork_tfhe::{modulus_switch::modulus_switch, sample_extract::sample_extract};
 
 const LANES: usize = 3;
 
-/// An emulated GPU and memory of it.
-struct Gpu {
-    driver: Arc<dyn Driver>,
-}
-
-impl Gpu {
-    fn new() -> Self {
-        Self { driver: Arc::new(Emulated::new(1 << 30)) }
-    }
-
-    fn launcher(&self) -> Launcher<'_> {
-        Launcher { driver: self.driver.as_ref(), stream: Stream::Waves }
-    }
-
-    fn buffer<T: Pod>(&self, items: &[T]) -> Buffer {
-        Buffer::of(&self.driver, items).expect("memory")
-    }
-}
-
-fn read<T: Torus + Pod>(buffer: &Buffer) -> Vec<T> {
-    let view: View<'_, T> = buffer.all().expect("a view");
-    let mut words = vec![T::default(); view.len()];
-    view.download(&mut words).expect("as many words");
-    words
-}
-
-fn seed(number: u128) -> MaskSeed {
-    MaskSeed { key: number, block: 0, byte: 0 }
-}
-
-/// Words that every run draws alike.
-fn words<T: Torus>(count: usize, number: u128) -> Vec<T> {
-    let mut words = vec![T::default(); count];
-    MaskStream::new(&seed(number)).fill(T::BITS, &mut words);
-    words
-}
-
-fn key_switch_agrees<T: Torus + Pod, S: Torus + Pod>(gadget: Decomposition, modulus_log2: u32) {
-    let gpu = Gpu::new();
-    // Neither dimension is a multiple of a block, and the output takes one block more or less than it has words.
-    for (inputs, outputs) in [(300, 127), (128, 128), (1, 5)] {
-        // A key's words are multiples of the step of its modulus.
-        let kept =
-            |word: &mut S| *word = S::from_u64(word.to_u64() >> (S::BITS - modulus_log2) << (S::BITS - modulus_log2));
-        let mut bodies = words::<S>(inputs * gadget.levels, 1);
-        bodies.iter_mut().for_each(kept);
-        let seeded = SeededKeySwitchKey::new(inputs, outputs, gadget, modulus_log2, seed(2), bodies).expect("a shape");
-        let key = KeySwitchKey::expand(&seeded, 1);
-        let mut masks = MaskStream::new(&seed(2));
-        let mut rows = vec![S::default(); inputs * gadget.levels * (outputs + 1)];
-        for (row, body) in rows.chunks_exact_mut(outputs + 1).zip(seeded.bodies()) {
-            masks.fill(modulus_log2, &mut row[..outputs]);
-            row[outputs] = *body;
-        }
-        let ciphertexts = words::<T>(LANES * (inputs + 1), 3);
-        let mut expected = vec![S::default(); LANES * (outputs + 1)];
-        key_switch(&key, &ciphertexts, &mut expected, &mut Scratch::default()).expect("shapes that fit");
-        let shape = KeySwitchShape { input_dimension: inputs, output_dimension: outputs, gadget, modulus_log2 };
-        let [from, rows, got] =
-            [gpu.buffer(&ciphertexts), gpu.buffer(&rows), gpu.buffer(&words::<S>(expected.len(), 4))];
-        let [rows, to]: [View<'_, S>; 2] = [rows.all().expect("a key"), got.all().expect("room")];
-        gpu.launcher().key_switch::<T, S>(from.all().expect("words"), rows, shape, to).expect("a launch");
-        assert!(read::<S>(&got) == expected, "{inputs} to {outputs} words, {gadget:?}");
-    }
-}
-
-#[test]
-fn key_switches_agree_with_the_core() {
-    for (base_log, levels) in [(3, 5), (4, 4), (2, 8)] {
-        let gadget = Decomposition { base_log, levels };
-        key_switch_agrees::<u64, u64>(gadget, 64);
-        key_switch_agrees::<u64, u32>(gadget, 32);
-        key_switch_agrees::<u32, u32>(gadget, 32);
-        key_switch_agrees::<u64, u32>(gadget, 21);
-    }
-}
-
 fn modulus_switch_agrees<T: Torus + Pod>() {
-    let gpu = Gpu::new();
+    let gpu = Gpu::default();
     for (dimension, log2) in [(5, 10), (300, 12), (128, 11)] {
         let mut ciphertexts = words::<T>(LANES * (dimension + 1), 5);
         // Words that round up to zero, and one that is halfway.
@@ -132,7 +46,7 @@ fn upload<'b>(room: &'b Buffer, wave: &Wave, tables: &[Arc<Table>]) -> Lists<'b>
 }
 
 fn sample_extraction_agrees<T: Torus + Pod>(set: &'static ParameterSet) {
-    let (gpu, k, n) = (Gpu::new(), 2, 64);
+    let (gpu, k, n) = (Gpu::default(), 2, 64);
     let shape = RotationShape {
         steps: 1,
         grouping: 1,
@@ -187,7 +101,7 @@ fn sample_extractions_agree_with_the_core() {
 }
 
 fn sums_agree<T: Torus + Pod>() {
-    let (gpu, dimension) = (Gpu::new(), 200);
+    let (gpu, dimension) = (Gpu::default(), 200);
     let arena = words::<T>(4 * (dimension + 1), 8);
     let constants = [1 << 61, u64::MAX << 32, 0];
     let mut wave = Wave::default();

@@ -1,8 +1,8 @@
-// The stages of a wave that are exact: sums of slots, key switch, modulus switch, sample extraction. Bit for bit what
-// crypto/tfhe computes, on one ciphertext a block.
+// The stages of a wave that are exact but for the key switch: sums of slots, modulus switch, sample extraction. Bit for
+// bit what crypto/tfhe computes, on one ciphertext a block.
 #include "words.h"
 
-// Threads of a block of `key_switch` and `modulus_switch`; the other kernels take any number.
+// Threads of a block of `modulus_switch`; the other kernels take any number.
 constexpr u32 THREADS = 128;
 
 // `sums[lane] = sum of factor * slot over the lane's terms`, with the lane's constant on the body. Terms of a lane
@@ -18,37 +18,6 @@ __device__ void linear_combination(const T *arena, const u32 *terms_end, const u
       sum += T(factors[term]) * arena[slots[term] * stride + word];
     sums[lane * stride + word] = sum;
   }
-}
-
-// `outputs = (0, body) - sum of digits * key`, the body rounded to the output modulus. Block (lane, strip) makes
-// THREADS columns of one ciphertext. Rows of the key lie by input word and level, the smallest level first.
-template <class T, class S>
-__device__ void key_switch(const T *inputs, const S *key, S *outputs, u32 input_dimension, u32 output_dimension,
-                           Gadget gadget, u32 modulus_log2) {
-  __shared__ i64 states[THREADS];
-  const T *input = inputs + blockIdx.x * (u64(input_dimension) + 1);
-  u32 columns = output_dimension + 1, column = blockIdx.y * THREADS + threadIdx.x;
-  S sum = 0;
-  if (column == output_dimension) {
-    T body = input[input_dimension];
-    sum = modulus_log2 == BITS<T> ? S(body) : S(round_to_modulus(body, modulus_log2)) << (BITS<S> - modulus_log2);
-  }
-  for (u32 first = 0; first < input_dimension; first += THREADS) {
-    u32 count = input_dimension - first < THREADS ? input_dimension - first : THREADS;
-    if (threadIdx.x < count)
-      states[threadIdx.x] = round_to_digits(gadget, input[first + threadIdx.x]);
-    __syncthreads();
-    for (u32 word = 0; column < columns && word < count; word++) {
-      i64 state = states[word];
-      const S *row = key + u64(first + word) * gadget.levels * columns + column;
-      for (u32 level = 0; level < gadget.levels; level++, row += columns)
-        sum -= S(next_digit(gadget, state)) * *row;
-    }
-    // The states are used up before others take their place.
-    __syncthreads();
-  }
-  if (column < columns)
-    outputs[blockIdx.x * u64(columns) + column] = sum;
 }
 
 // Words become exponents below 2^log2. A centred switch first takes off the body what the rounding errors of the mask
@@ -134,15 +103,5 @@ template <class T> __device__ void store_rows(const T *rows, const u32 *slots, T
     store_rows(rows, slots, arena, words);                                                                             \
   }
 
-#define KEY_SWITCH_KERNEL(T, S, NAME)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                                                \
-      NAME(const T *inputs, const S *key, S *outputs, u32 input_dimension, u32 output_dimension, u32 base_log,         \
-           u32 levels, u32 modulus_log2) {                                                                             \
-    key_switch(inputs, key, outputs, input_dimension, output_dimension, Gadget{base_log, levels}, modulus_log2);       \
-  }
-
 EXACT_KERNELS(u32, 32)
 EXACT_KERNELS(u64, 64)
-KEY_SWITCH_KERNEL(u32, u32, key_switch_32_32)
-KEY_SWITCH_KERNEL(u64, u32, key_switch_64_32)
-KEY_SWITCH_KERNEL(u64, u64, key_switch_64_64)

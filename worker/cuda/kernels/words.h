@@ -18,6 +18,19 @@ template <class T> constexpr u32 BITS = 8 * sizeof(T);
 __device__ __forceinline__ void pair_barrier(u32 part, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(part + 1), "r"(threads) : "memory");
 }
+
+// `sums += digits * key` of a warp, on tensor cores: 16 rows of 32 signed bytes times 32 rows of 8 unsigned ones. Four
+// bytes are a word, the first one lowest. Thread 4 g + q has, as the PTX ISA says of mma.m16n8k32,
+//   digits: of row g bytes 4 q .. 4 q + 3, of row g + 8 the same; of row g bytes 16 + 4 q .., of row g + 8 the same;
+//   key:    of column g rows 4 q .. 4 q + 3; rows 16 + 4 q ..;
+//   sums:   of row g columns 2 q and 2 q + 1; of row g + 8 the same.
+__device__ __forceinline__ void multiply_bytes(int (&sums)[4], u32 digits_0, u32 digits_1, u32 digits_2, u32 digits_3,
+                                               u32 key_0, u32 key_1) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+               : "r"(digits_0), "r"(digits_1), "r"(digits_2), "r"(digits_3), "r"(key_0), "r"(key_1));
+}
 #endif
 
 // The top `log2` bits of a word, rounded to nearest (ties up), as an integer below 2^log2.

@@ -27,6 +27,10 @@ pub(crate) struct Bench {
 const WORKSPACE_SHARE: u64 = 16;
 /// More than that no wave can use: thousands of lanes of the widest sets.
 const WORKSPACE_MAX: u64 = 2 << 30;
+/// Share of a GPU's memory for words of a key that are expanded and not yet what computations read.
+const STAGED_SHARE: u64 = 1024;
+/// More than that keeps no more multiprocessors busy.
+const STAGED_MAX: u64 = 16 << 20;
 /// A part of a wave that takes longer never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -44,6 +48,11 @@ impl Bench {
     /// Waits until a stream has ended everything that was launched on it. `mark` is free for that.
     pub(crate) fn finish(&self, stream: Stream, mark: usize) -> Result<(), DriverError> {
         self.driver.mark(stream, mark)?;
+        self.wait(stream, mark)
+    }
+
+    /// Waits until a stream has come to a mark.
+    pub(crate) fn wait(&self, stream: Stream, mark: usize) -> Result<(), DriverError> {
         match self.driver.wait(stream, mark, Instant::now() + PATIENCE)? {
             true => Ok(()),
             false => Err(DriverError::Lost(format!("it did not end what it was given within {PATIENCE:?}"))),
@@ -59,6 +68,11 @@ impl Bench {
         let new = Arc::new(Buffer::of(&self.driver, &roots(size))?);
         made.insert(size, new.clone());
         Ok(new)
+    }
+
+    /// Bytes of a key's words that are made ready at a time.
+    pub(crate) fn staged_bytes(&self) -> usize {
+        (self.driver.describe().memory_bytes / STAGED_SHARE).min(STAGED_MAX) as usize
     }
 
     /// Held while a key is made ready.

@@ -11,6 +11,8 @@ mod nvidia;
 
 pub use buffer::{Buffer, View};
 pub use driver::{Address, Description, Driver, DriverError, MARKS, Stream};
-pub use launches::{BootstrapKeyViews, Complex, KeySwitchShape, Launcher, Places, RotationShape, RotationViews};
+pub use launches::{
+    BootstrapKeyViews, Complex, KeySwitchShape, Launcher, Line, Places, RotationShape, RotationViews, SeededRows,
+};
 pub use lists::{Lists, Table, Work};
 pub use nvidia::{find, kernels_are_built_in};

@@ -1,18 +1,19 @@
 //! Evaluation keys in a GPU's memory, whatever their words are.
 
+mod expand;
+
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use cloakwork_device::{DeviceError, KeySource, SeededParts, by_words};
-use cloakwork_math::{random::MaskStream, threads::for_each_part};
 use cloakwork_params::{ModulusSwitch, Order, ParameterSet};
-use cloakwork_tfhe::{SeededBootstrapKey, SeededKeySwitchKey, ServerKey, StageTimes, Torus, key::expand_ggsw};
+use cloakwork_tfhe::{ServerKey, StageTimes, Torus};
 
 use crate::{
     bench::Bench,
     gpu::{
-        BootstrapKeyViews, Buffer, Complex, DriverError, KeySwitchShape, Lists, Places, RotationShape, RotationViews,
-        Stream, View,
+        BootstrapKeyViews, Buffer, Complex, DriverError, KeySwitchShape, Line, Lists, Places, RotationShape,
+        RotationViews, Stream, View,
     },
     run::{Run, Stopwatch},
     workspace::Workspace,
@@ -49,18 +50,19 @@ pub(crate) fn bytes(set: &ParameterSet) -> u64 {
 pub fn serves(set: &ParameterSet) -> bool {
     let same_words = set.torus.bits() == set.small_word_bits();
     // Ciphertexts between operations have the words of the big key.
-    let has_kernels = by_words!(set, bytes_of(set)).is_some() && rotation_shape(set).is_possible();
-    has_kernels && (set.order == Order::KeySwitchFirst || same_words)
+    let has_words = by_words!(set, bytes_of(set)).is_some();
+    let has_kernels = rotation_shape(set).is_possible() && key_switch_shape(set).is_possible();
+    has_words && has_kernels && (set.order == Order::KeySwitchFirst || same_words)
 }
 
 fn bytes_of<T, S>(set: &ParameterSet) -> u64 {
     // A spectrum is of doubles, whatever the big key's words are.
     let _ = size_of::<T>();
-    (key_switch_words(set) * size_of::<S>() + rotation_shape(set).key_polynomials() * spectrum_bytes(set)) as u64
+    (key_switch_bytes::<S>(set) + rotation_shape(set).key_polynomials() * spectrum_bytes(set)) as u64
 }
 
-fn key_switch_words(set: &ParameterSet) -> usize {
-    set.big_dimension() * set.key_switch.levels * (set.lwe_dimension + 1)
+fn key_switch_bytes<S>(set: &ParameterSet) -> usize {
+    key_switch_shape(set).key_lines(8 * size_of::<S>() as u32) * size_of::<Line>()
 }
 
 fn spectrum_bytes(set: &ParameterSet) -> usize {
@@ -78,6 +80,16 @@ pub fn rotation_shape(set: &ParameterSet) -> RotationShape {
     }
 }
 
+/// How a key switch of `set` cuts words and rounds bodies.
+fn key_switch_shape(set: &ParameterSet) -> KeySwitchShape {
+    KeySwitchShape {
+        input_dimension: set.big_dimension(),
+        output_dimension: set.lwe_dimension,
+        gadget: set.key_switch,
+        modulus_log2: set.small_modulus_log2,
+    }
+}
+
 fn typed<T: Torus + Pod, S: Torus + Pod>(
     benches: &[Bench],
     source: &dyn KeySource,
@@ -90,14 +102,14 @@ fn typed<T: Torus + Pod, S: Torus + Pod>(
     ServerKey::<T, S>::check(set, &parts.key_switch, &parts.bootstrap)?;
     let empty = |bench: &Bench| {
         Ok(Replica {
-            key_switch: Buffer::new(&bench.driver, key_switch_words(set) * size_of::<S>())?,
+            key_switch: Buffer::new(&bench.driver, key_switch_bytes::<S>(set))?,
             bootstrap: Buffer::new(&bench.driver, rotation_shape(set).key_polynomials() * spectrum_bytes(set))?,
             roots: bench.roots(set.polynomial_size)?,
         })
     };
     let replicas = benches.iter().map(empty).collect::<Result<Vec<_>, DriverError>>()?;
-    expand_key_switch(&parts.key_switch, &replicas)?;
-    expand_bootstrap(benches, set, &parts.bootstrap, &replicas)?;
+    expand::key_switch(benches, key_switch_shape(set), &parts.key_switch, &replicas)?;
+    expand::bootstrap(benches, rotation_shape(set), &parts.bootstrap, &replicas)?;
     Ok(Arc::new(TypedKey::<T, S> { set, replicas, words: std::marker::PhantomData }))
 }
 
@@ -106,70 +118,6 @@ struct Replica {
     key_switch: Buffer,
     bootstrap: Buffer,
     roots: Arc<Buffer>,
-}
-
-/// Bytes of a key that the host expands before they are copied.
-const STAGED_BYTES: usize = 32 << 20;
-
-/// The rows of a key-switch key, by input word and level, masks and then the body.
-fn expand_key_switch<S: Torus + Pod>(seeded: &SeededKeySwitchKey<S>, replicas: &[Replica]) -> Result<(), DriverError> {
-    let (log2, mask_words) = (seeded.modulus_log2(), seeded.output_dimension());
-    let (columns, row_bytes) = (mask_words + 1, (mask_words * MaskStream::bytes_per_word(log2)) as u128);
-    let rows = (STAGED_BYTES / (columns * size_of::<S>())).clamp(1, seeded.bodies().len().max(1));
-    let mut staged = vec![S::default(); rows * columns];
-    for (index, bodies) in seeded.bodies().chunks(rows).enumerate() {
-        let (first, staged) = (index * rows, &mut staged[..bodies.len() * columns]);
-        for_each_part(threads(), columns, staged, |begin, part| {
-            let mut masks = MaskStream::at(seeded.seed(), (first + begin) as u128 * row_bytes);
-            for (row, body) in part.chunks_exact_mut(columns).zip(&bodies[begin..]) {
-                masks.fill(log2, &mut row[..mask_words]);
-                row[mask_words] = *body;
-            }
-        });
-        for replica in replicas {
-            replica.key_switch.all()?.part(first * columns, staged.len())?.upload(staged)?;
-        }
-    }
-    Ok(())
-}
-
-/// The polynomials of a bootstrap key in the order of its ciphertexts, each transformed by the GPU.
-fn expand_bootstrap<T: Torus + Pod>(
-    benches: &[Bench],
-    set: &'static ParameterSet,
-    seeded: &SeededBootstrapKey<T>,
-    replicas: &[Replica],
-) -> Result<(), DriverError> {
-    let (shape, ggsw) = (rotation_shape(set), seeded.shape().words());
-    let count = (STAGED_BYTES / (ggsw * size_of::<T>())).clamp(1, seeded.ggsw_count().max(1));
-    let mut staged = vec![T::default(); count * ggsw];
-    let room = |bench: &Bench| Buffer::new(&bench.driver, size_of_val(&staged[..]));
-    let polynomials = benches.iter().map(room).collect::<Result<Vec<_>, _>>()?;
-    // Each stream's marks are for one key at a time.
-    let _turns: Vec<_> = benches.iter().map(Bench::key_turn).collect();
-    for first in (0..seeded.ggsw_count()).step_by(count) {
-        let staged = &mut staged[..count.min(seeded.ggsw_count() - first) * ggsw];
-        for_each_part(threads(), ggsw, staged, |begin, part| {
-            for (index, words) in part.chunks_exact_mut(ggsw).enumerate() {
-                expand_ggsw(seeded, first + begin + index, words);
-            }
-        });
-        for ((bench, replica), polynomials) in benches.iter().zip(replicas).zip(&polynomials) {
-            let polynomials = polynomials.view(0, staged.len())?;
-            polynomials.upload(staged)?;
-            let spectra = replica.bootstrap.all()?.part(first * ggsw / 2, staged.len() / 2)?;
-            bench.launcher(Stream::Keys).transform_key(polynomials, replica.roots.all()?, shape, spectra)?;
-        }
-        // What was staged is used up before others take its place.
-        for bench in benches {
-            bench.finish(Stream::Keys, 0)?;
-        }
-    }
-    Ok(())
-}
-
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 struct TypedKey<T, S> {
@@ -184,13 +132,20 @@ impl<T: Torus + Pod, S: Torus + Pod> TypedKey<T, S> {
         self.replicas.get(bench.number).ok_or(DriverError::Misfit("a key for each GPU"))
     }
 
-    fn key_switch_shape(&self) -> KeySwitchShape {
-        KeySwitchShape {
-            input_dimension: self.set.big_dimension(),
-            output_dimension: self.set.lwe_dimension,
-            gadget: self.set.key_switch,
-            modulus_log2: self.set.small_modulus_log2,
-        }
+    /// Ciphertexts under the small key.
+    fn switch_key<'b>(
+        &self,
+        bench: &Bench,
+        workspace: &mut Workspace<'b>,
+        times: &mut Stopwatch<'_>,
+        inputs: View<'b, T>,
+    ) -> Result<View<'b, S>, DriverError> {
+        let (shape, key) = (key_switch_shape(self.set), self.replica(bench)?.key_switch.all()?);
+        let lanes = inputs.len() / (shape.input_dimension + 1);
+        let digits = workspace.take(lanes * shape.digit_lines())?;
+        let small = workspace.take(lanes * shape.columns())?;
+        times.key_switch(|| bench.launcher(Stream::Waves).key_switch(inputs, key, shape, digits, small))?;
+        Ok(small)
     }
 
     /// Rotates the table of each lane by its ciphertext, which is under the small key.
@@ -233,7 +188,8 @@ impl<T: Torus + Pod, S: Torus + Pod> GpuKey for TypedKey<T, S> {
 
     fn lane_bytes(&self, outputs: usize) -> usize {
         let (set, shape) = (self.set, rotation_shape(self.set));
-        let (sum, small) = (set.ciphertext_bytes() as usize, (set.lwe_dimension + 1) * size_of::<S>());
+        let digits = key_switch_shape(set).digit_lines() * size_of::<Line>();
+        let (sum, small) = (set.ciphertext_bytes() as usize, digits + (set.lwe_dimension + 1) * size_of::<S>());
         let exponents = (set.lwe_dimension + 1) * size_of::<u32>();
         let rotation = shape.glwe_words() * size_of::<T>() + shape.scratch_len() * size_of::<Complex>();
         let switched = match set.order {
@@ -244,7 +200,7 @@ impl<T: Torus + Pod, S: Torus + Pod> GpuKey for TypedKey<T, S> {
     }
 
     fn run(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError> {
-        let (set, shape, replica) = (self.set, rotation_shape(self.set), self.replica(bench)?);
+        let (set, shape) = (self.set, rotation_shape(self.set));
         let mut workspace = Workspace::new(&bench.workspace);
         let (launcher, mut times) = (bench.launcher(Stream::Waves), Stopwatch::new(bench));
         let arena = run.arena().words::<T>()?;
@@ -253,10 +209,7 @@ impl<T: Torus + Pod, S: Torus + Pod> GpuKey for TypedKey<T, S> {
         launcher.linear_combination(arena, &lists, sums, set.input_dimension())?;
         match set.order {
             Order::KeySwitchFirst => {
-                let small: View<'_, S> = workspace.take(lanes.len() * (set.lwe_dimension + 1))?;
-                times.key_switch(|| {
-                    launcher.key_switch(sums, replica.key_switch.all()?, self.key_switch_shape(), small)
-                })?;
+                let small = self.switch_key(bench, &mut workspace, &mut times, sums)?;
                 let glwes = times.blind_rotate(|| self.rotate(bench, &mut workspace, small, &lists, lanes.len()))?;
                 launcher.sample_extract(glwes, &lists, shape, Places::Slots(arena))?;
             }
@@ -264,10 +217,7 @@ impl<T: Torus + Pod, S: Torus + Pod> GpuKey for TypedKey<T, S> {
                 let glwes = times.blind_rotate(|| self.rotate(bench, &mut workspace, sums, &lists, lanes.len()))?;
                 let rows: View<'_, T> = workspace.take(lists.outputs() * (set.big_dimension() + 1))?;
                 launcher.sample_extract(glwes, &lists, shape, Places::Rows(rows))?;
-                let small: View<'_, S> = workspace.take(lists.outputs() * (set.lwe_dimension + 1))?;
-                times.key_switch(|| {
-                    launcher.key_switch(rows, replica.key_switch.all()?, self.key_switch_shape(), small)
-                })?;
+                let small = self.switch_key(bench, &mut workspace, &mut times, rows)?;
                 launcher.store_rows(small.cast::<T>()?, &lists, set.lwe_dimension + 1, arena)?;
             }
         }

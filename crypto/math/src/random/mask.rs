@@ -30,6 +30,14 @@ impl MaskSeed {
         fill_from_os(&mut key)?;
         Ok(Self { key: u128::from_le_bytes(key), block: 0, byte: 0 })
     }
+
+    /// Where the same stream is so many bytes further on.
+    pub fn advanced(&self, bytes: u128) -> Self {
+        const BLOCK: u128 = BYTES_PER_AES_CALL as u128;
+        let byte = u128::from(self.byte) + bytes % BLOCK;
+        let block = self.block.wrapping_add(bytes / BLOCK).wrapping_add(byte / BLOCK);
+        Self { key: self.key, block, byte: (byte % BLOCK) as u8 }
+    }
 }
 
 /// The bytes that a [`MaskSeed`] stands for, read as torus words. Block counters wrap at 2^128.
@@ -53,14 +61,11 @@ impl MaskStream {
     }
 
     fn with_cipher(cipher: Cipher, seed: &MaskSeed, offset: u128) -> Self {
-        const BLOCK: u128 = BYTES_PER_AES_CALL as u128;
-        let byte = u128::from(seed.byte) + offset % BLOCK;
-        let next_block = seed.block.wrapping_add(offset / BLOCK).wrapping_add(byte / BLOCK);
-        let mut stream = Self { cipher, next_block, batch: [0; BYTES_PER_BATCH], used: BYTES_PER_BATCH };
-        let skipped = (byte % BLOCK) as usize;
-        if skipped > 0 {
+        let MaskSeed { block, byte, .. } = seed.advanced(offset);
+        let mut stream = Self { cipher, next_block: block, batch: [0; BYTES_PER_BATCH], used: BYTES_PER_BATCH };
+        if byte > 0 {
             stream.refill();
-            stream.used = skipped;
+            stream.used = usize::from(byte);
         }
         stream
     }

@@ -1,5 +1,8 @@
 //! Kernels as functions: each checks that its arguments belong together, so that no kernel leaves its memory.
 
+mod key_switch;
+mod keys;
+
 use std::ffi::c_void;
 
 use bytemuck::Pod;
@@ -8,24 +11,14 @@ use cloakwork_params::Decomposition;
 
 use super::{Driver, DriverError, Lists, Stream, View};
 
+pub use key_switch::{KeySwitchShape, Line};
+pub use keys::SeededRows;
+
 /// A complex number, as kernels have it: real part, imaginary part.
 pub type Complex = [f64; 2];
 
 /// Threads of a block of the exact kernels: THREADS in exact.cu.
 const THREADS: u32 = 128;
-
-/// How a key switch cuts words and rounds bodies.
-#[derive(Clone, Copy, Debug)]
-pub struct KeySwitchShape {
-    /// Length of the key that ciphertexts come in under.
-    pub input_dimension: usize,
-    /// Length of the key that they go out under.
-    pub output_dimension: usize,
-    /// How words are cut into digits.
-    pub gadget: Decomposition,
-    /// log2 of the output modulus.
-    pub modulus_log2: u32,
-}
 
 /// What a blind rotation rotates, and by how many steps.
 #[derive(Clone, Copy, Debug)]
@@ -135,36 +128,6 @@ impl Launcher<'_> {
         ];
         // SAFETY: every lane's terms and sum and every term's slot lie within their views, as checked.
         unsafe { self.launch(&format!("linear_combination_{}", T::BITS), (lists.lanes, 1), THREADS, 0, &arguments) }
-    }
-
-    /// Ciphertexts to the small key.
-    pub fn key_switch<T: Torus + Pod, S: Torus + Pod>(
-        &self,
-        inputs: View<'_, T>,
-        key: View<'_, S>,
-        shape: KeySwitchShape,
-        outputs: View<'_, S>,
-    ) -> Result<(), DriverError> {
-        let (stride, columns) = (shape.input_dimension + 1, shape.output_dimension + 1);
-        let (lanes, gadget) = (inputs.len() / stride, shape.gadget);
-        check(inputs.len() == lanes * stride && outputs.len() == lanes * columns, "whole ciphertexts")?;
-        check(key.len() == shape.input_dimension * gadget.levels * columns, "a row for each word and level")?;
-        check(gadget.base_log > 0 && gadget.base_log * (gadget.levels as u32) < S::BITS, "digits that a word has")?;
-        check((1..=S::BITS).contains(&shape.modulus_log2), "a modulus that fits the word")?;
-        let strips = columns.div_ceil(THREADS as usize);
-        let arguments = [
-            inputs.address(),
-            key.address(),
-            outputs.address(),
-            shape.input_dimension as u64,
-            shape.output_dimension as u64,
-            u64::from(gadget.base_log),
-            gadget.levels as u64,
-            u64::from(shape.modulus_log2),
-        ];
-        let kernel = format!("key_switch_{}_{}", T::BITS, S::BITS);
-        // SAFETY: the views hold `lanes` rows of input and output and every row of the key, as checked.
-        unsafe { self.launch(&kernel, (lanes, strips), THREADS, 0, &arguments) }
     }
 
     /// Exponents below 2N of whole ciphertexts.

@@ -1,0 +1,109 @@
+//! Keys made ready on GPUs: bodies are copied to them, masks are computed there, part by part.
+
+use bytemuck::Pod;
+use cloakwork_tfhe::{SeededBootstrapKey, SeededKeySwitchKey, Torus};
+
+use super::Replica;
+use crate::{
+    bench::Bench,
+    gpu::{Buffer, DriverError, KeySwitchShape, RotationShape, SeededRows, Stream, View},
+};
+
+/// The rows of a key-switch key, as products read them.
+pub(super) fn key_switch<S: Torus + Pod>(
+    benches: &[Bench],
+    shape: KeySwitchShape,
+    seeded: &SeededKeySwitchKey<S>,
+    replicas: &[Replica],
+) -> Result<(), DriverError> {
+    let (seed, mask_words) = (*seeded.seed(), seeded.output_dimension());
+    let rows = SeededRows { seed, mask_words, body_words: 1, modulus_log2: seeded.modulus_log2() };
+    expand(benches, replicas, rows, KeySwitchShape::STEP, seeded.bodies(), |bench, replica, first, words| {
+        bench.launcher(Stream::Keys).split_key(words, first, shape, replica.key_switch.all()?)
+    })
+}
+
+/// The polynomials of a bootstrap key in the order of its ciphertexts, each transformed.
+pub(super) fn bootstrap<T: Torus + Pod>(
+    benches: &[Bench],
+    shape: RotationShape,
+    seeded: &SeededBootstrapKey<T>,
+    replicas: &[Replica],
+) -> Result<(), DriverError> {
+    let (seed, ggsw) = (*seeded.seed(), seeded.shape());
+    let mask_words = ggsw.glwe_dimension * ggsw.polynomial_size;
+    let rows = SeededRows { seed, mask_words, body_words: ggsw.polynomial_size, modulus_log2: T::BITS };
+    expand(benches, replicas, rows, ggsw.rows(), seeded.bodies(), |bench, replica, first, words| {
+        let spectra = replica.bootstrap.all()?.part(first * rows.words() / 2, words.len() / 2)?;
+        bench.launcher(Stream::Keys).transform_key(words, replica.roots.all()?, shape, spectra)
+    })
+}
+
+/// Expands a key's rows in parts, each a multiple of `unit` of them, and has `use_up` launch what makes a part ready for
+/// computations, given its first row.
+fn expand<W: Torus + Pod>(
+    benches: &[Bench],
+    replicas: &[Replica],
+    rows: SeededRows,
+    unit: usize,
+    bodies: &[W],
+    use_up: impl Fn(&Bench, &Replica, usize, View<'_, W>) -> Result<(), DriverError>,
+) -> Result<(), DriverError> {
+    let staged = benches.iter().map(Bench::staged_bytes).min().unwrap_or(0);
+    let part = unit * (staged / (unit * rows.words() * size_of::<W>())).max(1);
+    let most = part.min(bodies.len().div_ceil(rows.body_words));
+    // Each stream's marks are for one key at a time.
+    let _turns: Vec<_> = benches.iter().map(Bench::key_turn).collect();
+    let [body_bytes, word_bytes] = [rows.body_words, rows.words()].map(|words| most * words * size_of::<W>());
+    let stages = benches.iter().map(|bench| Stage::new(bench, body_bytes, word_bytes));
+    let stages = stages.collect::<Result<Vec<_>, _>>()?;
+    let mut parts = bodies.chunks(part * rows.body_words).enumerate();
+    let launched = parts.try_for_each(|(index, bodies)| {
+        let first = index * part;
+        stages.iter().zip(replicas).try_for_each(|(stage, replica)| {
+            let words = stage.expand(index, rows, first, bodies)?;
+            use_up(stage.bench, replica, first, words)
+        })
+    });
+    // Also where not everything could be launched: memory that kernels still use stays until they have ended.
+    let ended = benches.iter().try_for_each(|bench| bench.finish(Stream::Keys, 0));
+    launched.and(ended)
+}
+
+/// Room on a GPU for a part of a key on its way: its words, and twice its bodies, which are half of them at most. The two places
+/// of bodies take turns, so that the next ones are copied while a part is computed.
+struct Stage<'b> {
+    bench: &'b Bench,
+    bodies: [Buffer; 2],
+    words: Buffer,
+}
+
+impl<'b> Stage<'b> {
+    /// With so many bytes for bodies and for words.
+    fn new(bench: &'b Bench, bodies: usize, words: usize) -> Result<Self, DriverError> {
+        let room = |bytes| Buffer::new(&bench.driver, bytes);
+        Ok(Self { bench, bodies: [room(bodies)?, room(bodies)?], words: room(words)? })
+    }
+
+    /// Launches the expansion of part `index` of a key, which begins with row `first`, where the part before it was. Whatever is
+    /// launched before the next part has its words.
+    fn expand<W: Torus + Pod>(
+        &self,
+        index: usize,
+        rows: SeededRows,
+        first: usize,
+        bodies: &[W],
+    ) -> Result<View<'_, W>, DriverError> {
+        let turn = index % self.bodies.len();
+        if index >= self.bodies.len() {
+            // What was there before has been expanded.
+            self.bench.wait(Stream::Keys, turn)?;
+        }
+        let place = self.bodies[turn].view(0, bodies.len())?;
+        place.upload(bodies)?;
+        let words = self.words.view(0, bodies.len() / rows.body_words * rows.words())?;
+        self.bench.launcher(Stream::Keys).expand_rows(rows, first, place, words)?;
+        self.bench.driver.mark(Stream::Keys, turn)?;
+        Ok(words)
+    }
+}
