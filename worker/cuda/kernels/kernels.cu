@@ -3,3 +3,4 @@
 #include "key.cu"
 #include "rotation.cu"
 #include "rotation_2048.cu"
+#include "rotation_512.cu"
