@@ -1,10 +1,10 @@
-//! Blind rotations: the kernel for a shape, and its launch.
+//! Blind rotations: the kernel for a shape and a number of ciphertexts, and its launch.
 
 use bytemuck::Pod;
 use cloakwork_math::Torus;
 
 use super::{Complex, Launcher, RotationShape, check};
-use crate::gpu::{DriverError, Lists, View};
+use crate::gpu::{Description, DriverError, Lists, View};
 
 /// A kernel that keeps the upper half of each word, made fast for one shape.
 struct Short {
@@ -25,6 +25,14 @@ const THROUGHPUT_2048: Short = Short {
     shared_bytes: 4 * 2 * (32 * 33 * 16 + 2048 * 4) + 2 * 16 * 32 * 16,
 };
 
+/// rotation_2048_few.cu: the same for one ciphertext.
+const FEW_2048: Short = Short {
+    name: "blind_rotate_2048_few_64",
+    lanes: 1,
+    threads: 128,
+    shared_bytes: 2 * (32 * 33 * 16 + 2048 * 4) + 2 * 16 * 32 * 16,
+};
+
 /// rotation_512.cu: the same, and what columns are multiplied by at last.
 const THROUGHPUT_512: Short = Short {
     name: "blind_rotate_512_64",
@@ -33,11 +41,17 @@ const THROUGHPUT_512: Short = Short {
     shared_bytes: 3 * 5 * (16 * 17 * 16 + (512 + 16) * 4) + 2 * 8 * 16 * 16 + 16 * 16,
 };
 
+/// Ciphertexts of each multiprocessor, up to which they are few: as many blocks with one of them run there together.
+const FEW_PER_MULTIPROCESSOR: usize = 2;
+
 impl Short {
-    /// The kernel for a shape, if there is one.
-    fn of(shape: RotationShape, bits: u32) -> Option<&'static Self> {
+    /// The kernel for so many ciphertexts of a shape, if there is one. Where blocks have no room for many, they are few.
+    fn of(shape: RotationShape, bits: u32, lanes: usize, gpu: &Description) -> Option<&'static Self> {
+        let is_few = lanes <= FEW_PER_MULTIPROCESSOR * gpu.multiprocessors as usize
+            || gpu.shared_bytes < THROUGHPUT_2048.shared_bytes;
         match shape.polynomial_size {
             _ if !shape.is_short(bits) => None,
+            2048 if is_few => Some(&FEW_2048),
             2048 => Some(&THROUGHPUT_2048),
             _ => Some(&THROUGHPUT_512),
         }
@@ -57,7 +71,7 @@ impl Launcher<'_> {
         check(shape.grouping == 1, "one secret bit a step")?;
         check(exponents.len() == lists.lanes * shape.input_words(), "exponents for each lane")?;
         self.check_rotation(lists, key, shape, outputs)?;
-        if let Some(kernel) = Short::of(shape, T::BITS) {
+        if let Some(kernel) = Short::of(shape, T::BITS, lists.lanes, &self.driver.describe()) {
             let arguments = [
                 exponents.address(),
                 lists.tables.address(),
