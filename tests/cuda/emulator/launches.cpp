@@ -72,6 +72,7 @@ static const Kernel KERNELS[] = {
     KERNEL(blind_rotate_groups_32_32), KERNEL(blind_rotate_groups_64_32), KERNEL(blind_rotate_groups_64_64),
     KERNEL(transform_key_2048_64),     KERNEL(blind_rotate_2048_64),
     KERNEL(blind_rotate_512_64),       KERNEL(blind_rotate_2048_few_64),
+    CLUSTERED(blind_rotate_groups_2048_64, latency::BLOCKS),
     KERNEL(test_barrier),              KERNEL(test_shared),               KERNEL(test_copy),
     CLUSTERED(test_cluster, TEST_CLUSTER),
 };

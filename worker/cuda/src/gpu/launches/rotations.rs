@@ -58,6 +58,19 @@ impl Short {
     }
 }
 
+/// Blocks of a cluster, and their threads, of rotation_2048_cluster.cu: BLOCKS and THREADS there.
+const CLUSTER_BLOCKS: usize = 8;
+const CLUSTER_THREADS: u32 = 256;
+/// What a block of it shares: values of a step's key, those received, products, turns, a circle.
+const CLUSTER_SHARED_BYTES: u32 = (32 * 256 + 2 * 256 + 256) * 16 + 8 * 16 * 32 + 32 * 16;
+
+/// Is there a kernel for clusters, for words and inputs of so many bits?
+fn has_cluster_kernel(shape: RotationShape, bits: u32, input_bits: u32, gpu: &Description) -> bool {
+    let sizes = (shape.polynomial_size, shape.glwe_dimension, shape.gadget.levels);
+    let is_made = sizes == (2048, 1, 1) && (2..=4).contains(&shape.grouping) && (bits, input_bits) == (64, 64);
+    is_made && gpu.has_clusters && gpu.shared_bytes >= CLUSTER_SHARED_BYTES
+}
+
 impl Launcher<'_> {
     /// Tables, rotated by exponents.
     pub fn blind_rotate<T: Torus + Pod>(
@@ -120,6 +133,23 @@ impl Launcher<'_> {
         check((2..=4).contains(&shape.grouping), "a few secret bits a step")?;
         check(inputs.len() == lists.lanes * shape.input_words(), "a ciphertext for each lane")?;
         self.check_rotation(lists, key, shape, outputs)?;
+        if has_cluster_kernel(shape, T::BITS, S::BITS, &self.driver.describe()) {
+            let arguments = [
+                inputs.address(),
+                lists.tables.address(),
+                lists.table_of.address(),
+                key.spectra.address(),
+                key.roots.address(),
+                outputs.glwes.address(),
+                shape.steps as u64,
+                shape.grouping as u64,
+                u64::from(shape.gadget.base_log),
+            ];
+            let (blocks, kernel) = (lists.lanes * CLUSTER_BLOCKS, "blind_rotate_groups_2048_64");
+            // SAFETY: every lane has its ciphertext, table and result, and a cluster of blocks; every step has its key, and a
+            // block as much to share as it has a structure for.
+            return unsafe { self.launch(kernel, (blocks, 1), CLUSTER_THREADS, CLUSTER_SHARED_BYTES, &arguments) };
+        }
         let arguments = [
             inputs.address(),
             lists.tables.address(),
