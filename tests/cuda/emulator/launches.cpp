@@ -36,6 +36,32 @@ static void test_products(const signed char *digits, const unsigned char *key, i
     sums[place(i)] = of_sums[i];
 }
 
+// Each block stores its number in the next one of its cluster, of which blocks below `comers` come to a barrier; what a
+// block was given goes to `numbers`.
+constexpr u32 TEST_CLUSTER = 4;
+static void test_cluster(double *numbers, u32 comers) {
+  DYNAMIC_SHARED(double2, given);
+  u32 rank = blockIdx.x % TEST_CLUSTER;
+  arrive_at_cluster();
+  wait_for_cluster();
+  if (threadIdx.x == 0)
+    store_in_block((rank + 1) % TEST_CLUSTER, given, make_double2(blockIdx.x, 0));
+  if (rank < comers) {
+    arrive_at_cluster();
+    wait_for_cluster();
+  }
+  numbers[blockIdx.x] = given->x;
+}
+
+// Copies a number by way of shared memory, and reads it before or after it has waited.
+static void test_copy(double2 *numbers, u32 waits) {
+  DYNAMIC_SHARED(double2, copy);
+  copy_meanwhile(&copy[threadIdx.x], &numbers[0]);
+  if (waits)
+    wait_for_copies();
+  numbers[threadIdx.x + 1] = copy[threadIdx.x];
+}
+
 // Calls a kernel with arguments of the types that it takes.
 template <class... Types, size_t... Indices>
 static void call(void (*kernel)(Types...), void **arguments, std::index_sequence<Indices...>) {
@@ -49,10 +75,13 @@ template <class... Types> static std::function<void()> bind(void (*kernel)(Types
 struct Kernel {
   const char *name;
   std::function<void()> (*bind)(void **arguments);
+  // Blocks of a cluster.
+  u32 cluster = 1;
 };
 
-#define KERNEL(NAME)                                                                                                   \
-  { #NAME, [](void **arguments) { return bind(NAME, arguments); } }
+#define CLUSTERED(NAME, BLOCKS)                                                                                        \
+  { #NAME, [](void **arguments) { return bind(NAME, arguments); }, BLOCKS }
+#define KERNEL(NAME) CLUSTERED(NAME, 1)
 
 static const Kernel KERNELS[] = {
     KERNEL(linear_combination_32),     KERNEL(linear_combination_64),     KERNEL(modulus_switch_32),
@@ -65,12 +94,15 @@ static const Kernel KERNELS[] = {
     KERNEL(blind_rotate_groups_32_32), KERNEL(blind_rotate_groups_64_32), KERNEL(blind_rotate_groups_64_64),
     KERNEL(transform_key_2048_64),     KERNEL(blind_rotate_2048_64),
     KERNEL(expand_rows_32),            KERNEL(expand_rows_64),
+    KERNEL(blind_rotate_512_64),       KERNEL(blind_rotate_2048_few_64),
+    CLUSTERED(blind_rotate_groups_2048_64, latency::BLOCKS),
     KERNEL(test_barrier),              KERNEL(test_shared),               KERNEL(test_products),
+    KERNEL(test_copy),                 CLUSTERED(test_cluster, TEST_CLUSTER),
 };
 
 extern "C" int emulate(const char *name, u32 grid_x, u32 grid_y, u32 threads, u32 shared_bytes, void **arguments) {
   for (const Kernel &kernel : KERNELS)
     if (!strcmp(kernel.name, name))
-      return emulator::launch({grid_x, grid_y}, threads, shared_bytes, kernel.bind(arguments));
+      return emulator::launch({grid_x, grid_y}, kernel.cluster, threads, shared_bytes, kernel.bind(arguments));
   return emulator::UNKNOWN_KERNEL;
 }

@@ -18,7 +18,7 @@ use cloakwork_cuda::gpu::{Address, Description, Driver, DriverError, MARKS, Stre
 
 /// A GPU that is none.
 pub struct Emulated {
-    memory_bytes: u64,
+    description: Description,
     memory: Mutex<Memory>,
     marks: Mutex<[[Option<Instant>; MARKS]; 2]>,
     launches: AtomicU64,
@@ -38,10 +38,17 @@ const POISON: u8 = 0xa5;
 const ALIGNMENT: usize = 256;
 
 impl Emulated {
-    /// One with so much memory.
+    /// One with so much memory, and of an H100 what a block may have.
     pub fn new(memory_bytes: u64) -> Self {
+        let (shared_bytes, has_clusters) = (227 << 10, true);
+        let name = "emulated GPU".to_owned();
+        Self::described(Description { name, memory_bytes, multiprocessors: 4, shared_bytes, has_clusters })
+    }
+
+    /// One that says of itself what it is told.
+    pub fn described(description: Description) -> Self {
         Self {
-            memory_bytes,
+            description,
             memory: Mutex::default(),
             marks: Mutex::default(),
             launches: AtomicU64::new(0),
@@ -96,7 +103,7 @@ impl Emulated {
     /// Counts bytes as used, if there are as many.
     fn count(&self, bytes: usize) -> Result<(), DriverError> {
         let mut memory = self.memory();
-        let (needed, available) = (bytes as u64, self.memory_bytes - memory.used);
+        let (needed, available) = (bytes as u64, self.description.memory_bytes - memory.used);
         if needed > available {
             return Err(DriverError::OutOfMemory { needed, available });
         }
@@ -118,7 +125,7 @@ unsafe extern "C" {
 
 impl Driver for Emulated {
     fn describe(&self) -> Description {
-        Description { name: "emulated GPU".to_owned(), memory_bytes: self.memory_bytes, multiprocessors: 4 }
+        self.description.clone()
     }
 
     fn allocate(&self, bytes: usize) -> Result<Address, DriverError> {
@@ -184,6 +191,9 @@ impl Driver for Emulated {
             return Err(DriverError::Lost("it fell off the bus".to_owned()));
         }
         self.launches.fetch_add(1, Ordering::SeqCst);
+        if shared_bytes > self.description.shared_bytes {
+            return Err(DriverError::Lost(format!("{kernel}: {shared_bytes} bytes are more than a block may share")));
+        }
         let name = CString::new(kernel).map_err(|_| DriverError::Misfit("a kernel's name"))?;
         // SAFETY: the caller's.
         let outcome = unsafe { emulate(name.as_ptr(), grid.0, grid.1, threads, shared_bytes, arguments.as_mut_ptr()) };
@@ -191,7 +201,7 @@ impl Driver for Emulated {
             0 => Ok(()),
             1 => Err(DriverError::Lost(format!("{kernel}: threads wait at a barrier that others never come to"))),
             2 => Err(DriverError::Lost(format!("there is no kernel {kernel}"))),
-            _ => Err(DriverError::Lost(format!("{kernel}: {shared_bytes} bytes are more than a block may share"))),
+            _ => Err(DriverError::Lost(format!("{kernel}: {} blocks are not whole clusters", grid.0))),
         }
     }
 
@@ -249,4 +259,25 @@ pub fn products(gpu: &Emulated, digits: &[i8; 512], key: &[u8; 256], sums: &mut 
     ];
     // SAFETY: the kernel reads and writes as many bytes and numbers as the arrays have.
     unsafe { gpu.launch(Stream::Waves, "test_products", (1, 1), 32, 0, &mut arguments) }
+}
+
+/// What each of so many blocks, four a cluster, was given by the one before it in its cluster, where the first `comers` of
+/// each come to the barrier after which it is there.
+pub fn given_in_clusters(gpu: &Emulated, blocks: usize, mut comers: u32) -> Result<Vec<f64>, DriverError> {
+    let mut numbers = vec![0.0; blocks];
+    let mut pointer = numbers.as_mut_ptr();
+    let mut arguments = [std::ptr::from_mut(&mut pointer).cast(), std::ptr::from_mut(&mut comers).cast()];
+    // SAFETY: the kernel writes a number for each block to where the pointer points, and shares 16 bytes.
+    unsafe { gpu.launch(Stream::Waves, "test_cluster", (blocks as u32, 1), 64, 16, &mut arguments) }?;
+    Ok(numbers)
+}
+
+/// A number that a thread copies by way of shared memory, read after it has waited for the copy, or before.
+pub fn copied(gpu: &Emulated, number: f64, waits: bool) -> Result<f64, DriverError> {
+    let mut numbers = [[number; 2], [0.0; 2]];
+    let (mut pointer, mut waits) = (numbers.as_mut_ptr(), u32::from(waits));
+    let mut arguments = [std::ptr::from_mut(&mut pointer).cast(), std::ptr::from_mut(&mut waits).cast()];
+    // SAFETY: the kernel's only thread reads the first pair and writes the second, and shares 16 bytes.
+    unsafe { gpu.launch(Stream::Waves, "test_copy", (1, 1), 1, 16, &mut arguments) }?;
+    Ok(numbers[1][0])
 }

@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_cuda::CudaDevice;
+use cloakwork_cuda::{
+    CudaDevice,
+    gpu::{Description, Driver as _},
+};
 use cloakwork_device::{Device as _, DeviceError, Term, Wave};
 use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tests_device::{
@@ -35,7 +38,10 @@ fn toys_of_other_shapes() {
     for name in ["TOY_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2", "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2"] {
         conformance::shortint::<u64>(&device, name, 1, 20);
     }
-    conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2_N2048", 1, 6);
+    // Few and many.
+    for count in [6, 21] {
+        conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2_N2048", 1, count);
+    }
     conformance::boolean(&device, "TOY_BOOLEAN_KS_PBS_N1024", 1, 14);
 }
 
@@ -44,6 +50,37 @@ fn launches_of_key(gpu: &Emulated, device: &CudaDevice, keys: &Keys) -> u64 {
     let before = gpu.launches();
     device.evict_key(device.load_key(keys).expect("a key"));
     gpu.launches() - before
+}
+
+/// A wave of bootstraps of a set for two bits a ciphertext, each decrypted.
+fn two_bits(device: &CudaDevice, name: &str, lanes: u32) {
+    let mut keys = Keys::generate::<u64, u64>(name, 1);
+    let bench = Bench::new(device, &keys, 4 * u64::from(lanes));
+    let messages: Vec<u64> = (0..u64::from(lanes)).map(|lane| lane % 4).collect();
+    bench.write(0, &keys.encrypt::<u64>(&messages));
+    let lut = bench.lut(&Lut::from_fn(keys.set, |x| (3 * x + 2) % 4).expect("a table"));
+    let mut wave = Wave::default();
+    let table = wave.table(lut);
+    (0..lanes).for_each(|slot| wave.push([Term { slot, factor: 1 }], 0, table, &[slot + lanes]));
+    bench.run(wave).expect("work that can be done");
+    let results = bench.read::<u64>(&(lanes..2 * lanes).collect::<Vec<_>>());
+    assert_eq!(keys.decrypt(&results), messages.iter().map(|x| (3 * x + 2) % 4).collect::<Vec<_>>(), "{name}");
+}
+
+/// There are no toys of these shapes.
+#[test]
+fn sets_that_have_kernels_of_their_own() {
+    let (_, device) = device(PLENTY);
+    two_bits(&device, "V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", 4);
+    two_bits(&device, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", 2);
+}
+
+/// As GPUs of compute capability 8.0 are.
+#[test]
+fn a_gpu_whose_blocks_share_less_and_have_no_clusters() {
+    let gpu = Description { shared_bytes: 163 << 10, has_clusters: false, ..Emulated::new(PLENTY << 10).describe() };
+    let device = CudaDevice::new(vec![Arc::new(Emulated::described(gpu))]).expect("memory for the workspace");
+    conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2_N2048", 1, 21);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The emulator finds what it is there to find.
 
 use cloakwork_cuda::gpu::{Driver as _, DriverError, Stream};
-use cloakwork_tests_cuda::emulator::{Emulated, barrier, fresh_shared_memory, products};
+use cloakwork_tests_cuda::emulator::{Emulated, barrier, copied, fresh_shared_memory, given_in_clusters, products};
 
 fn gpu() -> Emulated {
     Emulated::new(1 << 20)
@@ -16,6 +16,23 @@ fn a_barrier_that_some_threads_miss_is_an_error() {
     }
     assert_eq!(barrier(&gpu, 128), Ok(()), "and the threads of the next block are new ones");
     assert_eq!(barrier(&gpu, 0), Ok(()));
+}
+
+#[test]
+fn blocks_of_a_cluster_run_together_and_reach_each_other() {
+    let gpu = gpu();
+    assert_eq!(given_in_clusters(&gpu, 8, 4), Ok(vec![3.0, 0.0, 1.0, 2.0, 7.0, 4.0, 5.0, 6.0]));
+    let error = given_in_clusters(&gpu, 8, 3).expect_err("a block that does not come");
+    assert!(error.to_string().contains("barrier"), "{error}");
+    let error = given_in_clusters(&gpu, 6, 4).expect_err("half a cluster");
+    assert!(error.to_string().contains("6 blocks"), "{error}");
+    assert!(given_in_clusters(&gpu, 4, 4).is_ok(), "and the threads of the next cluster are new ones");
+}
+
+#[test]
+fn a_copy_is_there_for_who_has_waited_for_it() {
+    assert_eq!(copied(&gpu(), 7.0, true), Ok(7.0));
+    assert_ne!(copied(&gpu(), 7.0, false), Ok(7.0));
 }
 
 #[test]

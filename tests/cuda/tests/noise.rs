@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use cloakwork_cuda::{
-    gpu::{BootstrapKeyViews, Buffer, Driver, Launcher, RotationShape, RotationViews, Stream, Table, View, Work},
+    gpu::{
+        BootstrapKeyViews, Buffer, Description, Driver, Launcher, RotationShape, RotationViews, Stream, Table, View,
+        Work,
+    },
     roots, rotation_shape, serves,
 };
 use cloakwork_device::{LutSlot, Wave};
@@ -70,9 +73,14 @@ fn external_product(shape: RotationShape, ggsw: &[u64], glwe: &[u64], word: impl
 }
 
 /// Rotations of `steps` steps: what comes out of every lane. Keys, tables and exponents are the same whatever the steps.
-fn rotate(shape: RotationShape, steps: usize, key: &[u64], table_words: &[u64], inputs: &[Vec<u64>]) -> Vec<Vec<u64>> {
-    let shape = RotationShape { steps, ..shape };
-    let driver: Arc<dyn Driver> = Arc::new(Emulated::new(1 << 30));
+fn rotate(
+    gpu: &Description,
+    shape: RotationShape,
+    key: &[u64],
+    table_words: &[u64],
+    inputs: &[Vec<u64>],
+) -> Vec<Vec<u64>> {
+    let (driver, steps): (Arc<dyn Driver>, _) = (Arc::new(Emulated::described(gpu.clone())), shape.steps);
     let size = shape.polynomial_size;
     let buffer = |bytes| Buffer::new(&driver, bytes).expect("memory");
     let polynomials = Buffer::of(&driver, &key[..shape.key_polynomials() * size]).expect("memory");
@@ -111,11 +119,11 @@ fn rotate(shape: RotationShape, steps: usize, key: &[u64], table_words: &[u64], 
 
 /// Mean square of the error of one step on the phase, over 1 + the ones of a binary key, in the unit of docs/noise.md: the
 /// variance of the exact product before it is reduced, times (2^-53)^2.
-fn loss(shape: RotationShape) -> f64 {
+fn loss(gpu: &Description, shape: RotationShape) -> f64 {
     let (size, k, log2) = (shape.polynomial_size, shape.glwe_dimension, shape.polynomial_size.ilog2() + 1);
     let shape = RotationShape { steps: 2, ..shape };
-    let is_fast = shape.is_fast(64);
-    let whole = |word: u64| if is_fast { word >> 32 << 32 } else { word };
+    let is_short = shape.is_short(64);
+    let whole = |word: u64| if is_short { word >> 32 << 32 } else { word };
     let key = words(shape.key_polynomials() * size, 1);
     let table_words: Vec<u64> = words(size, 2).into_iter().map(whole).collect();
     let inputs: Vec<Vec<u64>> = words(LANES * shape.input_words(), 3)
@@ -123,8 +131,8 @@ fn loss(shape: RotationShape) -> f64 {
         .map(|row| row.iter().map(|word| if shape.grouping == 1 { word >> (64 - log2) } else { *word }).collect())
         .collect();
     // The first step makes uniform words of a table; the error is that of the second.
-    let (before, after) =
-        (rotate(shape, 1, &key, &table_words, &inputs), rotate(shape, 2, &key, &table_words, &inputs));
+    let after_steps = |steps| rotate(gpu, RotationShape { steps, ..shape }, &key, &table_words, &inputs);
+    let (before, after) = (after_steps(1), after_steps(2));
     let (step_words, mut sum) = (key.len() / 2, 0.0);
     for (lane, (before, after)) in before.iter().zip(&after).enumerate() {
         let second = &key[step_words..];
@@ -177,22 +185,32 @@ fn shape(
 /// use up what room there is, so that it may be no more.
 const LOSS_OVER_THE_CORES: f64 = 1.0;
 
+/// One with so many multiprocessors, so that the lanes are many or few.
+fn gpu(multiprocessors: u32, has_clusters: bool) -> Description {
+    Description { multiprocessors, has_clusters, ..Emulated::new(1 << 30).describe() }
+}
+
 #[test]
 fn kernels_lose_little_more_than_the_core() {
-    for shape in [
-        shape(2048, 1, 23, 1, 1),
-        shape(2048, 1, 15, 2, 1),
-        shape(1024, 2, 15, 2, 1),
-        shape(512, 1, 22, 1, 1),
-        shape(2048, 1, 22, 1, 2),
-        shape(1024, 1, 15, 2, 3),
-        shape(2048, 1, 22, 1, 4),
+    let (many, few, without_clusters) = (gpu(4, true), gpu(32, true), gpu(4, false));
+    for (gpu, shape) in [
+        (&many, shape(2048, 1, 23, 1, 1)),
+        (&few, shape(2048, 1, 23, 1, 1)),
+        (&many, shape(512, 4, 23, 1, 1)),
+        (&many, shape(2048, 1, 15, 2, 1)),
+        (&many, shape(1024, 2, 15, 2, 1)),
+        (&many, shape(512, 1, 22, 1, 1)),
+        (&many, shape(2048, 1, 22, 1, 2)),
+        (&without_clusters, shape(2048, 1, 22, 1, 2)),
+        (&many, shape(1024, 1, 15, 2, 3)),
+        (&many, shape(2048, 1, 22, 1, 4)),
+        (&without_clusters, shape(2048, 1, 22, 1, 4)),
     ] {
         let rows = shape.gadget.levels * (shape.glwe_dimension + 1);
         let group = if shape.grouping == 1 { 1.0 } else { f64::from(1 << shape.grouping) };
-        let over = loss(shape) / (transform_loss(shape.polynomial_size, rows) * group);
-        println!("{shape:?}: {over:.2} of the core's, a group's {group} apart");
-        assert!((0.2..LOSS_OVER_THE_CORES).contains(&over), "{shape:?}: {over:.2}");
+        let over = loss(gpu, shape) / (transform_loss(shape.polynomial_size, rows) * group);
+        println!("{shape:?} on {gpu:?}: {over:.2} of the core's, a group's {group} apart");
+        assert!((0.2..LOSS_OVER_THE_CORES).contains(&over), "{shape:?} on {gpu:?}: {over:.2}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! Blind rotation, step by step: on numbers so small that transforms are exact, it is the sum of products that it stands for.
+//! Blind rotation, step by step: on numbers of so few bits that transforms are exact, it is the sum of products that it
+//! stands for.
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use cloakwork_params::{Decomposition, table};
 use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tfhe::modulus_switch::{switch_subset, switch_word};
 
+/// Ciphertexts that differ.
 const LANES: usize = 2;
 
 fn words<T: Torus>(count: usize, number: u128) -> Vec<T> {
@@ -83,6 +85,8 @@ fn start<T: Torus>(shape: RotationShape, table: &[T], exponent: u32) -> Vec<T> {
 struct Bench<T> {
     driver: Arc<dyn Driver>,
     shape: RotationShape,
+    lanes: usize,
+    unit_log2: u32,
     key_words: Vec<T>,
     table_words: Vec<T>,
     key: Buffer,
@@ -94,13 +98,9 @@ struct Bench<T> {
 }
 
 impl<T: Torus + Pod> Bench<T> {
-    /// A key of small numbers: products stay below what a double holds.
-    fn new(shape: RotationShape) -> Self {
-        Self::in_units_of(shape, 0)
-    }
-
-    /// The same with all numbers, a table's as well, multiples of 2^`unit_log2`.
-    fn in_units_of(shape: RotationShape, unit_log2: u32) -> Self {
+    /// A key of numbers of a few bits: products stay below what a double holds. All numbers, a table's as well, are multiples
+    /// of 2^`unit_log2`, so that digits are not all zero once words are products.
+    fn new(shape: RotationShape, lanes: usize, unit_log2: u32) -> Self {
         let driver: Arc<dyn Driver> = Arc::new(Emulated::new(1 << 30));
         let (size, count) = (shape.polynomial_size, shape.key_polynomials());
         let scaled = |words: Vec<T>| -> Vec<T> {
@@ -118,16 +118,17 @@ impl<T: Torus + Pod> Bench<T> {
         let set = table::by_name("TOY_MESSAGE_2_CARRY_2").expect("a set");
         let words = Buffer::of(&driver, &table_words).expect("memory");
         let tables = vec![Arc::new(Table { set, words: vec![words], outputs: vec![0] })];
-        let (room, glwes) = (buffer(4096), buffer(LANES * shape.glwe_words() * size_of::<T>()));
-        let scratch = buffer(LANES * shape.scratch_len() * 16);
-        Self { shape, key_words, table_words, key, roots, tables, room, glwes, scratch, driver }
+        let (room, glwes) = (buffer(4096), buffer(lanes * shape.glwe_words() * size_of::<T>()));
+        let scratch = buffer(lanes * shape.scratch_len() * 16);
+        Self { shape, lanes, unit_log2, key_words, table_words, key, roots, tables, room, glwes, scratch, driver }
     }
 
     fn lists(&self) -> Lists<'_> {
         let mut wave = Wave::default();
         let table = wave.table(LutSlot(0));
-        (0..LANES as u32).for_each(|lane| wave.push([], 0, table, &[lane]));
-        let work = Work::of(&wave, &[0, 1], &self.tables);
+        let lanes: Vec<u32> = (0..self.lanes as u32).collect();
+        lanes.iter().for_each(|lane| wave.push([], 0, table, &[*lane]));
+        let work = Work::of(&wave, &lanes, &self.tables);
         work.upload(0, &self.tables, &mut |bytes| self.room.view(0, bytes)).expect("room")
     }
 
@@ -141,11 +142,17 @@ impl<T: Torus + Pod> Bench<T> {
         Launcher { driver: self.driver.as_ref(), stream: Stream::Waves }
     }
 
-    fn check(&self, expected: Vec<Vec<T>>, what: &str) {
-        let mut got = vec![T::default(); LANES * self.shape.glwe_words()];
+    /// Lanes have what is expected of the first ones, over and over, to the nearest unit.
+    fn check(&self, expected: &[Vec<T>], what: &str) {
+        let mut got = vec![T::default(); self.lanes * self.shape.glwe_words()];
         self.glwes.all().expect("a view").download(&mut got).expect("as many words");
-        for (lane, (got, expected)) in got.chunks_exact(self.shape.glwe_words()).zip(expected).enumerate() {
-            assert!(got == expected, "{what}, lane {lane}, {:?}", self.shape);
+        let half = T::from_u64((1 << self.unit_log2) >> 1);
+        let to_unit = |word: &mut T| {
+            *word = T::from_u64(word.wrapping_add(half).to_u64() >> self.unit_log2 << self.unit_log2);
+        };
+        got.iter_mut().for_each(to_unit);
+        for (lane, got) in got.chunks_exact(self.shape.glwe_words()).enumerate() {
+            assert!(got == expected[lane % expected.len()], "{what}, lane {lane}, {:?}", self.shape);
         }
     }
 
@@ -156,21 +163,26 @@ impl<T: Torus + Pod> Bench<T> {
     }
 }
 
-fn shapes(grouping: usize) -> impl Iterator<Item = RotationShape> {
+fn shapes() -> impl Iterator<Item = RotationShape> {
     // Sizes, masks, digits: the least and more of each.
     [(256, 1, 7, 1), (512, 1, 4, 2), (256, 3, 3, 3)].into_iter().map(move |(polynomial_size, k, base_log, levels)| {
         let gadget = Decomposition { base_log, levels };
-        RotationShape { steps: 3, grouping, glwe_dimension: k, polynomial_size, gadget }
+        RotationShape { steps: 3, grouping: 1, glwe_dimension: k, polynomial_size, gadget }
     })
 }
 
-fn classical_steps_are_exact<T: Torus + Pod>(shapes: impl Iterator<Item = RotationShape>, unit_log2: u32) {
+fn classical_steps_are_exact<T: Torus + Pod>(
+    shapes: impl Iterator<Item = RotationShape>,
+    lanes: usize,
+    unit_log2: u32,
+) {
     for shape in shapes {
-        let bench = Bench::<T>::in_units_of(shape, unit_log2);
+        let bench = Bench::<T>::new(shape, lanes, unit_log2);
         let twice = 2 * shape.polynomial_size as u32;
         // No rotation, the least, half a turn, and the most.
         let exponents = [[0, 1, twice / 2, 5], [twice - 1, 77, 0, twice - 3]];
-        let list = Buffer::of(&bench.driver, exponents.as_flattened()).expect("memory");
+        let of_lanes: Vec<u32> = (0..lanes).flat_map(|lane| exponents[lane % LANES]).collect();
+        let list = Buffer::of(&bench.driver, &of_lanes).expect("memory");
         let (key, outputs) = bench.views();
         bench
             .launcher()
@@ -188,34 +200,44 @@ fn classical_steps_are_exact<T: Torus + Pod>(shapes: impl Iterator<Item = Rotati
             }
             glwe
         });
-        bench.check(expected.to_vec(), "classical");
+        bench.check(&expected, "classical");
     }
 }
 
 #[test]
 fn classical_steps_are_sums_of_products() {
-    classical_steps_are_exact::<u32>(shapes(1), 0);
-    classical_steps_are_exact::<u64>(shapes(1), 0);
+    classical_steps_are_exact::<u32>(shapes(), LANES, 0);
+    classical_steps_are_exact::<u64>(shapes(), LANES, 0);
 }
 
-/// Its accumulator has the upper half of each word.
+/// Of kernels whose accumulator has the upper half of each word.
+fn short(polynomial_size: usize, glwe_dimension: usize, base_log: u32) -> RotationShape {
+    let gadget = Decomposition { base_log, levels: 1 };
+    let shape = RotationShape { steps: 3, grouping: 1, glwe_dimension, polynomial_size, gadget };
+    assert_eq!((shape.is_short(64), shape.is_short(32)), (base_log < 24, false));
+    shape
+}
+
+/// Few lanes go to one kernel of that size, and many to the other.
 #[test]
 fn steps_of_the_fast_kernel_are_sums_of_products() {
-    let shape = |base_log| RotationShape {
-        steps: 3,
-        grouping: 1,
-        glwe_dimension: 1,
-        polynomial_size: 2048,
-        gadget: Decomposition { base_log, levels: 1 },
-    };
-    assert!(shape(23).is_fast(64) && !shape(24).is_fast(64) && !shape(23).is_fast(32));
-    classical_steps_are_exact::<u64>([23, 15].map(shape).into_iter(), 32);
+    assert!(short(2048, 1, 23).is_fast(64) && !short(2048, 1, 24).is_fast(64));
+    classical_steps_are_exact::<u64>([23, 15].map(|base_log| short(2048, 1, base_log)).into_iter(), LANES, 32);
+    classical_steps_are_exact::<u64>([short(2048, 1, 23)].into_iter(), 9, 32);
 }
 
-fn group_steps_are_exact<T: Torus + Pod, S: Torus + Pod>() {
-    for (grouping, shape) in [2, 3, 4].into_iter().zip(shapes(2)) {
-        let shape = RotationShape { grouping, steps: 2, ..shape };
-        let bench = Bench::<T>::new(shape);
+/// The last block has a single ciphertext.
+#[test]
+fn steps_of_the_kernel_for_booleans_are_sums_of_products() {
+    assert!(!short(512, 4, 23).is_fast(64) && !short(512, 4, 24).is_short(64));
+    classical_steps_are_exact::<u64>([23, 15].map(|base_log| short(512, 4, base_log)).into_iter(), 4, 32);
+}
+
+/// A unit is the lowest digit's, so that nothing is rounded when words are cut.
+fn group_steps_are_exact<T: Torus + Pod, S: Torus + Pod>(shapes: impl Iterator<Item = RotationShape>) {
+    for shape in shapes {
+        let (grouping, gadget) = (shape.grouping, shape.gadget);
+        let bench = Bench::<T>::new(shape, LANES, T::BITS - gadget.base_log * gadget.levels as u32);
         let log2 = shape.polynomial_size.ilog2() + 1;
         let inputs: Vec<S> = words(LANES * shape.input_words(), 3);
         let list = Buffer::of(&bench.driver, &inputs).expect("memory");
@@ -236,15 +258,31 @@ fn group_steps_are_exact<T: Torus + Pod, S: Torus + Pod>() {
                 }
                 glwe = external_product(shape, &sum, &glwe);
             }
+            assert!(glwe.iter().filter(|word| **word != T::default()).count() > glwe.len() / 2, "something to compare");
             glwe
         });
-        bench.check(expected.collect(), "groups");
+        bench.check(&expected.collect::<Vec<_>>(), "groups");
     }
 }
 
 #[test]
 fn group_steps_are_sums_of_products() {
-    group_steps_are_exact::<u32, u32>();
-    group_steps_are_exact::<u64, u32>();
-    group_steps_are_exact::<u64, u64>();
+    let shapes = || {
+        // So many bits that hardly a word is half a turn, which has two ways to be cut.
+        let sizes = [(2, 256, 1, 20, 1), (3, 512, 1, 10, 2), (4, 256, 3, 7, 3)];
+        sizes.into_iter().map(|(grouping, polynomial_size, glwe_dimension, base_log, levels)| {
+            let gadget = Decomposition { base_log, levels };
+            RotationShape { steps: 2, grouping, glwe_dimension, polynomial_size, gadget }
+        })
+    };
+    group_steps_are_exact::<u32, u32>(shapes());
+    group_steps_are_exact::<u64, u32>(shapes());
+    group_steps_are_exact::<u64, u64>(shapes());
+}
+
+#[test]
+fn group_steps_of_the_kernel_for_clusters_are_sums_of_products() {
+    let gadget = Decomposition { base_log: 22, levels: 1 };
+    let shape = |grouping| RotationShape { steps: 2, grouping, glwe_dimension: 1, polynomial_size: 2048, gadget };
+    group_steps_are_exact::<u64, u64>([2, 3, 4].map(shape).into_iter());
 }

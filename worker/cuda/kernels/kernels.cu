@@ -5,3 +5,6 @@
 #include "masks.cu"
 #include "rotation.cu"
 #include "rotation_2048.cu"
+#include "rotation_2048_cluster.cu"
+#include "rotation_2048_few.cu"
+#include "rotation_512.cu"

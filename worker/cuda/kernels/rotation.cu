@@ -1,5 +1,6 @@
 // Blind rotation for any shape of key, on one ciphertext a block. What the block works on lies in global memory but for
 // one transform: right for every set, made fast for none.
+#pragma once
 #include "transform.h"
 
 // Sizes of a blind rotation. A block's dynamic shared memory is one transform, N/2 complex numbers.

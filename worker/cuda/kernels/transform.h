@@ -16,6 +16,11 @@ __device__ inline double2 conjugate(double2 a) { return make_double2(a.x, -a.y);
 
 __device__ inline double2 plus(double2 a, double2 b) { return make_double2(a.x + b.x, a.y + b.y); }
 
+// sum + a b, in four multiplications with addition.
+__device__ inline double2 plus_product(double2 sum, double2 a, double2 b) {
+  return make_double2(fma(-a.y, b.y, fma(a.x, b.x, sum.x)), fma(a.y, b.x, fma(a.x, b.y, sum.y)));
+}
+
 __device__ inline double2 minus(double2 a, double2 b) { return make_double2(a.x - b.x, a.y - b.y); }
 
 // From N/2 pairs of coefficients, each times its root, to values. Begins and ends with a barrier.

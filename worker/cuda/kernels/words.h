@@ -31,6 +31,37 @@ __device__ __forceinline__ void multiply_bytes(int (&sums)[4], u32 digits_0, u32
                : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
                : "r"(digits_0), "r"(digits_1), "r"(digits_2), "r"(digits_3), "r"(key_0), "r"(key_1));
 }
+
+// Copies 16 bytes to shared memory while the thread goes on.
+__device__ __forceinline__ void copy_meanwhile(double2 *to, const double2 *from) {
+  u32 shared = u32(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from) : "memory");
+}
+
+// Waits for the thread's own copies.
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Of what is made for a cluster: blocks that run at the same time and reach each other's shared memory.
+#define CLUSTER(BLOCKS) __cluster_dims__(BLOCKS, 1, 1)
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define HAS_CLUSTERS
+
+// A barrier of all threads of a cluster, in two halves: what was stored before the first is seen after the second.
+__device__ __forceinline__ void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void wait_for_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Stores where block `block` of the cluster has what `place` is in this one.
+__device__ __forceinline__ void store_in_block(u32 block, double2 *place, double2 value) {
+  u32 there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(u32(__cvta_generic_to_shared(place))), "r"(block));
+  asm volatile("st.shared::cluster.v2.f64 [%0], {%1, %2};" ::"r"(there), "d"(value.x), "d"(value.y) : "memory");
+}
+#endif
 #endif
 
 // The top `log2` bits of a word, rounded to nearest (ties up), as an integer below 2^log2.

@@ -19,6 +19,10 @@ pub struct Description {
     pub memory_bytes: u64,
     /// Multiprocessors.
     pub multiprocessors: u32,
+    /// Bytes that a block may share, at most.
+    pub shared_bytes: u32,
+    /// Do blocks of a launch reach each other's shared memory, in clusters?
+    pub has_clusters: bool,
 }
 
 /// Kernels of a stream run in the order that they were launched; streams do not wait for each other.

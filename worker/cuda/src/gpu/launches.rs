@@ -2,6 +2,7 @@
 
 mod key_switch;
 mod keys;
+mod rotations;
 
 use std::ffi::c_void;
 
@@ -13,6 +14,7 @@ use super::{Driver, DriverError, Lists, Stream, View};
 
 pub use key_switch::{KeySwitchShape, Line};
 pub use keys::SeededRows;
+pub use rotations::{BootstrapKeyViews, RotationViews};
 
 /// A complex number, as kernels have it: real part, imaginary part.
 pub type Complex = [f64; 2];
@@ -63,11 +65,16 @@ impl RotationShape {
         self.polynomial_size.is_power_of_two() && (4..=14).contains(&self.size_log2()) && self.grouping <= 4
     }
 
-    /// Is there a kernel made fast for it, rotating words of so many bits? It has a key in an order of its own.
+    /// Are there kernels made fast for it, rotating words of so many bits? They have a key in an order of its own.
     pub fn is_fast(&self, bits: u32) -> bool {
+        self.is_short(bits) && (self.polynomial_size, self.glwe_dimension) == (2048, 1)
+    }
+
+    /// Do its kernels keep the upper half of each word only, rotating words of so many bits?
+    pub fn is_short(&self, bits: u32) -> bool {
         let Decomposition { base_log, levels } = self.gadget;
-        let shape = (self.polynomial_size, self.glwe_dimension, levels, self.grouping);
-        bits == 64 && shape == (2048, 1, 1, 1) && base_log <= FAST_BASE_LOG_MAX
+        let has_kernel = matches!((self.polynomial_size, self.glwe_dimension), (2048, 1) | (512, 4));
+        has_kernel && (bits, levels, self.grouping) == (64, 1, 1) && base_log <= SHORT_BASE_LOG_MAX
     }
 
     fn size_log2(&self) -> u32 {
@@ -85,13 +92,8 @@ impl RotationShape {
     }
 }
 
-/// Longest digits of the fast kernel: products of longer ones and a key's words leave what a double holds.
-const FAST_BASE_LOG_MAX: u32 = 23;
-/// Ciphertexts of a block of the fast kernel, and threads of each: LANES and THREADS in rotation_2048.cu.
-const FAST_LANES: usize = 4;
-const FAST_THREADS: u32 = 64;
-/// What a block of it shares: `Shared` in rotation_2048.cu, squares, accumulators, factors.
-const FAST_SHARED_BYTES: u32 = (FAST_LANES * 2 * (32 * 33 * 16 + 2048 * 4) + 2 * 16 * 32 * 16) as u32;
+/// Longest digits of kernels that keep upper halves: products of longer ones and a key's words leave what a double holds.
+const SHORT_BASE_LOG_MAX: u32 = 23;
 
 /// Launches on one stream.
 #[derive(Clone, Copy)]
@@ -171,105 +173,6 @@ impl Launcher<'_> {
         unsafe { self.launch(&kernel, (count, 1), shape.threads(), shape.shared_bytes(), &arguments) }
     }
 
-    /// Tables, rotated by exponents.
-    pub fn blind_rotate<T: Torus + Pod>(
-        &self,
-        exponents: View<'_, u32>,
-        lists: &Lists<'_>,
-        key: BootstrapKeyViews<'_>,
-        shape: RotationShape,
-        outputs: RotationViews<'_, T>,
-    ) -> Result<(), DriverError> {
-        check(shape.grouping == 1, "one secret bit a step")?;
-        check(exponents.len() == lists.lanes * shape.input_words(), "exponents for each lane")?;
-        self.check_rotation(lists, key, shape, outputs)?;
-        if shape.is_fast(T::BITS) {
-            let arguments = [
-                exponents.address(),
-                lists.tables.address(),
-                lists.table_of.address(),
-                key.spectra.address(),
-                key.roots.address(),
-                outputs.glwes.address(),
-                lists.lanes as u64,
-                shape.steps as u64,
-                u64::from(shape.gadget.base_log),
-            ];
-            let (blocks, threads) = (lists.lanes.div_ceil(FAST_LANES), FAST_LANES as u32 * FAST_THREADS);
-            // SAFETY: every lane has its exponents, table and ciphertext, every step its key, and a block as much to share as
-            // it has a structure for; lanes beyond the last end at once.
-            return unsafe { self.launch("blind_rotate_2048_64", (blocks, 1), threads, FAST_SHARED_BYTES, &arguments) };
-        }
-        let arguments = [
-            exponents.address(),
-            lists.tables.address(),
-            lists.table_of.address(),
-            key.spectra.address(),
-            key.roots.address(),
-            outputs.glwes.address(),
-            outputs.scratch.address(),
-            shape.steps as u64,
-            shape.glwe_dimension as u64,
-            u64::from(shape.size_log2()),
-            u64::from(shape.gadget.base_log),
-            shape.gadget.levels as u64,
-        ];
-        let kernel = format!("blind_rotate_{}", T::BITS);
-        // SAFETY: every lane has its exponents, table, ciphertext and scratch, and every step its key, as checked; kernels
-        // take exponents modulo 2N.
-        unsafe { self.launch(&kernel, (lists.lanes, 1), shape.threads(), shape.shared_bytes(), &arguments) }
-    }
-
-    /// The same with several secret bits a step, from ciphertexts.
-    pub fn blind_rotate_groups<T: Torus + Pod, S: Torus + Pod>(
-        &self,
-        inputs: View<'_, S>,
-        lists: &Lists<'_>,
-        key: BootstrapKeyViews<'_>,
-        shape: RotationShape,
-        outputs: RotationViews<'_, T>,
-    ) -> Result<(), DriverError> {
-        check((2..=4).contains(&shape.grouping), "a few secret bits a step")?;
-        check(inputs.len() == lists.lanes * shape.input_words(), "a ciphertext for each lane")?;
-        self.check_rotation(lists, key, shape, outputs)?;
-        let arguments = [
-            inputs.address(),
-            lists.tables.address(),
-            lists.table_of.address(),
-            key.spectra.address(),
-            key.roots.address(),
-            outputs.glwes.address(),
-            outputs.scratch.address(),
-            shape.steps as u64,
-            shape.grouping as u64,
-            shape.glwe_dimension as u64,
-            u64::from(shape.size_log2()),
-            u64::from(shape.gadget.base_log),
-            shape.gadget.levels as u64,
-        ];
-        let kernel = format!("blind_rotate_groups_{}_{}", T::BITS, S::BITS);
-        // SAFETY: every lane has its ciphertext, table, result and scratch, and every step its key, as checked.
-        unsafe { self.launch(&kernel, (lists.lanes, 1), shape.threads(), shape.shared_bytes(), &arguments) }
-    }
-
-    fn check_rotation<T: Torus + Pod>(
-        &self,
-        lists: &Lists<'_>,
-        key: BootstrapKeyViews<'_>,
-        shape: RotationShape,
-        outputs: RotationViews<'_, T>,
-    ) -> Result<(), DriverError> {
-        let (size, gadget) = (shape.polynomial_size, shape.gadget);
-        check(shape.is_possible(), "a shape that kernels are made for")?;
-        check(gadget.base_log > 0 && gadget.base_log * (gadget.levels as u32) < T::BITS, "digits that a word has")?;
-        check(lists.table_of.len() == lists.lanes, "a table for each lane")?;
-        check(lists.table_bytes == size * size_of::<T>(), "tables of as many words as a polynomial")?;
-        check(key.spectra.len() == shape.key_polynomials() * size / 2, "a key for each step")?;
-        check(key.roots.len() == 4 * size, "roots for the polynomials' size")?;
-        check(outputs.glwes.len() == lists.lanes * shape.glwe_words(), "a ciphertext for each lane")?;
-        check(outputs.scratch.len() == lists.lanes * shape.scratch_len(), "scratch for each lane")
-    }
-
     /// Results of rotated tables, each to a slot of the arena, or one after the other.
     pub fn sample_extract<T: Torus + Pod>(
         &self,
@@ -339,31 +242,6 @@ impl Launcher<'_> {
         unsafe { self.driver.launch(self.stream, kernel, grid, threads, shared_bytes, &mut pointers) }
     }
 }
-
-/// A bootstrap key, and the roots that its polynomials were transformed with.
-#[derive(Clone, Copy)]
-pub struct BootstrapKeyViews<'b> {
-    /// Its polynomials, transformed.
-    pub spectra: View<'b, Complex>,
-    /// The roots.
-    pub roots: View<'b, Complex>,
-}
-
-/// What a blind rotation writes.
-pub struct RotationViews<'b, T> {
-    /// A ciphertext for each lane.
-    pub glwes: View<'b, T>,
-    /// What the lanes' sums take.
-    pub scratch: View<'b, Complex>,
-}
-
-impl<T> Clone for RotationViews<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for RotationViews<'_, T> {}
 
 /// Where results go.
 pub enum Places<'b, T> {

@@ -106,15 +106,13 @@ impl Nvidia {
         let peers = peers.iter().map(|peer| device::get(*peer).map_err(lost)).collect::<Result<_, _>>()?;
         let name = device::get_name(device).map_err(lost)?;
         // SAFETY: `device` is one of the driver's.
-        let (memory_bytes, multiprocessors, context) = unsafe {
-            let multiprocessors =
-                device::get_attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-            (
-                device::total_mem(device).map_err(lost)?,
-                multiprocessors.map_err(lost)?,
-                primary_ctx::retain(device).map_err(lost)?,
-            )
-        };
+        let attribute = |which| unsafe { device::get_attribute(device, which) }.map_err(lost);
+        let multiprocessors = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let shared = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let clusters = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)?;
+        // SAFETY: as above.
+        let (memory_bytes, context) =
+            unsafe { (device::total_mem(device).map_err(lost)?, primary_ctx::retain(device).map_err(lost)?) };
         // SAFETY: the context is the one that was just retained.
         unsafe { ctx::set_current(context) }.map_err(lost)?;
         // SAFETY: the image is a whole fat binary, as nvcc wrote it, which says itself how long it is.
@@ -129,8 +127,13 @@ impl Nvidia {
             }
             Ok(Line { stream: stream()?, marks })
         };
-        let description =
-            Description { name, memory_bytes: memory_bytes as u64, multiprocessors: multiprocessors.max(1) as u32 };
+        let description = Description {
+            name,
+            memory_bytes: memory_bytes as u64,
+            multiprocessors: multiprocessors.max(1) as u32,
+            shared_bytes: shared.max(0) as u32,
+            has_clusters: clusters != 0,
+        };
         let mut gpu = Self {
             device,
             peers,

@@ -1,0 +1,130 @@
+// Transforms in registers: a square of values, of which a lane has a column. A transform is a tree over the columns, a
+// transposition, and a tree over the rows. A tree takes the values of a polynomial of as many coefficients as it has
+// leaves, stage by stage.
+#pragma once
+#include "transform.h"
+#include "unrolled.h"
+
+// (a, b) = (a + w b, a - w b), in six multiplications with addition.
+__device__ __forceinline__ void butterfly(double2 &a, double2 &b, double re, double im) {
+  double x = fma(-im, b.y, fma(re, b.x, a.x)), y = fma(im, b.x, fma(re, b.y, a.y));
+  b = make_double2(fma(2.0, a.x, -x), fma(2.0, a.y, -y));
+  a = make_double2(x, y);
+}
+
+// The same for w = 1.
+__device__ __forceinline__ void butterfly(double2 &a, double2 &b) {
+  double2 sum = plus(a, b);
+  b = minus(a, b);
+  a = sum;
+}
+
+// The same for w = SIGN i.
+template <int SIGN> __device__ __forceinline__ void butterfly_at_quarter(double2 &a, double2 &b) {
+  double2 turned = make_double2(-SIGN * b.y, SIGN * b.x);
+  butterfly(a, turned);
+  b = turned;
+}
+
+// Values of a polynomial of 2^STAGES coefficients where its highest power is exp(SIGN 2 pi i NUMERATOR / DENOMINATOR):
+// at the place of i is the root that the reversed bits of i number.
+template <u32 STAGES, int SIGN, int NUMERATOR, int DENOMINATOR> __device__ __forceinline__ void tree(double2 *x) {
+  unrolled<STAGES>([&](auto stage) {
+    constexpr u32 t = stage.value, half = (1u << (STAGES - 1)) >> t;
+    unrolled<(1u << t)>([&](auto node) {
+      constexpr int denominator = DENOMINATOR * (2 << t);
+      constexpr int numerator = NUMERATOR + int(reversed(node.value, t)) * DENOMINATOR;
+      constexpr Root w = root_of_unity(SIGN * numerator, denominator);
+      unrolled<half>([&](auto j) {
+        constexpr u32 low = node.value * 2 * half + j.value;
+        if constexpr (numerator == 0)
+          butterfly(x[low], x[low + half]);
+        else if constexpr (4 * numerator == denominator)
+          butterfly_at_quarter<SIGN>(x[low], x[low + half]);
+        else
+          butterfly(x[low], x[low + half], w.re, w.im);
+      });
+    });
+  });
+}
+
+// Factors of a lane's tree: 1, 1, 2, 4 ... for its stages. A further quarter turn costs nothing.
+constexpr u32 factors_of(u32 stages) { return 1u << (stages - 1); }
+
+// The same where the root is the lane's own: `factor(i)` are its factors.
+template <u32 STAGES, int SIGN, class Factor>
+__device__ __forceinline__ void tree_of_lane(double2 *x, Factor factor) {
+  unrolled<STAGES>([&](auto stage) {
+    constexpr u32 t = stage.value, half = (1u << (STAGES - 1)) >> t, own = t < 1 ? 1 : 1 << (t - 1);
+    constexpr u32 first = t < 1 ? 0 : own;
+    unrolled<own>([&](auto m) {
+      double2 w = factor(first + m.value);
+      unrolled<half>([&](auto j) {
+        constexpr u32 low = reversed(m.value, t) * 2 * half + j.value;
+        butterfly(x[low], x[low + half], w.x, w.y);
+      });
+      if constexpr (t >= 1)
+        unrolled<half>([&](auto j) {
+          // A quarter turn on.
+          constexpr u32 low = reversed(m.value + own, t) * 2 * half + j.value;
+          butterfly(x[low], x[low + half], -SIGN * w.y, SIGN * w.x);
+        });
+    });
+  });
+}
+
+// Factor `index` of a lane whose root is exp(i pi root / N), as a power of exp(i pi / N).
+__device__ __forceinline__ u32 factor_power(u32 index, u32 root, u32 size) {
+  u32 stage = index == 0 ? 0 : 32 - __clz(index), m = index == 0 ? 0 : index - (1 << (stage - 1));
+  return (root + 2 * size * m) >> (stage + 1);
+}
+
+// The factors of all columns of a square of 2^STAGES by 2^STAGES values, a row for each factor: with a column's root,
+// exp(2 pi i (column + offset / 4) / 2^STAGES). By all threads of a block.
+template <u32 STAGES>
+__device__ __forceinline__ void load_factors(double2 *forward, double2 *inverse, const double2 *roots) {
+  constexpr u32 side = 1 << STAGES, size = 2 * side * side;
+  for (u32 at = threadIdx.x; at < factors_of(STAGES) * side; at += blockDim.x) {
+    u32 index = at / side, column = at % side;
+    forward[at] = roots[factor_power(index, (4 * column + 1) * side, size)];
+    inverse[at] = conjugate(roots[factor_power(index, 4 * column * side, size)]);
+  }
+}
+
+// Places by the reversed bits of their numbers: a tree back begins in order, where a tree's leaves are.
+template <u32 STAGES> __device__ __forceinline__ void reverse(double2 *x) {
+  unrolled<(1u << STAGES)>([&](auto i) {
+    constexpr u32 other = reversed(i.value, STAGES);
+    if constexpr (i.value < other) {
+      double2 value = x[i.value];
+      x[i.value] = x[other];
+      x[other] = value;
+    }
+  });
+}
+
+// The digit of a word, as a double: 2^52 + 2^31 + digit is written bit by bit, which costs no conversion.
+__device__ __forceinline__ double digit(u32 word, u32 base_log) {
+  int rounded = int(word + (1u << (31 - base_log))) >> (32 - base_log);
+  return __hiloint2double(0x43300000, int(u32(rounded) ^ 0x80000000u)) - 4503601774854144.0;
+}
+
+// An accumulator of the upper 32 bits of each word begins as X^-exponent times a table's body: word `j` of it.
+__device__ __forceinline__ u32 table_word(const u64 *table, u32 j, u32 exponent, u32 size) {
+  u32 from = (j + exponent) & (2 * size - 1), word = u32((table[from & (size - 1)] + (1u << 31)) >> 32);
+  return from & size ? 0u - word : word;
+}
+
+// Digit of coefficient `j` of X^exponent times a polynomial, less the polynomial. `from` is j - exponent modulo 2N; the
+// caller adds last what differs between a lane's coefficients, or the compiler would keep a sum for each.
+__device__ __forceinline__ double digit_of_difference(const u32 *polynomial, u32 j, u32 from, u32 size, u32 base_log) {
+  from &= 2 * size - 1;
+  u32 word = polynomial[from & (size - 1)];
+  return digit((from & size ? 0u - word : word) - polynomial[j], base_log);
+}
+
+// Adds a product's last values to coefficients `low` and `high`.
+__device__ __forceinline__ void add_to(u32 &low, u32 &high, double2 value) {
+  low += u32(__double2ll_rn(value.x));
+  high += u32(__double2ll_rn(value.y));
+}
