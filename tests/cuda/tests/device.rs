@@ -117,6 +117,24 @@ fn a_gpu_that_is_lost_fails_its_waves_and_takes_no_more() {
 }
 
 #[test]
+fn whoever_is_told_of_every_end_finds_room() {
+    let (_, device) = device(PLENTY);
+    let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
+    let bench = Bench::new(&device, &keys, 100);
+    let (told, hears) = std::sync::mpsc::channel();
+    device.set_waker(Arc::new(move || {
+        let _ = told.send(());
+    }));
+    for _ in 0..50 {
+        let ticket = submit(&device, &bench, &mut keys).expect("room");
+        device.wait(ticket, Instant::now() + Duration::from_secs(60)).expect("an end");
+        while !device.has_room() {
+            hears.recv_timeout(Duration::from_secs(60)).expect("it says when there is room");
+        }
+    }
+}
+
+#[test]
 fn a_gpu_that_hangs_is_lost() {
     let (gpu, device) = device(PLENTY);
     let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
