@@ -14,7 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_cuda::gpu::{Address, Description, Driver, DriverError, MARKS, Stream};
+use cloakwork_cuda::{
+    gpu::{Address, Description, Driver, DriverError, MARKS, Stream},
+    sensors::{Reading, Sensors},
+};
 
 /// A GPU that is none.
 pub struct Emulated {
@@ -118,7 +121,12 @@ unsafe extern "C" {
 
 impl Driver for Emulated {
     fn describe(&self) -> Description {
-        Description { name: "emulated GPU".to_owned(), memory_bytes: self.memory_bytes, multiprocessors: 4 }
+        Description {
+            name: "emulated GPU".to_owned(),
+            place: "00000000:00:00.0".to_owned(),
+            memory_bytes: self.memory_bytes,
+            multiprocessors: 4,
+        }
     }
 
     fn allocate(&self, bytes: usize) -> Result<Address, DriverError> {
@@ -207,6 +215,13 @@ impl Driver for Emulated {
     fn between(&self, stream: Stream, from: usize, to: usize) -> Result<Duration, DriverError> {
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner)[stream as usize];
         Ok(marks[to].expect("a mark") - marks[from].expect("a mark"))
+    }
+}
+
+/// It draws a joule a launch.
+impl Sensors for Emulated {
+    fn read(&self, _gpu: &Description) -> Reading {
+        Reading { memory_used: Some(self.used()), energy: Some(self.launches() as f64), ..Reading::default() }
     }
 }
 

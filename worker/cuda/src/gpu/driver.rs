@@ -15,6 +15,8 @@ pub type Address = u64;
 pub struct Description {
     /// For people.
     pub name: String,
+    /// Where it is on the machine's bus, as NVIDIA's tools write it: '00000000:3B:00.0'. Slices of one GPU have one place.
+    pub place: String,
     /// Memory, in bytes.
     pub memory_bytes: u64,
     /// Multiprocessors.

@@ -105,16 +105,12 @@ impl Nvidia {
         let device = device::get(ordinal).map_err(lost)?;
         let peers = peers.iter().map(|peer| device::get(*peer).map_err(lost)).collect::<Result<_, _>>()?;
         let name = device::get_name(device).map_err(lost)?;
+        let place = place(device)?;
+        let multiprocessors =
+            attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.max(1) as u32;
         // SAFETY: `device` is one of the driver's.
-        let (memory_bytes, multiprocessors, context) = unsafe {
-            let multiprocessors =
-                device::get_attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-            (
-                device::total_mem(device).map_err(lost)?,
-                multiprocessors.map_err(lost)?,
-                primary_ctx::retain(device).map_err(lost)?,
-            )
-        };
+        let (memory_bytes, context) =
+            unsafe { (device::total_mem(device).map_err(lost)? as u64, primary_ctx::retain(device).map_err(lost)?) };
         // SAFETY: the context is the one that was just retained.
         unsafe { ctx::set_current(context) }.map_err(lost)?;
         // SAFETY: the image is a whole fat binary, as nvcc wrote it, which says itself how long it is.
@@ -129,8 +125,7 @@ impl Nvidia {
             }
             Ok(Line { stream: stream()?, marks })
         };
-        let description =
-            Description { name, memory_bytes: memory_bytes as u64, multiprocessors: multiprocessors.max(1) as u32 };
+        let description = Description { name, place, memory_bytes, multiprocessors };
         let mut gpu = Self {
             device,
             peers,
@@ -396,6 +391,18 @@ impl Drop for Nvidia {
             warn_of("the context", primary_ctx::release(self.device));
         }
     }
+}
+
+fn attribute(device: sys::CUdevice, attribute: sys::CUdevice_attribute) -> Result<i32, DriverError> {
+    // SAFETY: `device` is one of the driver's.
+    unsafe { device::get_attribute(device, attribute) }.map_err(lost)
+}
+
+fn place(device: sys::CUdevice) -> Result<String, DriverError> {
+    let domain = attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?;
+    let bus = attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?;
+    let slot = attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?;
+    Ok(format!("{domain:08X}:{bus:02X}:{slot:02X}.0"))
 }
 
 fn location(device: sys::CUdevice) -> sys::CUmemLocation {
