@@ -5,7 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_cuda::CudaDevice;
+use cloakwork_cuda::{
+    CudaDevice,
+    gpu::{Buffer, Driver, Staging, Stream, View},
+};
 use cloakwork_device::{Device as _, DeviceError, Term, Wave};
 use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tests_device::{
@@ -69,7 +72,27 @@ fn everything_is_given_back() {
     let roots = 4 * 256 * 16;
     assert!(gpu.used() <= empty + roots, "{} bytes more than before", gpu.used() - empty);
     drop(device);
-    assert_eq!(gpu.used(), 0);
+    assert_eq!((gpu.used(), gpu.pinned()), (0, 0));
+}
+
+#[test]
+fn what_is_sent_is_there_for_the_next_kernel_however_little_can_be_on_its_way() {
+    let driver: Arc<dyn Driver> = Arc::new(Emulated::new(PLENTY << 10));
+    let (bytes, room): (Vec<u8>, _) =
+        ((0..1000u32).map(|x| x as u8).collect(), Buffer::new(&driver, 1000).expect("room"));
+    let room: View<'_, u8> = room.all().expect("bytes");
+    let mut staging = Staging::new(&driver, Stream::Waves, 64).expect("memory");
+    staging.send(&bytes, room).expect("room");
+    // The last chunk is still on its way.
+    let mut there = vec![0; 1000];
+    room.download(&mut there).expect("bytes");
+    assert_eq!(there[..960], bytes[..960]);
+    assert_ne!(there[960..], bytes[960..]);
+    driver.mark(Stream::Waves, 0).expect("a mark");
+    assert!(driver.wait(Stream::Waves, 0, Instant::now()).expect("an end"));
+    room.download(&mut there).expect("bytes");
+    assert_eq!(there, bytes);
+    assert!(staging.send(&[0; 1001], room).is_err(), "more than there is room for");
 }
 
 #[test]

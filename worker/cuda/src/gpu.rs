@@ -8,9 +8,11 @@ mod driver;
 mod launches;
 mod lists;
 mod nvidia;
+mod staging;
 
 pub use buffer::{Buffer, View};
 pub use driver::{Address, Description, Driver, DriverError, MARKS, Stream};
 pub use launches::{BootstrapKeyViews, Complex, KeySwitchShape, Launcher, Places, RotationShape, RotationViews};
 pub use lists::{Lists, Table, Work};
 pub use nvidia::{find, kernels_are_built_in};
+pub use staging::Staging;
