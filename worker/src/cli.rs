@@ -2,7 +2,7 @@
 
 mod process;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Parser;
 use cloakwork_proto::is_loopback;
@@ -14,7 +14,7 @@ use crate::{Devices, Options};
 /// Computes encrypted jobs for a Cloakwork server.
 ///
 /// The worker connects to the server, takes the jobs that the server leases to it, reads their keys and inputs through
-/// the same connection, and hands the results in. It opens no port and keeps nothing on disk. Several workers may share
+/// the same connection, and hands the results in. It opens no port but that of --metrics and keeps nothing on disk. Several workers may share
 /// a server; each is told which keys the others hold, by being sent other jobs.
 ///
 /// It stops on SIGTERM or an interrupt: it takes no new jobs, lets those it has end for as long as --grace says, and
@@ -66,6 +66,9 @@ pub struct Cli {
     /// Seconds that jobs may go on when the worker is asked to stop
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u64,
+    /// Address at which /metrics shows what the sensors of GPUs say, as in 127.0.0.1:7272. Whoever reaches it may read it
+    #[arg(long, value_name = "ADDRESS", env = "CLOAKWORK_WORKER_METRICS")]
+    metrics: Option<SocketAddr>,
     /// What to log, as in 'info' or 'cloakwork_worker=debug'
     #[arg(long, value_name = "FILTER", default_value = "info", env = "CLOAKWORK_LOG")]
     log: String,

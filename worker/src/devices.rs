@@ -21,6 +21,8 @@ pub enum Devices {
 /// A device, and what follows from what it is.
 pub(crate) struct Opened {
     pub(crate) device: Arc<dyn Device>,
+    /// The GPUs that it is, in their order.
+    pub(crate) gpus: Vec<gpu::Description>,
     /// Name of the pool of workers that have the like.
     pub(crate) pool: &'static str,
     /// Memory that it has for itself, in bytes. A device without shares the machine's.
@@ -38,7 +40,7 @@ impl Devices {
         if let (Self::Auto, Some(error)) = (self, error) {
             tracing::info!("{error}: computing on {threads} threads");
         }
-        Ok(Opened { device: open_cpu(threads, pin_threads)?, pool: "cpu", memory: None })
+        Ok(Opened { device: open_cpu(threads, pin_threads)?, gpus: Vec::new(), pool: "cpu", memory: None })
     }
 }
 
@@ -62,7 +64,7 @@ fn open_gpus(gpus: Vec<Arc<dyn gpu::Driver>>) -> Result<Opened, WorkerError> {
     }
     let least = descriptions.iter().map(|gpu| gpu.memory_bytes).min();
     let memory = least.map(|bytes| bytes - bytes / SHARE_OF_OTHERS);
-    Ok(Opened { device: Arc::new(CudaDevice::new(gpus)?), pool: "gpu", memory })
+    Ok(Opened { device: Arc::new(CudaDevice::new(gpus)?), gpus: descriptions, pool: "gpu", memory })
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod inputs;
 mod key_cache;
 mod latency;
 mod locked;
+mod metrics;
 mod options;
 mod outputs;
 mod programs;

@@ -31,6 +31,8 @@ struct State {
     running: VecDeque<u64>,
     /// Waves that have ended, and whether there was memory for them.
     ended: HashMap<u64, bool>,
+    /// Memory for slots below this.
+    memory: Option<u32>,
     waker: Option<Waker>,
 }
 
@@ -60,6 +62,11 @@ impl TestDevice {
     /// Has no memory for the oldest of the running waves.
     pub(crate) fn refuse_oldest(&self) {
         self.end(false);
+    }
+
+    /// Has no memory for any slot from this one on.
+    pub(crate) fn leave(&self, slots: u32) {
+        self.state().memory = Some(slots);
     }
 
     fn end(&self, had_memory: bool) {
@@ -128,6 +135,10 @@ impl Device for TestDevice {
     }
 
     fn submit(&self, _: KeySlot, _: Arena, wave: Wave) -> Result<Ticket, DeviceError> {
+        let memory = self.state().memory.unwrap_or(self.slots);
+        if (0..wave.lanes().len()).any(|lane| wave.outputs(lane).iter().any(|slot| *slot >= memory)) {
+            return Err(DeviceError::OutOfMemory { needed: 1, available: 0 });
+        }
         let number = self.number();
         let mut lanes = BTreeMap::new();
         wave.lanes().iter().for_each(|lane| *lanes.entry(lane.constant).or_default() += 1);

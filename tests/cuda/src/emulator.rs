@@ -7,6 +7,7 @@ use std::{
     alloc::{Layout, alloc, dealloc},
     collections::HashMap,
     ffi::{CString, c_char, c_int, c_void},
+    ptr::NonNull,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
@@ -14,12 +15,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_cuda::gpu::{Address, Description, Driver, DriverError, MARKS, Stream};
+use cloakwork_cuda::{
+    gpu::{Address, Description, Driver, DriverError, MARKS, Stream},
+    sensors::{Reading, Sensors},
+};
 
 /// A GPU that is none.
 pub struct Emulated {
     description: Description,
     memory: Mutex<Memory>,
+    /// Copies that no kernel of their stream has needed yet.
+    sent: Mutex<Vec<Sent>>,
     marks: Mutex<[[Option<Instant>; MARKS]; 2]>,
     launches: AtomicU64,
     launches_left: AtomicI64,
@@ -29,7 +35,22 @@ pub struct Emulated {
 #[derive(Default)]
 struct Memory {
     used: u64,
+    /// In use by others.
+    others: u64,
+    /// Times that there was less than was asked for.
+    refusals: u64,
     allocations: HashMap<Address, Layout>,
+    /// Of the host, pinned.
+    pinned: HashMap<Address, Layout>,
+}
+
+/// A copy that a stream has yet to make. It is made as late as a GPU might, so that bytes that change too early are found
+/// out.
+struct Sent {
+    stream: Stream,
+    from: Address,
+    to: Address,
+    bytes: usize,
 }
 
 /// What nothing has been written to.
@@ -41,8 +62,8 @@ impl Emulated {
     /// One with so much memory, and of an H100 what a block may have.
     pub fn new(memory_bytes: u64) -> Self {
         let (shared_bytes, has_clusters) = (227 << 10, true);
-        let name = "emulated GPU".to_owned();
-        Self::described(Description { name, memory_bytes, multiprocessors: 4, shared_bytes, has_clusters })
+        let (name, place) = ("emulated GPU".to_owned(), "00000000:00:00.0".to_owned());
+        Self::described(Description { name, place, memory_bytes, multiprocessors: 4, shared_bytes, has_clusters })
     }
 
     /// One that says of itself what it is told.
@@ -50,6 +71,7 @@ impl Emulated {
         Self {
             description,
             memory: Mutex::default(),
+            sent: Mutex::default(),
             marks: Mutex::default(),
             launches: AtomicU64::new(0),
             launches_left: AtomicI64::new(i64::MAX),
@@ -72,6 +94,22 @@ impl Emulated {
         self.hangs.store(true, Ordering::SeqCst);
     }
 
+    /// Leaves so many bytes free, and takes the rest away: others on the machine have it.
+    pub fn leave(&self, bytes: u64) {
+        let mut memory = self.memory();
+        memory.others = self.description.memory_bytes - memory.used - bytes;
+    }
+
+    /// Times that there was less memory than was asked for.
+    pub fn refusals(&self) -> u64 {
+        self.memory().refusals
+    }
+
+    /// Bytes of the host that are pinned.
+    pub fn pinned(&self) -> usize {
+        self.memory().pinned.values().map(Layout::size).sum()
+    }
+
     /// Bytes in use.
     pub fn used(&self) -> u64 {
         self.memory().used
@@ -79,6 +117,15 @@ impl Emulated {
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the copies that a stream has yet to make.
+    fn copy(&self, stream: Stream) {
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        for copy in sent.extract_if(.., |copy| copy.stream == stream) {
+            // SAFETY: whoever sent it keeps both until the stream has come past it.
+            unsafe { std::ptr::copy_nonoverlapping(copy.from as *const u8, copy.to as *mut u8, copy.bytes) };
+        }
     }
 
     /// Memory that does not count before it is backed.
@@ -103,8 +150,10 @@ impl Emulated {
     /// Counts bytes as used, if there are as many.
     fn count(&self, bytes: usize) -> Result<(), DriverError> {
         let mut memory = self.memory();
-        let (needed, available) = (bytes as u64, self.description.memory_bytes - memory.used);
+        let available = self.description.memory_bytes - memory.used - memory.others;
+        let needed = bytes as u64;
         if needed > available {
+            memory.refusals += 1;
             return Err(DriverError::OutOfMemory { needed, available });
         }
         memory.used += needed;
@@ -178,9 +227,36 @@ impl Driver for Emulated {
         Ok(())
     }
 
+    fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError> {
+        let layout = Layout::from_size_align(bytes, ALIGNMENT).expect("a size");
+        // SAFETY: nobody pins nothing.
+        let memory = NonNull::new(unsafe { alloc(layout) }).expect("memory of the host");
+        self.memory().pinned.insert(memory.as_ptr() as Address, layout);
+        Ok(memory)
+    }
+
+    unsafe fn unpin(&self, memory: NonNull<u8>) {
+        let layout = self.memory().pinned.remove(&(memory.as_ptr() as Address)).expect("memory that was pinned");
+        // SAFETY: it was allocated with this layout, and has just been taken off the books.
+        unsafe { dealloc(memory.as_ptr(), layout) };
+    }
+
+    unsafe fn send(&self, stream: Stream, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+        let (from, length) = (bytes.as_ptr() as Address, bytes.len());
+        let is_in = |(begin, layout): (&Address, &Layout)| {
+            *begin <= from && from + length as Address <= begin + layout.size() as Address
+        };
+        if !self.memory().pinned.iter().any(is_in) {
+            return Err(DriverError::Lost("a copy from memory that is not pinned".to_owned()));
+        }
+        let copy = Sent { stream, from, to, bytes: length };
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
+        Ok(())
+    }
+
     unsafe fn launch(
         &self,
-        _stream: Stream,
+        stream: Stream,
         kernel: &str,
         grid: (u32, u32),
         threads: u32,
@@ -194,6 +270,7 @@ impl Driver for Emulated {
         if shared_bytes > self.description.shared_bytes {
             return Err(DriverError::Lost(format!("{kernel}: {shared_bytes} bytes are more than a block may share")));
         }
+        self.copy(stream);
         let name = CString::new(kernel).map_err(|_| DriverError::Misfit("a kernel's name"))?;
         // SAFETY: the caller's.
         let outcome = unsafe { emulate(name.as_ptr(), grid.0, grid.1, threads, shared_bytes, arguments.as_mut_ptr()) };
@@ -210,8 +287,12 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    fn wait(&self, _stream: Stream, _index: usize, _deadline: Instant) -> Result<bool, DriverError> {
-        Ok(!self.hangs.load(Ordering::SeqCst))
+    fn wait(&self, stream: Stream, _index: usize, _deadline: Instant) -> Result<bool, DriverError> {
+        if self.hangs.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        self.copy(stream);
+        Ok(true)
     }
 
     fn between(&self, stream: Stream, from: usize, to: usize) -> Result<Duration, DriverError> {
@@ -220,10 +301,20 @@ impl Driver for Emulated {
     }
 }
 
+/// It draws a joule a launch.
+impl Sensors for Emulated {
+    fn read(&self, _gpu: &Description) -> Reading {
+        Reading { memory_used: Some(self.used()), energy: Some(self.launches() as f64), ..Reading::default() }
+    }
+}
+
 impl Drop for Emulated {
     fn drop(&mut self) {
         // Whatever is still there was never given back.
-        let left: Vec<_> = self.memory().allocations.drain().collect();
+        let mut memory = self.memory();
+        let Memory { allocations, pinned, .. } = &mut *memory;
+        let left: Vec<_> = allocations.drain().chain(pinned.drain()).collect();
+        drop(memory);
         for (address, layout) in left {
             // SAFETY: it was allocated with this layout.
             unsafe { dealloc(address as *mut u8, layout) };

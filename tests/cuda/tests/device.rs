@@ -7,7 +7,7 @@ use std::{
 
 use cloakwork_cuda::{
     CudaDevice,
-    gpu::{Description, Driver as _},
+    gpu::{Buffer, Description, Driver, Staging, Stream, View},
 };
 use cloakwork_device::{Device as _, DeviceError, Term, Wave};
 use cloakwork_tests_cuda::emulator::Emulated;
@@ -129,7 +129,27 @@ fn everything_is_given_back() {
     let roots = 4 * 256 * 16;
     assert!(gpu.used() <= empty + roots, "{} bytes more than before", gpu.used() - empty);
     drop(device);
-    assert_eq!(gpu.used(), 0);
+    assert_eq!((gpu.used(), gpu.pinned()), (0, 0));
+}
+
+#[test]
+fn what_is_sent_is_there_for_the_next_kernel_however_little_can_be_on_its_way() {
+    let driver: Arc<dyn Driver> = Arc::new(Emulated::new(PLENTY << 10));
+    let (bytes, room): (Vec<u8>, _) =
+        ((0..1000u32).map(|x| x as u8).collect(), Buffer::new(&driver, 1000).expect("room"));
+    let room: View<'_, u8> = room.all().expect("bytes");
+    let mut staging = Staging::new(&driver, Stream::Waves, 64).expect("memory");
+    staging.send(&bytes, room).expect("room");
+    // The last chunk is still on its way.
+    let mut there = vec![0; 1000];
+    room.download(&mut there).expect("bytes");
+    assert_eq!(there[..960], bytes[..960]);
+    assert_ne!(there[960..], bytes[960..]);
+    driver.mark(Stream::Waves, 0).expect("a mark");
+    assert!(driver.wait(Stream::Waves, 0, Instant::now()).expect("an end"));
+    room.download(&mut there).expect("bytes");
+    assert_eq!(there, bytes);
+    assert!(staging.send(&[0; 1001], room).is_err(), "more than there is room for");
 }
 
 #[test]
@@ -174,6 +194,24 @@ fn a_gpu_that_is_lost_fails_its_waves_and_takes_no_more() {
     let refused = submit(&device, &bench, &mut keys);
     assert!(matches!(refused, Err(DeviceError::Lost { .. })), "{refused:?}");
     assert!(matches!(device.load_key(&keys), Err(DeviceError::Lost { .. })));
+}
+
+#[test]
+fn whoever_is_told_of_every_end_finds_room() {
+    let (_, device) = device(PLENTY);
+    let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
+    let bench = Bench::new(&device, &keys, 100);
+    let (told, hears) = std::sync::mpsc::channel();
+    device.set_waker(Arc::new(move || {
+        let _ = told.send(());
+    }));
+    for _ in 0..50 {
+        let ticket = submit(&device, &bench, &mut keys).expect("room");
+        device.wait(ticket, Instant::now() + Duration::from_secs(60)).expect("an end");
+        while !device.has_room() {
+            hears.recv_timeout(Duration::from_secs(60)).expect("it says when there is room");
+        }
+    }
 }
 
 #[test]

@@ -42,7 +42,11 @@ fn modulus_switches_agree_with_the_core() {
 fn upload<'b>(room: &'b Buffer, wave: &Wave, tables: &[Arc<Table>]) -> Lists<'b> {
     let lanes: Vec<u32> = (0..wave.lanes().len() as u32).collect();
     let work = Work::of(wave, &lanes, tables);
-    work.upload(0, tables, &mut |bytes| room.view(0, bytes)).expect("room")
+    let mut put = |bytes: &[u8]| {
+        let view = room.view(0, bytes.len())?;
+        view.upload(bytes).map(|()| view)
+    };
+    work.upload(0, tables, &mut put).expect("room")
 }
 
 fn sample_extraction_agrees<T: Torus + Pod>(set: &'static ParameterSet) {

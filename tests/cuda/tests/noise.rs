@@ -97,7 +97,11 @@ fn rotate(
     (0..LANES as u32).for_each(|lane| wave.push([], 0, index, &[lane]));
     let lanes: Vec<u32> = (0..LANES as u32).collect();
     let room = buffer(1 << 16);
-    let lists = Work::of(&wave, &lanes, &tables).upload(0, &tables, &mut |bytes| room.view(0, bytes)).expect("room");
+    let mut put = |bytes: &[u8]| {
+        let view = room.view(0, bytes.len())?;
+        view.upload(bytes).map(|()| view)
+    };
+    let lists = Work::of(&wave, &lanes, &tables).upload(0, &tables, &mut put).expect("room");
     let (glwes, scratch) = (buffer(LANES * shape.glwe_words() * 8), buffer(LANES * shape.scratch_len() * 16));
     let outputs = RotationViews { glwes: glwes.all().expect("room"), scratch: scratch.all().expect("room") };
     let key = BootstrapKeyViews { spectra: spectra.all().expect("a key"), roots: with };

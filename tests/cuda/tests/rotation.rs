@@ -129,7 +129,11 @@ impl<T: Torus + Pod> Bench<T> {
         let lanes: Vec<u32> = (0..self.lanes as u32).collect();
         lanes.iter().for_each(|lane| wave.push([], 0, table, &[*lane]));
         let work = Work::of(&wave, &lanes, &self.tables);
-        work.upload(0, &self.tables, &mut |bytes| self.room.view(0, bytes)).expect("room")
+        let mut put = |bytes: &[u8]| {
+            let view = self.room.view(0, bytes.len())?;
+            view.upload(bytes).map(|()| view)
+        };
+        work.upload(0, &self.tables, &mut put).expect("room")
     }
 
     fn views(&self) -> (BootstrapKeyViews<'_>, RotationViews<'_, T>) {

@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
+use cloakwork_circuit::wire::{self, operation::Kind};
 use cloakwork_cuda::CudaDevice;
 use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tests_device::{jobs::Client, server::FakeServer};
@@ -65,4 +67,49 @@ async fn a_worker_whose_gpu_is_lost_ends_and_says_why() {
     let ended = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("it ends by itself");
     let error = ended.expect("no panic").expect_err("the GPU is gone");
     assert!(matches!(error, WorkerError::Device(_)) && error.to_string().contains("off the bus"), "{error}");
+}
+
+/// So many lookups of one block, and one of each of their results.
+fn fan(client: &Client, width: u32) -> Bytes {
+    let lookup = |argument: u32, entries: Vec<u32>| wire::Operation {
+        kind: Kind::Lookup.into(),
+        arguments: vec![argument],
+        tables: vec![wire::Table { entries }],
+        ..Default::default()
+    };
+    let first = (0..width).map(|index| lookup(0, (0..16).map(|x| spread(index, x)).collect()));
+    let second = (0..width).map(|index| lookup(1 + index, add(1)));
+    client.program(1, 15, first.chain(second).collect(), (1 + width..1 + 2 * width).collect())
+}
+
+/// Another function for each index below 64.
+fn spread(index: u32, x: u32) -> u32 {
+    ((1 + index / 16) * x + index) % 16
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waves_that_find_no_memory_get_narrower_and_wait_for_others() {
+    const WIDTH: u32 = 60;
+    let server = Arc::new(FakeServer::default());
+    let gpu = Arc::new(Emulated::new(512 << 20));
+    let device = Arc::new(CudaDevice::new(vec![gpu.clone()]).expect("memory for the workspace"));
+    let stop = CancellationToken::new();
+    let worker = tokio::spawn(run_on(device, options(), server.serve(), stop.clone()));
+    let mut client = Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2", 1);
+    let program = client.chain(&[add(1)]);
+    let job = client.job(&program, &[1], true);
+    server.ends(&server.assign([job])).await;
+    // From now on, there is memory for the tables, for the input, for what is looked up first, and for two more: what tables
+    // leave is less than slots take at a time.
+    let (tables, slots) = (80 * 2048, 128 << 10);
+    assert_eq!(slots / (8 * 257), 63);
+    gpu.leave(tables + slots);
+    let program = fan(&client, WIDTH);
+    let job = client.job(&program, &[3], true);
+    let end = server.ends(&server.assign([job])).await.remove(0);
+    let expected: Vec<Vec<u64>> = (0..WIDTH).map(|index| vec![u64::from((spread(index, 3) + 1) % 16)]).collect();
+    assert_eq!(client.answers(&end), expected);
+    assert!(gpu.refusals() > 0, "there was less memory than the widest waves take");
+    stop.cancel();
+    worker.await.expect("no panic").expect("a clean end");
 }

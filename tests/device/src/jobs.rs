@@ -9,7 +9,7 @@ use cloakwork_params::{CiphertextInfo, Expected};
 use cloakwork_proto::v1;
 use cloakwork_tfhe::{
     LweList,
-    format::{CiphertextList, decode, encode},
+    format::{CiphertextList, ListForm, decode, encode},
 };
 use prost::Message as _;
 
@@ -72,39 +72,67 @@ impl Client {
     /// A job whose one input holds `messages`, a row each; as a blob or inline.
     pub fn job(&mut self, program: &Bytes, messages: &[u64], inline: bool) -> v1::JobContent {
         let list = self.keys.encrypt::<u64>(messages);
-        let bytes = Bytes::from(self.envelope(list));
+        let bytes = self.envelope(list, CiphertextInfo::fresh(self.keys.set).degree);
         let source = match inline {
             true => v1::assigned_input::Source::Inline(bytes),
             false => v1::assigned_input::Source::Blob(self.server.blob(bytes)),
         };
+        self.content(program, vec![source], messages.len() as u64)
+    }
+
+    /// A job of one row whose inputs were encrypted just now: of each, the largest message that a block may hold, and the
+    /// messages of its blocks.
+    pub fn fresh_job(&mut self, program: &Bytes, inputs: &[(u32, Vec<u64>)]) -> v1::JobContent {
+        let mut sources = Vec::with_capacity(inputs.len());
+        for (largest, messages) in inputs {
+            let Keys { client, set, randomness, .. } = &mut self.keys;
+            let list = client.encrypt_seeded::<u64>(set, messages, randomness).expect("ciphertexts");
+            sources.push(v1::assigned_input::Source::Inline(self.envelope(list, *largest)));
+        }
+        self.content(program, sources, 1)
+    }
+
+    /// Messages of the one output of a job that succeeded.
+    pub fn answer(&self, end: &End) -> Vec<u64> {
+        let mut answers = self.answers(end);
+        assert_eq!(answers.len(), 1);
+        answers.remove(0)
+    }
+
+    /// Messages of each output of a job that succeeded, whose digests are held to their bytes.
+    pub fn answers(&self, end: &End) -> Vec<Vec<u64>> {
+        let mut rest = end.result.clone().expect("a result");
+        let expected = Expected { set: Some(self.keys.set), key_id: Some(self.keys.client.key_id()) };
+        let answer = |digest: &v1::Digest| {
+            let bytes = rest.split_to(digest.size_bytes as usize);
+            assert_eq!(digest.blake3[..], blake3::hash(&bytes).as_bytes()[..]);
+            let list = decode::<CiphertextList<LweList<u64>>>(&bytes[..], &expected).expect("an envelope").object;
+            self.keys.decrypt(list.list())
+        };
+        let answers = end.digests.iter().map(answer).collect();
+        assert!(rest.is_empty(), "bytes that belong to no output");
+        answers
+    }
+
+    fn content(&self, program: &Bytes, sources: Vec<v1::assigned_input::Source>, rows: u64) -> v1::JobContent {
         v1::JobContent {
             program: program.clone(),
             group: self.group.clone(),
             key_id: Bytes::copy_from_slice(&self.keys.client.key_id().0),
             parameter_set: self.keys.set.name.to_owned(),
             key_parts: self.parts.clone(),
-            inputs: vec![v1::AssignedInput { source: Some(source) }],
-            rows: messages.len() as u64,
+            inputs: sources.into_iter().map(|source| v1::AssignedInput { source: Some(source) }).collect(),
+            rows,
             priority: 0,
         }
     }
 
-    /// Messages of the one output of a job that succeeded, whose digest is held to its bytes.
-    pub fn answer(&self, end: &End) -> Vec<u64> {
-        let bytes = end.result.as_ref().expect("a result");
-        assert_eq!(end.digests.len(), 1);
-        assert_eq!(end.digests[0].blake3[..], blake3::hash(bytes).as_bytes()[..]);
-        let expected = Expected { set: Some(self.keys.set), key_id: Some(self.keys.client.key_id()) };
-        let list = decode::<CiphertextList<LweList<u64>>>(&bytes[..], &expected).expect("an envelope").object;
-        self.keys.decrypt(list.list())
-    }
-
-    fn envelope(&self, list: LweList<u64>) -> Vec<u8> {
+    fn envelope<L: ListForm>(&self, list: L, degree: u32) -> Bytes {
         let fresh = CiphertextInfo::fresh(self.keys.set);
-        let info = vec![CiphertextInfo { degree: fresh.degree, ..fresh }; list.len()];
+        let info = vec![CiphertextInfo { degree, ..fresh }; list.count()];
         let mut bytes = Vec::new();
         let list = CiphertextList::new(list, info).expect("one entry each");
         encode(&list, self.keys.set, self.keys.client.key_id(), &mut bytes).expect("an envelope");
-        bytes
+        bytes.into()
     }
 }

@@ -1,6 +1,9 @@
 //! The measurement.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use cloakwork_device::{Device, LutSlot, Term, Wave, WorkStats, by_words};
 use cloakwork_math::Torus;
@@ -8,33 +11,46 @@ use cloakwork_params::{Encoding, ParameterSet, table};
 use cloakwork_tests_device::host::{Bench, Keys, Word};
 use cloakwork_tfhe::{Lut, LweList};
 
-use crate::{Report, SetReport, WidthReport};
+use crate::{
+    Meter, Plan, Report, SetReport, WidthReport,
+    cases::CASES,
+    programs::{self, takes_integers},
+    report::share_of,
+};
 
-/// What to measure.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Parameter sets, by name.
-    pub sets: Vec<String>,
-    /// Widths of waves.
-    pub widths: Vec<usize>,
-    /// How long each width is timed, at least.
-    pub time: Duration,
-    /// Waves of each width, at least.
-    pub waves: usize,
-    /// Bootstraps of each set that are decrypted, at least.
-    pub checked: u64,
-}
-
-/// Measures a device. A set that it does not serve is no reason to stop, but is left out.
-pub fn bench(device: &dyn Device, plan: &Plan) -> Report {
+/// Measures a device, and what it draws where there is a meter. A set that it does not serve is no reason to stop, but is
+/// left out.
+pub fn bench(device: &Arc<dyn Device>, meter: Option<&Meter>, plan: &Plan) -> Report {
     let info = device.describe();
     let sets = plan.sets.iter().map(|name| table::by_name(name).expect("a set of that name"));
-    let served = sets.filter(|set| info.sets.iter().any(|served| served.id == set.id));
-    let sets = served.filter_map(|set| by_words!(set, set_report(device, set, plan)));
-    Report { device: info.name.clone(), sets: sets.collect() }
+    let served: Vec<_> = sets.filter(|set| info.sets.iter().any(|served| served.id == set.id)).collect();
+    let mut report = Report { device: info.name, ..Report::default() };
+    if let Some(set) = served.iter().find(|set| takes_integers(set)) {
+        report.programs_set = set.name.to_owned();
+        report.programs = programs::time(device, set, plan);
+        let left_out = CASES[report.programs.len()..].iter().map(|case| case.name.to_owned());
+        report.left_out.extend(left_out);
+    }
+    for (index, &set) in served.iter().enumerate() {
+        // What is left is for all of them.
+        let now = Instant::now();
+        let ends = now + plan.ends.saturating_duration_since(now) / (served.len() - index) as u32;
+        if now >= plan.ends {
+            report.left_out.push(set.name.to_owned());
+            continue;
+        }
+        report.sets.extend(by_words!(set, set_report(device.as_ref(), meter, set, plan, ends)));
+    }
+    report
 }
 
-fn set_report<T: Word, S: Torus>(device: &dyn Device, set: &'static ParameterSet, plan: &Plan) -> SetReport {
+fn set_report<T: Word, S: Torus>(
+    device: &dyn Device,
+    meter: Option<&Meter>,
+    set: &'static ParameterSet,
+    plan: &Plan,
+    ends: Instant,
+) -> SetReport {
     let widest = plan.widths.iter().copied().max().unwrap_or(1);
     let mut lanes = Lanes::<T>::new::<S>(device, set, widest);
     let began = Instant::now();
@@ -42,12 +58,13 @@ fn set_report<T: Word, S: Torus>(device: &dyn Device, set: &'static ParameterSet
     let key_load_ms = began.elapsed().as_secs_f64() * 1e3;
     device.evict_key(again);
     let widths = plan.widths.iter().map(|width| lanes.time(*width, plan)).collect();
-    while lanes.checked < plan.checked {
+    let per_joule = meter.and_then(|meter| lanes.per_joule(widest, meter, plan));
+    while lanes.checked < plan.checked && Instant::now() < ends {
         lanes.run(widest);
     }
     let (checked, wrong) = (lanes.checked, lanes.wrong);
     lanes.end();
-    SetReport { set: set.name.to_owned(), key_load_ms, key_bytes: again.bytes, widths, checked, wrong }
+    SetReport { set: set.name.to_owned(), key_load_ms, key_bytes: again.bytes, widths, per_joule, checked, wrong }
 }
 
 /// Ciphertexts on a device, a table, and what should come of them.
@@ -88,12 +105,7 @@ impl<'d, T: Word> Lanes<'d, T> {
 
     /// One wave, its results decrypted. Also the time with ciphertexts written before and read after.
     fn run(&mut self, width: usize) -> (WorkStats, Duration) {
-        let mut wave = Wave::default();
-        let table = wave.table(self.lut);
-        let (inputs, outputs): (Vec<u32>, Vec<u32>) = (0..width as u32).map(|lane| (lane, lane + width as u32)).unzip();
-        for (input, output) in inputs.iter().zip(&outputs) {
-            wave.push([Term { slot: *input, factor: 1 }], 0, table, &[*output]);
-        }
+        let (wave, inputs, outputs) = self.wave(width);
         let words = width * (self.inputs.dimension() + 1);
         let began = Instant::now();
         self.bench
@@ -109,18 +121,41 @@ impl<'d, T: Word> Lanes<'d, T> {
         (stats, took)
     }
 
+    /// A wave, and the slots that it reads and writes.
+    fn wave(&self, width: usize) -> (Wave, Vec<u32>, Vec<u32>) {
+        let mut wave = Wave::default();
+        let table = wave.table(self.lut);
+        let (inputs, outputs): (Vec<u32>, Vec<u32>) = (0..width as u32).map(|lane| (lane, lane + width as u32)).unzip();
+        for (input, output) in inputs.iter().zip(&outputs) {
+            wave.push([Term { slot: *input, factor: 1 }], 0, table, &[*output]);
+        }
+        (wave, inputs, outputs)
+    }
+
+    /// Bootstraps for each joule. Nothing is decrypted meanwhile, which the GPUs would spend idle.
+    fn per_joule(&mut self, width: usize, meter: &Meter, plan: &Plan) -> Option<f64> {
+        let (before, began, mut count) = (meter.joules()?, Instant::now(), 0);
+        while count == 0 || began.elapsed() < plan.width_time && Instant::now() < plan.ends {
+            self.bench.run(self.wave(width).0).expect("work that can be done");
+            count += width;
+        }
+        let joules = meter.joules()? - before;
+        (joules > 0.0).then(|| count as f64 / joules)
+    }
+
     fn time(&mut self, width: usize, plan: &Plan) -> WidthReport {
         // The first one makes the device ready.
         self.run(width);
         let (began, mut runs) = (Instant::now(), Vec::new());
-        while runs.len() < plan.waves || began.elapsed() < plan.time {
+        let lasts = |waves: usize| {
+            let now = Instant::now();
+            waves < plan.waves || now < plan.ends && now - began < plan.width_time
+        };
+        while lasts(runs.len()) {
             runs.push(self.run(width));
         }
         let of = |part: fn(&(WorkStats, Duration)) -> Duration, share: f64| {
-            let mut times: Vec<Duration> = runs.iter().map(part).collect();
-            times.sort_unstable();
-            let index = ((times.len() as f64 * share).ceil() as usize).clamp(1, times.len()) - 1;
-            times[index].as_secs_f64() * 1e6
+            share_of(runs.iter().map(|run| part(run).as_secs_f64() * 1e6).collect(), share)
         };
         let median_us = of(|(stats, _)| stats.ended - stats.began, 0.5);
         WidthReport {

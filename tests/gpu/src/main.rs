@@ -2,28 +2,42 @@
 
 #![forbid(unsafe_code)]
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use clap::Parser;
-use cloakwork_cuda::{CudaDevice, gpu};
-use cloakwork_device::self_test;
+use cloakwork_cuda::{
+    CudaDevice,
+    gpu::{self, Driver},
+    sensors,
+};
+use cloakwork_device::{Device, self_test};
 use cloakwork_tests_device::conformance;
-use cloakwork_tests_gpu::{Plan, bench};
+use cloakwork_tests_gpu::{CHECKED, Meter, Plan, WIDTH_SECONDS, WIDTHS, bench};
 
 /// Measures the GPUs of this machine: first whether they compute what they should, then how fast.
+///
+/// Programs of integers come first (u64 select, compare, add, multiply, divide, and AES-128 of two blocks), as jobs of a
+/// worker, one at a time; then waves of bootstraps. Every result is decrypted, and a wrong one fails the run. It ends
+/// within six minutes: what there is no time left for is left out, and named.
 #[derive(Parser)]
 struct Cli {
-    /// Parameter sets; by default the one for 4-bit blocks, and booleans
+    /// Parameter sets; by default those for 4-bit blocks, classical and multi-bit, and one for small blocks. Programs run
+    /// under the first that takes integers
     #[arg(long = "set", value_name = "NAME")]
     sets: Vec<String>,
     /// Widths of waves
-    #[arg(long, value_delimiter = ',', default_value = "1,16,132,528,1056,4096,8192")]
+    #[arg(long, value_delimiter = ',', default_values_t = WIDTHS)]
     widths: Vec<usize>,
     /// Seconds for each width
-    #[arg(long, default_value_t = 3.0)]
+    #[arg(long, default_value_t = WIDTH_SECONDS)]
     seconds: f64,
-    /// Bootstraps of each set whose results are decrypted
-    #[arg(long, default_value_t = 1_000_000)]
+    /// Bootstraps of each set whose results are decrypted, if there is time
+    #[arg(long, default_value_t = CHECKED)]
     checked: u64,
     /// Use one GPU only
     #[arg(long)]
@@ -32,12 +46,6 @@ struct Cli {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
-
-const SETS: [&str; 3] = [
-    "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128",
-    "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128",
-    "V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128",
-];
 
 fn main() -> ExitCode {
     match measure(&Cli::parse()) {
@@ -50,23 +58,42 @@ fn main() -> ExitCode {
 }
 
 fn measure(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
+    let whole = Plan::whole(Instant::now());
     let mut gpus = gpu::find()?;
     if cli.one {
         gpus.truncate(1);
     }
-    let device = CudaDevice::new(gpus)?;
-    self_test(&device)?;
-    conformance::on_toys(&device);
+    let meter = meter(&gpus);
+    let device: Arc<dyn Device> = Arc::new(CudaDevice::new(gpus)?);
+    self_test(device.as_ref())?;
+    conformance::on_toys(device.as_ref());
     println!("conformance: passed\n");
-    let sets = if cli.sets.is_empty() { SETS.map(str::to_owned).to_vec() } else { cli.sets.clone() };
-    let (widths, time) = (cli.widths.clone(), Duration::from_secs_f64(cli.seconds));
-    let report = bench(&device, &Plan { sets, widths, time, waves: 3, checked: cli.checked });
+    let plan = Plan {
+        sets: if cli.sets.is_empty() { whole.sets } else { cli.sets.clone() },
+        widths: cli.widths.clone(),
+        width_time: Duration::from_secs_f64(cli.seconds),
+        checked: cli.checked,
+        ..whole
+    };
+    let report = bench(&device, meter.as_ref(), &plan);
     println!("{}", report.table());
     if let Some(file) = &cli.json {
         std::fs::write(file, serde_json::to_vec_pretty(&report)?)?;
     }
-    match report.sets.iter().map(|set| set.wrong).sum::<u64>() {
+    match report.wrong() {
         0 => Ok(()),
         wrong => Err(format!("{wrong} results were wrong").into()),
+    }
+}
+
+/// What tells the energy that they draw. Without it everything else is measured.
+fn meter(gpus: &[Arc<dyn Driver>]) -> Option<Meter> {
+    let gpus: Vec<_> = gpus.iter().map(|gpu| gpu.describe()).collect();
+    match sensors::open(&gpus) {
+        Ok(sensors) => Some(Meter { sensors, gpus }),
+        Err(error) => {
+            eprintln!("cloakwork-gpu-bench: no bootstraps a joule: {error}");
+            None
+        }
     }
 }

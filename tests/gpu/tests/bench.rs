@@ -1,27 +1,42 @@
 //! The benchmark on an emulated GPU: its figures mean nothing, but that it counts does.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use cloakwork_cuda::CudaDevice;
+use cloakwork_cuda::{CudaDevice, gpu::Driver as _};
+use cloakwork_device::Device;
 use cloakwork_tests_cuda::emulator::Emulated;
-use cloakwork_tests_gpu::{Plan, bench};
+use cloakwork_tests_gpu::{Meter, Plan, bench};
+
+fn device() -> (Arc<dyn Device>, Meter) {
+    let gpu = Arc::new(Emulated::new(512 << 20));
+    let meter = Meter { sensors: gpu.clone(), gpus: vec![gpu.describe()] };
+    (Arc::new(CudaDevice::new(vec![gpu]).expect("memory")), meter)
+}
 
 #[test]
 fn it_counts_what_it_runs_and_checks_what_it_counts() {
-    let device = CudaDevice::new(vec![Arc::new(Emulated::new(512 << 20))]).expect("memory");
     let sets =
         ["TOY_MESSAGE_2_CARRY_2", "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2", "TOY_BOOLEAN_KS_PBS", "TOY_BOOLEAN"];
     let plan = Plan {
         sets: sets.map(str::to_owned).to_vec(),
         widths: vec![1, 10],
-        time: Duration::ZERO,
+        width_time: Duration::ZERO,
         waves: 2,
+        program_time: Duration::ZERO,
+        rounds: 1,
         checked: 60,
+        ends: Instant::now() + Duration::from_secs(3600),
     };
-    let report = bench(&device, &plan);
+    let (device, meter) = device();
+    let report = bench(&device, Some(&meter), &plan);
     assert_eq!(report.sets.len(), sets.len());
     for set in &report.sets {
         assert_eq!(set.wrong, 0, "{}", set.set);
+        // A joule a launch, and few of them in a wave.
+        assert!(set.per_joule.is_some_and(|rate| (1.0..10.0).contains(&rate)), "{:?}", set.per_joule);
         // A wave that warms up and two that are timed, of each width, and then waves of the widest.
         assert_eq!(set.checked, 63, "{}", set.set);
         assert_eq!(set.widths.iter().map(|row| row.waves).collect::<Vec<_>>(), [2, 2]);
@@ -30,6 +45,29 @@ fn it_counts_what_it_runs_and_checks_what_it_counts() {
             assert!(row.key_switch_us + row.blind_rotate_us <= row.median_us * 1.01, "{row:?}");
         }
     }
+    assert_eq!(report.programs_set, "TOY_MESSAGE_2_CARRY_2");
+    assert_eq!(report.programs.len(), 6);
+    for program in &report.programs {
+        assert_eq!((program.rounds, program.wrong), (1, 0), "{}", program.program);
+        assert!(program.bootstraps >= program.waves && program.waves > 0, "{program:?}");
+        assert!(program.key_switch_ms + program.blind_rotate_ms <= program.median_ms, "{program:?}");
+    }
     let table = report.table();
+    assert!(
+        report
+            .programs
+            .iter()
+            .all(|program| table.contains(&format!("| {} | {} |", program.program, program.bootstraps)))
+    );
     assert!(table.contains("TOY_BOOLEAN: key of") && table.contains("0 of 63 results wrong"), "{table}");
+}
+
+#[test]
+fn what_there_is_no_time_for_is_left_out_and_named() {
+    let plan =
+        Plan { sets: vec!["TOY_MESSAGE_2_CARRY_2".to_owned()], ends: Instant::now(), ..Plan::whole(Instant::now()) };
+    let report = bench(&device().0, None, &plan);
+    assert!(report.programs.is_empty() && report.sets.is_empty());
+    assert_eq!(report.left_out.len(), 7);
+    assert!(report.table().contains("left out for want of time: u64 x / y"));
 }

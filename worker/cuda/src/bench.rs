@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    gpu::{Buffer, Driver, DriverError, Launcher, Stream},
+    gpu::{Buffer, Driver, DriverError, Launcher, Staging, Stream},
     roots::roots,
 };
 
@@ -16,6 +16,8 @@ pub(crate) struct Bench {
     /// Among the device's.
     pub(crate) number: usize,
     pub(crate) driver: Arc<dyn Driver>,
+    /// The numbers of a part on their way. Goes before the workspace that they go to.
+    staging: Mutex<Staging>,
     /// For what a part of a wave needs while it is computed. One is at a time.
     pub(crate) workspace: Buffer,
     /// Roots of unity by size of a polynomial.
@@ -31,6 +33,8 @@ const WORKSPACE_MAX: u64 = 2 << 30;
 const STAGED_SHARE: u64 = 1024;
 /// More than that keeps no more multiprocessors busy.
 const STAGED_MAX: u64 = 16 << 20;
+/// Numbers of a part that are on their way at a time: those of some ten thousand lanes. More go one after the other.
+const STAGING_BYTES: usize = 1 << 20;
 /// A part of a wave that takes longer never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -38,7 +42,13 @@ impl Bench {
     pub(crate) fn new(number: usize, driver: Arc<dyn Driver>) -> Result<Self, DriverError> {
         let bytes = (driver.describe().memory_bytes / WORKSPACE_SHARE).min(WORKSPACE_MAX) as usize;
         let workspace = Buffer::new(&driver, bytes)?;
-        Ok(Self { number, driver, workspace, roots: Mutex::default(), key_turn: Mutex::default() })
+        let staging = Mutex::new(Staging::new(&driver, Stream::Waves, STAGING_BYTES)?);
+        Ok(Self { number, driver, staging, workspace, roots: Mutex::default(), key_turn: Mutex::default() })
+    }
+
+    /// What the numbers of a part are sent through.
+    pub(crate) fn staging(&self) -> MutexGuard<'_, Staging> {
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn launcher(&self, stream: Stream) -> Launcher<'_> {

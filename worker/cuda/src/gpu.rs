@@ -8,6 +8,7 @@ mod driver;
 mod launches;
 mod lists;
 mod nvidia;
+mod staging;
 
 pub use buffer::{Buffer, View};
 pub use driver::{Address, Description, Driver, DriverError, MARKS, Stream};
@@ -16,3 +17,4 @@ pub use launches::{
 };
 pub use lists::{Lists, Table, Work};
 pub use nvidia::{find, kernels_are_built_in};
+pub use staging::Staging;

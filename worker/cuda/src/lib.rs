@@ -2,7 +2,7 @@
 //!
 //! [`CudaDevice`] is one or more GPUs: keys, tables and ciphertext slots in their memory, and a thread for each that launches
 //! parts of waves. `gpu` has what is below it: memory, kernels as functions that check their arguments, and the driver, which tests replace by an
-//! emulator. The kernels themselves are in `kernels/`.
+//! emulator. The kernels themselves are in `kernels/`. `sensors` reads what GPUs draw and how they fare.
 
 mod arena;
 mod bench;
@@ -12,6 +12,7 @@ mod key;
 mod queue;
 mod roots;
 mod run;
+pub mod sensors;
 mod workspace;
 
 pub use device::CudaDevice;

@@ -114,6 +114,10 @@ impl Queue {
                 return Some((run, part));
             }
             state.idle += 1;
+            // Whoever heard of the last part's end may have found no room yet.
+            if let Some(waker) = &state.waker {
+                waker();
+            }
             state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.idle -= 1;
         }

@@ -134,8 +134,11 @@ impl Run {
         lanes: &[u32],
         workspace: &mut Workspace<'b>,
     ) -> Result<Lists<'b>, DriverError> {
-        let work = Work::of(&self.wave, lanes, &self.tables);
-        work.upload(bench.number, &self.tables, &mut |bytes| workspace.take(bytes))
+        let (work, mut staging) = (Work::of(&self.wave, lanes, &self.tables), bench.staging());
+        work.upload(bench.number, &self.tables, &mut |bytes| {
+            let room = workspace.take(bytes.len())?;
+            staging.send(bytes, room).map(|()| room)
+        })
     }
 
     /// A run of `order` in parts: one for each GPU, but none that leaves multiprocessors idle while others wait, and none

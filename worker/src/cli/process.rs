@@ -5,7 +5,7 @@ use std::{io::IsTerminal as _, process::ExitCode};
 use tracing::Instrument as _;
 
 use super::Cli;
-use crate::{CancellationToken, Options, Uplink, devices::Opened, run_on};
+use crate::{CancellationToken, Options, Uplink, devices::Opened, metrics::Metrics, run_on};
 
 impl Cli {
     /// Runs the worker until it is asked to stop.
@@ -25,8 +25,12 @@ impl Cli {
 fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     let endpoint = cli.endpoint()?;
     let threads = cli.threads.unwrap_or(Options::default().threads);
-    let Opened { device, pool, memory } = cli.devices.open(threads, cli.pin_threads)?;
+    let Opened { device, gpus, pool, memory } = cli.devices.open(threads, cli.pin_threads)?;
     let options = cli.options(pool, memory)?;
+    if let Some(address) = cli.metrics {
+        let address = Metrics::open(gpus).serve(address).map_err(|error| format!("--metrics {address}: {error}"))?;
+        tracing::info!(%address, "metrics of GPUs under /metrics");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
         let shutdown = CancellationToken::new();

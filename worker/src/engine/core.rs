@@ -151,7 +151,7 @@ impl Core {
                 result => {
                     let flight = self.flights.swap_remove(index);
                     self.info = self.device.describe();
-                    self.land(flight, result);
+                    self.land(flight, result, false);
                 }
             }
         }
@@ -167,7 +167,9 @@ impl Core {
                 return;
             }
             let Some(name) = self.choose(room) else { return };
-            self.launch(&name, room);
+            if !self.launch(&name, room) {
+                return;
+            }
         }
     }
 
@@ -221,14 +223,15 @@ impl Core {
         4 * point.map_or(Duration::from_millis(100), |point| point.time)
     }
 
-    fn launch(&mut self, name: &GroupId, room: bool) {
+    /// Submits a wave of a group. False where there is no memory for any before one that is under way has ended.
+    fn launch(&mut self, name: &GroupId, room: bool) -> bool {
         let now = Instant::now();
-        let Some(group) = self.groups.get(name) else { return };
+        let Some(group) = self.groups.get(name) else { return true };
         let (width, horizon) = (self.width(group), self.horizon(group));
         let urgent = group.urgent(now, horizon);
         let others = self.groups.iter().any(|(other, group)| other != name && group.ready() > 0);
         let preferred = preferred(&self.info, group.set);
-        let Some(group) = self.groups.get_mut(name) else { return };
+        let Some(group) = self.groups.get_mut(name) else { return true };
         let (wave, lanes) = group.gather(width, now, horizon);
         let bootstraps = wave.width();
         let cut = if bootstraps >= width {
@@ -249,16 +252,22 @@ impl Core {
                 job.job.status.enter(LeaseStage::Computing);
             }
         }
-        let Some(key) = key else { return };
+        let Some(key) = key else { return true };
         let flight = Flight { ticket: Ticket(0), group: name.clone(), lanes, width: bootstraps, preferred, cut };
         match self.device.submit(key, group.arena, wave) {
             Ok(ticket) => self.flights.push(Flight { ticket, ..flight }),
-            Err(error) => self.land(flight, Err(error)),
+            Err(error) => {
+                let is_short = matches!(error, DeviceError::OutOfMemory { .. });
+                let waits = is_short && bootstraps <= 1 && !self.flights.is_empty();
+                self.land(flight, Err(error), waits);
+                return !waits;
+            }
         }
+        true
     }
 
-    /// A wave has ended, one way or the other.
-    fn land(&mut self, flight: Flight, result: Result<WorkStats, DeviceError>) {
+    /// A wave has ended, one way or the other. One that found no memory is tried again if it is wide, or `waits` for another.
+    fn land(&mut self, flight: Flight, result: Result<WorkStats, DeviceError>, waits: bool) {
         let mut own: BTreeMap<u64, u32> = BTreeMap::new();
         for lane in &flight.lanes {
             *own.entry(lane.job).or_default() += 1;
@@ -287,11 +296,12 @@ impl Core {
                     }
                 }
                 Err(error) => {
-                    let splits = matches!(error, DeviceError::OutOfMemory { .. }) && flight.width > 1;
+                    let splits = matches!(error, DeviceError::OutOfMemory { .. }) && (flight.width > 1 || waits);
                     if splits {
                         group.width_limit = (flight.width / 2).max(1);
                     }
-                    for lane in flight.lanes {
+                    // The slots that were taken last come first again: there may be no memory for the others.
+                    for lane in flight.lanes.into_iter().rev() {
                         if let Some(job) = group.jobs.get_mut(&lane.job) {
                             job.put_back(lane, &mut group.slots);
                         }

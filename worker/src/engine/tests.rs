@@ -270,6 +270,29 @@ async fn a_wave_that_finds_no_memory_is_split() {
 }
 
 #[tokio::test]
+async fn a_wave_that_finds_no_memory_for_its_last_slots_keeps_to_the_first() {
+    for results in [1, 4, 5] {
+        let bed = Bed::new(10_000);
+        // Memory for the inputs of a wave, and for some of its results.
+        bed.device.leave((WIDTH + results) as u32);
+        let mut known = bed.submit(Wish::new(1, WIDTH)).await;
+        let mut lanes = 0;
+        let end = loop {
+            if let Ok(end) = known.done.try_recv() {
+                break end;
+            }
+            if let Some(wave) = bed.device.wave_within(Duration::from_millis(100)) {
+                assert!(wave[&1] <= results, "{wave:?}");
+                lanes += wave[&1];
+                bed.device.end_oldest();
+            }
+        };
+        assert!(end.is_ok(), "{:?}", end.err());
+        assert_eq!(lanes, WIDTH);
+    }
+}
+
+#[tokio::test]
 async fn what_a_cancelled_job_held_is_there_for_others() {
     let bed = Bed::new(64);
     for number in 0..10 {

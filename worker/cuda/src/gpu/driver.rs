@@ -2,6 +2,7 @@
 
 use std::{
     ffi::c_void,
+    ptr::NonNull,
     time::{Duration, Instant},
 };
 
@@ -15,6 +16,8 @@ pub type Address = u64;
 pub struct Description {
     /// For people.
     pub name: String,
+    /// Where it is on the machine's bus, as NVIDIA's tools write it: '00000000:3B:00.0'. Slices of one GPU have one place.
+    pub place: String,
     /// Memory, in bytes.
     pub memory_bytes: u64,
     /// Multiprocessors.
@@ -112,6 +115,22 @@ pub trait Driver: Send + Sync {
     /// # Safety
     /// There is as much memory at `from`, and no kernel that is under way writes it.
     unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError>;
+
+    /// Memory of the host, not cleared, that the GPU reads by itself.
+    fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError>;
+
+    /// Gives such memory back.
+    ///
+    /// # Safety
+    /// `memory` came from [`Self::pin`], and neither the host nor a copy uses it any more.
+    unsafe fn unpin(&self, memory: NonNull<u8>);
+
+    /// Has a stream copy bytes to the GPU, behind what was launched on it before. It may still copy when this returns.
+    ///
+    /// # Safety
+    /// There is as much memory at `to`, and only kernels of this stream use it until the copy has ended; so long, the bytes,
+    /// which lie in memory from [`Self::pin`], stay as they are.
+    unsafe fn send(&self, stream: Stream, to: Address, bytes: &[u8]) -> Result<(), DriverError>;
 
     /// Launches a kernel by its name. It may still run when this returns.
     ///

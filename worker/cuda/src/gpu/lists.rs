@@ -54,6 +54,9 @@ pub struct Lists<'b> {
     pub(super) coefficients_end: usize,
 }
 
+/// Takes memory of a GPU for bytes, and has them copied there.
+type Put<'p, 'b> = dyn FnMut(&[u8]) -> Result<View<'b, u8>, DriverError> + 'p;
+
 impl Lists<'_> {
     /// Results of all lanes together.
     pub fn outputs(&self) -> usize {
@@ -90,12 +93,13 @@ impl Work {
         terms * (size_of::<u32>() + size_of::<i64>()) + (2 + 4 * outputs) * size_of::<u32>() + size_of::<u64>()
     }
 
-    /// Copies everything to a GPU, the one of that number. `take` hands out so many bytes, aligned for any item.
+    /// Copies everything to a GPU, the one of that number. `put` takes memory for these bytes, aligned for any item, and has
+    /// them copied there before the next kernel runs.
     pub fn upload<'b>(
         &self,
         gpu: usize,
         tables: &[Arc<Table>],
-        take: &mut dyn FnMut(usize) -> Result<View<'b, u8>, DriverError>,
+        put: &mut Put<'_, 'b>,
     ) -> Result<Lists<'b>, DriverError> {
         let words: Option<Vec<&Buffer>> = tables.iter().map(|table| table.words.get(gpu)).collect();
         let words = words.ok_or(DriverError::Misfit("a table for each GPU"))?;
@@ -107,8 +111,7 @@ impl Work {
                 .map(|list| staged.put(list));
         let (factors, constants, addresses) =
             (staged.put(&self.factors), staged.put(&self.constants), staged.put(&addresses));
-        let bytes = take(staged.0.len())?;
-        bytes.upload(&staged.0)?;
+        let bytes = put(&staged.0)?;
         let end = |list: &[u32]| list.iter().max().map_or(0, |last| *last as usize + 1);
         Ok(Lists {
             lanes: self.terms_end.len(),

@@ -1,8 +1,11 @@
 //! GPUs by NVIDIA's driver, which is loaded when it is first asked for: the same binary runs where there is none.
 
+mod copies;
+
 use std::{
     collections::HashMap,
     ffi::{CString, c_void},
+    ptr::NonNull,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -12,6 +15,7 @@ use cudarc::driver::{
     sys,
 };
 
+use self::copies::Copies;
 use super::{Address, Description, Driver, DriverError, MARKS, Stream};
 
 // `pub(super) const KERNELS: Option<&[u8]>`, written by build.rs.
@@ -71,11 +75,11 @@ struct Nvidia {
     peers: Vec<sys::CUdevice>,
     context: sys::CUcontext,
     module: sys::CUmodule,
-    /// Kernels that have been looked up.
-    functions: Mutex<HashMap<String, Handle<sys::CUfunction>>>,
+    /// Kernels that have been looked up, and the bytes of shared memory that each may take.
+    functions: Mutex<HashMap<String, (Handle<sys::CUfunction>, u32)>>,
     waves: Line,
     keys: Line,
-    transfers: sys::CUstream,
+    copies: Copies,
     /// Reservations are backed in multiples of it.
     granularity: usize,
     /// What is behind each reservation, by its address.
@@ -105,44 +109,41 @@ impl Nvidia {
         let device = device::get(ordinal).map_err(lost)?;
         let peers = peers.iter().map(|peer| device::get(*peer).map_err(lost)).collect::<Result<_, _>>()?;
         let name = device::get_name(device).map_err(lost)?;
+        let place = place(device)?;
+        let multiprocessors =
+            attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?.max(1) as u32;
         // SAFETY: `device` is one of the driver's.
-        let attribute = |which| unsafe { device::get_attribute(device, which) }.map_err(lost);
-        let multiprocessors = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let shared = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
-        let clusters = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)?;
-        // SAFETY: as above.
         let (memory_bytes, context) =
-            unsafe { (device::total_mem(device).map_err(lost)?, primary_ctx::retain(device).map_err(lost)?) };
+            unsafe { (device::total_mem(device).map_err(lost)? as u64, primary_ctx::retain(device).map_err(lost)?) };
         // SAFETY: the context is the one that was just retained.
         unsafe { ctx::set_current(context) }.map_err(lost)?;
         // SAFETY: the image is a whole fat binary, as nvcc wrote it, which says itself how long it is.
         let module = unsafe { module::load_data(kernels.as_ptr().cast()) }.map_err(|error| {
             DriverError::Unavailable(format!("{name} or its driver does not take these kernels: {error}"))
         })?;
-        let stream = || stream::create(stream::StreamKind::NonBlocking).map_err(lost);
-        let line = || {
+        let (last, first) = stream::get_priority_range().map_err(lost)?;
+        let line = |priority: i32| {
             let mut marks = [std::ptr::null_mut(); MARKS];
             for mark in &mut marks {
                 *mark = event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(lost)?;
             }
-            Ok(Line { stream: stream()?, marks })
+            let stream = stream::create_with_priority(stream::StreamKind::NonBlocking, priority).map_err(lost)?;
+            Ok(Line { stream, marks })
         };
-        let description = Description {
-            name,
-            memory_bytes: memory_bytes as u64,
-            multiprocessors: multiprocessors.max(1) as u32,
-            shared_bytes: shared.max(0) as u32,
-            has_clusters: clusters != 0,
-        };
+        let shared = attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let clusters = attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)?;
+        let (shared_bytes, has_clusters) = (shared.max(0) as u32, clusters != 0);
+        let description = Description { name, place, memory_bytes, multiprocessors, shared_bytes, has_clusters };
         let mut gpu = Self {
             device,
             peers,
             context,
             module,
             functions: Mutex::default(),
-            waves: line()?,
-            keys: line()?,
-            transfers: stream()?,
+            // What is left of a key's blocks waits while a wave has any.
+            waves: line(first)?,
+            keys: line(last)?,
+            copies: Copies::new()?,
             granularity: 0,
             backings: Mutex::default(),
             description,
@@ -170,23 +171,23 @@ impl Nvidia {
     }
 
     fn function(&self, kernel: &str, shared_bytes: u32) -> Result<sys::CUfunction, DriverError> {
-        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Handle(function)) = functions.get(kernel) {
-            return Ok(*function);
-        }
-        let name = CString::new(kernel).map_err(|_| DriverError::Misfit("a kernel's name"))?;
-        // SAFETY: the module is loaded as long as this lives.
-        let function = unsafe { module::get_function(self.module, name) }.map_err(lost)?;
         // Below this no kernel has to ask.
         const SHARED_BYTES_FREE: u32 = 48 << 10;
-        if shared_bytes > SHARED_BYTES_FREE {
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let (function, most) = match functions.get(kernel) {
+            Some((Handle(function), most)) => (*function, *most),
+            None => {
+                let name = CString::new(kernel).map_err(|_| DriverError::Misfit("a kernel's name"))?;
+                // SAFETY: the module is loaded as long as this lives.
+                (unsafe { module::get_function(self.module, name) }.map_err(lost)?, SHARED_BYTES_FREE)
+            }
+        };
+        if shared_bytes > most {
             let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: `function` is one of the module's.
             unsafe { function::set_function_attribute(function, attribute, shared_bytes as i32) }.map_err(lost)?;
-            // A kernel that needs so much may need more another time: it asks again.
-            return Ok(function);
         }
-        functions.insert(kernel.to_owned(), Handle(function));
+        functions.insert(kernel.to_owned(), (Handle(function), most.max(shared_bytes)));
         Ok(function)
     }
 
@@ -279,11 +280,14 @@ impl Driver for Nvidia {
             sys::cuMemCreate(&mut handle, more, &self.properties(), 0)
                 .result()
                 .map_err(|error| self.no_memory(more, error))?;
-            let mapped = sys::cuMemMap(at, more, 0, handle, 0).result();
-            let mapped = mapped.and_then(|()| sys::cuMemSetAccess(at, more, access.as_ptr(), access.len()).result());
+            let mapped = sys::cuMemMap(at, more, 0, handle, 0).result().and_then(|()| {
+                let reached = sys::cuMemSetAccess(at, more, access.as_ptr(), access.len()).result();
+                // Or else nothing could be put there any more.
+                reached.inspect_err(|_| warn_of("addresses", sys::cuMemUnmap(at, more).result()))
+            });
             if let Err(error) = mapped {
                 warn_of("memory that could not be given back", sys::cuMemRelease(handle).result());
-                return Err(lost(error));
+                return Err(self.no_memory(more, error));
             }
         }
         let mut backings = self.backings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -310,11 +314,8 @@ impl Driver for Nvidia {
             return Ok(());
         }
         self.enter()?;
-        // SAFETY: the caller's; the bytes stay until the copy has ended.
-        unsafe {
-            result::memcpy_htod_async(to, bytes, self.transfers).map_err(lost)?;
-            stream::synchronize(self.transfers).map_err(lost)
-        }
+        // SAFETY: the caller's.
+        unsafe { self.copies.upload(to, bytes) }
     }
 
     unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
@@ -322,11 +323,30 @@ impl Driver for Nvidia {
             return Ok(());
         }
         self.enter()?;
-        // SAFETY: the caller's; the bytes stay until the copy has ended.
-        unsafe {
-            result::memcpy_dtoh_async(bytes, from, self.transfers).map_err(lost)?;
-            stream::synchronize(self.transfers).map_err(lost)
+        // SAFETY: the caller's.
+        unsafe { self.copies.download(from, bytes) }
+    }
+
+    fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError> {
+        self.enter()?;
+        // SAFETY: the context is set.
+        let memory = unsafe { result::malloc_host(bytes, 0) }.map_err(|error| self.no_memory(bytes, error))?;
+        NonNull::new(memory.cast()).ok_or(DriverError::OutOfMemory { needed: bytes as u64, available: 0 })
+    }
+
+    unsafe fn unpin(&self, memory: NonNull<u8>) {
+        // SAFETY: the caller's.
+        let ended = self.enter().map(|()| unsafe { result::free_host(memory.as_ptr().cast()) });
+        warn_of("memory of the host that could not be given back", ended.unwrap_or(Ok(())));
+    }
+
+    unsafe fn send(&self, stream: Stream, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+        if bytes.is_empty() {
+            return Ok(());
         }
+        self.enter()?;
+        // SAFETY: the caller's.
+        unsafe { result::memcpy_htod_async(to, bytes, self.line(stream).stream) }.map_err(lost)
     }
 
     unsafe fn launch(
@@ -354,24 +374,8 @@ impl Driver for Nvidia {
     }
 
     fn wait(&self, stream: Stream, index: usize, deadline: Instant) -> Result<bool, DriverError> {
-        /// A wave of one bootstrap takes less: whoever waits for it must not be late.
-        const WATCH: Duration = Duration::from_millis(2);
-        const NAP: Duration = Duration::from_micros(100);
         self.enter()?;
-        let began = Instant::now();
-        loop {
-            // SAFETY: the event lives as long as this does.
-            match unsafe { event::query(self.line(stream).marks[index]) } {
-                Ok(()) => return Ok(true),
-                Err(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => {}
-                Err(error) => return Err(lost(error)),
-            }
-            let now = Instant::now();
-            if now >= deadline {
-                return Ok(false);
-            }
-            if now - began < WATCH { std::thread::yield_now() } else { std::thread::sleep(NAP) }
-        }
+        passed(self.line(stream).marks[index], deadline)
     }
 
     fn between(&self, stream: Stream, from: usize, to: usize) -> Result<Duration, DriverError> {
@@ -394,11 +398,44 @@ impl Drop for Nvidia {
                 line.marks.iter().for_each(|mark| warn_of("an event", event::destroy(*mark)));
                 warn_of("a stream", stream::destroy(line.stream));
             }
-            warn_of("a stream", stream::destroy(self.transfers));
+            self.copies.end();
             warn_of("the kernels", module::unload(self.module));
             warn_of("the context", primary_ctx::release(self.device));
         }
     }
+}
+
+/// Waits until a stream has come past an event, or for the deadline: then false. The context is set.
+fn passed(event: sys::CUevent, deadline: Instant) -> Result<bool, DriverError> {
+    /// A wave of one bootstrap takes less: whoever waits for it must not be late.
+    const WATCH: Duration = Duration::from_millis(2);
+    const NAP: Duration = Duration::from_micros(100);
+    let began = Instant::now();
+    loop {
+        // SAFETY: whoever asks holds the event.
+        match unsafe { event::query(event) } {
+            Ok(()) => return Ok(true),
+            Err(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => {}
+            Err(error) => return Err(lost(error)),
+        }
+        let now = Instant::now();
+        if now >= deadline {
+            return Ok(false);
+        }
+        if now - began < WATCH { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+    }
+}
+
+fn attribute(device: sys::CUdevice, attribute: sys::CUdevice_attribute) -> Result<i32, DriverError> {
+    // SAFETY: `device` is one of the driver's.
+    unsafe { device::get_attribute(device, attribute) }.map_err(lost)
+}
+
+fn place(device: sys::CUdevice) -> Result<String, DriverError> {
+    let domain = attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?;
+    let bus = attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?;
+    let slot = attribute(device, sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?;
+    Ok(format!("{domain:08X}:{bus:02X}:{slot:02X}.0"))
 }
 
 fn location(device: sys::CUdevice) -> sys::CUmemLocation {

@@ -1,0 +1,127 @@
+//! Programs of integers, as jobs are computed: by a worker around the device, which lowers them and cuts them into waves.
+//! One job at a time, so that a job's time is what its waves take one after the other.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use cloakwork_circuit::{LIMITS, Program, Type};
+use cloakwork_device::Device;
+use cloakwork_params::ParameterSet;
+use cloakwork_proto::v1::LatencyRecord;
+use cloakwork_tests_device::{jobs::Client, server::FakeServer};
+use cloakwork_worker::{CancellationToken, Options, run_on};
+
+use crate::{
+    Plan, ProgramReport,
+    cases::{CASES, Case, digits, largest_digit, value},
+    report::share_of,
+};
+
+/// Has a set blocks that integers are made of?
+pub(crate) fn takes_integers(set: &ParameterSet) -> bool {
+    Program::decode(&CASES[0].program(set.name), &LIMITS).is_ok()
+}
+
+/// Times every program, but those that the plan leaves no time for.
+pub(crate) fn time(device: &Arc<dyn Device>, set: &'static ParameterSet, plan: &Plan) -> Vec<ProgramReport> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("threads").block_on(time_in_worker(device.clone(), set, plan))
+}
+
+async fn time_in_worker(device: Arc<dyn Device>, set: &'static ParameterSet, plan: &Plan) -> Vec<ProgramReport> {
+    let server = Arc::new(FakeServer::default());
+    let options = Options { vector_memory: 0, pool: "gpu".to_owned(), ..Options::default() };
+    let stop = CancellationToken::new();
+    let mut worker = tokio::spawn(run_on(device, options, server.serve(), stop.clone()));
+    let client = match set.small_word_bits() {
+        64 => Client::new::<u64, u64>(&server, set.name, 1),
+        _ => Client::new::<u64, u32>(&server, set.name, 1),
+    };
+    let mut jobs = Jobs { server, client, draws: 0 };
+    let timed = async {
+        let mut reports = Vec::new();
+        for case in CASES.iter().take_while(|_| Instant::now() < plan.ends) {
+            reports.push(jobs.time(case, plan).await);
+        }
+        reports
+    };
+    let reports = tokio::select! {
+        reports = timed => reports,
+        ended = &mut worker => panic!("the worker ended before its jobs: {:?}", ended.map(|result| result.err())),
+    };
+    stop.cancel();
+    worker.await.expect("no panic").expect("a clean end");
+    reports
+}
+
+/// A client of the worker's server.
+struct Jobs {
+    server: Arc<FakeServer>,
+    client: Client,
+    draws: u64,
+}
+
+impl Jobs {
+    async fn time(&mut self, case: &Case, plan: &Plan) -> ProgramReport {
+        let program = case.program(self.client.keys.set.name);
+        // The first one has the key loaded and the program lowered.
+        let (_, mut wrong) = self.run(case, &program).await;
+        let (began, mut records) = (Instant::now(), Vec::new());
+        let lasts = |rounds: usize| {
+            let now = Instant::now();
+            rounds < plan.rounds || now < plan.ends && now - began < plan.program_time
+        };
+        while lasts(records.len()) {
+            let (record, has_failed) = self.run(case, &program).await;
+            wrong += has_failed;
+            records.push(record);
+        }
+        report(case, &records, wrong)
+    }
+
+    /// One job. Its worker's record, and 1 where its results are wrong.
+    async fn run(&mut self, case: &Case, program: &Bytes) -> (LatencyRecord, u64) {
+        let inputs = match case.fixed {
+            [] => case.inputs.iter().map(|ty| self.draw(*ty)).collect(),
+            fixed => fixed.to_vec(),
+        };
+        let encrypted: Vec<(u32, Vec<u64>)> = inputs
+            .iter()
+            .zip(case.inputs)
+            .map(|(value, ty)| (largest_digit(*ty) as u32, digits(*value, *ty)))
+            .collect();
+        let job = self.client.fresh_job(program, &encrypted);
+        let end = self.server.ends(&self.server.assign([job])).await.remove(0);
+        let results: Vec<u128> = self.client.answers(&end).iter().map(|digits| value(digits)).collect();
+        let is_wrong = results != (case.clear)(&inputs);
+        (end.latency, u64::from(is_wrong))
+    }
+
+    /// A number of a length of its own, or a bit.
+    fn draw(&mut self, ty: Type) -> u128 {
+        self.draws += 1;
+        let word = self.draws.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        match ty {
+            Type::Bool => u128::from(word >> 63),
+            _ => u128::from((word ^ word >> 32).wrapping_mul(0x2545_f491_4f6c_dd1d) >> (word >> 59)),
+        }
+    }
+}
+
+fn report(case: &Case, records: &[LatencyRecord], wrong: u64) -> ProgramReport {
+    let of = |part: fn(&LatencyRecord) -> u64, share: f64| {
+        share_of(records.iter().map(|record| part(record) as f64 * 1e-6).collect(), share)
+    };
+    let last = records.last().expect("a round at least");
+    ProgramReport {
+        program: case.name.to_owned(),
+        bootstraps: last.pbs_count,
+        waves: last.wave_count,
+        rounds: records.len(),
+        median_ms: of(|record| record.wall_nanos, 0.5),
+        p99_ms: of(|record| record.wall_nanos, 0.99),
+        key_switch_ms: of(|record| record.key_switch_nanos, 0.5),
+        blind_rotate_ms: of(|record| record.blind_rotate_nanos, 0.5),
+        wrong,
+    }
+}

@@ -1,0 +1,128 @@
+//! Sensors by NVIDIA's management library, which comes with the driver and is loaded when it is first asked for.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nvml_wrapper::{
+    Device, EventSet, Nvml,
+    bitmasks::{device::ThrottleReasons, event::EventTypes},
+    enum_wrappers::device::{Clock, TemperatureSensor},
+    enums::event::XidError,
+    error::NvmlError,
+    struct_wrappers::event::EventData,
+};
+
+use super::{LIMITS, Reading, Sensors};
+use crate::gpu::Description;
+
+/// Opens the sensors of these GPUs, or says why there are none.
+pub fn open(gpus: &[Description]) -> Result<Arc<dyn Sensors>, String> {
+    let nvml = Nvml::init().map_err(|error| format!("NVIDIA's management library (libnvidia-ml.so.1): {error}"))?;
+    // What watches for errors borrows it: it stays for as long as the process.
+    let nvml: &'static Nvml = Box::leak(Box::new(nvml));
+    let watches = gpus.iter().filter_map(|gpu| Watch::begin(nvml, gpu)).collect();
+    Ok(Arc::new(Management { nvml, watches: Mutex::new(watches) }))
+}
+
+struct Management {
+    nvml: &'static Nvml,
+    watches: Mutex<Vec<Watch>>,
+}
+
+/// Critical errors of one GPU, counted when somebody asks.
+struct Watch {
+    place: String,
+    events: EventSet<'static>,
+    errors: u64,
+    last: Option<u64>,
+}
+
+/// Errors that are taken down at a time: more wait for the next.
+const ERRORS_AT_ONCE: usize = 64;
+
+impl Watch {
+    /// Nothing, where the GPU tells no errors.
+    fn begin(nvml: &'static Nvml, gpu: &Description) -> Option<Self> {
+        let device = nvml.device_by_pci_bus_id(gpu.place.as_str()).ok()?;
+        let events = nvml.create_event_set().ok()?;
+        let events = device.register_events(EventTypes::CRITICAL_XID_ERROR, events).ok()?;
+        Some(Self { place: gpu.place.clone(), events, errors: 0, last: None })
+    }
+
+    fn look(&mut self) {
+        for _ in 0..ERRORS_AT_ONCE {
+            // Without waiting: whatever else it says than an event, there is none to count.
+            let Ok(event) = self.events.wait(0) else { return };
+            self.errors += 1;
+            self.last = number(&event).or(self.last);
+        }
+    }
+}
+
+impl Sensors for Management {
+    fn read(&self, gpu: &Description) -> Reading {
+        // By its place on the bus: numbers are those of the visible GPUs there, and of all of them here.
+        let Ok(device) = self.nvml.device_by_pci_bus_id(gpu.place.as_str()) else { return Reading::default() };
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        let watch = watches.iter_mut().find(|watch| watch.place == gpu.place);
+        let watch = watch.map(|watch| {
+            watch.look();
+            (watch.errors, watch.last)
+        });
+        let thousandth = |value: Result<f64, NvmlError>| value.ok().map(|value| value / 1e3);
+        Reading {
+            busy: device.utilization_rates().ok().map(|rates| f64::from(rates.gpu) / 100.0),
+            memory_used: device.memory_info().ok().map(|memory| memory.used),
+            power: thousandth(device.power_usage().map(f64::from)),
+            energy: thousandth(device.total_energy_consumption().map(|energy| energy as f64)),
+            clock: device.clock_info(Clock::SM).ok().map(|megahertz| f64::from(megahertz) * 1e6),
+            temperature: device.temperature(TemperatureSensor::Gpu).ok(),
+            limited_by: limits(&device),
+            errors: watch.map(|(errors, _)| errors),
+            last_error: watch.and_then(|(_, last)| last),
+        }
+    }
+}
+
+fn number(event: &EventData<'_>) -> Option<u64> {
+    match event.event_data {
+        Some(XidError::Value(number)) => Some(number),
+        Some(XidError::Unknown) | None => None,
+    }
+}
+
+/// What keeps the clock low; that nothing runs is no limit.
+fn limits(device: &Device<'_>) -> Option<Vec<&'static str>> {
+    const REASONS: [ThrottleReasons; LIMITS.len()] = [
+        ThrottleReasons::SW_POWER_CAP,
+        ThrottleReasons::HW_SLOWDOWN,
+        ThrottleReasons::SW_THERMAL_SLOWDOWN,
+        ThrottleReasons::HW_THERMAL_SLOWDOWN,
+        ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN,
+        ThrottleReasons::SYNC_BOOST,
+        ThrottleReasons::APPLICATIONS_CLOCKS_SETTING,
+        ThrottleReasons::DISPLAY_CLOCK_SETTING,
+    ];
+    let reasons = device.current_throttle_reasons().ok()?;
+    let limits = REASONS.iter().zip(LIMITS);
+    Some(limits.filter(|(reason, _)| reasons.contains(**reason)).map(|(_, limit)| limit).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_driver_there_are_no_sensors_and_it_says_why() {
+        // Where there is a driver, it has no GPU in that place.
+        let nowhere = Description {
+            name: String::new(),
+            place: "FFFFFFFF:FF:1F.0".to_owned(),
+            memory_bytes: 0,
+            multiprocessors: 1,
+        };
+        match open(std::slice::from_ref(&nowhere)) {
+            Ok(sensors) => assert_eq!(sensors.read(&nowhere), Reading::default()),
+            Err(error) => assert!(error.contains("libnvidia-ml.so.1"), "{error}"),
+        }
+    }
+}

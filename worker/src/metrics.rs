@@ -1,0 +1,137 @@
+//! What a worker tells Prometheus of its GPUs. Labels are a GPU's number and place, and text of this file: nothing that a
+//! client sends makes a series.
+
+mod port;
+
+use std::{fmt::Write as _, io, net::SocketAddr, sync::Arc};
+
+use cloakwork_cuda::{
+    gpu::Description,
+    sensors::{self, LIMITS, Reading, Sensors},
+};
+
+/// GPUs and what reads their sensors.
+pub(crate) struct Metrics {
+    gpus: Vec<Description>,
+    /// None where there is nothing to read.
+    sensors: Option<Arc<dyn Sensors>>,
+}
+
+/// A metric with a value for each GPU.
+struct Row {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: fn(&Description, &Reading) -> Option<f64>,
+}
+
+const ROWS: [Row; 9] = [
+    Row {
+        name: "cloakwork_gpu_busy_ratio",
+        kind: "gauge",
+        help: "Share of the last moments in which a kernel ran",
+        value: |_, reading| reading.busy,
+    },
+    Row {
+        name: "cloakwork_gpu_memory_bytes",
+        kind: "gauge",
+        help: "Memory of the GPU, or of the slice that the worker has",
+        value: |gpu, _| Some(gpu.memory_bytes as f64),
+    },
+    Row {
+        name: "cloakwork_gpu_memory_used_bytes",
+        kind: "gauge",
+        help: "Memory in use on the whole GPU, by whomever",
+        value: |_, reading| reading.memory_used.map(|bytes| bytes as f64),
+    },
+    Row {
+        name: "cloakwork_gpu_power_watts",
+        kind: "gauge",
+        help: "What the GPU draws, its memory included",
+        value: |_, reading| reading.power,
+    },
+    Row {
+        name: "cloakwork_gpu_energy_joules_total",
+        kind: "counter",
+        help: "What it has drawn since the driver was loaded",
+        value: |_, reading| reading.energy,
+    },
+    Row {
+        name: "cloakwork_gpu_clock_hertz",
+        kind: "gauge",
+        help: "Clock of the multiprocessors",
+        value: |_, reading| reading.clock,
+    },
+    Row {
+        name: "cloakwork_gpu_temperature_celsius",
+        kind: "gauge",
+        help: "Temperature of the GPU",
+        value: |_, reading| reading.temperature.map(f64::from),
+    },
+    Row {
+        name: "cloakwork_gpu_errors_total",
+        kind: "counter",
+        help: "Critical errors (XID) since the worker started",
+        value: |_, reading| reading.errors.map(|errors| errors as f64),
+    },
+    Row {
+        name: "cloakwork_gpu_last_error_xid",
+        kind: "gauge",
+        help: "Number (XID) of the last of them",
+        value: |_, reading| reading.last_error.map(|xid| xid as f64),
+    },
+];
+
+const LIMITED: &str = "cloakwork_gpu_limited";
+
+impl Metrics {
+    /// Of these GPUs. Where their sensors cannot be read, the log says why, once.
+    pub(crate) fn open(gpus: Vec<Description>) -> Self {
+        let sensors = if gpus.is_empty() { Err("no GPU is used".to_owned()) } else { sensors::open(&gpus) };
+        if let Err(error) = &sensors {
+            tracing::warn!("no metrics of GPUs: {error}");
+        }
+        Self { gpus, sensors: sensors.ok() }
+    }
+
+    /// Answers scrapes at an address, until the process ends. The address with its port, where 0 stood for any.
+    pub(crate) fn serve(self, address: SocketAddr) -> io::Result<SocketAddr> {
+        port::serve(address, move || self.page())
+    }
+
+    /// All values, in the text format of Prometheus.
+    fn page(&self) -> String {
+        let Some(sensors) = &self.sensors else { return String::new() };
+        let readings: Vec<Reading> = self.gpus.iter().map(|gpu| sensors.read(gpu)).collect();
+        let gpus = || self.gpus.iter().zip(&readings).enumerate();
+        let mut page = String::new();
+        for Row { name, kind, help, value } in &ROWS {
+            let values = gpus().filter_map(|(number, (gpu, reading))| {
+                Some(format!("{name}{{gpu=\"{number}\",place=\"{}\"}} {}\n", gpu.place, value(gpu, reading)?))
+            });
+            metric(&mut page, name, kind, help, values);
+        }
+        let limits = gpus().flat_map(|(number, (gpu, reading))| {
+            let sample = move |by: &Vec<&str>| {
+                LIMITS.map(|limit| {
+                    let (place, is) = (&gpu.place, u8::from(by.contains(&limit)));
+                    format!("{LIMITED}{{gpu=\"{number}\",place=\"{place}\",by=\"{limit}\"}} {is}\n")
+                })
+            };
+            reading.limited_by.as_ref().map(sample).into_iter().flatten()
+        });
+        metric(&mut page, LIMITED, "gauge", "1 while this keeps the clock below what it could be", limits);
+        page
+    }
+}
+
+/// A metric's lines, unless there are no values.
+fn metric(page: &mut String, name: &str, kind: &str, help: &str, values: impl Iterator<Item = String>) {
+    let values: String = values.collect();
+    if !values.is_empty() {
+        let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{values}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

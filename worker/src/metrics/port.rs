@@ -1,0 +1,66 @@
+//! The port that Prometheus scrapes: one caller after the other, each with so much time and so many bytes, so that nobody
+//! can have it hold more.
+
+use std::{
+    io::{self, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    time::{Duration, Instant},
+};
+
+/// Bytes of a request, which has no body.
+const REQUEST_BYTES: usize = 8 << 10;
+/// How long a caller may take to ask, and to take an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait before the next caller, where the system had no room for one.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Answers with `page` what asks for /metrics, on a thread that ends with the process.
+pub(super) fn serve(address: SocketAddr, page: impl Fn() -> String + Send + 'static) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address)?;
+    let bound = listener.local_addr()?;
+    std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
+        for caller in listener.incoming() {
+            match caller {
+                Ok(caller) => {
+                    if let Err(error) = answer(caller, &page) {
+                        tracing::debug!(%error, "a scrape broke off");
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a scrape could not be taken");
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+    })?;
+    Ok(bound)
+}
+
+fn answer(mut caller: TcpStream, page: &impl Fn() -> String) -> io::Result<()> {
+    let (status, body) = match wants_metrics(&mut caller)? {
+        true => ("200 OK", page()),
+        false => ("404 Not Found", "only /metrics is here\n".to_owned()),
+    };
+    caller.set_write_timeout(Some(PATIENCE))?;
+    let length = body.len();
+    let head = "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nConnection: close\r\n";
+    caller.write_all(format!("HTTP/1.1 {status}\r\n{head}Content-Length: {length}\r\n\r\n{body}").as_bytes())
+}
+
+/// Reads a request to its end.
+fn wants_metrics(caller: &mut TcpStream) -> io::Result<bool> {
+    let (until, mut request, mut length) = (Instant::now() + PATIENCE, [0; REQUEST_BYTES], 0);
+    while !request[..length].windows(4).any(|end| end == b"\r\n\r\n") {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        caller.set_read_timeout(Some(left))?;
+        match caller.read(&mut request[length..])? {
+            // It has hung up, or asks for more than there is room for.
+            0 => return Err(io::ErrorKind::InvalidData.into()),
+            read => length += read,
+        }
+    }
+    Ok(request.starts_with(b"GET /metrics "))
+}
