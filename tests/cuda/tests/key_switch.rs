@@ -105,7 +105,7 @@ fn the_greatest_digits_times_the_greatest_bytes_do_not_overflow() {
     let shape = KeySwitchShape { input_dimension: 131_586, output_dimension: 1, gadget, modulus_log2: 32 };
     // The tie goes up or down as the bit below says.
     let ciphertexts: Vec<u32> = (0..LANES as u32)
-        .flat_map(|lane| std::iter::repeat_n((64 << 25) - (lane % 2 << 24), shape.input_dimension + 1))
+        .flat_map(|lane| std::iter::repeat_n((64 << 25) - ((lane % 2) << 24), shape.input_dimension + 1))
         .collect();
     let rows = vec![u32::MAX; shape.rows() * shape.columns()];
     let mut matrix = KeyMatrix::<u32>::new(gadget, shape.input_dimension, shape.columns(), 32);
