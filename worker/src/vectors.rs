@@ -87,7 +87,7 @@ impl Vectors {
         let pulse = Arc::<Pulse>::default();
         let beats = pulse.clone();
         let engine = Engine::start(threads, TURN, matrices, move |is_busy| beats.beat(is_busy))?;
-        let keys = Arc::new(VectorKeys::new(shares.keys, changed.clone()));
+        let keys = Arc::new(VectorKeys::new(shares.keys, threads, changed.clone()));
         let (is_proven, planning) = (AtomicBool::new(false), Arc::new(Semaphore::new(1)));
         Ok(Some(Self { engine, keys, shares, threads, is_proven, pulse, planning }))
     }

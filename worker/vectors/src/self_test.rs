@@ -78,7 +78,7 @@ fn test(program: &Program, parts: Vec<KeyPart>, matrices: &Matrices, threads: us
     let numbers: Vec<[f64; 2]> =
         (0..1 << SLOTS_LOG2).map(|at| [(at * 29 % 97) as f64 / 128.0, (at * 53 % 89) as f64 / -128.0]).collect();
     let input = encrypted(ring, &numbers, program.inputs()[0].vector.level).map_err(object)?;
-    let parts = parts.into_iter().map(|part| Part::expand(ring, part));
+    let parts = parts.into_iter().map(|part| Part::expand(ring, part, threads));
     let keys = parts.collect::<Result<Vec<_>, _>>().and_then(Keys::of_parts).map_err(object)?;
     let Run { outputs, .. } = run(program, vec![input], &keys, matrices, threads, || true).map_err(failed)?;
     let expected = program.evaluate(&[numbers]);

@@ -62,7 +62,7 @@ impl Client {
         encode(&part, ring, KEY_ID, &mut bytes).expect("bytes");
         assert!(read_part(&bytes[..], ring, KeyId([4; 16])).is_err(), "of another key");
         let part = read_part(&bytes[..], ring, KEY_ID).expect("the same part");
-        let part = Part::expand(ring, part).expect("a key of the ring");
+        let part = Part::expand(ring, part, 1).expect("a key of the ring");
         let keys = Arc::new(Keys::of_parts([part]).expect("keys"));
         Self { secret, keys, randomness }
     }
