@@ -3,6 +3,7 @@
 
 mod directory;
 mod generate;
+mod needs;
 mod program;
 
 use std::{fmt, sync::OnceLock};
@@ -91,17 +92,30 @@ impl fmt::Debug for CkksKeys {
     }
 }
 
-/// What a ciphertext says of itself in the clear: its set, and what it holds. Nothing of it is verified.
-pub fn vector_in(envelope: &[u8]) -> Result<(&'static CkksSet, Vector)> {
-    let reader = EnvelopeReader::open(envelope)?;
-    let header = reader.header();
-    let set = AnySet::find(header.set).ok_or(EnvelopeError::UnknownParameterSet { got: header.set })?;
-    let is_vector = matches!(header.kind, ObjectKind::CkksCiphertext | ObjectKind::SeededCkksCiphertext);
-    let Some(set) = set.ckks().filter(|_| is_vector) else {
-        return Err(EnvelopeError::WrongKind { expected: ObjectKind::CkksCiphertext, got: header.kind }.into());
-    };
-    let CiphertextShape { level, slots_log2, scale } = CiphertextShape::of(set, &header.dimensions)?;
-    Ok((set, Vector { slots_log2, level, scale }))
+/// What a ciphertext says of itself in the clear. Nothing of it is verified.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VectorHeader {
+    /// Its set.
+    pub set: &'static CkksSet,
+    /// The key that it was made under.
+    pub key_id: KeyId,
+    /// What it holds.
+    pub vector: Vector,
+}
+
+impl VectorHeader {
+    /// Of an envelope.
+    pub fn of(envelope: &[u8]) -> Result<Self> {
+        let reader = EnvelopeReader::open(envelope)?;
+        let header = reader.header();
+        let set = AnySet::find(header.set).ok_or(EnvelopeError::UnknownParameterSet { got: header.set })?;
+        let is_vector = matches!(header.kind, ObjectKind::CkksCiphertext | ObjectKind::SeededCkksCiphertext);
+        let Some(set) = set.ckks().filter(|_| is_vector) else {
+            return Err(EnvelopeError::WrongKind { expected: ObjectKind::CkksCiphertext, got: header.kind }.into());
+        };
+        let CiphertextShape { level, slots_log2, scale } = CiphertextShape::of(set, &header.dimensions)?;
+        Ok(Self { set, key_id: header.key_id, vector: Vector { slots_log2, level, scale } })
+    }
 }
 
 /// The set of CKKS of that name.

@@ -147,14 +147,11 @@ impl Agent {
         if jobs == 0 { Ok(()) } else { Err(WorkerError::HandedBack { jobs, grace }) }
     }
 
-    /// The sets for vectors are reported once this machine has got a known answer right.
+    /// Sets for vectors are reported once this machine has got a known answer right under them.
     fn prove_vectors(&self) {
         let Some(vectors) = self.vectors.clone() else { return };
         let changed = self.changed.clone();
-        tokio::task::spawn_blocking(move || {
-            vectors.prove();
-            changed.notify_one();
-        });
+        tokio::task::spawn_blocking(move || vectors.prove(&changed));
     }
 
     /// Makes what is held what the server wishes.

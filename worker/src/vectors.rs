@@ -3,16 +3,13 @@
 mod keys;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use cloakwork_circuit::ckks::{Action, LIMITS, Program};
-use cloakwork_params::ckks::{CKKS_SETS, CkksSet};
+use cloakwork_params::ckks::CkksSet;
 use cloakwork_proto::v1;
 use cloakwork_vectors::{Engine, Job, Matrices, self_test};
 use tokio::sync::{Notify, Semaphore};
@@ -20,6 +17,7 @@ use tokio::sync::{Notify, Semaphore};
 pub(crate) use self::keys::{VectorKeyRequest, VectorKeys, VectorLease};
 use crate::{
     engine::{GroupId, JobFailure},
+    locked::Locked as _,
     pulse::Pulse,
 };
 
@@ -29,7 +27,8 @@ pub(crate) struct Vectors {
     pub(crate) keys: Arc<VectorKeys>,
     shares: Shares,
     threads: usize,
-    is_proven: AtomicBool,
+    /// Sets that this machine has got a known answer right under.
+    proven: Mutex<Vec<&'static CkksSet>>,
     pulse: Arc<Pulse>,
     /// One program is planned at a time: many at once would take the processors from whatever is to be told the server in time.
     planning: Arc<Semaphore>,
@@ -87,23 +86,32 @@ impl Vectors {
         let pulse = Arc::<Pulse>::default();
         let beats = pulse.clone();
         let engine = Engine::start(threads, TURN, matrices, move |is_busy| beats.beat(is_busy))?;
-        let keys = Arc::new(VectorKeys::new(shares.keys, changed.clone()));
-        let (is_proven, planning) = (AtomicBool::new(false), Arc::new(Semaphore::new(1)));
-        Ok(Some(Self { engine, keys, shares, threads, is_proven, pulse, planning }))
+        let keys = Arc::new(VectorKeys::new(shares.keys, threads, changed.clone()));
+        let (proven, planning) = (Mutex::default(), Arc::new(Semaphore::new(1)));
+        Ok(Some(Self { engine, keys, shares, threads, proven, pulse, planning }))
     }
 
-    /// Computes a known answer, after which the server may be told of the sets. It blocks.
-    pub(crate) fn prove(&self) {
-        match self_test(self.threads) {
-            Ok(()) => self.is_proven.store(true, Ordering::Release),
-            Err(error) => tracing::error!(%error, "this worker takes no jobs on vectors"),
+    /// Computes known answers. Each lets `changed` know, for the server to be told of its sets without waiting for the others. It
+    /// blocks.
+    pub(crate) fn prove(&self, changed: &Notify) {
+        let began = Instant::now();
+        let proven = |set| {
+            self.proven.locked().push(set);
+            changed.notify_one();
+        };
+        match self_test(self.threads, proven) {
+            Ok(()) => tracing::debug!(seconds = began.elapsed().as_secs_f64(), "proved itself on vectors"),
+            Err(error) => {
+                self.proven.locked().clear();
+                changed.notify_one();
+                tracing::error!(%error, "this worker takes no jobs on vectors");
+            }
         }
     }
 
     /// Sets that jobs may have.
-    pub(crate) fn sets(&self) -> impl Iterator<Item = &'static CkksSet> {
-        let count = if self.is_proven.load(Ordering::Acquire) { CKKS_SETS.len() } else { 0 };
-        CKKS_SETS[..count].iter()
+    pub(crate) fn sets(&self) -> Vec<&'static CkksSet> {
+        self.proven.locked().clone()
     }
 
     /// Plans a program when its turn comes: a few bytes may be one that takes long.
@@ -121,8 +129,10 @@ impl Vectors {
 
     /// Refuses what this worker does not compute, with a key of these parts.
     pub(crate) fn check(&self, program: &Program, parts: &[v1::Digest]) -> Result<(), JobFailure> {
-        if !self.is_proven.load(Ordering::Acquire) {
-            return Err(JobFailure::passing("SET_NOT_SERVED", "this worker has not proved itself on vectors"));
+        let set = program.set();
+        if !self.proven.locked().iter().any(|proven| proven.id == set.id) {
+            let message = format!("this worker has not proved itself under {}", set.name);
+            return Err(JobFailure::passing("SET_NOT_SERVED", message));
         }
         // With its masks, it is more than twice as long as it is stored: what has no room even so is not begun.
         let stored: u64 = parts.iter().map(|part| part.size_bytes).fold(0, u64::saturating_add);

@@ -11,6 +11,9 @@ pub(crate) enum Failure {
     /// The SDK, which is mostly to say the server.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The same, and what to do about it.
+    #[error("{error}\n{advice}")]
+    Advised { error: ClientError, advice: String },
     /// A terminal or a file of no special kind.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -26,6 +29,9 @@ pub(crate) enum Failure {
     /// A result that is not what it must be.
     #[error("{0}")]
     WrongResult(String),
+    /// Something that the client key does not decrypt.
+    #[error("{0}")]
+    OtherKey(String),
     /// A directory without a client key.
     #[error("{0}")]
     NoKeys(String),
@@ -38,20 +44,20 @@ impl Failure {
     /// The process's exit code; `--help` explains them.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Client(error) => client_exit_code(error),
+            Self::Client(error) | Self::Advised { error, .. } => client_exit_code(error),
             Self::Io(_) => OTHER,
             Self::Usage(_) => USAGE,
             Self::Unreachable(_) => UNAVAILABLE,
             Self::NotFound(_) => NOT_FOUND,
             Self::WrongResult(_) => JOB_FAILED,
-            Self::Passphrase { .. } | Self::NoKeys(_) => LOCAL_KEY,
+            Self::Passphrase { .. } | Self::NoKeys(_) | Self::OtherKey(_) => LOCAL_KEY,
         }
     }
 
     /// What people read, or a JSON document, on standard error.
     pub(crate) fn print(&self, json: bool) {
         let refusal = match self {
-            Self::Client(error) => error.refusal(),
+            Self::Client(error) | Self::Advised { error, .. } => error.refusal(),
             _ => None,
         };
         if !json {

@@ -90,7 +90,7 @@ impl CkksKeys {
 }
 
 /// Which keys a wish comes to.
-fn plan(ring: &Ring, wish: &CkksWish) -> Result<KeyPlan> {
+pub(super) fn plan(ring: &Ring, wish: &CkksWish) -> Result<KeyPlan> {
     let (level, max) = (wish.level.unwrap_or(ring.set().working_level), ring.set().working_level);
     if level > max {
         let what = "computing on numbers under this set";

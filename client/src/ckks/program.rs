@@ -22,7 +22,7 @@ use crate::{Result, program::ProgramBytes};
 #[derive(Clone, Debug)]
 pub struct VectorProgram {
     bytes: Bytes,
-    checked: Program,
+    pub(super) checked: Program,
 }
 
 impl VectorProgram {

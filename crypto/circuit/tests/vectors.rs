@@ -92,6 +92,7 @@ fn refusals_say_where_and_what() {
     let mut unlike = program(&[3, 3], vec![both(&[0, 1], 1)]);
     unlike.inputs[1].slots_log2 = 4;
     let unknown = Bootstrap { kind: 9, stages: 1, size: Size::Medium.into() };
+    let huge = Bootstrap { kind: WireKind::Unspecified.into(), stages: 1, size: 7 };
     let mut clear = one(with_numbers(Kind::Constant, &[], &[1.0]));
     clear.outputs = vec![1];
     let mut large = one(bootstrap(0, 1));
@@ -124,6 +125,8 @@ fn refusals_say_where_and_what() {
         (large, "its matrices take "),
         (one(Operation { bootstrap: None, ..bootstrap(0, 1) }), "it does not say how many keys"),
         (one(Operation { bootstrap: Some(unknown), ..bootstrap(0, 1) }), "a bootstrap of kind 9"),
+        (one(Operation { bootstrap: Some(huge), ..bootstrap(0, 1) }), "a key of size 7: there are small, medium"),
+        (one(Operation { kind: 999, ..operation(Kind::Negate, &[0]) }), "none that this version knows"),
         (
             program(&[1], vec![lossy(bootstrap(0, 2))]),
             "level 1: a lossy bootstrap of 2 stages takes a vector of level 2 or above, and a regular one of any level",

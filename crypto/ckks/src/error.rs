@@ -12,8 +12,8 @@ pub enum CkksError {
         /// Where it is.
         index: usize,
     },
-    /// A number times the scale does not fit the modulus. How large it is is not told.
-    #[error("the numbers are too large: at a scale of 2^{scale_log2:.1} they do not fit {modulus_log2:.1} bits")]
+    /// A number times the scale does not fit the modulus. How large it is is not told, only how large it may be.
+    #[error("the numbers are too large: a modulus of {modulus_log2:.1} bits and a scale of 2^{scale_log2:.1} have room for magnitudes below {}", magnitude(modulus_log2 - 1.0 - scale_log2))]
     TooLarge {
         /// log2 of the scale.
         scale_log2: f64,
@@ -96,4 +96,28 @@ pub enum CkksError {
         /// What they are for.
         what: String,
     },
+}
+
+/// A power of two as people read it, rounded down.
+fn magnitude(log2: f64) -> String {
+    match log2.exp2() {
+        small if small < 1.0 => format!("2^{log2:.1}"),
+        number if log2 < 24.0 => format!("{}", number.floor()),
+        _ => format!("2^{:.0}", log2.floor()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_are_too_large_are_told_how_large_they_may_be() {
+        for (modulus_log2, scale_log2, expected) in
+            [(53.0, 45.0, "below 128"), (98.2, 45.0, "below 2^52"), (40.0, 45.0, "below 2^-6.0")]
+        {
+            let message = CkksError::TooLarge { scale_log2, modulus_log2 }.to_string();
+            assert!(message.ends_with(expected), "{message}");
+        }
+    }
 }

@@ -1,10 +1,16 @@
 //! Keys that a computation needs, none of which decrypts anything.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 /// Where masks come from.
 pub use cloakwork_math::random::MaskSeed;
-use cloakwork_math::{modulus::Modulus, ntt::Automorphism, random::MaskStream};
+use cloakwork_math::{modulus::Modulus, ntt::Automorphism, random::fill_residues, threads::for_each};
 use cloakwork_params::ckks::key_use;
 
 use crate::{
@@ -65,6 +71,11 @@ pub struct SwitchKey {
 impl SwitchKey {
     /// Computes the masks, if the key is one of the ring.
     pub fn expand(ring: &Ring, seeded: SeededSwitchKey) -> Result<Self, CkksError> {
+        Self::expand_on(ring, seeded, 1)
+    }
+
+    /// The same on so many threads.
+    pub fn expand_on(ring: &Ring, seeded: SeededSwitchKey, threads: usize) -> Result<Self, CkksError> {
         let SeededSwitchKey { basis, gadget, seed, bodies } = seeded;
         let special = ring.set().special.len();
         let malformed = |what| Err(CkksError::MalformedKey { what });
@@ -74,16 +85,23 @@ impl SwitchKey {
         if bodies.len() != gadget.parts(ring, basis.level) || bodies.iter().any(|body| body.basis() != basis) {
             return malformed("it has more or fewer parts than its level");
         }
-        let is_least = |body: &Poly| {
-            ring.primes(basis)
-                .zip(body.rows())
-                .all(|(prime, row)| row.iter().all(|word| *word < prime.modulus().value()))
-        };
-        if !bodies.iter().all(is_least) {
+        let mut parts: Vec<[Poly; 2]> = bodies.into_iter().map(|body| [body, ring.blank(basis)]).collect();
+        let is_residues = AtomicBool::new(true);
+        let mut rows = rows_of(ring, &mut parts);
+        // Neighbours, so that no two threads ask the system for the same page.
+        for_each(threads, rows.chunks_mut(ROWS_TOGETHER), |rows| {
+            for KeyRow { part, prime, body, mask } in rows {
+                let modulus = ring.prime(*prime).modulus();
+                if body.iter().any(|word| *word >= modulus.value()) {
+                    is_residues.store(false, Ordering::Relaxed);
+                }
+                fill_uniform(modulus, &seed, place(*part, *prime), mask);
+            }
+        });
+        if !is_residues.into_inner() {
             return malformed("a residue is not below its prime");
         }
-        let parts = (0..).zip(bodies).map(|(part, body)| [body, masks(ring, &seed, basis, part)]).collect();
-        Ok(Self { basis, gadget, parts })
+        Ok(Self { basis, gadget, parts: parts.into() })
     }
 
     /// What it is modulo.
@@ -108,34 +126,44 @@ impl SwitchKey {
     }
 }
 
+/// Rows whose masks one thread computes: megabytes.
+const ROWS_TOGETHER: usize = 8;
+
+/// One prime of one part of a key: what its body has there, and where its mask belongs.
+struct KeyRow<'a> {
+    part: usize,
+    prime: usize,
+    body: &'a [u64],
+    mask: &'a mut [u64],
+}
+
+fn rows_of<'a>(ring: &Ring, parts: &'a mut [[Poly; 2]]) -> Vec<KeyRow<'a>> {
+    let rows = parts.iter_mut().enumerate().flat_map(|(part, [body, mask])| {
+        let rows = ring.indices(body.basis()).zip(body.rows()).zip(mask.rows_mut());
+        rows.map(move |((prime, body), mask)| KeyRow { part, prime, body, mask })
+    });
+    rows.collect()
+}
+
 /// The masks of one part of a key: uniform values, prime by prime.
 pub fn masks(ring: &Ring, seed: &MaskSeed, basis: Basis, part: usize) -> Poly {
     let mut poly = ring.blank(basis);
-    for (index, row) in ring.indices(basis).zip(poly.rows_mut()) {
-        fill_uniform(ring.prime(index).modulus(), seed, part * MASKS_APART + index, row);
+    for (prime, row) in ring.indices(basis).zip(poly.rows_mut()) {
+        fill_uniform(ring.prime(prime).modulus(), seed, place(part, prime), row);
     }
     poly
 }
 
-/// More than a set has primes.
-const MASKS_APART: usize = 1 << 8;
+/// Where the stream has the mask of a part modulo a prime: a set has fewer than so many.
+fn place(part: usize, prime: usize) -> usize {
+    part << 8 | prime
+}
 
 /// Fills `words` with uniform residues, from a stretch of the seed's stream that no other `place` reads: words of as many
 /// bits as the prime, but for those that are not below it.
 pub fn fill_uniform(modulus: Modulus, seed: &MaskSeed, place: usize, words: &mut [u64]) {
     const STRETCH_LOG2: u32 = 32;
-    let mut stream = MaskStream::at(seed, (place as u128) << STRETCH_LOG2);
-    let bits = modulus.bits();
-    let mut drawn = vec![0_u64; words.len()];
-    let mut filled = 0;
-    while filled < words.len() {
-        stream.fill(bits, &mut drawn);
-        let below = drawn.iter().map(|word| word >> (u64::BITS - bits)).filter(|word| *word < modulus.value());
-        for word in below.take(words.len() - filled) {
-            words[filled] = word;
-            filled += 1;
-        }
-    }
+    fill_residues(modulus, seed, (place as u128) << STRETCH_LOG2, words);
 }
 
 /// What turns numbers by some places, or conjugates them: the automorphism, and the key that makes up for it.
@@ -200,5 +228,49 @@ impl EvaluationKeys {
             return Err(CkksError::LevelTooHigh { what: "the key for this move", got: level, max });
         }
         Ok(mover)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_math::random::MaskStream;
+    use cloakwork_params::ckks::CKKS_SETS;
+
+    use super::*;
+
+    /// Word by word, as docs/formats.md says.
+    fn expected(modulus: Modulus, seed: &MaskSeed, place: usize, count: usize) -> Vec<u64> {
+        let mut stream = MaskStream::at(seed, (place as u128) << 32);
+        let bits = modulus.bits();
+        let word = || {
+            let mut word = [0_u64];
+            stream.fill(bits, &mut word);
+            word[0] >> (u64::BITS - bits)
+        };
+        std::iter::repeat_with(word).filter(|word| *word < modulus.value()).take(count).collect()
+    }
+
+    #[test]
+    fn masks_are_the_words_of_the_stream_that_are_below_the_prime_on_any_number_of_threads() {
+        for set in CKKS_SETS.iter().filter(|set| set.size_log2 == 10) {
+            let ring = Ring::new(set);
+            let basis = Basis { level: 20, special: set.special.len() };
+            for byte in [0, 11] {
+                let seed = MaskSeed { key: 7, block: u128::MAX - 3, byte };
+                let key = || {
+                    let bodies = (0..Gadget::Digits.parts(&ring, basis.level)).map(|_| ring.zero(basis)).collect();
+                    SeededSwitchKey { basis, gadget: Gadget::Digits, seed, bodies }
+                };
+                for threads in [1, 3] {
+                    let key = SwitchKey::expand_on(&ring, key(), threads).expect("a key of the ring");
+                    for (part, [_, mask]) in key.parts.iter().enumerate() {
+                        for (prime, row) in ring.indices(basis).zip(mask.rows()) {
+                            let modulus = ring.prime(prime).modulus();
+                            assert!(row == expected(modulus, &seed, part * 256 + prime, row.len()), "{part} {prime}");
+                        }
+                    }
+                }
+            }
+        }
     }
 }

@@ -188,13 +188,6 @@ impl Ring {
         Poly::blank(basis, self.size(), self.pool.take(basis.len() * self.size()))
     }
 
-    /// A polynomial of these words, row by row.
-    pub(crate) fn of_words(&self, basis: Basis, words: &[u64]) -> Poly {
-        let mut poly = self.blank(basis);
-        poly.words_mut().copy_from_slice(words);
-        poly
-    }
-
     /// Some rows, to be written before they are read.
     pub(crate) fn blank_rows(&self, count: usize) -> Words {
         self.pool.take(count * self.size())

@@ -7,10 +7,12 @@ mod fast_masks;
 mod mask;
 mod noise;
 mod secret;
+mod uniform;
 
 pub use fast_masks::FastMasks;
 pub use mask::{MaskSeed, MaskStream};
 pub use secret::SecretRng;
+pub use uniform::fill_residues;
 
 /// Fills `bytes` from the operating system's generator.
 pub fn fill_from_os(bytes: &mut [u8]) -> Result<(), OsRandomError> {

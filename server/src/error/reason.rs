@@ -78,7 +78,7 @@ reasons! {
 
     // Keys.
     KEY_NOT_FOUND NotFound "Register the evaluation key first"
-    KEY_INCOMPLETE FailedPrecondition "Add the parts that are missing with AddPart"
+    KEY_INCOMPLETE FailedPrecondition "Add the parts that are missing with AddPart, or use a key that was made with them"
     KEY_QUARANTINED FailedPrecondition "Upload the damaged part again and register it"
     KEY_DELETING FailedPrecondition "Wait until the jobs that use the key have ended, then register it again"
     KEY_PARTS_DIFFER InvalidArgument "Register parts that were all made under one client key"

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt::Display,
     io::{ErrorKind, Read},
     sync::{
         Arc, Mutex,
@@ -18,6 +19,7 @@ use cloakwork_vectors::{Keys, Part, read_part, ring};
 use tokio::{
     runtime::Handle,
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    task::JoinHandle,
 };
 
 use crate::{
@@ -29,6 +31,8 @@ use crate::{
 /// Parts of keys by group. Those that a job uses stay; of the others, the ones longest unused make room.
 pub(crate) struct VectorKeys {
     budget: u64,
+    /// Which masks are computed on.
+    threads: usize,
     held: Mutex<Held>,
     /// Told when parts are no longer in use.
     freed: Notify,
@@ -82,9 +86,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl VectorKeys {
-    pub(super) fn new(budget: u64, changed: Arc<Notify>) -> Self {
+    pub(super) fn new(budget: u64, threads: usize, changed: Arc<Notify>) -> Self {
         Self {
             budget,
+            threads,
             held: Mutex::default(),
             freed: Notify::new(),
             changed,
@@ -111,12 +116,25 @@ impl VectorKeys {
         waits(false);
         let mut was_resident = true;
         let mut lease = VectorLease { parts: Vec::with_capacity(request.parts.len()), cache: self.clone() };
-        for digest in &request.parts {
+        let mut coming: Option<Coming> = None;
+        for (index, digest) in request.parts.iter().enumerate() {
             let resident = match self.find(request, digest) {
                 Some(resident) => resident,
                 None => {
                     was_resident = false;
-                    self.load(request, digest, &lease, &turn, &waits).await?
+                    let part = match coming.take() {
+                        Some(part) => part,
+                        None => {
+                            self.make_room(room_for(digest), &lease, &waits).await?;
+                            read(request, digest, &turn)
+                        }
+                    };
+                    let part = ended(part).await?;
+                    // While this one gets its masks, the next one comes.
+                    let next = request.parts.get(index + 1);
+                    let next = next.filter(|next| self.may_come(request, [digest, next], &lease));
+                    coming = next.map(|next| read(request, next, &turn));
+                    self.expand(request, digest, part, &turn).await?
                 }
             };
             lease.parts.push(resident);
@@ -164,27 +182,28 @@ impl VectorKeys {
         Some(resident)
     }
 
-    async fn load(
+    /// Is the second of two parts to come as well, while the first, which has room, is not yet among those that are here? It
+    /// has to be missing, and nobody waits for its room.
+    fn may_come(&self, request: &VectorKeyRequest, [first, second]: [&v1::Digest; 2], own: &VectorLease) -> bool {
+        let is_missing = !self.held.locked().by_name.contains_key(&name(request, second));
+        let wanted = room_for(first).saturating_add(room_for(second));
+        is_missing && first != second && matches!(self.try_room(wanted, own), Room::Made)
+    }
+
+    /// Keeps a part, with its masks and one user.
+    async fn expand(
         &self,
         request: &VectorKeyRequest,
         digest: &v1::Digest,
-        own: &VectorLease,
+        part: KeyPart,
         turn: &Arc<OwnedSemaphorePermit>,
-        waits: &impl Fn(bool),
     ) -> Result<Arc<Resident>, JobFailure> {
-        self.make_room(digest.size_bytes.saturating_mul(EXPANSION), own, waits).await?;
-        let (set, key_id) = (request.set, request.group.key_id);
-        let mut source = request.blobs.open(digest, &Handle::current());
-        let (turn, wanted) = (turn.clone(), digest.clone());
-        let read = move || {
-            // Until this ends nobody else loads, though the job that wants it may be gone by then.
+        let (set, threads, turn) = (request.set, self.threads, turn.clone());
+        let expand = move || {
             let _turn = turn;
-            let part = read_part(&mut source, ring(set), key_id);
-            let part = part.and_then(|part: KeyPart| Ok(Part::expand(ring(set), part)?));
-            part.map_err(|problem| part_failure(&wanted, &problem, source))
+            Part::expand(ring(set), part, threads).map_err(uploaded_like_this)
         };
-        let read = tokio::task::spawn_blocking(read).await;
-        let part = read.map_err(|error| JobFailure::passing("DEVICE_FAILED", error))??;
+        let part = ended(tokio::task::spawn_blocking(expand)).await?;
         let name = name(request, digest);
         let (users, last_use) = (AtomicUsize::new(0), AtomicU64::new(0));
         let resident = Arc::new(Resident { name: name.clone(), set, part, users, last_use });
@@ -196,6 +215,16 @@ impl VectorKeys {
         Ok(resident)
     }
 
+    /// Room for so many bytes more, if it can be had at once.
+    fn try_room(&self, bytes: u64, own: &VectorLease) -> Room {
+        let mut gone = Vec::new();
+        let room = self.held.locked().make_room(self.budget.saturating_sub(bytes), own, &mut gone);
+        if !gone.is_empty() {
+            self.changed.notify_one();
+        }
+        room
+    }
+
     /// Waits until there is room for so many bytes more. Refused where only this job's own parts are in the way.
     async fn make_room(&self, bytes: u64, own: &VectorLease, waits: &impl Fn(bool)) -> Result<(), JobFailure> {
         let mut is_waiting = false;
@@ -203,14 +232,10 @@ impl VectorKeys {
         let since = Since(&self.waiting_since);
         loop {
             let freed = self.freed.notified();
-            let room = self.held.locked().make_room(self.budget.saturating_sub(bytes), own);
-            match room {
-                Room::Made(gone) => {
+            match self.try_room(bytes, own) {
+                Room::Made => {
                     if is_waiting {
                         waits(false);
-                    }
-                    if !gone.is_empty() {
-                        self.changed.notify_one();
                     }
                     return Ok(());
                 }
@@ -235,6 +260,30 @@ impl VectorKeys {
     }
 }
 
+/// A part on its way.
+type Coming = JoinHandle<Result<KeyPart, JobFailure>>;
+
+/// Reads a part, whose masks are still to be computed. Until it ends nobody else loads, though the job that wants it may be gone
+/// by then.
+fn read(request: &VectorKeyRequest, digest: &v1::Digest, turn: &Arc<OwnedSemaphorePermit>) -> Coming {
+    let (set, key_id) = (request.set, request.group.key_id);
+    let mut source = request.blobs.open(digest, &Handle::current());
+    let (turn, wanted) = (turn.clone(), digest.clone());
+    tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        read_part(&mut source, ring(set), key_id).map_err(|problem| part_failure(&wanted, &problem, source))
+    })
+}
+
+async fn ended<T>(task: JoinHandle<Result<T, JobFailure>>) -> Result<T, JobFailure> {
+    task.await.map_err(|error| JobFailure::passing("DEVICE_FAILED", error))?
+}
+
+/// Bytes that a part takes at most.
+fn room_for(digest: &v1::Digest) -> u64 {
+    digest.size_bytes.saturating_mul(EXPANSION)
+}
+
 /// Forgets, when it is dropped, since when somebody has waited.
 struct Since<'a>(&'a Mutex<Option<Instant>>);
 
@@ -246,8 +295,8 @@ impl Drop for Since<'_> {
 
 /// Whether there is room.
 enum Room {
-    /// There is, now that these are gone.
-    Made(Vec<Arc<Resident>>),
+    /// There is.
+    Made,
     /// There will be, when others are done.
     Later,
     /// There is none: so many bytes are the job's own.
@@ -262,28 +311,29 @@ impl Held {
     }
 
     /// Takes unused parts out, the longest unused first, until what is left takes up at most `bytes`. Nothing is taken out if
-    /// that cannot be reached.
-    fn make_room(&mut self, bytes: u64, own: &VectorLease) -> Room {
+    /// that cannot be reached. What is `gone` is to be let go of without the lock: it is much memory.
+    fn make_room(&mut self, bytes: u64, own: &VectorLease, gone: &mut Vec<Arc<Resident>>) -> Room {
         let mut left: u64 = self.by_name.values().map(|resident| resident.bytes()).sum();
         let is_unused = |resident: &&Arc<Resident>| resident.users.load(Ordering::Acquire) == 0;
         let mut unused: Vec<Arc<Resident>> = self.by_name.values().filter(is_unused).cloned().collect();
         unused.sort_unstable_by_key(|resident| resident.last_use.load(Ordering::Relaxed));
-        let mut gone = Vec::new();
+        let mut going = Vec::new();
         for resident in unused {
             if left <= bytes {
                 break;
             }
             left -= resident.bytes();
-            gone.push(resident);
+            going.push(resident);
         }
         if left > bytes {
             let taken = own.parts.iter().map(|resident| resident.bytes()).sum();
             return if left == taken { Room::Never { taken } } else { Room::Later };
         }
-        for resident in &gone {
+        for resident in &going {
             self.by_name.remove(&resident.name);
         }
-        Room::Made(gone)
+        *gone = going;
+        Room::Made
     }
 }
 
@@ -322,15 +372,17 @@ fn part_failure(digest: &v1::Digest, problem: &FormatError, mut left: impl Read)
             JobFailure::passing("BLOB_UNAVAILABLE", problem)
         }
         problem => match std::io::copy(&mut left, &mut std::io::sink()) {
-            Ok(_) => {
-                JobFailure::lasting("ENVELOPE_INVALID", format!("a part of the key was uploaded like this: {problem}"))
-            }
+            Ok(_) => uploaded_like_this(problem),
             Err(error) if error.kind() == ErrorKind::InvalidData => {
                 JobFailure { bad_key_part: Some(digest.clone()), ..JobFailure::lasting("KEY_CORRUPT", problem) }
             }
             Err(error) => JobFailure::passing("BLOB_UNAVAILABLE", error),
         },
     }
+}
+
+fn uploaded_like_this(problem: impl Display) -> JobFailure {
+    JobFailure::lasting("ENVELOPE_INVALID", format!("a part of the key was uploaded like this: {problem}"))
 }
 
 #[cfg(test)]
@@ -352,7 +404,7 @@ mod tests {
     const PART: u64 = 2 * 2 * (8 << 10);
 
     fn cache(parts: u64) -> Arc<VectorKeys> {
-        Arc::new(VectorKeys::new(parts * PART, Arc::default()))
+        Arc::new(VectorKeys::new(parts * PART, 1, Arc::default()))
     }
 
     fn group(name: u8) -> GroupId {
@@ -371,7 +423,7 @@ mod tests {
         let resident = Arc::new(Resident {
             name: part_name.clone(),
             set,
-            part: Part::expand(ring(set), key).expect("a part"),
+            part: Part::expand(ring(set), key, 1).expect("a part"),
             users: AtomicUsize::new(0),
             last_use: AtomicU64::new(0),
         });

@@ -26,10 +26,10 @@ pub struct Job<K> {
     pub inputs: Vec<Ciphertext>,
     /// All keys that the program names.
     pub keys: Arc<Keys>,
-    /// Set by whoever wants the result no more: it is given up before its next step.
+    /// Set by whoever wants the result no more: it is given up before its next step, or within one that is of many.
     pub is_cancelled: Arc<AtomicBool>,
-    /// Called before each step.
-    pub progress: Box<dyn Fn() + Send>,
+    /// Called before each step, and at each one of a bootstrap.
+    pub progress: Box<dyn Fn() + Send + Sync>,
     /// Told how it ended, always.
     pub done: Box<dyn FnOnce(Finished) + Send>,
 }
@@ -67,7 +67,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Engine<K> {
         threads: usize,
         turn: u64,
         matrices: Arc<Matrices>,
-        beat: impl Fn(bool) + Send + 'static,
+        beat: impl Fn(bool) + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let (waiting, changed, is_closed) = (Mutex::new(Line::new(turn)), Condvar::new(), AtomicBool::new(false));
         let shared = Arc::new(Shared { waiting, changed, is_closed });
@@ -138,7 +138,7 @@ impl<K> Job<K> {
     }
 }
 
-fn compute<K>(job: Job<K>, is_closed: &AtomicBool, threads: usize, matrices: &Matrices, beat: &impl Fn(bool)) {
+fn compute<K>(job: Job<K>, is_closed: &AtomicBool, threads: usize, matrices: &Matrices, beat: &(impl Fn(bool) + Sync)) {
     let Job { program, inputs, keys, is_cancelled, progress, done, .. } = job;
     let began = Instant::now();
     let goes_on = || {

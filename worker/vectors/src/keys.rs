@@ -25,9 +25,9 @@ pub enum Part {
 }
 
 impl Part {
-    /// Computes the masks.
-    pub fn expand(ring: &Ring, KeyPart { purpose, key }: KeyPart) -> Result<Self, CkksError> {
-        let key = SwitchKey::expand(ring, key)?;
+    /// Computes the masks, on so many threads.
+    pub fn expand(ring: &Ring, KeyPart { purpose, key }: KeyPart, threads: usize) -> Result<Self, CkksError> {
+        let key = SwitchKey::expand_on(ring, key, threads)?;
         Ok(match purpose {
             Purpose::Relinearization => Self::Relinearization(key),
             Purpose::Move { power } => Self::Move(power, MoveKey::new(ring, power, key)?),

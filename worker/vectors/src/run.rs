@@ -59,14 +59,15 @@ pub struct Run {
     pub times: Times,
 }
 
-/// Runs a program on a row of inputs. Before each step, `goes_on` is asked whether it should.
+/// Runs a program on a row of inputs. Before each step, and between the turns of a total, `goes_on` is asked whether it should. It
+/// is also called at each step of a bootstrap, which cannot be given up between them.
 pub fn run(
     program: &Program,
     inputs: Vec<Ciphertext>,
     keys: &Keys,
     matrices: &Matrices,
     threads: usize,
-    goes_on: impl Fn() -> bool,
+    goes_on: impl Fn() -> bool + Sync,
 ) -> Result<Run, RunError> {
     let (expected, got) = (program.inputs().len(), inputs.len());
     if expected != got {
@@ -76,9 +77,12 @@ pub fn run(
         on_plan(input, declared.vector, || format!("input '{}'", declared.name))?;
     }
     let clock = Clock::default();
-    let watch = |step| clock.begins(times::of_bootstrap(step));
+    let watch = |step| {
+        clock.begins(times::of_bootstrap(step));
+        goes_on();
+    };
     let evaluator = Evaluator::new(ring(program.set()), threads).watched(&watch);
-    let runner = Runner { program, keys, matrices, evaluator };
+    let runner = Runner { program, keys, matrices, evaluator, goes_on: &goes_on };
     let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(Some).collect();
     for step in program.steps() {
         if !goes_on() {
@@ -86,8 +90,10 @@ pub fn run(
         }
         clock.begins(times::of_action(&step.action));
         let operation = step.operation;
-        let result = runner.step(&step.action, step.vector, &values);
-        let mut result = result.map_err(|problem| RunError::Step { operation, problem })?;
+        let mut result = runner.step(&step.action, step.vector, &values).map_err(|stop| match stop {
+            Stop::Problem(problem) => RunError::Step { operation, problem },
+            Stop::GivenUp => RunError::GivenUp,
+        })?;
         on_plan(&result, step.vector, || format!("operation {operation}"))?;
         // Rounded otherwise on the way, it is the same scale: from here on, to the last bit.
         result.scale = step.vector.scale;
@@ -116,13 +122,26 @@ struct Runner<'a> {
     keys: &'a Keys,
     matrices: &'a Matrices,
     evaluator: Evaluator<'a>,
+    goes_on: &'a dyn Fn() -> bool,
+}
+
+/// Why a step has no result.
+enum Stop {
+    Problem(CkksError),
+    GivenUp,
+}
+
+impl From<CkksError> for Stop {
+    fn from(problem: CkksError) -> Self {
+        Self::Problem(problem)
+    }
 }
 
 impl Runner<'_> {
-    fn step(&self, action: &Action, to: Vector, values: &[Option<Ciphertext>]) -> Result<Ciphertext, CkksError> {
+    fn step(&self, action: &Action, to: Vector, values: &[Option<Ciphertext>]) -> Result<Ciphertext, Stop> {
         let (evaluator, keys) = (&self.evaluator, self.keys.evaluation());
         let value = |value: &usize| held(values, *value);
-        match action {
+        let result = match action {
             Action::Add(a, b) => evaluator.add(value(a), value(b)),
             Action::Subtract(a, b) => evaluator.sub(value(a), value(b)),
             Action::Negate(a) => Ok(evaluator.negate(value(a))),
@@ -140,6 +159,7 @@ impl Runner<'_> {
             Action::Total(a) => {
                 let mut total = value(a).clone();
                 for log2 in 0..to.slots_log2 {
+                    self.ask()?;
                     total = evaluator.add(&total, &evaluator.rotate(&total, 1 << log2, keys)?)?;
                 }
                 Ok(total)
@@ -157,9 +177,17 @@ impl Runner<'_> {
             }
             Action::Bootstrap(a, shape) => {
                 let bootstrap = self.matrices.get(self.program.set(), *shape)?;
+                // They may have had to be made first.
+                self.ask()?;
                 evaluator.bootstrap(value(a), &bootstrap, self.keys.bootstrap()?)
             }
-        }
+        };
+        Ok(result?)
+    }
+
+    /// Does it go on in the middle of a step?
+    fn ask(&self) -> Result<(), Stop> {
+        if (self.goes_on)() { Ok(()) } else { Err(Stop::GivenUp) }
     }
 
     /// Clear numbers for a ciphertext's level and slots.

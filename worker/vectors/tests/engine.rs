@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
     mpsc,
 };
 
@@ -27,7 +27,12 @@ const SET: &str = "TOY_CKKS_45_60_50";
 const KEY_ID: KeyId = KeyId([3; 16]);
 
 fn square() -> Program {
-    let operation = Operation { kind: Kind::Multiply.into(), arguments: vec![0, 0], ..Default::default() };
+    power(1)
+}
+
+/// Squares of squares, so many.
+fn power(squares: u32) -> Program {
+    let square = |of| Operation { kind: Kind::Multiply.into(), arguments: vec![of, of], ..Default::default() };
     let input = wire::program::Input {
         name: "x".to_owned(),
         r#type: wire::Type::Vector.into(),
@@ -38,8 +43,8 @@ fn square() -> Program {
     let message = wire::Program {
         parameter_set: SET.to_owned(),
         inputs: vec![input],
-        operations: vec![operation],
-        outputs: vec![1],
+        operations: (0..squares).map(square).collect(),
+        outputs: vec![squares],
         ..Default::default()
     };
     Program::decode(&prost::Message::encode_to_vec(&message), &LIMITS).expect("a program")
@@ -62,7 +67,7 @@ impl Client {
         encode(&part, ring, KEY_ID, &mut bytes).expect("bytes");
         assert!(read_part(&bytes[..], ring, KeyId([4; 16])).is_err(), "of another key");
         let part = read_part(&bytes[..], ring, KEY_ID).expect("the same part");
-        let part = Part::expand(ring, part).expect("a key of the ring");
+        let part = Part::expand(ring, part, 1).expect("a key of the ring");
         let keys = Arc::new(Keys::of_parts([part]).expect("keys"));
         Self { secret, keys, randomness }
     }
@@ -139,6 +144,35 @@ fn jobs_of_two_keys_end_well_beside_one_that_does_not() {
     let beats: Vec<bool> = beats.try_iter().collect();
     assert!(beats.iter().filter(|is_busy| !**is_busy).count() == 12 && beats.contains(&true), "{beats:?}");
     assert_eq!(beats.last(), Some(&false), "it has nothing to do");
+}
+
+#[test]
+fn a_job_that_is_cancelled_is_given_up_before_its_next_step() {
+    let mut client = Client::new(7);
+    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0, 1)), |_| ()).expect("a thread");
+    let (told, ends) = mpsc::channel();
+    let program = Arc::new(power(2));
+    assert_eq!(program.steps().len(), 2);
+    for (cancelled_at, expected) in [(1, 1), (2, 2), (3, 2)] {
+        let (told, steps) = (told.clone(), Arc::new(AtomicUsize::new(0)));
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let (seen, cancel) = (steps.clone(), is_cancelled.clone());
+        engine.submit(Job {
+            key: 0,
+            program: program.clone(),
+            inputs: vec![client.encrypt(0.5, 2, 16)],
+            keys: client.keys.clone(),
+            is_cancelled,
+            progress: Box::new(move || {
+                let begun = seen.fetch_add(1, Ordering::Relaxed) + 1;
+                cancel.fetch_or(begun == cancelled_at, Ordering::Relaxed);
+            }),
+            done: Box::new(move |finished: Finished| told.send(finished.result.map(|_| ())).expect("a listener")),
+        });
+        let end = ends.recv().expect("it ends");
+        assert_eq!(end.err(), (cancelled_at <= 2).then_some(RunError::GivenUp), "cancelled at {cancelled_at}");
+        assert_eq!(steps.load(Ordering::Relaxed), expected);
+    }
 }
 
 #[test]

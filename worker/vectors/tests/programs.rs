@@ -58,7 +58,7 @@ impl Client {
         shapes(program).into_iter().for_each(|shape| plan.want(shape));
         let generator = KeyGenerator::new(&self.secret, ring);
         let parts = generator.parts(&plan, &mut self.randomness).expect("keys");
-        let parts = parts.map(|part| Part::expand(ring, part.expect("a key")).expect("a key of the ring"));
+        let parts = parts.map(|part| Part::expand(ring, part.expect("a key"), 1).expect("a key of the ring"));
         Keys::of_parts(parts).expect("keys of the ring")
     }
 
@@ -167,7 +167,7 @@ fn parts_that_are_missing_or_there_twice_are_named() {
     let generator = KeyGenerator::new(&client.secret, ring);
     let parts = generator.parts(&plan, &mut randomness).expect("keys");
     let parts: Vec<Part> =
-        parts.map(|part| Part::expand(ring, part.expect("a key")).expect("a key of the ring")).collect();
+        parts.map(|part| Part::expand(ring, part.expect("a key"), 1).expect("a key of the ring")).collect();
     let but = |purpose: Option<Purpose>| parts.iter().filter(move |part| Some(part.purpose()) != purpose).cloned();
     let keys = Keys::of_parts(but(None)).expect("all of them");
     assert!(keys.bootstrap().is_ok());

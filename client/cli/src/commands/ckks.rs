@@ -1,6 +1,7 @@
 //! `cloakwork ckks`.
 
 mod bootstrap;
+mod ciphertext;
 mod decrypt;
 mod encrypt;
 mod expression;

@@ -171,6 +171,9 @@ impl Reader<'_> {
                 let results = self.plan.bootstrap_both([a, b], shape, self.limits.matrix_bytes)?;
                 return Ok(results.map(Value::Vector).to_vec());
             }
+            _ if Kind::try_from(operation.kind).is_err() => {
+                return Err("no such operation, or none that this version knows".to_owned());
+            }
             _ => return Err(format!("no operation on vectors, which {} has", self.set.name)),
         };
         Ok(vec![Value::Vector(value)])
@@ -179,13 +182,14 @@ impl Reader<'_> {
     /// The bootstrap of a vector that an operation asks for.
     fn shape(&self, a: ValueId, operation: &wire::Operation) -> Result<BootstrapShape, String> {
         let bootstrap = operation.bootstrap.unwrap_or_default();
-        let size = match bootstrap.size() {
-            Size::Small => KeySize::Small,
-            Size::Medium => KeySize::Medium,
-            Size::Large => KeySize::Large,
-            Size::Unspecified => {
+        let size = match Size::try_from(bootstrap.size) {
+            Ok(Size::Small) => KeySize::Small,
+            Ok(Size::Medium) => KeySize::Medium,
+            Ok(Size::Large) => KeySize::Large,
+            Ok(Size::Unspecified) => {
                 return Err("it does not say how many keys it takes: small, medium or large".to_owned());
             }
+            Err(_) => return Err(format!("a key of size {}: there are small, medium and large ones", bootstrap.size)),
         };
         let kind = match WireKind::try_from(bootstrap.kind) {
             Ok(WireKind::Unspecified) => BootstrapKind::Regular,

@@ -12,8 +12,11 @@ use crate::{
     ring::Ring,
 };
 
-/// Residues converted at once: their bytes stay in the first-level cache. A piece is whole words, like a row.
-const PIECE: usize = 1 << 11;
+/// Residues converted at once: they and their bytes stay in the second-level cache, and are enough for a hash to take many
+/// chunks at a time.
+const PIECE: usize = 1 << 13;
+/// Residues that are whole 8-byte words together. Rows and pieces are whole groups.
+const GROUP: usize = 64;
 
 /// Writes a polynomial, refusing one that is not modulo the primes of `basis` or has a word that is no residue.
 pub(super) fn write<W: Write>(
@@ -37,29 +40,30 @@ pub(super) fn write<W: Write>(
     Ok(())
 }
 
-/// Reads a polynomial modulo the primes of a basis. Memory grows with what has come, not with what was announced.
+/// Reads a polynomial modulo the primes of a basis. Its memory comes from the system as it is written: it grows with what has
+/// come, not with what was announced.
 pub(super) fn read<R: Read>(input: &mut EnvelopeReader<R>, ring: &Ring, basis: Basis) -> Result<Poly, FormatError> {
-    let mut words: Vec<u64> = Vec::new();
+    let mut poly = ring.blank(basis);
     let mut bytes = vec![0; PIECE * size_of::<u64>()];
-    for (row, prime) in ring.primes(basis).enumerate() {
-        let (end, bits) = (words.len() + ring.size(), prime.modulus().bits());
-        while words.len() < end {
-            let (start, count) = (words.len(), PIECE.min(end - words.len()));
-            let bytes = &mut bytes[..count * bits as usize / 8];
+    for (row, (prime, words)) in ring.primes(basis).zip(poly.rows_mut()).enumerate() {
+        for (piece, words) in words.chunks_mut(PIECE).enumerate() {
+            let bytes = &mut bytes[..words.len() / 8 * prime.modulus().bits() as usize];
             input.fill(bytes)?;
-            unpack(bits, bytes, &mut words);
-            check(prime.modulus(), &words[start..], row, start + ring.size() - end)?;
+            unpack(prime.modulus().bits(), bytes, words);
+            check(prime.modulus(), words, row, piece * PIECE)?;
         }
     }
-    Ok(ring.of_words(basis, &words))
+    Ok(poly)
 }
 
 fn check(modulus: Modulus, words: &[u64], row: usize, start: usize) -> Result<(), FormatError> {
     let prime = modulus.value();
-    match words.iter().position(|word| *word >= prime) {
-        None => Ok(()),
-        Some(place) => Err(FormatError::ResidueTooLarge { row, index: start + place, prime }),
+    // The highest bit says of words below 2^63 whether they are less: many are compared at once so.
+    if words.iter().fold(0, |signs, word| signs | word | (prime - 1).wrapping_sub(*word)) >> 63 == 0 {
+        return Ok(());
     }
+    let place = words.iter().position(|word| *word >= prime).unwrap_or_default();
+    Err(FormatError::ResidueTooLarge { row, index: start + place, prime })
 }
 
 /// Appends words of `bits` bits each, which are whole 8-byte words in all.
@@ -77,20 +81,20 @@ fn pack(bits: u32, words: &[u64], bytes: &mut Vec<u8>) {
     debug_assert_eq!(held_bits, 0, "pieces of whole words");
 }
 
-/// Appends the words that [`pack`] made `bytes` of.
-fn unpack(bits: u32, bytes: &[u8], words: &mut Vec<u64>) {
-    let mask = (1 << bits) - 1;
-    let (mut held, mut held_bits) = (0_u128, 0);
-    for word in bytes.as_chunks().0 {
-        held |= u128::from(u64::from_le_bytes(*word)) << held_bits;
-        held_bits += u64::BITS;
-        while held_bits >= bits {
-            words.push(held as u64 & mask);
-            held >>= bits;
-            held_bits -= bits;
+/// The words that [`pack`] made `bytes` of, whole groups of them.
+fn unpack(bits: u32, bytes: &[u8], words: &mut [u64]) {
+    let (bits, mask) = (bits as usize, (1 << bits) - 1);
+    debug_assert!(words.len().is_multiple_of(GROUP) && bytes.len() == words.len() / 8 * bits, "whole groups");
+    for (bytes, words) in bytes.chunks_exact(GROUP / 8 * bits).zip(words.as_chunks_mut::<GROUP>().0) {
+        // The last ones stay empty: no word has bits there.
+        let mut packed = [0; GROUP + 1];
+        packed.iter_mut().zip(bytes.as_chunks().0).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes));
+        for (at, word) in words.iter_mut().enumerate() {
+            let (from, shift) = (at * bits / 64 % GROUP, at * bits % 64);
+            // What is shifted up by 64 bits is shifted twice.
+            *word = (packed[from] >> shift | packed[from + 1] << 1 << (63 - shift)) & mask;
         }
     }
-    debug_assert_eq!(held_bits, 0, "pieces of whole words");
 }
 
 #[cfg(test)]
@@ -103,11 +107,11 @@ mod tests {
         #[test]
         fn what_is_packed_comes_back(bits in 2_u32..=61, words in proptest::collection::vec(any::<u64>(), 64)) {
             let words: Vec<u64> = words.iter().map(|word| word >> (u64::BITS - bits)).collect();
-            let (mut bytes, mut again) = (Vec::new(), Vec::new());
+            let (mut bytes, mut again) = (Vec::new(), [u64::MAX; 64]);
             pack(bits, &words, &mut bytes);
             prop_assert_eq!(bytes.len(), 8 * bits as usize);
             unpack(bits, &bytes, &mut again);
-            prop_assert_eq!(again, words);
+            prop_assert_eq!(&again[..], words);
         }
     }
 

@@ -105,7 +105,7 @@ impl MaskStream {
     }
 
     /// The next bytes of the stream.
-    fn fill_bytes(&mut self, bytes: &mut [u8]) {
+    pub(super) fn fill_bytes(&mut self, bytes: &mut [u8]) {
         let (head, rest) = bytes.split_at_mut(bytes.len().min(BYTES_PER_BATCH - self.used));
         head.copy_from_slice(&self.batch[self.used..][..head.len()]);
         self.used += head.len();

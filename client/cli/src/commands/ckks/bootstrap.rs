@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cloakwork_client::{BootstrapKind, VectorProgramBuilder};
 
-use super::{job, run::find, size::Size};
+use super::{ciphertext::find, job, size::Size};
 use crate::{context::Context, failure::Failure};
 
 /// Give a ciphertext new levels
@@ -20,9 +20,9 @@ use crate::{context::Context, failure::Failure};
 pub(crate) struct Args {
     /// The ciphertext: a file, or what the server calls it.
     ciphertext: String,
-    /// Matrices in each direction: more of them are faster, and leave fewer levels.
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    stages: usize,
+    /// Matrices in each direction, 1 to 5: more of them are faster, and leave fewer levels.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=5))]
+    stages: u8,
     /// Of the key: small, medium or large.
     #[arg(long, default_value = "medium")]
     size: Size,
@@ -37,12 +37,12 @@ pub(crate) struct Args {
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let keys = context.ckks_keys().await?;
     let client = context.connect().await?;
-    let (input, vector) = find(&client, keys.set(), &args.ciphertext).await?;
+    let (input, vector) = find(context, &client, &keys, &args.ciphertext).await?;
     let mut program = VectorProgramBuilder::new(keys.set());
     let x = program.stored("x", vector.slots_log2, vector.level, vector.scale);
     let Size(size) = args.size;
     let kind = if args.lossy { BootstrapKind::Lossy } else { BootstrapKind::Regular };
-    let y = program.bootstrap(x, args.stages, size, kind);
+    let y = program.bootstrap(x, args.stages.into(), size, kind);
     program.output(y);
     let outs: Vec<PathBuf> = args.out.into_iter().collect();
     job::run(context, &client, &keys, program.build()?, vec![input], &outs).await

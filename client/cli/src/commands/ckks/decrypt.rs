@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use cloakwork_client::Complex;
+use cloakwork_client::{ClientError, Complex, VectorHeader};
 use serde_json::json;
 
-use super::number::Number;
+use super::{ciphertext::check, number::Number};
 use crate::{context::Context, failure::Failure, output::show};
 
 /// Decrypt a file and print its numbers
@@ -36,10 +36,17 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
-    let failed = |error| Failure::Usage(format!("{}: {error}", args.file.display()));
-    let envelope = std::fs::read(&args.file).map_err(failed)?;
+    let file = args.file.display();
+    let envelope = std::fs::read(&args.file).map_err(|error| Failure::Usage(format!("{file}: {error}")))?;
     let keys = context.ckks_keys().await?;
-    let numbers = keys.decrypt(&envelope)?;
+    let failed = |error: ClientError| match error {
+        // Numbers that are too large for what they are read modulo.
+        ClientError::Secret(_) => Failure::Usage(format!("{file}: {error}")),
+        _ => Failure::OtherKey(format!("{file}: {error}")),
+    };
+    let VectorHeader { set, key_id, .. } = VectorHeader::of(&envelope).map_err(failed)?;
+    check(context, &keys, &file.to_string(), set.name, key_id)?;
+    let numbers = keys.decrypt(&envelope).map_err(failed)?;
     let numbers = &numbers[..args.first.unwrap_or(usize::MAX).min(numbers.len())];
     if args.digits.is_none_or(|digits| digits > DIGITS_MEANT) {
         eprintln!("cloakwork: {PUBLISHED}");

@@ -9,7 +9,10 @@ use cloakwork_client::Complex;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::number::{Number, read_all};
+use super::{
+    ciphertext::numbers as count,
+    number::{Number, read_all},
+};
 use crate::{
     context::Context,
     failure::Failure,
@@ -63,7 +66,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     show(
         context.global.json,
         || json!({ "file": args.out, "slots": slots, "level": level, "bytes": size, "key_id": keys.key_id().to_string() }),
-        || format!("{}: {slots} numbers at level {level}, {}\n", args.out.display(), bytes(size)),
+        || format!("{}: {} at level {level}, {}\n", args.out.display(), count(slots as u64), bytes(size)),
     );
     Ok(())
 }

@@ -14,7 +14,7 @@ pub(super) struct Named<'a> {
     pub(super) vector: Vector,
 }
 
-/// Compiles expressions of named ciphertexts; each is an output.
+/// Compiles expressions of named ciphertexts; each is an output, or two.
 pub(super) fn compile(text: &str, set: &'static CkksSet, names: &[Named<'_>]) -> Result<VectorProgram, Problem> {
     let trees = parse_several(text)?;
     let mut builder = VectorProgramBuilder::new(set);
@@ -28,10 +28,7 @@ pub(super) fn compile(text: &str, set: &'static CkksSet, names: &[Named<'_>]) ->
     let is_used = vec![false; names.len()];
     let mut compiler = Compiler { builder, names, values, is_used, places: Vec::new() };
     for tree in &trees {
-        match compiler.operand(tree)? {
-            Operand::Vector(value) => compiler.builder.output(value),
-            Operand::Number(_) => return Err(at(tree.place, "a number that is known needs no computation")),
-        }
+        compiler.results(tree)?.into_iter().for_each(|value| compiler.builder.output(value));
     }
     if let Some((unused, _)) = names.iter().zip(&compiler.is_used).find(|(_, is_used)| !**is_used) {
         return Err(format!("'{}' is given, and stands nowhere in the expression", unused.name).into());
@@ -65,7 +62,29 @@ use Operand::{Number as Known, Vector as Encrypted};
 const STAGES: usize = 5;
 const SIZE: Size = Size(KeySize::Medium);
 
+/// The only one that has two results, and is nothing that others can be made of.
+const BOTH: &str = "bootstrap_both";
+
 impl Compiler<'_> {
+    /// What a whole expression makes.
+    fn results(&mut self, node: &Node) -> Result<Vec<VectorValue>, Problem> {
+        match &node.kind {
+            NodeKind::Call(name, arguments) if name == BOTH => match &arguments[..] {
+                [x, y, how @ ..] if how.len() <= 3 => {
+                    let real = [self.vector(x)?, self.vector(y)?];
+                    let (stages, size, kind) = self.how(how)?;
+                    self.places.push(node.place);
+                    Ok(self.builder.bootstrap_both(real, stages, size, kind).to_vec())
+                }
+                _ => Err(unknown(node.place, name, arguments)),
+            },
+            _ => match self.operand(node)? {
+                Encrypted(value) => Ok(vec![value]),
+                Known(_) => Err(at(node.place, "a number that is known needs no computation")),
+            },
+        }
+    }
+
     fn operand(&mut self, node: &Node) -> Result<Operand, Problem> {
         let place = node.place;
         match &node.kind {
@@ -124,16 +143,20 @@ impl Compiler<'_> {
             }
             ("bootstrap", [x, how @ ..]) if how.len() <= 3 => {
                 let x = self.vector(x)?;
-                let stages = how.first().map_or(Ok(STAGES), |stages| self.count(stages))?;
-                let Size(size) = how.get(1).map_or(Ok(SIZE), size)?;
-                let kind = how.get(2).map_or(Ok(BootstrapKind::Regular), kind)?;
+                let (stages, size, kind) = self.how(how)?;
                 Ok(self.made(place, |builder| builder.bootstrap(x, stages, size, kind)))
             }
-            _ => Err(at(
-                place,
-                format!("'{name}' of {} is not known: `cloakwork ckks run --help` lists what is", arguments.len()),
-            )),
+            (BOTH, _) => Err(at(place, "it has two results, and stands alone between semicolons")),
+            _ => Err(unknown(place, name, arguments)),
         }
+    }
+
+    /// Stages, size and kind of a bootstrap, as far as they are said.
+    fn how(&mut self, how: &[Node]) -> Result<(usize, KeySize, BootstrapKind), Problem> {
+        let stages = how.first().map_or(Ok(STAGES), |stages| self.count(stages))?;
+        let Size(size) = how.get(1).map_or(Ok(SIZE), size)?;
+        let kind = how.get(2).map_or(Ok(BootstrapKind::Regular), kind)?;
+        Ok((stages, size, kind))
     }
 
     fn operation(&mut self, place: usize, name: &str, left: Operand, right: Operand) -> Result<Operand, Problem> {
@@ -192,6 +215,11 @@ impl Compiler<'_> {
     fn count(&mut self, node: &Node) -> Result<usize, Problem> {
         usize::try_from(self.whole(node)?).map_err(|_| at(node.place, "expected a number of at least 0"))
     }
+}
+
+fn unknown(place: usize, name: &str, arguments: &[Node]) -> Problem {
+    let count = arguments.len();
+    at(place, format!("'{name}' of {count} is not known: `cloakwork ckks run --help` lists what is"))
 }
 
 fn size(node: &Node) -> Result<Size, Problem> {
@@ -263,6 +291,11 @@ mod tests {
             }
         }
         assert_eq!(program("x; y; x*y").expect("three").outputs().len(), 3);
+        let both = program("x - 1; bootstrap_both(2 * x, x * x, 2, small); y").expect("four");
+        assert_eq!((both.outputs().len(), both.bootstraps()), (4, 1));
+        let got = both.evaluate(&[x.to_vec(), y.to_vec()]);
+        assert!((got[1][0] - Complex::from(1.0)).magnitude() < 1e-12, "{got:?}");
+        assert!((got[2][0] - Complex::from(0.25)).magnitude() < 1e-12, "{got:?}");
     }
 
     #[test]
@@ -280,6 +313,9 @@ mod tests {
             ("bootstrap(x, 3, small, fast) + y", "at 23: expected lossy"),
             ("x[0] + y", "at 1: a ciphertext is a vector already"),
             ("sin(x) + y", "at 0: 'sin' of 1 is not known"),
+            ("bootstrap_both(x) + y", "at 0: it has two results, and stands alone"),
+            ("y; bootstrap_both(x)", "at 3: 'bootstrap_both' of 1 is not known"),
+            ("bootstrap_both(x, y, 2, huge)", "at 24: 'huge' is no size of a key"),
             ("x + 1.2.3 + y", "at 7: "),
         ] {
             let problem = program(text).expect_err(text);

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
-use cloakwork_client::{CkksKeys, Client, Input, JobRequest, Vector, VectorProgram, proto::JobOutput};
+use cloakwork_client::{
+    CkksKeys, CkksWish, Client, ClientError, Input, JobRequest, Vector, VectorProgram, params::ckks::CkksSet,
+    proto::JobOutput,
+};
 use serde_json::json;
 
+use super::{ciphertext::numbers, keygen::options};
 use crate::{
     context::Context,
     failure::Failure,
@@ -21,7 +25,7 @@ pub(super) async fn run(
     inputs: Vec<Input>,
     outs: &[PathBuf],
 ) -> Result<(), Failure> {
-    let vectors: Vec<Vector> = program.outputs().collect();
+    let (vectors, wish) = (program.outputs().collect::<Vec<Vector>>(), program.wish());
     if !outs.is_empty() && outs.len() != vectors.len() {
         let (files, results) = (outs.len(), vectors.len());
         return Err(Failure::Usage(format!("{files} files for {results} results: name one --out for each, or none")));
@@ -33,7 +37,8 @@ pub(super) async fn run(
     let request = inputs.into_iter().fold(JobRequest::new(program, &key), JobRequest::input);
     // What has a file is fetched; what has none stays for the next job.
     let request = if outs.is_empty() { request.outputs_by_name() } else { request };
-    let finished = context.run_request(client, &request).await?;
+    let finished = context.run_request(client, &request).await;
+    let finished = finished.map_err(|failure| explain(context, keys.set(), &wish, failure))?;
     let outputs: Vec<&JobOutput> = (0..vectors.len()).map(|index| finished.output(index)).collect::<Result<_, _>>()?;
     let mut files = outs.iter();
     let mut described = Vec::with_capacity(outputs.len());
@@ -59,8 +64,8 @@ pub(super) async fn run(
         },
         || {
             let lines = described.iter().zip(&vectors).zip(&outputs).map(|((name, vector), output)| {
-                let (slots, level) = (1_u64 << vector.slots_log2, vector.level);
-                format!("{name}: {slots} numbers at level {level}, {}\n", bytes(size(output)))
+                let (count, level) = (numbers(1_u64 << vector.slots_log2), vector.level);
+                format!("{name}: {count} at level {level}, {}\n", bytes(size(output)))
             });
             format!("{}\n{}\n{}", lines.collect::<String>(), finished.job.name, latency::table(&record))
         },
@@ -68,28 +73,47 @@ pub(super) async fn run(
     Ok(())
 }
 
+/// What to do about a key that lacks a part: parts are made with it.
+fn explain(context: &Context, set: &CkksSet, wish: &CkksWish, failure: Failure) -> Failure {
+    let is_incomplete = |error: &ClientError| error.refusal().is_some_and(|it| it.reason == "KEY_INCOMPLETE");
+    match failure {
+        Failure::Client(error) if is_incomplete(&error) => {
+            let (keys, options) = (context.global.keys.display(), options(set, wish));
+            let advice = format!(
+                "Nothing can be added to the key in {keys}: another key, and what is encrypted under it, takes \
+                 cloakwork --keys DIR ckks keygen {options}"
+            );
+            Failure::Advised { error, advice }
+        }
+        failure => failure,
+    }
+}
+
 /// Prints what a program would take.
 pub(super) async fn plan(context: &Context, client: &Client, program: &VectorProgram) -> Result<(), Failure> {
     let report = client.check_program(program).await?;
+    let (key_bytes, matrix_bytes) = (program.key_bytes(), program.matrix_bytes());
+    let keygen = format!("cloakwork ckks keygen {}", options(program.set(), &program.wish()));
     show(
         context.global.json,
         || {
             let outputs = report.output_vectors.iter();
             let outputs =
                 outputs.map(|vector| json!({ "slots": vector.slots, "level": vector.level, "scale": vector.scale }));
-            json!({ "bootstraps": report.pbs_count, "memory_bytes": report.memory_bytes, "keys": report.keys,
+            json!({ "bootstraps": report.pbs_count, "memory_bytes": report.memory_bytes, "key_memory_bytes": key_bytes,
+                    "matrix_memory_bytes": matrix_bytes, "keygen": keygen, "keys": report.keys,
                     "outputs": outputs.collect::<Vec<_>>() })
         },
         || {
             let mut lines = String::new();
             for vector in &report.output_vectors {
-                lines += &format!("result              {} numbers at level {}\n", vector.slots, vector.level);
+                lines += &format!("result              {} at level {}\n", numbers(vector.slots.into()), vector.level);
             }
-            lines += &format!(
-                "bootstraps          {}\nmemory              {}\n",
-                report.pbs_count,
-                bytes(report.memory_bytes)
-            );
+            lines += &format!("bootstraps          {}\n", report.pbs_count);
+            for (of, size) in [("numbers", report.memory_bytes), ("keys", key_bytes), ("matrices", matrix_bytes)] {
+                lines += &format!("{:<20}{}\n", format!("memory, {of}"), bytes(size));
+            }
+            lines += &format!("made by             {keygen}\n");
             for key in &report.keys {
                 lines += &format!("key                 {key}\n");
             }

@@ -1,8 +1,10 @@
 //! `cloakwork ckks keygen`.
 
-use std::{path::PathBuf, str::FromStr, time::Instant};
+use std::{fmt, path::PathBuf, str::FromStr, time::Instant};
 
-use cloakwork_client::{BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksKeys, CkksWish, ckks_set_by_name};
+use cloakwork_client::{
+    BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksKeys, CkksWish, ckks_set_by_name, params::ckks::CkksSet,
+};
 use serde_json::json;
 
 use super::size::Size;
@@ -79,16 +81,35 @@ impl FromStr for Bootstrap {
     }
 }
 
+impl fmt::Display for Bootstrap {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CkksBootstrap { slots, stages, size, kind } = self.0;
+        let kind = if kind == BootstrapKind::Lossy { ":lossy" } else { "" };
+        write!(out, "{slots}:{stages}:{}{kind}", Size(size))
+    }
+}
+
+/// The options that make a key for a wish.
+pub(super) fn options(set: &CkksSet, wish: &CkksWish) -> String {
+    let CkksWish { bootstraps, rotations, conjugation, level } = wish;
+    let mut options = format!("--set {}", set.name);
+    options.extend(bootstraps.iter().map(|bootstrap| format!(" --bootstrap {}", Bootstrap(*bootstrap))));
+    if !rotations.is_empty() {
+        let steps: Vec<String> = rotations.iter().map(i64::to_string).collect();
+        options += &format!(" --rotate={}", steps.join(","));
+    }
+    if *conjugation {
+        options += " --conjugate";
+    }
+    options.extend(level.map(|level| format!(" --level {level}")));
+    options
+}
+
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let set = ckks_set_by_name(&args.set)?;
+    let wish = wish_of(&args);
     let directory = args.out.unwrap_or_else(|| context.global.keys.clone());
     warn(set.name, set.standing);
-    let wish = CkksWish {
-        bootstraps: args.bootstraps.into_iter().map(|Bootstrap(bootstrap)| bootstrap).collect(),
-        rotations: args.rotate,
-        conjugation: args.conjugate,
-        level: args.level,
-    };
     let started = Instant::now();
     let (passphrase, progress) = (context.passphrase()?, bars(context.global.json));
     let keys = CkksKeys::generate_in(directory.clone(), set, wish, passphrase, progress).await?;
@@ -122,11 +143,44 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     Ok(())
 }
 
+fn wish_of(args: &Args) -> CkksWish {
+    CkksWish {
+        bootstraps: args.bootstraps.iter().map(|Bootstrap(bootstrap)| *bootstrap).collect(),
+        rotations: args.rotate.clone(),
+        conjugation: args.conjugate,
+        level: args.level,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use cloakwork_client::KeySize;
 
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn options_ask_for_what_is_wished() {
+        let set = ckks_set_by_name("TOY_CKKS_45_60_50").expect("a set");
+        let bootstrap = |kind| CkksBootstrap { slots: 16, stages: 2, size: KeySize::Small, kind };
+        let all = CkksWish {
+            bootstraps: vec![bootstrap(BootstrapKind::Regular), bootstrap(BootstrapKind::Lossy)],
+            rotations: vec![-3, 1],
+            conjugation: true,
+            level: Some(9),
+        };
+        for wish in [all, CkksWish::default()] {
+            let options = options(set, &wish);
+            let line = <Line as clap::Parser>::try_parse_from(["keygen"].into_iter().chain(options.split(' ')));
+            let line = line.expect("options that there are");
+            assert_eq!((wish_of(&line.args), line.args.set.as_str()), (wish, set.name));
+        }
+    }
 
     #[test]
     fn bootstraps_are_read_whole_or_refused() {

@@ -2,11 +2,10 @@
 
 use std::{path::PathBuf, str::FromStr};
 
-use cloakwork_client::{
-    Client, ClientError, Encrypted, Input, Vector, VectorProgram, params::ckks::CkksSet, vector_in,
-};
+use cloakwork_client::VectorProgram;
 
 use super::{
+    ciphertext::find,
     expression::{Named, compile},
     job,
 };
@@ -25,7 +24,8 @@ use crate::{context::Context, failure::Failure, syntax::is_name};
 /// numbers in every place, poly(x, c0, c1, ..) for c0 + c1 x + .., chebyshev(x, c0, c1, ..),
 /// level(x, n) to a lower level, and bootstrap(x, stages, size, lossy) for new levels: 1 to 5
 /// stages, and small, medium or large, as the key was made; 5 and medium where absent, and a regular
-/// one without the last word. Numbers are 1.5, 2i or 0.5-2i.
+/// one without the last word. bootstrap_both(x, y, ..) is one bootstrap of two ciphertexts of real
+/// numbers: it stands alone, and makes two ciphertexts. Numbers are 1.5, 2i or 0.5-2i.
 ///
 /// Examples:
 ///   cloakwork --keys numbers ckks run '0.5 * x * y + 1' x=x.ckks y=y.ckks --out z.ckks
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Names, and their files or what the server calls them.
     #[arg(value_name = "NAME=FILE")]
     arguments: Vec<Argument>,
-    /// Files to write, one for each expression. One that is there already is not overwritten.
+    /// Files to write, one for each result. One that is there already is not overwritten.
     #[arg(long = "out", value_name = "FILE")]
     outs: Vec<PathBuf>,
     /// Say what it would take, and compute nothing.
@@ -71,7 +71,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let client = context.connect().await?;
     let (mut names, mut inputs) = (Vec::new(), Vec::new());
     for Argument { name, source } in &args.arguments {
-        let (input, vector) = find(&client, keys.set(), source).await?;
+        let (input, vector) = find(context, &client, &keys, source).await?;
         names.push(Named { name, vector });
         inputs.push(input);
     }
@@ -81,26 +81,6 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         return job::plan(context, &client, &program).await;
     }
     job::run(context, &client, &keys, program, inputs, &args.outs).await
-}
-
-/// A ciphertext by the name of its file or of the server's, and what it holds.
-pub(super) async fn find(client: &Client, set: &CkksSet, source: &str) -> Result<(Input, Vector), Failure> {
-    if source.starts_with("tenants/") {
-        let described = client.describe(source).await?;
-        let numbers = described
-            .ckks
-            .filter(|numbers| numbers.slots.is_power_of_two())
-            .ok_or_else(|| Failure::Usage(format!("{source} is no ciphertext of numbers")))?;
-        let vector = Vector { slots_log2: numbers.slots.ilog2(), level: numbers.level as usize, scale: numbers.scale };
-        return Ok((Input::Name(source.to_owned()), vector));
-    }
-    let wrong = |problem: String| Failure::Usage(format!("{source}: {problem}"));
-    let envelope = std::fs::read(source).map_err(|error| wrong(error.to_string()))?;
-    let (of, vector) = vector_in(&envelope).map_err(|error: ClientError| wrong(error.to_string()))?;
-    if of.id != set.id {
-        return Err(wrong(format!("made for {}; the keys are for {}", of.name, set.name)));
-    }
-    Ok((Input::Encrypted(Encrypted { envelope: envelope.into(), count: 1 << vector.slots_log2 }), vector))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! How large a key for bootstraps is, as it is written.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use cloakwork_client::KeySize;
 
@@ -18,5 +18,15 @@ impl FromStr for Size {
             "large" => Ok(Self(KeySize::Large)),
             _ => Err(format!("'{text}' is no size of a key: expected small, medium or large")),
         }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self.0 {
+            KeySize::Small => "small",
+            KeySize::Medium => "medium",
+            KeySize::Large => "large",
+        })
     }
 }
