@@ -1,7 +1,7 @@
 //! Polynomials cut into digits: what a key switch multiplies a key by, and several rotations share.
 //!
-//! All digits modulo all primes are several times what a cache holds. So they are made for one prime when it is that
-//! prime's turn, and are gone before the next one's; and the last steps of their transforms are done part by part, just
+//! All digits modulo all primes are several times what a cache holds. So they are made for a few primes when it is their
+//! turn, and are gone before the next ones'; and the last steps of their transforms are done part by part, just
 //! before a part is multiplied.
 
 use std::{iter, ops::Range};

@@ -10,13 +10,13 @@ mod walking;
 use std::ops::Range;
 
 use cloakwork_math::ntt::PART;
-use cloakwork_params::ckks::offsets::{Offsets, Steps, Way};
+use cloakwork_params::ckks::offsets::{GIANTS_TOGETHER, Offsets, Steps, Way};
 
 use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
     diagonals::Diagonals,
-    digits::{DigitsOfRow, parts},
+    digits::{Digits, DigitsOfRow, parts},
     error::CkksError,
     evaluator::Evaluator,
     key::{EvaluationKeys, MoveKey, rotation_power},
@@ -245,13 +245,24 @@ impl Evaluator<'_> {
         }
         self.lower(&mut masks, basis.level);
         let masks: Vec<Poly> = masks.into_iter().map(|mask| mask.cut(basis.level)).collect();
-        let digits = self.digits_of_each(&masks, basis.special);
-        self.each_row_of_all_digits(&digits, by_row(&mut total), |row, prime, mut digits, mut total| {
+        let together = |index: usize| index..movers.len().min(index + GIANTS_TOGETHER);
+        for giants in (0..movers.len()).step_by(GIANTS_TOGETHER).map(together) {
+            let (movers, bodies) = (&movers[giants.clone()], &bodies[giants.clone()]);
+            let digits = self.digits_of_each(&masks[giants], basis.special);
+            self.add_turned(movers, bodies, &digits, &mut total);
+        }
+        total
+    }
+
+    /// Adds some giant steps' sums, each turned by its step, given the digits of their masks.
+    fn add_turned(&self, movers: &[&MoveKey], bodies: &[Poly], digits: &[Digits<'_>], total: &mut [Poly; 2]) {
+        let (ring, basis) = (self.ring(), digits[0].basis());
+        self.each_row_of_all_digits(digits, by_row(total), |row, prime, mut digits, mut total| {
             let size = ring.size();
             let mut switched = ring.blank_words(2 * PART.min(size));
             let mut moved: Vec<Words> = movers.iter().map(|_| ring.blank_rows(2)).collect();
             for part in parts(size) {
-                for (((mover, digits), body), moved) in movers.iter().zip(&mut digits).zip(&bodies).zip(&mut moved) {
+                for (((mover, digits), body), moved) in movers.iter().zip(&mut digits).zip(bodies).zip(&mut moved) {
                     let digits = digits.part(part.clone(), &self.rows_of_key(&mover.key, basis, row));
                     let moved = moved.split_at_mut(size).into();
                     let (body, part) = (body.row(row), part.clone());
@@ -262,7 +273,6 @@ impl Evaluator<'_> {
                 total.iter_mut().zip(moved.chunks_exact(size)).for_each(|(to, moved)| prime.pointwise.add(to, moved));
             }
         });
-        total
     }
 
     /// A part of one row: what it comes to before it moves stays in a cache.

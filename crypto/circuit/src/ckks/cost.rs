@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cloakwork_params::ckks::{
     CkksSet,
     bootstrap::{BootstrapShape, Course},
-    offsets::{Offsets, Way},
+    offsets::{GIANTS_TOGETHER, Offsets, Way},
 };
 
 use super::{Action, Clear, Input, Output, Step, Vector, WAY_OF_CLEAR_MATRICES, polynomial, vector_of};
@@ -202,7 +202,8 @@ impl Counts<'_> {
         let diagonals = Work::new(0, 2 * matrix.count() * all, 2 * (giants + 1) * all);
         let giant = self.lowered(self.special(), level + 1).and(self.cut(level)).and(self.times_key(level));
         let mut work = self.cut(level).and(self.times_key(level).times(babies)).and(diagonals);
-        work.rows_at_a_time += giant.rows_at_a_time;
+        // Digits of several giant steps, and what each has turned into.
+        work.rows_at_a_time += giants.min(GIANTS_TOGETHER) as u64 * (giant.rows_at_a_time + 2 * all as u64);
         work.and(giant.times(giants)).and(self.lowered(self.special() + 1, level).times(2))
     }
 
@@ -219,6 +220,9 @@ impl Counts<'_> {
             (0..set.bootstrap.doublings).map(|below| self.product(remainder - polynomial::depth(degree) - below));
         let one = self.chebyshev(remainder, degree).and(doublings.fold(Work::default(), Work::and));
         let parts = if bootstrap.is_packed(set) { 1 } else { 2 };
-        turns.chain(matrices).fold(raise, Work::and).and(self.turn(remainder)).and(one.times(parts))
+        // Both are there at once.
+        let rows_at_a_time = one.rows_at_a_time * parts as u64;
+        let remainders = Work { rows_at_a_time, ..one.times(parts) };
+        turns.chain(matrices).fold(raise, Work::and).and(self.turn(remainder)).and(remainders)
     }
 }

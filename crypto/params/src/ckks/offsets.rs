@@ -5,6 +5,9 @@
 
 use std::collections::BTreeSet;
 
+/// Giant steps that are turned at once, at most: they share what is read of the tables of transforms, and each holds digits of its own.
+pub const GIANTS_TOGETHER: usize = 4;
+
 /// Which diagonals a square matrix has: how many columns each is to the right of the main one, around the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offsets {
