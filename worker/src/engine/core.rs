@@ -297,8 +297,9 @@ impl Core {
                 }
                 Err(error) => {
                     let splits = matches!(error, DeviceError::OutOfMemory { .. }) && (flight.width > 1 || waits);
-                    if splits {
-                        group.width_limit = (flight.width / 2).max(1);
+                    // A wave that only waits for others' memory was not too wide.
+                    if splits && flight.width > 1 {
+                        group.width_limit = flight.width / 2;
                     }
                     // The slots that were taken last come first again: there may be no memory for the others.
                     for lane in flight.lanes.into_iter().rev() {

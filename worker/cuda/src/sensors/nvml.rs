@@ -119,6 +119,8 @@ mod tests {
             place: "FFFFFFFF:FF:1F.0".to_owned(),
             memory_bytes: 0,
             multiprocessors: 1,
+            shared_bytes: 0,
+            has_clusters: false,
         };
         match open(std::slice::from_ref(&nowhere)) {
             Ok(sensors) => assert_eq!(sensors.read(&nowhere), Reading::default()),
