@@ -125,11 +125,13 @@ fn bootstraps_of_both_are_measured_alike() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read(&file).expect("what the benchmark writes");
     let document: Value = serde_json::from_slice(&text).expect("it writes JSON");
-    let rows = document["peer"].as_array().expect("a row for each set of Lattigo");
-    assert_eq!(rows.len(), 2);
-    for (row, their_level) in rows.iter().zip([9, 13]) {
+    let rows = document["peer"].as_array().expect("a row for each set of Lattigo and size of our keys");
+    assert_eq!(rows.len(), 4);
+    for (row, (their_level, our_keys)) in rows.iter().zip([(9, "medium"), (9, "large"), (13, "medium"), (13, "large")])
+    {
         let (ours, theirs) = (&row["ours"][0], &row["theirs"][0]);
         assert_eq!((&ours["level"], &theirs["level"]), (&Value::from(9), &Value::from(their_level)));
+        assert_eq!(ours["keys"], our_keys);
         // Toys have so few coefficients that the same curve of a sine limits both.
         let bits = |side: &Value| [&side["mean_bits"], &side["worst_bits"]].map(|bits| bits.as_f64().expect("bits"));
         let ([our_mean, our_worst], [their_mean, their_worst]) = (bits(ours), bits(theirs));
