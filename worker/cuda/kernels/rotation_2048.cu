@@ -26,6 +26,7 @@ struct Shared {
   u32 accumulators[LANES][2][SIZE];
   double2 forward[FACTORS * SIDE], inverse[FACTORS * SIDE];
 };
+static_assert(sizeof(Shared) == 217088, "what gpu/launches/rotations.rs says that a block shares");
 
 // Where a step's key has a value: of a leaf and a column of the square, of the polynomial that multiplies polynomial
 // `row_polynomial` and is added to `column_polynomial`. A lane reads what multiplies its own polynomial first, and then

@@ -38,6 +38,7 @@ struct Shared {
   // exp(2 pi i m / 32), at the place of the reversed bits of m: lanes that follow each other read from all banks.
   double2 circle[SIDE];
 };
+static_assert(sizeof(Shared) == 147968, "what gpu/launches/rotations.rs says that a block shares");
 
 // The factors of a lane's stages, its sign in each: there, for columns and then for rows, and back, for rows and then
 // columns; and what coefficients are multiplied by at last.

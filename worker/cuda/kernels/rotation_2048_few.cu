@@ -17,6 +17,7 @@ struct SharedByFew {
   u32 accumulators[2][SIZE];
   double2 forward[FACTORS * SIDE], inverse[FACTORS * SIDE];
 };
+static_assert(sizeof(SharedByFew) == 66560, "what gpu/launches/rotations.rs says that a block shares");
 
 // What lane ^ `lanes` has.
 __device__ __forceinline__ double2 of_lane(double2 value, u32 lanes) {

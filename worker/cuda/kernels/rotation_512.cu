@@ -31,6 +31,7 @@ struct Shared {
   // What a column's first coefficient is multiplied by at last, which also brings the key's words to the accumulator's.
   double2 untwist[SIDE];
 };
+static_assert(sizeof(Shared) == 101312, "what gpu/launches/rotations.rs says that a block shares");
 
 // What half a warp works on, and a lane's column of it.
 struct Polynomial {

@@ -3,11 +3,11 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use crate::{
-    gpu::{Buffer, Driver, DriverError, Launcher, Staging, Stream},
+    gpu::{Buffer, Driver, DriverError, Launcher, PATIENCE, Staging, Stream},
     roots::roots,
 };
 
@@ -35,8 +35,6 @@ const STAGED_SHARE: u64 = 1024;
 const STAGED_MAX: u64 = 16 << 20;
 /// Numbers of a part that are on their way at a time: those of some ten thousand lanes. More go one after the other.
 const STAGING_BYTES: usize = 1 << 20;
-/// A part of a wave that takes longer never ends.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Bench {
     pub(crate) fn new(number: usize, driver: Arc<dyn Driver>) -> Result<Self, DriverError> {

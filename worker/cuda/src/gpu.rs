@@ -11,6 +11,7 @@ mod nvidia;
 mod staging;
 
 pub use buffer::{Buffer, View};
+pub(crate) use driver::PATIENCE;
 pub use driver::{Address, Description, Driver, DriverError, MARKS, Stream};
 pub use launches::{
     BootstrapKeyViews, Complex, KeySwitchShape, Launcher, Line, Places, RotationShape, RotationViews, SeededRows,

@@ -41,21 +41,31 @@ fn answer(mut caller: TcpStream, page: &impl Fn() -> String) -> io::Result<()> {
         true => ("200 OK", page()),
         false => ("404 Not Found", "only /metrics is here\n".to_owned()),
     };
-    caller.set_write_timeout(Some(PATIENCE))?;
     let length = body.len();
     let head = "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nConnection: close\r\n";
-    caller.write_all(format!("HTTP/1.1 {status}\r\n{head}Content-Length: {length}\r\n\r\n{body}").as_bytes())
+    let answer = format!("HTTP/1.1 {status}\r\n{head}Content-Length: {length}\r\n\r\n{body}");
+    let (until, mut rest) = (Instant::now() + PATIENCE, answer.as_bytes());
+    while !rest.is_empty() {
+        caller.set_write_timeout(Some(time_left(until)?))?;
+        match caller.write(rest)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => rest = &rest[written..],
+        }
+    }
+    Ok(())
+}
+
+/// For the whole of a request, or of an answer, however little comes or goes at a time.
+fn time_left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
 /// Reads a request to its end.
 fn wants_metrics(caller: &mut TcpStream) -> io::Result<bool> {
     let (until, mut request, mut length) = (Instant::now() + PATIENCE, [0; REQUEST_BYTES], 0);
     while !request[..length].windows(4).any(|end| end == b"\r\n\r\n") {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        caller.set_read_timeout(Some(left))?;
+        caller.set_read_timeout(Some(time_left(until)?))?;
         match caller.read(&mut request[length..])? {
             // It has hung up, or asks for more than there is room for.
             0 => return Err(io::ErrorKind::InvalidData.into()),

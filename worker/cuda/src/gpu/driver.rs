@@ -37,6 +37,9 @@ pub enum Stream {
     Keys,
 }
 
+/// What a GPU has been given and has not ended in so long, a part of a wave or a copy, never ends.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Points in time that a stream can remember.
 pub const MARKS: usize = 8;
 

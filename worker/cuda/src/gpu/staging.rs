@@ -1,12 +1,8 @@
 //! Bytes on their way to a GPU that nobody waits for.
 
-use std::{
-    ptr::NonNull,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{ptr::NonNull, sync::Arc, time::Instant};
 
-use super::{Driver, DriverError, MARKS, Stream, View};
+use super::{Driver, DriverError, MARKS, PATIENCE, Stream, View};
 
 /// Memory of the host that a stream copies from. It is filled again when the stream has come past the last copy.
 pub struct Staging {
@@ -20,8 +16,6 @@ pub struct Staging {
 
 /// The mark behind the last copy. A staging has its stream's to itself.
 const SENT: usize = MARKS - 1;
-/// A copy waits for what was launched before it, which is a part of a wave at most.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 // SAFETY: the memory is this staging's own, and belongs to no thread.
 unsafe impl Send for Staging {}

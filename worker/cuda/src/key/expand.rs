@@ -65,8 +65,9 @@ fn expand<W: Torus + Pod>(
             use_up(stage.bench, replica, first, words)
         })
     });
-    // Also where not everything could be launched: memory that kernels still use stays until they have ended.
-    let ended = benches.iter().try_for_each(|bench| bench.finish(Stream::Keys, 0));
+    // Also where not everything could be launched, and on all GPUs where one fails: memory that kernels still use stays until
+    // they have ended.
+    let ended = benches.iter().map(|bench| bench.finish(Stream::Keys, 0)).fold(Ok(()), Result::and);
     launched.and(ended)
 }
 

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 use cloakwork_math::Torus;
 
 use super::{Complex, Launcher, RotationShape, check};
-use crate::gpu::{Description, DriverError, Lists, View};
+use crate::gpu::{Address, Description, DriverError, Lists, View};
 
 /// A kernel that keeps the upper half of each word, made fast for one shape.
 struct Short {
@@ -16,6 +16,10 @@ struct Short {
     /// What a block shares: its structure in the kernel's file.
     shared_bytes: u32,
 }
+
+// The kernels' files hold the structures to these sizes.
+const _: () = assert!(THROUGHPUT_2048.shared_bytes == 217_088 && FEW_2048.shared_bytes == 66_560);
+const _: () = assert!(THROUGHPUT_512.shared_bytes == 101_312 && CLUSTER_SHARED_BYTES == 147_968);
 
 /// rotation_2048.cu: squares and accumulators of each ciphertext, factors.
 const THROUGHPUT_2048: Short = Short {
@@ -85,29 +89,14 @@ impl Launcher<'_> {
         check(exponents.len() == lists.lanes * shape.input_words(), "exponents for each lane")?;
         self.check_rotation(lists, key, shape, outputs)?;
         if let Some(kernel) = Short::of(shape, T::BITS, lists.lanes, &self.driver.describe()) {
-            let arguments = [
-                exponents.address(),
-                lists.tables.address(),
-                lists.table_of.address(),
-                key.spectra.address(),
-                key.roots.address(),
-                outputs.glwes.address(),
-                lists.lanes as u64,
-                shape.steps as u64,
-                u64::from(shape.gadget.base_log),
-            ];
+            let own = [lists.lanes as u64, shape.steps as u64, u64::from(shape.gadget.base_log)];
+            let arguments = [&read_and_written(exponents.address(), lists, key, outputs)[..], &own[..]].concat();
             let blocks = lists.lanes.div_ceil(kernel.lanes);
             // SAFETY: every lane has its exponents, table and ciphertext, every step its key, and a block as much to share as
             // it has a structure for; a block with fewer lanes than it has room for writes no others.
             return unsafe { self.launch(kernel.name, (blocks, 1), kernel.threads, kernel.shared_bytes, &arguments) };
         }
-        let arguments = [
-            exponents.address(),
-            lists.tables.address(),
-            lists.table_of.address(),
-            key.spectra.address(),
-            key.roots.address(),
-            outputs.glwes.address(),
+        let own = [
             outputs.scratch.address(),
             shape.steps as u64,
             shape.glwe_dimension as u64,
@@ -115,6 +104,7 @@ impl Launcher<'_> {
             u64::from(shape.gadget.base_log),
             shape.gadget.levels as u64,
         ];
+        let arguments = [&read_and_written(exponents.address(), lists, key, outputs)[..], &own[..]].concat();
         let kernel = format!("blind_rotate_{}", T::BITS);
         // SAFETY: every lane has its exponents, table, ciphertext and scratch, and every step its key, as checked; kernels
         // take exponents modulo 2N.
@@ -134,29 +124,14 @@ impl Launcher<'_> {
         check(inputs.len() == lists.lanes * shape.input_words(), "a ciphertext for each lane")?;
         self.check_rotation(lists, key, shape, outputs)?;
         if has_cluster_kernel(shape, T::BITS, S::BITS, &self.driver.describe()) {
-            let arguments = [
-                inputs.address(),
-                lists.tables.address(),
-                lists.table_of.address(),
-                key.spectra.address(),
-                key.roots.address(),
-                outputs.glwes.address(),
-                shape.steps as u64,
-                shape.grouping as u64,
-                u64::from(shape.gadget.base_log),
-            ];
+            let own = [shape.steps as u64, shape.grouping as u64, u64::from(shape.gadget.base_log)];
+            let arguments = [&read_and_written(inputs.address(), lists, key, outputs)[..], &own[..]].concat();
             let (blocks, kernel) = (lists.lanes * CLUSTER_BLOCKS, "blind_rotate_groups_2048_64");
             // SAFETY: every lane has its ciphertext, table and result, and a cluster of blocks; every step has its key, and a
             // block as much to share as it has a structure for.
             return unsafe { self.launch(kernel, (blocks, 1), CLUSTER_THREADS, CLUSTER_SHARED_BYTES, &arguments) };
         }
-        let arguments = [
-            inputs.address(),
-            lists.tables.address(),
-            lists.table_of.address(),
-            key.spectra.address(),
-            key.roots.address(),
-            outputs.glwes.address(),
+        let own = [
             outputs.scratch.address(),
             shape.steps as u64,
             shape.grouping as u64,
@@ -165,6 +140,7 @@ impl Launcher<'_> {
             u64::from(shape.gadget.base_log),
             shape.gadget.levels as u64,
         ];
+        let arguments = [&read_and_written(inputs.address(), lists, key, outputs)[..], &own[..]].concat();
         let kernel = format!("blind_rotate_groups_{}_{}", T::BITS, S::BITS);
         // SAFETY: every lane has its ciphertext, table, result and scratch, and every step its key, as checked.
         unsafe { self.launch(&kernel, (lists.lanes, 1), shape.threads(), shape.shared_bytes(), &arguments) }
@@ -187,6 +163,17 @@ impl Launcher<'_> {
         check(outputs.glwes.len() == lists.lanes * shape.glwe_words(), "a ciphertext for each lane")?;
         check(outputs.scratch.len() == lists.lanes * shape.scratch_len(), "scratch for each lane")
     }
+}
+
+/// What every kernel is given first: what it reads, and where its results go.
+fn read_and_written<T: Torus + Pod>(
+    rotates_by: Address,
+    lists: &Lists<'_>,
+    key: BootstrapKeyViews<'_>,
+    outputs: RotationViews<'_, T>,
+) -> [u64; 6] {
+    let (tables, table_of) = (lists.tables.address(), lists.table_of.address());
+    [rotates_by, tables, table_of, key.spectra.address(), key.roots.address(), outputs.glwes.address()]
 }
 
 /// A bootstrap key, and the roots that its polynomials were transformed with.

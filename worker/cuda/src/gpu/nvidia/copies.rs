@@ -3,7 +3,7 @@
 use std::{
     ptr::NonNull,
     sync::{Mutex, MutexGuard, PoisonError, TryLockError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use cudarc::driver::{
@@ -12,8 +12,9 @@ use cudarc::driver::{
 };
 
 use super::{Address, DriverError, lost, passed, warn_of};
+use crate::gpu::PATIENCE;
 
-/// Places to copy at the same time: two for keys, which take long, and one that is free for ciphertexts.
+/// Places to copy at the same time. A key takes one, since one key at a time is made ready; the others are for ciphertexts.
 pub(super) struct Copies([Mutex<Lane>; 3]);
 
 /// A stream, and the memory that it copies to and from.
@@ -30,8 +31,6 @@ struct Half {
 
 /// Bytes of a half.
 const HALF_BYTES: usize = 2 << 20;
-/// A copy of as much that takes longer never ends.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 // SAFETY: the memory is this lane's own, and the driver's handles may be used on any thread.
 unsafe impl Send for Lane {}
