@@ -3,6 +3,7 @@
 mod keys;
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -99,9 +100,15 @@ impl Vectors {
             self.proven.locked().push(set);
             changed.notify_one();
         };
-        match self_test(self.threads, proven) {
-            Ok(()) => tracing::debug!(seconds = began.elapsed().as_secs_f64(), "proved itself on vectors"),
-            Err(error) => {
+        // One that panics has proven nothing either.
+        let refused = match catch_unwind(AssertUnwindSafe(|| self_test(self.threads, proven))) {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("a known answer was not computed to its end".to_owned()),
+        };
+        match refused {
+            None => tracing::debug!(seconds = began.elapsed().as_secs_f64(), "proved itself on vectors"),
+            Some(error) => {
                 self.proven.locked().clear();
                 changed.notify_one();
                 tracing::error!(%error, "this worker takes no jobs on vectors");

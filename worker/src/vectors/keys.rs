@@ -106,38 +106,33 @@ impl VectorKeys {
         progress: impl Fn(),
         waits: impl Fn(bool),
     ) -> Result<(VectorLease, bool), JobFailure> {
-        if !self.is_overdue()
-            && let Some(lease) = self.all(request)
-        {
-            return Ok((lease, true));
+        if !self.is_overdue() {
+            let (lease, missing) = self.lease_all(&request.group, &request.parts);
+            if missing.is_empty() {
+                return Ok((lease, true));
+            }
         }
         waits(true);
         let turn = Arc::new(self.turn.clone().acquire_owned().await.expect("nobody closes it"));
         waits(false);
-        let mut was_resident = true;
-        let mut lease = VectorLease { parts: Vec::with_capacity(request.parts.len()), cache: self.clone() };
+        // What is here stays: what is read ahead must not push it out.
+        let (mut lease, missing) = self.lease_all(&request.group, &request.parts);
+        let was_resident = missing.is_empty();
+        lease.parts.iter().for_each(|_| progress());
         let mut coming: Option<Coming> = None;
-        for (index, digest) in request.parts.iter().enumerate() {
-            let resident = match self.find(request, digest) {
-                Some(resident) => resident,
+        for (index, digest) in missing.iter().enumerate() {
+            let part = match coming.take() {
+                Some(part) => part,
                 None => {
-                    was_resident = false;
-                    let part = match coming.take() {
-                        Some(part) => part,
-                        None => {
-                            self.make_room(room_for(digest), &lease, &waits).await?;
-                            read(request, digest, &turn)
-                        }
-                    };
-                    let part = ended(part).await?;
-                    // While this one gets its masks, the next one comes.
-                    let next = request.parts.get(index + 1);
-                    let next = next.filter(|next| self.may_come(request, [digest, next], &lease));
-                    coming = next.map(|next| read(request, next, &turn));
-                    self.expand(request, digest, part, &turn).await?
+                    self.make_room(room_for(digest), &lease, &waits).await?;
+                    read(request, digest, &turn)
                 }
             };
-            lease.parts.push(resident);
+            let part = ended(part).await?;
+            // While this one gets its masks, the next one comes.
+            let next = missing.get(index + 1).filter(|next| self.may_come([digest, next], &lease));
+            coming = next.map(|next| read(request, next, &turn));
+            lease.parts.push(self.expand(request, digest, part, &turn).await?);
             progress();
         }
         Ok((lease, was_resident))
@@ -165,29 +160,33 @@ impl VectorKeys {
         self.waiting_since.locked().is_some_and(|since| since.elapsed() >= PATIENCE)
     }
 
-    /// All parts, if all are here.
-    fn all(self: &Arc<Self>, request: &VectorKeyRequest) -> Option<VectorLease> {
-        let mut lease = VectorLease { parts: Vec::with_capacity(request.parts.len()), cache: self.clone() };
-        for digest in &request.parts {
-            lease.parts.push(self.find(request, digest)?);
+    /// The parts that are here, each with one more user, and those that are missing, each once.
+    fn lease_all<'a>(self: &Arc<Self>, group: &GroupId, parts: &'a [v1::Digest]) -> (VectorLease, Vec<&'a v1::Digest>) {
+        let mut lease = VectorLease { parts: Vec::with_capacity(parts.len()), cache: self.clone() };
+        let mut missing = Vec::new();
+        for digest in parts {
+            match self.find(group, digest) {
+                Some(resident) => lease.parts.push(resident),
+                None if !missing.contains(&digest) => missing.push(digest),
+                None => {}
+            }
         }
-        Some(lease)
+        (lease, missing)
     }
 
     /// A part that is here, with one more user.
-    fn find(&self, request: &VectorKeyRequest, digest: &v1::Digest) -> Option<Arc<Resident>> {
+    fn find(&self, group: &GroupId, digest: &v1::Digest) -> Option<Arc<Resident>> {
         let mut held = self.held.locked();
-        let resident = held.by_name.get(&name(request, digest))?.clone();
+        let resident = held.by_name.get(&name(group, digest))?.clone();
         held.uses(&resident);
         Some(resident)
     }
 
-    /// Is the second of two parts to come as well, while the first, which has room, is not yet among those that are here? It
-    /// has to be missing, and nobody waits for its room.
-    fn may_come(&self, request: &VectorKeyRequest, [first, second]: [&v1::Digest; 2], own: &VectorLease) -> bool {
-        let is_missing = !self.held.locked().by_name.contains_key(&name(request, second));
+    /// Is the second of two missing parts to come as well, while the first, which has room, is not yet among those that are
+    /// here? Nobody waits for its room.
+    fn may_come(&self, [first, second]: [&v1::Digest; 2], own: &VectorLease) -> bool {
         let wanted = room_for(first).saturating_add(room_for(second));
-        is_missing && first != second && matches!(self.try_room(wanted, own), Room::Made)
+        matches!(self.try_room(wanted, own), Room::Made)
     }
 
     /// Keeps a part, with its masks and one user.
@@ -204,7 +203,7 @@ impl VectorKeys {
             Part::expand(ring(set), part, threads).map_err(uploaded_like_this)
         };
         let part = ended(tokio::task::spawn_blocking(expand)).await?;
-        let name = name(request, digest);
+        let name = name(&request.group, digest);
         let (users, last_use) = (AtomicUsize::new(0), AtomicU64::new(0));
         let resident = Arc::new(Resident { name: name.clone(), set, part, users, last_use });
         let mut held = self.held.locked();
@@ -327,7 +326,7 @@ impl Held {
         }
         if left > bytes {
             let taken = own.parts.iter().map(|resident| resident.bytes()).sum();
-            return if left == taken { Room::Never { taken } } else { Room::Later };
+            return if left <= taken { Room::Never { taken } } else { Room::Later };
         }
         for resident in &going {
             self.by_name.remove(&resident.name);
@@ -359,9 +358,9 @@ impl Drop for VectorLease {
     }
 }
 
-fn name(request: &VectorKeyRequest, digest: &v1::Digest) -> Name {
+fn name(group: &GroupId, digest: &v1::Digest) -> Name {
     // A copy: the bytes are a slice of a whole message.
-    (request.group.clone(), Bytes::copy_from_slice(&digest.blake3))
+    (group.clone(), Bytes::copy_from_slice(&digest.blake3))
 }
 
 /// Bytes that could not be had, bytes that were damaged, or, where what is left of them shows that all are those that were
@@ -455,6 +454,22 @@ mod tests {
         let mut names: Vec<u8> = cache.held.locked().by_name.keys().map(|(_, part)| part[0]).collect();
         names.sort_unstable();
         names
+    }
+
+    #[tokio::test]
+    async fn what_a_job_has_here_stays_while_what_it_lacks_comes() {
+        let cache = cache(3);
+        let digest = |part: u8| v1::Digest { blake3: Bytes::copy_from_slice(&[part]), size_bytes: PART / 3 };
+        drop(lease(&cache, vec![put(&cache, 1, 1)]));
+        drop(lease(&cache, vec![put(&cache, 2, 2)]));
+        let parts = [3, 1, 3, 1].map(digest);
+        let (own, missing) = cache.lease_all(&group(1), &parts);
+        assert_eq!(missing, [&digest(3)]);
+        assert!(cache.may_come([&digest(3), &digest(4)], &own), "the other one's part goes");
+        assert_eq!(names(&cache), [1], "its own stays, though nobody has left it unused for longer");
+        drop(own);
+        let (own, missing) = cache.lease_all(&group(2), &parts);
+        assert!(own.parts.is_empty() && missing.len() == 2, "parts of another key");
     }
 
     #[tokio::test]
