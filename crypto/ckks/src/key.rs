@@ -85,7 +85,7 @@ impl SwitchKey {
         if bodies.len() != gadget.parts(ring, basis.level) || bodies.iter().any(|body| body.basis() != basis) {
             return malformed("it has more or fewer parts than its level");
         }
-        let mut parts: Vec<[Poly; 2]> = bodies.into_iter().map(|body| [body, ring.blank(basis)]).collect();
+        let mut parts: Vec<[Poly; 2]> = bodies.into_iter().map(|body| [body, ring.blank_to_keep(basis)]).collect();
         let is_residues = AtomicBool::new(true);
         let mut rows = rows_of(ring, &mut parts);
         // Neighbours, so that no two threads ask the system for the same page.
@@ -154,7 +154,7 @@ pub fn masks(ring: &Ring, seed: &MaskSeed, basis: Basis, part: usize) -> Poly {
     poly
 }
 
-/// Where the stream has the mask of a part modulo a prime: a set has fewer than so many.
+/// Where the stream has the mask of a part modulo a prime: a set has fewer than 256 of them.
 fn place(part: usize, prime: usize) -> usize {
     part << 8 | prime
 }

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     mem,
-    ops::{Deref, DerefMut},
+    ops::{Deref, DerefMut, RangeInclusive},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -37,9 +37,18 @@ const WORDS_MAX: usize = (1 << 30) / size_of::<u64>();
 impl Pool {
     /// So many words, to be written before they are read: whatever is in them.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Words {
+        self.take_one_of(len, len..=2 * len)
+    }
+
+    /// The same, and no more than are used: for what stays for long.
+    pub(crate) fn take_exactly(self: &Arc<Self>, len: usize) -> Words {
+        self.take_one_of(len, len..=len)
+    }
+
+    fn take_one_of(self: &Arc<Self>, len: usize, lengths: RangeInclusive<usize>) -> Words {
         let found = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = kept.by_len.range_mut(len..=2 * len).find_map(|(_, words)| words.pop());
+            let found = kept.by_len.range_mut(lengths).find_map(|(_, words)| words.pop());
             kept.words -= found.as_deref().map_or(0, <[u64]>::len);
             found
         };
@@ -110,7 +119,9 @@ mod tests {
         drop([other, same]);
         assert_eq!(kept(), 192);
         assert_ne!(pool.take(31).as_ptr(), place, "more than twice as many");
-        (0..3).for_each(|_| pool.keep(Aligned::new(WORDS_MAX / 2 - 112)));
+        assert_ne!(pool.take_exactly(40).words.len(), 64, "not as many");
+        assert_eq!(pool.take_exactly(64).as_ptr(), place);
+        (0..3).for_each(|_| pool.keep(Aligned::new(WORDS_MAX / 2 - 132)));
         assert!((WORDS_MAX - 100..=WORDS_MAX).contains(&kept()), "two of the three");
     }
 }

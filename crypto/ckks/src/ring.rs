@@ -188,6 +188,11 @@ impl Ring {
         Poly::blank(basis, self.size(), self.pool.take(basis.len() * self.size()))
     }
 
+    /// The same for what stays for long, as keys do: no larger than it has to be.
+    pub(crate) fn blank_to_keep(&self, basis: Basis) -> Poly {
+        Poly::blank(basis, self.size(), self.pool.take_exactly(basis.len() * self.size()))
+    }
+
     /// Some rows, to be written before they are read.
     pub(crate) fn blank_rows(&self, count: usize) -> Words {
         self.pool.take(count * self.size())

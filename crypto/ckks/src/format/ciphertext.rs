@@ -32,7 +32,7 @@ impl WireObject for Ciphertext {
     fn read_payload<R: Read>(ring: &Ring, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError> {
         let CiphertextShape { level, slots_log2, scale } = CiphertextShape::of(ring.set(), &input.header().dimensions)?;
         let basis = Basis::of_level(level);
-        let polys = [residues::read(input, ring, basis)?, residues::read(input, ring, basis)?];
+        let polys = [residues::read(input, ring, ring.blank(basis))?, residues::read(input, ring, ring.blank(basis))?];
         Ok(Self { polys, scale, slots_log2 })
     }
 }
@@ -55,7 +55,7 @@ impl WireObject for SeededCiphertext {
 
     fn read_payload<R: Read>(ring: &Ring, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError> {
         let CiphertextShape { level, slots_log2, scale } = CiphertextShape::of(ring.set(), &input.header().dimensions)?;
-        let (seed, body) = (mask_seed(input), residues::read(input, ring, Basis::of_level(level))?);
+        let (seed, body) = (mask_seed(input), residues::read(input, ring, ring.blank(Basis::of_level(level)))?);
         Ok(Self { body, seed, scale, slots_log2 })
     }
 }

@@ -42,7 +42,7 @@ impl WireObject for KeyPart {
     fn read_payload<R: Read>(ring: &Ring, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError> {
         let shape = KeyShape::of(ring.set(), &input.header().dimensions)?;
         let basis = Basis { level: shape.level, special: shape.special(ring.set()) };
-        let bodies = (0..shape.bodies(ring.set())).map(|_| residues::read(input, ring, basis));
+        let bodies = (0..shape.bodies(ring.set())).map(|_| residues::read(input, ring, ring.blank_to_keep(basis)));
         let bodies = bodies.collect::<Result<_, _>>()?;
         let key = SeededSwitchKey { basis, gadget: gadget_of(shape), seed: mask_seed(input), bodies };
         Ok(Self { purpose: shape.purpose, key })

@@ -40,10 +40,10 @@ pub(super) fn write<W: Write>(
     Ok(())
 }
 
-/// Reads a polynomial modulo the primes of a basis. Its memory comes from the system as it is written: it grows with what has
-/// come, not with what was announced.
-pub(super) fn read<R: Read>(input: &mut EnvelopeReader<R>, ring: &Ring, basis: Basis) -> Result<Poly, FormatError> {
-    let mut poly = ring.blank(basis);
+/// Reads a polynomial into a blank one. Its memory comes from the system as it is written: it grows with what has come, not with
+/// what was announced.
+pub(super) fn read<R: Read>(input: &mut EnvelopeReader<R>, ring: &Ring, mut poly: Poly) -> Result<Poly, FormatError> {
+    let basis = poly.basis();
     let mut bytes = vec![0; PIECE * size_of::<u64>()];
     for (row, (prime, words)) in ring.primes(basis).zip(poly.rows_mut()).enumerate() {
         for (piece, words) in words.chunks_mut(PIECE).enumerate() {

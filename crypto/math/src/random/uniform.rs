@@ -9,8 +9,10 @@ use crate::{
     },
 };
 
-/// Words that are drawn at once: a batch of them is whole batches of the cipher, however many bytes a word takes.
-const DRAWN: usize = BATCH * size_of::<u64>();
+/// Bytes of a batch of the cipher.
+const BATCH_BYTES: usize = BATCH * size_of::<u64>();
+/// Words that are drawn at once: as many as a batch has bytes, so that they are whole batches, however many bytes a word takes.
+const DRAWN: usize = BATCH_BYTES;
 
 /// Fills `words` with uniform residues, from byte `offset` of the seed's stream on: words of as many bits as the prime, each in
 /// whole bytes, but for those that are not below it.
@@ -72,7 +74,7 @@ impl Source {
     fn fill(&mut self, bytes: &mut [u8]) {
         match self {
             Self::Wide { cipher, next_block } => {
-                for bytes in bytes.as_chunks_mut::<DRAWN>().0 {
+                for bytes in bytes.as_chunks_mut::<BATCH_BYTES>().0 {
                     let mut batch = [0; BATCH];
                     cipher.add_blocks(*next_block, false, &mut batch);
                     *next_block = next_block.wrapping_add((BATCH / BLOCK) as u128);
@@ -138,7 +140,7 @@ mod tests {
                 let mut narrow = Source::Narrow(Box::new(MaskStream::at(&seed, offset)));
                 let mut chosen = Source::new(level, &seed, offset);
                 for batches in [1, 7, 2] {
-                    let [mut expected, mut bytes] = [vec![0; batches * DRAWN], vec![1; batches * DRAWN]];
+                    let [mut expected, mut bytes] = [vec![0; batches * BATCH_BYTES], vec![1; batches * BATCH_BYTES]];
                     narrow.fill(&mut expected);
                     chosen.fill(&mut bytes);
                     assert!(bytes == expected, "{} from block {block}", level.name());
