@@ -44,7 +44,7 @@ bench-peers:
 bench-circuits:
 	tests/peers/circuits/run.sh $(ARGS)
 
-# Transforms of CKKS beside those of tfhe-ntt, bootstraps, and how exact these are over ten secrets, which fails where they are not exact
+# Transforms of CKKS beside those of tfhe-ntt, keys, bootstraps, and how exact these are over ten secrets, which fails where they are not exact
 # enough; writes target/bench/ckks.json. Sixteen GiB of memory are enough for the rows in docs/ckks.md;
 # ARGS=--quick measures toys, ARGS="--case 'CKKS_45_60_50 regular 32768 medium 5'" one row, ARGS="--only exactness" one part.
 bench-ckks:

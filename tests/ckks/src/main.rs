@@ -1,4 +1,4 @@
-//! How long CKKS takes: transforms, beside those of another library, and bootstraps, also in turn with Lattigo's. And how exact
+//! How long CKKS takes: transforms, beside those of another library, keys, and bootstraps, also in turn with Lattigo's. And how exact
 //! bootstraps are.
 
 #![forbid(unsafe_code)]
@@ -6,6 +6,7 @@
 mod bootstraps;
 mod exactness;
 mod examples;
+mod keys;
 mod one_round;
 mod peer;
 mod precision;
@@ -14,10 +15,10 @@ mod transforms;
 use std::{path::PathBuf, time::Instant};
 
 /// What can be asked for. The last one needs a program to compare with, and is measured only where it is named.
-const PARTS: [&str; 5] = ["transforms", "bootstraps", "examples", "exactness", "peer"];
+const PARTS: [&str; 6] = ["transforms", "keys", "bootstraps", "examples", "exactness", "peer"];
 
 fn main() {
-    let mut only: Vec<String> = PARTS[..4].iter().map(|part| part.to_string()).collect();
+    let mut only: Vec<String> = PARTS[..5].iter().map(|part| part.to_string()).collect();
     let (mut is_quick, mut case) = (false, String::new());
     let (mut peer, mut rounds) = (None, 3);
     let (mut secrets, mut messages) = (10, 1);
@@ -52,6 +53,7 @@ fn main() {
         cloakwork_tests_machine::date(),
     );
     let transforms = if wants("transforms") { transforms::measure() } else { Vec::new() };
+    let keys = if wants("keys") { keys::measure(is_quick) } else { Vec::new() };
     let bootstraps = if wants("bootstraps") { bootstraps::measure(is_quick, &case) } else { Vec::new() };
     if wants("examples") {
         run_examples(if is_quick { "TOY_CKKS_45_60_50" } else { "CKKS_45_60_50" });
@@ -76,6 +78,7 @@ fn main() {
         "cores": cloakwork_tests_machine::cores(),
         "date": cloakwork_tests_machine::date(),
         "transforms": transforms,
+        "keys": keys,
         "bootstraps": bootstraps,
         "exactness": exactness,
         "peer": compared,
