@@ -5,9 +5,11 @@ mod directory;
 mod generate;
 mod needs;
 mod program;
+mod public;
 
 use std::{fmt, sync::OnceLock};
 
+use bytes::Bytes;
 use cloakwork_params::{
     AnySet, EnvelopeError, EnvelopeReader, KeyId, ObjectKind,
     ckks::{CkksSet, layout::CiphertextShape},
@@ -27,6 +29,7 @@ pub use cloakwork_circuit::ckks::Vector;
 pub use cloakwork_secret::ckks::{BootstrapKind, Complex, KeySize};
 pub use generate::{CkksBootstrap, CkksWish};
 pub use program::{VectorProgram, VectorProgramBuilder, VectorValue};
+pub use public::CkksPublicKey;
 
 use crate::{ClientError, Encrypted, Part, Result};
 
@@ -62,6 +65,15 @@ impl CkksKeys {
         let mut envelope = Vec::new();
         encode(&ciphertext, self.ring(), self.key_id(), &mut envelope)?;
         Ok(Encrypted { envelope: envelope.into(), count: numbers.len() })
+    }
+
+    /// Makes a public key, as bytes: whoever has it encrypts numbers for whoever has these keys. Each call makes another one.
+    pub fn public_key(&self) -> Result<Bytes> {
+        let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
+        let public = self.key.public_key(self.ring(), &mut randomness)?;
+        let mut envelope = Vec::new();
+        encode(&public, self.ring(), self.key_id(), &mut envelope)?;
+        Ok(envelope.into())
     }
 
     /// Decrypts numbers that were encrypted, or computed, under the key, checked down to their digest. They are wiped on

@@ -1,9 +1,9 @@
 //! CKKS keys in their directory.
 
 use cloakwork_client::{
-    AnyKeys, BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksError, CkksFormatError, CkksKeys, CkksWish,
-    ClientError, Complex, KeyFileError, KeySize, Keys, NoSuchBootstrap, Progress, SecretError, ckks_set_by_name,
-    set_by_name,
+    AnyKeys, BootstrapKind, CLIENT_KEY_FILE, CkksBootstrap, CkksError, CkksFormatError, CkksKeys, CkksPublicKey,
+    CkksWish, ClientError, Complex, KeyFileError, KeySize, Keys, NoSuchBootstrap, Progress, SecretError,
+    ckks_set_by_name, set_by_name,
 };
 use zeroize::Zeroizing;
 
@@ -34,6 +34,14 @@ async fn a_directory_of_keys_is_checked_when_it_is_read() {
     let envelope = made.encrypt(&numbers, 1).expect("a ciphertext").envelope;
     let got = loaded.decrypt(&envelope).expect("numbers");
     assert!(got.iter().zip(&numbers).all(|(got, number)| (*got - *number).magnitude() < 1e-9));
+    let public = made.public_key().expect("a public key");
+    assert_ne!(public, made.public_key().expect("a public key"), "each is another one");
+    let public = CkksPublicKey::read(&public).expect("a public key");
+    assert_eq!((public.key_id(), public.set()), (made.key_id(), set));
+    let envelope_of_others = public.encrypt(&numbers, 1).expect("a ciphertext").envelope;
+    let got = loaded.decrypt(&envelope_of_others).expect("numbers");
+    assert!(got.iter().zip(&numbers).all(|(got, number)| (*got - *number).magnitude() < 1e-8));
+    assert!(CkksPublicKey::read(&envelope).is_err(), "a ciphertext is none");
     let any = AnyKeys::load(&path, Some("tree")).expect("keys");
     assert_eq!((any.key_id(), any.parts().len()), (made.key_id(), made.parts().len()));
     assert!(matches!(Keys::load(&path, Some("tree")), Err(ClientError::KeyFile(KeyFileError::NotAKey { .. }))));

@@ -66,14 +66,17 @@ pub struct KeyPage {
 
 impl KeyInfo {
     /// Parameter sets that jobs may have: of TFHE, those with a key-switch and a bootstrap key; of CKKS, where it depends on the
-    /// program what is enough, those with any part.
+    /// program what is enough, those with any part that computations use.
     pub fn complete_sets(&self) -> Vec<AnySet> {
         let has = |set: AnySet, kind| self.parts.iter().any(|part| part.set == set && part.kind == kind);
         let mut sets: Vec<AnySet> = self.parts.iter().map(|part| part.set).collect();
         // Parts are sorted by their sets.
         sets.dedup();
         let needed = [ObjectKind::SeededKeySwitchKey, ObjectKind::SeededBootstrapKey];
-        sets.retain(|set| set.ckks().is_some() || needed.into_iter().all(|kind| has(*set, kind)));
+        sets.retain(|set| match set.ckks() {
+            Some(_) => has(*set, ObjectKind::SeededCkksSwitchKey),
+            None => needed.into_iter().all(|kind| has(*set, kind)),
+        });
         sets
     }
 

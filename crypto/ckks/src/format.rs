@@ -6,6 +6,7 @@
 mod ciphertext;
 mod error;
 mod key;
+mod public_key;
 mod residues;
 
 use std::io::{Read, Write};

@@ -27,6 +27,7 @@ mod pool;
 mod ring;
 mod rotate;
 mod seeded_ciphertext;
+mod seeded_public_key;
 
 pub use bootstrap::{Bootstrap, BootstrapKeys, BootstrapStep};
 pub use ciphertext::Ciphertext;
@@ -43,3 +44,4 @@ pub use plaintext::Plaintext;
 pub use poly::{Basis, Poly};
 pub use ring::Ring;
 pub use seeded_ciphertext::SeededCiphertext;
+pub use seeded_public_key::SeededPublicKey;

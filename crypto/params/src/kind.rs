@@ -32,6 +32,8 @@ pub enum ObjectKind {
     CompactPublicKey,
     /// A key from one secret of CKKS to another: one of the many parts that a client's evaluation key consists of.
     SeededCkksSwitchKey,
+    /// A public key of CKKS to encrypt with.
+    SeededCkksPublicKey,
     /// A client's secret keys. Never leaves the client; whatever a server runs refuses it by its kind.
     ClientKey,
     /// A client's secret key for CKKS, held to the same.
@@ -56,6 +58,7 @@ const KINDS: &[(ObjectKind, u16, &str, bool)] = &[
     (ObjectKind::SeededDecompressionKey, 0x13, "seeded decompression key", true),
     (ObjectKind::CompactPublicKey, 0x14, "compact public key", true),
     (ObjectKind::SeededCkksSwitchKey, 0x15, "seeded CKKS switch key", true),
+    (ObjectKind::SeededCkksPublicKey, 0x16, "seeded CKKS public key", true),
     (ObjectKind::ClientKey, 0x8000, "client key", false),
     (ObjectKind::CkksClientKey, 0x8001, "CKKS client key", false),
 ];
@@ -88,8 +91,13 @@ impl ObjectKind {
 
     /// Is it one of CKKS? Those are of other parameter sets, and their dimensions are in [`crate::ckks::layout`].
     pub fn is_ckks(self) -> bool {
-        use ObjectKind::{CkksCiphertext, CkksClientKey, SeededCkksCiphertext, SeededCkksSwitchKey};
-        matches!(self, CkksCiphertext | SeededCkksCiphertext | SeededCkksSwitchKey | CkksClientKey)
+        use ObjectKind::{
+            CkksCiphertext, CkksClientKey, SeededCkksCiphertext, SeededCkksPublicKey, SeededCkksSwitchKey,
+        };
+        matches!(
+            self,
+            CkksCiphertext | SeededCkksCiphertext | SeededCkksSwitchKey | SeededCkksPublicKey | CkksClientKey
+        )
     }
 
     fn row(self) -> &'static (ObjectKind, u16, &'static str, bool) {

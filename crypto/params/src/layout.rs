@@ -142,7 +142,10 @@ impl Layout {
                 let dimensions = vec![("LWE dimension", dimension), ("log2 of the modulus", shape.modulus_log2)];
                 (dimensions, dimension * shape.word_bytes)
             }
-            ObjectKind::CkksCiphertext | ObjectKind::SeededCkksCiphertext | ObjectKind::SeededCkksSwitchKey => {
+            ObjectKind::CkksCiphertext
+            | ObjectKind::SeededCkksCiphertext
+            | ObjectKind::SeededCkksSwitchKey
+            | ObjectKind::SeededCkksPublicKey => {
                 return Err(EnvelopeError::WrongParameterSet { expected: "a set of CKKS", got: set.name });
             }
             // Their layout is the client's own business.

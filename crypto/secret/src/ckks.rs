@@ -16,7 +16,7 @@ mod public;
 /// What a client encrypts, asks keys for and sends, and the bytes of it.
 pub use cloakwork_ckks::{
     Bootstrap, BootstrapKind, BootstrapShape, Ciphertext, CkksError, Complex, KeyPart, KeyPlan, KeySize,
-    NoSuchBootstrap, Ring, SeededCiphertext, format,
+    NoSuchBootstrap, Ring, SeededCiphertext, SeededPublicKey, format,
 };
 pub use generate::KeyGenerator;
 pub use key::SecretKey;

@@ -2,12 +2,12 @@
 
 use cloakwork_ckks::{
     Basis, Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, EvaluationKeys, Evaluator, Ring, SwitchKey,
-    key::{MoveKey, SeededSwitchKey},
+    key::{MaskSeed, MoveKey, SeededSwitchKey},
 };
 use cloakwork_params::ckks::{self, offsets::Way};
 use cloakwork_secret::{
     Randomness, SecretError,
-    ckks::{KeyGenerator, SecretKey},
+    ckks::{KeyGenerator, PublicKey, SecretKey, SeededPublicKey},
 };
 
 struct Client {
@@ -66,7 +66,8 @@ const SETS: [&str; 2] = ["TOY_CKKS_54_60", "TOY_CKKS_45_60_50"];
 fn whoever_has_the_public_key_encrypts_for_the_secret_one() {
     for set in ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"] {
         let mut client = Client::new(set);
-        let public = client.key.public_key(&client.ring, &mut client.randomness).expect("a key");
+        let seeded = client.key.public_key(&client.ring, &mut client.randomness).expect("a key");
+        let public = PublicKey::expand(&client.ring, client.key.key_id(), seeded).expect("a key of the ring");
         assert_eq!(public.key_id(), client.key.key_id());
         for (slots, level) in [(512, 0), (512, client.ring.set().working_level), (4, 3)] {
             let plain = numbers(slots, 0.3);
@@ -81,6 +82,9 @@ fn whoever_has_the_public_key_encrypts_for_the_secret_one() {
         assert!(one != other, "no two encryptions are alike");
         let refused = public.encrypt(&client.ring, &[Complex::new(f64::NAN, 0.0)], 0, &mut client.randomness);
         assert!(matches!(refused.err(), Some(SecretError::Ckks(CkksError::NotFinite { index: 0 }))));
+        let (body, seed) = (client.ring.zero(Basis::of_level(1)), MaskSeed { key: 1, block: 0, byte: 0 });
+        let lower = PublicKey::expand(&client.ring, client.key.key_id(), SeededPublicKey { body, seed });
+        assert!(matches!(lower.err(), Some(SecretError::Ckks(CkksError::MalformedKey { .. }))));
     }
 }
 

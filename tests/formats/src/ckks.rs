@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use cloakwork_ckks::{
-    Basis, Ciphertext, Gadget, KeyPart, Poly, Ring, SeededCiphertext,
+    Basis, Ciphertext, Gadget, KeyPart, Poly, Ring, SeededCiphertext, SeededPublicKey,
     format::{FormatError, WireObject, decode, encode},
     key::SeededSwitchKey,
 };
@@ -55,6 +55,7 @@ pub fn all_of_ckks() -> Vec<CkksCase> {
     let scale = 1.000_1 * MIXED.scale();
     let polys = || [poly(&MIXED, Basis::of_level(1)), poly(&MIXED, Basis::of_level(1))];
     let body = || poly(&EVEN, Basis::of_level(0));
+    let public = poly(&MIXED, Basis::of_level(MIXED.set().working_level));
     vec![
         case("ckks_ciphertext", &MIXED, &Ciphertext { polys: polys(), scale, slots_log2: 3 }),
         case(
@@ -62,6 +63,7 @@ pub fn all_of_ckks() -> Vec<CkksCase> {
             &EVEN,
             &SeededCiphertext { body: body(), seed: SEED, scale: EVEN.scale(), slots_log2: 9 },
         ),
+        case("seeded_ckks_public_key", &MIXED, &SeededPublicKey { body: public, seed: SEED }),
         case("seeded_ckks_switch_key_move", &MIXED, &key(&MIXED, Purpose::Move { power: 5 }, 0)),
         case("seeded_ckks_switch_key_to_sparse", &MIXED, &key(&MIXED, Purpose::ToSparse, 0)),
         case("seeded_ckks_switch_key_to_dense", &EVEN, &key(&EVEN, Purpose::ToDense, 1)),
@@ -102,6 +104,11 @@ pub fn decode_ckks_ciphertext_input(bytes: &[u8]) {
 /// A seeded ciphertext.
 pub fn decode_seeded_ckks_ciphertext_input(bytes: &[u8]) {
     check::<SeededCiphertext>(bytes);
+}
+
+/// A public key.
+pub fn decode_seeded_ckks_public_key_input(bytes: &[u8]) {
+    check::<SeededPublicKey>(bytes);
 }
 
 /// A part of a key.

@@ -41,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "seeded_key_switch_key", run: decode_seeded_key_switch_key_input },
     Target { name: "ckks_ciphertext", run: ckks::decode_ckks_ciphertext_input },
     Target { name: "seeded_ckks_ciphertext", run: ckks::decode_seeded_ckks_ciphertext_input },
+    Target { name: "seeded_ckks_public_key", run: ckks::decode_seeded_ckks_public_key_input },
     Target { name: "seeded_ckks_switch_key", run: ckks::decode_seeded_ckks_switch_key_input },
 ];
 

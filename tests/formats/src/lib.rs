@@ -11,6 +11,6 @@ pub mod parameters;
 pub use cases::{Case, Comparison, KEY_ID, all, named};
 pub use ckks::{
     CkksCase, Decoder, all_of_ckks, decode_ckks_ciphertext_input, decode_seeded_ckks_ciphertext_input,
-    decode_seeded_ckks_switch_key_input,
+    decode_seeded_ckks_public_key_input, decode_seeded_ckks_switch_key_input,
 };
 pub use inputs::*;

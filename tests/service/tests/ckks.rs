@@ -78,6 +78,18 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
     let numbers: Vec<f64> = serde_json::from_value(numbers["numbers"].clone()).expect("numbers");
     assert_eq!(numbers, [1.0, 0.5, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
 
+    // Whoever has the public key encrypts, without the client key.
+    shell.text(&["ckks", "public-key", "--out", "numbers.public"]);
+    let with = |key| ["ckks", "encrypt", "--public-key", key, "0.25", "-3", "--level", "1", "--out", "z"];
+    let (code, message) = shell.refusal(&with("x"));
+    assert!(code == Some(2) && message.contains("x: ") && message.contains("public key"), "{code:?} {message}");
+    let rename =
+        |from: &str, to: &str| std::fs::rename(home.path().join(from), home.path().join(to)).expect("a directory");
+    rename("numbers", "elsewhere");
+    shell.text(&with("numbers.public"));
+    rename("elsewhere", "numbers");
+    assert_eq!(shell.text(&["ckks", "decrypt", "z", "--digits", "3", "--real"]), "0.250\n-3.000\n");
+
     let client = server.client().await;
     let envelope = std::fs::read(home.path().join("y")).expect("a ciphertext");
     let name = client.store(&Encrypted { envelope: envelope.into(), count: 8 }).await.expect("a ciphertext");

@@ -8,6 +8,7 @@ mod expression;
 mod job;
 mod keygen;
 mod number;
+mod public_key;
 mod run;
 mod size;
 
@@ -17,6 +18,7 @@ use crate::{context::Context, failure::Failure};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Keygen(keygen::Args),
+    PublicKey(public_key::Args),
     Encrypt(encrypt::Args),
     Decrypt(decrypt::Args),
     Run(run::Args),
@@ -26,6 +28,7 @@ pub(crate) enum Command {
 pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     match command {
         Command::Keygen(args) => keygen::run(context, args).await,
+        Command::PublicKey(args) => public_key::run(context, args).await,
         Command::Encrypt(args) => encrypt::run(context, args).await,
         Command::Decrypt(args) => decrypt::run(context, args).await,
         Command::Run(args) => run::run(context, args).await,

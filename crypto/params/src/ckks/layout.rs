@@ -92,10 +92,21 @@ pub fn payload_len(kind: ObjectKind, set: &'static CkksSet, given: &Dimensions) 
             let shape = KeyShape::of(set, given)?;
             Ok(shape.bodies(set) as u64 * set.packed_bytes(shape.level, shape.special(set)))
         }
+        ObjectKind::SeededCkksPublicKey => {
+            let [level, ref unused @ ..] = *given;
+            exactly("level", set.working_level as u64, level.into())?;
+            zeros(unused)?;
+            Ok(set.packed_bytes(set.working_level, 0))
+        }
         // Its layout is the client's own business.
         ObjectKind::CkksClientKey => Err(EnvelopeError::SecretKeyRefused { got: kind.number() }),
         _ => Err(EnvelopeError::WrongParameterSet { expected: "a set of TFHE", got: set.name }),
     }
+}
+
+/// What a header says of a public key: the highest level that numbers are encrypted at.
+pub fn public_key_dimensions(set: &CkksSet) -> Dimensions {
+    [set.working_level as u32, 0, 0, 0, 0, 0, 0, 0]
 }
 
 fn no_set_of_ckks(header: &Header) -> EnvelopeError {
@@ -313,6 +324,20 @@ mod tests {
         assert!(scale(2_f64.powi(53), 1).is_ok() && scale(2_f64.powi(52), 0).is_ok() && scale(1.0, 0).is_ok());
         assert!(scale(2_f64.powi(255), 14).is_ok());
         assert!(scale(2_f64.powi(256), 14).is_err());
+    }
+
+    #[test]
+    fn a_public_key_has_the_level_of_encrypted_numbers_and_nothing_else() {
+        for set in CKKS_SETS {
+            let dimensions = public_key_dimensions(set);
+            let length = |dimensions| payload_len(ObjectKind::SeededCkksPublicKey, set, &dimensions);
+            assert_eq!(length(dimensions), Ok(set.packed_bytes(set.working_level, 0)));
+            for index in 0..dimensions.len() {
+                let mut spoilt = dimensions;
+                spoilt[index] ^= 1;
+                assert!(matches!(length(spoilt), Err(EnvelopeError::WrongDimension { .. })), "{index}");
+            }
+        }
     }
 
     #[test]

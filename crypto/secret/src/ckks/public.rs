@@ -1,6 +1,6 @@
 //! Encryption by those who have no secret.
 
-use cloakwork_ckks::{Basis, Ciphertext, Complex, Poly, Ring, key::masks};
+use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Poly, Ring, SeededPublicKey, key::masks};
 use cloakwork_params::{KeyId, ckks::CkksSet};
 use zeroize::Zeroizing;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Randomness, SecretError};
 
-/// An encryption of zero: whoever has it encrypts, and nobody decrypts with it.
+/// A public key with its mask, as encryption reads it.
 pub struct PublicKey {
     key_id: KeyId,
     set: &'static CkksSet,
@@ -21,17 +21,27 @@ pub struct PublicKey {
 }
 
 impl SecretKey {
-    /// A public key of this secret.
-    pub fn public_key(&self, ring: &Ring, randomness: &mut Randomness) -> Result<PublicKey, SecretError> {
+    /// A public key of this secret, which belongs to its key id.
+    pub fn public_key(&self, ring: &Ring, randomness: &mut Randomness) -> Result<SeededPublicKey, SecretError> {
         self.check(ring)?;
-        let basis = Basis::of_level(ring.set().working_level);
-        let mask = masks(ring, &randomness.mask_seed()?, basis, 0);
+        let (basis, seed) = (Basis::of_level(ring.set().working_level), randomness.mask_seed()?);
+        let mask = masks(ring, &seed, basis, 0);
         let body = body_of_zero(ring, &mask, &self.values(ring, basis), randomness);
-        Ok(PublicKey { key_id: self.key_id(), set: self.set(), polys: [body, mask] })
+        Ok(SeededPublicKey { body, seed })
     }
 }
 
 impl PublicKey {
+    /// Computes the mask, if the key is one of the ring.
+    pub fn expand(ring: &Ring, key_id: KeyId, seeded: SeededPublicKey) -> Result<Self, SecretError> {
+        let SeededPublicKey { body, seed } = seeded;
+        let basis = Basis::of_level(ring.set().working_level);
+        if body.basis() != basis || body.words().len() != basis.len() * ring.size() {
+            return Err(CkksError::MalformedKey { what: "it is not of the level that numbers are encrypted at" }.into());
+        }
+        Ok(Self { key_id, set: ring.set(), polys: [body, masks(ring, &seed, basis, 0)] })
+    }
+
     /// Public random name of the secret key.
     pub fn key_id(&self) -> KeyId {
         self.key_id

@@ -1,11 +1,12 @@
 //! `cloakwork ckks encrypt`.
 
 use std::{
+    fmt::Display,
     io::Read as _,
     path::{Path, PathBuf},
 };
 
-use cloakwork_client::Complex;
+use cloakwork_client::{CkksPublicKey, Complex, params::ckks::CkksSet};
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -26,11 +27,15 @@ use crate::{
 /// ciphertext holds a power of two of them: zeros follow the last one up to --slots, or up to the
 /// next power of two.
 ///
+/// With a public key, no client key is needed. The file is then twice as large, and the numbers some
+/// 8 bits less exact.
+///
 /// The level says how many multiplications can follow each other, and how large the file is.
 ///
 /// Examples:
 ///   cloakwork --keys numbers ckks encrypt 0.5 -1.25 0.5+0.25i --level 3 --out x.ckks
 ///   cloakwork --keys numbers ckks encrypt --from column.csv --slots 32768 --out x.ckks
+///   cloakwork ckks encrypt --public-key numbers.public --from column.csv --out x.ckks
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -41,6 +46,9 @@ pub(crate) struct Args {
     /// File of numbers; - is standard input.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
+    /// Public key to encrypt with, instead of the client key.
+    #[arg(long, value_name = "FILE")]
+    public_key: Option<PathBuf>,
     /// Multiplications that can follow each other. The most that the set has where absent.
     #[arg(long, value_name = "LEVEL")]
     level: Option<usize>,
@@ -58,14 +66,24 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         Some(path) => Zeroizing::new(read_all(&read(path)?)?),
     };
     let numbers = padded(numbers, args.slots)?;
-    let keys = context.ckks_keys().await?;
-    let level = args.level.unwrap_or(keys.set().working_level);
-    let encrypted = keys.encrypt(&numbers, level)?;
+    let level = |set: &CkksSet| args.level.unwrap_or(set.working_level);
+    let (key_id, level, encrypted) = match &args.public_key {
+        None => {
+            let keys = context.ckks_keys().await?;
+            let level = level(keys.set());
+            (keys.key_id(), level, keys.encrypt(&numbers, level)?)
+        }
+        Some(path) => {
+            let key = public_key(path)?;
+            let level = level(key.set());
+            (key.key_id(), level, key.encrypt(&numbers, level)?)
+        }
+    };
     write_new(&args.out, &encrypted.envelope)?;
     let (slots, size) = (numbers.len(), encrypted.envelope.len() as u64);
     show(
         context.global.json,
-        || json!({ "file": args.out, "slots": slots, "level": level, "bytes": size, "key_id": keys.key_id().to_string() }),
+        || json!({ "file": args.out, "slots": slots, "level": level, "bytes": size, "key_id": key_id.to_string() }),
         || format!("{}: {} at level {level}, {}\n", args.out.display(), count(slots as u64), bytes(size)),
     );
     Ok(())
@@ -99,6 +117,12 @@ fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
     };
     read.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     Ok(text)
+}
+
+fn public_key(path: &Path) -> Result<CkksPublicKey, Failure> {
+    let wrong = |error: &dyn Display| Failure::Usage(format!("{}: {error}", path.display()));
+    let envelope = std::fs::read(path).map_err(|error| wrong(&error))?;
+    CkksPublicKey::read(&envelope).map_err(|error| wrong(&error))
 }
 
 const SLOTS_MAX: usize = 1 << 20;
