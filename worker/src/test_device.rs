@@ -84,6 +84,14 @@ impl TestDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn has_memory(&self, slots: &[u32]) -> Result<(), DeviceError> {
+        let memory = self.state().memory.unwrap_or(self.slots);
+        match slots.iter().any(|slot| *slot >= memory) {
+            true => Err(DeviceError::OutOfMemory { needed: 1, available: 0 }),
+            false => Ok(()),
+        }
+    }
+
     fn number(&self) -> u64 {
         let mut state = self.state();
         state.numbers += 1;
@@ -126,8 +134,8 @@ impl Device for TestDevice {
 
     fn drop_arena(&self, _: Arena) {}
 
-    fn write(&self, _: Arena, _: &[u32], _: Words<'_>) -> Result<(), DeviceError> {
-        Ok(())
+    fn write(&self, _: Arena, slots: &[u32], _: Words<'_>) -> Result<(), DeviceError> {
+        self.has_memory(slots)
     }
 
     fn read(&self, _: Arena, _: &[u32], _: WordsMut<'_>) -> Result<(), DeviceError> {
@@ -135,10 +143,7 @@ impl Device for TestDevice {
     }
 
     fn submit(&self, _: KeySlot, _: Arena, wave: Wave) -> Result<Ticket, DeviceError> {
-        let memory = self.state().memory.unwrap_or(self.slots);
-        if (0..wave.lanes().len()).any(|lane| wave.outputs(lane).iter().any(|slot| *slot >= memory)) {
-            return Err(DeviceError::OutOfMemory { needed: 1, available: 0 });
-        }
+        (0..wave.lanes().len()).try_for_each(|lane| self.has_memory(wave.outputs(lane)))?;
         let number = self.number();
         let mut lanes = BTreeMap::new();
         wave.lanes().iter().for_each(|lane| *lanes.entry(lane.constant).or_default() += 1);

@@ -16,6 +16,7 @@ use super::{
     plan::Plan,
     slots::{Need, Slots},
     tables::{Table, TableError, Tables},
+    width::WidthLimit,
 };
 
 /// The live jobs of one group, key and set.
@@ -29,8 +30,9 @@ pub(super) struct Group {
     tables: Tables,
     /// When it last had a wave, or came.
     pub(super) served: Instant,
-    /// Widest wave that the device had the memory for.
-    pub(super) width_limit: usize,
+    pub(super) width_limit: WidthLimit,
+    /// Rows found no memory, and none has come free since.
+    pub(super) waits_for_memory: bool,
     /// Waves so far.
     waves: u64,
 }
@@ -53,7 +55,8 @@ impl Group {
             jobs: BTreeMap::new(),
             tables: Tables::default(),
             served: now,
-            width_limit: usize::MAX,
+            width_limit: WidthLimit::default(),
+            waits_for_memory: false,
             waves: 0,
         }
     }
@@ -93,13 +96,26 @@ impl Group {
         Reserved { small: small * self.slot_bytes, large: large * self.slot_bytes }
     }
 
+    /// Has any of its jobs a row that has begun and not ended? Its slots come free.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.jobs.values().any(Job::is_under_way)
+    }
+
+    /// Has a row of several begin again later that has not come further than its inputs. None of its lanes is in flight.
+    pub(super) fn take_row_back(&mut self) -> bool {
+        let is_alone = self.jobs.values().map(Job::rows_under_way).sum::<usize>() < 2;
+        let taken = !is_alone && self.jobs.values_mut().rev().any(|job| job.take_last_row_back(&mut self.slots));
+        self.waits_for_memory |= taken;
+        taken
+    }
+
     /// Gives up what slots hold that nobody uses any more.
     pub(super) fn forget(&mut self, device: &dyn Device) {
         device.discard(self.arena, self.slots.forget());
     }
 
     /// Begins rows, the most important first, until there are lanes for two waves, no slots are left of `share`, or no
-    /// memory. Returns jobs whose rows could not begin.
+    /// memory. Returns jobs whose rows could not begin; they are as if none had been tried.
     pub(super) fn admit(
         &mut self,
         wanted: usize,
@@ -108,12 +124,16 @@ impl Group {
         device: &dyn Device,
     ) -> Vec<(u64, DeviceError)> {
         let mut failed = Vec::new();
+        if self.waits_for_memory {
+            return failed;
+        }
         let mut ready = self.ready();
         let now = Instant::now();
         for id in self.order(now, Duration::ZERO).into_iter().flatten() {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let Need { slots: each, is_small } = job.need;
             let row_bytes = u64::from(each) * self.slot_bytes;
+            let mut most = ROWS_AT_ONCE;
             while job.ready() < wanted && ready < 4 * wanted && job.rows_waiting() > 0 {
                 // A group that has nothing under way gets a row even where its share is less.
                 let reserved = self.slots.reserved.all();
@@ -121,7 +141,7 @@ impl Group {
                 let free = memory.rows(row_bytes, is_small);
                 let room =
                     |limit: u32| free.min((u64::from(limit).saturating_sub(reserved) / u64::from(each)) as usize);
-                let mut count = ROWS_AT_ONCE.min(job.rows_waiting()).min(room(limit - limit / KEPT));
+                let mut count = most.min(job.rows_waiting()).min(room(limit - limit / KEPT));
                 if count == 0 && !job.is_under_way() {
                     count = room(limit).min(1);
                 }
@@ -131,14 +151,24 @@ impl Group {
                     }
                     break;
                 }
-                memory.take(row_bytes, is_small, count);
                 self.slots.reserve(job.need, count);
                 let before = job.ready();
-                if let Err(error) = job.begin_rows(count, &mut self.slots, device, self.arena) {
-                    failed.push((id, error));
-                    break;
+                match job.begin_rows(count, &mut self.slots, device, self.arena) {
+                    Ok(()) => {
+                        memory.take(row_bytes, is_small, count);
+                        ready += job.ready() - before;
+                    }
+                    // There may be memory for fewer.
+                    Err(DeviceError::OutOfMemory { .. }) if count > 1 => most = count / 2,
+                    Err(error) => {
+                        failed.push((id, error));
+                        // Nobody else finds any either, before rows that are under way have ended.
+                        if self.is_under_way() {
+                            return failed;
+                        }
+                        break;
+                    }
                 }
-                ready += job.ready() - before;
             }
         }
         failed
