@@ -57,7 +57,7 @@ pub(crate) fn open_cpu(threads: usize, pin_threads: bool) -> Result<Arc<CpuDevic
 const SHARE_OF_OTHERS: u64 = 8;
 
 fn open_gpus(gpus: Vec<Arc<dyn gpu::Driver>>) -> Result<Opened, WorkerError> {
-    let descriptions: Vec<_> = gpus.iter().map(|gpu| gpu.describe()).collect();
+    let descriptions: Vec<_> = gpus.iter().map(|gpu| gpu.describe().clone()).collect();
     for (number, gpu) in descriptions.iter().enumerate() {
         let (name, mebibytes) = (&gpu.name, gpu.memory_bytes >> 20);
         tracing::info!(number, name, mebibytes, multiprocessors = gpu.multiprocessors, "computing on a GPU");

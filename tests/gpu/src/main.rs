@@ -94,7 +94,7 @@ fn measure(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
 
 /// What tells the energy that they draw. Without it everything else is measured.
 fn meter(gpus: &[Arc<dyn Driver>]) -> Option<Meter> {
-    let gpus: Vec<_> = gpus.iter().map(|gpu| gpu.describe()).collect();
+    let gpus: Vec<_> = gpus.iter().map(|gpu| gpu.describe().clone()).collect();
     match sensors::open(&gpus) {
         Ok(sensors) => Some(Meter { sensors, gpus }),
         Err(error) => {

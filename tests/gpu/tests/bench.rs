@@ -12,7 +12,7 @@ use cloakwork_tests_gpu::{Meter, Plan, bench};
 
 fn device() -> (Arc<dyn Device>, Meter) {
     let gpu = Arc::new(Emulated::new(512 << 20));
-    let meter = Meter { sensors: gpu.clone(), gpus: vec![gpu.describe()] };
+    let meter = Meter { sensors: gpu.clone(), gpus: vec![gpu.describe().clone()] };
     (Arc::new(CudaDevice::new(vec![gpu]).expect("memory")), meter)
 }
 

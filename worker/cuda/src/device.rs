@@ -22,6 +22,7 @@ use crate::{
     bench::Bench,
     gpu::{Buffer, Driver, DriverError, Table},
     key::{self, GpuKey},
+    loss::Loss,
     queue::Queue,
     run::{Outcome, Run},
 };
@@ -42,6 +43,7 @@ pub struct CudaDevice {
 struct Shared {
     benches: Vec<Bench>,
     queue: Queue,
+    loss: Arc<Loss>,
 }
 
 /// Lanes of each multiprocessor that a wave can keep busy, twice over: while some end, others begin.
@@ -53,8 +55,9 @@ impl CudaDevice {
         if drivers.is_empty() {
             return Err(DeviceError::Lost { message: "a device of no GPUs".to_owned() });
         }
-        let benches = drivers.into_iter().enumerate().map(|(number, driver)| Bench::new(number, driver));
-        let shared = Arc::new(Shared { benches: benches.collect::<Result<_, _>>()?, queue: Queue::default() });
+        let loss = Arc::<Loss>::default();
+        let benches = drivers.into_iter().enumerate().map(|(number, driver)| Bench::new(number, driver, &loss));
+        let shared = Arc::new(Shared { benches: benches.collect::<Result<_, _>>()?, queue: Queue::default(), loss });
         let mut device = Self {
             shared: shared.clone(),
             threads: Vec::new(),
@@ -92,7 +95,7 @@ impl Device for CudaDevice {
         DeviceInfo {
             kind: "cuda",
             name: names.join(", "),
-            sets: SETS.iter().filter(|set| key::serves(set)).collect(),
+            sets: SETS.iter().filter(|set| gpus.iter().all(|gpu| key::serves(set, gpu))).collect(),
             units: gpus.len(),
             tile: multiprocessors / gpus.len(),
             width_max: multiprocessors * LANES_PER_MULTIPROCESSOR,
@@ -101,7 +104,7 @@ impl Device for CudaDevice {
     }
 
     fn load_key(&self, source: &dyn KeySource) -> Result<KeySlot, DeviceError> {
-        self.shared.queue.check()?;
+        self.shared.loss.check()?;
         let key = key::load(&self.shared.benches, source)?;
         let slot = KeySlot { number: self.number(), bytes: key.bytes() };
         locked(&self.keys).insert(slot.number, key);
@@ -183,7 +186,7 @@ impl Device for CudaDevice {
             }
             tables.push(table);
         }
-        self.shared.queue.check()?;
+        self.shared.loss.check()?;
         let run = Run::new(&self.shared.benches, key, arena, wave, tables)?;
         let ticket = Ticket(self.number());
         locked(&self.tickets).insert(ticket.0, run.outcome().clone());
@@ -208,7 +211,7 @@ impl Device for CudaDevice {
     }
 
     fn lost(&self) -> Option<String> {
-        self.shared.queue.lost()
+        self.shared.loss.why().map(str::to_owned)
     }
 
     fn set_waker(&self, waker: Waker) {

@@ -12,8 +12,8 @@ use cloakwork_tfhe::{ServerKey, StageTimes, Torus};
 use crate::{
     bench::Bench,
     gpu::{
-        BootstrapKeyViews, Buffer, Complex, DriverError, KeySwitchShape, Line, Lists, Places, RotationShape,
-        RotationViews, Stream, View,
+        BootstrapKeyViews, Buffer, Complex, Description, DriverError, KeySwitchShape, Line, Lists, Places,
+        RotationShape, RotationViews, Stream, View,
     },
     run::{Run, Stopwatch},
     workspace::Workspace,
@@ -47,12 +47,13 @@ pub(crate) fn bytes(set: &ParameterSet) -> u64 {
 }
 
 /// Does a GPU compute waves of `set`?
-pub fn serves(set: &ParameterSet) -> bool {
+pub fn serves(set: &ParameterSet, gpu: &Description) -> bool {
     let same_words = set.torus.bits() == set.small_word_bits();
     // Ciphertexts between operations have the words of the big key.
     let has_words = by_words!(set, bytes_of(set)).is_some();
     let has_kernels = rotation_shape(set).is_possible() && key_switch_shape(set).is_possible();
-    has_words && has_kernels && (set.order == Order::KeySwitchFirst || same_words)
+    let has_room = rotation_shape(set).fits(set.torus.bits(), gpu);
+    has_words && has_kernels && has_room && (set.order == Order::KeySwitchFirst || same_words)
 }
 
 fn bytes_of<T, S>(set: &ParameterSet) -> u64 {
@@ -95,7 +96,7 @@ fn typed<T: Torus + Pod, S: Torus + Pod>(
     source: &dyn KeySource,
 ) -> Result<Arc<dyn GpuKey>, DeviceError> {
     let set = source.set();
-    if !serves(set) {
+    if !benches.iter().all(|bench| serves(set, bench.driver.describe())) {
         return Err(DeviceError::UnsupportedSet { set: set.name });
     }
     let parts = SeededParts::<T, S>::read(source)?;

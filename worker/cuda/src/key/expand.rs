@@ -66,7 +66,7 @@ fn expand<W: Torus + Pod>(
         })
     });
     // Also where not everything could be launched, and on all GPUs where one fails: memory that kernels still use stays until
-    // they have ended.
+    // they have ended. If they never do, it stays for good: the device is lost then, and gives none back.
     let ended = benches.iter().map(|bench| bench.finish(Stream::Keys, 0)).fold(Ok(()), Result::and);
     launched.and(ended)
 }
@@ -98,7 +98,7 @@ impl<'b> Stage<'b> {
         let turn = index % self.bodies.len();
         if index >= self.bodies.len() {
             // What was there before has been expanded.
-            self.bench.wait(Stream::Keys, turn)?;
+            self.bench.driver.wait(Stream::Keys, turn)?;
         }
         let place = self.bodies[turn].view(0, bodies.len())?;
         place.upload(bodies)?;
