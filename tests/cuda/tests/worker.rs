@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use cloakwork_circuit::wire::{self, operation::Kind};
 use cloakwork_cuda::CudaDevice;
+use cloakwork_device::Device as _;
 use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tests_device::{jobs::Client, server::FakeServer};
 use cloakwork_worker::{CancellationToken, Options, WorkerError, run_on};
@@ -48,6 +49,33 @@ async fn jobs_of_several_keys_come_out_right() {
     worker.await.expect("no panic").expect("a clean end");
     let last = server.last_report().expect("a report");
     assert_eq!((last.pool.as_str(), last.resident_keys.len()), ("gpu", 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_take_turns_on_the_gpu_are_asked_for_once() {
+    let server = Arc::new(FakeServer::default());
+    let gpu = Arc::new(Emulated::new(512 << 20));
+    let device = CudaDevice::new(vec![gpu]).expect("memory for the workspace").with_warm_keys(16 << 20);
+    let stop = CancellationToken::new();
+    let mut clients: Vec<_> =
+        (1..3).map(|seed| Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2", seed)).collect();
+    // Room for one of them.
+    let key_memory = device.key_bytes(clients[0].keys.set) * 3 / 2;
+    let options = Options { key_memory, ..options() };
+    let worker = tokio::spawn(run_on(Arc::new(device), options, server.serve(), stop.clone()));
+    for _ in 0..3 {
+        for client in &mut clients {
+            let program = client.chain(&[add(1)]);
+            let job = client.job(&program, &[2], true);
+            let ends = server.ends(&server.assign([job])).await;
+            assert_eq!(client.answer(&ends[0]), [3]);
+        }
+    }
+    stop.cancel();
+    worker.await.expect("no panic").expect("a clean end");
+    for part in clients.iter().flat_map(|client| &client.parts) {
+        assert_eq!(server.reads(part), 1);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

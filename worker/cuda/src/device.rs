@@ -21,7 +21,7 @@ use crate::{
     arena::GpuArena,
     bench::Bench,
     gpu::{Buffer, Driver, DriverError, Table},
-    key::{self, GpuKey},
+    key::{self, GpuKey, WarmKeys},
     loss::Loss,
     queue::Queue,
     run::{Outcome, Run},
@@ -34,6 +34,7 @@ pub struct CudaDevice {
     threads: Vec<JoinHandle<()>>,
     numbers: AtomicU64,
     keys: Mutex<HashMap<u64, Arc<dyn GpuKey>>>,
+    warm: WarmKeys,
     luts: Mutex<HashMap<u64, Arc<Table>>>,
     arenas: Mutex<HashMap<u64, Arc<GpuArena>>>,
     tickets: Mutex<HashMap<u64, Arc<Outcome>>>,
@@ -63,6 +64,7 @@ impl CudaDevice {
             threads: Vec::new(),
             numbers: AtomicU64::new(1),
             keys: Mutex::default(),
+            warm: WarmKeys::new(0),
             luts: Mutex::default(),
             arenas: Mutex::default(),
             tickets: Mutex::default(),
@@ -76,6 +78,13 @@ impl CudaDevice {
             device.threads.push(thread.map_err(lost)?);
         }
         Ok(device)
+    }
+
+    /// The same, with copies of keys in the host's pinned memory, of so many bytes at most: a key that has had to make room
+    /// for others is made ready from there when it comes back.
+    pub fn with_warm_keys(mut self, limit_bytes: u64) -> Self {
+        self.warm = WarmKeys::new(limit_bytes);
+        self
     }
 
     fn number(&self) -> u64 {
@@ -105,7 +114,7 @@ impl Device for CudaDevice {
 
     fn load_key(&self, source: &dyn KeySource) -> Result<KeySlot, DeviceError> {
         self.shared.loss.check()?;
-        let key = key::load(&self.shared.benches, source)?;
+        let key = key::load(&self.shared.benches, &self.warm, source)?;
         let slot = KeySlot { number: self.number(), bytes: key.bytes() };
         locked(&self.keys).insert(slot.number, key);
         Ok(slot)
@@ -118,6 +127,10 @@ impl Device for CudaDevice {
     fn evict_key(&self, key: KeySlot) {
         // The driver waits for the GPU when it frees: not under the lock.
         let freed = locked(&self.keys).remove(&key.number);
+        if let Some(name) = freed.as_ref().and_then(|key| key.name()) {
+            // What has just made room is the likeliest to come back.
+            drop(self.warm.get(name));
+        }
         drop(freed);
     }
 

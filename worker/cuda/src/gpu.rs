@@ -8,6 +8,7 @@ mod driver;
 mod launches;
 mod lists;
 mod nvidia;
+mod pinned;
 mod staging;
 mod watched;
 
@@ -18,5 +19,6 @@ pub use launches::{
 };
 pub use lists::{Lists, Table, Work};
 pub use nvidia::{find, kernels_are_built_in};
+pub use pinned::Pinned;
 pub use staging::Staging;
 pub(crate) use watched::Watched;

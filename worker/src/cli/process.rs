@@ -30,7 +30,7 @@ impl Cli {
 fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     let endpoint = cli.endpoint()?;
     let threads = cli.threads.unwrap_or(Options::default().threads);
-    let Opened { device, gpus, pool, memory } = cli.devices.open(threads, cli.pin_threads)?;
+    let Opened { device, gpus, pool, memory } = cli.devices.open(threads, cli.pin_threads, cli.warm_memory << 20)?;
     let options = cli.options(pool, memory)?;
     if let Some(address) = cli.metrics {
         serve(Metrics::open(gpus), address).map_err(|error| format!("--metrics {address}: {error}"))?;

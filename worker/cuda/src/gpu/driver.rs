@@ -104,7 +104,7 @@ pub trait Driver: Send + Sync {
     /// As for [`Self::back`], and neither the host nor a kernel uses what is there any more.
     unsafe fn release(&self, address: Address, reserved: usize, backed: usize) -> Result<(), DriverError>;
 
-    /// Copies bytes to the GPU, and returns when they are there.
+    /// Copies bytes to the GPU, and returns when they are there. From memory of [`Self::pin`], the GPU takes them by itself.
     ///
     /// # Safety
     /// There is as much memory at `to`, and no kernel that is under way uses it.
@@ -116,7 +116,7 @@ pub trait Driver: Send + Sync {
     /// There is as much memory at `from`, and no kernel that is under way writes it.
     unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError>;
 
-    /// Memory of the host, not cleared, that the GPU reads by itself.
+    /// Memory of the host, not cleared, that this GPU and those found with it read by themselves.
     fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError>;
 
     /// Gives such memory back.

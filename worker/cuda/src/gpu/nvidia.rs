@@ -309,7 +309,7 @@ impl Driver for Nvidia {
         }
         self.enter()?;
         // SAFETY: the caller's.
-        unsafe { self.copies.upload(to, bytes) }
+        unsafe { if is_pinned(bytes) { self.copies.upload_pinned(to, bytes) } else { self.copies.upload(to, bytes) } }
     }
 
     unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
@@ -323,8 +323,10 @@ impl Driver for Nvidia {
 
     fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError> {
         self.enter()?;
+        // The other GPUs copy from it as well.
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: the context is set.
-        let memory = unsafe { result::malloc_host(bytes, 0) }.map_err(|error| self.no_memory(bytes, error))?;
+        let memory = unsafe { result::malloc_host(bytes, flags) }.map_err(|error| self.no_memory(bytes, error))?;
         NonNull::new(memory.cast()).ok_or(DriverError::OutOfMemory { needed: bytes as u64, available: 0 })
     }
 
@@ -418,6 +420,15 @@ fn wait_for(event: sys::CUevent) -> Result<(), DriverError> {
         }
         if waited < WATCH { std::thread::yield_now() } else { std::thread::sleep(NAP) }
     }
+}
+
+/// Do bytes lie where GPUs copy from by themselves? The driver knows of no other memory of the host.
+fn is_pinned(bytes: &[u8]) -> bool {
+    let mut kind = 0u32;
+    let (memory_type, at) = (sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, bytes.as_ptr() as Address);
+    // SAFETY: the attribute is a number of 32 bits, and `at` is only looked up.
+    let known = unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), memory_type, at) }.result();
+    known.is_ok() && kind == sys::CUmemorytype::CU_MEMORYTYPE_HOST as u32
 }
 
 fn attribute(device: sys::CUdevice, attribute: sys::CUdevice_attribute) -> Result<i32, DriverError> {

@@ -75,6 +75,23 @@ impl Copies {
         lane.halves.iter().try_for_each(Half::wait)
     }
 
+    /// The same for bytes in pinned memory: straight from there.
+    ///
+    /// # Safety
+    /// As for [`Self::upload`].
+    pub(super) unsafe fn upload_pinned(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+        let lane = self.lane();
+        // Whose event says when the copy has ended.
+        let half = &lane.halves[0];
+        half.wait()?;
+        half.is_unmarked.set(true);
+        // SAFETY: the caller's; the bytes stay at least until this returns, and longer where it has failed: a GPU that is lost
+        // gives no pinned memory back.
+        unsafe { result::memcpy_htod_async(to, bytes, lane.stream) }.map_err(lost)?;
+        half.mark(lane.stream)?;
+        half.wait()
+    }
+
     /// Copies bytes from the GPU. The context is set.
     ///
     /// # Safety
