@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use cloakwork_circuit::wire::{self, operation::Kind};
-use cloakwork_cuda::CudaDevice;
+use cloakwork_cuda::{CudaDevice, gpu::DriverError};
 use cloakwork_device::Device as _;
 use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tests_device::{jobs::Client, server::FakeServer};
@@ -95,6 +95,27 @@ async fn a_worker_whose_gpu_is_lost_ends_and_says_why() {
     let ended = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("it ends by itself");
     let error = ended.expect("no panic").expect_err("the GPU is gone");
     assert!(matches!(error, WorkerError::Device(_)) && error.to_string().contains("off the bus"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_gpu_is_lost_while_a_key_is_made_ready_ends_and_hands_nothing_in() {
+    let server = Arc::new(FakeServer::default());
+    let (gpus, device) = device();
+    let worker = tokio::spawn(run_on(device, options(), server.serve(), CancellationToken::new()));
+    let mut clients: Vec<_> =
+        (1..3).map(|seed| Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2", seed)).collect();
+    let program = clients[0].chain(&[add(1)]);
+    let job = clients[0].job(&program, &[1], true);
+    let ends = server.ends(&server.assign([job])).await;
+    assert_eq!(clients[0].answer(&ends[0]), [2]);
+    gpus[1].fail("upload", DriverError::Lost("it fell off the bus".to_owned()));
+    let job = clients[1].job(&program, &[1], true);
+    let lost = server.assign([job]);
+    let ended = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("it ends by itself");
+    let error = ended.expect("no panic").expect_err("the GPU is gone");
+    assert!(matches!(error, WorkerError::Device(_)) && error.to_string().contains("off the bus"), "{error}");
+    // Another worker may have it: this one has not said that it failed.
+    assert!(server.ended(&lost[0]).is_none());
 }
 
 /// So many lookups of one block, and one of each of their results.
