@@ -186,13 +186,12 @@ impl Core {
             let share = (group.arena.slots / count).max(1);
             failed.extend(group.admit(wanted, share, &mut memory, self.device.as_ref()));
         }
-        let memory_comes = !self.flights.is_empty() || self.groups.values().any(Group::is_under_way);
+        let (now, others_under_way) = (Instant::now(), self.groups.values().any(Group::is_under_way));
         for (id, error) in failed {
             let is_short = matches!(error, DeviceError::OutOfMemory { .. });
             let group = self.jobs.get(&id).and_then(|name| self.groups.get_mut(name));
-            match group.filter(|_| is_short && memory_comes) {
-                Some(group) => group.waits_for_memory = true,
-                None => self.fail(id, device_failure(&error)),
+            if !group.is_some_and(|group| is_short && group.wait_for_memory(others_under_way, now)) {
+                self.fail(id, device_failure(&error));
             }
         }
         let done: Vec<u64> = self

@@ -33,6 +33,8 @@ pub(super) struct Group {
     pub(super) width_limit: WidthLimit,
     /// Rows found no memory, and none has come free since.
     pub(super) waits_for_memory: bool,
+    /// Since when no row of it has begun for want of memory, though none is under way.
+    short_since: Option<Instant>,
     /// Waves so far.
     waves: u64,
 }
@@ -41,6 +43,8 @@ pub(super) struct Group {
 const STEP: usize = 8;
 /// Rows that begin together.
 const ROWS_AT_ONCE: usize = 16;
+/// How long rows wait for memory of other groups, before their jobs go elsewhere.
+pub(super) const OTHERS_PATIENCE: Duration = Duration::from_secs(5);
 /// The part of the slots that is kept for jobs with no row under way: rows of others may take hours.
 const KEPT: u32 = 8;
 
@@ -57,6 +61,7 @@ impl Group {
             served: now,
             width_limit: WidthLimit::default(),
             waits_for_memory: false,
+            short_since: None,
             waves: 0,
         }
     }
@@ -96,9 +101,17 @@ impl Group {
         Reserved { small: small * self.slot_bytes, large: large * self.slot_bytes }
     }
 
-    /// Has any of its jobs a row that has begun and not ended? Its slots come free.
+    /// Has any of its jobs a row that has begun and not ended?
     pub(super) fn is_under_way(&self) -> bool {
         self.jobs.values().any(Job::is_under_way)
+    }
+
+    /// Has rows that found no memory wait for some, or says that they had better not. The group's own rows under way give theirs
+    /// back. Others keep theirs until their group has no jobs left, which may be soon or hours away: not for long.
+    pub(super) fn wait_for_memory(&mut self, others_under_way: bool, now: Instant) -> bool {
+        let short_since = *self.short_since.get_or_insert(now);
+        self.waits_for_memory = self.is_under_way() || others_under_way && now < short_since + OTHERS_PATIENCE;
+        self.waits_for_memory
     }
 
     /// Has a row of several begin again later that has not come further than its inputs. None of its lanes is in flight.
@@ -156,6 +169,7 @@ impl Group {
                 match job.begin_rows(count, &mut self.slots, device, self.arena) {
                     Ok(()) => {
                         memory.take(row_bytes, is_small, count);
+                        self.short_since = None;
                         ready += job.ready() - before;
                     }
                     // There may be memory for fewer.

@@ -321,6 +321,27 @@ async fn a_row_that_finds_no_memory_waits_for_others_and_fails_where_there_are_n
 }
 
 #[tokio::test]
+async fn memory_of_other_groups_is_not_waited_for_for_long() {
+    let bed = Bed::new(10_000);
+    let _giant = bed.submit(Wish::new(1, GIANT)).await;
+    bed.device.next_wave();
+    bed.device.next_wave();
+    bed.device.leave_none_to_later_arenas();
+    let began = std::time::Instant::now();
+    let mut other = bed.submit(Wish { key: 2, ..Wish::new(2, 1) }).await;
+    let failure = loop {
+        if let Ok(end) = other.done.try_recv() {
+            break end.err().expect("no memory");
+        }
+        // Or else it would be over too soon.
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(bed.next(), BTreeMap::from([(1, WIDTH)]));
+    };
+    assert!(failure.reason == "WORKER_OUT_OF_MEMORY" && failure.retryable, "{failure:?}");
+    assert!(began.elapsed() >= group::OTHERS_PATIENCE);
+}
+
+#[tokio::test]
 async fn as_many_rows_begin_together_as_find_memory() {
     let bed = Bed::new(10_000);
     bed.device.leave(6);
