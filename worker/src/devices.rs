@@ -1,6 +1,6 @@
 //! What a worker computes waves on.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use cloakwork_cuda::{CudaDevice, gpu};
 use cloakwork_device::{Device, DeviceError};
@@ -57,6 +57,9 @@ pub(crate) fn open_cpu(threads: usize, pin_threads: bool) -> Result<Arc<CpuDevic
 /// Of a GPU's memory: what waves under way take, and what others on the machine may.
 const SHARE_OF_OTHERS: u64 = 8;
 
+/// How long a copy of a key that is on no GPU is kept for. Nobody says when a key is deleted.
+const WARM: Duration = Duration::from_secs(3600);
+
 fn open_gpus(gpus: Vec<Arc<dyn gpu::Driver>>, warm_memory: u64) -> Result<Opened, WorkerError> {
     let descriptions: Vec<_> = gpus.iter().map(|gpu| gpu.describe().clone()).collect();
     for (number, gpu) in descriptions.iter().enumerate() {
@@ -65,7 +68,7 @@ fn open_gpus(gpus: Vec<Arc<dyn gpu::Driver>>, warm_memory: u64) -> Result<Opened
     }
     let least = descriptions.iter().map(|gpu| gpu.memory_bytes).min();
     let memory = least.map(|bytes| bytes - bytes / SHARE_OF_OTHERS);
-    let device = Arc::new(CudaDevice::new(gpus)?.with_warm_keys(warm_memory));
+    let device = Arc::new(CudaDevice::new(gpus)?.with_warm_keys(warm_memory, WARM)?);
     Ok(Opened { device, gpus: descriptions, pool: "gpu", memory })
 }
 

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use cloakwork_cuda::CudaDevice;
@@ -76,7 +77,7 @@ const TOY: &str = "TOY_MESSAGE_2_CARRY_2";
 fn device(gpus: usize, limit_bytes: usize) -> (Vec<Arc<Emulated>>, CudaDevice) {
     let gpus: Vec<_> = (0..gpus).map(|_| Arc::new(Emulated::new(512 << 20))).collect();
     let device = CudaDevice::new(gpus.iter().map(|gpu| gpu.clone() as _).collect()).expect("memory");
-    (gpus, device.with_warm_keys(limit_bytes as u64))
+    (gpus, device.with_warm_keys(limit_bytes as u64, Duration::from_secs(3600)).expect("a thread"))
 }
 
 /// What bootstraps under a loaded key make of some ciphertexts, to the bit.
@@ -186,4 +187,30 @@ fn a_machine_that_has_no_memory_to_pin_loads_keys_all_the_same() {
     assert!(counted.is_read(&device) && counted.is_read(&device));
     assert_eq!(device.lost(), None);
     assert!(!counted.is_read(&device));
+}
+
+#[test]
+fn what_nobody_asks_for_goes_but_not_while_it_is_on_the_gpu() {
+    const KEPT_FOR: Duration = Duration::from_millis(200);
+    let gpu = Arc::new(Emulated::new(512 << 20));
+    let device = CudaDevice::new(vec![gpu.clone()]).expect("memory");
+    let device = device.with_warm_keys(64 << 20, KEPT_FOR).expect("a thread");
+    let before = gpu.pinned();
+    let [one, other] = [1, 2].map(|seed| Counted::new(TOY, seed));
+    let on_gpu = one.load(&device);
+    assert!(other.is_read(&device));
+    let began = Instant::now();
+    // The other one's copy goes.
+    while gpu.pinned() - before > one.bytes() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never goes");
+        std::thread::yield_now();
+    }
+    std::thread::sleep(2 * KEPT_FOR);
+    assert!(gpu.pinned() > before, "it may have to make room any time");
+    device.evict_key(on_gpu);
+    while gpu.pinned() > before {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never goes");
+        std::thread::yield_now();
+    }
+    assert!(one.is_read(&device) && other.is_read(&device));
 }

@@ -55,7 +55,8 @@ async fn jobs_of_several_keys_come_out_right() {
 async fn keys_that_take_turns_on_the_gpu_are_asked_for_once() {
     let server = Arc::new(FakeServer::default());
     let gpu = Arc::new(Emulated::new(512 << 20));
-    let device = CudaDevice::new(vec![gpu]).expect("memory for the workspace").with_warm_keys(16 << 20);
+    let device = CudaDevice::new(vec![gpu]).expect("memory for the workspace");
+    let device = device.with_warm_keys(16 << 20, Duration::from_secs(3600)).expect("a thread");
     let stop = CancellationToken::new();
     let mut clients: Vec<_> =
         (1..3).map(|seed| Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2", seed)).collect();

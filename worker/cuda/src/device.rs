@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use cloakwork_device::{
@@ -21,7 +21,7 @@ use crate::{
     arena::GpuArena,
     bench::Bench,
     gpu::{Buffer, Driver, DriverError, Table},
-    key::{self, GpuKey, WarmKeys},
+    key::{self, GpuKey, Sweep, WarmKeys},
     loss::Loss,
     queue::Queue,
     run::{Outcome, Run},
@@ -34,7 +34,8 @@ pub struct CudaDevice {
     threads: Vec<JoinHandle<()>>,
     numbers: AtomicU64,
     keys: Mutex<HashMap<u64, Arc<dyn GpuKey>>>,
-    warm: WarmKeys,
+    warm: Arc<WarmKeys>,
+    sweep: Option<Sweep>,
     luts: Mutex<HashMap<u64, Arc<Table>>>,
     arenas: Mutex<HashMap<u64, Arc<GpuArena>>>,
     tickets: Mutex<HashMap<u64, Arc<Outcome>>>,
@@ -64,7 +65,8 @@ impl CudaDevice {
             threads: Vec::new(),
             numbers: AtomicU64::new(1),
             keys: Mutex::default(),
-            warm: WarmKeys::new(0),
+            warm: Arc::new(WarmKeys::new(0, Duration::ZERO)),
+            sweep: None,
             luts: Mutex::default(),
             arenas: Mutex::default(),
             tickets: Mutex::default(),
@@ -81,10 +83,12 @@ impl CudaDevice {
     }
 
     /// The same, with copies of keys in the host's pinned memory, of so many bytes at most: a key that has had to make room
-    /// for others is made ready from there when it comes back.
-    pub fn with_warm_keys(mut self, limit_bytes: u64) -> Self {
-        self.warm = WarmKeys::new(limit_bytes);
-        self
+    /// for others is made ready from there when it comes back. The copy goes when nobody has asked for the key for so long.
+    pub fn with_warm_keys(mut self, limit_bytes: u64, kept_for: Duration) -> Result<Self, DeviceError> {
+        self.warm = Arc::new(WarmKeys::new(limit_bytes, kept_for));
+        let sweep = Sweep::start(self.warm.clone());
+        self.sweep = Some(sweep.map_err(|error| DeviceError::Lost { message: error.to_string() })?);
+        Ok(self)
     }
 
     fn number(&self) -> u64 {
@@ -128,8 +132,7 @@ impl Device for CudaDevice {
         // The driver waits for the GPU when it frees: not under the lock.
         let freed = locked(&self.keys).remove(&key.number);
         if let Some(name) = freed.as_ref().and_then(|key| key.name()) {
-            // What has just made room is the likeliest to come back.
-            drop(self.warm.get(name));
+            self.warm.was_evicted(name);
         }
         drop(freed);
     }

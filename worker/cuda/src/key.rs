@@ -1,6 +1,7 @@
 //! Evaluation keys in a GPU's memory, whatever their words are.
 
 mod expand;
+mod sweep;
 mod warm;
 
 use std::sync::Arc;
@@ -21,7 +22,10 @@ use crate::{
     workspace::Workspace,
 };
 
-pub(crate) use self::warm::{KeyName, WarmKeys};
+pub(crate) use self::{
+    sweep::Sweep,
+    warm::{KeyName, WarmKeys},
+};
 
 /// A key that can run lanes.
 pub(crate) trait GpuKey: Send + Sync {
@@ -109,7 +113,9 @@ fn typed<T: Torus + Pod, S: Torus + Pod>(
     }
     let name = KeyName::of(source);
     if let Some(kept) = name.as_ref().and_then(|name| warm.get(name)) {
-        return Ok(ready::<T, S>(benches, set, name, kept.key_switch()?, kept.bootstrap()?)?);
+        let key = ready::<T, S>(benches, set, name.clone(), kept.key_switch()?, kept.bootstrap()?)?;
+        name.iter().for_each(|name| warm.was_loaded(name));
+        return Ok(key);
     }
     let parts = SeededParts::<T, S>::read(source)?;
     ServerKey::<T, S>::check(set, &parts.key_switch, &parts.bootstrap)?;

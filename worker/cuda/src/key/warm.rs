@@ -4,6 +4,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use bytemuck::Pod;
@@ -17,6 +18,8 @@ use crate::gpu::{Driver, DriverError, Pinned};
 /// The keys that were loaded or evicted last, as many as fit the limit: one copy for all GPUs.
 pub(crate) struct WarmKeys {
     limit_bytes: u64,
+    /// A copy of a key that is on no GPU goes when nobody has asked for it for so long: the key may have been deleted.
+    kept_for: Duration,
     entries: Mutex<Entries>,
 }
 
@@ -31,6 +34,8 @@ struct Entry {
     key: Arc<WarmKey>,
     bytes: u64,
     last_use: u64,
+    /// When the key left the GPUs; nothing while it is there.
+    evicted: Option<Instant>,
 }
 
 /// Of which key these are the bytes.
@@ -80,18 +85,36 @@ impl WarmKey {
 }
 
 impl WarmKeys {
-    /// Of so many bytes together.
-    pub(crate) fn new(limit_bytes: u64) -> Self {
-        Self { limit_bytes, entries: Mutex::default() }
+    /// Of so many bytes together, each kept for so long.
+    pub(crate) fn new(limit_bytes: u64, kept_for: Duration) -> Self {
+        Self { limit_bytes, kept_for, entries: Mutex::default() }
     }
 
-    /// A key, if it is here. It counts as used now.
+    pub(crate) fn kept_for(&self) -> Duration {
+        self.kept_for
+    }
+
+    /// A key, if it is here.
     pub(crate) fn get(&self, name: &KeyName) -> Option<Arc<WarmKey>> {
+        self.entries().by_name.get(name).map(|entry| entry.key.clone())
+    }
+
+    /// The key is on the GPUs again.
+    pub(crate) fn was_loaded(&self, name: &KeyName) {
+        self.entries().used(name, None);
+    }
+
+    /// The key has made room for others.
+    pub(crate) fn was_evicted(&self, name: &KeyName) {
+        self.entries().used(name, Some(Instant::now()));
+    }
+
+    /// Gives up what nobody has asked for.
+    pub(crate) fn give_up(&self) {
+        let is_old = |evicted: Instant| evicted.elapsed() >= self.kept_for;
         let mut entries = self.entries();
-        let now = entries.now();
-        let entry = entries.by_name.get_mut(name)?;
-        entry.last_use = now;
-        Some(entry.key.clone())
+        entries.by_name.retain(|_, entry| !entry.evicted.is_some_and(is_old));
+        entries.held_bytes = entries.by_name.values().map(|entry| entry.bytes).sum();
     }
 
     /// Keeps a copy, if there is room when those that were not used for longest make way. Those that a GPU is being given
@@ -114,7 +137,7 @@ impl WarmKeys {
             Ok(key) => {
                 let last_use = entries.now();
                 entries.held_bytes += bytes;
-                entries.by_name.insert(name, Entry { key: Arc::new(key), bytes, last_use });
+                entries.by_name.insert(name, Entry { key: Arc::new(key), bytes, last_use, evicted: None });
             }
             Err(error) => tracing::debug!(%error, "a key's bodies are not kept in memory"),
         }
@@ -129,6 +152,13 @@ impl Entries {
     fn now(&mut self) -> u64 {
         self.clock += 1;
         self.clock
+    }
+
+    fn used(&mut self, name: &KeyName, evicted: Option<Instant>) {
+        let last_use = self.now();
+        if let Some(entry) = self.by_name.get_mut(name) {
+            (entry.last_use, entry.evicted) = (last_use, evicted);
+        }
     }
 
     /// Is there room for so many bytes, now that others have made way?
