@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use cloakwork_proto::is_loopback;
 use cloakwork_worker::WorkerError;
 use rustls::ServerConfig;
 use tokio::{
@@ -156,6 +157,9 @@ impl Server {
         let stop_admin = CancellationToken::new();
         let mut admin = JoinSet::new();
         let (listener, admin_address) = bind("listen.admin_address", config.listen.admin_address).await?;
+        if !is_loopback(&admin_address.ip().to_string()) {
+            tracing::warn!(%admin_address, "whoever reaches the admin port may read it: keep it on a private network");
+        }
         admin.spawn({
             let (readiness, telemetry, stop) = (readiness.clone(), telemetry.clone(), stop_admin.clone());
             let limits = config.limits.clone();

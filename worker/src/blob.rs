@@ -139,6 +139,7 @@ impl Check {
 pub(crate) struct RemoteKey {
     set: &'static ParameterSet,
     key_id: KeyId,
+    contents: Vec<u8>,
     parts: Vec<v1::Digest>,
     blobs: BlobReader,
     runtime: Handle,
@@ -150,11 +151,28 @@ impl RemoteKey {
         Self {
             set: request.set,
             key_id: request.group.key_id,
+            contents: contents(request),
             parts: request.parts.clone(),
             blobs: request.blobs.clone(),
             runtime: Handle::current(),
         }
     }
+}
+
+/// The group that a key is loaded for, and the digests of its parts. What one tenant's jobs have read is not another's, though it
+/// be the same.
+fn contents(request: &KeyRequest) -> Vec<u8> {
+    let mut contents = Vec::new();
+    let mut put = |bytes: &[u8]| {
+        contents.extend((bytes.len() as u64).to_le_bytes());
+        contents.extend_from_slice(bytes);
+    };
+    put(&request.group.group);
+    for part in &request.parts {
+        put(&part.blake3);
+        put(&part.size_bytes.to_le_bytes());
+    }
+    contents
 }
 
 impl KeySource for RemoteKey {
@@ -164,6 +182,10 @@ impl KeySource for RemoteKey {
 
     fn key_id(&self) -> KeyId {
         self.key_id
+    }
+
+    fn contents(&self) -> Option<Vec<u8>> {
+        Some(self.contents.clone())
     }
 
     fn parts(&self) -> usize {

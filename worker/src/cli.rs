@@ -63,6 +63,11 @@ pub struct Cli {
     /// bootstraps, the rest for what is computed on. Taken when such jobs come. 0, and the worker takes none
     #[arg(long, value_name = "MIB", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(0..=1 << 24))]
     vector_memory: u64,
+    /// Memory of the machine, in MiB, for evaluation keys that had to make room for others on GPUs, so that they are back at once
+    /// when they are asked for again. It is pinned, and taken as keys come. A key takes half of what it takes on a GPU or
+    /// less. 0, and none is kept
+    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(0..=1 << 24))]
+    warm_memory: u64,
     /// Seconds that jobs may go on when the worker is asked to stop
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u64,

@@ -1,6 +1,6 @@
 //! What a worker computes waves on.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use cloakwork_cuda::{CudaDevice, gpu};
 use cloakwork_device::{Device, DeviceError};
@@ -30,10 +30,11 @@ pub(crate) struct Opened {
 }
 
 impl Devices {
-    /// Opens them, and logs what there is. Processors get so many threads.
-    pub(crate) fn open(self, threads: usize, pin_threads: bool) -> Result<Opened, WorkerError> {
+    /// Opens them, and logs what there is. Processors get so many threads, GPUs so much memory of the machine's for keys that
+    /// come back.
+    pub(crate) fn open(self, threads: usize, pin_threads: bool, warm_memory: u64) -> Result<Opened, WorkerError> {
         let error = match (self, gpu::find()) {
-            (Self::Auto | Self::Cuda, Ok(gpus)) => return open_gpus(gpus),
+            (Self::Auto | Self::Cuda, Ok(gpus)) => return open_gpus(gpus, warm_memory),
             (Self::Cuda, Err(error)) => return Err(DeviceError::from(error).into()),
             (_, found) => found.err(),
         };
@@ -56,15 +57,19 @@ pub(crate) fn open_cpu(threads: usize, pin_threads: bool) -> Result<Arc<CpuDevic
 /// Of a GPU's memory: what waves under way take, and what others on the machine may.
 const SHARE_OF_OTHERS: u64 = 8;
 
-fn open_gpus(gpus: Vec<Arc<dyn gpu::Driver>>) -> Result<Opened, WorkerError> {
-    let descriptions: Vec<_> = gpus.iter().map(|gpu| gpu.describe()).collect();
+/// How long a copy of a key that is on no GPU is kept for. Nobody says when a key is deleted.
+const WARM: Duration = Duration::from_secs(3600);
+
+fn open_gpus(gpus: Vec<Arc<dyn gpu::Driver>>, warm_memory: u64) -> Result<Opened, WorkerError> {
+    let descriptions: Vec<_> = gpus.iter().map(|gpu| gpu.describe().clone()).collect();
     for (number, gpu) in descriptions.iter().enumerate() {
         let (name, mebibytes) = (&gpu.name, gpu.memory_bytes >> 20);
         tracing::info!(number, name, mebibytes, multiprocessors = gpu.multiprocessors, "computing on a GPU");
     }
     let least = descriptions.iter().map(|gpu| gpu.memory_bytes).min();
     let memory = least.map(|bytes| bytes - bytes / SHARE_OF_OTHERS);
-    Ok(Opened { device: Arc::new(CudaDevice::new(gpus)?), gpus: descriptions, pool: "gpu", memory })
+    let device = Arc::new(CudaDevice::new(gpus)?.with_warm_keys(warm_memory, WARM)?);
+    Ok(Opened { device, gpus: descriptions, pool: "gpu", memory })
 }
 
 #[cfg(test)]
@@ -74,9 +79,9 @@ mod tests {
     #[test]
     fn processors_stand_in_for_gpus_unless_gpus_are_asked_for() {
         // Tests are built without kernels, so that no GPU is found anywhere.
-        let opened = Devices::Auto.open(1, false).expect("a processor");
+        let opened = Devices::Auto.open(1, false, 0).expect("a processor");
         assert_eq!((opened.pool, opened.memory, opened.device.describe().kind), ("cpu", None, "cpu"));
-        let refused = Devices::Cuda.open(1, false).err().expect("no GPU").to_string();
+        let refused = Devices::Cuda.open(1, false, 0).err().expect("no GPU").to_string();
         assert!(refused.contains("no GPU: this binary was built without kernels"), "{refused}");
     }
 }

@@ -71,13 +71,13 @@ const ROWS: [Row; 9] = [
     Row {
         name: "cloakwork_gpu_errors_total",
         kind: "counter",
-        help: "Critical errors (XID) since the worker started",
+        help: "Critical errors (XID) since the worker started, and 1 for a GPU that is lost",
         value: |_, reading| reading.errors.map(|errors| errors as f64),
     },
     Row {
         name: "cloakwork_gpu_last_error_xid",
         kind: "gauge",
-        help: "Number (XID) of the last of them",
+        help: "Number (XID) of the last of them that has one",
         value: |_, reading| reading.last_error.map(|xid| xid as f64),
     },
 ];

@@ -33,6 +33,8 @@ struct State {
     ended: HashMap<u64, bool>,
     /// Memory for slots below this.
     memory: Option<u32>,
+    /// And none for arenas from this number on.
+    dry_from: Option<u64>,
     waker: Option<Waker>,
 }
 
@@ -69,6 +71,12 @@ impl TestDevice {
         self.state().memory = Some(slots);
     }
 
+    /// Has no memory for arenas that are made from now on.
+    pub(crate) fn leave_none_to_later_arenas(&self) {
+        let number = self.number();
+        self.state().dry_from = Some(number);
+    }
+
     fn end(&self, had_memory: bool) {
         let mut state = self.state();
         let ticket = state.running.pop_front().expect("a wave runs");
@@ -82,6 +90,16 @@ impl TestDevice {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_memory(&self, arena: Arena, slots: &[u32]) -> Result<(), DeviceError> {
+        let state = self.state();
+        let is_dry = state.dry_from.is_some_and(|first| arena.number >= first);
+        let memory = if is_dry { 0 } else { state.memory.unwrap_or(self.slots) };
+        match slots.iter().any(|slot| *slot >= memory) {
+            true => Err(DeviceError::OutOfMemory { needed: 1, available: 0 }),
+            false => Ok(()),
+        }
     }
 
     fn number(&self) -> u64 {
@@ -126,19 +144,16 @@ impl Device for TestDevice {
 
     fn drop_arena(&self, _: Arena) {}
 
-    fn write(&self, _: Arena, _: &[u32], _: Words<'_>) -> Result<(), DeviceError> {
-        Ok(())
+    fn write(&self, arena: Arena, slots: &[u32], _: Words<'_>) -> Result<(), DeviceError> {
+        self.has_memory(arena, slots)
     }
 
     fn read(&self, _: Arena, _: &[u32], _: WordsMut<'_>) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    fn submit(&self, _: KeySlot, _: Arena, wave: Wave) -> Result<Ticket, DeviceError> {
-        let memory = self.state().memory.unwrap_or(self.slots);
-        if (0..wave.lanes().len()).any(|lane| wave.outputs(lane).iter().any(|slot| *slot >= memory)) {
-            return Err(DeviceError::OutOfMemory { needed: 1, available: 0 });
-        }
+    fn submit(&self, _: KeySlot, arena: Arena, wave: Wave) -> Result<Ticket, DeviceError> {
+        (0..wave.lanes().len()).try_for_each(|lane| self.has_memory(arena, wave.outputs(lane)))?;
         let number = self.number();
         let mut lanes = BTreeMap::new();
         wave.lanes().iter().for_each(|lane| *lanes.entry(lane.constant).or_default() += 1);

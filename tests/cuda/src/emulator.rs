@@ -30,6 +30,7 @@ pub struct Emulated {
     launches: AtomicU64,
     launches_left: AtomicI64,
     hangs: AtomicBool,
+    fault: Mutex<Option<(&'static str, DriverError)>>,
 }
 
 #[derive(Default)]
@@ -76,6 +77,7 @@ impl Emulated {
             launches: AtomicU64::new(0),
             launches_left: AtomicI64::new(i64::MAX),
             hangs: AtomicBool::new(false),
+            fault: Mutex::default(),
         }
     }
 
@@ -87,6 +89,16 @@ impl Emulated {
     /// Launches so far.
     pub fn launches(&self) -> u64 {
         self.launches.load(Ordering::SeqCst)
+    }
+
+    /// Has the next call of that name fail: the driver's method, without having done anything.
+    pub fn fail(&self, call: &'static str, error: DriverError) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some((call, error));
+    }
+
+    /// Copies that streams have yet to make.
+    pub fn pending(&self) -> usize {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Has nothing end any more that is waited for.
@@ -113,6 +125,12 @@ impl Emulated {
     /// Bytes in use.
     pub fn used(&self) -> u64 {
         self.memory().used
+    }
+
+    /// Does the call of that name fail this time?
+    fn may(&self, call: &'static str) -> Result<(), DriverError> {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        fault.take_if(|(failing, _)| *failing == call).map_or(Ok(()), |(_, error)| Err(error))
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -173,11 +191,12 @@ unsafe extern "C" {
 }
 
 impl Driver for Emulated {
-    fn describe(&self) -> Description {
-        self.description.clone()
+    fn describe(&self) -> &Description {
+        &self.description
     }
 
     fn allocate(&self, bytes: usize) -> Result<Address, DriverError> {
+        self.may("allocate")?;
         self.count(bytes)?;
         let address = self.take(bytes)?;
         // SAFETY: as many bytes were allocated there.
@@ -185,13 +204,16 @@ impl Driver for Emulated {
         Ok(address)
     }
 
-    unsafe fn free(&self, address: Address) {
+    unsafe fn free(&self, address: Address) -> Result<(), DriverError> {
+        self.may("free")?;
         let bytes = self.memory().allocations.get(&address).map_or(0, Layout::size);
         self.give_back(address);
         self.memory().used -= bytes as u64;
+        Ok(())
     }
 
     fn reserve(&self, bytes: usize) -> Result<Address, DriverError> {
+        self.may("reserve")?;
         self.take(bytes)
     }
 
@@ -203,6 +225,7 @@ impl Driver for Emulated {
         bytes: usize,
     ) -> Result<usize, DriverError> {
         const STEP: usize = 64 << 10;
+        self.may("back")?;
         let grown = bytes.next_multiple_of(STEP).min(reserved);
         self.count(grown - backed)?;
         // SAFETY: the caller's: so many bytes are reserved there, and nobody uses those that were not backed.
@@ -210,24 +233,29 @@ impl Driver for Emulated {
         Ok(grown)
     }
 
-    unsafe fn release(&self, address: Address, _reserved: usize, backed: usize) {
+    unsafe fn release(&self, address: Address, _reserved: usize, backed: usize) -> Result<(), DriverError> {
+        self.may("release")?;
         self.give_back(address);
         self.memory().used -= backed as u64;
+        Ok(())
     }
 
     unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+        self.may("upload")?;
         // SAFETY: the caller's.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
         Ok(())
     }
 
     unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
+        self.may("download")?;
         // SAFETY: the caller's.
         unsafe { std::ptr::copy_nonoverlapping(from as *const u8, bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
 
     fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError> {
+        self.may("pin")?;
         let layout = Layout::from_size_align(bytes, ALIGNMENT).expect("a size");
         // SAFETY: nobody pins nothing.
         let memory = NonNull::new(unsafe { alloc(layout) }).expect("memory of the host");
@@ -235,13 +263,16 @@ impl Driver for Emulated {
         Ok(memory)
     }
 
-    unsafe fn unpin(&self, memory: NonNull<u8>) {
+    unsafe fn unpin(&self, memory: NonNull<u8>) -> Result<(), DriverError> {
+        self.may("unpin")?;
         let layout = self.memory().pinned.remove(&(memory.as_ptr() as Address)).expect("memory that was pinned");
         // SAFETY: it was allocated with this layout, and has just been taken off the books.
         unsafe { dealloc(memory.as_ptr(), layout) };
+        Ok(())
     }
 
     unsafe fn send(&self, stream: Stream, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+        self.may("send")?;
         let (from, length) = (bytes.as_ptr() as Address, bytes.len());
         let is_in = |(begin, layout): (&Address, &Layout)| {
             *begin <= from && from + length as Address <= begin + layout.size() as Address
@@ -263,6 +294,7 @@ impl Driver for Emulated {
         shared_bytes: u32,
         arguments: &mut [*mut c_void],
     ) -> Result<(), DriverError> {
+        self.may("launch")?;
         if self.launches_left.fetch_sub(1, Ordering::SeqCst) <= 0 {
             return Err(DriverError::Lost("it fell off the bus".to_owned()));
         }
@@ -283,19 +315,22 @@ impl Driver for Emulated {
     }
 
     fn mark(&self, stream: Stream, index: usize) -> Result<(), DriverError> {
+        self.may("mark")?;
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)[stream as usize][index] = Some(Instant::now());
         Ok(())
     }
 
-    fn wait(&self, stream: Stream, _index: usize, _deadline: Instant) -> Result<bool, DriverError> {
+    fn wait(&self, stream: Stream, _index: usize) -> Result<(), DriverError> {
+        self.may("wait")?;
         if self.hangs.load(Ordering::SeqCst) {
-            return Ok(false);
+            return Err(DriverError::Lost("it did not end what it was given".to_owned()));
         }
         self.copy(stream);
-        Ok(true)
+        Ok(())
     }
 
     fn between(&self, stream: Stream, from: usize, to: usize) -> Result<Duration, DriverError> {
+        self.may("between")?;
         let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner)[stream as usize];
         Ok(marks[to].expect("a mark") - marks[from].expect("a mark"))
     }

@@ -67,20 +67,27 @@ fn two_bits(device: &CudaDevice, name: &str, lanes: u32) {
     assert_eq!(keys.decrypt(&results), messages.iter().map(|x| (3 * x + 2) % 4).collect::<Vec<_>>(), "{name}");
 }
 
+/// Of N = 512, with four mask polynomials.
+const BY_512: &str = "V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128";
+
 /// There are no toys of these shapes.
 #[test]
 fn sets_that_have_kernels_of_their_own() {
     let (_, device) = device(PLENTY);
-    two_bits(&device, "V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", 4);
+    two_bits(&device, BY_512, 4);
     two_bits(&device, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", 2);
 }
 
-/// As GPUs of compute capability 8.0 are.
+/// Sets whose kernels share most of what a block may: as GPUs of compute capability 8.0 are, and 8.9.
 #[test]
-fn a_gpu_whose_blocks_share_less_and_have_no_clusters() {
-    let gpu = Description { shared_bytes: 163 << 10, has_clusters: false, ..Emulated::new(PLENTY << 10).describe() };
-    let device = CudaDevice::new(vec![Arc::new(Emulated::described(gpu))]).expect("memory for the workspace");
-    conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2_N2048", 1, 21);
+fn gpus_whose_blocks_share_less_and_have_no_clusters() {
+    for kibibytes in [163, 99] {
+        let like = Emulated::new(PLENTY << 10).describe().clone();
+        let gpu = Description { shared_bytes: kibibytes << 10, has_clusters: false, ..like };
+        let device = CudaDevice::new(vec![Arc::new(Emulated::described(gpu))]).expect("memory for the workspace");
+        conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2_N2048", 1, 21);
+        two_bits(&device, BY_512, 4);
+    }
 }
 
 #[test]
@@ -146,7 +153,7 @@ fn what_is_sent_is_there_for_the_next_kernel_however_little_can_be_on_its_way() 
     assert_eq!(there[..960], bytes[..960]);
     assert_ne!(there[960..], bytes[960..]);
     driver.mark(Stream::Waves, 0).expect("a mark");
-    assert!(driver.wait(Stream::Waves, 0, Instant::now()).expect("an end"));
+    driver.wait(Stream::Waves, 0).expect("an end");
     room.download(&mut there).expect("bytes");
     assert_eq!(there, bytes);
     assert!(staging.send(&[0; 1001], room).is_err(), "more than there is room for");
@@ -181,22 +188,6 @@ fn submit(device: &CudaDevice, bench: &Bench<'_>, keys: &mut Keys) -> Result<clo
 }
 
 #[test]
-fn a_gpu_that_is_lost_fails_its_waves_and_takes_no_more() {
-    let (gpu, device) = device(PLENTY);
-    let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
-    let bench = Bench::new(&device, &keys, 100);
-    gpu.fail_after(2);
-    let ticket = submit(&device, &bench, &mut keys).expect("nobody knows yet");
-    let lost = device.wait(ticket, Instant::now() + Duration::from_secs(60));
-    assert!(matches!(&lost, Err(DeviceError::Lost { message }) if message.contains("off the bus")), "{lost:?}");
-    // It is not asked again, though it would answer.
-    gpu.fail_after(i64::MAX);
-    let refused = submit(&device, &bench, &mut keys);
-    assert!(matches!(refused, Err(DeviceError::Lost { .. })), "{refused:?}");
-    assert!(matches!(device.load_key(&keys), Err(DeviceError::Lost { .. })));
-}
-
-#[test]
 fn whoever_is_told_of_every_end_finds_room() {
     let (_, device) = device(PLENTY);
     let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
@@ -212,16 +203,4 @@ fn whoever_is_told_of_every_end_finds_room() {
             hears.recv_timeout(Duration::from_secs(60)).expect("it says when there is room");
         }
     }
-}
-
-#[test]
-fn a_gpu_that_hangs_is_lost() {
-    let (gpu, device) = device(PLENTY);
-    let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
-    let bench = Bench::new(&device, &keys, 100);
-    gpu.hang();
-    let ticket = submit(&device, &bench, &mut keys).expect("nobody knows yet");
-    let lost = device.wait(ticket, Instant::now() + Duration::from_secs(60));
-    assert!(matches!(&lost, Err(DeviceError::Lost { message }) if message.contains("did not end")), "{lost:?}");
-    assert!(!device.describe().name.is_empty(), "it can still be asked what it is");
 }

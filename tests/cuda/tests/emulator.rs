@@ -65,7 +65,7 @@ fn memory_has_a_limit_and_comes_back() {
     // SAFETY: it was allocated above and nothing uses it.
     #[allow(unsafe_code)]
     unsafe {
-        gpu.free(most);
+        gpu.free(most).expect("an end");
     }
     assert_eq!(gpu.used(), 0);
 }

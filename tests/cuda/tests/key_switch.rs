@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use cloakwork_cuda::{
-    gpu::{DriverError, KeySwitchShape, Line},
+    gpu::{Driver as _, DriverError, KeySwitchShape, Line},
     serves,
 };
 use cloakwork_device::by_words;
@@ -13,7 +13,10 @@ use cloakwork_math::{
     simd::Level,
 };
 use cloakwork_params::{Decomposition, ParameterSet, table::SETS};
-use cloakwork_tests_cuda::gpu::{Gpu, read, words};
+use cloakwork_tests_cuda::{
+    emulator::Emulated,
+    gpu::{Gpu, read, words},
+};
 use cloakwork_tfhe::{KeySwitchKey, SeededKeySwitchKey, key_switch::key_switch};
 
 /// What the GPU makes of ciphertexts, given the key's rows, which are made ready in parts.
@@ -92,7 +95,8 @@ fn gadgets_of_every_set_that_gpus_serve_agree_with_the_core() {
         let (gadget, modulus_log2) = (set.key_switch, set.small_modulus_log2);
         agrees::<T, S>(KeySwitchShape { input_dimension: 24, output_dimension: 16, gadget, modulus_log2 }, &[2]);
     }
-    let served = SETS.iter().filter(|set| serves(set));
+    let gpu = Emulated::new(0).describe().clone();
+    let served = SETS.iter().filter(|set| serves(set, &gpu));
     let tried = served.map(|set| by_words!(set, set_agrees(set)).expect("words that there are")).count();
     assert!(tried > 30, "{tried} sets");
 }

@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 use cloakwork_cuda::{
-    gpu::{DriverError, SeededRows},
+    gpu::{Driver as _, DriverError, SeededRows},
     serves,
 };
 use cloakwork_device::by_words;
@@ -11,7 +11,10 @@ use cloakwork_math::{
     random::{MaskSeed, MaskStream},
 };
 use cloakwork_params::{ParameterSet, table::SETS};
-use cloakwork_tests_cuda::gpu::{Gpu, read, words};
+use cloakwork_tests_cuda::{
+    emulator::Emulated,
+    gpu::{Gpu, read, words},
+};
 use cloakwork_tfhe::{KeySwitchKey, SeededBootstrapKey, SeededKeySwitchKey, key::expand_ggsw};
 use proptest::prelude::*;
 
@@ -121,7 +124,8 @@ fn set_agrees<T: Torus + Pod, S: Torus + Pod>(set: &'static ParameterSet) {
 
 #[test]
 fn keys_of_every_set_that_gpus_serve_agree_with_the_core() {
-    let served = SETS.iter().filter(|set| serves(set));
+    let gpu = Emulated::new(0).describe().clone();
+    let served = SETS.iter().filter(|set| serves(set, &gpu));
     let tried = served.map(|set| by_words!(set, set_agrees(set)).expect("words that there are")).count();
     assert!(tried > 30, "{tried} sets");
 }

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use cloakwork_circuit::wire::{self, operation::Kind};
-use cloakwork_cuda::CudaDevice;
+use cloakwork_cuda::{CudaDevice, gpu::DriverError};
+use cloakwork_device::Device as _;
 use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tests_device::{jobs::Client, server::FakeServer};
 use cloakwork_worker::{CancellationToken, Options, WorkerError, run_on};
@@ -51,6 +52,34 @@ async fn jobs_of_several_keys_come_out_right() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn keys_that_take_turns_on_the_gpu_are_asked_for_once() {
+    let server = Arc::new(FakeServer::default());
+    let gpu = Arc::new(Emulated::new(512 << 20));
+    let device = CudaDevice::new(vec![gpu]).expect("memory for the workspace");
+    let device = device.with_warm_keys(16 << 20, Duration::from_secs(3600)).expect("a thread");
+    let stop = CancellationToken::new();
+    let mut clients: Vec<_> =
+        (1..3).map(|seed| Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2", seed)).collect();
+    // Room for one of them.
+    let key_memory = device.key_bytes(clients[0].keys.set) * 3 / 2;
+    let options = Options { key_memory, ..options() };
+    let worker = tokio::spawn(run_on(Arc::new(device), options, server.serve(), stop.clone()));
+    for _ in 0..3 {
+        for client in &mut clients {
+            let program = client.chain(&[add(1)]);
+            let job = client.job(&program, &[2], true);
+            let ends = server.ends(&server.assign([job])).await;
+            assert_eq!(client.answer(&ends[0]), [3]);
+        }
+    }
+    stop.cancel();
+    worker.await.expect("no panic").expect("a clean end");
+    for part in clients.iter().flat_map(|client| &client.parts) {
+        assert_eq!(server.reads(part), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_whose_gpu_is_lost_ends_and_says_why() {
     let server = Arc::new(FakeServer::default());
     let (gpus, device) = device();
@@ -67,6 +96,27 @@ async fn a_worker_whose_gpu_is_lost_ends_and_says_why() {
     let ended = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("it ends by itself");
     let error = ended.expect("no panic").expect_err("the GPU is gone");
     assert!(matches!(error, WorkerError::Device(_)) && error.to_string().contains("off the bus"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_gpu_is_lost_while_a_key_is_made_ready_ends_and_hands_nothing_in() {
+    let server = Arc::new(FakeServer::default());
+    let (gpus, device) = device();
+    let worker = tokio::spawn(run_on(device, options(), server.serve(), CancellationToken::new()));
+    let mut clients: Vec<_> =
+        (1..3).map(|seed| Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2", seed)).collect();
+    let program = clients[0].chain(&[add(1)]);
+    let job = clients[0].job(&program, &[1], true);
+    let ends = server.ends(&server.assign([job])).await;
+    assert_eq!(clients[0].answer(&ends[0]), [2]);
+    gpus[1].fail("upload", DriverError::Lost("it fell off the bus".to_owned()));
+    let job = clients[1].job(&program, &[1], true);
+    let lost = server.assign([job]);
+    let ended = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("it ends by itself");
+    let error = ended.expect("no panic").expect_err("the GPU is gone");
+    assert!(matches!(error, WorkerError::Device(_)) && error.to_string().contains("off the bus"), "{error}");
+    // Another worker may have it: this one has not said that it failed.
+    assert!(server.ended(&lost[0]).is_none());
 }
 
 /// So many lookups of one block, and one of each of their results.

@@ -15,7 +15,7 @@ use crate::{
     Meter, Plan, Report, SetReport, WidthReport,
     cases::CASES,
     programs::{self, takes_integers},
-    report::share_of,
+    report::Spread,
 };
 
 /// Measures a device, and what it draws where there is a meter. A set that it does not serve is no reason to stop, but is
@@ -39,7 +39,11 @@ pub fn bench(device: &Arc<dyn Device>, meter: Option<&Meter>, plan: &Plan) -> Re
             report.left_out.push(set.name.to_owned());
             continue;
         }
-        report.sets.extend(by_words!(set, set_report(device.as_ref(), meter, set, plan, ends)));
+        if let Some(measured) = by_words!(set, set_report(device.as_ref(), meter, set, plan, ends)) {
+            let left_out = plan.widths[measured.widths.len()..].iter();
+            report.left_out.extend(left_out.map(|width| format!("{}, waves of {width}", set.name)));
+            report.sets.push(measured);
+        }
     }
     report
 }
@@ -57,8 +61,9 @@ fn set_report<T: Word, S: Torus>(
     let again = device.load_key(&lanes.keys).expect("a key that fits");
     let key_load_ms = began.elapsed().as_secs_f64() * 1e3;
     device.evict_key(again);
-    let widths = plan.widths.iter().map(|width| lanes.time(*width, plan)).collect();
-    let per_joule = meter.and_then(|meter| lanes.per_joule(widest, meter, plan));
+    let has_time = || Instant::now() < plan.ends;
+    let widths = plan.widths.iter().take_while(|_| has_time()).map(|width| lanes.time(*width, plan)).collect();
+    let per_joule = meter.filter(|_| has_time()).and_then(|meter| lanes.per_joule(widest, meter, plan));
     while lanes.checked < plan.checked && Instant::now() < ends {
         lanes.run(widest);
     }
@@ -149,23 +154,24 @@ impl<'d, T: Word> Lanes<'d, T> {
         let (began, mut runs) = (Instant::now(), Vec::new());
         let lasts = |waves: usize| {
             let now = Instant::now();
-            waves < plan.waves || now < plan.ends && now - began < plan.width_time
+            waves == 0 || now < plan.ends && (waves < plan.waves || now - began < plan.width_time)
         };
         while lasts(runs.len()) {
             runs.push(self.run(width));
         }
-        let of = |part: fn(&(WorkStats, Duration)) -> Duration, share: f64| {
-            share_of(runs.iter().map(|run| part(run).as_secs_f64() * 1e6).collect(), share)
+        let of = |part: fn(&(WorkStats, Duration)) -> Duration| {
+            Spread::of(runs.iter().map(|run| part(run).as_secs_f64() * 1e6).collect())
         };
-        let median_us = of(|(stats, _)| stats.ended - stats.began, 0.5);
+        let Spread { median: median_us, p99: p99_us, max: max_us } = of(|(stats, _)| stats.ended - stats.began);
         WidthReport {
             width,
             waves: runs.len(),
             median_us,
-            p99_us: of(|(stats, _)| stats.ended - stats.began, 0.99),
-            key_switch_us: of(|(stats, _)| stats.key_switch, 0.5),
-            blind_rotate_us: of(|(stats, _)| stats.blind_rotate, 0.5),
-            with_transfers_us: of(|(_, took)| *took, 0.5),
+            p99_us,
+            max_us,
+            key_switch_us: of(|(stats, _)| stats.key_switch).median,
+            blind_rotate_us: of(|(stats, _)| stats.blind_rotate).median,
+            with_transfers_us: of(|(_, took)| *took).median,
             per_second: width as f64 / median_us * 1e6,
         }
     }

@@ -14,5 +14,5 @@ mod report;
 
 pub use bench::bench;
 pub use meter::Meter;
-pub use plan::{CHECKED, Plan, WIDTH_SECONDS, WIDTHS};
+pub use plan::{CHECKED, LIMIT, Plan, WIDTH_SECONDS, WIDTHS};
 pub use report::{ProgramReport, Report, SetReport, WidthReport};

@@ -17,13 +17,13 @@ use cloakwork_cuda::{
 };
 use cloakwork_device::{Device, self_test};
 use cloakwork_tests_device::conformance;
-use cloakwork_tests_gpu::{CHECKED, Meter, Plan, WIDTH_SECONDS, WIDTHS, bench};
+use cloakwork_tests_gpu::{CHECKED, LIMIT, Meter, Plan, WIDTH_SECONDS, WIDTHS, bench};
 
 /// Measures the GPUs of this machine: first whether they compute what they should, then how fast.
 ///
 /// Programs of integers come first (u64 select, compare, add, multiply, divide, and AES-128 of two blocks), as jobs of a
 /// worker, one at a time; then waves of bootstraps. Every result is decrypted, and a wrong one fails the run. It ends
-/// within six minutes: what there is no time left for is left out, and named.
+/// within six minutes: what there is no time left for is left out, and named, and what hangs is stopped.
 #[derive(Parser)]
 struct Cli {
     /// Parameter sets; by default those for 4-bit blocks, classical and multi-bit, and one for small blocks. Programs run
@@ -48,6 +48,12 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    // What hangs is not waited for.
+    std::thread::spawn(|| {
+        std::thread::sleep(LIMIT);
+        eprintln!("cloakwork-gpu-bench: stopped, as it did not end within {LIMIT:?}");
+        std::process::exit(1);
+    });
     match measure(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -88,7 +94,7 @@ fn measure(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
 
 /// What tells the energy that they draw. Without it everything else is measured.
 fn meter(gpus: &[Arc<dyn Driver>]) -> Option<Meter> {
-    let gpus: Vec<_> = gpus.iter().map(|gpu| gpu.describe()).collect();
+    let gpus: Vec<_> = gpus.iter().map(|gpu| gpu.describe().clone()).collect();
     match sensors::open(&gpus) {
         Ok(sensors) => Some(Meter { sensors, gpus }),
         Err(error) => {

@@ -14,7 +14,7 @@ use cloakwork_worker::{CancellationToken, Options, run_on};
 use crate::{
     Plan, ProgramReport,
     cases::{CASES, Case, digits, largest_digit, value},
-    report::share_of,
+    report::Spread,
 };
 
 /// Has a set blocks that integers are made of?
@@ -69,7 +69,7 @@ impl Jobs {
         let (began, mut records) = (Instant::now(), Vec::new());
         let lasts = |rounds: usize| {
             let now = Instant::now();
-            rounds < plan.rounds || now < plan.ends && now - began < plan.program_time
+            rounds == 0 || now < plan.ends && (rounds < plan.rounds || now - began < plan.program_time)
         };
         while lasts(records.len()) {
             let (record, has_failed) = self.run(case, &program).await;
@@ -109,19 +109,20 @@ impl Jobs {
 }
 
 fn report(case: &Case, records: &[LatencyRecord], wrong: u64) -> ProgramReport {
-    let of = |part: fn(&LatencyRecord) -> u64, share: f64| {
-        share_of(records.iter().map(|record| part(record) as f64 * 1e-6).collect(), share)
-    };
+    let of =
+        |part: fn(&LatencyRecord) -> u64| Spread::of(records.iter().map(|record| part(record) as f64 * 1e-6).collect());
+    let Spread { median: median_ms, p99: p99_ms, max: max_ms } = of(|record| record.wall_nanos);
     let last = records.last().expect("a round at least");
     ProgramReport {
         program: case.name.to_owned(),
         bootstraps: last.pbs_count,
         waves: last.wave_count,
         rounds: records.len(),
-        median_ms: of(|record| record.wall_nanos, 0.5),
-        p99_ms: of(|record| record.wall_nanos, 0.99),
-        key_switch_ms: of(|record| record.key_switch_nanos, 0.5),
-        blind_rotate_ms: of(|record| record.blind_rotate_nanos, 0.5),
+        median_ms,
+        p99_ms,
+        max_ms,
+        key_switch_ms: of(|record| record.key_switch_nanos).median,
+        blind_rotate_ms: of(|record| record.blind_rotate_nanos).median,
         wrong,
     }
 }

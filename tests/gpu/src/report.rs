@@ -30,8 +30,10 @@ pub struct ProgramReport {
     pub rounds: usize,
     /// Milliseconds from a job's arrival at the worker to its results: half of the jobs took at most so long.
     pub median_ms: f64,
-    /// And 99 of 100 so long.
-    pub p99_ms: f64,
+    /// And 99 of 100 so long; absent where there are fewer than a hundred.
+    pub p99_ms: Option<f64>,
+    /// And all of them so long.
+    pub max_ms: f64,
     /// Of it, the median of key switches.
     pub key_switch_ms: f64,
     /// And of blind rotations.
@@ -69,8 +71,10 @@ pub struct WidthReport {
     pub waves: usize,
     /// Microseconds of a wave, by the device: half of the waves took at most so long.
     pub median_us: f64,
-    /// And 99 of 100 so long.
-    pub p99_us: f64,
+    /// And 99 of 100 so long; absent where there are fewer than a hundred.
+    pub p99_us: Option<f64>,
+    /// And all of them so long.
+    pub max_us: f64,
     /// Of it, the median of key switches.
     pub key_switch_us: f64,
     /// And of blind rotations.
@@ -97,8 +101,8 @@ impl Report {
         for set in &self.sets {
             table += &format!(
                 "\n{}: key of {:.1} MiB ready after {:.1} ms; {} of {} results wrong{}\n\n\
-                 | width | waves | us, median | us, p99 | key switch | blind rotation | with transfers | a second |\n\
-                 |---|---|---|---|---|---|---|---|\n",
+                 | width | waves | us, median | us, p99 | us, max | key switch | blind rotation | with transfers | a second |\n\
+                 |---|---|---|---|---|---|---|---|---|\n",
                 set.set,
                 set.key_bytes as f64 / f64::from(1 << 20),
                 set.key_load_ms,
@@ -108,11 +112,12 @@ impl Report {
             );
             for row in &set.widths {
                 table += &format!(
-                    "| {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} |\n",
+                    "| {} | {} | {:.0} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} |\n",
                     row.width,
                     row.waves,
                     row.median_us,
-                    row.p99_us,
+                    row.p99_us.map_or("-".to_owned(), |p99| format!("{p99:.0}")),
+                    row.max_us,
                     row.key_switch_us,
                     row.blind_rotate_us,
                     row.with_transfers_us,
@@ -129,19 +134,20 @@ impl Report {
     fn programs_table(&self) -> String {
         let mut table = format!(
             "\n{}: programs, one job at a time\n\n\
-             | program | bootstraps | waves | jobs | ms, median | ms, p99 | key switch | blind rotation | wrong |\n\
-             |---|---|---|---|---|---|---|---|---|\n",
+             | program | bootstraps | waves | jobs | ms, median | ms, p99 | ms, max | key switch | blind rotation | wrong |\n\
+             |---|---|---|---|---|---|---|---|---|---|\n",
             self.programs_set
         );
         for row in &self.programs {
             table += &format!(
-                "| {} | {} | {} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {} |\n",
+                "| {} | {} | {} | {} | {:.2} | {} | {:.2} | {:.2} | {:.2} | {} |\n",
                 row.program,
                 row.bootstraps,
                 row.waves,
                 row.rounds,
                 row.median_ms,
-                row.p99_ms,
+                row.p99_ms.map_or("-".to_owned(), |p99| format!("{p99:.2}")),
+                row.max_ms,
                 row.key_switch_ms,
                 row.blind_rotate_ms,
                 row.wrong
@@ -151,9 +157,34 @@ impl Report {
     }
 }
 
-/// What a share of the values is at most.
-pub(crate) fn share_of(mut values: Vec<f64>, share: f64) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    let index = ((values.len() as f64 * share).ceil() as usize).clamp(1, values.len()) - 1;
-    values[index]
+/// What values are at most: half of them, 99 of 100, and all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    /// Of a hundred at least: of fewer, it would be the greatest by another name.
+    pub(crate) p99: Option<f64>,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    /// Of one value at least.
+    pub(crate) fn of(mut values: Vec<f64>) -> Self {
+        values.sort_unstable_by(f64::total_cmp);
+        let at_most = |percent: usize| values[(values.len() * percent).div_ceil(100) - 1];
+        Self { median: at_most(50), p99: (values.len() >= 100).then(|| at_most(99)), max: at_most(100) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundredth_is_told_of_a_hundred_values_at_least() {
+        let up_to = |count: u32| Spread::of((1..=count).rev().map(f64::from).collect());
+        assert_eq!(up_to(1), Spread { median: 1.0, p99: None, max: 1.0 });
+        assert_eq!(up_to(99), Spread { median: 50.0, p99: None, max: 99.0 });
+        assert_eq!(up_to(100), Spread { median: 50.0, p99: Some(99.0), max: 100.0 });
+        assert_eq!(up_to(1000), Spread { median: 500.0, p99: Some(990.0), max: 1000.0 });
+    }
 }

@@ -12,7 +12,7 @@ use cloakwork_tests_gpu::{Meter, Plan, bench};
 
 fn device() -> (Arc<dyn Device>, Meter) {
     let gpu = Arc::new(Emulated::new(512 << 20));
-    let meter = Meter { sensors: gpu.clone(), gpus: vec![gpu.describe()] };
+    let meter = Meter { sensors: gpu.clone(), gpus: vec![gpu.describe().clone()] };
     (Arc::new(CudaDevice::new(vec![gpu]).expect("memory")), meter)
 }
 
@@ -41,7 +41,10 @@ fn it_counts_what_it_runs_and_checks_what_it_counts() {
         assert_eq!(set.checked, 63, "{}", set.set);
         assert_eq!(set.widths.iter().map(|row| row.waves).collect::<Vec<_>>(), [2, 2]);
         for row in &set.widths {
-            assert!(row.median_us <= row.p99_us && row.median_us <= row.with_transfers_us, "{row:?}");
+            assert!(
+                row.median_us <= row.max_us && row.p99_us.is_none() && row.median_us <= row.with_transfers_us,
+                "{row:?}"
+            );
             assert!(row.key_switch_us + row.blind_rotate_us <= row.median_us * 1.01, "{row:?}");
         }
     }
@@ -70,4 +73,24 @@ fn what_there_is_no_time_for_is_left_out_and_named() {
     assert!(report.programs.is_empty() && report.sets.is_empty());
     assert_eq!(report.left_out.len(), 7);
     assert!(report.table().contains("left out for want of time: u64 x / y"));
+}
+
+#[test]
+fn what_has_begun_ends_when_the_time_is_over() {
+    // It would take for ever.
+    let plan = Plan {
+        sets: vec!["TOY_BOOLEAN".to_owned()],
+        widths: vec![1, 2, 3],
+        waves: usize::MAX,
+        checked: u64::MAX,
+        ends: Instant::now() + Duration::from_secs(5),
+        ..Plan::whole(Instant::now())
+    };
+    let (device, meter) = device();
+    let report = bench(&device, Some(&meter), &plan);
+    assert_eq!(report.sets[0].widths.len(), 1);
+    assert_eq!((report.sets[0].per_joule, report.sets[0].wrong), (None, 0));
+    assert_eq!(report.left_out, ["TOY_BOOLEAN, waves of 2", "TOY_BOOLEAN, waves of 3"]);
+    let row = &report.sets[0].widths[0];
+    assert!(row.p99_us.is_none_or(|p99| row.waves >= 100 && p99 <= row.max_us), "{row:?}");
 }

@@ -8,6 +8,7 @@
 // rotates several ciphertexts, which read the key together.
 #pragma once
 #include "columns.h"
+#include "upper_half.h"
 
 namespace fast {
 

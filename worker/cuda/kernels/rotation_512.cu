@@ -7,6 +7,7 @@
 // block, so that a block reads the key once. The values lie in the squares meanwhile, each where a lane had it.
 #pragma once
 #include "columns.h"
+#include "upper_half.h"
 
 namespace boolean {
 

@@ -3,11 +3,11 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
 };
 
 use crate::{
-    gpu::{Buffer, Driver, DriverError, Launcher, PATIENCE, Staging, Stream},
+    gpu::{Buffer, Driver, DriverError, Launcher, Staging, Stream, Watched},
+    loss::Loss,
     roots::roots,
 };
 
@@ -37,7 +37,8 @@ const STAGED_MAX: u64 = 16 << 20;
 const STAGING_BYTES: usize = 1 << 20;
 
 impl Bench {
-    pub(crate) fn new(number: usize, driver: Arc<dyn Driver>) -> Result<Self, DriverError> {
+    pub(crate) fn new(number: usize, driver: Arc<dyn Driver>, loss: &Arc<Loss>) -> Result<Self, DriverError> {
+        let driver: Arc<dyn Driver> = Arc::new(Watched::new(driver, number, loss.clone()));
         let bytes = (driver.describe().memory_bytes / WORKSPACE_SHARE).min(WORKSPACE_MAX) as usize;
         let workspace = Buffer::new(&driver, bytes)?;
         let staging = Mutex::new(Staging::new(&driver, Stream::Waves, STAGING_BYTES)?);
@@ -56,15 +57,7 @@ impl Bench {
     /// Waits until a stream has ended everything that was launched on it. `mark` is free for that.
     pub(crate) fn finish(&self, stream: Stream, mark: usize) -> Result<(), DriverError> {
         self.driver.mark(stream, mark)?;
-        self.wait(stream, mark)
-    }
-
-    /// Waits until a stream has come to a mark.
-    pub(crate) fn wait(&self, stream: Stream, mark: usize) -> Result<(), DriverError> {
-        match self.driver.wait(stream, mark, Instant::now() + PATIENCE)? {
-            true => Ok(()),
-            false => Err(DriverError::Lost(format!("it did not end what it was given within {PATIENCE:?}"))),
-        }
+        self.driver.wait(stream, mark)
     }
 
     /// Roots for polynomials of `size` coefficients, made when they are first asked for.

@@ -8,7 +8,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use cloakwork_device::{
@@ -21,7 +21,8 @@ use crate::{
     arena::GpuArena,
     bench::Bench,
     gpu::{Buffer, Driver, DriverError, Table},
-    key::{self, GpuKey},
+    key::{self, GpuKey, Sweep, WarmKeys},
+    loss::Loss,
     queue::Queue,
     run::{Outcome, Run},
 };
@@ -33,6 +34,8 @@ pub struct CudaDevice {
     threads: Vec<JoinHandle<()>>,
     numbers: AtomicU64,
     keys: Mutex<HashMap<u64, Arc<dyn GpuKey>>>,
+    warm: Arc<WarmKeys>,
+    sweep: Option<Sweep>,
     luts: Mutex<HashMap<u64, Arc<Table>>>,
     arenas: Mutex<HashMap<u64, Arc<GpuArena>>>,
     tickets: Mutex<HashMap<u64, Arc<Outcome>>>,
@@ -42,6 +45,7 @@ pub struct CudaDevice {
 struct Shared {
     benches: Vec<Bench>,
     queue: Queue,
+    loss: Arc<Loss>,
 }
 
 /// Lanes of each multiprocessor that a wave can keep busy, twice over: while some end, others begin.
@@ -53,13 +57,16 @@ impl CudaDevice {
         if drivers.is_empty() {
             return Err(DeviceError::Lost { message: "a device of no GPUs".to_owned() });
         }
-        let benches = drivers.into_iter().enumerate().map(|(number, driver)| Bench::new(number, driver));
-        let shared = Arc::new(Shared { benches: benches.collect::<Result<_, _>>()?, queue: Queue::default() });
+        let loss = Arc::<Loss>::default();
+        let benches = drivers.into_iter().enumerate().map(|(number, driver)| Bench::new(number, driver, &loss));
+        let shared = Arc::new(Shared { benches: benches.collect::<Result<_, _>>()?, queue: Queue::default(), loss });
         let mut device = Self {
             shared: shared.clone(),
             threads: Vec::new(),
             numbers: AtomicU64::new(1),
             keys: Mutex::default(),
+            warm: Arc::new(WarmKeys::new(0, Duration::ZERO)),
+            sweep: None,
             luts: Mutex::default(),
             arenas: Mutex::default(),
             tickets: Mutex::default(),
@@ -73,6 +80,15 @@ impl CudaDevice {
             device.threads.push(thread.map_err(lost)?);
         }
         Ok(device)
+    }
+
+    /// The same, with copies of keys in the host's pinned memory, of so many bytes at most: a key that has had to make room
+    /// for others is made ready from there when it comes back. The copy goes when nobody has asked for the key for so long.
+    pub fn with_warm_keys(mut self, limit_bytes: u64, kept_for: Duration) -> Result<Self, DeviceError> {
+        self.warm = Arc::new(WarmKeys::new(limit_bytes, kept_for));
+        let sweep = Sweep::start(self.warm.clone());
+        self.sweep = Some(sweep.map_err(|error| DeviceError::Lost { message: error.to_string() })?);
+        Ok(self)
     }
 
     fn number(&self) -> u64 {
@@ -92,7 +108,7 @@ impl Device for CudaDevice {
         DeviceInfo {
             kind: "cuda",
             name: names.join(", "),
-            sets: SETS.iter().filter(|set| key::serves(set)).collect(),
+            sets: SETS.iter().filter(|set| gpus.iter().all(|gpu| key::serves(set, gpu))).collect(),
             units: gpus.len(),
             tile: multiprocessors / gpus.len(),
             width_max: multiprocessors * LANES_PER_MULTIPROCESSOR,
@@ -101,8 +117,8 @@ impl Device for CudaDevice {
     }
 
     fn load_key(&self, source: &dyn KeySource) -> Result<KeySlot, DeviceError> {
-        self.shared.queue.check()?;
-        let key = key::load(&self.shared.benches, source)?;
+        self.shared.loss.check()?;
+        let key = key::load(&self.shared.benches, &self.warm, source)?;
         let slot = KeySlot { number: self.number(), bytes: key.bytes() };
         locked(&self.keys).insert(slot.number, key);
         Ok(slot)
@@ -115,6 +131,9 @@ impl Device for CudaDevice {
     fn evict_key(&self, key: KeySlot) {
         // The driver waits for the GPU when it frees: not under the lock.
         let freed = locked(&self.keys).remove(&key.number);
+        if let Some(name) = freed.as_ref().and_then(|key| key.name()) {
+            self.warm.was_evicted(name);
+        }
         drop(freed);
     }
 
@@ -183,7 +202,7 @@ impl Device for CudaDevice {
             }
             tables.push(table);
         }
-        self.shared.queue.check()?;
+        self.shared.loss.check()?;
         let run = Run::new(&self.shared.benches, key, arena, wave, tables)?;
         let ticket = Ticket(self.number());
         locked(&self.tickets).insert(ticket.0, run.outcome().clone());
@@ -208,7 +227,7 @@ impl Device for CudaDevice {
     }
 
     fn lost(&self) -> Option<String> {
-        self.shared.queue.lost()
+        self.shared.loss.why().map(str::to_owned)
     }
 
     fn set_waker(&self, waker: Waker) {

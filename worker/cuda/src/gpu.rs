@@ -8,14 +8,17 @@ mod driver;
 mod launches;
 mod lists;
 mod nvidia;
+mod pinned;
 mod staging;
+mod watched;
 
 pub use buffer::{Buffer, View};
-pub(crate) use driver::PATIENCE;
-pub use driver::{Address, Description, Driver, DriverError, MARKS, Stream};
+pub use driver::{Address, Description, Driver, DriverError, MARKS, PATIENCE, Stream};
 pub use launches::{
     BootstrapKeyViews, Complex, KeySwitchShape, Launcher, Line, Places, RotationShape, RotationViews, SeededRows,
 };
 pub use lists::{Lists, Table, Work};
 pub use nvidia::{find, kernels_are_built_in};
+pub use pinned::Pinned;
 pub use staging::Staging;
+pub(crate) use watched::Watched;

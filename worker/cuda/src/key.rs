@@ -1,27 +1,38 @@
 //! Evaluation keys in a GPU's memory, whatever their words are.
 
 mod expand;
+mod sweep;
+mod warm;
 
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use cloakwork_device::{DeviceError, KeySource, SeededParts, by_words};
+use cloakwork_math::random::MaskSeed;
 use cloakwork_params::{ModulusSwitch, Order, ParameterSet};
 use cloakwork_tfhe::{ServerKey, StageTimes, Torus};
 
 use crate::{
     bench::Bench,
     gpu::{
-        BootstrapKeyViews, Buffer, Complex, DriverError, KeySwitchShape, Line, Lists, Places, RotationShape,
-        RotationViews, Stream, View,
+        BootstrapKeyViews, Buffer, Complex, Description, DriverError, KeySwitchShape, Line, Lists, Places,
+        RotationShape, RotationViews, Stream, View,
     },
     run::{Run, Stopwatch},
     workspace::Workspace,
 };
 
+pub(crate) use self::{
+    sweep::Sweep,
+    warm::{KeyName, WarmKeys},
+};
+
 /// A key that can run lanes.
 pub(crate) trait GpuKey: Send + Sync {
     fn set(&self) -> &'static ParameterSet;
+
+    /// What is kept of it in the host's memory is kept under this.
+    fn name(&self) -> Option<&KeyName>;
 
     fn bytes(&self) -> u64;
 
@@ -35,10 +46,10 @@ pub(crate) trait GpuKey: Send + Sync {
     fn run_linear(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError>;
 }
 
-/// Reads a key and makes it ready on every GPU.
-pub(crate) fn load(benches: &[Bench], source: &dyn KeySource) -> Result<Arc<dyn GpuKey>, DeviceError> {
+/// Makes a key ready on every GPU, from what is kept of it in memory, or from its source.
+pub(crate) fn load(benches: &[Bench], warm: &WarmKeys, source: &dyn KeySource) -> Result<Arc<dyn GpuKey>, DeviceError> {
     let set = source.set();
-    by_words!(set, typed(benches, source)).unwrap_or(Err(DeviceError::UnsupportedSet { set: set.name }))
+    by_words!(set, typed(benches, warm, source)).unwrap_or(Err(DeviceError::UnsupportedSet { set: set.name }))
 }
 
 /// Bytes that a key of `set` takes on each GPU; none, if there can be no such key.
@@ -47,12 +58,13 @@ pub(crate) fn bytes(set: &ParameterSet) -> u64 {
 }
 
 /// Does a GPU compute waves of `set`?
-pub fn serves(set: &ParameterSet) -> bool {
+pub fn serves(set: &ParameterSet, gpu: &Description) -> bool {
     let same_words = set.torus.bits() == set.small_word_bits();
     // Ciphertexts between operations have the words of the big key.
     let has_words = by_words!(set, bytes_of(set)).is_some();
     let has_kernels = rotation_shape(set).is_possible() && key_switch_shape(set).is_possible();
-    has_words && has_kernels && (set.order == Order::KeySwitchFirst || same_words)
+    let has_room = rotation_shape(set).fits(set.torus.bits(), gpu);
+    has_words && has_kernels && has_room && (set.order == Order::KeySwitchFirst || same_words)
 }
 
 fn bytes_of<T, S>(set: &ParameterSet) -> u64 {
@@ -92,14 +104,45 @@ fn key_switch_shape(set: &ParameterSet) -> KeySwitchShape {
 
 fn typed<T: Torus + Pod, S: Torus + Pod>(
     benches: &[Bench],
+    warm: &WarmKeys,
     source: &dyn KeySource,
 ) -> Result<Arc<dyn GpuKey>, DeviceError> {
     let set = source.set();
-    if !serves(set) {
+    if !benches.iter().all(|bench| serves(set, bench.driver.describe())) {
         return Err(DeviceError::UnsupportedSet { set: set.name });
+    }
+    let name = KeyName::of(source);
+    if let Some(kept) = name.as_ref().and_then(|name| warm.get(name)) {
+        let key = ready::<T, S>(benches, set, name.clone(), kept.key_switch()?, kept.bootstrap()?)?;
+        name.iter().for_each(|name| warm.was_loaded(name));
+        return Ok(key);
     }
     let parts = SeededParts::<T, S>::read(source)?;
     ServerKey::<T, S>::check(set, &parts.key_switch, &parts.bootstrap)?;
+    let key_switch = Seeded { seed: *parts.key_switch.seed(), bodies: parts.key_switch.bodies() };
+    let bootstrap = Seeded { seed: *parts.bootstrap.seed(), bodies: parts.bootstrap.bodies() };
+    let key = ready::<T, S>(benches, set, name.clone(), key_switch, bootstrap)?;
+    if let (Some(name), Some(first)) = (name, benches.first()) {
+        warm.keep(name, &first.driver, key_switch, bootstrap);
+    }
+    Ok(key)
+}
+
+/// Half of a key as it is stored, of the sizes that its set says.
+#[derive(Clone, Copy)]
+pub(crate) struct Seeded<'k, W> {
+    /// Of the masks.
+    seed: MaskSeed,
+    bodies: &'k [W],
+}
+
+fn ready<T: Torus + Pod, S: Torus + Pod>(
+    benches: &[Bench],
+    set: &'static ParameterSet,
+    name: Option<KeyName>,
+    key_switch: Seeded<'_, S>,
+    bootstrap: Seeded<'_, T>,
+) -> Result<Arc<dyn GpuKey>, DriverError> {
     let empty = |bench: &Bench| {
         Ok(Replica {
             key_switch: Buffer::new(&bench.driver, key_switch_bytes::<S>(set))?,
@@ -108,9 +151,9 @@ fn typed<T: Torus + Pod, S: Torus + Pod>(
         })
     };
     let replicas = benches.iter().map(empty).collect::<Result<Vec<_>, DriverError>>()?;
-    expand::key_switch(benches, key_switch_shape(set), &parts.key_switch, &replicas)?;
-    expand::bootstrap(benches, rotation_shape(set), &parts.bootstrap, &replicas)?;
-    Ok(Arc::new(TypedKey::<T, S> { set, replicas, words: std::marker::PhantomData }))
+    expand::key_switch(benches, key_switch_shape(set), key_switch, &replicas)?;
+    expand::bootstrap(benches, rotation_shape(set), bootstrap, &replicas)?;
+    Ok(Arc::new(TypedKey::<T, S> { set, name, replicas, words: std::marker::PhantomData }))
 }
 
 /// A key on one GPU.
@@ -122,6 +165,7 @@ struct Replica {
 
 struct TypedKey<T, S> {
     set: &'static ParameterSet,
+    name: Option<KeyName>,
     /// By GPU.
     replicas: Vec<Replica>,
     words: std::marker::PhantomData<fn() -> (T, S)>,
@@ -180,6 +224,10 @@ impl<T: Torus + Pod, S: Torus + Pod> TypedKey<T, S> {
 impl<T: Torus + Pod, S: Torus + Pod> GpuKey for TypedKey<T, S> {
     fn set(&self) -> &'static ParameterSet {
         self.set
+    }
+
+    fn name(&self) -> Option<&KeyName> {
+        self.name.as_ref()
     }
 
     fn bytes(&self) -> u64 {

@@ -9,6 +9,7 @@ mod bench;
 mod device;
 pub mod gpu;
 mod key;
+mod loss;
 mod queue;
 mod roots;
 mod run;

@@ -6,9 +6,13 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-use cloakwork_device::{Curve, CurvePoint, DeviceError, Waker};
+use cloakwork_device::{Curve, CurvePoint, Waker};
 
-use crate::{bench::Bench, gpu::DriverError, run::Run};
+use crate::{
+    bench::Bench,
+    gpu::{DriverError, Stream},
+    run::Run,
+};
 
 /// Waves that wait, and what the threads are doing. Whoever submits bounds their number.
 #[derive(Default)]
@@ -23,8 +27,6 @@ struct State {
     waves: VecDeque<(Arc<Run>, usize)>,
     idle: usize,
     is_closed: bool,
-    /// Why a GPU does nothing any more, and with it the device.
-    lost: Option<String>,
     waker: Option<Waker>,
     curve: Curve,
 }
@@ -39,16 +41,6 @@ impl Queue {
         }
         self.state().waves.push_back((run, 0));
         self.more.notify_all();
-    }
-
-    /// Are the GPUs there?
-    pub(crate) fn check(&self) -> Result<(), DeviceError> {
-        self.lost().map_or(Ok(()), |message| Err(DeviceError::Lost { message }))
-    }
-
-    /// Which of them is not, and why.
-    pub(crate) fn lost(&self) -> Option<String> {
-        self.state().lost.clone()
     }
 
     pub(crate) fn has_room(&self) -> bool {
@@ -72,8 +64,8 @@ impl Queue {
     /// What a GPU's thread does until the queue is closed.
     pub(crate) fn work(&self, bench: &Bench) {
         while let Some((run, part)) = self.next() {
-            if let Err(error) = self.check().and_then(|()| self.compute(bench, &run, part)) {
-                run.fail(error);
+            if let Err(error) = compute(bench, &run, part) {
+                run.fail(error.into());
             }
             let (set, width) = (run.set(), run.width());
             if let Some(took) = Run::end(run) {
@@ -81,18 +73,6 @@ impl Queue {
             }
             self.wake();
         }
-    }
-
-    fn compute(&self, bench: &Bench, run: &Run, part: usize) -> Result<(), DeviceError> {
-        // A panic in a wave is that wave's end, not the device's.
-        let result = catch_unwind(AssertUnwindSafe(|| run.compute(part, bench)));
-        let result = result.unwrap_or(Err(DriverError::Misfit("the wave's launch panicked")));
-        if let Err(DriverError::Lost(message)) = &result {
-            let gpu = bench.driver.describe().name;
-            tracing::error!(number = bench.number, gpu, message, "a GPU is lost: the device takes no more work");
-            self.state().lost = Some(format!("GPU {}, {gpu}: {message}", bench.number));
-        }
-        Ok(result?)
     }
 
     /// The next part, waited for.
@@ -133,4 +113,13 @@ impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Computes a part. Whatever becomes of it, nothing of it is under way any more when this returns, unless the GPU is lost.
+fn compute(bench: &Bench, run: &Run, part: usize) -> Result<(), DriverError> {
+    // A panic in a wave is that wave's end, not the device's.
+    let result = catch_unwind(AssertUnwindSafe(|| run.compute(part, bench)));
+    let result = result.unwrap_or(Err(DriverError::Misfit("the wave's launch panicked")));
+    // What was launched before something went wrong still uses slots and memory that others wait for.
+    result.or_else(|error| bench.finish(Stream::Waves, 0).and(Err(error)))
 }

@@ -23,9 +23,9 @@ pub struct Reading {
     pub temperature: Option<u32>,
     /// What keeps the clock below what it could be, of [`LIMITS`].
     pub limited_by: Option<Vec<&'static str>>,
-    /// Critical errors (XID) since the sensors were opened.
+    /// Critical errors (XID) since the sensors were opened; that the GPU is lost counts as one.
     pub errors: Option<u64>,
-    /// Number of the last of them.
+    /// Number of the last of them that has one.
     pub last_error: Option<u64>,
 }
 

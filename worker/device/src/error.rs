@@ -79,6 +79,12 @@ pub enum DeviceError {
         /// What is known.
         message: String,
     },
+    /// The device's own code asked for what it may not. Nothing was done; the device itself is as it was.
+    #[error("a mistake in the device's code: {what}")]
+    Misfit {
+        /// What did not hold.
+        what: &'static str,
+    },
     /// A known answer came out wrong. The device must not be used.
     #[error(
         "self-test failed on {set}, lane {lane}: expected a phase of {expected:#x}, off by at most {bound:#x}, got {got:#x}"

@@ -21,6 +21,12 @@ pub trait KeySource {
     /// The key's name, which every part must carry.
     fn key_id(&self) -> KeyId;
 
+    /// What tells this key's bytes from all others, and whose they are; nothing, where nobody can say. A device that remembers a
+    /// key of the same contents need not open its parts.
+    fn contents(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Number of parts.
     fn parts(&self) -> usize;
 

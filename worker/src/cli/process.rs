@@ -1,7 +1,12 @@
 //! The worker as a process of its own: from the command line to its end.
 
-use std::{io::IsTerminal as _, process::ExitCode};
+use std::{
+    io::{self, IsTerminal as _},
+    net::SocketAddr,
+    process::ExitCode,
+};
 
+use cloakwork_proto::is_loopback;
 use tracing::Instrument as _;
 
 use super::Cli;
@@ -25,11 +30,10 @@ impl Cli {
 fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     let endpoint = cli.endpoint()?;
     let threads = cli.threads.unwrap_or(Options::default().threads);
-    let Opened { device, gpus, pool, memory } = cli.devices.open(threads, cli.pin_threads)?;
+    let Opened { device, gpus, pool, memory } = cli.devices.open(threads, cli.pin_threads, cli.warm_memory << 20)?;
     let options = cli.options(pool, memory)?;
     if let Some(address) = cli.metrics {
-        let address = Metrics::open(gpus).serve(address).map_err(|error| format!("--metrics {address}: {error}"))?;
-        tracing::info!(%address, "metrics of GPUs under /metrics");
+        serve(Metrics::open(gpus), address).map_err(|error| format!("--metrics {address}: {error}"))?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(async {
@@ -49,6 +53,16 @@ fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     Ok(result?)
 }
 
+/// Opens the port for metrics, and says who may see them.
+fn serve(metrics: Metrics, address: SocketAddr) -> io::Result<()> {
+    let address = metrics.serve(address)?;
+    tracing::info!(%address, "metrics of GPUs under /metrics");
+    if !is_loopback(&address.ip().to_string()) {
+        tracing::warn!(%address, "whoever reaches --metrics may read it: keep it on a private network, or on loopback");
+    }
+    Ok(())
+}
+
 /// Waits for an interrupt or a polite kill.
 async fn asked_to_stop() {
     let mut terminate = match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
@@ -66,5 +80,43 @@ async fn asked_to_stop() {
             }
         }
         _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::locked::Locked as _;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.locked().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn log_of_serving(address: &str) -> String {
+        let log = Log::default();
+        let to = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || to.clone()).finish();
+        let served = || serve(Metrics::open(Vec::new()), address.parse().expect("an address"));
+        tracing::subscriber::with_default(subscriber, served).expect("a port");
+        String::from_utf8(log.0.locked().clone()).expect("text")
+    }
+
+    #[test]
+    fn metrics_that_others_may_reach_are_warned_of() {
+        let warning = "whoever reaches --metrics may read it";
+        assert!(log_of_serving("0.0.0.0:0").contains(warning));
+        let log = log_of_serving("127.0.0.1:0");
+        assert!(log.contains("metrics of GPUs under /metrics") && !log.contains(warning), "{log}");
     }
 }

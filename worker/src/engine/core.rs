@@ -152,6 +152,7 @@ impl Core {
                     let flight = self.flights.swap_remove(index);
                     self.info = self.device.describe();
                     self.land(flight, result, false);
+                    self.try_again();
                 }
             }
         }
@@ -185,8 +186,13 @@ impl Core {
             let share = (group.arena.slots / count).max(1);
             failed.extend(group.admit(wanted, share, &mut memory, self.device.as_ref()));
         }
+        let (now, others_under_way) = (Instant::now(), self.groups.values().any(Group::is_under_way));
         for (id, error) in failed {
-            self.fail(id, device_failure(&error));
+            let is_short = matches!(error, DeviceError::OutOfMemory { .. });
+            let group = self.jobs.get(&id).and_then(|name| self.groups.get_mut(name));
+            if !group.is_some_and(|group| is_short && group.wait_for_memory(others_under_way, now)) {
+                self.fail(id, device_failure(&error));
+            }
         }
         let done: Vec<u64> = self
             .groups
@@ -213,7 +219,7 @@ impl Core {
     }
 
     fn width(&self, group: &Group) -> usize {
-        preferred(&self.info, group.set).min(group.width_limit)
+        preferred(&self.info, group.set).min(group.width_limit.most())
     }
 
     /// A deadline that is nearer than this is near: four waves.
@@ -257,10 +263,17 @@ impl Core {
         match self.device.submit(key, group.arena, wave) {
             Ok(ticket) => self.flights.push(Flight { ticket, ..flight }),
             Err(error) => {
-                let is_short = matches!(error, DeviceError::OutOfMemory { .. });
-                let waits = is_short && bootstraps <= 1 && !self.flights.is_empty();
-                self.land(flight, Err(error), waits);
-                return !waits;
+                let is_short = matches!(error, DeviceError::OutOfMemory { .. }) && bootstraps <= 1;
+                let jobs: Vec<u64> = flight.lanes.iter().map(|lane| lane.job).collect();
+                self.land(flight, Err(error.clone()), is_short);
+                if is_short && !self.flights.is_empty() {
+                    return false;
+                }
+                // Rows that have only begun may have what the results of others need.
+                let others_make_way = is_short && self.groups.get_mut(name).is_some_and(Group::take_row_back);
+                if is_short && !others_make_way {
+                    jobs.into_iter().for_each(|id| self.fail(id, device_failure(&error)));
+                }
             }
         }
         true
@@ -276,6 +289,7 @@ impl Core {
         if let Some(group) = self.groups.get_mut(&flight.group) {
             match result {
                 Ok(stats) => {
+                    group.width_limit.went_well(flight.width);
                     for (id, lanes) in count_bootstraps(group, &flight.lanes) {
                         let Some(job) = group.jobs.get_mut(&id) else { continue };
                         job.job.stopwatch.wave(WaveShare {
@@ -299,7 +313,7 @@ impl Core {
                     let splits = matches!(error, DeviceError::OutOfMemory { .. }) && (flight.width > 1 || waits);
                     // A wave that only waits for others' memory was not too wide.
                     if splits && flight.width > 1 {
-                        group.width_limit = flight.width / 2;
+                        group.width_limit.was_short(flight.width);
                     }
                     // The slots that were taken last come first again: there may be no memory for the others.
                     for lane in flight.lanes.into_iter().rev() {
@@ -324,6 +338,11 @@ impl Core {
             self.finish_if_done(id);
             self.free_if_cancelled(id);
         }
+    }
+
+    /// Slots have come free, or memory: rows that found none may find some now.
+    fn try_again(&mut self) {
+        self.groups.values_mut().for_each(|group| group.waits_for_memory = false);
     }
 
     /// Hands the outputs over when the last row is there.
@@ -361,6 +380,7 @@ impl Core {
             group.jobs.remove(&id);
             self.jobs.remove(&id);
             self.tidy(&name);
+            self.try_again();
         }
     }
 

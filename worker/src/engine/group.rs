@@ -16,6 +16,7 @@ use super::{
     plan::Plan,
     slots::{Need, Slots},
     tables::{Table, TableError, Tables},
+    width::WidthLimit,
 };
 
 /// The live jobs of one group, key and set.
@@ -29,8 +30,11 @@ pub(super) struct Group {
     tables: Tables,
     /// When it last had a wave, or came.
     pub(super) served: Instant,
-    /// Widest wave that the device had the memory for.
-    pub(super) width_limit: usize,
+    pub(super) width_limit: WidthLimit,
+    /// Rows found no memory, and none has come free since.
+    pub(super) waits_for_memory: bool,
+    /// Since when no row of it has begun for want of memory, though none is under way.
+    short_since: Option<Instant>,
     /// Waves so far.
     waves: u64,
 }
@@ -39,6 +43,8 @@ pub(super) struct Group {
 const STEP: usize = 8;
 /// Rows that begin together.
 const ROWS_AT_ONCE: usize = 16;
+/// How long rows wait for memory of other groups, before their jobs go elsewhere.
+pub(super) const OTHERS_PATIENCE: Duration = Duration::from_secs(5);
 /// The part of the slots that is kept for jobs with no row under way: rows of others may take hours.
 const KEPT: u32 = 8;
 
@@ -53,7 +59,9 @@ impl Group {
             jobs: BTreeMap::new(),
             tables: Tables::default(),
             served: now,
-            width_limit: usize::MAX,
+            width_limit: WidthLimit::default(),
+            waits_for_memory: false,
+            short_since: None,
             waves: 0,
         }
     }
@@ -93,13 +101,34 @@ impl Group {
         Reserved { small: small * self.slot_bytes, large: large * self.slot_bytes }
     }
 
+    /// Has any of its jobs a row that has begun and not ended?
+    pub(super) fn is_under_way(&self) -> bool {
+        self.jobs.values().any(Job::is_under_way)
+    }
+
+    /// Has rows that found no memory wait for some, or says that they had better not. The group's own rows under way give theirs
+    /// back. Others keep theirs until their group has no jobs left, which may be soon or hours away: not for long.
+    pub(super) fn wait_for_memory(&mut self, others_under_way: bool, now: Instant) -> bool {
+        let short_since = *self.short_since.get_or_insert(now);
+        self.waits_for_memory = self.is_under_way() || others_under_way && now < short_since + OTHERS_PATIENCE;
+        self.waits_for_memory
+    }
+
+    /// Has a row of several begin again later that has not come further than its inputs. None of its lanes is in flight.
+    pub(super) fn take_row_back(&mut self) -> bool {
+        let is_alone = self.jobs.values().map(Job::rows_under_way).sum::<usize>() < 2;
+        let taken = !is_alone && self.jobs.values_mut().rev().any(|job| job.take_last_row_back(&mut self.slots));
+        self.waits_for_memory |= taken;
+        taken
+    }
+
     /// Gives up what slots hold that nobody uses any more.
     pub(super) fn forget(&mut self, device: &dyn Device) {
         device.discard(self.arena, self.slots.forget());
     }
 
     /// Begins rows, the most important first, until there are lanes for two waves, no slots are left of `share`, or no
-    /// memory. Returns jobs whose rows could not begin.
+    /// memory. Returns jobs whose rows could not begin; they are as if none had been tried.
     pub(super) fn admit(
         &mut self,
         wanted: usize,
@@ -108,12 +137,16 @@ impl Group {
         device: &dyn Device,
     ) -> Vec<(u64, DeviceError)> {
         let mut failed = Vec::new();
+        if self.waits_for_memory {
+            return failed;
+        }
         let mut ready = self.ready();
         let now = Instant::now();
         for id in self.order(now, Duration::ZERO).into_iter().flatten() {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let Need { slots: each, is_small } = job.need;
             let row_bytes = u64::from(each) * self.slot_bytes;
+            let mut most = ROWS_AT_ONCE;
             while job.ready() < wanted && ready < 4 * wanted && job.rows_waiting() > 0 {
                 // A group that has nothing under way gets a row even where its share is less.
                 let reserved = self.slots.reserved.all();
@@ -121,7 +154,7 @@ impl Group {
                 let free = memory.rows(row_bytes, is_small);
                 let room =
                     |limit: u32| free.min((u64::from(limit).saturating_sub(reserved) / u64::from(each)) as usize);
-                let mut count = ROWS_AT_ONCE.min(job.rows_waiting()).min(room(limit - limit / KEPT));
+                let mut count = most.min(job.rows_waiting()).min(room(limit - limit / KEPT));
                 if count == 0 && !job.is_under_way() {
                     count = room(limit).min(1);
                 }
@@ -131,14 +164,25 @@ impl Group {
                     }
                     break;
                 }
-                memory.take(row_bytes, is_small, count);
                 self.slots.reserve(job.need, count);
                 let before = job.ready();
-                if let Err(error) = job.begin_rows(count, &mut self.slots, device, self.arena) {
-                    failed.push((id, error));
-                    break;
+                match job.begin_rows(count, &mut self.slots, device, self.arena) {
+                    Ok(()) => {
+                        memory.take(row_bytes, is_small, count);
+                        self.short_since = None;
+                        ready += job.ready() - before;
+                    }
+                    // There may be memory for fewer.
+                    Err(DeviceError::OutOfMemory { .. }) if count > 1 => most = count / 2,
+                    Err(error) => {
+                        failed.push((id, error));
+                        // Nobody else finds any either, before rows that are under way have ended.
+                        if self.is_under_way() {
+                            return failed;
+                        }
+                        break;
+                    }
                 }
-                ready += job.ready() - before;
             }
         }
         failed

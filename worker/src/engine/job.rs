@@ -146,16 +146,22 @@ impl Job {
         if self.cancelled { 0 } else { self.job.rows - self.next_row }
     }
 
+    /// Rows that have begun and not ended.
+    pub(super) fn rows_under_way(&self) -> usize {
+        self.rows.len() - self.free_rows.len()
+    }
+
     /// Has a row begun and not ended?
     pub(super) fn is_under_way(&self) -> bool {
-        self.rows.len() > self.free_rows.len()
+        self.rows_under_way() > 0
     }
 
     pub(super) fn is_done(&self) -> bool {
         self.rows_done == self.job.rows
     }
 
-    /// Begins `count` rows with slots from `slots`.
+    /// Begins `count` rows with slots from `slots`, which are reserved. Where inputs cannot be written, none has begun, and the
+    /// slots are given back.
     pub(super) fn begin_rows(
         &mut self,
         count: usize,
@@ -184,14 +190,42 @@ impl Job {
             begun.push(place);
         }
         self.next_row += count;
-        for ((input, blocks), slots) in self.job.inputs.iter().zip(inputs).zip(&by_input) {
-            input.write(first * blocks..(first + count) * blocks, device, arena, slots)?;
+        for ((input, blocks), places) in self.job.inputs.iter().zip(inputs).zip(&by_input) {
+            let written = input.write(first * blocks..(first + count) * blocks, device, arena, places);
+            if let Err(error) = written {
+                self.take_back(first, begun, slots);
+                return Err(error);
+            }
         }
         for place in begun {
             self.count(place, 0);
             self.settle(place, slots, device, arena)?;
         }
         Ok(())
+    }
+
+    /// Takes the row back that began last, if nothing of it is computed. None of its lanes is in flight.
+    pub(super) fn take_last_row_back(&mut self, slots: &mut Slots) -> bool {
+        let is_last = |row: &Row| row.index + 1 == self.next_row && row.is_untouched();
+        let Some(place) = self.rows.iter().position(|row| row.as_ref().is_some_and(is_last)) else { return false };
+        let place = place as u32;
+        self.ready -= self.rows[place as usize].as_ref().map_or(0, Row::ready);
+        self.turns.retain(|turn| *turn != place);
+        self.take_back(self.next_row - 1, vec![place], slots);
+        true
+    }
+
+    /// The rows from `first` on have not begun after all.
+    fn take_back(&mut self, first: usize, begun: Vec<u32>, slots: &mut Slots) {
+        // The slots that were taken last come first again: there may be no memory for the others.
+        for place in begun.into_iter().rev() {
+            if let Some(mut row) = self.rows[place as usize].take() {
+                row.free(slots);
+                slots.unreserve(self.need);
+            }
+            self.free_rows.push(place);
+        }
+        self.next_row = first;
     }
 
     /// The next node that could be computed now, rows by turns, and the slots of its results, which `out` is told.

@@ -59,6 +59,11 @@ impl Row {
         self.ready.len()
     }
 
+    /// Has no node been computed yet?
+    pub(super) fn is_untouched(&self) -> bool {
+        !self.waits.contains(&COMPUTED)
+    }
+
     /// Has every node been computed?
     pub(super) fn is_done(&self) -> bool {
         self.first == self.waits.len()

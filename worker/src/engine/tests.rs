@@ -55,11 +55,11 @@ impl Rows for NoRows {
     fn write(
         &self,
         _: std::ops::Range<usize>,
-        _: &dyn Device,
-        _: cloakwork_device::Arena,
-        _: &[u32],
+        device: &dyn Device,
+        arena: cloakwork_device::Arena,
+        slots: &[u32],
     ) -> Result<(), cloakwork_device::DeviceError> {
-        Ok(())
+        device.write(arena, slots, cloakwork_device::Words::U64(&[]))
     }
 }
 
@@ -290,6 +290,74 @@ async fn a_wave_that_finds_no_memory_for_its_last_slots_keeps_to_the_first() {
         assert!(end.is_ok(), "{:?}", end.err());
         assert_eq!(lanes, WIDTH);
     }
+}
+
+#[tokio::test]
+async fn a_row_that_finds_no_memory_waits_for_others_and_fails_where_there_are_none() {
+    for key in [1, 2] {
+        let bed = Bed::new(10_000);
+        let first = bed.submit(Wish::new(1, 2)).await;
+        assert_eq!(bed.device.next_wave(), BTreeMap::from([(1, 2)]));
+        // Two inputs and two results have all of it.
+        bed.device.leave(if key == 1 { 4 } else { 0 });
+        let mut second = bed.submit(Wish { key, ..Wish::new(2, 1) }).await;
+        assert_eq!(bed.device.wave_within(Duration::from_millis(50)), None);
+        assert!(second.done.try_recv().is_err(), "it has not ended");
+        if key == 2 {
+            // Each group has an arena of its own: here, the memory comes from elsewhere.
+            bed.device.leave(2);
+        }
+        bed.device.end_oldest();
+        assert!(first.done.await.expect("an end").is_ok());
+        assert_eq!(bed.device.next_wave(), BTreeMap::from([(2, 1)]));
+        bed.device.end_oldest();
+        assert!(second.done.await.expect("an end").is_ok());
+        // Nobody has anything to give.
+        bed.device.leave(0);
+        let third = bed.submit(Wish { key: 3, ..Wish::new(3, 1) }).await;
+        let failure = third.done.await.expect("an end").err().expect("no memory");
+        assert!(failure.reason == "WORKER_OUT_OF_MEMORY" && failure.retryable, "{failure:?}");
+    }
+}
+
+#[tokio::test]
+async fn memory_of_other_groups_is_not_waited_for_for_long() {
+    let bed = Bed::new(10_000);
+    let _giant = bed.submit(Wish::new(1, GIANT)).await;
+    bed.device.next_wave();
+    bed.device.next_wave();
+    bed.device.leave_none_to_later_arenas();
+    let began = std::time::Instant::now();
+    let mut other = bed.submit(Wish { key: 2, ..Wish::new(2, 1) }).await;
+    let failure = loop {
+        if let Ok(end) = other.done.try_recv() {
+            break end.err().expect("no memory");
+        }
+        // Or else it would be over too soon.
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(bed.next(), BTreeMap::from([(1, WIDTH)]));
+    };
+    assert!(failure.reason == "WORKER_OUT_OF_MEMORY" && failure.retryable, "{failure:?}");
+    assert!(began.elapsed() >= group::OTHERS_PATIENCE);
+}
+
+#[tokio::test]
+async fn as_many_rows_begin_together_as_find_memory() {
+    let bed = Bed::new(10_000);
+    bed.device.leave(6);
+    let mut known = bed.submit(Wish::new(1, 16)).await;
+    let mut lanes = 0;
+    let end = loop {
+        if let Ok(end) = known.done.try_recv() {
+            break end;
+        }
+        if let Some(wave) = bed.device.wave_within(Duration::from_millis(100)) {
+            lanes += wave[&1];
+            bed.device.end_oldest();
+        }
+    };
+    assert!(end.is_ok(), "{:?}", end.err());
+    assert_eq!(lanes, 16);
 }
 
 #[tokio::test]

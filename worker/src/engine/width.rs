@@ -32,6 +32,46 @@ fn widths(info: &DeviceInfo) -> Vec<usize> {
     std::iter::successors(Some(least), |width| Some(width * 2)).take_while(|width| *width <= info.width_max).collect()
 }
 
+/// Widest wave that a device has had the memory for.
+pub(super) struct WidthLimit {
+    most: usize,
+    /// Waves of that width that went well one after the other.
+    good: u32,
+}
+
+/// So many waves of the greatest width go well before one of twice as many lanes is tried: one that finds no memory has to be
+/// gathered again, but nothing of it was computed.
+const GOOD_WAVES: u32 = 32;
+
+impl Default for WidthLimit {
+    fn default() -> Self {
+        Self { most: usize::MAX, good: 0 }
+    }
+}
+
+impl WidthLimit {
+    /// Bootstraps that a wave may have.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// There was no memory for so many.
+    pub(super) fn was_short(&mut self, width: usize) {
+        *self = Self { most: (width / 2).max(1), good: 0 };
+    }
+
+    /// There was for so many.
+    pub(super) fn went_well(&mut self, width: usize) {
+        if width < self.most {
+            return;
+        }
+        self.good += 1;
+        if self.good == GOOD_WAVES {
+            *self = Self { most: self.most.saturating_mul(2), good: 0 };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -39,6 +79,26 @@ mod tests {
     use cloakwork_device::CurvePoint;
 
     use super::*;
+
+    #[test]
+    fn a_moment_without_memory_is_not_for_ever() {
+        let mut limit = WidthLimit::default();
+        limit.went_well(1000);
+        assert_eq!(limit.most(), usize::MAX);
+        limit.was_short(100);
+        assert_eq!(limit.most(), 50);
+        // Narrower ones prove nothing.
+        (0..1000).for_each(|_| limit.went_well(49));
+        (0..GOOD_WAVES - 1).for_each(|_| limit.went_well(50));
+        assert_eq!(limit.most(), 50);
+        limit.went_well(50);
+        assert_eq!(limit.most(), 100);
+        limit.was_short(100);
+        (0..GOOD_WAVES).for_each(|_| limit.went_well(50));
+        assert_eq!(limit.most(), 100, "it is tried again");
+        limit.was_short(1);
+        assert_eq!(limit.most(), 1);
+    }
 
     #[test]
     fn tries_what_it_does_not_know_and_takes_the_narrowest_good_one() {

@@ -93,7 +93,7 @@ impl Buffer {
         if end.is_none_or(|end| end > self.backed.load(Ordering::Acquire)) {
             return Err(DriverError::Misfit("a view beyond its buffer"));
         }
-        if !(self.address as usize + first_byte).is_multiple_of(align_of::<T>()) {
+        if !(self.address as usize + first_byte).is_multiple_of(alignment::<T>()) {
             return Err(DriverError::Misfit("a view that is not aligned"));
         }
         Ok(View { buffer: self, first_byte, len, items: PhantomData })
@@ -105,16 +105,24 @@ impl Buffer {
     }
 }
 
+/// Kernels read and write items of sixteen bytes, complex numbers and lines, in one piece each.
+const fn alignment<T>() -> usize {
+    const WIDEST: usize = 16;
+    if size_of::<T>() == WIDEST { WIDEST } else { align_of::<T>() }
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
         let backed = *self.backed.get_mut();
         // SAFETY: it is this buffer's memory, and nobody has the buffer any more.
-        unsafe {
+        let ended = unsafe {
             match self.growing {
                 None => self.driver.free(self.address),
                 Some(_) => self.driver.release(self.address, self.bytes, backed),
             }
-        }
+        };
+        // A GPU that does not take it back is lost, which the device has noted.
+        let _ = ended;
     }
 }
 

@@ -1,10 +1,6 @@
 //! What a GPU's driver does for us. Tests put an emulator in its place.
 
-use std::{
-    ffi::c_void,
-    ptr::NonNull,
-    time::{Duration, Instant},
-};
+use std::{ffi::c_void, ptr::NonNull, time::Duration};
 
 use cloakwork_device::DeviceError;
 
@@ -38,7 +34,7 @@ pub enum Stream {
 }
 
 /// What a GPU has been given and has not ended in so long, a part of a wave or a copy, never ends.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Points in time that a stream can remember.
 pub const MARKS: usize = 8;
@@ -70,7 +66,8 @@ impl From<DriverError> for DeviceError {
     fn from(error: DriverError) -> Self {
         match error {
             DriverError::OutOfMemory { needed, available } => Self::OutOfMemory { needed, available },
-            error => Self::Lost { message: error.to_string() },
+            DriverError::Misfit(what) => Self::Misfit { what },
+            DriverError::Lost(_) | DriverError::Unavailable(_) => Self::Lost { message: error.to_string() },
         }
     }
 }
@@ -78,7 +75,7 @@ impl From<DriverError> for DeviceError {
 /// One GPU. Any thread may call it.
 pub trait Driver: Send + Sync {
     /// What it is.
-    fn describe(&self) -> Description;
+    fn describe(&self) -> &Description;
 
     /// Memory of the GPU, not cleared.
     fn allocate(&self, bytes: usize) -> Result<Address, DriverError>;
@@ -87,7 +84,7 @@ pub trait Driver: Send + Sync {
     ///
     /// # Safety
     /// `address` came from [`Self::allocate`], and neither the host nor a kernel uses what is there any more.
-    unsafe fn free(&self, address: Address);
+    unsafe fn free(&self, address: Address) -> Result<(), DriverError>;
 
     /// Addresses for so many bytes, with no memory behind them. Kernels of the other GPUs that were found with this one may
     /// use them as well.
@@ -105,9 +102,9 @@ pub trait Driver: Send + Sync {
     ///
     /// # Safety
     /// As for [`Self::back`], and neither the host nor a kernel uses what is there any more.
-    unsafe fn release(&self, address: Address, reserved: usize, backed: usize);
+    unsafe fn release(&self, address: Address, reserved: usize, backed: usize) -> Result<(), DriverError>;
 
-    /// Copies bytes to the GPU, and returns when they are there.
+    /// Copies bytes to the GPU, and returns when they are there. From memory of [`Self::pin`], the GPU takes them by itself.
     ///
     /// # Safety
     /// There is as much memory at `to`, and no kernel that is under way uses it.
@@ -119,14 +116,14 @@ pub trait Driver: Send + Sync {
     /// There is as much memory at `from`, and no kernel that is under way writes it.
     unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError>;
 
-    /// Memory of the host, not cleared, that the GPU reads by itself.
+    /// Memory of the host, not cleared, that this GPU and those found with it read by themselves.
     fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError>;
 
     /// Gives such memory back.
     ///
     /// # Safety
     /// `memory` came from [`Self::pin`], and neither the host nor a copy uses it any more.
-    unsafe fn unpin(&self, memory: NonNull<u8>);
+    unsafe fn unpin(&self, memory: NonNull<u8>) -> Result<(), DriverError>;
 
     /// Has a stream copy bytes to the GPU, behind what was launched on it before. It may still copy when this returns.
     ///
@@ -153,8 +150,8 @@ pub trait Driver: Send + Sync {
     /// Has a stream remember, as mark `index` below [`MARKS`], when it has ended what was launched so far.
     fn mark(&self, stream: Stream, index: usize) -> Result<(), DriverError>;
 
-    /// Waits for a mark, or for the deadline: then false.
-    fn wait(&self, stream: Stream, index: usize, deadline: Instant) -> Result<bool, DriverError>;
+    /// Waits for a mark. One that is not reached within [`PATIENCE`] never is: the GPU is lost.
+    fn wait(&self, stream: Stream, index: usize) -> Result<(), DriverError>;
 
     /// Time from one mark to another; both have been reached.
     fn between(&self, stream: Stream, from: usize, to: usize) -> Result<Duration, DriverError>;

@@ -10,7 +10,7 @@ use bytemuck::Pod;
 use cloakwork_math::Torus;
 use cloakwork_params::Decomposition;
 
-use super::{Driver, DriverError, Lists, Stream, View};
+use super::{Description, Driver, DriverError, Lists, Stream, View};
 
 pub use key_switch::{KeySwitchShape, Line};
 pub use keys::SeededRows;
@@ -65,6 +65,11 @@ impl RotationShape {
         self.polynomial_size.is_power_of_two() && (4..=14).contains(&self.size_log2()) && self.grouping <= 4
     }
 
+    /// Can blocks of a GPU share as much as its kernels need, rotating words of so many bits?
+    pub fn fits(&self, bits: u32, gpu: &Description) -> bool {
+        rotations::least_shared_bytes(*self, bits) <= gpu.shared_bytes
+    }
+
     /// Are there kernels made fast for it, rotating words of so many bits? They have a key in an order of its own.
     pub fn is_fast(&self, bits: u32) -> bool {
         self.is_short(bits) && (self.polynomial_size, self.glwe_dimension) == (2048, 1)
@@ -91,6 +96,9 @@ impl RotationShape {
         (self.polynomial_size / 2 * size_of::<Complex>()) as u32
     }
 }
+
+/// Most blocks of a launch in each direction, on every GPU.
+const GRID_MAX: (usize, usize) = (i32::MAX as usize, u16::MAX as usize);
 
 /// Longest digits of kernels that keep upper halves: products of longer ones and a key's words leave what a double holds.
 const SHORT_BASE_LOG_MAX: u32 = 23;
@@ -233,6 +241,8 @@ impl Launcher<'_> {
         if grid.0 == 0 || grid.1 == 0 {
             return Ok(());
         }
+        check(grid.0 <= GRID_MAX.0 && grid.1 <= GRID_MAX.1, "as many blocks as a launch may have")?;
+        check(shared_bytes <= self.driver.describe().shared_bytes, "as many bytes as a block may share")?;
         // Kernels read numbers of 32 bits from the lower half.
         const { assert!(cfg!(target_endian = "little")) };
         let mut values = arguments.to_vec();

@@ -16,7 +16,7 @@ use cudarc::driver::{
 };
 
 use self::copies::Copies;
-use super::{Address, Description, Driver, DriverError, MARKS, Stream};
+use super::{Address, Description, Driver, DriverError, MARKS, PATIENCE, Stream};
 
 // `pub(super) const KERNELS: Option<&[u8]>`, written by build.rs.
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
@@ -222,21 +222,21 @@ impl Nvidia {
     ///
     /// # Safety
     /// Nobody uses it, and `address` is the reservation's.
-    unsafe fn unback(&self, address: Address) {
+    unsafe fn unback(&self, address: Address) -> Result<(), result::DriverError> {
         let backings = self.backings.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
         let mut at = address;
         for (handle, bytes) in backings.unwrap_or_default() {
             // SAFETY: the run of addresses is what this handle was mapped to, and nobody uses it.
-            let ended = unsafe { sys::cuMemUnmap(at, bytes).result().and(sys::cuMemRelease(handle).result()) };
-            warn_of("memory that could not be given back", ended);
+            unsafe { sys::cuMemUnmap(at, bytes).result().and(sys::cuMemRelease(handle).result()) }?;
             at += bytes as Address;
         }
+        Ok(())
     }
 }
 
 impl Driver for Nvidia {
-    fn describe(&self) -> Description {
-        self.description.clone()
+    fn describe(&self) -> &Description {
+        &self.description
     }
 
     fn allocate(&self, bytes: usize) -> Result<Address, DriverError> {
@@ -245,10 +245,10 @@ impl Driver for Nvidia {
         unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| self.no_memory(bytes, error))
     }
 
-    unsafe fn free(&self, address: Address) {
+    unsafe fn free(&self, address: Address) -> Result<(), DriverError> {
+        self.enter()?;
         // SAFETY: the caller's.
-        let ended = self.enter().map(|()| unsafe { result::free_sync(address) });
-        warn_of("memory that could not be given back", ended.unwrap_or(Ok(())));
+        unsafe { result::free_sync(address) }.map_err(lost)
     }
 
     fn reserve(&self, bytes: usize) -> Result<Address, DriverError> {
@@ -296,17 +296,11 @@ impl Driver for Nvidia {
         Ok((backed + more).min(reserved))
     }
 
-    unsafe fn release(&self, address: Address, reserved: usize, _backed: usize) {
-        if self.enter().is_err() {
-            return;
-        }
+    unsafe fn release(&self, address: Address, reserved: usize, _backed: usize) -> Result<(), DriverError> {
+        self.enter()?;
         let bytes = reserved.next_multiple_of(self.granularity);
         // SAFETY: the caller's: nobody uses it any more.
-        let ended = unsafe {
-            self.unback(address);
-            sys::cuMemAddressFree(address, bytes).result()
-        };
-        warn_of("addresses that could not be given back", ended);
+        unsafe { self.unback(address).and_then(|()| sys::cuMemAddressFree(address, bytes).result()) }.map_err(lost)
     }
 
     unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
@@ -315,7 +309,7 @@ impl Driver for Nvidia {
         }
         self.enter()?;
         // SAFETY: the caller's.
-        unsafe { self.copies.upload(to, bytes) }
+        unsafe { if is_pinned(bytes) { self.copies.upload_pinned(to, bytes) } else { self.copies.upload(to, bytes) } }
     }
 
     unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
@@ -329,15 +323,17 @@ impl Driver for Nvidia {
 
     fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError> {
         self.enter()?;
+        // The other GPUs copy from it as well.
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: the context is set.
-        let memory = unsafe { result::malloc_host(bytes, 0) }.map_err(|error| self.no_memory(bytes, error))?;
+        let memory = unsafe { result::malloc_host(bytes, flags) }.map_err(|error| self.no_memory(bytes, error))?;
         NonNull::new(memory.cast()).ok_or(DriverError::OutOfMemory { needed: bytes as u64, available: 0 })
     }
 
-    unsafe fn unpin(&self, memory: NonNull<u8>) {
+    unsafe fn unpin(&self, memory: NonNull<u8>) -> Result<(), DriverError> {
+        self.enter()?;
         // SAFETY: the caller's.
-        let ended = self.enter().map(|()| unsafe { result::free_host(memory.as_ptr().cast()) });
-        warn_of("memory of the host that could not be given back", ended.unwrap_or(Ok(())));
+        unsafe { result::free_host(memory.as_ptr().cast()) }.map_err(lost)
     }
 
     unsafe fn send(&self, stream: Stream, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
@@ -373,9 +369,9 @@ impl Driver for Nvidia {
         unsafe { event::record(line.marks[index], line.stream) }.map_err(lost)
     }
 
-    fn wait(&self, stream: Stream, index: usize, deadline: Instant) -> Result<bool, DriverError> {
+    fn wait(&self, stream: Stream, index: usize) -> Result<(), DriverError> {
         self.enter()?;
-        passed(self.line(stream).marks[index], deadline)
+        wait_for(self.line(stream).marks[index])
     }
 
     fn between(&self, stream: Stream, from: usize, to: usize) -> Result<Duration, DriverError> {
@@ -405,8 +401,8 @@ impl Drop for Nvidia {
     }
 }
 
-/// Waits until a stream has come past an event, or for the deadline: then false. The context is set.
-fn passed(event: sys::CUevent, deadline: Instant) -> Result<bool, DriverError> {
+/// Waits until a stream has come past an event. The context is set.
+fn wait_for(event: sys::CUevent) -> Result<(), DriverError> {
     /// A wave of one bootstrap takes less: whoever waits for it must not be late.
     const WATCH: Duration = Duration::from_millis(2);
     const NAP: Duration = Duration::from_micros(100);
@@ -414,16 +410,25 @@ fn passed(event: sys::CUevent, deadline: Instant) -> Result<bool, DriverError> {
     loop {
         // SAFETY: whoever asks holds the event.
         match unsafe { event::query(event) } {
-            Ok(()) => return Ok(true),
+            Ok(()) => return Ok(()),
             Err(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => {}
             Err(error) => return Err(lost(error)),
         }
-        let now = Instant::now();
-        if now >= deadline {
-            return Ok(false);
+        let waited = began.elapsed();
+        if waited >= PATIENCE {
+            return Err(DriverError::Lost(format!("it did not end what it was given within {PATIENCE:?}")));
         }
-        if now - began < WATCH { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+        if waited < WATCH { std::thread::yield_now() } else { std::thread::sleep(NAP) }
     }
+}
+
+/// Do bytes lie where GPUs copy from by themselves? The driver knows of no other memory of the host.
+fn is_pinned(bytes: &[u8]) -> bool {
+    let mut kind = 0u32;
+    let (memory_type, at) = (sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, bytes.as_ptr() as Address);
+    // SAFETY: the attribute is a number of 32 bits, and `at` is only looked up.
+    let known = unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), memory_type, at) }.result();
+    known.is_ok() && kind == sys::CUmemorytype::CU_MEMORYTYPE_HOST as u32
 }
 
 fn attribute(device: sys::CUdevice, attribute: sys::CUdevice_attribute) -> Result<i32, DriverError> {

@@ -1,8 +1,8 @@
 //! Bytes on their way to a GPU that nobody waits for.
 
-use std::{ptr::NonNull, sync::Arc, time::Instant};
+use std::{ptr::NonNull, sync::Arc};
 
-use super::{Driver, DriverError, MARKS, PATIENCE, Stream, View};
+use super::{Driver, DriverError, MARKS, Stream, View};
 
 /// Memory of the host that a stream copies from. It is filled again when the stream has come past the last copy.
 pub struct Staging {
@@ -10,8 +10,17 @@ pub struct Staging {
     stream: Stream,
     memory: NonNull<u8>,
     bytes: usize,
-    /// A copy may be under way.
-    is_sent: bool,
+    last: Last,
+}
+
+/// The last copy, which may be under way.
+#[derive(Clone, Copy)]
+enum Last {
+    /// None is.
+    Ended,
+    /// With no mark behind it: when it ends is not known.
+    Unmarked,
+    Marked,
 }
 
 /// The mark behind the last copy. A staging has its stream's to itself.
@@ -25,7 +34,7 @@ impl Staging {
     pub fn new(driver: &Arc<dyn Driver>, stream: Stream, bytes: usize) -> Result<Self, DriverError> {
         let bytes = bytes.max(1);
         let memory = driver.pin(bytes)?;
-        Ok(Self { driver: driver.clone(), stream, memory, bytes, is_sent: false })
+        Ok(Self { driver: driver.clone(), stream, memory, bytes, last: Last::Ended })
     }
 
     /// Has the stream copy bytes, behind what was launched on it before and ahead of what comes after. Returns before
@@ -39,20 +48,23 @@ impl Staging {
                 self.memory.copy_from_nonoverlapping(NonNull::from(chunk).cast(), chunk.len());
                 std::slice::from_raw_parts(self.memory.as_ptr(), chunk.len())
             };
-            self.is_sent = true;
+            self.last = Last::Unmarked;
             // SAFETY: the view lies within its buffer and holds as many bytes; what is staged stays until the mark.
             unsafe { self.driver.send(self.stream, to.address(), staged) }?;
             self.driver.mark(self.stream, SENT)?;
+            self.last = Last::Marked;
         }
         Ok(())
     }
 
     /// Waits until no copy is under way.
     fn settle(&mut self) -> Result<(), DriverError> {
-        if self.is_sent && !self.driver.wait(self.stream, SENT, Instant::now() + PATIENCE)? {
-            return Err(DriverError::Lost(format!("a copy to it did not end within {PATIENCE:?}")));
+        match self.last {
+            Last::Ended => {}
+            Last::Unmarked => return Err(DriverError::Lost("a copy to it has no end that could be waited for".into())),
+            Last::Marked => self.driver.wait(self.stream, SENT)?,
         }
-        self.is_sent = false;
+        self.last = Last::Ended;
         Ok(())
     }
 }
@@ -62,7 +74,9 @@ impl Drop for Staging {
         // A GPU that hangs may yet read it: then it stays.
         if self.settle().is_ok() {
             // SAFETY: it came from this driver, and no copy reads it any more.
-            unsafe { self.driver.unpin(self.memory) };
+            let ended = unsafe { self.driver.unpin(self.memory) };
+            // A GPU that does not take it back is lost, which the device has noted.
+            let _ = ended;
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Keys made ready on GPUs: bodies are copied to them, masks are computed there, part by part.
 
 use bytemuck::Pod;
-use cloakwork_tfhe::{SeededBootstrapKey, SeededKeySwitchKey, Torus};
+use cloakwork_tfhe::Torus;
 
-use super::Replica;
+use super::{Replica, Seeded};
 use crate::{
     bench::Bench,
     gpu::{Buffer, DriverError, KeySwitchShape, RotationShape, SeededRows, Stream, View},
@@ -13,12 +13,12 @@ use crate::{
 pub(super) fn key_switch<S: Torus + Pod>(
     benches: &[Bench],
     shape: KeySwitchShape,
-    seeded: &SeededKeySwitchKey<S>,
+    seeded: Seeded<'_, S>,
     replicas: &[Replica],
 ) -> Result<(), DriverError> {
-    let (seed, mask_words) = (*seeded.seed(), seeded.output_dimension());
-    let rows = SeededRows { seed, mask_words, body_words: 1, modulus_log2: seeded.modulus_log2() };
-    expand(benches, replicas, rows, KeySwitchShape::STEP, seeded.bodies(), |bench, replica, first, words| {
+    let Seeded { seed, bodies } = seeded;
+    let rows = SeededRows { seed, mask_words: shape.output_dimension, body_words: 1, modulus_log2: shape.modulus_log2 };
+    expand(benches, replicas, rows, KeySwitchShape::STEP, bodies, |bench, replica, first, words| {
         bench.launcher(Stream::Keys).split_key(words, first, shape, replica.key_switch.all()?)
     })
 }
@@ -27,13 +27,14 @@ pub(super) fn key_switch<S: Torus + Pod>(
 pub(super) fn bootstrap<T: Torus + Pod>(
     benches: &[Bench],
     shape: RotationShape,
-    seeded: &SeededBootstrapKey<T>,
+    seeded: Seeded<'_, T>,
     replicas: &[Replica],
 ) -> Result<(), DriverError> {
-    let (seed, ggsw) = (*seeded.seed(), seeded.shape());
-    let mask_words = ggsw.glwe_dimension * ggsw.polynomial_size;
-    let rows = SeededRows { seed, mask_words, body_words: ggsw.polynomial_size, modulus_log2: T::BITS };
-    expand(benches, replicas, rows, ggsw.rows(), seeded.bodies(), |bench, replica, first, words| {
+    let Seeded { seed, bodies } = seeded;
+    let (mask_words, body_words) = (shape.glwe_dimension * shape.polynomial_size, shape.polynomial_size);
+    let rows = SeededRows { seed, mask_words, body_words, modulus_log2: T::BITS };
+    let rows_of_ciphertext = shape.gadget.levels * (shape.glwe_dimension + 1);
+    expand(benches, replicas, rows, rows_of_ciphertext, bodies, |bench, replica, first, words| {
         let spectra = replica.bootstrap.all()?.part(first * rows.words() / 2, words.len() / 2)?;
         bench.launcher(Stream::Keys).transform_key(words, replica.roots.all()?, shape, spectra)
     })
@@ -66,7 +67,7 @@ fn expand<W: Torus + Pod>(
         })
     });
     // Also where not everything could be launched, and on all GPUs where one fails: memory that kernels still use stays until
-    // they have ended.
+    // they have ended. If they never do, it stays for good: the device is lost then, and gives none back.
     let ended = benches.iter().map(|bench| bench.finish(Stream::Keys, 0)).fold(Ok(()), Result::and);
     launched.and(ended)
 }
@@ -98,7 +99,7 @@ impl<'b> Stage<'b> {
         let turn = index % self.bodies.len();
         if index >= self.bodies.len() {
             // What was there before has been expanded.
-            self.bench.wait(Stream::Keys, turn)?;
+            self.bench.driver.wait(Stream::Keys, turn)?;
         }
         let place = self.bodies[turn].view(0, bodies.len())?;
         place.upload(bodies)?;

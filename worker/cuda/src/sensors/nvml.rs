@@ -32,8 +32,15 @@ struct Management {
 struct Watch {
     place: String,
     events: EventSet<'static>,
-    errors: u64,
+    errors: Errors,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Errors {
+    count: u64,
+    /// Number of the last one that has a number.
     last: Option<u64>,
+    is_lost: bool,
 }
 
 /// Errors that are taken down at a time: more wait for the next.
@@ -45,29 +52,54 @@ impl Watch {
         let device = nvml.device_by_pci_bus_id(gpu.place.as_str()).ok()?;
         let events = nvml.create_event_set().ok()?;
         let events = device.register_events(EventTypes::CRITICAL_XID_ERROR, events).ok()?;
-        Some(Self { place: gpu.place.clone(), events, errors: 0, last: None })
+        Some(Self { place: gpu.place.clone(), events, errors: Errors::default() })
     }
 
     fn look(&mut self) {
         for _ in 0..ERRORS_AT_ONCE {
-            // Without waiting: whatever else it says than an event, there is none to count.
-            let Ok(event) = self.events.wait(0) else { return };
-            self.errors += 1;
-            self.last = number(&event).or(self.last);
+            // Without waiting.
+            if !self.errors.take(self.events.wait(0).as_ref().map(number)) {
+                return;
+            }
         }
+    }
+}
+
+impl Errors {
+    /// Counts an event, given its number. False where there was none, and there may be none behind it.
+    fn take(&mut self, event: Result<Option<u64>, &NvmlError>) -> bool {
+        match event {
+            Ok(number) => {
+                self.count += 1;
+                self.last = number.or(self.last);
+            }
+            // The last that is heard of it, whenever it is asked.
+            Err(NvmlError::GpuLost) if !self.is_lost => {
+                self.count += 1;
+                self.is_lost = true;
+            }
+            Err(_) => {}
+        }
+        event.is_ok()
     }
 }
 
 impl Sensors for Management {
     fn read(&self, gpu: &Description) -> Reading {
-        // By its place on the bus: numbers are those of the visible GPUs there, and of all of them here.
-        let Ok(device) = self.nvml.device_by_pci_bus_id(gpu.place.as_str()) else { return Reading::default() };
         let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = watches.iter_mut().find(|watch| watch.place == gpu.place);
-        let watch = watch.map(|watch| {
+        let errors = watch.map(|watch| {
             watch.look();
-            (watch.errors, watch.last)
+            watch.errors
         });
+        let of_errors = Reading {
+            errors: errors.map(|errors| errors.count),
+            last_error: errors.and_then(|errors| errors.last),
+            ..Reading::default()
+        };
+        // By its place on the bus: numbers are those of the visible GPUs there, and of all of them here. One that is lost is
+        // nowhere any more, and has its errors yet.
+        let Ok(device) = self.nvml.device_by_pci_bus_id(gpu.place.as_str()) else { return of_errors };
         let thousandth = |value: Result<f64, NvmlError>| value.ok().map(|value| value / 1e3);
         Reading {
             busy: device.utilization_rates().ok().map(|rates| f64::from(rates.gpu) / 100.0),
@@ -77,8 +109,7 @@ impl Sensors for Management {
             clock: device.clock_info(Clock::SM).ok().map(|megahertz| f64::from(megahertz) * 1e6),
             temperature: device.temperature(TemperatureSensor::Gpu).ok(),
             limited_by: limits(&device),
-            errors: watch.map(|(errors, _)| errors),
-            last_error: watch.and_then(|(_, last)| last),
+            ..of_errors
         }
     }
 }
@@ -110,6 +141,21 @@ fn limits(device: &Device<'_>) -> Option<Vec<&'static str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gpu_that_is_lost_counts_as_one_error_however_often_it_is_asked() {
+        let mut errors = Errors::default();
+        assert!(errors.take(Ok(Some(13))), "there may be more");
+        assert!(errors.take(Ok(None)));
+        for _ in 0..3 {
+            assert!(!errors.take(Err(&NvmlError::Timeout)));
+        }
+        assert_eq!(errors, Errors { count: 2, last: Some(13), is_lost: false });
+        for _ in 0..3 {
+            assert!(!errors.take(Err(&NvmlError::GpuLost)));
+        }
+        assert_eq!(errors, Errors { count: 3, last: Some(13), is_lost: true });
+    }
 
     #[test]
     fn without_a_driver_there_are_no_sensors_and_it_says_why() {

@@ -90,14 +90,8 @@ impl KeySwitchShape {
 
     fn check_key<S: Torus>(&self, key: View<'_, Line>) -> Result<(), DriverError> {
         check(self.is_possible(), "digits that are bytes")?;
-        check(key.len() == self.key_lines(S::BITS), "a row for each word and level")?;
-        check_lines(key)
+        check(key.len() == self.key_lines(S::BITS), "a row for each word and level")
     }
-}
-
-/// Threads read whole lines.
-fn check_lines(lines: View<'_, Line>) -> Result<(), DriverError> {
-    check(lines.address().is_multiple_of(size_of::<Line>() as u64), "lines that are aligned")
 }
 
 impl Launcher<'_> {
@@ -139,7 +133,6 @@ impl Launcher<'_> {
         check(gadget.base_log * (gadget.levels as u32) < S::BITS, "digits that a word has")?;
         check((1..=S::BITS).contains(&shape.modulus_log2), "a modulus that fits the word")?;
         shape.check_key::<S>(key)?;
-        check_lines(digits)?;
         let arguments = [
             inputs.address(),
             digits.address(),

@@ -62,6 +62,15 @@ impl Short {
     }
 }
 
+/// What a block shares by the kernel for a shape that shares least. The key's transform shares no more.
+pub(super) fn least_shared_bytes(shape: RotationShape, bits: u32) -> u32 {
+    match shape.polynomial_size {
+        _ if !shape.is_short(bits) => shape.shared_bytes(),
+        2048 => FEW_2048.shared_bytes,
+        _ => THROUGHPUT_512.shared_bytes,
+    }
+}
+
 /// Blocks of a cluster, and their threads, of rotation_2048_cluster.cu: BLOCKS and THREADS there.
 const CLUSTER_BLOCKS: usize = 8;
 const CLUSTER_THREADS: u32 = 256;
@@ -88,7 +97,7 @@ impl Launcher<'_> {
         check(shape.grouping == 1, "one secret bit a step")?;
         check(exponents.len() == lists.lanes * shape.input_words(), "exponents for each lane")?;
         self.check_rotation(lists, key, shape, outputs)?;
-        if let Some(kernel) = Short::of(shape, T::BITS, lists.lanes, &self.driver.describe()) {
+        if let Some(kernel) = Short::of(shape, T::BITS, lists.lanes, self.driver.describe()) {
             let own = [lists.lanes as u64, shape.steps as u64, u64::from(shape.gadget.base_log)];
             let arguments = [&read_and_written(exponents.address(), lists, key, outputs)[..], &own[..]].concat();
             let blocks = lists.lanes.div_ceil(kernel.lanes);
@@ -123,7 +132,7 @@ impl Launcher<'_> {
         check((2..=4).contains(&shape.grouping), "a few secret bits a step")?;
         check(inputs.len() == lists.lanes * shape.input_words(), "a ciphertext for each lane")?;
         self.check_rotation(lists, key, shape, outputs)?;
-        if has_cluster_kernel(shape, T::BITS, S::BITS, &self.driver.describe()) {
+        if has_cluster_kernel(shape, T::BITS, S::BITS, self.driver.describe()) {
             let own = [shape.steps as u64, shape.grouping as u64, u64::from(shape.gadget.base_log)];
             let arguments = [&read_and_written(inputs.address(), lists, key, outputs)[..], &own[..]].concat();
             let (blocks, kernel) = (lists.lanes * CLUSTER_BLOCKS, "blind_rotate_groups_2048_64");

@@ -1,9 +1,9 @@
 //! Copies that somebody waits for: through pinned memory, one half of which is filled while the other is copied.
 
 use std::{
+    cell::Cell,
     ptr::NonNull,
     sync::{Mutex, MutexGuard, PoisonError, TryLockError},
-    time::Instant,
 };
 
 use cudarc::driver::{
@@ -11,8 +11,7 @@ use cudarc::driver::{
     sys,
 };
 
-use super::{Address, DriverError, lost, passed, warn_of};
-use crate::gpu::PATIENCE;
+use super::{Address, DriverError, lost, wait_for, warn_of};
 
 /// Places to copy at the same time. A key takes one, since one key at a time is made ready; the others are for ciphertexts.
 pub(super) struct Copies([Mutex<Lane>; 3]);
@@ -27,6 +26,8 @@ struct Half {
     memory: NonNull<u8>,
     /// What was copied last has been copied.
     copied: sys::CUevent,
+    /// A copy may be under way that the event is not behind: when it ends is not known.
+    is_unmarked: Cell<bool>,
 }
 
 /// Bytes of a half.
@@ -44,7 +45,7 @@ impl Copies {
             let memory =
                 NonNull::new(memory.cast()).ok_or_else(|| DriverError::Lost("no memory to copy through".into()))?;
             let copied = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(lost)?;
-            Ok::<_, DriverError>(Half { memory, copied })
+            Ok::<_, DriverError>(Half { memory, copied, is_unmarked: Cell::new(false) })
         };
         let lane = || {
             let stream = stream::create(stream::StreamKind::NonBlocking).map_err(lost)?;
@@ -62,6 +63,7 @@ impl Copies {
         for (index, chunk) in bytes.chunks(HALF_BYTES).enumerate() {
             let half = &lane.halves[index % 2];
             half.wait()?;
+            half.is_unmarked.set(true);
             // SAFETY: a chunk is no longer than a half, which nothing is copied from any more; the rest is the caller's.
             unsafe {
                 half.memory.copy_from_nonoverlapping(NonNull::from(chunk).cast(), chunk.len());
@@ -71,6 +73,23 @@ impl Copies {
             half.mark(lane.stream)?;
         }
         lane.halves.iter().try_for_each(Half::wait)
+    }
+
+    /// The same for bytes in pinned memory: straight from there.
+    ///
+    /// # Safety
+    /// As for [`Self::upload`].
+    pub(super) unsafe fn upload_pinned(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
+        let lane = self.lane();
+        // Whose event says when the copy has ended.
+        let half = &lane.halves[0];
+        half.wait()?;
+        half.is_unmarked.set(true);
+        // SAFETY: the caller's; the bytes stay at least until this returns, and longer where it has failed: a GPU that is lost
+        // gives no pinned memory back.
+        unsafe { result::memcpy_htod_async(to, bytes, lane.stream) }.map_err(lost)?;
+        half.mark(lane.stream)?;
+        half.wait()
     }
 
     /// Copies bytes from the GPU. The context is set.
@@ -83,6 +102,7 @@ impl Copies {
         for (index, chunk) in bytes.chunks_mut(HALF_BYTES).enumerate() {
             let half = &lane.halves[index % 2];
             half.wait()?;
+            half.is_unmarked.set(true);
             // SAFETY: a chunk is no longer than a half, whose bytes have been taken; the rest is the caller's.
             unsafe {
                 let staged = std::slice::from_raw_parts_mut(half.memory.as_ptr(), chunk.len());
@@ -129,15 +149,17 @@ impl Copies {
 impl Half {
     fn mark(&self, stream: sys::CUstream) -> Result<(), DriverError> {
         // SAFETY: both live as long as the lane.
-        unsafe { event::record(self.copied, stream) }.map_err(lost)
+        unsafe { event::record(self.copied, stream) }.map_err(lost)?;
+        self.is_unmarked.set(false);
+        Ok(())
     }
 
     /// Waits for the last copy; an event that was never recorded counts as reached.
     fn wait(&self) -> Result<(), DriverError> {
-        match passed(self.copied, Instant::now() + PATIENCE)? {
-            true => Ok(()),
-            false => Err(DriverError::Lost(format!("a copy did not end within {PATIENCE:?}"))),
+        if self.is_unmarked.get() {
+            return Err(DriverError::Lost("a copy has no end that could be waited for".to_owned()));
         }
+        wait_for(self.copied)
     }
 
     /// Takes what was copied here.

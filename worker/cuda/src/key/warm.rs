@@ -1,0 +1,175 @@
+//! Bodies of keys in the host's memory: a key that had to make room for others is made ready again from there, and nobody
+//! has to send or decode it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytemuck::Pod;
+use cloakwork_device::KeySource;
+use cloakwork_math::random::MaskSeed;
+use cloakwork_params::{KeyId, SetId};
+
+use super::Seeded;
+use crate::gpu::{Driver, DriverError, Pinned};
+
+/// The keys that were loaded or evicted last, as many as fit the limit: one copy for all GPUs.
+pub(crate) struct WarmKeys {
+    limit_bytes: u64,
+    /// A copy of a key that is on no GPU goes when nobody has asked for it for so long: the key may have been deleted.
+    kept_for: Duration,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    by_name: HashMap<KeyName, Entry>,
+    held_bytes: u64,
+    clock: u64,
+}
+
+struct Entry {
+    key: Arc<WarmKey>,
+    bytes: u64,
+    last_use: u64,
+    /// When the key left the GPUs; nothing while it is there.
+    evicted: Option<Instant>,
+}
+
+/// Of which key these are the bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct KeyName {
+    set: SetId,
+    key_id: KeyId,
+    contents: Vec<u8>,
+}
+
+impl KeyName {
+    /// Nothing, if nobody can tell.
+    pub(crate) fn of(source: &dyn KeySource) -> Option<Self> {
+        Some(Self { set: source.set().id, key_id: source.key_id(), contents: source.contents()? })
+    }
+}
+
+/// A key's bodies in pinned memory, and the seeds of its masks.
+pub(crate) struct WarmKey {
+    key_switch: Half,
+    bootstrap: Half,
+}
+
+struct Half {
+    seed: MaskSeed,
+    bodies: Pinned,
+}
+
+impl Half {
+    fn of<W: Pod>(driver: &Arc<dyn Driver>, seeded: Seeded<'_, W>) -> Result<Self, DriverError> {
+        Ok(Self { seed: seeded.seed, bodies: Pinned::of(driver, seeded.bodies)? })
+    }
+
+    fn seeded<W: Pod>(&self) -> Result<Seeded<'_, W>, DriverError> {
+        Ok(Seeded { seed: self.seed, bodies: self.bodies.items()? })
+    }
+}
+
+impl WarmKey {
+    pub(crate) fn key_switch<S: Pod>(&self) -> Result<Seeded<'_, S>, DriverError> {
+        self.key_switch.seeded()
+    }
+
+    pub(crate) fn bootstrap<T: Pod>(&self) -> Result<Seeded<'_, T>, DriverError> {
+        self.bootstrap.seeded()
+    }
+}
+
+impl WarmKeys {
+    /// Of so many bytes together, each kept for so long.
+    pub(crate) fn new(limit_bytes: u64, kept_for: Duration) -> Self {
+        Self { limit_bytes, kept_for, entries: Mutex::default() }
+    }
+
+    pub(crate) fn kept_for(&self) -> Duration {
+        self.kept_for
+    }
+
+    /// A key, if it is here.
+    pub(crate) fn get(&self, name: &KeyName) -> Option<Arc<WarmKey>> {
+        self.entries().by_name.get(name).map(|entry| entry.key.clone())
+    }
+
+    /// The key is on the GPUs again.
+    pub(crate) fn was_loaded(&self, name: &KeyName) {
+        self.entries().used(name, None);
+    }
+
+    /// The key has made room for others.
+    pub(crate) fn was_evicted(&self, name: &KeyName) {
+        self.entries().used(name, Some(Instant::now()));
+    }
+
+    /// Gives up what nobody has asked for.
+    pub(crate) fn give_up(&self) {
+        let is_old = |evicted: Instant| evicted.elapsed() >= self.kept_for;
+        let mut entries = self.entries();
+        entries.by_name.retain(|_, entry| !entry.evicted.is_some_and(is_old));
+        entries.held_bytes = entries.by_name.values().map(|entry| entry.bytes).sum();
+    }
+
+    /// Keeps a copy, if there is room when those that were not used for longest make way. Those that a GPU is being given
+    /// stay.
+    pub(crate) fn keep<T: Pod, S: Pod>(
+        &self,
+        name: KeyName,
+        driver: &Arc<dyn Driver>,
+        key_switch: Seeded<'_, S>,
+        bootstrap: Seeded<'_, T>,
+    ) {
+        let bytes = (size_of_val(key_switch.bodies) + size_of_val(bootstrap.bodies)) as u64;
+        let mut entries = self.entries();
+        if entries.by_name.contains_key(&name) || !entries.make_room(self.limit_bytes, bytes) {
+            return;
+        }
+        let key = Half::of(driver, key_switch)
+            .and_then(|key_switch| Ok(WarmKey { key_switch, bootstrap: Half::of(driver, bootstrap)? }));
+        match key {
+            Ok(key) => {
+                let last_use = entries.now();
+                entries.held_bytes += bytes;
+                entries.by_name.insert(name, Entry { key: Arc::new(key), bytes, last_use, evicted: None });
+            }
+            Err(error) => tracing::debug!(%error, "a key's bodies are not kept in memory"),
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    fn now(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    fn used(&mut self, name: &KeyName, evicted: Option<Instant>) {
+        let last_use = self.now();
+        if let Some(entry) = self.by_name.get_mut(name) {
+            (entry.last_use, entry.evicted) = (last_use, evicted);
+        }
+    }
+
+    /// Is there room for so many bytes, now that others have made way?
+    fn make_room(&mut self, limit: u64, bytes: u64) -> bool {
+        let Some(most) = limit.checked_sub(bytes) else { return false };
+        while self.held_bytes > most {
+            let unused = self.by_name.iter().filter(|(_, entry)| Arc::strong_count(&entry.key) == 1);
+            let oldest = unused.min_by_key(|(_, entry)| entry.last_use).map(|(name, _)| name.clone());
+            let Some(entry) = oldest.and_then(|name| self.by_name.remove(&name)) else { return false };
+            self.held_bytes -= entry.bytes;
+        }
+        true
+    }
+}
