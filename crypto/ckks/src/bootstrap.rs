@@ -274,9 +274,8 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &BootstrapKeys,
     ) -> Result<Ciphertext, CkksError> {
-        self.begins(BootstrapStep::Raise);
+        self.ask(BootstrapStep::Raise)?;
         let mut numbers = self.raise(a, bootstrap.raised_level(), keys);
-        self.begins(BootstrapStep::ToCoefficients);
         for turn in &bootstrap.course.traces {
             let turned = self.rotate_full(&numbers, turn.steps, &keys.evaluation)?;
             self.add_polys(&mut numbers, &turned);
@@ -292,15 +291,17 @@ impl Evaluator<'_> {
         numbers.scale = bootstrap.remainder_scale();
         Ok(numbers)
     }
+            self.ask(BootstrapStep::ToCoefficients)?;
 
     /// Of both parts of each number, given half of it; or of the one part, where the parts are side by side.
     fn remainders(
         &self,
         halves: &Ciphertext,
         bootstrap: &Bootstrap<'_>,
+            self.ask(BootstrapStep::ToCoefficients)?;
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        self.begins(BootstrapStep::Remainders);
+        self.ask(BootstrapStep::Remainders)?;
         let conjugate = self.conjugate(halves, keys)?;
         let mut parts = vec![self.add(halves, &conjugate)?];
         if !bootstrap.is_packed() {
@@ -318,7 +319,6 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        self.begins(BootstrapStep::ToValues);
         let mut numbers = numbers;
         for (index, matrix) in bootstrap.to_values.iter().enumerate() {
             numbers = self.transform(&numbers, matrix, keys)?;
@@ -335,6 +335,7 @@ impl Evaluator<'_> {
         &self,
         numbers: Ciphertext,
         turn: Option<Turn>,
+            self.ask(BootstrapStep::ToValues)?;
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
         match turn {

@@ -81,6 +81,9 @@ pub enum CkksError {
         /// The other.
         right: &'static str,
     },
+    /// Whoever watches a bootstrap has said that it shall not go on.
+    #[error("given up in the middle of a bootstrap")]
+    GivenUp,
     /// A sum of nothing.
     #[error("a polynomial has at least one coefficient")]
     NoCoefficients,

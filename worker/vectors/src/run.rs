@@ -59,8 +59,8 @@ pub struct Run {
     pub times: Times,
 }
 
-/// Runs a program on a row of inputs. Before each step, and between the turns of a total, `goes_on` is asked whether it should. It
-/// is also called at each step of a bootstrap, which cannot be given up between them.
+/// Runs a program on a row of inputs. Before each step, and within one that is of many before each of these, `goes_on` is asked
+/// whether it should: between the turns of a total, and between the parts of a bootstrap.
 pub fn run(
     program: &Program,
     inputs: Vec<Ciphertext>,
@@ -78,8 +78,8 @@ pub fn run(
     }
     let clock = Clock::default();
     let watch = |step| {
-        clock.begins(times::of_bootstrap(step));
-        goes_on();
+        clock.is_at(times::of_bootstrap(step));
+        goes_on()
     };
     let evaluator = Evaluator::new(ring(program.set()), threads).watched(&watch);
     let runner = Runner { program, keys, matrices, evaluator, goes_on: &goes_on };
@@ -133,7 +133,10 @@ enum Stop {
 
 impl From<CkksError> for Stop {
     fn from(problem: CkksError) -> Self {
-        Self::Problem(problem)
+        match problem {
+            CkksError::GivenUp => Self::GivenUp,
+            problem => Self::Problem(problem),
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use std::f64::consts::TAU;
 
 use cloakwork_params::ckks::{CkksSet, bootstrap::REMAINDER_DEPTH};
 
-use crate::{ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys};
+use crate::{
+    bootstrap::BootstrapStep, ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys,
+};
 
 /// Numbers are remainders of this times what is given: raised coefficients are off by fewer multiples than that.
 pub(super) const RANGE: usize = 16;
@@ -145,9 +147,11 @@ impl Remainder {
         let scale = parts[0].scale;
         let mut cosines = evaluator.chebyshev_of_all(parts, &coefficients, scale, keys)?;
         for _ in 1..self.doublings {
+            evaluator.ask(BootstrapStep::Remainders)?;
             factor *= factor;
             cosines = evaluator.double_squares(&cosines, factor, keys)?;
         }
+        evaluator.ask(BootstrapStep::Remainders)?;
         factor *= factor;
         match &cosines[..] {
             [real, imaginary] => evaluator.joined_double_squares([real, imaginary], factor, keys),
