@@ -256,6 +256,13 @@ impl Ring {
         for (prime, row) in self.primes(poly.basis()).zip(poly.rows_mut()) {
             prime.ntt.forward(&mut [row]);
         }
+    /// Adds the number times i to every number, given what it is modulo the prime.
+    pub(crate) fn add_imaginary(&self, index: usize, row: &mut [u64], number: u64) {
+        for (half, factor) in row.chunks_exact_mut(self.size() / 2).zip(self.imaginary[index]) {
+            self.primes[index].pointwise.add_constant(half, factor.times(number));
+        }
+    }
+
     }
 
     /// Values as coefficients, row by row.
