@@ -91,13 +91,13 @@ Examples:
 Exit codes:
   0  done
   1  something that has no code of its own
-  2  wrong arguments
+  2  wrong arguments; a file that is not there, or is no ciphertext
   3  not found: a key, job or ciphertext
-  4  refused, or not valid
+  4  refused, or not valid: a program, or a ciphertext that is damaged
   5  the server cannot be reached, or did not answer in time
   6  overloaded, or over a quota
-  7  the job failed or was cancelled, or a result was wrong
-  8  trouble with the keys in the directory";
+  7  the job failed or was cancelled, or a result was wrong, or too large to decrypt
+  8  trouble with the keys in the directory, or a ciphertext of another key";
 
 #[cfg(test)]
 mod tests;

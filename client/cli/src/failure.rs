@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cloakwork_client::{ClientError, Code, SecretError};
+use cloakwork_client::{CkksError, ClientError, Code, SecretError};
 use serde_json::json;
 
 /// Why a command failed.
@@ -29,6 +29,9 @@ pub(crate) enum Failure {
     /// A result that is not what it must be.
     #[error("{0}")]
     WrongResult(String),
+    /// A file that is damaged.
+    #[error("{0}")]
+    Invalid(String),
     /// Something that the client key does not decrypt.
     #[error("{0}")]
     OtherKey(String),
@@ -49,6 +52,7 @@ impl Failure {
             Self::Usage(_) => USAGE,
             Self::Unreachable(_) => UNAVAILABLE,
             Self::NotFound(_) => NOT_FOUND,
+            Self::Invalid(_) => REFUSED,
             Self::WrongResult(_) => JOB_FAILED,
             Self::Passphrase { .. } | Self::NoKeys(_) | Self::OtherKey(_) => LOCAL_KEY,
         }
@@ -86,8 +90,8 @@ fn client_exit_code(error: &ClientError) -> u8 {
         | ClientError::OtherScheme { .. }
         | ClientError::ValueTooLarge { .. } => USAGE,
         ClientError::Program(_) => REFUSED,
-        // Wrong slots, a level that the set does not have, a number that is none.
-        ClientError::Secret(SecretError::Ckks(_)) => USAGE,
+        ClientError::Secret(SecretError::Ckks(error)) => ckks_exit_code(error),
+        ClientError::Secret(SecretError::Os(_)) => OTHER,
         ClientError::Transport { .. } | ClientError::Timeout => UNAVAILABLE,
         ClientError::JobFailed { .. } => JOB_FAILED,
         ClientError::KeyFile(_) | ClientError::KeyPartMissing { .. } | ClientError::Secret(_) => LOCAL_KEY,
@@ -103,6 +107,22 @@ fn client_exit_code(error: &ClientError) -> u8 {
     }
 }
 
+/// Of making keys and encrypting: what is computed on numbers, a server computes.
+fn ckks_exit_code(error: &CkksError) -> u8 {
+    match error {
+        CkksError::NotFinite { .. }
+        | CkksError::TooLarge { .. }
+        | CkksError::WrongSlots { .. }
+        | CkksError::LevelTooHigh { .. }
+        | CkksError::NoSuchBootstrap(_) => USAGE,
+        CkksError::MalformedKey { .. }
+        | CkksError::OtherSet { .. }
+        | CkksError::MissingKey { .. }
+        | CkksError::DoubleKey { .. } => LOCAL_KEY,
+        _ => OTHER,
+    }
+}
+
 const OTHER: u8 = 1;
 const USAGE: u8 = 2;
 const NOT_FOUND: u8 = 3;
@@ -111,3 +131,30 @@ const UNAVAILABLE: u8 = 5;
 const OVERLOADED: u8 = 6;
 const JOB_FAILED: u8 = 7;
 const LOCAL_KEY: u8 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_done_with_numbers_is_arguments_keys_or_neither() {
+        let too_large = CkksError::TooLarge { scale_log2: 45.0, modulus_log2: 53.0 };
+        let level = CkksError::LevelTooHigh { what: "this set", got: 15, max: 14 };
+        let set = CkksError::OtherSet { left: "TOY_CKKS_45_60_50", right: "TOY_CKKS_54_60" };
+        let missing = CkksError::MissingKey { what: "products".to_owned() };
+        for (error, code) in [
+            (CkksError::NotFinite { index: 0 }, 2),
+            (too_large, 2),
+            (CkksError::WrongSlots { got: 3, max: 512 }, 2),
+            (level, 2),
+            (CkksError::MalformedKey { what: "it is not whole" }, 8),
+            (set, 8),
+            (missing, 8),
+            (CkksError::NoCoefficients, 1),
+            (CkksError::GivenUp, 1),
+        ] {
+            let failure = Failure::from(ClientError::from(SecretError::from(error)));
+            assert_eq!(failure.exit_code(), code, "{failure}");
+        }
+    }
+}

@@ -52,11 +52,25 @@ pub struct Bootstrap<'r> {
     to_values: Vec<EncodedMatrix>,
 }
 
-/// log2 of the amplitude of remainders: the larger they are, the less of them is noise. Matrices make up for it.
+/// log2 of the amplitude A of remainders in a regular bootstrap, which its matrices take away again.
+///
+/// After i of d doublings, cosines are multiplied by f_i = (A / 2 pi)^(1 / 2^(d - i)). An error e that arises there is multiplied by up
+/// to 4 f_j by each doubling from then on. As f_j squared is f_(j+1), all of these are 4^(d - i) f_d / f_i, and f_d = A / 2 pi. What
+/// comes out is A times the remainder: of that, in parts of the first prime, the error is up to 4^(d - i) e / (2 pi f_i). It is greatest
+/// for the cosine before it is doubled, i = 0. There, A = 2^8 makes it 2^(8 / 2^d) times less than 1 does, two times for three doublings
+/// and four times for two, and each later one is a sixth of it or less. To halve the first again, A is to be 2^8 times as large (or
+/// 2^4), and the matrices are encoded with log2(A) / stages bits less.
 const AMPLITUDE_LOG2: i32 = 8;
 
-/// log2 of the part of the first prime that numbers are in a lossy bootstrap. A sine takes that for itself, with a relative error of
-/// (2 pi / 2^13)^2 / 6 = 2^-23.3; a smaller part would bring less of that, and be less above the noise.
+/// log2 of the part of the first prime that a number of one is in a lossy bootstrap.
+///
+/// A sine is less than its angle by a third power: of a number m as the part m / 2^p, it takes m^3 (2 pi / 2^p)^2 / 6, which is
+/// m^3 2^-23.3 at p = 13, and a quarter of that with each p more. The noise of remainders is the same whatever the part, so that it
+/// is twice as much of a number with each p more. Regular bootstraps of `CKKS_45_60_50` tell it: their numbers are 2^-8 of the prime, and
+/// gather it from 2^16 coefficients, so that an error of 2^-24.1 is 2^-40.1 of the prime in each. The two parts of a number have
+/// 2^(p - 39.6) then: 2^-26.6 at p = 13, and the worst of 2^15 numbers three times that, 2^-25. Of `CKKS_54_60`, where numbers are 2^-6
+/// of the prime and the error is 2^-21.9, it is some 16 times as much. So at 13 the largest numbers of the one set lose most to the sine,
+/// and all of the other to noise: what another p brought one of them, it would cost the other.
 const LOSSY_PART_LOG2: i32 = 13;
 
 impl<'r> Bootstrap<'r> {
@@ -274,16 +288,17 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &BootstrapKeys,
     ) -> Result<Ciphertext, CkksError> {
-        self.begins(BootstrapStep::Raise);
+        self.ask(BootstrapStep::Raise)?;
         let mut numbers = self.raise(a, bootstrap.raised_level(), keys);
-        self.begins(BootstrapStep::ToCoefficients);
         for turn in &bootstrap.course.traces {
+            self.ask(BootstrapStep::ToCoefficients)?;
             let turned = self.rotate_full(&numbers, turn.steps, &keys.evaluation)?;
             self.add_polys(&mut numbers, &turned);
         }
         // What is taken for the scale makes the multiples of the first prime whole numbers.
         numbers.scale = bootstrap.prime(0);
         for (index, matrix) in bootstrap.to_coefficients.iter().enumerate() {
+            self.ask(BootstrapStep::ToCoefficients)?;
             if bootstrap.is_packed() && index + 1 == bootstrap.to_coefficients.len() {
                 numbers.slots_log2 += 1;
             }
@@ -300,7 +315,7 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        self.begins(BootstrapStep::Remainders);
+        self.ask(BootstrapStep::Remainders)?;
         let conjugate = self.conjugate(halves, keys)?;
         let mut parts = vec![self.add(halves, &conjugate)?];
         if !bootstrap.is_packed() {
@@ -318,9 +333,9 @@ impl Evaluator<'_> {
         bootstrap: &Bootstrap<'_>,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        self.begins(BootstrapStep::ToValues);
         let mut numbers = numbers;
         for (index, matrix) in bootstrap.to_values.iter().enumerate() {
+            self.ask(BootstrapStep::ToValues)?;
             numbers = self.transform(&numbers, matrix, keys)?;
             if let (0, Some(join)) = (index, bootstrap.course.join) {
                 let turned = self.rotate_full(&numbers, join.steps, keys)?;

@@ -96,12 +96,8 @@ impl Evaluator<'_> {
         let sum = Sum { products: &products, is_doubled: true, terms: &[], constant: -less };
         let mut joined = self.rescaled_sum(sum, keys)?;
         let less = integer(-less, joined.scale)?;
-        let ring = self.ring();
         self.each_row(&mut joined.polys[0], |row, prime, to| {
-            let mut constant = ring.blank_words(to.len());
-            constant.fill(prime.modulus().of_signed(less));
-            ring.times_i(row, &mut constant);
-            prime.pointwise.add(to, &constant);
+            self.ring().add_imaginary(row, to, prime.modulus().of_signed(less));
         });
         Ok(joined)
     }

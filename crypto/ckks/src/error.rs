@@ -81,6 +81,9 @@ pub enum CkksError {
         /// The other.
         right: &'static str,
     },
+    /// Whoever watches a bootstrap has said that it shall not go on.
+    #[error("given up in the middle of a bootstrap")]
+    GivenUp,
     /// A sum of nothing.
     #[error("a polynomial has at least one coefficient")]
     NoCoefficients,
@@ -98,10 +101,10 @@ pub enum CkksError {
     },
 }
 
-/// A power of two as people read it, rounded down.
+/// A power of two as people read it, rounded down: whatever is below that is below the power as well.
 fn magnitude(log2: f64) -> String {
     match log2.exp2() {
-        small if small < 1.0 => format!("2^{log2:.1}"),
+        small if small < 1.0 => format!("2^{:.1}", (log2 * 10.0).floor() / 10.0),
         number if log2 < 24.0 => format!("{}", number.floor()),
         _ => format!("2^{:.0}", log2.floor()),
     }
@@ -113,9 +116,15 @@ mod tests {
 
     #[test]
     fn numbers_that_are_too_large_are_told_how_large_they_may_be() {
-        for (modulus_log2, scale_log2, expected) in
-            [(53.0, 45.0, "below 128"), (98.2, 45.0, "below 2^52"), (40.0, 45.0, "below 2^-6.0")]
-        {
+        for (modulus_log2, scale_log2, expected) in [
+            (53.0, 45.0, "below 128"),
+            (52.99, 45.0, "below 127"),
+            (98.2, 45.0, "below 2^52"),
+            (97.99, 45.0, "below 2^51"),
+            (40.0, 45.0, "below 2^-6.0"),
+            (39.96, 45.0, "below 2^-6.1"),
+            (45.99, 45.0, "below 2^-0.1"),
+        ] {
             let message = CkksError::TooLarge { scale_log2, modulus_log2 }.to_string();
             assert!(message.ends_with(expected), "{message}");
         }

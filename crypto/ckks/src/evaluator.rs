@@ -4,6 +4,7 @@ use cloakwork_math::threads;
 
 use crate::{
     bootstrap::BootstrapStep,
+    error::CkksError,
     poly::Poly,
     ring::{Prime, Ring},
 };
@@ -11,12 +12,15 @@ use crate::{
 /// Rows whose changes of basis are made at once, on each thread: what they are made of is read once for all of them.
 const ROWS_TOGETHER: usize = 4;
 
+/// Is told which step of a bootstrap is to come, or to go on, and says whether it shall.
+type Watch<'a> = dyn Fn(BootstrapStep) -> bool + Sync + 'a;
+
 /// Computes on ciphertexts of one ring.
 #[derive(Clone, Copy)]
 pub struct Evaluator<'a> {
     ring: &'a Ring,
     threads: usize,
-    watch: Option<&'a (dyn Fn(BootstrapStep) + Sync)>,
+    watch: Option<&'a Watch<'a>>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -25,14 +29,17 @@ impl<'a> Evaluator<'a> {
         Self { ring, threads, watch: None }
     }
 
-    /// The same, and `watch` is told when a step of a bootstrap begins.
-    pub fn watched(self, watch: &'a (dyn Fn(BootstrapStep) + Sync)) -> Self {
+    /// The same, and `watch` is asked before each part of a bootstrap, of which a step has one or more, whether to go on. Where it
+    /// says no, the bootstrap ends with [`CkksError::GivenUp`], and nothing of it is left.
+    pub fn watched(self, watch: &'a Watch<'a>) -> Self {
         Self { watch: Some(watch), ..self }
     }
 
-    pub(crate) fn begins(&self, step: BootstrapStep) {
-        if let Some(watch) = self.watch {
-            watch(step);
+    /// Asks whoever watches.
+    pub(crate) fn ask(&self, step: BootstrapStep) -> Result<(), CkksError> {
+        match self.watch {
+            Some(watch) if !watch(step) => Err(CkksError::GivenUp),
+            _ => Ok(()),
         }
     }
 

@@ -42,6 +42,7 @@ pub use linear::EncodedMatrix;
 pub use parts::{KeyPart, KeyPlan};
 pub use plaintext::Plaintext;
 pub use poly::{Basis, Poly};
+pub use pool::MemoryUse;
 pub use ring::Ring;
 pub use seeded_ciphertext::SeededCiphertext;
 pub use seeded_public_key::SeededPublicKey;

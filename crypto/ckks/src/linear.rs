@@ -7,7 +7,7 @@
 
 mod walking;
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use cloakwork_math::ntt::PART;
 use cloakwork_params::ckks::offsets::{GIANTS_TOGETHER, Offsets, Steps, Way};
@@ -35,15 +35,8 @@ pub struct EncodedMatrix {
     rotations: Vec<i64>,
     /// Baby steps, in the order of their numbers.
     babies: Vec<i64>,
-    /// In the order of the offsets: where all of those are to the left, the farthest last.
-    giants: Vec<Giant>,
-}
-
-/// The diagonals of one giant step.
-struct Giant {
-    steps: i64,
-    /// Number of the baby step, and the diagonal.
-    diagonals: Vec<(usize, Poly)>,
+    /// By giant step, its diagonals, each with the number of its baby step.
+    giants: BTreeMap<i64, Vec<(usize, Poly)>>,
 }
 
 impl EncodedMatrix {
@@ -63,7 +56,7 @@ impl EncodedMatrix {
         // Where turns go one after the other, each leaves the special primes.
         let basis = Basis { level, special: if walk.is_some() { 0 } else { ring.set().special.len() } };
         let rotations = offsets.rotations(way).into_iter().collect();
-        let (babies, giants) = (Vec::new(), Vec::new());
+        let (babies, giants) = (Vec::new(), BTreeMap::new());
         let mut encoded = Self { level, scale, slots_log2: n.ilog2(), walk, rotations, babies, giants };
         let encode = |offset: usize| {
             let (_, giant) = steps.cut(offset);
@@ -77,13 +70,11 @@ impl EncodedMatrix {
         for (offset, diagonal) in diagonals {
             let (baby, giant) = steps.cut(offset);
             let poly = diagonal.expect("each of them was encoded")?.poly;
-            let baby = position_or_push(&mut encoded.babies, |step| *step == baby, || baby);
-            let giant = position_or_push(
-                &mut encoded.giants,
-                |found| found.steps == giant,
-                || Giant { steps: giant, diagonals: Vec::new() },
-            );
-            encoded.giants[giant].diagonals.push((baby, poly));
+            let number = encoded.babies.iter().position(|step| *step == baby).unwrap_or_else(|| {
+                encoded.babies.push(baby);
+                encoded.babies.len() - 1
+            });
+            encoded.giants.entry(giant).or_default().push((number, poly));
         }
         Ok(encoded)
     }
@@ -95,7 +86,7 @@ impl EncodedMatrix {
 
     /// Bytes held.
     pub fn bytes(&self) -> usize {
-        let polys = self.giants.iter().flat_map(|giant| &giant.diagonals);
+        let polys = self.giants.values().flatten();
         polys.map(|(_, poly)| size_of_val(poly.words())).sum()
     }
 
@@ -103,13 +94,6 @@ impl EncodedMatrix {
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
         self.rotations.iter().copied()
     }
-}
-
-fn position_or_push<E>(list: &mut Vec<E>, is: impl Fn(&E) -> bool, new: impl FnOnce() -> E) -> usize {
-    list.iter().position(is).unwrap_or_else(|| {
-        list.push(new());
-        list.len() - 1
-    })
 }
 
 impl Evaluator<'_> {
@@ -135,11 +119,8 @@ impl Evaluator<'_> {
         let basis = Basis { level: matrix.level, special: ring.set().special.len() };
         let babies =
             matrix.babies.iter().map(|steps| self.mover(*steps, matrix.level, keys)).collect::<Result<Vec<_>, _>>()?;
-        let giants = matrix
-            .giants
-            .iter()
-            .map(|giant| self.mover(giant.steps, matrix.level, keys))
-            .collect::<Result<Vec<_>, _>>()?;
+        let giants =
+            matrix.giants.keys().map(|steps| self.mover(*steps, matrix.level, keys)).collect::<Result<Vec<_>, _>>()?;
         let sums = self.giant_sums(a, matrix, &babies, basis);
         let polys = self.turned_and_added(sums, &giants, basis);
         let last = ring.prime(matrix.level).modulus().value() as f64;
@@ -161,14 +142,13 @@ impl Evaluator<'_> {
     ) -> Vec<[Poly; 2]> {
         let ring = self.ring();
         let digits = self.digits(&a.polys[1], basis.special);
-        let mut sums: Vec<[Poly; 2]> = matrix.giants.iter().map(|_| [ring.blank(basis), ring.blank(basis)]).collect();
+        let mut sums: Vec<[Poly; 2]> = matrix.giants.values().map(|_| [ring.blank(basis), ring.blank(basis)]).collect();
         self.each_row_of_digits(&digits, by_row(sums.as_flattened_mut()), |row, prime, digits, mut sums| {
             let turned = self.turned_rows(a, digits, babies, basis, row, prime);
             let turned: Vec<&[u64]> = turned.chunks_exact(ring.size()).collect();
             for part in parts(ring.size()) {
-                for (giant, sums) in matrix.giants.iter().zip(sums.chunks_exact_mut(2)) {
-                    let terms: Vec<(&[u64], [&[u64]; 2])> = giant
-                        .diagonals
+                for (diagonals, sums) in matrix.giants.values().zip(sums.chunks_exact_mut(2)) {
+                    let terms: Vec<(&[u64], [&[u64]; 2])> = diagonals
                         .iter()
                         .map(|(baby, poly)| {
                             let turned = [turned[2 * baby], turned[2 * baby + 1]];

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::{arithmetic::Sum, ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys};
+use cloakwork_params::ckks::chebyshev::{Split, depth, factors};
 
-/// Levels that the Chebyshev polynomial of a degree takes.
-fn depth_of(degree: usize) -> usize {
-    degree.max(1).next_power_of_two().ilog2() as usize
-}
+use crate::{arithmetic::Sum, ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys};
 
 impl Evaluator<'_> {
     /// The sum of coefficient k times the k-th Chebyshev polynomial of numbers between -1 and 1, with the scale that is
@@ -33,15 +30,14 @@ impl Evaluator<'_> {
     ) -> Result<Vec<Ciphertext>, CkksError> {
         let level = all[0].level();
         let degree = coefficients.len().checked_sub(1).ok_or(CkksError::NoCoefficients)?;
-        let depth = (degree.max(1).ilog2() + 1) as usize;
+        let depth = depth(degree);
         if level < depth {
             return Err(CkksError::LevelTooLow { what: "a polynomial of this degree", got: level, least: depth });
         }
-        let degree_of_sums = (1 << (depth / 2)).max(2) - 1;
         let count = all.len();
         let found = BTreeMap::from([(1, all)]);
-        let mut powers = Powers { evaluator: self, keys, level, count, degree_of_sums, found };
-        powers.combine(coefficients, depth, scale)
+        let mut powers = Powers { evaluator: self, keys, level, count, found };
+        powers.combine(&Split::of(degree), coefficients, depth, scale)
     }
 }
 
@@ -52,22 +48,24 @@ struct Powers<'a> {
     level: usize,
     /// Ciphertexts.
     count: usize,
-    /// Up to this degree a polynomial is a sum of numbers times powers that are there; above, multiples of giant powers are
-    /// taken off. There are about as many small powers as multiples.
-    degree_of_sums: usize,
     /// By degree, those of each ciphertext. They have one scale.
     found: BTreeMap<usize, Vec<Ciphertext>>,
 }
 
 impl Powers<'_> {
     /// A sum of them for each ciphertext, `depth` levels below the first one.
-    fn combine(&mut self, coefficients: &[f64], depth: usize, scale: f64) -> Result<Vec<Ciphertext>, CkksError> {
+    fn combine(
+        &mut self,
+        split: &Split,
+        coefficients: &[f64],
+        depth: usize,
+        scale: f64,
+    ) -> Result<Vec<Ciphertext>, CkksError> {
         let last = self.evaluator.ring().prime(self.level + 1 - depth).modulus().value() as f64;
         let (mut rest, mut multiples) = (coefficients.to_vec(), Vec::new());
-        while rest.len() - 1 > self.degree_of_sums || depth_of(rest.len() - 1) >= depth {
-            // With T_a T_b = (T_(a+b) + T_|a-b|) / 2: what is above the greatest power of two is taken off as a multiple of it.
-            let giant = 1 << (rest.len() - 1).ilog2();
-            let above = rest.split_off(giant);
+        for (giant, of_multiple) in &split.multiples {
+            // With T_a T_b = (T_(a+b) + T_|a-b|) / 2.
+            let above = rest.split_off(*giant);
             for (place, coefficient) in above.iter().enumerate().skip(1) {
                 rest[giant - place] -= coefficient;
             }
@@ -76,11 +74,12 @@ impl Powers<'_> {
                 .enumerate()
                 .map(|(place, coefficient)| if place == 0 { 1.0 } else { 2.0 } * coefficient)
                 .collect();
-            self.find(giant)?;
-            let multiple = self.combine(&multiple, depth - 1, scale * last / self.found[&giant][0].scale)?;
-            multiples.push((multiple, giant));
+            self.find(*giant)?;
+            let scale = scale * last / self.found[giant][0].scale;
+            multiples.push((self.combine(of_multiple, &multiple, depth - 1, scale)?, *giant));
         }
-        let small = 1..rest.len().max(2);
+        // Where it is a number alone, that is added to the first power times nothing.
+        let small = 1..=split.rest.max(1);
         for degree in small.clone() {
             self.find(degree)?;
         }
@@ -111,7 +110,7 @@ impl Powers<'_> {
         if self.found.contains_key(&degree) {
             return Ok(());
         }
-        let (upper, lower) = (degree.div_ceil(2), degree / 2);
+        let [upper, lower] = factors(degree);
         self.find(upper)?;
         self.find(lower)?;
         let found = if upper == lower {

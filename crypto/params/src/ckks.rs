@@ -1,6 +1,7 @@
 //! Parameter sets of CKKS, arithmetic on encrypted approximate numbers.
 
 pub mod bootstrap;
+pub mod chebyshev;
 pub mod key_use;
 pub mod layout;
 pub mod offsets;

@@ -111,8 +111,71 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
         let (code, message) = encrypt(args);
         assert!(code == Some(2) && message.contains(expected), "{args:?}: {code:?} {message}");
     }
-    let (code, _) = shell.refusal(&["ckks", "decrypt", "column.json"]);
-    assert_eq!(code, Some(8));
+}
+
+/// A file is wrong in one way, whichever command it is given to.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_cannot_be_used_are_named_before_anything_is_sent() {
+    let server = Server::start(Setup::default()).await;
+    let homes = [0; 3].map(|_| tempfile::tempdir().expect("a directory"));
+    let [shell, other, foreign] = homes.each_ref().map(|home| Shell::new(&server, home.path()));
+    let sets = [SET, SET, "TOY_CKKS_54_60"];
+    let mut ids = Vec::new();
+    for (shell, set) in [&shell, &other, &foreign].into_iter().zip(sets) {
+        let made = shell.document(&["ckks", "keygen", "--set", set, "--level", "1"]);
+        shell.text(&["ckks", "encrypt", "0.5", "0.25", "--level", "1", "--out", "x"]);
+        ids.push(made["key_id"].as_str().expect("an id").to_owned());
+    }
+    let file = |home: usize, name: &str| homes[home].path().join(name);
+    for (home, name) in [(1, "other"), (2, "foreign")] {
+        std::fs::copy(file(home, "x"), file(0, name)).expect("a copy");
+    }
+    std::fs::write(file(0, "numbers.csv"), "0.5, 0.25").expect("a file");
+    // What the server has been given is held to the keys as well.
+    let envelope = std::fs::read(file(1, "x")).expect("a ciphertext");
+    let stored = server.client().await.store(&Encrypted { envelope: envelope.into(), count: 2 }).await.expect("a name");
+    let (keys, sets) = ([&ids[0][..], &ids[1]], [sets[0], sets[2]]);
+    for (file, expected, words) in [
+        ("other", 8, &keys[..]),
+        ("foreign", 8, &sets[..]),
+        (&stored[..], 8, &keys[..]),
+        ("numbers.csv", 2, &[][..]),
+        ("nowhere", 2, &[][..]),
+    ] {
+        let named = format!("y={file}");
+        let run = ["ckks", "run", "x + y", "x=x", &named];
+        let plan = ["ckks", "run", "--plan", "x + y", "x=x", &named];
+        let bootstrap = ["ckks", "bootstrap", file];
+        let decrypt = ["ckks", "decrypt", file];
+        // Of what the server has, there is no file.
+        let count = if file == stored { 3 } else { 4 };
+        for command in [&run[..], &plan, &bootstrap, &decrypt].into_iter().take(count) {
+            let (code, message) = shell.refusal(command);
+            assert_eq!(code, Some(expected), "{command:?}: {message}");
+            let is_named = message.contains(&format!("{file}: ")) && words.iter().all(|word| message.contains(*word));
+            assert!(is_named, "{command:?}: {message}");
+        }
+    }
+    assert_eq!(shell.document(&["jobs", "ls"])["jobs"], serde_json::json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_cannot_be_read_are_damaged_or_wrong() {
+    let server = Server::start(Setup::default()).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell::new(&server, home.path());
+    shell.text(&["ckks", "keygen", "--set", SET, "--level", "3"]);
+    shell.text(&["keys", "push"]);
+    shell.text(&["ckks", "encrypt", "1e9", "--level", "3", "--out", "x"]);
+    let mut damaged = std::fs::read(home.path().join("x")).expect("a ciphertext");
+    *damaged.last_mut().expect("bytes") ^= 1;
+    std::fs::write(home.path().join("damaged"), damaged).expect("a file");
+    let (code, message) = shell.refusal(&["ckks", "decrypt", "damaged"]);
+    assert!(code == Some(4) && message.contains("damaged: "), "{code:?} {message}");
+    // 2^59.8, where numbers below 2^52 are read.
+    shell.text(&["ckks", "run", "x * x", "x=x", "--out", "square"]);
+    let (code, message) = shell.refusal(&["ckks", "decrypt", "square"]);
+    assert!(code == Some(7) && message.contains("square: the numbers are too large"), "{code:?} {message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

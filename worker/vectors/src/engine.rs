@@ -28,7 +28,7 @@ pub struct Job<K> {
     pub keys: Arc<Keys>,
     /// Set by whoever wants the result no more: it is given up before its next step, or within one that is of many.
     pub is_cancelled: Arc<AtomicBool>,
-    /// Called before each step, and at each one of a bootstrap.
+    /// Called before each step, and within one that is of many.
     pub progress: Box<dyn Fn() + Send + Sync>,
     /// Told how it ended, always.
     pub done: Box<dyn FnOnce(Finished) + Send>,

@@ -59,8 +59,8 @@ pub struct Run {
     pub times: Times,
 }
 
-/// Runs a program on a row of inputs. Before each step, and between the turns of a total, `goes_on` is asked whether it should. It
-/// is also called at each step of a bootstrap, which cannot be given up between them.
+/// Runs a program on a row of inputs. Before each step, and within one that is of many before each of these, `goes_on` is asked
+/// whether it should: between the turns of a total, and between the parts of a bootstrap.
 pub fn run(
     program: &Program,
     inputs: Vec<Ciphertext>,
@@ -78,12 +78,13 @@ pub fn run(
     }
     let clock = Clock::default();
     let watch = |step| {
-        clock.begins(times::of_bootstrap(step));
-        goes_on();
+        clock.is_at(times::of_bootstrap(step));
+        goes_on()
     };
     let evaluator = Evaluator::new(ring(program.set()), threads).watched(&watch);
     let runner = Runner { program, keys, matrices, evaluator, goes_on: &goes_on };
-    let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(Some).collect();
+    // What stays for long is held in no more memory than it is charged for.
+    let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(|input| Some(input.fitted())).collect();
     for step in program.steps() {
         if !goes_on() {
             return Err(RunError::GivenUp);
@@ -98,9 +99,9 @@ pub fn run(
         // Rounded otherwise on the way, it is the same scale: from here on, to the last bit.
         result.scale = step.vector.scale;
         step.last_uses.iter().for_each(|value| values[*value] = None);
-        values.push(Some(result));
+        values.push(Some(result.fitted()));
     }
-    let outputs = program.outputs().iter().map(|output| held(&values, output.value).clone()).collect();
+    let outputs = program.outputs().iter().map(|output| held(&values, output.value).clone().fitted()).collect();
     Ok(Run { outputs, times: clock.into_times() })
 }
 
@@ -133,7 +134,10 @@ enum Stop {
 
 impl From<CkksError> for Stop {
     fn from(problem: CkksError) -> Self {
-        Self::Problem(problem)
+        match problem {
+            CkksError::GivenUp => Self::GivenUp,
+            problem => Self::Problem(problem),
+        }
     }
 }
 

@@ -31,6 +31,14 @@ impl Clock {
         running.current = Some((name, Instant::now()));
     }
 
+    /// The same, unless it is what is under way.
+    pub(crate) fn is_at(&self, name: &'static str) {
+        let is_under_way = matches!(self.running().current, Some((current, _)) if current == name);
+        if !is_under_way {
+            self.begins(name);
+        }
+    }
+
     /// All is over.
     pub(crate) fn into_times(self) -> Times {
         let mut running = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -89,13 +97,15 @@ mod tests {
     #[test]
     fn every_moment_has_one_name() {
         let (clock, began) = (Clock::default(), Instant::now());
-        for name in ["a", "b", "a", "c"] {
+        for name in ["a", "b", "a", "a"] {
             clock.begins(name);
+            clock.is_at(name);
             std::thread::sleep(Duration::from_millis(2));
         }
+        clock.is_at("c");
         let times = clock.into_times();
         let counts: Vec<_> = times.0.iter().map(|(name, (count, _))| (*name, *count)).collect();
-        assert_eq!(counts, [("a", 2), ("b", 1), ("c", 1)]);
+        assert_eq!(counts, [("a", 3), ("b", 1), ("c", 1)]);
         let all: Duration = times.0.values().map(|(_, time)| *time).sum();
         assert!(all >= Duration::from_millis(8) && all <= began.elapsed());
     }

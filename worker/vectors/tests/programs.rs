@@ -1,7 +1,10 @@
 //! Plans on ciphertexts of toy sets: what comes out is what the program says, and no key that a plan names is missing or
 //! too many.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use cloakwork_circuit::{
     ckks::{BootstrapKind, BootstrapShape, KeyNeed, KeySize, LIMITS, Program},
@@ -215,6 +218,32 @@ fn what_has_no_level_left_gets_new_ones() {
         assert!(error < 2_f64.powi(-14), "{name}: off by 2^{:.1}", error.log2());
         let given_up = run(&program, encrypted, &keys, &client.matrices, 1, || false);
         assert_eq!(given_up.err(), Some(RunError::GivenUp));
+    }
+}
+
+/// Whoever wants the result no more need not wait for the end of a bootstrap.
+#[test]
+fn a_program_is_given_up_at_any_step_and_in_the_middle_of_a_bootstrap() {
+    let shape = BootstrapShape { slots_log2: 9, stages: 3, size: KeySize::Medium, kind: BootstrapKind::Regular };
+    let operations = vec![bootstrap_of(0, shape), plain(operation::Kind::Multiply, &[1, 1])];
+    let (_, program) = program(SETS[0], 9, 0, operations);
+    let mut client = Client::new(program.set());
+    let keys = client.keys(&program);
+    let encrypted = client.encrypt(&program, &[vec![[0.5, 0.0]; 512]]);
+    let ends_at = |last: usize| {
+        let asked = AtomicUsize::new(0);
+        let goes_on = || asked.fetch_add(1, Ordering::Relaxed) + 1 < last;
+        let result = run(&program, encrypted.clone(), &keys, &client.matrices, 2, goes_on);
+        (result.map(|run| run.times), asked.load(Ordering::Relaxed))
+    };
+    let (times, asked) = ends_at(usize::MAX);
+    // Before both steps, behind the matrices, and in it: the way up, three matrices, the remainders with three doublings, and
+    // three matrices.
+    assert_eq!(asked, 2 + 1 + (1 + 3 + 4 + 3));
+    let counted = times.expect("a result").0;
+    assert!(counted.len() == 6 && counted.values().all(|(count, _)| *count == 1), "each step once: {counted:?}");
+    for last in 1..=asked {
+        assert_eq!(ends_at(last), (Err(RunError::GivenUp), last));
     }
 }
 

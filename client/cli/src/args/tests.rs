@@ -59,4 +59,12 @@ fn arguments_that_contradict_each_other_are_refused() {
     assert_eq!(refused("cloakwork bench --rate 1 --clients 2"), ErrorKind::ArgumentConflict);
     assert_eq!(refused("cloakwork gate NOT --left 1 --right 1"), ErrorKind::ValueValidation);
     assert_eq!(refused("cloakwork bench --rate nan"), ErrorKind::ValueValidation);
+    for stages in ["0", "6", "-1", "256", "2.5"] {
+        let line = format!("cloakwork ckks bootstrap x --stages={stages}");
+        assert_eq!(refused(&line), ErrorKind::ValueValidation, "{stages}");
+    }
+    for stages in 1..=5 {
+        let line = format!("cloakwork ckks bootstrap x --stages {stages}");
+        assert!(Args::try_parse_from(line.split(' ')).is_ok(), "{stages}");
+    }
 }

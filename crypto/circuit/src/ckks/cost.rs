@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use cloakwork_params::ckks::{
     CkksSet,
     bootstrap::{BootstrapShape, Course},
+    chebyshev,
     offsets::{GIANTS_TOGETHER, Offsets, Way},
 };
 
@@ -168,7 +169,12 @@ impl Counts<'_> {
 
     /// A product, rescaled.
     fn product(&self, level: usize) -> Work {
-        let own = Work::new(0, 8 * (level + 1), 0);
+        self.sum_of_products(level, 1)
+    }
+
+    /// A sum of so many: one key switch and one rescale do for all of them.
+    fn sum_of_products(&self, level: usize, count: usize) -> Work {
+        let own = Work::new(0, 8 * count * (level + 1), 0);
         let switch = self.cut(level).and(self.times_key(level));
         own.and(switch).and(self.lowered(self.special() + 1, level).times(2))
     }
@@ -202,8 +208,10 @@ impl Counts<'_> {
         let diagonals = Work::new(0, 2 * matrix.count() * all, 2 * (giants + 1) * all);
         let giant = self.lowered(self.special(), level + 1).and(self.cut(level)).and(self.times_key(level));
         let mut work = self.cut(level).and(self.times_key(level).times(babies)).and(diagonals);
-        // Digits of several giant steps, and what each has turned into.
-        work.rows_at_a_time += giants.min(GIANTS_TOGETHER) as u64 * (giant.rows_at_a_time + 2 * all as u64);
+        // What the masks of all of them are rounded by at once; then digits of several, and what each has turned into.
+        let rounded = giants * (level + 2);
+        let turned = giants.min(GIANTS_TOGETHER) as u64 * (giant.rows_at_a_time + 2 * all as u64);
+        work.rows_at_a_time += turned.max(rounded as u64);
         work.and(giant.times(giants)).and(self.lowered(self.special() + 1, level).times(2))
     }
 
@@ -215,14 +223,21 @@ impl Counts<'_> {
             Work::new(all + raised + 1, 4 * all, 3 * all).and(self.lowered(self.special(), raised + 1).times(2));
         let turns = course.turns().map(|turn| self.turn(turn.level));
         let matrices = course.matrices().map(|matrix| self.matrix(&matrix.offsets, matrix.way, matrix.level));
-        let degree = set.bootstrap.cosine_degree();
-        let doublings =
-            (0..set.bootstrap.doublings).map(|below| self.product(remainder - polynomial::depth(degree) - below));
-        let one = self.chebyshev(remainder, degree).and(doublings.fold(Work::default(), Work::and));
         let parts = if bootstrap.is_packed(set) { 1 } else { 2 };
-        // Both are there at once.
-        let rows_at_a_time = one.rows_at_a_time * parts as u64;
-        let remainders = Work { rows_at_a_time, ..one.times(parts) };
-        turns.chain(matrices).fold(raise, Work::and).and(self.turn(remainder)).and(remainders)
+        turns.chain(matrices).fold(raise, Work::and).and(self.turn(remainder)).and(self.remainders(remainder, parts))
+    }
+
+    /// Of one part of some numbers, or of both.
+    fn remainders(&self, level: usize, parts: usize) -> Work {
+        let bootstrap = &self.set.bootstrap;
+        let degree = bootstrap.cosine_degree();
+        let cosine = self.chebyshev(level, degree);
+        let doubled = level - chebyshev::depth(degree);
+        let last = bootstrap.doublings - 1;
+        let of_part = (0..last).map(|below| self.product(doubled - below)).fold(cosine, Work::and);
+        // Both are there at once, until the last doubling makes one of them.
+        let rows_at_a_time = of_part.rows_at_a_time * parts as u64;
+        let of_parts = Work { rows_at_a_time, ..of_part.times(parts) };
+        of_parts.and(self.sum_of_products(doubled - last, parts))
     }
 }

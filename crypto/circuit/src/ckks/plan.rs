@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use cloakwork_params::ckks::{CkksSet, bootstrap::BootstrapShape};
+use cloakwork_params::ckks::{CkksSet, bootstrap::BootstrapShape, chebyshev};
 
 use super::{
-    Action, Clear, Diagonal, Input, Output, Step, Vector, polynomial,
+    Action, Clear, Diagonal, Input, Output, Step, Vector,
     scales::{Scales, is_same},
 };
 use crate::ValueId;
@@ -151,7 +151,7 @@ impl Plan {
         while coefficients.len() > 1 && coefficients.last() == Some(&0.0) {
             coefficients.pop();
         }
-        let result = self.below(self.vector(a), polynomial::depth(coefficients.len() - 1))?;
+        let result = self.below(self.vector(a), chebyshev::depth(coefficients.len() - 1))?;
         let all: Vec<[f64; 2]> = coefficients.iter().map(|coefficient| [*coefficient, 0.0]).collect();
         self.fits(largest(&all), result.scale * self.prime(result.level + 1), result.level + 1)?;
         Ok(self.push(Action::Chebyshev(a, coefficients), result))

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use cloakwork_params::ckks::chebyshev::{Split, depth, factors};
+
 /// The same polynomial as a sum of Chebyshev polynomials. Every step adds numbers halved, so that nothing is lost.
 pub(super) fn chebyshev_of_powers(coefficients: &[f64]) -> Vec<f64> {
     let mut sum = Vec::with_capacity(coefficients.len());
@@ -25,41 +27,28 @@ pub(super) fn chebyshev_of_powers(coefficients: &[f64]) -> Vec<f64> {
     sum
 }
 
-/// Levels that a sum of Chebyshev polynomials up to a degree takes.
-pub(super) fn depth(degree: usize) -> usize {
-    degree.max(1).ilog2() as usize + 1
-}
-
-/// Key switches that it takes, each with the levels it is below the start: products of one level share theirs.
+/// Key switches that a sum of Chebyshev polynomials up to a degree takes, each with the levels it is below the start: products of
+/// one level share theirs.
 pub(super) fn products(degree: usize) -> Vec<usize> {
-    let depth = depth(degree);
-    let degree_of_sums = (1 << (depth / 2)).max(2) - 1;
-    let mut products = Products { degree_of_sums, found: BTreeMap::from([(1, 0)]), below: Vec::new() };
-    products.combine(degree, depth);
+    let mut products = Products { found: BTreeMap::from([(1, 0)]), below: Vec::new() };
+    products.sum(&Split::of(degree), depth(degree));
     products.below
 }
 
-/// As `cloakwork-ckks` does it: sums of a few powers, and multiples of giant powers taken off what is above them.
 struct Products {
-    /// Up to this degree a polynomial is a sum of numbers times powers that are there.
-    degree_of_sums: usize,
     /// Levels below the start, by degree.
     found: BTreeMap<usize, usize>,
     below: Vec<usize>,
 }
 
 impl Products {
-    fn combine(&mut self, degree: usize, depth: usize) {
-        let own = |degree: usize| degree.max(1).next_power_of_two().ilog2() as usize;
-        let (mut rest, mut has_multiples) = (degree, false);
-        while rest > self.degree_of_sums || own(rest) >= depth {
-            let giant = 1 << rest.ilog2();
-            self.find(giant);
-            self.combine(rest - giant, depth - 1);
-            (rest, has_multiples) = (giant - 1, true);
+    fn sum(&mut self, Split { multiples, rest }: &Split, depth: usize) {
+        for (giant, multiple) in multiples {
+            self.find(*giant);
+            self.sum(multiple, depth - 1);
         }
-        (1..=rest.max(1)).for_each(|degree| self.find(degree));
-        if has_multiples {
+        (1..=*rest).for_each(|degree| self.find(degree));
+        if !multiples.is_empty() {
             self.below.push(depth - 1);
         }
     }
@@ -68,10 +57,9 @@ impl Products {
         if self.found.contains_key(&degree) {
             return;
         }
-        let (upper, lower) = (degree.div_ceil(2), degree / 2);
-        self.find(upper);
-        self.find(lower);
-        let below = self.found[&upper].max(self.found[&lower]);
+        let factors = factors(degree);
+        factors.into_iter().for_each(|factor| self.find(factor));
+        let below = factors.map(|factor| self.found[&factor]).into_iter().max().unwrap_or(0);
         self.below.push(below);
         self.found.insert(degree, below + 1);
     }

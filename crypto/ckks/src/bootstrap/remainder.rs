@@ -8,7 +8,9 @@ use std::f64::consts::TAU;
 
 use cloakwork_params::ckks::{CkksSet, bootstrap::REMAINDER_DEPTH};
 
-use crate::{ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys};
+use crate::{
+    bootstrap::BootstrapStep, ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys,
+};
 
 /// Numbers are remainders of this times what is given: raised coefficients are off by fewer multiples than that.
 pub(super) const RANGE: usize = 16;
@@ -145,9 +147,11 @@ impl Remainder {
         let scale = parts[0].scale;
         let mut cosines = evaluator.chebyshev_of_all(parts, &coefficients, scale, keys)?;
         for _ in 1..self.doublings {
+            evaluator.ask(BootstrapStep::Remainders)?;
             factor *= factor;
             cosines = evaluator.double_squares(&cosines, factor, keys)?;
         }
+        evaluator.ask(BootstrapStep::Remainders)?;
         factor *= factor;
         match &cosines[..] {
             [real, imaginary] => evaluator.joined_double_squares([real, imaginary], factor, keys),
@@ -158,7 +162,10 @@ impl Remainder {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{AMPLITUDE_LOG2, LOSSY_PART_LOG2},
+        *,
+    };
 
     fn cosine(way: &Remainder, y: f64) -> f64 {
         let (x, mut before, mut power, mut sum) = (y / 16.0, 1.0, y / 16.0, way.cosine[0]);
@@ -201,6 +208,42 @@ mod tests {
             let failure = f64::from(set.size_log2 + 1) - weight as f64 - factorial;
             assert!(failure < -128.0, "{}", set.name);
             assert!(set.size_log2 != 16 || (failure + 132.663).abs() < 0.001, "{failure}, as docs/ckks.md has it");
+        }
+    }
+
+    /// As it is worked out above `AMPLITUDE_LOG2`.
+    #[test]
+    fn what_an_error_grows_to_is_known() {
+        for way in &WAYS {
+            let (doublings, last) = (way.doublings as i32, 2_f64.powi(AMPLITUDE_LOG2) / TAU);
+            let factor = |step: i32| last.powf(0.5_f64.powi(doublings - step));
+            let end = |y: f64, wrong: i32, error: f64| {
+                let begin = factor(0) * cosine(way, y) + if wrong == 0 { error } else { 0.0 };
+                (1..=doublings).fold(begin, |value, step| {
+                    2.0 * value * value - factor(step) + if wrong == step { error } else { 0.0 }
+                })
+            };
+            for step in 0..=doublings {
+                let most = 4_f64.powi(doublings - step) * last / factor(step);
+                let grown =
+                    |whole: i32| (end(f64::from(whole), step, 1e-7) - end(f64::from(whole), step, 0.0)).abs() / 1e-7;
+                let worst = (-15..=15).map(grown).fold(0.0, f64::max);
+                assert!((0.6..1.0001).contains(&(worst / most)), "{doublings} doublings, step {step}: {worst}, {most}");
+            }
+            let gain = factor(0) / (1.0 / TAU).powf(0.5_f64.powi(doublings));
+            assert!((gain - if doublings == 3 { 2.0 } else { 4.0 }).abs() < 1e-9, "{gain}");
+        }
+    }
+
+    /// As it is worked out above `LOSSY_PART_LOG2`.
+    #[test]
+    fn a_sine_takes_a_third_power_of_the_part() {
+        for (way, number) in WAYS.iter().flat_map(|way| [0.5, -0.75, 1.0].map(|number| (way, number))) {
+            let y = number / 2_f64.powi(LOSSY_PART_LOG2);
+            let sine = (0..way.doublings).fold(cosine(way, y), |cosine, _| 2.0 * cosine * cosine - 1.0);
+            let taken = number - sine / TAU * 2_f64.powi(LOSSY_PART_LOG2);
+            let expected = number.powi(3) * 2_f64.powf(-23.28);
+            assert!((taken / expected - 1.0).abs() < 0.1, "{number}: {taken:e}, not {expected:e}");
         }
     }
 

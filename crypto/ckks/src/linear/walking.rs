@@ -2,7 +2,7 @@
 
 use cloakwork_params::ckks::offsets::Steps;
 
-use super::{EncodedMatrix, Giant};
+use super::EncodedMatrix;
 use crate::{ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys, poly::Basis};
 
 impl Evaluator<'_> {
@@ -23,10 +23,10 @@ impl Evaluator<'_> {
         }
         let mut total: Option<Ciphertext> = None;
         let mut giants = matrix.giants.iter().rev().peekable();
-        let last = giants.peek().map_or(0, |last| last.steps / giant);
+        let last = giants.peek().map_or(0, |(last, _)| **last / giant);
         for place in (0..=last).rev() {
             total = total.map(|total| self.rotate_full(&total, giant, keys)).transpose()?;
-            let Some(Giant { diagonals, .. }) = giants.next_if(|found| found.steps == place * giant) else { continue };
+            let Some((_, diagonals)) = giants.next_if(|(steps, _)| **steps == place * giant) else { continue };
             let mut polys = [ring.blank(basis), ring.blank(basis)];
             self.each_row_of_both(&mut polys, |row, prime, to| {
                 let terms: Vec<(&[u64], [&[u64]; 2])> = diagonals

@@ -6,9 +6,11 @@ mod keys;
 mod multiples;
 mod rounds;
 
+use std::sync::Mutex;
+
 use client::{Client, numbers, ring};
 use cloakwork_ckks::{
-    Bootstrap, BootstrapKeys, Ciphertext, CkksError, Complex, Evaluator, KeySize, NoSuchBootstrap, Ring,
+    Bootstrap, BootstrapKeys, BootstrapStep, Ciphertext, CkksError, Complex, Evaluator, KeySize, NoSuchBootstrap, Ring,
 };
 use cloakwork_math::simd::Level;
 use cloakwork_params::ckks;
@@ -137,6 +139,47 @@ fn results_are_the_same_on_every_instruction_set_and_number_of_threads() {
                 let result = client.bootstrap(&ciphertext, threads).polys.map(|poly| poly.words().to_vec());
                 assert!(*seen.get_or_insert_with(|| result.clone()) == result, "{set}, {}, {threads}", level.name());
             }
+        }
+    }
+}
+
+/// Whoever watches is asked before each matrix, each turn that adds few numbers up, and each doubling of an angle.
+#[test]
+fn a_bootstrap_is_given_up_at_any_of_its_parts() {
+    use BootstrapStep::{Raise, Remainders, ToCoefficients, ToValues};
+    let ring = ring("TOY_CKKS_45_60_50");
+    for (bootstrap, parts) in [
+        (
+            Bootstrap::new(&ring, 9, 3, KeySize::Medium),
+            [vec![Raise], vec![ToCoefficients; 3], vec![Remainders; 4], vec![ToValues; 3]],
+        ),
+        (
+            Bootstrap::new(&ring, 7, 2, KeySize::Small),
+            [vec![Raise], vec![ToCoefficients; 2 + 2], vec![Remainders; 4], vec![ToValues; 2]],
+        ),
+        (
+            Bootstrap::lossy(&ring, 9, 2, KeySize::Medium),
+            [vec![ToValues; 2], vec![Raise], vec![ToCoefficients; 2], vec![Remainders; 4]],
+        ),
+    ] {
+        let mut client = Client::with(bootstrap.expect("a bootstrap"));
+        let x = client.encrypt(&numbers(client.bootstrap.slots(), 3), client.bootstrap.level_in());
+        let ends_at = |last: usize| {
+            let asked = Mutex::new(Vec::new());
+            let watch = |step| {
+                let mut asked = asked.lock().expect("nobody panics with it");
+                asked.push(step);
+                asked.len() < last
+            };
+            let result = Evaluator::new(&ring, 2).watched(&watch).bootstrap(&x, &client.bootstrap, &client.keys);
+            (result.map(|result| result.polys.map(|poly| poly.words().to_vec())), asked.into_inner().expect("its end"))
+        };
+        let parts = parts.concat();
+        let unwatched = client.bootstrap(&x, 2).polys.map(|poly| poly.words().to_vec());
+        assert!(ends_at(usize::MAX) == (Ok(unwatched), parts.clone()), "{:?}", ends_at(usize::MAX).1);
+        for last in 1..=parts.len() {
+            let (result, asked) = ends_at(last);
+            assert_eq!((result.err(), &asked[..]), (Some(CkksError::GivenUp), &parts[..last]));
         }
     }
 }

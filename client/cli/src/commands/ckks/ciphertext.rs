@@ -1,5 +1,7 @@
 //! Ciphertexts in files and on the server, held to the keys that they are to go with.
 
+use std::{fmt::Display, path::Path};
+
 use cloakwork_client::{CkksKeys, Client, Encrypted, Input, Vector, VectorHeader, params::KeyId};
 
 use crate::{context::Context, failure::Failure};
@@ -22,16 +24,22 @@ pub(super) async fn find(
         let vector = Vector { slots_log2: numbers.slots.ilog2(), level: numbers.level as usize, scale: numbers.scale };
         return Ok((Input::Name(source.to_owned()), vector));
     }
-    let wrong = |problem: String| Failure::Usage(format!("{source}: {problem}"));
-    let envelope = std::fs::read(source).map_err(|error| wrong(error.to_string()))?;
-    let VectorHeader { set, key_id, vector } = VectorHeader::of(&envelope).map_err(|error| wrong(error.to_string()))?;
-    check(context, keys, source, set.name, key_id)?;
+    let (envelope, VectorHeader { vector, .. }) = read(context, keys, Path::new(source))?;
     Ok((Input::Encrypted(Encrypted { envelope: envelope.into(), count: 1 << vector.slots_log2 }), vector))
+}
+
+/// A ciphertext from its file, and what it says of itself. That its numbers are whole is not looked at.
+pub(super) fn read(context: &Context, keys: &CkksKeys, file: &Path) -> Result<(Vec<u8>, VectorHeader), Failure> {
+    let wrong = |problem: &dyn Display| Failure::Usage(format!("{}: {problem}", file.display()));
+    let envelope = std::fs::read(file).map_err(|error| wrong(&error))?;
+    let header = VectorHeader::of(&envelope).map_err(|error| wrong(&error))?;
+    check(context, keys, &file.display().to_string(), header.set.name, header.key_id)?;
+    Ok((envelope, header))
 }
 
 /// Refuses what was made for another set or under another key: nothing comes of it, and only whoever has the keys can tell what
 /// went wrong.
-pub(super) fn check(context: &Context, keys: &CkksKeys, source: &str, set: &str, key_id: KeyId) -> Result<(), Failure> {
+fn check(context: &Context, keys: &CkksKeys, source: &str, set: &str, key_id: KeyId) -> Result<(), Failure> {
     let directory = context.global.keys.display();
     if set != keys.set().name {
         let own = keys.set().name;

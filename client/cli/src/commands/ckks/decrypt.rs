@@ -1,11 +1,11 @@
 //! `cloakwork ckks decrypt`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use cloakwork_client::{ClientError, Complex, VectorHeader};
+use cloakwork_client::{CkksError, ClientError, Complex, SecretError};
 use serde_json::json;
 
-use super::{ciphertext::check, number::Number};
+use super::{ciphertext::read, number::Number};
 use crate::{context::Context, failure::Failure, output::show};
 
 /// Decrypt a file and print its numbers
@@ -36,17 +36,9 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
-    let file = args.file.display();
-    let envelope = std::fs::read(&args.file).map_err(|error| Failure::Usage(format!("{file}: {error}")))?;
     let keys = context.ckks_keys().await?;
-    let failed = |error: ClientError| match error {
-        // Numbers that are too large for what they are read modulo.
-        ClientError::Secret(_) => Failure::Usage(format!("{file}: {error}")),
-        _ => Failure::OtherKey(format!("{file}: {error}")),
-    };
-    let VectorHeader { set, key_id, .. } = VectorHeader::of(&envelope).map_err(failed)?;
-    check(context, &keys, &file.to_string(), set.name, key_id)?;
-    let numbers = keys.decrypt(&envelope).map_err(failed)?;
+    let (envelope, _) = read(context, &keys, &args.file)?;
+    let numbers = keys.decrypt(&envelope).map_err(|error| failed(&args.file, error))?;
     let numbers = &numbers[..args.first.unwrap_or(usize::MAX).min(numbers.len())];
     if args.digits.is_none_or(|digits| digits > DIGITS_MEANT) {
         eprintln!("cloakwork: {PUBLISHED}");
@@ -57,6 +49,17 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         || numbers.iter().map(|number| args.text(*number) + "\n").collect(),
     );
     Ok(())
+}
+
+/// What became of a file that is a ciphertext under these keys.
+fn failed(file: &Path, error: ClientError) -> Failure {
+    let said = format!("{}: {error}", file.display());
+    match error {
+        // They have outgrown what they are read modulo.
+        ClientError::Secret(SecretError::Ckks(CkksError::TooLarge { .. })) => Failure::WrongResult(said),
+        ClientError::CkksFormat(_) | ClientError::Format(_) => Failure::Invalid(said),
+        error => error.into(),
+    }
 }
 
 impl Args {
