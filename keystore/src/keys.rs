@@ -8,6 +8,7 @@ use cloakwork_params::{
         CkksSet,
         layout::{KeyShape, Purpose},
     },
+    table::companion_of,
 };
 
 use crate::{
@@ -87,6 +88,11 @@ impl KeyInfo {
         let parts: Vec<Digest> = parts.map(|part| part.digest).collect();
         let incomplete = || Error::KeyIncomplete { key_id: self.key_id, set: set.name };
         if parts.len() == needed.len() { Ok(parts) } else { Err(incomplete()) }
+    }
+
+    /// The same two of the set's companion, or nothing where the key does not have both.
+    pub fn companion_parts_for(&self, set: &ParameterSet) -> Vec<Digest> {
+        companion_of(set).and_then(|companion| self.parts_for(companion.set).ok()).unwrap_or_default()
     }
 
     /// The keys for vectors under `set`: what each is for, and where it is.

@@ -4,6 +4,7 @@
 //! otherwise sleeps. A job that arrives joins at the next wave; one that is cancelled leaves with it.
 
 mod core;
+mod flavours;
 mod group;
 mod job;
 mod memory;

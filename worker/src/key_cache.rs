@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use cloakwork_device::{Device, DeviceError, KeySlot};
@@ -19,7 +20,9 @@ use crate::{
     locked::Locked as _,
 };
 
-/// Keys by group. Those that a job uses stay; of the others, the ones longest unused make room.
+/// Keys by group. Those that a job uses stay; of the others, the ones longest unused make room, companions first.
+///
+/// A companion is a key that no job needs: it takes what room there is, and makes room for any other.
 pub(crate) struct KeyCache {
     device: Arc<dyn Device>,
     budget: u64,
@@ -30,10 +33,25 @@ pub(crate) struct KeyCache {
     changed: Arc<Notify>,
     /// Of loads that run.
     loads: Semaphore,
+    /// Keys that jobs need and that wait for room.
+    short: AtomicUsize,
+    /// No companion is loaded before.
+    no_companions_before: Mutex<Option<Instant>>,
 }
 
 /// Keys that are loaded at the same time: each takes all threads, and holds its parts beside what they become.
 const LOADS_AT_ONCE: usize = 2;
+/// When a companion could not be had, none is tried for so long: each try keeps a job waiting.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// What a key is held for. What comes first here goes first when there is too little room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Purpose {
+    /// Waves of another set, where it takes less time.
+    Companion,
+    /// The jobs of its set.
+    Jobs,
+}
 
 #[derive(Default)]
 struct Entries {
@@ -51,7 +69,7 @@ struct Resident {
     set: &'static ParameterSet,
     key_id: KeyId,
     users: AtomicUsize,
-    last_use: Mutex<u64>,
+    last_use: Mutex<(Purpose, u64)>,
 }
 
 /// How far loading a key has come.
@@ -94,8 +112,16 @@ enum Step {
 
 impl KeyCache {
     pub(crate) fn new(device: Arc<dyn Device>, budget: u64, changed: Arc<Notify>) -> Self {
-        let loads = Semaphore::new(LOADS_AT_ONCE);
-        Self { device, budget, entries: Mutex::default(), freed: Notify::new(), changed, loads }
+        Self {
+            device,
+            budget,
+            entries: Mutex::default(),
+            freed: Notify::new(),
+            changed,
+            loads: Semaphore::new(LOADS_AT_ONCE),
+            short: AtomicUsize::new(0),
+            no_companions_before: Mutex::default(),
+        }
     }
 
     /// A lease on a key, loaded first if need be, and whether it was there already. Of several who ask for the same
@@ -117,17 +143,18 @@ impl KeyCache {
             tokio::pin!(freed);
             // From here on, no notification is missed.
             freed.as_mut().enable();
-            let (load, mine) = match self.step(request, needed) {
+            let (load, mine) = match self.step(request, needed, Purpose::Jobs) {
                 Step::Done(lease) => return Ok((lease, resident)),
                 Step::Wait(load) => (load, false),
                 Step::Load(sender) => {
                     let load = sender.subscribe();
                     // On its own, so that it ends even if this job is taken away: others may be waiting.
-                    tokio::spawn(self.clone().load(request.clone(), sender));
+                    tokio::spawn(self.clone().load(request.clone(), Purpose::Jobs, sender));
                     (load, true)
                 }
                 Step::Full => {
                     resident = false;
+                    let _short = Short::new(&self.short);
                     waits(true);
                     freed.await;
                     waits(false);
@@ -139,6 +166,41 @@ impl KeyCache {
                 Ok(()) => {}
                 Err(failure) if failure.unreadable && !mine => {}
                 Err(failure) => return Err(failure.failure),
+            }
+        }
+    }
+
+    /// The same for the key of a companion, if the device has a use for it, and it is there or there is room. Nobody waits for
+    /// one that another job loads, and none is taken while a key that jobs need waits for room. One that cannot be had is
+    /// no failure, unless its bytes are wrong.
+    pub(crate) async fn companion(
+        self: &Arc<Self>,
+        request: &KeyRequest,
+        waits: impl Fn(bool),
+    ) -> Result<Option<(KeyLease, bool)>, JobFailure> {
+        let needed = self.device.key_bytes(request.set);
+        let is_paused = self.no_companions_before.locked().is_some_and(|then| Instant::now() < then);
+        let is_short = self.short.load(Ordering::Acquire) > 0;
+        if !self.device.uses_companions() || is_paused || is_short || needed > self.budget {
+            return Ok(None);
+        }
+        let sender = match self.step(request, needed, Purpose::Companion) {
+            Step::Done(lease) => return Ok(Some((lease, true))),
+            Step::Wait(_) | Step::Full => return Ok(None),
+            Step::Load(sender) => sender,
+        };
+        let load = sender.subscribe();
+        tokio::spawn(self.clone().load(request.clone(), Purpose::Companion, sender));
+        match outcome(load, waits).await {
+            Ok(()) => {
+                Ok(self.entries.locked().lease(self, &request.group, Purpose::Companion).map(|lease| (lease, false)))
+            }
+            Err(KeyFailure { failure, .. }) if failure.bad_key_part.is_some() => Err(failure),
+            Err(KeyFailure { failure, .. }) => {
+                let (set, reason, message) = (request.set.name, failure.reason, failure.message);
+                tracing::warn!(set, reason, message, "going on without the companion's key");
+                *self.no_companions_before.locked() = Some(Instant::now() + PAUSE);
+                Ok(None)
             }
         }
     }
@@ -158,27 +220,25 @@ impl KeyCache {
         ready.collect()
     }
 
-    /// Sets of the resident keys.
+    /// Sets of the resident keys that jobs need.
     pub(crate) fn sets(&self) -> Vec<&'static ParameterSet> {
         let entries = self.entries.locked();
-        let set = |entry: &Entry| if let Entry::Ready(key) = entry { Some(key.set) } else { None };
+        let set = |entry: &Entry| match entry {
+            Entry::Ready(key) if key.last_use.locked().0 == Purpose::Jobs => Some(key.set),
+            _ => None,
+        };
         entries.by_group.values().filter_map(set).collect()
     }
 
-    fn step(self: &Arc<Self>, request: &KeyRequest, needed: u64) -> Step {
+    fn step(self: &Arc<Self>, request: &KeyRequest, needed: u64, purpose: Purpose) -> Step {
         let mut entries = self.entries.locked();
-        match entries.by_group.get(&request.group) {
-            Some(Entry::Ready(key)) => {
-                let key = key.clone();
-                key.users.fetch_add(1, Ordering::AcqRel);
-                entries.clock += 1;
-                *key.last_use.locked() = entries.clock;
-                return Step::Done(KeyLease { key, cache: self.clone() });
-            }
-            Some(Entry::Loading { load, .. }) => return Step::Wait(load.clone()),
-            None => {}
+        if let Some(lease) = entries.lease(self, &request.group, purpose) {
+            return Step::Done(lease);
         }
-        let evicted = entries.make_room(self.budget - needed);
+        if let Some(Entry::Loading { load, .. }) = entries.by_group.get(&request.group) {
+            return Step::Wait(load.clone());
+        }
+        let evicted = entries.make_room(self.budget - needed, purpose);
         let full = evicted.is_none();
         let (sender, load) = watch::channel(Load::Queued);
         if !full {
@@ -192,7 +252,7 @@ impl KeyCache {
         if full { Step::Full } else { Step::Load(sender) }
     }
 
-    async fn load(self: Arc<Self>, request: KeyRequest, sender: watch::Sender<Load>) {
+    async fn load(self: Arc<Self>, request: KeyRequest, purpose: Purpose, sender: watch::Sender<Load>) {
         let turn = self.loads.acquire().await.expect("nobody closes it");
         sender.send_replace(Load::Running);
         let source = RemoteKey::new(&request);
@@ -209,7 +269,7 @@ impl KeyCache {
                     set: request.set,
                     key_id: request.group.key_id,
                     users: AtomicUsize::new(0),
-                    last_use: Mutex::new(entries.clock),
+                    last_use: Mutex::new((purpose, entries.clock)),
                 };
                 entries.by_group.insert(request.group, Entry::Ready(Arc::new(key)));
                 self.changed.notify_one();
@@ -229,9 +289,19 @@ impl KeyCache {
 }
 
 impl Entries {
-    /// Takes unused keys out, the longest unused first, until what is left takes up at most `bytes`. Nothing is taken
-    /// out if that cannot be reached.
-    fn make_room(&mut self, bytes: u64) -> Option<Vec<KeySlot>> {
+    /// One more user of a key that is there. What jobs have needed is no mere companion any more.
+    fn lease(&mut self, cache: &Arc<KeyCache>, group: &GroupId, purpose: Purpose) -> Option<KeyLease> {
+        let Some(Entry::Ready(key)) = self.by_group.get(group) else { return None };
+        key.users.fetch_add(1, Ordering::AcqRel);
+        self.clock += 1;
+        let mut last_use = key.last_use.locked();
+        *last_use = (last_use.0.max(purpose), self.clock);
+        Some(KeyLease { key: key.clone(), cache: cache.clone() })
+    }
+
+    /// Takes unused keys out, companions first and the longest unused first, until what is left takes up at most `bytes`.
+    /// For a companion, none that jobs need goes. Nothing is taken out if that cannot be reached.
+    fn make_room(&mut self, bytes: u64, purpose: Purpose) -> Option<Vec<KeySlot>> {
         let size = |entry: &Entry| match entry {
             Entry::Loading { bytes, .. } => *bytes,
             Entry::Ready(key) => key.slot.bytes,
@@ -239,7 +309,8 @@ impl Entries {
         let mut held: u64 = self.by_group.values().map(size).sum();
         let unused = |(name, entry): (&GroupId, &Entry)| match entry {
             Entry::Ready(key) if key.users.load(Ordering::Acquire) == 0 => {
-                Some((*key.last_use.locked(), name.clone(), key.slot))
+                let last_use = *key.last_use.locked();
+                (last_use.0 <= purpose).then(|| (last_use, name.clone(), key.slot))
             }
             _ => None,
         };
@@ -278,6 +349,22 @@ impl Drop for KeyLease {
     }
 }
 
+/// A key that jobs need waits for room for as long as this lives.
+struct Short<'c>(&'c AtomicUsize);
+
+impl<'c> Short<'c> {
+    fn new(count: &'c AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Short<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 async fn outcome(mut load: watch::Receiver<Load>, waits: impl Fn(bool)) -> Result<(), KeyFailure> {
     let is_queued = matches!(*load.borrow(), Load::Queued);
     if is_queued {
@@ -307,3 +394,6 @@ fn failure(error: &DeviceError, parts: &[v1::Digest]) -> KeyFailure {
     };
     KeyFailure { failure, unreadable: matches!(error, DeviceError::Unreadable { .. }) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,8 @@ pub(crate) struct WaveShare {
     /// Bootstraps that the engine would have liked.
     pub(crate) preferred: u32,
     pub(crate) cut: WaveCut,
+    /// Was it bootstrapped under the companion's key?
+    pub(crate) is_companion: bool,
 }
 
 /// Waves that a record lists one by one.
@@ -73,6 +75,7 @@ impl Stopwatch {
         self.record.other_compute_nanos += nanos as u64 - key_switch - blind_rotate;
         self.record.pbs_count += u64::from(share.own_width);
         self.record.wave_count += 1;
+        self.record.companion_waves += u64::from(share.is_companion);
         self.fill_sum += f64::from(share.width) / f64::from(share.preferred.max(1));
         *self.cuts.entry(share.cut as i32).or_default() += 1;
         if self.record.waves.len() < WAVES_MAX {
@@ -147,7 +150,7 @@ mod tests {
                 now += Duration::from_micros(5);
                 watch.advance(stage, now);
             }
-            let mut end = now;
+            let (mut end, mut companions) = (now, 0);
             for (begin, length, key_switch, blind_rotate) in waves {
                 let began = now + Duration::from_nanos(begin);
                 let wall = Duration::from_nanos(length);
@@ -155,7 +158,9 @@ mod tests {
                 let blind_rotate = wall.mul_f64(blind_rotate as f64 / 200.0);
                 let other = wall.saturating_sub(key_switch + blind_rotate);
                 let stats = WorkStats { began, ended: began + wall, key_switch, blind_rotate, other };
-                watch.wave(WaveShare { stats, width: 8, own_width: 2, preferred: 16, cut: WaveCut::Idle });
+                let is_companion = begin % 2 == 0;
+                companions += u64::from(is_companion);
+                watch.wave(WaveShare { stats, width: 8, own_width: 2, preferred: 16, cut: WaveCut::Idle, is_companion });
                 end = end.max(stats.ended);
                 now += Duration::from_nanos(begin / 2);
             }
@@ -166,6 +171,7 @@ mod tests {
             prop_assert_eq!(record.key_load_nanos, 5000);
             prop_assert_eq!(record.store_nanos, 1000);
             prop_assert_eq!(record.pbs_count, 2 * record.wave_count);
+            prop_assert_eq!(record.companion_waves, companions);
             prop_assert!(record.waves.len() <= WAVES_MAX);
         }
     }

@@ -7,8 +7,8 @@ use std::{
 };
 
 use cloakwork_device::{
-    Arena, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave, Words, WordsMut,
-    WorkStats,
+    Arena, CurvePoint, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave,
+    Words, WordsMut, WorkStats,
 };
 use cloakwork_params::{ParameterSet, table::SETS};
 
@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct TestDevice {
     slots: u32,
+    /// What waves are said to have taken.
+    curve: Vec<CurvePoint>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -28,6 +30,9 @@ struct State {
     numbers: u64,
     /// Waves that the test has not looked at.
     fresh: VecDeque<BTreeMap<u64, usize>>,
+    /// Keys of all waves, and whether there is memory for another one.
+    keys: Vec<KeySlot>,
+    refuses_keys: bool,
     running: VecDeque<u64>,
     /// Waves that have ended, and whether there was memory for them.
     ended: HashMap<u64, bool>,
@@ -41,7 +46,22 @@ struct State {
 impl TestDevice {
     /// One whose arenas have so many slots.
     pub(crate) fn new(slots: u32) -> Self {
-        Self { slots, state: Mutex::default(), changed: Condvar::new() }
+        Self::with_curve(slots, Vec::new())
+    }
+
+    /// One that has measured something.
+    pub(crate) fn with_curve(slots: u32, curve: Vec<CurvePoint>) -> Self {
+        Self { slots, curve, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// The keys of all waves so far.
+    pub(crate) fn keys(&self) -> Vec<KeySlot> {
+        self.state().keys.clone()
+    }
+
+    /// Has no memory for keys any more.
+    pub(crate) fn refuse_keys(&self) {
+        self.state().refuses_keys = true;
     }
 
     /// The next wave, once it is submitted: its lanes by their constant.
@@ -118,12 +138,14 @@ impl Device for TestDevice {
             units: 1,
             tile: WIDTH,
             width_max: WIDTH,
-            curve: Vec::new(),
+            curve: self.curve.clone(),
         }
     }
 
     fn load_key(&self, _: &dyn KeySource) -> Result<KeySlot, DeviceError> {
-        Ok(KeySlot { number: self.number(), bytes: 1 })
+        let refuses = self.state().refuses_keys;
+        let slot = KeySlot { number: self.number(), bytes: 1 };
+        if refuses { Err(DeviceError::OutOfMemory { needed: 1, available: 0 }) } else { Ok(slot) }
     }
 
     fn key_bytes(&self, _: &'static ParameterSet) -> u64 {
@@ -152,13 +174,14 @@ impl Device for TestDevice {
         Ok(())
     }
 
-    fn submit(&self, _: KeySlot, arena: Arena, wave: Wave) -> Result<Ticket, DeviceError> {
+    fn submit(&self, key: KeySlot, arena: Arena, wave: Wave) -> Result<Ticket, DeviceError> {
         (0..wave.lanes().len()).try_for_each(|lane| self.has_memory(arena, wave.outputs(lane)))?;
         let number = self.number();
         let mut lanes = BTreeMap::new();
         wave.lanes().iter().for_each(|lane| *lanes.entry(lane.constant).or_default() += 1);
         let mut state = self.state();
         state.fresh.push_back(lanes);
+        state.keys.push(key);
         state.running.push_back(number);
         self.changed.notify_all();
         Ok(Ticket(number))
@@ -171,6 +194,10 @@ impl Device for TestDevice {
             Some(false) => Err(DeviceError::OutOfMemory { needed: 1, available: 0 }),
             None => Err(DeviceError::NotDone(none)),
         }
+    }
+
+    fn uses_companions(&self) -> bool {
+        true
     }
 
     fn has_room(&self) -> bool {

@@ -19,13 +19,17 @@ pub(crate) fn table(record: &LatencyRecord) -> String {
         table.row([stage.to_string(), duration(nanos), format!("{share:.1} %")]);
     }
     table.row(["all".into(), duration(total), "100.0 %".into()]);
-    let LatencyRecord { pbs_count, wave_count, mean_wave_fill, worker, device, attempts, .. } = record;
+    let LatencyRecord { pbs_count, wave_count, companion_waves, mean_wave_fill, worker, device, attempts, .. } = record;
     let again = if *attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
     let fill = 100.0 * mean_wave_fill;
     let mut text = table.render();
     let bootstraps = counted(*pbs_count, "bootstrap");
     if record.operations.is_empty() {
-        text += &format!("{bootstraps} in {}, filled to {fill:.0} %{again}\n", counted(*wave_count, "wave"));
+        let waves = match companion_waves {
+            0 => counted(*wave_count, "wave"),
+            some => format!("{} ({some} under the companion)", counted(*wave_count, "wave")),
+        };
+        text += &format!("{bootstraps} in {waves}, filled to {fill:.0} %{again}\n");
     } else {
         text += &format!("{bootstraps}{again}\n\n{}", operations(record));
     }
@@ -66,6 +70,7 @@ pub(crate) fn document(record: &LatencyRecord) -> Value {
         "wall_nanos": record.wall_nanos,
         "pbs_count": record.pbs_count,
         "wave_count": record.wave_count,
+        "companion_waves": record.companion_waves,
         "mean_wave_fill": record.mean_wave_fill,
         "cuts": cuts,
         "operations": operations,

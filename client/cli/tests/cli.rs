@@ -121,6 +121,9 @@ async fn exit_codes_tell_what_is_wrong() {
         assert_eq!(code(&sets), Some(8), "with {second}");
         assert!(!std::path::Path::new(keys).exists(), "with {second}");
     }
+    // No companion.
+    assert_eq!(code(&["keygen", "--companion", "--set", "TOY_MESSAGE_2_CARRY_2", "--out", keys]), Some(2));
+    assert!(!std::path::Path::new(keys).exists());
     assert_eq!(code(&["keygen", "--set", "TOY_MESSAGE_2_CARRY_2", "--out", keys]), Some(0));
     let add = ["keygen", "--add", "--set", "TOY_MESSAGE_2_CARRY_2_KS32", "--set", "TOY_BOOLEAN", "--out", keys];
     assert_eq!(code(&add), Some(8));
@@ -129,6 +132,26 @@ async fn exit_codes_tell_what_is_wrong() {
     assert_eq!(code(&["--keys", keys, "pbs", "--fn", "square", "--values", "1"]), Some(6));
     assert_eq!(code(&["--keys", keys, "pbs", "--fn", "square", "--values", "16"]), Some(2));
     assert_eq!(code(&["--keys", keys, "gate", "AND", "--left", "1", "--right", "1"]), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_companion_is_made_with_its_set_or_added() {
+    let url = format!("http://{}", serve().await);
+    let directory = tempfile::tempdir().expect("a directory");
+    let sets = ["TOY_MESSAGE_2_CARRY_2_N2048", "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_N2048"];
+    let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let made = |arguments: &[&str]| document(&cloakwork(&url, &[&["--json", "keygen"], arguments].concat()).stdout);
+    let (both, later) = (path("both"), path("later"));
+    let of_both = made(&["--companion", "--set", sets[0], "--out", &both]);
+    assert_eq!(of_both["parameter_sets"], serde_json::json!(sets));
+    made(&["--set", sets[0], "--out", &later]);
+    assert_eq!(made(&["--add", "--companion", "--out", &later])["parameter_sets"], serde_json::json!(sets));
+    // Once.
+    let again = cloakwork(&url, &["keygen", "--add", "--companion", "--out", &later]);
+    assert_eq!(again.status.code(), Some(8));
+    let none = cloakwork(&url, &["keygen", "--companion", "--set", "TOY_BOOLEAN", "--out", &path("none")]);
+    let message = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(message.contains("TOY_BOOLEAN has no companion") && message.contains("GAUSSIAN"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,7 @@ mod table;
 
 use std::collections::HashMap;
 
-use cloakwork_params::{Encoding, ParameterSet};
+use cloakwork_params::{Encoding, ParameterSet, table::input_noise_halves};
 
 pub(crate) use self::{
     cell::{Cell, Range},
@@ -37,6 +37,8 @@ pub(crate) struct Draft {
     /// Values of a block: half of the torus.
     values: i64,
     noise_max: u64,
+    /// What the variance of noisier values counts for, in halves: that of inputs, and of results of the set's companion.
+    noisier_halves: u64,
     /// Of what is returned.
     level_max: u64,
     goal: Goal,
@@ -58,6 +60,8 @@ struct Combination {
 
 struct Bootstrap {
     input: Combination,
+    /// Would it bear its input if everything in it were noisier?
+    bears_noisier: bool,
     /// The first bootstrap of the same input. Their rotations are the same, and their noise is therefore related.
     family: usize,
     functions: Vec<Function>,
@@ -75,6 +79,7 @@ impl Draft {
             set,
             values: (message_modulus * carry_modulus) as i64,
             noise_max: set.squared_noise_max,
+            noisier_halves: input_noise_halves(set),
             level_max: max_noise_level,
             goal,
             sources: Vec::new(),
@@ -109,7 +114,7 @@ impl Draft {
         let input = x.combination();
         assert!(self.bears(&input.terms), "a lookup of more noise than {} bears", self.set.name);
         let function = Function::new(&results, self.values).expect("a lookup that fits the torus");
-        self.bootstrap(input, function)
+        self.bootstrap(input, self.noise_max, function)
     }
 
     /// Does a bootstrap take it, with a table of any kind? It has as many values as a block, and bears its noise.
@@ -124,7 +129,7 @@ impl Draft {
 
     /// Is there room for so many more deviations of a bootstrap, however they and what is there depend on each other?
     pub(crate) fn bears_more(&self, x: &Cell, more: u64) -> bool {
-        (self.noise_level(&x.terms) + more).pow(2) <= self.noise_max
+        (root(self.noise(&x.terms)) + more).pow(2) <= self.noise_max
     }
 
     /// Results that one lookup can weigh 1, 2, 4 .., whatever they have to do with each other.
@@ -137,9 +142,14 @@ impl Draft {
         if self.noise_level(&x.terms) <= self.level_max { x } else { self.lookup_as_asked(&x, |value| value) }
     }
 
-    /// Squared noise, in multiples of a bootstrap's.
+    /// The same from a bootstrap, if it is an input that counts for more than what a bootstrap returns.
+    pub(crate) fn bootstrapped(&mut self, x: &Cell) -> Cell {
+        if self.noise(&x.terms) > self.noise_of(x) { self.lookup_as_asked(x, |value| value) } else { x.clone() }
+    }
+
+    /// Squared noise, in multiples of a bootstrap's, where inputs count like results.
     pub(crate) fn noise_of(&self, x: &Cell) -> u64 {
-        self.noise(&x.terms)
+        self.variances(&x.terms).iter().sum()
     }
 
     /// Bootstraps that must come before it.
@@ -151,22 +161,36 @@ impl Draft {
         self.noise(terms) <= self.noise_max
     }
 
+    /// What it counts for in a lookup: inputs are noisier than results.
+    fn noise(&self, terms: &[(SourceId, i64)]) -> u64 {
+        let [inputs, results] = self.variances(terms);
+        self.noisier(inputs) + results
+    }
+
+    /// The same as a noise level, in which all that is handed on counts alike.
+    fn noise_level(&self, terms: &[(SourceId, i64)]) -> u64 {
+        let [inputs, results] = self.variances(terms);
+        root(inputs + results)
+    }
+
+    /// What a variance counts for of inputs, or of results of the companion.
+    fn noisier(&self, variance: u64) -> u64 {
+        (variance * self.noisier_halves).div_ceil(2)
+    }
+
+    /// Those of inputs and of results of bootstraps, each in multiples of its own.
+    ///
     /// Results of bootstraps of different inputs are independent. Those of one input are not, and inputs may be the same
     /// ciphertext: their deviations are added up.
-    fn noise(&self, terms: &[(SourceId, i64)]) -> u64 {
+    fn variances(&self, terms: &[(SourceId, i64)]) -> [u64; 2] {
         let mut deviations: HashMap<Option<usize>, u64> = HashMap::new();
         for (source, factor) in terms {
             let Source { origin, noise, .. } = &self.sources[*source];
             let family = origin.map(|bootstrap| self.bootstraps[bootstrap].family);
             *deviations.entry(family).or_default() += factor.unsigned_abs() * noise;
         }
-        deviations.values().map(|deviation| deviation * deviation).sum()
-    }
-
-    /// The same as a deviation, rounded up: a noise level.
-    fn noise_level(&self, terms: &[(SourceId, i64)]) -> u64 {
-        let noise = self.noise(terms);
-        noise.isqrt() + u64::from(noise.isqrt().pow(2) < noise)
+        let inputs = deviations.remove(&None).unwrap_or(0);
+        [inputs * inputs, deviations.values().map(|deviation| deviation * deviation).sum()]
     }
 
     fn depth_of(&self, terms: &[(SourceId, i64)]) -> u32 {
@@ -192,11 +216,13 @@ impl Draft {
         let input = bootstrap.input.clone();
         // Of a wide input each function takes a bootstrap, where those of its result could have shared one.
         let is_cheaper = self.goal == Goal::Depth || 2 * (input.span + 1) <= self.values;
-        is_cheaper.then(|| self.bootstrap(input, function))
+        is_cheaper.then(|| self.bootstrap(input, self.noise_max, function))
     }
 
-    fn bootstrap(&mut self, input: Combination, function: Function) -> Cell {
+    /// A bootstrap of an input that it bears, being able to bear so much noise.
+    fn bootstrap(&mut self, input: Combination, noise_max: u64, function: Function) -> Cell {
         let (range, offset) = (function.range, function.offset);
+        let bears_noisier = self.noisier(self.variances(&input.terms).iter().sum()) <= noise_max;
         let known = self.known.entry(input.clone()).or_default();
         for &index in known.iter() {
             let bootstrap = &mut self.bootstraps[index];
@@ -209,7 +235,13 @@ impl Draft {
         let index = shared.unwrap_or_else(|| {
             known.push(self.bootstraps.len());
             let (functions, results) = (Vec::new(), Vec::new());
-            self.bootstraps.push(Bootstrap { input: input.clone(), family: known[0], functions, results });
+            self.bootstraps.push(Bootstrap {
+                input: input.clone(),
+                bears_noisier,
+                family: known[0],
+                functions,
+                results,
+            });
             self.bootstraps.len() - 1
         });
         let depth = 1 + self.depth_of(&input.terms);
@@ -223,6 +255,7 @@ impl Draft {
     /// The graph that computes these cells, and nothing that none of them needs. `blocks` are those of each input.
     pub(crate) fn finish(self, blocks: Vec<usize>, outputs: &[Vec<Cell>]) -> Graph {
         let needed = self.needed(outputs.iter().flatten());
+        let may_be_noisier = self.may_be_noisier(&needed);
         let inputs = self.sources.iter().take_while(|source| source.origin.is_none()).count();
         let mut graph =
             Graph { set: self.set, inputs: blocks, tables: Vec::new(), nodes: Vec::new(), outputs: Vec::new() };
@@ -242,7 +275,8 @@ impl Draft {
             });
             let terms = terms(&bootstrap.input.terms, &numbers);
             let constant = (bootstrap.input.constant as u64).wrapping_mul(half);
-            graph.nodes.push(Node { terms, constant, table: Some(table), first_value: next });
+            let may_be_noisier = bootstrap.results.iter().all(|result| may_be_noisier[*result]);
+            graph.nodes.push(Node { terms, constant, table: Some(table), first_value: next, may_be_noisier });
             for (result, _) in wanted {
                 numbers[*result] = Some(next);
                 next += 1;
@@ -254,7 +288,7 @@ impl Draft {
                 _ => {
                     let terms = terms(&cell.terms, &numbers);
                     let constant = (cell.constant as u64).wrapping_mul(half);
-                    graph.nodes.push(Node { terms, constant, table: None, first_value: next });
+                    graph.nodes.push(Node { terms, constant, table: None, first_value: next, may_be_noisier: true });
                     next += 1;
                     next - 1
                 }
@@ -265,6 +299,16 @@ impl Draft {
         };
         graph.outputs = outputs.iter().map(|cells| cells.iter().map(&mut output).collect()).collect();
         graph
+    }
+
+    /// By source: do all lookups that it is part of bear noisier values? Of what is returned, whoever takes it as an input expects it.
+    fn may_be_noisier(&self, needed: &[bool]) -> Vec<bool> {
+        let mut may = vec![true; self.sources.len()];
+        let is_needed = |bootstrap: &&Bootstrap| bootstrap.results.iter().any(|result| needed[*result]);
+        for bootstrap in self.bootstraps.iter().filter(is_needed).filter(|bootstrap| !bootstrap.bears_noisier) {
+            bootstrap.input.terms.iter().for_each(|(source, _)| may[*source] = false);
+        }
+        may
     }
 
     /// By source: does an output depend on it?
@@ -282,10 +326,61 @@ impl Draft {
     }
 }
 
+/// The root, rounded up.
+fn root(variance: u64) -> u64 {
+    variance.isqrt() + u64::from(variance.isqrt().pow(2) < variance)
+}
+
 fn terms(terms: &[(SourceId, i64)], numbers: &[Option<ValueId>]) -> Vec<Term> {
     let term = |(source, factor): &(SourceId, i64)| Term {
         value: numbers[*source].expect("a value that is needed"),
         factor: *factor,
     };
     terms.iter().map(term).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use cloakwork_params::table::{by_name, companion_of};
+
+    use super::*;
+
+    /// A lookup of four times a sum of some results and of a sum of as many others: may its results and theirs be noisier?
+    fn flags(set: &str, results: usize) -> (bool, Vec<bool>) {
+        let mut draft = Draft::new(by_name(set).expect("a set"), Goal::Work);
+        let inputs: Vec<Cell> = (0..2 * results).map(|_| draft.input(1, 1)).collect();
+        let looked_up: Vec<Cell> = inputs.iter().map(|input| draft.lookup_as_asked(input, |bit| 1 - bit)).collect();
+        let (low, high) = looked_up.split_at(results);
+        let sum = Cell::sum(low).plus(&Cell::sum(high).times(4));
+        let last = draft.lookup_as_asked(&sum, |value| value % 2);
+        let graph = draft.finish(vec![1; 2 * results], &[vec![last]]);
+        let mut flags: Vec<bool> = graph.nodes.iter().map(|node| node.may_be_noisier).collect();
+        (flags.pop().expect("the last lookup"), flags)
+    }
+
+    #[test]
+    fn only_what_is_summed_up_with_room_to_spare_may_be_noisier() {
+        // Of 51 that the set bears: 34, which are 51 if they count for half as much again, and 51.
+        let set = "TOY_MESSAGE_2_CARRY_2_N2048";
+        assert_eq!(flags(set, 2), (true, vec![true; 4]));
+        assert_eq!(flags(set, 3), (true, vec![false; 6]), "what is returned is an input of others, which expect it");
+        assert_eq!(flags("TOY_MESSAGE_2_CARRY_2", 3), (true, vec![true; 6]), "nothing is noisier there");
+    }
+
+    #[test]
+    fn inputs_count_as_results_of_the_companion_do() {
+        for (name, two, three) in [("TOY_MESSAGE_2_CARRY_2_N2048", true, false), ("TOY_MESSAGE_2_CARRY_2", true, true)]
+        {
+            let set = by_name(name).expect("a set");
+            assert_eq!(companion_of(set).is_some(), !three);
+            let mut draft = Draft::new(set, Goal::Work);
+            let inputs: Vec<Cell> = (0..2).map(|_| draft.input(3, 1)).collect();
+            // Deviations of inputs are added up: 25, and 49.
+            let sums = [[1, 4], [3, 4]].map(|[left, right]| inputs[0].times(left).plus(&inputs[1].times(right)));
+            assert_eq!(sums.each_ref().map(|sum| draft.bears(&sum.terms)), [two, three], "{name}");
+            assert_eq!(sums.each_ref().map(|sum| draft.noise_of(sum)), [25, 49]);
+            let bootstrapped = draft.bootstrapped(&inputs[0]);
+            assert_eq!(bootstrapped == inputs[0], three, "{name}");
+        }
+    }
 }

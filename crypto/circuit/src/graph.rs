@@ -42,6 +42,8 @@ pub struct Node {
     pub table: Option<usize>,
     /// Number of the node's first result. A table of several functions has as many results.
     pub first_value: ValueId,
+    /// May the set's companion bootstrap it, whose results have more noise? Or are they looked up in a sum that could not bear it.
+    pub may_be_noisier: bool,
 }
 
 /// A multiple of a value.

@@ -1,9 +1,11 @@
 //! The named sets: the only parameters that exist.
 
+mod companions;
 mod compression;
 mod row;
 mod rows;
 
+pub use companions::{Companion, companion_of, input_noise_halves};
 pub use compression::{COMPRESSION_SETS, compression_for, find_compression};
 pub use rows::SETS;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use cloakwork_params::Standing;
 use cloakwork_params::noise::{CompressionNoise, NoiseBudget};
-use cloakwork_params::table::{COMPRESSION_SETS, SETS, find};
+use cloakwork_params::table::{COMPRESSION_SETS, SETS, find, input_noise_halves};
 
 #[test]
 fn tables_of_the_document_are_those_of_the_formula() {
@@ -93,7 +93,8 @@ fn compression() -> String {
         let list = noise.unpacking_failure_log2(set, compression);
         let unpacked = noise.after_unpacking(set);
         let after = unpacked.failure_log2(set);
-        let after_sum = unpacked.failure_log2_for(set, set.squared_noise_max as f64);
+        let sum = 2 * set.squared_noise_max / input_noise_halves(set);
+        let after_sum = unpacked.failure_log2_for(set, sum as f64);
         let cell = format!(" {list:.1} | {after:.1} | {after_sum:.1} |\n");
         out.truncate(out.len() - 1);
         out.push_str(&cell);

@@ -57,6 +57,25 @@ async fn a_key_grows_part_by_part() {
 }
 
 #[tokio::test]
+async fn a_key_may_have_the_parts_of_a_companion() {
+    let home = Home::local();
+    let keystore = home.open().await;
+    let (one, companion) = (set("TOY_MESSAGE_2_CARRY_2_N2048"), set("TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_N2048"));
+    let blobs = [one, companion].map(|set| [key_switch_key(set, KEY, 1), bootstrap_key(set, KEY, 1)]).concat();
+    let digests = upload_all(&home, &keystore, &blobs).await;
+    let key = keystore.register_key(&tenant(), &home.request(), &digests[..3]).await.expect("parts");
+    assert_eq!(key.companion_parts_for(one), [], "half of them are none");
+    // With a part of another client's.
+    let strange = upload_all(&home, &keystore, &[bootstrap_key(companion, KeyId([8; 16]), 1)]).await;
+    let refused = keystore.add_parts(&tenant(), &home.request(), KEY, &strange).await.expect_err("another key");
+    assert_eq!(refused.kind(), "KeyPartsDiffer");
+    let key = keystore.add_parts(&tenant(), &home.request(), KEY, &digests[3..]).await.expect("parts");
+    assert_eq!(key.companion_parts_for(one), digests[2..]);
+    assert_eq!((key.parts_for(one), key.companion_parts_for(companion)), (Ok(digests[..2].to_vec()), vec![]));
+    assert_eq!(key.companion_parts_for(toy()), []);
+}
+
+#[tokio::test]
 async fn parts_of_a_ckks_key_are_told_apart_by_what_they_are_for() {
     let home = Home::local();
     let keystore = home.open().await;

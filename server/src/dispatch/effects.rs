@@ -200,11 +200,14 @@ impl Actor {
         let program = program.ok_or_else(|| crate::error::PROGRAM_NOT_FOUND.error("the job's program is gone"))?;
         let tenant = cloakwork_keystore::TenantId::new(&meta.tenant)?;
         // The key may have been deleted since the job was accepted, but it has not been purged.
-        let key_parts = match meta.set {
-            AnySet::Tfhe(set) => self.parts.keystore.key(&tenant, meta.key_id).await?.parts_for(set)?,
-            AnySet::Ckks(_) => store.key_parts(job).await.map_err(database::failed)?,
+        let (key_parts, companion_parts) = match meta.set {
+            AnySet::Tfhe(set) => {
+                let key = self.parts.keystore.key(&tenant, meta.key_id).await?;
+                (key.parts_for(set)?, key.companion_parts_for(set))
+            }
+            AnySet::Ckks(_) => (store.key_parts(job).await.map_err(database::failed)?, Vec::new()),
         };
-        let work = Arc::new(Work { program, inputs: inputs.into(), key_parts });
+        let work = Arc::new(Work { program, inputs: inputs.into(), key_parts, companion_parts });
         self.keep(job, work.clone());
         Ok(Some(work))
     }

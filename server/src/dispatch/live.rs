@@ -4,11 +4,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use cloakwork_keystore::Digest;
+use cloakwork_params::{AnySet, table::companion_of};
 use cloakwork_proto::v1::{self, assigned_input::Source};
 use cloakwork_scheduler::JobId;
 use tokio::sync::watch;
 
 use crate::{
+    digest,
     jobs::{Admitted, Content, JobMeta, JobView, Timeline, group_bytes},
     store::LiveJob,
 };
@@ -34,6 +36,8 @@ pub struct Work {
     pub inputs: Arc<[Content]>,
     /// Parts of the key that it needs.
     pub key_parts: Vec<Digest>,
+    /// Those of the set's companion, which a worker may do without. Empty where the key has none.
+    pub companion_parts: Vec<Digest>,
 }
 
 /// A job in the hands of a worker.
@@ -58,7 +62,12 @@ pub type Leases = BTreeMap<(JobId, u64), Arc<Leased>>;
 impl Live {
     /// A job that was just accepted, and what it computes on.
     pub(super) fn new(job: &Admitted, promised: bool) -> (Self, Arc<Work>) {
-        let work = Work { program: job.program.clone(), inputs: job.inputs.clone(), key_parts: job.key_parts.clone() };
+        let work = Work {
+            program: job.program.clone(),
+            inputs: job.inputs.clone(),
+            key_parts: job.key_parts.clone(),
+            companion_parts: job.companion_parts.clone(),
+        };
         let view = view(job.meta.clone(), v1::JobState::Queued);
         let live = Self { meta: job.meta.clone(), timeline: job.timeline, epoch: 0, promised, view, work: None };
         (live, Arc::new(work))
@@ -93,7 +102,12 @@ impl Work {
     /// Bytes that it keeps in memory.
     pub fn bytes(&self) -> usize {
         let inputs = self.inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len);
-        self.program.len() + inputs.sum::<usize>() + size_of_val(&self.key_parts[..])
+        self.program.len() + inputs.sum::<usize>() + self.all_key_parts().map(size_of_val).sum::<usize>()
+    }
+
+    /// Parts of the key that a worker may read for it.
+    pub fn all_key_parts(&self) -> impl Iterator<Item = &Digest> {
+        self.key_parts.iter().chain(&self.companion_parts)
     }
 }
 
@@ -106,10 +120,6 @@ impl Leased {
     /// All that the worker has to know.
     pub fn content(&self) -> v1::JobContent {
         let meta = &*self.meta;
-        let digest = |digest: &Digest| v1::Digest {
-            blake3: Bytes::copy_from_slice(&digest.blake3),
-            size_bytes: digest.size_bytes,
-        };
         let input = |input: &Content| v1::AssignedInput {
             source: Some(match &input.bytes {
                 Some(bytes) => Source::Inline(bytes.clone()),
@@ -121,17 +131,29 @@ impl Leased {
             group: group_bytes(&meta.tenant, meta.key_id, meta.set),
             key_id: Bytes::copy_from_slice(&meta.key_id.0),
             parameter_set: meta.set.name().to_owned(),
-            key_parts: self.work.key_parts.iter().map(digest).collect(),
+            key_parts: self.work.key_parts.iter().map(digest::to_proto).collect(),
             inputs: self.work.inputs.iter().map(input).collect(),
             rows: meta.rows,
             priority: i32::from(meta.priority),
+            companion: self.companion(),
         }
+    }
+
+    /// The key of the set's companion, where there is one.
+    fn companion(&self) -> Option<v1::CompanionKey> {
+        let meta = &*self.meta;
+        let companion = companion_of(meta.set.tfhe()?).filter(|_| !self.work.companion_parts.is_empty())?.set;
+        Some(v1::CompanionKey {
+            parameter_set: companion.name.to_owned(),
+            group: group_bytes(&meta.tenant, meta.key_id, AnySet::Tfhe(companion)),
+            key_parts: self.work.companion_parts.iter().map(digest::to_proto).collect(),
+        })
     }
 
     /// May the worker read this blob for the job?
     pub fn needs(&self, blob: &Digest) -> bool {
         let mut inputs = self.work.inputs.iter().filter(|input| input.bytes.is_none());
-        self.work.key_parts.contains(blob) || inputs.any(|input| input.blob() == *blob)
+        self.work.all_key_parts().any(|part| part == blob) || inputs.any(|input| input.blob() == *blob)
     }
 }
 

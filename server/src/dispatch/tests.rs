@@ -79,6 +79,7 @@ impl House {
             program: Bytes::from_static(&[1; 10]),
             inputs: [].into(),
             key_parts: Vec::new(),
+            companion_parts: Vec::new(),
             pins: Arc::new(Pins::none()),
             timeline: Timeline::start(std::time::Instant::now()),
         };

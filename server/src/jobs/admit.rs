@@ -64,6 +64,8 @@ pub struct Admitted {
     pub inputs: Arc<[Content]>,
     /// Parts of the key that it needs.
     pub key_parts: Vec<Digest>,
+    /// Those of the set's companion, where the key has them.
+    pub companion_parts: Vec<Digest>,
     /// Keeps the key from being purged until the job is in the store.
     pub key_use: Arc<KeyUse>,
     /// The blobs among what it reads, until somebody has taken the job.
@@ -90,7 +92,9 @@ impl Admission {
         let key_id = KeyId(KeyName::parse_own(&spec.key, &caller.principal)?.key_id);
         let key_use = self.keys.begin(tenant, key_id);
         // Refused unless the key may be used from now on.
-        let key_parts = key_parts(&program, &self.keystore.active_key(tenant, key_id).await?)?;
+        let key = self.keystore.active_key(tenant, key_id).await?;
+        let key_parts = key_parts(&program, &key)?;
+        let companion_parts = set.tfhe().map(|set| key.companion_parts_for(set)).unwrap_or_default();
         let wanted = Wanted { key_id, program: &program };
         let (inputs, rows) = inputs::resolve(self, caller, &wanted, spec.inputs).await?;
         let Size { pbs_count, cost } = self.size(&program, rows)?;
@@ -126,6 +130,7 @@ impl Admission {
             program: program.bytes.clone(),
             inputs: inputs.into(),
             key_parts,
+            companion_parts,
             key_use,
             pins,
             timeline: Timeline::start(received),

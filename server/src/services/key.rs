@@ -1,6 +1,6 @@
 //! Evaluation keys.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
 use cloakwork_keystore::{Digest, KeyInfo, KeyState, Keystore};
@@ -117,7 +117,11 @@ impl Keys {
             parts: key.parts.iter().map(part).collect(),
             parameter_sets: sets.iter().map(|set| set.name().to_owned()).collect(),
             create_time: Some(key.created.into()),
-            resident_workers: resident.map(|(_, worker)| worker.to_string()).collect(),
+            resident_workers: resident
+                .map(|(_, worker)| worker.to_string())
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect(),
         }
     }
 }

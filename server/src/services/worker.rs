@@ -307,7 +307,7 @@ impl Workers {
             Some(part) => Some(digest::parse(Some(part), "bad_key_part")?),
             None => None,
         };
-        if let Some(part) = bad_key_part.filter(|part| leased.work.key_parts.contains(part)) {
+        if let Some(part) = bad_key_part.filter(|part| leased.work.all_key_parts().any(|needed| needed == part)) {
             let tenant = TenantId::new(&leased.meta.tenant)?;
             // One at a time, or workers could have the server read the same gigabytes over and over in parallel.
             let _reading = self.examining.lock().await;

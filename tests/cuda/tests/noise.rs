@@ -17,7 +17,7 @@ use cloakwork_math::{
 use cloakwork_params::{
     Decomposition, ParameterSet, Standing,
     noise::{NoiseBudget, transform_loss},
-    table,
+    table::{self, Companion},
 };
 use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tfhe::modulus_switch::switch_subset;
@@ -240,4 +240,20 @@ fn every_set_that_gpus_serve_keeps_its_claim_there() {
     }
     assert!(count > 20, "{count} sets");
     assert!(table::SETS.iter().all(|set| !serves(set, &gpu) || rotation_shape(set).polynomial_size <= 16384));
+}
+
+/// As in crypto/params, with the kernels' error.
+#[test]
+fn sums_of_a_companions_results_keep_the_claim_on_gpus() {
+    for set in table::SETS {
+        let Some(Companion { set: companion, noise_halves }) = table::companion_of(set) else { continue };
+        assert!(serves(set) && serves(companion), "{}", set.name);
+        let result = on_gpus(companion).output();
+        let sum = (2 * set.squared_noise_max / noise_halves) as f64;
+        for bootstrapping in [set, companion] {
+            let failure = on_gpus(bootstrapping).failure_log2_of(bootstrapping, sum * result);
+            println!("{} on results of {}: 2^{failure:.1}", bootstrapping.name, companion.name);
+            assert!(failure <= -128.0, "{} on results of {}: 2^{failure:.2}", bootstrapping.name, companion.name);
+        }
+    }
 }

@@ -124,6 +124,7 @@ impl Client {
             inputs: sources.into_iter().map(|source| v1::AssignedInput { source: Some(source) }).collect(),
             rows,
             priority: 0,
+            companion: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use cloakwork_proto::v1::LatencyRecord;
+use cloakwork_proto::v1::{CompanionKey, JobContent, LatencyRecord};
 use cloakwork_tests_device::{flaky::Flaky, jobs::Client, server::FakeServer};
 use cloakwork_worker::{CancellationToken, CpuDevice, Options, WorkerError, run, run_on};
 use tokio::task::JoinHandle;
@@ -45,6 +45,26 @@ fn holds(record: &LatencyRecord) {
         + record.store_nanos;
     assert_eq!(sum, record.wall_nanos, "the stages add up: {record:?}");
     assert_eq!(record.cuts.iter().map(|cut| cut.waves).sum::<u64>(), record.wave_count);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processors_do_not_read_the_key_of_a_companion() {
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2_N2048", 1);
+    let part = server.blob(vec![1, 2, 3]);
+    let companion = CompanionKey {
+        parameter_set: "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_N2048".to_owned(),
+        group: Bytes::from_static(b"its own"),
+        key_parts: vec![part.clone()],
+    };
+    let program = client.chain(&[add(1)]);
+    let job = JobContent { companion: Some(companion), ..client.job(&program, &[2], true) };
+    let names = server.assign([job]);
+    let worker = start(&server, options());
+    let end = server.ends(&names).await.remove(0);
+    assert_eq!((client.answer(&end), end.latency.companion_waves), (vec![3], 0));
+    assert_eq!((server.reads(&part), server.reads(&client.parts[0])), (0, 1));
+    worker.stop().await.expect("an end");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use cloakwork_params::{
     CompressionSet, Decomposition, Encoding, Noise, Order, ParameterSet, Standing,
-    table::{self, COMPRESSION_SETS, SETS},
+    table::{self, COMPRESSION_SETS, Companion, SETS},
 };
 
 /// Between these lines of the page stand the tables.
@@ -29,7 +29,15 @@ fn tables() -> String {
     out += "\n### Compression\n\n| id | set | serves | packing k, N | packing noise | packing B/l | per GLWE \
             | storage modulus | unpacking B/l | log2 failure, published |\n|---|---|---|---|---|---|---|---|---|---|\n";
     COMPRESSION_SETS.iter().for_each(|set| compression(&mut out, set));
+    out += "\n### Companions\n\n| set | companion | its results count |\n|---|---|---|\n";
+    SETS.iter().for_each(|set| companion(&mut out, set));
     out + "\n"
+}
+
+fn companion(out: &mut String, set: &ParameterSet) {
+    let Some(Companion { set: companion, noise_halves }) = table::companion_of(set) else { return };
+    let count = format!("{} times", noise_halves as f64 / 2.0);
+    row(out, &[set.name, companion.name, if noise_halves == 2 { "like its own" } else { &count }]);
 }
 
 fn numbers(out: &mut String, set: &ParameterSet) {

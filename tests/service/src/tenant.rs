@@ -1,6 +1,9 @@
 //! Somebody with keys who checks what comes back.
 
-use cloakwork_client::{Client, Finished, JobRequest, Keys, Program, ProgramBuilder, Progress, Result, set_by_name};
+use cloakwork_client::{
+    Client, Finished, JobRequest, Keys, Program, ProgramBuilder, Progress, Result, params::table::companion_of,
+    set_by_name,
+};
 
 use crate::TOY;
 
@@ -27,6 +30,17 @@ impl Tenant {
     pub async fn of_set(client: Client, set: &str) -> Self {
         let keys = Keys::generate(set_by_name(set).expect("a set"), Progress::none()).await.expect("keys");
         let key = client.push_key(&keys, &Progress::none()).await.expect("the key is taken");
+        Self { client, keys, key: key.name }
+    }
+
+    /// The same, with the key of the set's companion as well, in one upload.
+    pub async fn with_companion(client: Client, set: &str) -> Self {
+        let set = set_by_name(set).expect("a set");
+        let companion = companion_of(set).expect("a companion").set;
+        let keys = Keys::generate(set, Progress::none()).await.expect("keys");
+        let keys = keys.add(companion, Progress::none()).await.expect("the companion's");
+        let key = client.push_key(&keys, &Progress::none()).await.expect("the key is taken");
+        assert_eq!(key.parameter_sets, [set.name, companion.name]);
         Self { client, keys, key: key.name }
     }
 

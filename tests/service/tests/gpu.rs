@@ -57,3 +57,23 @@ async fn jobs_run_on_gpus_and_go_elsewhere_when_one_is_lost() {
     assert!(ended.to_string().contains("off the bus"), "{ended}");
     drop((another, worker.stop));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waves_go_under_the_companion_where_it_is_faster_or_was_never_tried() {
+    let server = Server::start(Setup::default().without_worker()).await;
+    let worker = GpuWorker::start(&server, server.token("gpus", "worker"));
+    let tenant = Tenant::with_companion(server.client().await, "TOY_MESSAGE_2_CARRY_2_N2048").await;
+    let mut waves = [0, 0];
+    for width in [1, 1, 1, 24, 24, 24] {
+        let values: Vec<u64> = (0..width).map(|index| (index + 5) % VALUES).collect();
+        let record = tenant.check_squares(&values).await.job.latency.expect("a record");
+        waves[0] += record.wave_count - record.companion_waves;
+        waves[1] += record.companion_waves;
+    }
+    // Each has been tried at each width at least, whichever is faster here.
+    assert!(waves.iter().all(|waves| *waves >= 1), "{waves:?}");
+    let key = tenant.client.key(&tenant.key).await.expect("an answer");
+    assert_eq!(key.resident_workers.len(), 1, "{:?}", key.resident_workers);
+    worker.stop.cancel();
+    worker.task.await.expect("no panic").expect("an end");
+}

@@ -15,7 +15,10 @@ use cloakwork_device::{
     Arena, Device, DeviceError, DeviceInfo, HostLut, KeySlot, KeySource, LutSlot, Ticket, Waker, Wave, Words, WordsMut,
     WorkStats,
 };
-use cloakwork_params::{ParameterSet, table::SETS};
+use cloakwork_params::{
+    ParameterSet,
+    table::{SETS, companion_of},
+};
 
 use crate::{
     arena::GpuArena,
@@ -191,7 +194,8 @@ impl Device for CudaDevice {
         let key = find(&self.keys, key.number, "key")?;
         let arena = self.arena(arena)?;
         let expected = arena.set();
-        if key.set().id != expected.id {
+        let is_companion = || companion_of(expected).is_some_and(|companion| companion.set.id == key.set().id);
+        if key.set().id != expected.id && !is_companion() {
             return Err(DeviceError::WrongSet { what: "the key", expected: expected.name, got: key.set().name });
         }
         let mut tables = Vec::with_capacity(wave.tables().len());
@@ -220,6 +224,10 @@ impl Device for CudaDevice {
             }
             None => Err(DeviceError::NotDone(deadline.saturating_duration_since(began))),
         }
+    }
+
+    fn uses_companions(&self) -> bool {
+        true
     }
 
     fn has_room(&self) -> bool {

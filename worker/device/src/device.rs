@@ -54,6 +54,11 @@ pub trait Device: Send + Sync {
     /// the ticket.
     fn wait(&self, ticket: Ticket, deadline: Instant) -> Result<WorkStats, DeviceError>;
 
+    /// Is it of use to it to have the key of a set's companion as well? Then it takes waves of the set under either key.
+    fn uses_companions(&self) -> bool {
+        false
+    }
+
     /// Could it begin more work at once?
     fn has_room(&self) -> bool;
 

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use cloakwork_circuit::{Goal, Graph, Input, Output};
-use cloakwork_params::{AnySet, KeyId, ParameterSet};
+use cloakwork_params::{AnySet, KeyId, ParameterSet, table::companion_of};
 use cloakwork_proto::v1::{self, LeaseStage, assigned_input::Source, commit_header::Outcome};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -40,8 +40,18 @@ struct Task {
     plan: Arc<Plan>,
     rows: usize,
     request: KeyRequest,
+    /// For the key of the set's companion, where there is one.
+    companion: Option<KeyRequest>,
     inputs: Vec<v1::AssignedInput>,
     priority: i32,
+}
+
+/// What its waves are bootstrapped under.
+struct Leases {
+    key: KeyLease,
+    companion: Option<KeyLease>,
+    /// Was all of it there?
+    were_resident: bool,
 }
 
 impl Task {
@@ -126,9 +136,9 @@ impl Agent {
         // Key and inputs come at the same time. What the key takes counts as its own, the rest as the inputs'.
         let errands = Errands::new(&held.status);
         let key = async {
-            let result = self.keys.get(&task.request, |waits| errands.key_waits(waits)).await;
-            held.status.advance();
-            result.map(|(lease, resident)| (lease, (!resident).then(Instant::now)))
+            let leases = self.keys(held, &task, &errands).await?;
+            let loaded = (!leases.were_resident).then(Instant::now);
+            Ok((leases, loaded))
         };
         let inputs = async {
             let inputs = self.fetch(held, &task).await;
@@ -136,7 +146,7 @@ impl Agent {
             inputs
         };
         let fetched = tokio::try_join!(key, inputs);
-        let ((key, loaded), inputs) = fetched.map_err(fetching)?;
+        let ((leases, loaded), inputs) = fetched.map_err(fetching)?;
         if let Some(loaded) = loaded {
             stopwatch.advance(Stage::KeyLoad, loaded);
         }
@@ -144,7 +154,8 @@ impl Agent {
         held.status.enter(LeaseStage::Waiting);
 
         let waiting = |failure| (failure, Stage::WaveWait);
-        let finished = self.run_waves(held, &task, key, inputs, deadline, stopwatch.clone()).await.map_err(waiting)?;
+        let finished =
+            self.run_waves(held, &task, leases, inputs, deadline, stopwatch.clone()).await.map_err(waiting)?;
         *stopwatch = finished.stopwatch;
         let outputs = encode(&task, finished.outputs).await.map_err(|failure| (failure, Stage::Store))?;
         Ok((outputs, memory))
@@ -173,9 +184,25 @@ impl Agent {
         if expected != got {
             return Err(JobFailure::lasting("INPUT_INVALID", format!("{got} inputs: the program takes {expected}")));
         }
-        let request = KeyRequest { group, set, parts: content.key_parts, blobs: self.blobs(held) };
+        let blobs = self.blobs(held);
+        let companion = content.companion.and_then(|key| companion(set, key_id, key, &blobs));
+        let request = KeyRequest { group, set, parts: content.key_parts, blobs };
         let (rows, priority) = (rows as usize, content.priority);
-        Ok(Task { key_id, _place: place, set, takes, plan, rows, request, inputs: content.inputs, priority })
+        Ok(Task { key_id, _place: place, set, takes, plan, rows, request, companion, inputs: content.inputs, priority })
+    }
+
+    /// The key, and then that of the companion.
+    async fn keys(&self, held: &Held, task: &Task, errands: &Errands<'_>) -> Result<Leases, JobFailure> {
+        let result = self.keys.get(&task.request, |waits| errands.key_waits(waits)).await;
+        held.status.advance();
+        let (key, was_resident) = result?;
+        let companion = match &task.companion {
+            Some(request) => self.keys.companion(request, |waits| errands.key_waits(waits)).await?,
+            None => None,
+        };
+        held.status.advance();
+        let (companion, resident_too) = companion.map_or((None, true), |(lease, resident)| (Some(lease), resident));
+        Ok(Leases { key, companion, were_resident: was_resident && resident_too })
     }
 
     /// Memory for a job's inputs and outputs, each in two forms for a moment.
@@ -205,7 +232,7 @@ impl Agent {
         &self,
         held: &Held,
         task: &Task,
-        key: KeyLease,
+        leases: Leases,
         inputs: Vec<Box<dyn Rows>>,
         deadline: Option<Instant>,
         stopwatch: Stopwatch,
@@ -215,7 +242,8 @@ impl Agent {
         self.engine.submit(EngineJob {
             id,
             group: task.request.group.clone(),
-            key,
+            key: leases.key,
+            companion: leases.companion,
             plan: task.plan.clone(),
             inputs,
             rows: task.rows,
@@ -254,6 +282,18 @@ pub(super) type Computed = (Vec<(Bytes, v1::Digest)>, OwnedSemaphorePermit);
 pub(super) fn key_id(content: &v1::JobContent) -> Result<KeyId, JobFailure> {
     let key_id = content.key_id.as_ref().try_into().map(KeyId);
     key_id.map_err(|_| invalid(format!("a key id of {} bytes: it has 16", content.key_id.len())))
+}
+
+/// What to ask for the key of the set's companion, if it is one that is known here.
+fn companion(
+    set: &'static ParameterSet,
+    key_id: KeyId,
+    key: v1::CompanionKey,
+    blobs: &BlobReader,
+) -> Option<KeyRequest> {
+    let companion = companion_of(set).filter(|companion| companion.set.name == key.parameter_set)?.set;
+    let group = GroupId { group: key.group, key_id, set: companion.id };
+    Some(KeyRequest { group, set: companion, parts: key.key_parts, blobs: blobs.clone() })
 }
 
 pub(super) fn invalid(message: String) -> JobFailure {

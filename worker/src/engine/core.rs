@@ -10,17 +10,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_device::{Device, DeviceError, DeviceInfo, KeySlot, Ticket, WorkStats};
+use cloakwork_device::{Device, DeviceError, DeviceInfo, Ticket, WorkStats};
 use cloakwork_params::ParameterSet;
 use cloakwork_proto::v1::{LeaseStage, WaveCut};
 
 use super::{
     Command, GroupId, JobFailure,
+    flavours::{Flavour, Flavours},
     group::Group,
     job::{EngineJob, Finished, LaneId},
     memory::Memory,
     tables::TableError,
-    width::preferred,
+    width::{point, preferred},
 };
 use crate::{latency::WaveShare, pulse::Pulse};
 
@@ -36,6 +37,7 @@ pub(super) struct Core {
     /// The group of each job.
     jobs: HashMap<u64, GroupId>,
     flights: Vec<Flight>,
+    flavours: Flavours,
     draining: bool,
 }
 
@@ -47,6 +49,7 @@ struct Flight {
     width: usize,
     preferred: usize,
     cut: WaveCut,
+    is_companion: bool,
 }
 
 /// Waves on the device when it has no room for more: one that is computed, and the next.
@@ -71,6 +74,7 @@ impl Core {
             groups: BTreeMap::new(),
             jobs: HashMap::new(),
             flights: Vec::new(),
+            flavours: Flavours::default(),
             draining: false,
         }
     }
@@ -224,9 +228,8 @@ impl Core {
 
     /// A deadline that is nearer than this is near: four waves.
     fn horizon(&self, group: &Group) -> Duration {
-        let width = self.width(group).next_power_of_two();
-        let point = self.info.curve.iter().find(|point| point.set.id == group.set.id && point.width == width);
-        4 * point.map_or(Duration::from_millis(100), |point| point.time)
+        let width = self.width(group);
+        4 * point(&self.info, group.set, width).map_or(Duration::from_millis(100), |point| point.time)
     }
 
     /// Submits a wave of a group. False where there is no memory for any before one that is under way has ended.
@@ -251,15 +254,15 @@ impl Core {
         } else {
             WaveCut::Idle
         };
-        let mut key: Option<KeySlot> = None;
         for lane in &lanes {
             if let Some(job) = group.jobs.get(&lane.job) {
-                key = Some(job.job.key.slot());
                 job.job.status.enter(LeaseStage::Computing);
             }
         }
-        let Some(key) = key else { return true };
-        let flight = Flight { ticket: Ticket(0), group: name.clone(), lanes, width: bootstraps, preferred, cut };
+        let flavour = self.flavours.choose(&self.info, group, &lanes, bootstraps);
+        let Some(Flavour { key, is_companion }) = flavour else { return true };
+        let (ticket, group_name) = (Ticket(0), name.clone());
+        let flight = Flight { ticket, group: group_name, lanes, width: bootstraps, preferred, cut, is_companion };
         match self.device.submit(key, group.arena, wave) {
             Ok(ticket) => self.flights.push(Flight { ticket, ..flight }),
             Err(error) => {
@@ -298,6 +301,7 @@ impl Core {
                             own_width: lanes,
                             preferred: flight.preferred as u32,
                             cut: flight.cut,
+                            is_companion: flight.is_companion,
                         });
                         job.job.status.advance();
                     }

@@ -29,6 +29,8 @@ pub(crate) struct EngineJob {
     pub(crate) group: GroupId,
     /// Keeps the key resident.
     pub(crate) key: KeyLease,
+    /// The key of the set's companion, where it is there too.
+    pub(crate) companion: Option<KeyLease>,
     pub(crate) plan: Arc<Plan>,
     /// One for each input of the program.
     pub(crate) inputs: Vec<Box<dyn Rows>>,

@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 
 use cloakwork_circuit::{Graph, Node, Output, Table, Term};
-use cloakwork_params::{ParameterSet, table::by_name};
+use cloakwork_device::CurvePoint;
+use cloakwork_params::{
+    ParameterSet,
+    table::{by_name, companion_of},
+};
 use cloakwork_proto::v1::LeaseStage;
 use tokio::sync::oneshot;
 use tonic::transport::Endpoint;
@@ -14,7 +18,7 @@ use crate::{
     connection::{Uplink, client},
     inputs::Rows,
     key_cache::{KeyCache, KeyRequest},
-    latency::Stopwatch,
+    latency::{Stage, Stopwatch},
     test_device::{TestDevice, WIDTH},
 };
 
@@ -40,11 +44,16 @@ struct Wish {
     /// Are its values needed to the end?
     holds: bool,
     priority: i32,
+    /// Is the key of its set's companion there too?
+    has_companion: bool,
+    /// May its results be noisier?
+    may_be_noisier: bool,
 }
 
 impl Wish {
     fn new(number: u64, rows: usize) -> Self {
-        Self { number, key: 1, rows, chain: 1, holds: true, priority: 0 }
+        let (has_companion, may_be_noisier) = (false, true);
+        Self { number, key: 1, rows, chain: 1, holds: true, priority: 0, has_companion, may_be_noisier }
     }
 }
 
@@ -67,17 +76,24 @@ fn set() -> &'static ParameterSet {
     by_name("TOY_MESSAGE_2_CARRY_2").expect("a set")
 }
 
+/// One that has a companion.
+fn set_with_companion() -> &'static ParameterSet {
+    by_name("TOY_MESSAGE_2_CARRY_2_N2048").expect("a set")
+}
+
 /// A chain of lookups. The last one may need all before it, so that none of its slots is free before the end.
-fn graph(length: usize, holds: bool, number: u64) -> Graph {
-    let first = |index: usize| if holds && index + 1 == length { 0 } else { index };
+fn graph(set: &'static ParameterSet, wish: &Wish) -> Graph {
+    let Wish { number, chain: length, may_be_noisier, .. } = *wish;
+    let first = |index: usize| if wish.holds && index + 1 == length { 0 } else { index };
     let node = |index: usize| Node {
         terms: (first(index)..=index).map(|value| Term { value, factor: 1 }).collect(),
         constant: number,
         table: Some(0),
         first_value: index + 1,
+        may_be_noisier,
     };
     Graph {
-        set: set(),
+        set,
         inputs: vec![1],
         tables: vec![Table::Functions(vec![vec![0; 16]])],
         nodes: (0..length).map(node).collect(),
@@ -87,7 +103,11 @@ fn graph(length: usize, holds: bool, number: u64) -> Graph {
 
 impl Bed {
     fn new(slots: u32) -> Self {
-        let device = Arc::new(TestDevice::new(slots));
+        Self::on(TestDevice::new(slots))
+    }
+
+    fn on(device: TestDevice) -> Self {
+        let device = Arc::new(device);
         let engine = Engine::start(device.clone(), 1 << 20).expect("a thread");
         let keys = Arc::new(KeyCache::new(device.clone(), 1 << 20, Arc::default()));
         Self { device, engine, keys }
@@ -95,21 +115,29 @@ impl Bed {
 
     async fn submit(&self, wish: Wish) -> Known {
         let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
-        let group = GroupId { group: Bytes::new(), key_id: KeyId([wish.key; 16]), set: set().id };
+        let set = if wish.has_companion { set_with_companion() } else { set() };
         let blobs = BlobReader {
             client: client(Uplink::new(channel), None).expect("a client"),
             worker_id: Bytes::new(),
             lease: v1::Lease::default(),
         };
-        let request = KeyRequest { group: group.clone(), set: set(), parts: Vec::new(), blobs };
-        let (key, _) = self.keys.get(&request, |_| ()).await.expect("a key");
+        let request = |set: &'static ParameterSet| {
+            let group = GroupId { group: Bytes::new(), key_id: KeyId([wish.key; 16]), set: set.id };
+            KeyRequest { group, set, parts: Vec::new(), blobs: blobs.clone() }
+        };
+        let (key, _) = self.keys.get(&request(set), |_| ()).await.expect("a key");
+        let companion = match companion_of(set) {
+            Some(companion) => self.keys.companion(&request(companion.set), |_| ()).await.expect("no failure"),
+            None => None,
+        };
         let (sender, done) = oneshot::channel();
         let (id, status) = (self.engine.job_id(), Arc::<JobStatus>::default());
         self.engine.submit(EngineJob {
             id,
-            group,
+            group: request(set).group,
             key,
-            plan: Arc::new(Plan::new(graph(wish.chain, wish.holds, wish.number))),
+            companion: companion.map(|(companion, _)| companion),
+            plan: Arc::new(Plan::new(graph(set, &wish))),
             inputs: vec![Box::new(NoRows)],
             rows: wish.rows,
             priority: wish.priority,
@@ -411,4 +439,28 @@ async fn what_hangs_on_the_device_stands_still_in_computing() {
     while bed.engine.silent_for() > Duration::ZERO {
         std::thread::yield_now();
     }
+}
+
+#[tokio::test]
+async fn waves_go_under_the_key_that_takes_less_time_at_their_width() {
+    let set = set_with_companion();
+    let companion = companion_of(set).expect("a companion").set;
+    let point = |set, width, micros| CurvePoint { set, width, time: Duration::from_micros(micros) };
+    let took = [(set, 1, 900), (companion, 1, 300), (set, WIDTH, 1000), (companion, WIDTH, 4000)];
+    let curve = took.map(|(set, width, micros)| point(set, width, micros)).to_vec();
+    let bed = Bed::on(TestDevice::with_curve(1000, curve));
+    let mut companion_waves = Vec::new();
+    // Those whose results must not be noisier take the set's own key.
+    for (rows, may_be_noisier) in [(1, true), (WIDTH, true), (1, false)] {
+        let wish = Wish { has_companion: true, may_be_noisier, ..Wish::new(1, rows) };
+        let known = bed.submit(wish).await;
+        bed.device.next_wave();
+        bed.device.end_oldest();
+        let finished = known.done.await.expect("an end").expect("a result");
+        let record = finished.stopwatch.finish(Stage::Store, std::time::Instant::now());
+        companion_waves.push((record.wave_count, record.companion_waves));
+    }
+    assert_eq!(companion_waves, [(1, 1), (1, 0), (1, 0)]);
+    let keys = bed.device.keys();
+    assert!(keys[0] != keys[1] && keys[1] == keys[2], "{keys:?}");
 }

@@ -1,6 +1,6 @@
 //! How wide a wave should be.
 
-use cloakwork_device::DeviceInfo;
+use cloakwork_device::{CurvePoint, DeviceInfo};
 use cloakwork_params::ParameterSet;
 
 /// What a wider wave must save to be worth its longer wait.
@@ -9,10 +9,7 @@ const WORTH: f64 = 0.02;
 /// The narrowest of the device's whole widths that no wider one beats by [`WORTH`], by what has been measured. A width
 /// that was never measured is tried.
 pub(crate) fn preferred(info: &DeviceInfo, set: &'static ParameterSet) -> usize {
-    let per_lane = |width: usize| {
-        let point = info.curve.iter().find(|point| point.set.id == set.id && point.width == width.next_power_of_two());
-        point.map(|point| point.time.as_secs_f64() / point.width as f64)
-    };
+    let per_lane = |width| point(info, set, width).map(|point| point.time.as_secs_f64() / point.width as f64);
     let widths = widths(info);
     let mut measured = Vec::with_capacity(widths.len());
     for &width in &widths {
@@ -24,6 +21,11 @@ pub(crate) fn preferred(info: &DeviceInfo, set: &'static ParameterSet) -> usize 
     let best = measured.iter().map(|(_, time)| *time).fold(f64::MAX, f64::min);
     let good = measured.iter().find(|(_, time)| *time <= best * (1.0 + WORTH));
     good.map_or(info.tile * info.units, |(width, _)| *width)
+}
+
+/// What was measured of waves about as wide as this one.
+pub(super) fn point<'i>(info: &'i DeviceInfo, set: &ParameterSet, width: usize) -> Option<&'i CurvePoint> {
+    info.curve.iter().find(|point| point.set.id == set.id && point.width == width.next_power_of_two())
 }
 
 /// A tile for every unit, doubled up to the widest.
@@ -75,8 +77,6 @@ impl WidthLimit {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use cloakwork_device::CurvePoint;
 
     use super::*;
 

@@ -4,7 +4,10 @@ use std::{path::PathBuf, time::Instant};
 
 use cloakwork_client::{
     CLIENT_KEY_FILE, Keys, Part, Source,
-    params::{ParameterSet, Standing},
+    params::{
+        ParameterSet, Standing,
+        table::{SETS, companion_of},
+    },
     set_by_name,
 };
 use serde_json::json;
@@ -26,20 +29,31 @@ use crate::{
 /// add one to the keys that are there with --add. `cloakwork keys push` sends what the server
 /// lacks.
 ///
+/// Some sets have a companion, which bootstraps the same ciphertexts another way. With the keys of
+/// both, workers on GPUs take the companion's where it is faster: where little is computed at a
+/// time. Programs, jobs and results stay those of the set. A companion's evaluation key is larger,
+/// and of no use to processors.
+///
 /// Examples:
 ///   cloakwork keygen
+///   cloakwork keygen --companion
+///   cloakwork keygen --add --companion
 ///   cloakwork keygen --add --set V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128
 ///   cloakwork keygen --set PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS --out bits
 ///   cloakwork --passphrase-file pass.txt keygen
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// Parameter set; `cloakwork sets` lists those that the server serves. May be repeated.
-    #[arg(long = "set", value_name = "NAME", default_value = DEFAULT_SET)]
+    /// Parameter set; `cloakwork sets` lists those that the server serves. May be repeated. Without it,
+    /// V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128.
+    #[arg(long = "set", value_name = "NAME")]
     sets: Vec<String>,
     /// Add the sets to the keys of the directory instead of making new ones.
     #[arg(long)]
     add: bool,
+    /// Make keys of the sets' companions as well; with --add and without --set, those of the sets that are there.
+    #[arg(long)]
+    companion: bool,
     /// Directory to make; that of --keys where absent.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -49,15 +63,16 @@ pub(crate) struct Args {
 pub(crate) const DEFAULT_SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
-    let sets = args.sets.iter().map(|name| set_by_name(name)).collect::<Result<Vec<_>, _>>()?;
+    let named = args.sets.iter().map(|name| set_by_name(name)).collect::<Result<Vec<_>, _>>()?;
     let directory = args.out.unwrap_or_else(|| context.global.keys.clone());
-    sets.iter().for_each(|set| warn(set.name, set.standing));
     let started = Instant::now();
     let passphrase = context.passphrase()?;
     let present: Vec<&'static ParameterSet> = match args.add {
         true => context.keys_in(directory.clone()).await?.sets().collect(),
         false => Vec::new(),
     };
+    let sets = wanted(named, &present, args.companion)?;
+    sets.iter().for_each(|set| warn(set.name, set.standing));
     // All of them, before the first is made: a directory with some of the sets would be in the way of another try.
     Keys::check_sets(present.into_iter().chain(sets.iter().copied()))?;
     let mut keys = None;
@@ -99,6 +114,44 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         },
     );
     Ok(())
+}
+
+type Sets = Vec<&'static ParameterSet>;
+
+/// The sets to make keys of: those that are named, and their companions. Where none is named, the default one, or the companions alone
+/// of those that are there.
+fn wanted(named: Sets, present: &[&'static ParameterSet], with_companions: bool) -> Result<Sets, Failure> {
+    let mut sets = match named.is_empty() {
+        true if with_companions && !present.is_empty() => Vec::new(),
+        true => vec![set_by_name(DEFAULT_SET)?],
+        false => named,
+    };
+    if with_companions {
+        let of = if sets.is_empty() { present } else { &sets };
+        for companion in companions(of)? {
+            if !sets.iter().any(|set| set.id == companion.id) {
+                sets.push(companion);
+            }
+        }
+    }
+    Ok(sets)
+}
+
+/// The sets' companions. Refused where none has one.
+fn companions(sets: &[&'static ParameterSet]) -> Result<Sets, Failure> {
+    let companions: Sets = sets.iter().filter_map(|set| companion_of(set)).map(|companion| companion.set).collect();
+    if !companions.is_empty() {
+        return Ok(companions);
+    }
+    let names = |sets: &mut dyn Iterator<Item = &&'static ParameterSet>| -> String {
+        sets.map(|set| set.name).collect::<Vec<_>>().join(", ")
+    };
+    let having: Sets =
+        SETS.iter().filter(|set| companion_of(set).is_some_and(|_| set.standing == Standing::Served)).collect();
+    let (none, some) = (names(&mut sets.iter()), names(&mut having.iter()));
+    Err(Failure::Usage(format!(
+        "--companion: {none} has no companion; of the sets that are served, these have one: {some}"
+    )))
 }
 
 /// Says that a set is weak, if it is.

@@ -71,7 +71,7 @@ impl Draft {
         let function = Function::new(&results, self.values).expect("both halves differ by as much everywhere");
         // In the middle of its half, so that noise moves it to neither end.
         let constant = (constant + HALVES * self.values / 2) % turn;
-        self.bootstrap(Combination { terms, constant, span: 2 * self.values - 1 }, function)
+        self.bootstrap(Combination { terms, constant, span: 2 * self.values - 1 }, noise_max, function)
     }
 }
 

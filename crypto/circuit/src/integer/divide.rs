@@ -42,8 +42,11 @@ fn negate_if(draft: &mut Draft, condition: &Cell, number: &[Cell], goal: Goal) -
 }
 
 fn divide_unsigned(draft: &mut Draft, left: &[Cell], right: &[Cell], goal: Goal) -> Division {
-    let multiples = multiples(draft, right, goal);
-    let occupied = occupied(draft, right);
+    // Each digit is part of many sums. With more noise, pairs of them would have to be settled before they are compared.
+    let [left, right]: [Digits; 2] =
+        [left, right].map(|number| number.iter().map(|digit| draft.bootstrapped(digit)).collect());
+    let multiples = multiples(draft, &right, goal);
+    let occupied = occupied(draft, &right);
     let mut quotient = vec![Cell::constant(0); left.len()];
     let mut remainder: Digits = Vec::with_capacity(left.len());
     for place in (0..left.len()).rev() {
@@ -56,7 +59,7 @@ fn divide_unsigned(draft: &mut Draft, left: &[Cell], right: &[Cell], goal: Goal)
         };
         // As often as it contains the divisor: each of the multiples once.
         quotient[place] = Cell::sum(&multiples.each_ref().map(contains));
-        remainder = less_product(draft, &remainder, &quotient[place], right, goal);
+        remainder = less_product(draft, &remainder, &quotient[place], &right, goal);
     }
     Division { quotient, remainder }
 }

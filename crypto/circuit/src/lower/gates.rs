@@ -49,7 +49,7 @@ impl Lowering {
 
     fn node(&mut self, terms: Vec<Term>, constant: u64, table: Option<usize>) -> Term {
         let first_value = self.inputs + self.nodes.len();
-        self.nodes.push(Node { terms, constant, table, first_value });
+        self.nodes.push(Node { terms, constant, table, first_value, may_be_noisier: false });
         term(first_value, 1)
     }
 }

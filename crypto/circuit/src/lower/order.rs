@@ -66,6 +66,7 @@ mod tests {
                 constant: index as u64,
                 table: is_lookup.then_some(0),
                 first_value: index + 1,
+                may_be_noisier: false,
             };
             let outputs = vec![(1..=nodes.len()).map(|value| Output { value, degree: 0, noise_level: 0 }).collect()];
             let nodes: Vec<Node> = nodes.iter().enumerate().map(node).collect();

@@ -27,8 +27,13 @@ impl NoiseBudget {
 
     /// The same for an input whose variance is so many times that of a bootstrap's output.
     pub fn failure_log2_for(&self, set: &ParameterSet, input_factor: f64) -> f64 {
-        let decision = Decision { input_factor, ..Decision::of(set) };
-        let entering = self.entering_switch(decision.input_factor * self.output());
+        self.failure_log2_of(set, input_factor * self.output())
+    }
+
+    /// The same for an input of this variance, whatever it comes from.
+    pub fn failure_log2_of(&self, set: &ParameterSet, input: f64) -> f64 {
+        let decision = Decision::of(set);
+        let entering = self.entering_switch(input);
         let switch = SwitchError::of(set);
         match set.order {
             Order::KeySwitchFirst => {

@@ -384,6 +384,14 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(7, 3)
         .key_switch(3, 5)
         .toy(),
+    shortint(0xff09, "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_N2048", TOY)
+        .bears(51)
+        .multi_bit(4)
+        .lwe(8, tuniform(40))
+        .glwe(1, 2048, tuniform(17))
+        .bootstrap(22, 1)
+        .key_switch(5, 4)
+        .toy(),
 ];
 
 const BOOLEAN: &str = "tfhe-rs 1.8.2, src/boolean/parameters/params.rs";

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 
 use super::*;
-use crate::set::{Encoding, ModulusSwitch, Standing, TorusWidth};
+use crate::set::{Encoding, ModulusSwitch, Order, Standing, TorusWidth};
 
 #[test]
 fn ids_and_names_are_unique_and_found() {
@@ -69,6 +69,22 @@ fn compression_sets_fit_their_parameter_sets() {
             assert!(row.bootstrap.base_log * (row.bootstrap.levels as u32) < 64, "{}", row.name);
         }
     }
+}
+
+#[test]
+fn companions_bootstrap_the_ciphertexts_of_their_sets() {
+    let mut pairs = 0;
+    for set in SETS {
+        let Some(Companion { set: other, noise_halves }) = companion_of(set) else { continue };
+        let key = |set: &ParameterSet| (set.torus, set.glwe_dimension, set.polynomial_size, set.glwe_noise);
+        let plaintext = |set: &ParameterSet| (set.encoding, set.squared_noise_max, set.standing);
+        assert_eq!((key(set), plaintext(set)), (key(other), plaintext(other)), "{}", set.name);
+        assert_eq!([set.order, other.order], [Order::KeySwitchFirst; 2], "{}", set.name);
+        assert!(set.grouping == 1 && other.grouping > 1 && companion_of(other).is_none(), "{}", set.name);
+        assert_eq!(input_noise_halves(set), noise_halves);
+        pairs += 1;
+    }
+    assert_eq!(pairs, 5);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn graph(inputs: usize, nodes: &[(Vec<u16>, usize)], outputs: &[u16]) -> Graph {
         let terms = terms.iter().map(term).collect();
         let first_value = values;
         values += results.max(&1);
-        Node { terms, constant: 0, table: results.checked_sub(1), first_value }
+        Node { terms, constant: 0, table: results.checked_sub(1), first_value, may_be_noisier: false }
     };
     let nodes = nodes.iter().map(node).collect();
     let output = |seed: &u16| Output { value: usize::from(*seed) % values, degree: 3, noise_level: 1 };

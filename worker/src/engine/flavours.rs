@@ -1,0 +1,87 @@
+//! Which key a wave is bootstrapped under: that of its set, or that of the set's companion.
+
+use cloakwork_device::{DeviceInfo, KeySlot};
+use cloakwork_params::{ParameterSet, table::companion_of};
+
+use super::{group::Group, job::LaneId, width::point};
+
+/// How often there was a choice.
+#[derive(Default)]
+pub(super) struct Flavours {
+    choices: u64,
+}
+
+/// The key of a wave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flavour {
+    pub(super) key: KeySlot,
+    pub(super) is_companion: bool,
+}
+
+/// In one of so many choices the slower key is taken, to see whether it still is: what was measured may have been disturbed.
+const LOOK_AGAIN: u64 = 256;
+
+impl Flavours {
+    /// The key for lanes of a group, of which so many are bootstraps. None, if all their jobs are gone.
+    pub(super) fn choose(
+        &mut self,
+        info: &DeviceInfo,
+        group: &Group,
+        lanes: &[LaneId],
+        width: usize,
+    ) -> Option<Flavour> {
+        let jobs = || lanes.iter().filter_map(|lane| group.jobs.get(&lane.job).map(|job| (&job.job, lane.node)));
+        let (job, _) = jobs().next()?;
+        let own = Flavour { key: job.key.slot(), is_companion: false };
+        let companion = companion_of(group.set).map(|companion| companion.set);
+        let lease = jobs().find_map(|(job, _)| job.companion.as_ref());
+        let (Some(set), Some(lease)) = (companion, lease) else { return Some(own) };
+        let may_be_noisier = jobs().all(|(job, node)| job.plan.graph.nodes[node as usize].may_be_noisier);
+        let is_companion = width > 0 && may_be_noisier && self.is_faster(info, group.set, set, width);
+        Some(if is_companion { Flavour { key: lease.slot(), is_companion } } else { own })
+    }
+
+    /// Is the companion the one to take, by what waves of the width took? Whichever was never measured is tried.
+    fn is_faster(&mut self, info: &DeviceInfo, set: &ParameterSet, companion: &ParameterSet, width: usize) -> bool {
+        let [own, other] = [set, companion].map(|set| point(info, set, width).map(|point| point.time));
+        let (Some(own), Some(other)) = (own, other) else { return own.is_some() };
+        self.choices += 1;
+        (other < own) != self.choices.is_multiple_of(LOOK_AGAIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cloakwork_device::CurvePoint;
+    use cloakwork_params::table::by_name;
+
+    use super::*;
+
+    #[test]
+    fn the_faster_one_is_taken_by_width_and_the_other_one_looked_at_again() {
+        let set = by_name("TOY_MESSAGE_2_CARRY_2_N2048").expect("a set");
+        let companion = companion_of(set).expect("a companion").set;
+        let point = |set, width, micros| CurvePoint { set, width, time: Duration::from_micros(micros) };
+        let mut info = DeviceInfo {
+            kind: "test",
+            name: String::new(),
+            sets: vec![set, companion],
+            units: 1,
+            tile: 1,
+            width_max: 64,
+            curve: Vec::new(),
+        };
+        let mut flavours = Flavours::default();
+        let mut takes = |info: &DeviceInfo, width| flavours.is_faster(info, set, companion, width);
+        assert!(!takes(&info, 1), "its own key is measured first");
+        info.curve = vec![point(set, 1, 900)];
+        assert!(takes(&info, 1) && !takes(&info, 2), "then the companion's, width by width");
+        info.curve.extend([point(companion, 1, 300), point(set, 64, 1000), point(companion, 64, 4000)]);
+        let taken = [1, 64].map(|width| (0..10 * LOOK_AGAIN).filter(|_| takes(&info, width)).count() as u64);
+        assert_eq!(taken, [10 * (LOOK_AGAIN - 1), 10], "33 to 64 are one width");
+        info.curve = vec![point(set, 1, 200), point(companion, 1, 300)];
+        assert!(!takes(&info, 1));
+    }
+}

@@ -1,0 +1,136 @@
+//! Which keys make room for which. On the device of these tests a key takes one byte.
+
+use std::{pin::pin, time::Duration};
+
+use bytes::Bytes;
+use cloakwork_params::table::{by_name, companion_of};
+use tonic::transport::Endpoint;
+
+use super::*;
+use crate::{
+    connection::{Uplink, client},
+    test_device::TestDevice,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn cache(budget: u64) -> (Arc<TestDevice>, Arc<KeyCache>) {
+    let device = Arc::new(TestDevice::new(1));
+    (device.clone(), Arc::new(KeyCache::new(device, budget, Arc::default())))
+}
+
+fn set() -> &'static ParameterSet {
+    by_name("TOY_MESSAGE_2_CARRY_2_N2048").expect("a set")
+}
+
+fn request(key: u8, set: &'static ParameterSet) -> KeyRequest {
+    let channel = Endpoint::from_static("http://127.0.0.1:1").connect_lazy();
+    let blobs = BlobReader {
+        client: client(Uplink::new(channel), None).expect("a client"),
+        worker_id: Bytes::new(),
+        lease: v1::Lease::default(),
+    };
+    let group = GroupId { group: Bytes::new(), key_id: KeyId([key; 16]), set: set.id };
+    KeyRequest { group, set, parts: Vec::new(), blobs }
+}
+
+async fn key(cache: &Arc<KeyCache>, key: u8) -> KeyLease {
+    cache.get(&request(key, set()), |_| ()).await.expect("a key").0
+}
+
+async fn companion(cache: &Arc<KeyCache>, key: u8) -> Option<KeyLease> {
+    let companion = companion_of(set()).expect("a companion").set;
+    let lease = cache.companion(&request(key, companion), |_| ()).await.expect("no failure");
+    lease.map(|(lease, _)| lease)
+}
+
+/// Keys and companions that are there, by their numbers.
+fn resident(cache: &KeyCache) -> [Vec<u8>; 2] {
+    let mut resident = [Vec::new(), Vec::new()];
+    for key in cache.resident() {
+        resident[usize::from(key.parameter_set != set().name)].push(key.key_id[0]);
+    }
+    resident.iter_mut().for_each(|keys| keys.sort_unstable());
+    resident
+}
+
+#[tokio::test]
+async fn companions_take_what_room_there_is_and_go_first() {
+    let (_, cache) = cache(3);
+    drop(key(&cache, 1).await);
+    drop(companion(&cache, 1).await.expect("there is room"));
+    drop(key(&cache, 2).await);
+    assert_eq!(cache.sets(), [set(); 2], "of those that jobs need");
+    drop(companion(&cache, 1).await.expect("it is there"));
+    drop(key(&cache, 3).await);
+    assert_eq!(resident(&cache), [vec![1, 2, 3], vec![]], "it was used last, and is needed least");
+    assert!(companion(&cache, 3).await.is_none(), "unused keys stay");
+    drop(key(&cache, 4).await);
+    assert_eq!(resident(&cache), [vec![2, 3, 4], vec![]]);
+}
+
+#[tokio::test]
+async fn a_companion_makes_room_for_another_one() {
+    let (_, cache) = cache(3);
+    let _keys = [key(&cache, 1).await, key(&cache, 2).await];
+    let used = companion(&cache, 1).await.expect("there is room");
+    assert!(companion(&cache, 2).await.is_none(), "the other one is in use");
+    drop(used);
+    let _used = companion(&cache, 2).await.expect("there is room");
+    assert_eq!(resident(&cache), [vec![1, 2], vec![2]]);
+}
+
+#[tokio::test]
+async fn no_companion_is_taken_while_a_key_waits_for_room() {
+    let (_, cache) = cache(2);
+    let _one = key(&cache, 1).await;
+    let used = companion(&cache, 1).await.expect("there is room");
+    {
+        let mut two = pin!(key(&cache, 2));
+        assert!(tokio::time::timeout(Duration::from_millis(50), &mut two).await.is_err(), "it waits");
+        assert!(companion(&cache, 1).await.is_none(), "though it is there");
+        drop(used);
+        tokio::time::timeout(PATIENCE, two).await.expect("room");
+    }
+    assert_eq!(resident(&cache), [vec![1, 2], vec![]]);
+    // A job that is gone waits for nothing.
+    let (_, cache) = self::cache(2);
+    let _keys = [key(&cache, 1).await, key(&cache, 2).await];
+    assert!(tokio::time::timeout(Duration::from_millis(50), key(&cache, 3)).await.is_err());
+    assert_eq!(cache.short.load(Ordering::Acquire), 0);
+}
+
+#[tokio::test]
+async fn jobs_go_on_without_a_companion_that_cannot_be_had() {
+    let (device, cache) = cache(3);
+    let _key = key(&cache, 1).await;
+    device.refuse_keys();
+    assert!(companion(&cache, 1).await.is_none());
+    let until = *cache.no_companions_before.locked();
+    assert!(until.is_some_and(|until| until > Instant::now()), "the next jobs do not try it again");
+    assert!(companion(&cache, 1).await.is_none());
+    assert_eq!(*cache.no_companions_before.locked(), until);
+}
+
+#[tokio::test]
+async fn a_companion_that_jobs_need_is_a_key_like_any_other() {
+    let (_, cache) = cache(2);
+    drop(key(&cache, 1).await);
+    drop(companion(&cache, 1).await.expect("there is room"));
+    let set = companion_of(self::set()).expect("a companion").set;
+    let (lease, was_resident) = cache.get(&request(1, set), |_| ()).await.expect("a key");
+    assert!(was_resident);
+    drop(lease);
+    drop(key(&cache, 2).await);
+    assert_eq!(resident(&cache), [vec![2], vec![1]], "the other one was unused for longer");
+}
+
+#[test]
+fn bytes_of_a_companion_that_are_wrong_are_told() {
+    let digest = v1::Digest { size_bytes: 7, ..Default::default() };
+    let problem =
+        cloakwork_tfhe::format::FormatError::Envelope(cloakwork_params::EnvelopeError::WrongMagic { got: [0; 8] });
+    let failure =
+        failure(&DeviceError::BadKeyPart { part: 1, problem }, &[v1::Digest::default(), digest.clone()]).failure;
+    assert_eq!((failure.reason, failure.bad_key_part), ("KEY_CORRUPT", Some(digest)));
+}
