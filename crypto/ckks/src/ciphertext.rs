@@ -36,6 +36,13 @@ impl Ciphertext {
         Ok(Self { polys, scale: self.scale, slots_log2: self.slots_log2 })
     }
 
+    /// The same in no more memory than it needs: what has lost primes still has the room that it had with them, and is copied for
+    /// others to have that.
+    #[must_use]
+    pub fn fitted(self) -> Self {
+        Self { polys: self.polys.map(Poly::fitted), ..self }
+    }
+
     pub(crate) fn basis(&self) -> Basis {
         self.polys[0].basis()
     }

@@ -41,5 +41,6 @@ pub use linear::EncodedMatrix;
 pub use parts::{KeyPart, KeyPlan};
 pub use plaintext::Plaintext;
 pub use poly::{Basis, Poly};
+pub use pool::MemoryUse;
 pub use ring::Ring;
 pub use seeded_ciphertext::SeededCiphertext;

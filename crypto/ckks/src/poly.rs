@@ -86,6 +86,11 @@ impl Poly {
         self
     }
 
+    /// The same in memory for its own rows only.
+    pub(crate) fn fitted(self) -> Self {
+        Self { words: self.words.fitted(), ..self }
+    }
+
     /// The rows of a lower level, without special primes.
     pub fn at_level(&self, level: usize) -> Self {
         assert!(level <= self.basis.level, "a level that there is");

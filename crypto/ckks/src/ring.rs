@@ -18,7 +18,7 @@ use cloakwork_params::ckks::CkksSet;
 use crate::{
     embedding::Embedding,
     poly::{Basis, Poly},
-    pool::{Pool, Words},
+    pool::{MemoryUse, Pool, Words},
 };
 
 /// A set's ring with all that is worked out once: some megabytes for each prime. Shared by everybody who computes under it.
@@ -244,10 +244,22 @@ impl Ring {
         raised
     }
 
+    /// How much memory is in use, of everybody who computes with this ring.
+    pub fn memory_use(&self) -> MemoryUse {
+        self.pool.memory_use()
+    }
+
     /// Every number times i, which is X^(N / 2): exact, and at no cost of levels.
     pub(crate) fn times_i(&self, index: usize, row: &mut [u64]) {
         for (half, factor) in row.chunks_exact_mut(self.size() / 2).zip(self.imaginary[index]) {
             self.primes[index].pointwise.scale(half, factor);
+        }
+    }
+
+    /// Adds the number times i to every number, given what it is modulo the prime.
+    pub(crate) fn add_imaginary(&self, index: usize, row: &mut [u64], number: u64) {
+        for (half, factor) in row.chunks_exact_mut(self.size() / 2).zip(self.imaginary[index]) {
+            self.primes[index].pointwise.add_constant(half, factor.times(number));
         }
     }
 
@@ -256,13 +268,6 @@ impl Ring {
         for (prime, row) in self.primes(poly.basis()).zip(poly.rows_mut()) {
             prime.ntt.forward(&mut [row]);
         }
-    /// Adds the number times i to every number, given what it is modulo the prime.
-    pub(crate) fn add_imaginary(&self, index: usize, row: &mut [u64], number: u64) {
-        for (half, factor) in row.chunks_exact_mut(self.size() / 2).zip(self.imaginary[index]) {
-            self.primes[index].pointwise.add_constant(half, factor.times(number));
-        }
-    }
-
     }
 
     /// Values as coefficients, row by row.

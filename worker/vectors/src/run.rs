@@ -83,7 +83,8 @@ pub fn run(
     };
     let evaluator = Evaluator::new(ring(program.set()), threads).watched(&watch);
     let runner = Runner { program, keys, matrices, evaluator, goes_on: &goes_on };
-    let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(Some).collect();
+    // What stays for long is held in no more memory than it is charged for.
+    let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(|input| Some(input.fitted())).collect();
     for step in program.steps() {
         if !goes_on() {
             return Err(RunError::GivenUp);
@@ -98,9 +99,9 @@ pub fn run(
         // Rounded otherwise on the way, it is the same scale: from here on, to the last bit.
         result.scale = step.vector.scale;
         step.last_uses.iter().for_each(|value| values[*value] = None);
-        values.push(Some(result));
+        values.push(Some(result.fitted()));
     }
-    let outputs = program.outputs().iter().map(|output| held(&values, output.value).clone()).collect();
+    let outputs = program.outputs().iter().map(|output| held(&values, output.value).clone().fitted()).collect();
     Ok(Run { outputs, times: clock.into_times() })
 }
 

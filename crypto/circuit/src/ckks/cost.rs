@@ -208,8 +208,10 @@ impl Counts<'_> {
         let diagonals = Work::new(0, 2 * matrix.count() * all, 2 * (giants + 1) * all);
         let giant = self.lowered(self.special(), level + 1).and(self.cut(level)).and(self.times_key(level));
         let mut work = self.cut(level).and(self.times_key(level).times(babies)).and(diagonals);
-        // Digits of several giant steps, and what each has turned into.
-        work.rows_at_a_time += giants.min(GIANTS_TOGETHER) as u64 * (giant.rows_at_a_time + 2 * all as u64);
+        // What the masks of all of them are rounded by at once; then digits of several, and what each has turned into.
+        let rounded = giants * (level + 2);
+        let turned = giants.min(GIANTS_TOGETHER) as u64 * (giant.rows_at_a_time + 2 * all as u64);
+        work.rows_at_a_time += turned.max(rounded as u64);
         work.and(giant.times(giants)).and(self.lowered(self.special() + 1, level).times(2))
     }
 
