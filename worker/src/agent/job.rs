@@ -127,7 +127,7 @@ impl Agent {
         let errands = Errands::new(&held.status);
         let key = async {
             let result = self.keys.get(&task.request, |waits| errands.key_waits(waits)).await;
-            held.status.advance();
+            errands.key_is_here();
             result.map(|(lease, resident)| (lease, (!resident).then(Instant::now)))
         };
         let inputs = async {
@@ -283,15 +283,22 @@ pub(super) struct Errands<'a> {
     status: &'a JobStatus,
     inputs_here: AtomicBool,
     key_waits: AtomicBool,
+    key_here: AtomicBool,
 }
 
 impl<'a> Errands<'a> {
     pub(super) fn new(status: &'a JobStatus) -> Self {
-        Self { status, inputs_here: AtomicBool::new(false), key_waits: AtomicBool::new(false) }
+        let no = || AtomicBool::new(false);
+        Self { status, inputs_here: no(), key_waits: no(), key_here: no() }
     }
 
     pub(super) fn key_waits(&self, waits: bool) {
         self.key_waits.store(waits, Ordering::Relaxed);
+        self.tell();
+    }
+
+    pub(super) fn key_is_here(&self) {
+        self.key_here.store(true, Ordering::Relaxed);
         self.tell();
     }
 
@@ -301,8 +308,13 @@ impl<'a> Errands<'a> {
     }
 
     fn tell(&self) {
-        let waits = self.inputs_here.load(Ordering::Relaxed) && self.key_waits.load(Ordering::Relaxed);
-        self.status.enter(if waits { LeaseStage::Waiting } else { LeaseStage::Fetching });
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let (inputs_here, key_here, key_waits) = (is(&self.inputs_here), is(&self.key_here), is(&self.key_waits));
+        self.status.enter(match inputs_here && !key_here {
+            true if key_waits => LeaseStage::Waiting,
+            true => LeaseStage::LoadingKey,
+            false => LeaseStage::Fetching,
+        });
     }
 }
 
@@ -356,6 +368,21 @@ fn invalid_input(task: &Task, index: usize, problem: impl std::fmt::Display) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_is_said_to_be_at_the_errand_that_is_left() {
+        let status = JobStatus::default();
+        let errands = Errands::new(&status);
+        let is_at = |stage| assert!(status.is_in(stage), "{} instead of {stage:?}", status.read().0);
+        errands.key_waits(true);
+        is_at(LeaseStage::Fetching);
+        errands.inputs_are_here();
+        is_at(LeaseStage::Waiting);
+        errands.key_waits(false);
+        is_at(LeaseStage::LoadingKey);
+        errands.key_is_here();
+        is_at(LeaseStage::Fetching);
+    }
 
     #[test]
     fn messages_are_one_line_of_some_length() {
