@@ -13,7 +13,7 @@ use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
 use cloakwork_params::{AnySet, KeyId};
 use cloakwork_proto::v1;
-use cloakwork_scheduler::JobId;
+use cloakwork_scheduler::{JobId, Stage};
 
 pub use admit::{
     Admission, Admitted, GROUP_BYTES, Request, cost_of_blocks, group_bytes, request_digest, same_request, served,
@@ -106,6 +106,8 @@ pub struct JobView {
     pub state: v1::JobState,
     /// Rows that are done, while it runs.
     pub rows_done: u64,
+    /// What its worker is doing with it, once that has said so.
+    pub stage: Option<Stage>,
     /// Times that it has been handed to a worker.
     pub attempts: u32,
     /// How it ended, if it has.

@@ -104,9 +104,11 @@ pub struct LeaseReport {
 /// What a worker is doing with a job. The progress clock stands still while a job is waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Reads its inputs or its key.
+    /// Reads its inputs.
     Fetching,
-    /// Is ready and waits for a wave.
+    /// Reads its key.
+    LoadingKey,
+    /// Waits for its turn, or for memory.
     Waiting,
     /// Computes.
     Computing,

@@ -27,7 +27,7 @@ use crate::{
     clock::{Epoch, unix_micros},
     database,
     error::{ApiError, WORKER_UNKNOWN},
-    jobs::{JobMeta, id},
+    jobs::{JobMeta, JobView, id},
     limits::Limits,
     store::{LiveJob, Write},
 };
@@ -267,8 +267,10 @@ impl Actor {
     fn reported(&mut self, report: WorkerReport) {
         for lease in &report.report.leases {
             let Some(live) = self.jobs.get(&lease.job).filter(|live| live.epoch == lease.epoch) else { continue };
-            if live.view.borrow().rows_done != lease.rows_done {
-                live.publish(|view| view.rows_done = lease.rows_done.min(view.meta.rows));
+            let seen = |view: &JobView| (view.rows_done, view.stage);
+            let now = (lease.rows_done.min(live.meta.rows), Some(lease.stage));
+            if seen(&live.view.borrow()) != now {
+                live.publish(|view| (view.rows_done, view.stage) = now);
             }
         }
         self.step(Event::Reported { worker: report.worker, report: report.report });

@@ -181,7 +181,7 @@ impl Actor {
         let live = self.jobs.get_mut(&job)?;
         live.timeline.leased = Some(Instant::now());
         let attempts = u32::try_from(epoch).unwrap_or(u32::MAX);
-        live.publish(|view| (view.state, view.attempts) = (JobState::Running, attempts));
+        live.publish(|view| (view.state, view.stage, view.attempts) = (JobState::Running, None, attempts));
         let left = live.meta.deadline_micros.saturating_sub(unix_micros()).max(0).unsigned_abs();
         let deadline = Instant::now() + Duration::from_micros(left);
         Some(Arc::new(Leased { meta: live.meta.clone(), epoch, work, deadline }))

@@ -158,7 +158,7 @@ impl Leased {
 }
 
 fn view(meta: Arc<JobMeta>, state: v1::JobState) -> watch::Sender<JobView> {
-    watch::Sender::new(JobView { meta, state, rows_done: 0, attempts: 0, end: None })
+    watch::Sender::new(JobView { meta, state, rows_done: 0, stage: None, attempts: 0, end: None })
 }
 
 /// Jobs by number.

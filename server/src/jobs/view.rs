@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use cloakwork_proto::v1;
+use cloakwork_scheduler::Stage;
 use prost_types::Timestamp;
 
 use super::{JobMeta, JobView, id};
@@ -30,6 +31,18 @@ impl JobView {
             priority: i32::from(meta.priority),
             rows_done: if self.state == v1::JobState::Succeeded { meta.rows } else { self.rows_done },
             attempts: end.map_or(self.attempts, |end| end.latency.attempts),
+            stage: self.stage().into(),
+        }
+    }
+
+    fn stage(&self) -> v1::JobStage {
+        match self.stage.filter(|_| self.state == v1::JobState::Running) {
+            None => v1::JobStage::Unspecified,
+            Some(Stage::Fetching) => v1::JobStage::Fetching,
+            Some(Stage::LoadingKey) => v1::JobStage::LoadingKey,
+            Some(Stage::Waiting) => v1::JobStage::Waiting,
+            Some(Stage::Computing) => v1::JobStage::Computing,
+            Some(Stage::Committing) => v1::JobStage::Committing,
         }
     }
 

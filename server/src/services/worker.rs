@@ -518,6 +518,7 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
             v1::LeaseStage::Waiting => Stage::Waiting,
             v1::LeaseStage::Computing => Stage::Computing,
             v1::LeaseStage::Committing => Stage::Committing,
+            v1::LeaseStage::LoadingKey => Stage::LoadingKey,
             v1::LeaseStage::Fetching | v1::LeaseStage::Unspecified => Stage::Fetching,
         };
         Ok(LeaseReport { job, epoch, stage, progress: lease.progress, rows_done: lease.rows_done })

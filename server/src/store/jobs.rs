@@ -225,7 +225,7 @@ impl Store {
             }
         };
         let attempts = number(row, "epoch")? as u32;
-        Ok(JobView { meta: Arc::new(meta), state, rows_done: 0, attempts, end })
+        Ok(JobView { meta: Arc::new(meta), state, rows_done: 0, stage: None, attempts, end })
     }
 }
 

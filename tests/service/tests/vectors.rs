@@ -2,12 +2,13 @@
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use cloakwork_client::{
     BootstrapKind, CkksBootstrap, CkksKeys, CkksWish, Client, ClientError, Complex, Encrypted, Finished, Input,
-    JobRequest, KeySize, Progress, VectorProgram, VectorProgramBuilder, ckks_set_by_name, proto::JobState,
+    JobRequest, KeySize, Progress, VectorProgram, VectorProgramBuilder, ckks_set_by_name,
+    proto::{JobStage, JobState},
 };
 use cloakwork_tests_service::{Server, Setup, Shell, Tenant, Worker, eventually};
 use tempfile::TempDir;
@@ -112,8 +113,13 @@ async fn expressions_are_computed_from_the_command_line() {
         assert!(printed.contains(&format!("bootstrap.{stage}")), "{printed}");
     }
     assert_eq!(numbers("fresh"), "0.25+0.00i\n0.06+0.00i\n1.00+0.00i\n0.00+0.00i\n");
+    // Of two vectors of real numbers, each comes back as itself.
+    shell.text(&["ckks", "encrypt", "-1", "0.25", "0.75", "-0.5", "--level", "1", "--out", "v"]);
+    shell.text(&["ckks", "run", "bootstrap_both(x, v, 2)", "x=x", "v=v", "--out", "a", "--out", "b"]);
+    assert_eq!(numbers("a"), "0.50+0.00i\n-0.25+0.00i\n1.00+0.00i\n0.00+0.00i\n");
+    assert_eq!(numbers("b"), "-1.00+0.00i\n0.25+0.00i\n0.75+0.00i\n-0.50+0.00i\n");
     let listed = shell.text(&["jobs", "ls"]);
-    assert_eq!(listed.matches("succeeded").count(), 3, "{listed}");
+    assert_eq!(listed.matches("succeeded").count(), 4, "{listed}");
     let sets = shell.text(&["sets"]);
     assert!(sets.contains("512 numbers") && sets.contains(SET), "{sets}");
 
@@ -128,11 +134,110 @@ async fn expressions_are_computed_from_the_command_line() {
     refused(&["run", "x +", "x=x"], "expected a number");
     refused(&["run", "x", "x=nowhere"], "nowhere");
     refused(&["run", "-x", "x=x", "--out", "z"], "not overwritten");
-    refused(&["run", "-x", "x=x", "--out", "a", "--out", "b"], "2 files for 1 result");
+    refused(&["run", "-x", "x=x", "--out", "e", "--out", "f"], "2 files for 1 result");
     refused(&["bootstrap", "x", "--stages", "3"], "stages");
     refused(&["bootstrap", "x", "--stages", "1"], "KEY_INCOMPLETE");
     refused(&["bootstrap", "x", "--size", "huge"], "no size of a key");
+    for stages in ["0", "6"] {
+        let (code, message) = shell.refusal(&["ckks", "bootstrap", "x", "--stages", stages]);
+        assert!(code == Some(2) && message.contains("--stages"), "{code:?} {message}");
+        let (code, message) = shell.refusal(&["ckks", "run", &format!("bootstrap(x, {stages})"), "x=x"]);
+        assert!(code == Some(2) && message.contains("1 to 2"), "{code:?} {message}");
+    }
     refused(&["run", "-x", "x=tenants/local/jobs/00000000-0000-0000-0000-000000000000/outputs/0"], "JOB_NOT_FOUND");
+}
+
+/// Whoever has no keys for a program yet makes them as its plan says, and needs nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_made_as_a_plan_says_is_enough_for_the_program() {
+    const PROGRAM: &str = "rotate(conjugate(x) * y, -1) - total(y); bootstrap_both(x, y, 2, small, lossy); \
+                           bootstrap(poly(x, 0.25, 0, 0.5), 1, large)";
+    let server = Server::start(Setup::default()).await;
+    let [before, after] = [0; 2].map(|_| tempfile::tempdir().expect("a directory"));
+    let (x, y) = ([0.5, -0.25, 1.0, 0.0], [0.25, -1.0, 0.0, 0.5]);
+    let encrypt = |shell: &Shell<'_>| {
+        for (numbers, name) in [(x, "x"), (y, "y")] {
+            let numbers = numbers.map(|number| number.to_string());
+            let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
+            shell.text(&[&["ckks", "encrypt", "--level", "3", "--out", name], &numbers[..]].concat());
+        }
+    };
+    let shell = Shell::new(&server, before.path());
+    shell.text(&["ckks", "keygen", "--set", SET, "--level", "0"]);
+    encrypt(&shell);
+    let plan = ["ckks", "run", "--plan", PROGRAM, "x=x", "y=y"];
+    let keygen = shell.document(&plan)["keygen"].as_str().expect("a command").to_owned();
+    let printed = shell.text(&plan);
+    assert!(printed.contains(&format!("made by             {keygen}\n")), "{printed}");
+
+    let shell = Shell::new(&server, after.path());
+    let options = keygen.strip_prefix("cloakwork ").expect("a command").split(' ').collect::<Vec<_>>();
+    shell.text(&options);
+    shell.text(&["keys", "push"]);
+    encrypt(&shell);
+    let outs = ["turned", "first", "second", "fresh"];
+    let named = outs.iter().flat_map(|out| ["--out", out]).collect::<Vec<_>>();
+    shell.text(&[&["ckks", "run", PROGRAM, "x=x", "y=y"], &named[..]].concat());
+    let product = |place: usize| x[place] * y[place];
+    let total: f64 = y.iter().sum();
+    let turned = [3, 0, 1, 2].map(|place| product(place) - total);
+    for (out, expected) in outs.into_iter().zip([turned, x, y, x.map(|x| 0.25 + 0.5 * x * x)]) {
+        let numbers = shell.document(&["ckks", "decrypt", out])["numbers"].clone();
+        let numbers: Vec<[f64; 2]> = serde_json::from_value(numbers).expect("numbers");
+        let is_near = |([re, im], expected): (&[f64; 2], &f64)| (re - expected).hypot(*im) < 1e-3;
+        assert!(
+            numbers.len() == 4 && numbers.iter().zip(&expected).all(is_near),
+            "{out}: {numbers:?}, not {expected:?}"
+        );
+    }
+}
+
+/// Of a worker, that it goes on with the next job shows that it has given one up.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_cancelled_or_late_end_long_before_they_are_computed() {
+    const LONG: Duration = Duration::from_secs(20);
+    let server = Server::start(Setup::default().without_worker()).await;
+    let token = server.token("workers", "worker");
+    let _worker = Worker::start(&server, "worker", &token);
+    let tenant = Somebody::new(server.client().await).await;
+    // The first one waits for the key, and for matrices.
+    tenant.run(0.5).await;
+    let finished = tenant.client.run(&tenant.job(0.5)).await.expect("the job succeeds");
+    let short = Duration::from_nanos(finished.job.latency.expect("a record").other_compute_nanos);
+    // As many operations as there may be, where one takes less than five milliseconds.
+    let bootstraps = LONG.div_duration_f64(short).ceil().min(4000.0) as usize;
+    let mut program = VectorProgramBuilder::new(tenant.keys.set());
+    let mut x = program.input("x", SLOTS.ilog2(), 0);
+    for _ in 0..bootstraps {
+        x = program.bootstrap(x, 2, KeySize::Medium, BootstrapKind::Regular);
+    }
+    program.output(x);
+    let program = program.build().expect("a program");
+    let input = tenant.keys.encrypt(&[Complex::from(0.5); SLOTS], 0).expect("numbers");
+    let long = || JobRequest::new(program.clone(), &tenant.key).encrypted(input.clone());
+
+    let job = tenant.client.submit(&long()).await.expect("accepted");
+    let is_in = |name: String, stage: JobStage| {
+        let client = &tenant.client;
+        async move { client.job(&name).await.expect("a job").stage() == stage }
+    };
+    eventually("it is computed", || is_in(job.name.clone(), JobStage::Computing)).await;
+    let next = tenant.client.submit(&tenant.job(0.25)).await.expect("accepted");
+    eventually("the next one waits", || is_in(next.name.clone(), JobStage::Waiting)).await;
+    let began = Instant::now();
+    let cancelled = tenant.client.cancel(&job.name).await.expect("cancelled");
+    assert_eq!(cancelled.state(), JobState::Cancelled);
+    let next = tenant.client.wait(&next.name).await.expect("it ends");
+    assert!(began.elapsed() < LONG / 4, "the worker went on after {:?}", began.elapsed());
+    assert_eq!((next.state(), next.stage()), (JobState::Succeeded, JobStage::Unspecified));
+
+    let began = Instant::now();
+    let job = tenant.client.submit(&long().time_limit(Duration::from_secs(1))).await.expect("accepted");
+    let late = tenant.client.wait(&job.name).await.expect("it ends");
+    let reason = late.error.as_ref().map(|error| error.reason.as_str());
+    assert_eq!((late.state(), reason), (JobState::Failed, Some("DEADLINE_EXCEEDED")));
+    tenant.run(0.25).await;
+    assert!(began.elapsed() < LONG / 4, "the worker went on after {:?}", began.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -136,7 +136,9 @@ impl Agent {
         // Key and inputs come at the same time. What the key takes counts as its own, the rest as the inputs'.
         let errands = Errands::new(&held.status);
         let key = async {
-            let leases = self.keys(held, &task, &errands).await?;
+            let leases = self.keys(held, &task, &errands).await;
+            errands.key_is_here();
+            let leases = leases?;
             let loaded = (!leases.were_resident).then(Instant::now);
             Ok((leases, loaded))
         };
@@ -323,15 +325,22 @@ pub(super) struct Errands<'a> {
     status: &'a JobStatus,
     inputs_here: AtomicBool,
     key_waits: AtomicBool,
+    key_here: AtomicBool,
 }
 
 impl<'a> Errands<'a> {
     pub(super) fn new(status: &'a JobStatus) -> Self {
-        Self { status, inputs_here: AtomicBool::new(false), key_waits: AtomicBool::new(false) }
+        let no = || AtomicBool::new(false);
+        Self { status, inputs_here: no(), key_waits: no(), key_here: no() }
     }
 
     pub(super) fn key_waits(&self, waits: bool) {
         self.key_waits.store(waits, Ordering::Relaxed);
+        self.tell();
+    }
+
+    pub(super) fn key_is_here(&self) {
+        self.key_here.store(true, Ordering::Relaxed);
         self.tell();
     }
 
@@ -341,8 +350,13 @@ impl<'a> Errands<'a> {
     }
 
     fn tell(&self) {
-        let waits = self.inputs_here.load(Ordering::Relaxed) && self.key_waits.load(Ordering::Relaxed);
-        self.status.enter(if waits { LeaseStage::Waiting } else { LeaseStage::Fetching });
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        let (inputs_here, key_here, key_waits) = (is(&self.inputs_here), is(&self.key_here), is(&self.key_waits));
+        self.status.enter(match inputs_here && !key_here {
+            true if key_waits => LeaseStage::Waiting,
+            true => LeaseStage::LoadingKey,
+            false => LeaseStage::Fetching,
+        });
     }
 }
 
@@ -396,6 +410,21 @@ fn invalid_input(task: &Task, index: usize, problem: impl std::fmt::Display) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_is_said_to_be_at_the_errand_that_is_left() {
+        let status = JobStatus::default();
+        let errands = Errands::new(&status);
+        let is_at = |stage| assert!(status.is_in(stage), "{} instead of {stage:?}", status.read().0);
+        errands.key_waits(true);
+        is_at(LeaseStage::Fetching);
+        errands.inputs_are_here();
+        is_at(LeaseStage::Waiting);
+        errands.key_waits(false);
+        is_at(LeaseStage::LoadingKey);
+        errands.key_is_here();
+        is_at(LeaseStage::Fetching);
+    }
 
     #[test]
     fn messages_are_one_line_of_some_length() {

@@ -73,6 +73,7 @@ impl Agent {
         let key = async {
             let result =
                 task.vectors.keys.get(&task.request, || held.status.advance(), |waits| errands.key_waits(waits)).await;
+            errands.key_is_here();
             result.map(|(lease, was_resident)| (lease, (!was_resident).then(Instant::now)))
         };
         let inputs = async {

@@ -24,7 +24,7 @@ fn operation(kind: Kind, arguments: &[u32]) -> Operation {
 
 /// A matrix with as many giant steps as diagonals.
 fn sparse(diagonals: u32) -> Operation {
-    let offsets: Vec<u32> = (0..diagonals).map(|place| place * (511 / diagonals) | 1).collect();
+    let offsets: Vec<u32> = (0..diagonals).map(|place| (place * (511 / diagonals)) | 1).collect();
     Operation { numbers: vec![0.25; offsets.len() << SLOTS_LOG2], offsets, ..operation(Kind::Matrix, &[0]) }
 }
 

@@ -2,7 +2,7 @@
 
 use cloakwork_client::{
     Client, ClientError, has_ended,
-    proto::{Job, JobState},
+    proto::{Job, JobStage, JobState},
 };
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ async fn watch(client: &Client, name: &str, json: bool) -> Result<(), Failure> {
         show(
             json,
             || json!({ "job": document(&job) }),
-            || format!("{}  {} of {} rows\n", state(&job), job.rows_done, job.rows),
+            || format!("{}  {} of {} rows\n", standing(&job), job.rows_done, job.rows),
         );
         last = Some(job);
     }
@@ -120,8 +120,19 @@ fn state(job: &Job) -> String {
     job.state().as_str_name().trim_start_matches("JOB_STATE_").to_lowercase()
 }
 
+/// What its worker is doing with it, as far as that is known.
+fn stage(job: &Job) -> Option<String> {
+    let stage = job.stage().as_str_name().trim_start_matches("JOB_STAGE_").to_lowercase();
+    (job.stage() != JobStage::Unspecified).then_some(stage)
+}
+
+fn standing(job: &Job) -> String {
+    let stage = stage(job).map(|stage| format!(" ({})", stage.replace('_', " ")));
+    state(job) + &stage.unwrap_or_default()
+}
+
 fn page(job: &Job) -> String {
-    let mut text = format!("{}\n{}", job.name, state(job));
+    let mut text = format!("{}\n{}", job.name, standing(job));
     if let Some(error) = &job.error {
         text += &format!(": {}: {}", error.reason, error.message);
     }
@@ -151,6 +162,7 @@ fn document(job: &Job) -> Value {
     json!({
         "name": job.name,
         "state": state(job),
+        "stage": stage(job),
         "program": job.program,
         "key": job.key,
         "parameter_set": job.parameter_set,
