@@ -212,7 +212,7 @@ impl Content {
 
 /// Is it a key? Keys are never evicted, and their size follows from the parameter set.
 pub(crate) fn is_key(kind: ObjectKind) -> bool {
-    is_evaluation_key(kind) || kind == ObjectKind::CompactPublicKey
+    is_evaluation_key(kind) || matches!(kind, ObjectKind::CompactPublicKey | ObjectKind::SeededCkksPublicKey)
 }
 
 /// May it be a part of a registered key?

@@ -35,8 +35,8 @@ pub(crate) struct KeyCache {
     loads: Semaphore,
     /// Keys that jobs need and that wait for room.
     short: AtomicUsize,
-    /// No companion is loaded before.
-    no_companions_before: Mutex<Option<Instant>>,
+    /// Groups whose companion is not loaded before.
+    no_companions_before: Mutex<HashMap<GroupId, Instant>>,
 }
 
 /// Keys that are loaded at the same time: each takes all threads, and holds its parts beside what they become.
@@ -179,9 +179,9 @@ impl KeyCache {
         waits: impl Fn(bool),
     ) -> Result<Option<(KeyLease, bool)>, JobFailure> {
         let needed = self.device.key_bytes(request.set);
-        let is_paused = self.no_companions_before.locked().is_some_and(|then| Instant::now() < then);
-        let is_short = self.short.load(Ordering::Acquire) > 0;
-        if !self.device.uses_companions() || is_paused || is_short || needed > self.budget {
+        let is_served = || self.device.describe().sets.iter().any(|set| set.id == request.set.id);
+        let has_use = self.device.uses_companions() && needed <= self.budget && is_served();
+        if !has_use || self.is_paused(&request.group) || self.is_short() {
             return Ok(None);
         }
         let sender = match self.step(request, needed, Purpose::Companion) {
@@ -199,10 +199,22 @@ impl KeyCache {
             Err(KeyFailure { failure, .. }) => {
                 let (set, reason, message) = (request.set.name, failure.reason, failure.message);
                 tracing::warn!(set, reason, message, "going on without the companion's key");
-                *self.no_companions_before.locked() = Some(Instant::now() + PAUSE);
+                let mut pauses = self.no_companions_before.locked();
+                let now = Instant::now();
+                pauses.retain(|_, until| now < *until);
+                pauses.insert(request.group.clone(), now + PAUSE);
                 Ok(None)
             }
         }
+    }
+
+    fn is_paused(&self, group: &GroupId) -> bool {
+        self.no_companions_before.locked().get(group).is_some_and(|until| Instant::now() < *until)
+    }
+
+    /// Does a key that jobs need wait for room?
+    fn is_short(&self) -> bool {
+        self.short.load(Ordering::Acquire) > 0
     }
 
     /// Keys on the device.
@@ -281,9 +293,8 @@ impl KeyCache {
             }
         };
         drop(entries);
-        if result.is_err() {
-            self.freed.notify_waiters();
-        }
+        // A key that nobody wants any more makes room as well.
+        self.freed.notify_waiters();
         sender.send_replace(Load::Ended(result));
     }
 }
@@ -338,6 +349,11 @@ impl Entries {
 impl KeyLease {
     pub(crate) fn slot(&self) -> KeySlot {
         self.key.slot
+    }
+
+    /// Does a key that jobs need wait for room? Then one that no job needs is to be let go.
+    pub(crate) fn is_wanted_back(&self) -> bool {
+        self.cache.is_short()
     }
 }
 

@@ -93,7 +93,7 @@ Exit codes:
   1  something that has no code of its own
   2  wrong arguments; a file that is not there, or is no ciphertext
   3  not found: a key, job or ciphertext
-  4  refused, or not valid: a program, or a ciphertext that is damaged
+  4  refused, or not valid: a program, a ciphertext or a public key that is damaged
   5  the server cannot be reached, or did not answer in time
   6  overloaded, or over a quota
   7  the job failed or was cancelled, or a result was wrong, or too large to decrypt

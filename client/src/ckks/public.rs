@@ -17,7 +17,8 @@ use cloakwork_secret::{
 
 use crate::{Encrypted, Result};
 
-/// A public key for CKKS: numbers that it encrypts only the secret key decrypts.
+/// A public key for CKKS: numbers that it encrypts only the secret key decrypts. Those who encrypt with it must not see what is
+/// decrypted: they know more of the errors than others, and can make up ciphertexts that are none.
 pub struct CkksPublicKey {
     key: PublicKey,
     ring: Ring,

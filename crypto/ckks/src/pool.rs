@@ -17,8 +17,8 @@ pub(crate) struct Pool {
     kept: Mutex<Kept>,
 }
 
-/// Bytes of polynomials of a ring, and of what is worked out in between: as many as were asked for and not given back. What is kept, or
-/// was kept and is longer, comes on top, up to a gibibyte.
+/// Bytes of polynomials of a ring, and of what is worked out in between: as many as were asked for and not given back. On top comes
+/// what is kept, up to a gibibyte, and, of what was kept before and is longer than was asked for, as much again at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Now.

@@ -82,7 +82,7 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
     shell.text(&["ckks", "public-key", "--out", "numbers.public"]);
     let with = |key| ["ckks", "encrypt", "--public-key", key, "0.25", "-3", "--level", "1", "--out", "z"];
     let (code, message) = shell.refusal(&with("x"));
-    assert!(code == Some(2) && message.contains("x: ") && message.contains("public key"), "{code:?} {message}");
+    assert!(code == Some(4) && message.contains("x: ") && message.contains("public key"), "{code:?} {message}");
     let rename =
         |from: &str, to: &str| std::fs::rename(home.path().join(from), home.path().join(to)).expect("a directory");
     rename("numbers", "elsewhere");

@@ -165,6 +165,7 @@ impl Core {
 
     /// Submits waves while the device can use them.
     fn fill(&mut self) {
+        self.give_companions_back();
         loop {
             self.admit();
             let room = self.device.has_room();
@@ -174,6 +175,15 @@ impl Core {
             let Some(name) = self.choose(room) else { return };
             if !self.launch(&name, room) {
                 return;
+            }
+        }
+    }
+
+    /// Lets keys go that no job needs, where keys that jobs need wait for room: of groups with no wave under such a key.
+    fn give_companions_back(&mut self) {
+        for (name, group) in &mut self.groups {
+            if !self.flights.iter().any(|flight| flight.is_companion && flight.group == *name) {
+                group.give_companions_back();
             }
         }
     }

@@ -34,7 +34,7 @@ impl Flavours {
         let (job, _) = jobs().next()?;
         let own = Flavour { key: job.key.slot(), is_companion: false };
         let companion = companion_of(group.set).map(|companion| companion.set);
-        let lease = jobs().find_map(|(job, _)| job.companion.as_ref());
+        let lease = jobs().find_map(|(job, _)| job.companion.as_ref().filter(|lease| !lease.is_wanted_back()));
         let (Some(set), Some(lease)) = (companion, lease) else { return Some(own) };
         let may_be_noisier = jobs().all(|(job, node)| job.plan.graph.nodes[node as usize].may_be_noisier);
         let is_companion = width > 0 && may_be_noisier && self.is_faster(info, group.set, set, width);

@@ -18,6 +18,7 @@ use super::{
     tables::{Table, TableError, Tables},
     width::WidthLimit,
 };
+use crate::key_cache::KeyLease;
 
 /// The live jobs of one group, key and set.
 pub(super) struct Group {
@@ -101,6 +102,12 @@ impl Group {
         Reserved { small: small * self.slot_bytes, large: large * self.slot_bytes }
     }
 
+    /// Lets the companion's key go, where a key that jobs need waits for room.
+    pub(super) fn give_companions_back(&mut self) {
+        let wanted = |lease: &mut KeyLease| lease.is_wanted_back();
+        self.jobs.values_mut().for_each(|job| drop(job.job.companion.take_if(wanted)));
+    }
+
     /// Has any of its jobs a row that has begun and not ended?
     pub(super) fn is_under_way(&self) -> bool {
         self.jobs.values().any(Job::is_under_way)
@@ -109,8 +116,13 @@ impl Group {
     /// Has rows that found no memory wait for some, or says that they had better not. The group's own rows under way give theirs
     /// back. Others keep theirs until their group has no jobs left, which may be soon or hours away: not for long.
     pub(super) fn wait_for_memory(&mut self, others_under_way: bool, now: Instant) -> bool {
-        let short_since = *self.short_since.get_or_insert(now);
-        self.waits_for_memory = self.is_under_way() || others_under_way && now < short_since + OTHERS_PATIENCE;
+        self.waits_for_memory = if self.is_under_way() {
+            self.short_since = None;
+            true
+        } else {
+            let short_since = *self.short_since.get_or_insert(now);
+            others_under_way && now < short_since + OTHERS_PATIENCE
+        };
         self.waits_for_memory
     }
 

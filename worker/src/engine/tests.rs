@@ -1,6 +1,6 @@
 //! Who gets into which wave, on a device whose waves end when the test says so.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, pin::pin};
 
 use cloakwork_circuit::{Graph, Node, Output, Table, Term};
 use cloakwork_device::CurvePoint;
@@ -107,9 +107,14 @@ impl Bed {
     }
 
     fn on(device: TestDevice) -> Self {
+        Self::with_keys(device, 1 << 20)
+    }
+
+    /// With so many bytes for keys.
+    fn with_keys(device: TestDevice, key_bytes: u64) -> Self {
         let device = Arc::new(device);
         let engine = Engine::start(device.clone(), 1 << 20).expect("a thread");
-        let keys = Arc::new(KeyCache::new(device.clone(), 1 << 20, Arc::default()));
+        let keys = Arc::new(KeyCache::new(device.clone(), key_bytes, Arc::default()));
         Self { device, engine, keys }
     }
 
@@ -463,4 +468,24 @@ async fn waves_go_under_the_key_that_takes_less_time_at_their_width() {
     assert_eq!(companion_waves, [(1, 1), (1, 0), (1, 0)]);
     let keys = bed.device.keys();
     assert!(keys[0] != keys[1] && keys[1] == keys[2], "{keys:?}");
+}
+
+#[tokio::test]
+async fn a_companions_key_goes_where_a_key_that_jobs_need_has_no_room() {
+    let set = set_with_companion();
+    let companion = companion_of(set).expect("a companion").set;
+    let point = |set, micros| CurvePoint { set, width: WIDTH, time: Duration::from_micros(micros) };
+    let device = TestDevice::with_curve(10_000, vec![point(set, 1000), point(companion, 300)]);
+    // It says that a key takes a byte.
+    let bed = Bed::with_keys(device, 2);
+    let _giant = bed.submit(Wish { has_companion: true, ..Wish::new(1, GIANT) }).await;
+    bed.device.next_wave();
+    bed.device.next_wave();
+    let mut other = pin!(bed.submit(Wish { key: 2, ..Wish::new(2, 1) }));
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut other).await.is_err(), "there is no room yet");
+    bed.next();
+    bed.next();
+    tokio::time::timeout(Duration::from_secs(60), other).await.expect("room, though the other job goes on");
+    let keys = bed.device.keys();
+    assert!(keys[0] == keys[1] && keys[2] == keys[3] && keys[0] != keys[2], "{keys:?}");
 }

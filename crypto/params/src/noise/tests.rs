@@ -119,6 +119,10 @@ fn sums_of_unpacked_ciphertexts_keep_the_claim() {
             let sum = 2 * set.squared_noise_max / input_noise_halves(set);
             let failure = after.failure_log2_for(set, sum as f64);
             assert!(failure <= -128.0, "{}: {sum} fail with 2^{failure}", compression.name);
+            if let Some(Companion { set: companion, .. }) = companion_of(set) {
+                let failure = NoiseBudget::of(companion).failure_log2_of(companion, sum as f64 * after.output());
+                assert!(failure <= -128.0, "{}: {sum} fail with 2^{failure} under the companion", compression.name);
+            }
         }
     }
 }

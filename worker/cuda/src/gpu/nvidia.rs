@@ -326,8 +326,10 @@ impl Driver for Nvidia {
         // The other GPUs copy from it as well.
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: the context is set.
-        let memory = unsafe { result::malloc_host(bytes, flags) }.map_err(|error| self.no_memory(bytes, error))?;
-        NonNull::new(memory.cast()).ok_or(DriverError::OutOfMemory { needed: bytes as u64, available: 0 })
+        let memory = unsafe { result::malloc_host(bytes, flags) };
+        // The system has its own reasons to let no more memory be pinned. A GPU that is lost says so in whatever comes next.
+        let none = DriverError::OutOfMemory { needed: bytes as u64, available: 0 };
+        memory.ok().and_then(|memory| NonNull::new(memory.cast())).ok_or(none)
     }
 
     unsafe fn unpin(&self, memory: NonNull<u8>) -> Result<(), DriverError> {

@@ -109,12 +109,16 @@ impl WarmKeys {
         self.entries().used(name, Some(Instant::now()));
     }
 
-    /// Gives up what nobody has asked for.
+    /// Gives up what nobody has asked for. What a GPU is being given stays.
     pub(crate) fn give_up(&self) {
-        let is_old = |evicted: Instant| evicted.elapsed() >= self.kept_for;
+        let is_old = |entry: &Entry| entry.evicted.is_some_and(|evicted| evicted.elapsed() >= self.kept_for);
         let mut entries = self.entries();
-        entries.by_name.retain(|_, entry| !entry.evicted.is_some_and(is_old));
-        entries.held_bytes = entries.by_name.values().map(|entry| entry.bytes).sum();
+        let old: Vec<Entry> =
+            entries.by_name.extract_if(|_, entry| entry.is_unused() && is_old(entry)).map(|(_, entry)| entry).collect();
+        entries.held_bytes -= old.iter().map(|entry| entry.bytes).sum::<u64>();
+        drop(entries);
+        // To give pinned memory back takes long: not while others wait for the lock.
+        drop(old);
     }
 
     /// Keeps a copy, if there is room when those that were not used for longest make way. Those that a GPU is being given
@@ -127,20 +131,42 @@ impl WarmKeys {
         bootstrap: Seeded<'_, T>,
     ) {
         let bytes = (size_of_val(key_switch.bodies) + size_of_val(bootstrap.bodies)) as u64;
-        let mut entries = self.entries();
-        if entries.by_name.contains_key(&name) || !entries.make_room(self.limit_bytes, bytes) {
+        if !self.reserve(&name, bytes) {
             return;
         }
         let key = Half::of(driver, key_switch)
             .and_then(|key_switch| Ok(WarmKey { key_switch, bootstrap: Half::of(driver, bootstrap)? }));
+        let mut entries = self.entries();
         match key {
-            Ok(key) => {
+            Ok(key) if !entries.by_name.contains_key(&name) => {
                 let last_use = entries.now();
-                entries.held_bytes += bytes;
                 entries.by_name.insert(name, Entry { key: Arc::new(key), bytes, last_use, evicted: None });
             }
-            Err(error) => tracing::debug!(%error, "a key's bodies are not kept in memory"),
+            not_kept => {
+                entries.held_bytes -= bytes;
+                drop(entries);
+                if let Err(error) = not_kept {
+                    tracing::debug!(%error, "a key's bodies are not kept in memory");
+                }
+            }
         }
+    }
+
+    /// Counts so many bytes as held, if there is room for a key that is not here. The lock is not held while memory is taken or
+    /// given back.
+    fn reserve(&self, name: &KeyName, bytes: u64) -> bool {
+        let mut entries = self.entries();
+        if entries.by_name.contains_key(name) {
+            return false;
+        }
+        let mut gone = Vec::new();
+        let has_room = entries.make_room(self.limit_bytes, bytes, &mut gone);
+        if has_room {
+            entries.held_bytes += bytes;
+        }
+        drop(entries);
+        drop(gone);
+        has_room
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
@@ -161,15 +187,23 @@ impl Entries {
         }
     }
 
-    /// Is there room for so many bytes, now that others have made way?
-    fn make_room(&mut self, limit: u64, bytes: u64) -> bool {
+    /// Is there room for so many bytes, now that others have made way? What is `gone` is to be let go of without the lock.
+    fn make_room(&mut self, limit: u64, bytes: u64, gone: &mut Vec<Entry>) -> bool {
         let Some(most) = limit.checked_sub(bytes) else { return false };
         while self.held_bytes > most {
-            let unused = self.by_name.iter().filter(|(_, entry)| Arc::strong_count(&entry.key) == 1);
+            let unused = self.by_name.iter().filter(|(_, entry)| entry.is_unused());
             let oldest = unused.min_by_key(|(_, entry)| entry.last_use).map(|(name, _)| name.clone());
             let Some(entry) = oldest.and_then(|name| self.by_name.remove(&name)) else { return false };
             self.held_bytes -= entry.bytes;
+            gone.push(entry);
         }
         true
+    }
+}
+
+impl Entry {
+    /// Is no GPU being given it?
+    fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.key) == 1
     }
 }

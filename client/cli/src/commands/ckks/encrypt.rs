@@ -1,7 +1,6 @@
 //! `cloakwork ckks encrypt`.
 
 use std::{
-    fmt::Display,
     io::Read as _,
     path::{Path, PathBuf},
 };
@@ -120,9 +119,8 @@ fn read(path: &Path) -> Result<Zeroizing<String>, Failure> {
 }
 
 fn public_key(path: &Path) -> Result<CkksPublicKey, Failure> {
-    let wrong = |error: &dyn Display| Failure::Usage(format!("{}: {error}", path.display()));
-    let envelope = std::fs::read(path).map_err(|error| wrong(&error))?;
-    CkksPublicKey::read(&envelope).map_err(|error| wrong(&error))
+    let envelope = std::fs::read(path).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    CkksPublicKey::read(&envelope).map_err(|error| Failure::Invalid(format!("{}: {error}", path.display())))
 }
 
 const SLOTS_MAX: usize = 1 << 20;

@@ -15,6 +15,9 @@ use crate::{
 /// Whoever has it encrypts numbers that only the client key decrypts. It is no secret, but others
 /// should have it from you: whoever encrypts with somebody else's encrypts for somebody else.
 ///
+/// Do not show those who encrypt with it, or give you ciphertexts, what came out: results tell them
+/// of the client key, rounded or not (docs/ckks.md, What a result tells).
+///
 /// Examples:
 ///   cloakwork --keys numbers ckks public-key --out numbers.public
 ///   cloakwork ckks encrypt --public-key numbers.public 0.5 -1.25 --out x.ckks
