@@ -1,8 +1,8 @@
 # Every target does its own set-up: rustup, which takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later
-# (with rustfmt and clippy, for lint), and a C++ compiler are all it takes; npm as well, for the check of the protocol, valgrind, for the gate for speed,
-# and Go 1.24 or later, for what is compared with Lattigo.
+# (with rustfmt and clippy, for lint), and a C++ compiler are all it takes; npm as well, for the check of the protocol, Python 3 with
+# venv, for the kernels of GPUs, valgrind, for the gate for speed, and Go 1.24 or later, for what is compared with Lattigo.
 
-.PHONY: demo demo-core test test-all lint speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-service
+.PHONY: demo demo-core test test-all lint kernels speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-service
 
 # The whole service once: a server, keys, an upload, a job, its result and where its time went.
 demo:
@@ -13,17 +13,21 @@ demo-core:
 	cargo run --release -p cloakwork-tests-demo
 
 # What CI runs.
-test: lint
+test: lint kernels
 	cargo test --workspace
 	cargo doc --workspace --no-deps
 
 # Also the sets whose keys take gigabytes; needs 16 GiB of memory.
-test-all: lint
+test-all: lint kernels
 	CLOAKWORK_TEST_ALL=1 cargo test --workspace
 
 lint:
 	tests/rules/lint.sh
 	proto/check.sh
+
+# Registers, spills and instructions of the kernels of GPUs against those stored: a compiler, but no GPU.
+kernels:
+	worker/cuda/check-kernels.sh
 
 # Counted instructions against those stored, a part of `test`; CLOAKWORK_UPDATE_SPEED=1 stores them anew.
 speed:

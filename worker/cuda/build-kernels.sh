@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
 # Compiles the kernels for each GPU that they are for, into kernels.fatbin in the directory that is named, and holds what
-# the assembler says of each kernel to resources.txt. Takes Python 3 with venv; the compiler comes as Python packages.
+# the assembler says of each kernel to resources.txt. Takes Python 3 with venv; the compiler comes as Python packages. With
+# --compiler before the directory, only that is installed.
 set -euo pipefail
 
-out=${1:?"usage: build-kernels.sh DIRECTORY, where the compiler and what it makes go"}
+only_compiler=
+if [ "${1:-}" = --compiler ]; then
+    only_compiler=true
+    shift
+fi
+out=${1:?"usage: build-kernels.sh [--compiler] DIRECTORY, where the compiler and what it makes go"}
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -14,6 +20,9 @@ fi
 "$out/venv/bin/pip" install --quiet --disable-pip-version-check nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 \
     nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 nvidia-cuda-cuobjdump==13.4.92 \
     nvidia-cuda-nvdisasm==13.4.92
+if [ -n "$only_compiler" ]; then
+    exit
+fi
 PATH=$(echo "$out"/venv/lib/python3*/site-packages/nvidia/cu13/bin):$PATH
 
 # One file for all GPUs: machine code for those that are named, and PTX for those that came later.
