@@ -245,9 +245,10 @@ fn every_set_that_gpus_serve_keeps_its_claim_there() {
 /// As in crypto/params, with the kernels' error.
 #[test]
 fn sums_of_a_companions_results_keep_the_claim_on_gpus() {
+    let gpu = gpu(4, true);
     for set in table::SETS {
         let Some(Companion { set: companion, noise_halves }) = table::companion_of(set) else { continue };
-        assert!(serves(set) && serves(companion), "{}", set.name);
+        assert!(serves(set, &gpu) && serves(companion, &gpu), "{}", set.name);
         let result = on_gpus(companion).output();
         let sum = (2 * set.squared_noise_max / noise_halves) as f64;
         for bootstrapping in [set, companion] {
