@@ -14,8 +14,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
-if [ ! -x "$out/venv/bin/python" ]; then
-    python3 -m venv "$out/venv"
+# Pip comes last: what an interrupted call left is made anew.
+if [ ! -x "$out/venv/bin/pip" ]; then
+    python3 -m venv --clear "$out/venv"
 fi
 "$out/venv/bin/pip" install --quiet --disable-pip-version-check nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 \
     nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 nvidia-cuda-cuobjdump==13.4.92 \

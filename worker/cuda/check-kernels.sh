@@ -9,10 +9,6 @@ cd "$(dirname "$0")"
 
 cache="${CLOAKWORK_CACHE:-$HOME/.cache/cloakwork}/cuda"
 passed="$cache/passed"
-state=$(cat build-kernels.sh resources.txt kernels/* | sha256sum)
-if [ "$(cat "$passed" 2>/dev/null)" = "$state" ]; then
-    exit 0
-fi
 
 give_up() {
     if [ "${CI:-}" = true ]; then
@@ -23,11 +19,21 @@ give_up() {
     exit 0
 }
 
-python3 -c 'import ensurepip, venv' 2>/dev/null || give_up "Python 3 with venv is missing"
+for tool in flock sha256sum; do
+    command -v "$tool" >/dev/null || give_up "$tool is missing"
+done
 mkdir -p "$cache"
 # One at a time: they share the compiler.
 exec 9>"$cache/lock"
 flock 9
+state=$(cat build-kernels.sh resources.txt kernels/* | sha256sum)
+if [ "$(cat "$passed" 2>/dev/null)" = "$state" ]; then
+    exit 0
+fi
+python3 -c 'import ensurepip, venv' 2>/dev/null || give_up "Python 3 with venv is missing"
 ./build-kernels.sh --compiler "$cache" || give_up "the compiler cannot be installed"
 ./build-kernels.sh "$cache"
-echo "$state" >"$passed"
+# What was changed meanwhile has not passed.
+if [ "$(cat build-kernels.sh resources.txt kernels/* | sha256sum)" = "$state" ]; then
+    echo "$state" >"$passed"
+fi

@@ -33,7 +33,7 @@ pub(crate) struct KeyCache {
     changed: Arc<Notify>,
     /// Of loads that run.
     loads: Semaphore,
-    /// Keys that jobs need and that wait for room.
+    /// Keys that jobs need and that wait for room which companions take up.
     short: AtomicUsize,
     /// Groups whose companion is not loaded before.
     no_companions_before: Mutex<HashMap<GroupId, Instant>>,
@@ -107,7 +107,7 @@ enum Step {
     Done(KeyLease),
     Wait(watch::Receiver<Load>),
     Load(watch::Sender<Load>),
-    Full,
+    Full { companions_are_in_the_way: bool },
 }
 
 impl KeyCache {
@@ -138,12 +138,16 @@ impl KeyCache {
             return Err(JobFailure::passing("WORKER_OUT_OF_MEMORY", message));
         }
         let mut resident = true;
+        // Until this has a lease, it goes on hearing of the load, which keeps others who wait for room away.
+        let mut last_load = None;
         loop {
             let freed = self.freed.notified();
             tokio::pin!(freed);
             // From here on, no notification is missed.
             freed.as_mut().enable();
-            let (load, mine) = match self.step(request, needed, Purpose::Jobs) {
+            let step = self.step(request, needed, Purpose::Jobs);
+            drop(last_load.take());
+            let (mut load, mine) = match step {
                 Step::Done(lease) => return Ok((lease, resident)),
                 Step::Wait(load) => (load, false),
                 Step::Load(sender) => {
@@ -152,9 +156,9 @@ impl KeyCache {
                     tokio::spawn(self.clone().load(request.clone(), Purpose::Jobs, sender));
                     (load, true)
                 }
-                Step::Full => {
+                Step::Full { companions_are_in_the_way } => {
                     resident = false;
-                    let _short = Short::new(&self.short);
+                    let _short = companions_are_in_the_way.then(|| Short::new(&self.short));
                     waits(true);
                     freed.await;
                     waits(false);
@@ -162,7 +166,9 @@ impl KeyCache {
                 }
             };
             resident = false;
-            match outcome(load, &waits).await {
+            let ended = outcome(&mut load, &waits).await;
+            last_load = Some(load);
+            match ended {
                 Ok(()) => {}
                 Err(failure) if failure.unreadable && !mine => {}
                 Err(failure) => return Err(failure.failure),
@@ -186,12 +192,13 @@ impl KeyCache {
         }
         let sender = match self.step(request, needed, Purpose::Companion) {
             Step::Done(lease) => return Ok(Some((lease, true))),
-            Step::Wait(_) | Step::Full => return Ok(None),
+            Step::Wait(_) | Step::Full { .. } => return Ok(None),
             Step::Load(sender) => sender,
         };
-        let load = sender.subscribe();
+        // Heard until there is a lease, as in `get`.
+        let mut load = sender.subscribe();
         tokio::spawn(self.clone().load(request.clone(), Purpose::Companion, sender));
-        match outcome(load, waits).await {
+        match outcome(&mut load, waits).await {
             Ok(()) => {
                 Ok(self.entries.locked().lease(self, &request.group, Purpose::Companion).map(|lease| (lease, false)))
             }
@@ -212,7 +219,7 @@ impl KeyCache {
         self.no_companions_before.locked().get(group).is_some_and(|until| Instant::now() < *until)
     }
 
-    /// Does a key that jobs need wait for room?
+    /// Does a key that jobs need wait for room which companions take up?
     fn is_short(&self) -> bool {
         self.short.load(Ordering::Acquire) > 0
     }
@@ -252,6 +259,7 @@ impl KeyCache {
         }
         let evicted = entries.make_room(self.budget - needed, purpose);
         let full = evicted.is_none();
+        let companions_are_in_the_way = full && entries.needed_by_jobs() <= self.budget - needed;
         let (sender, load) = watch::channel(Load::Queued);
         if !full {
             entries.by_group.insert(request.group.clone(), Entry::Loading { bytes: needed, load });
@@ -261,7 +269,7 @@ impl KeyCache {
             self.device.evict_key(slot);
             self.changed.notify_one();
         }
-        if full { Step::Full } else { Step::Load(sender) }
+        if full { Step::Full { companions_are_in_the_way } } else { Step::Load(sender) }
     }
 
     async fn load(self: Arc<Self>, request: KeyRequest, purpose: Purpose, sender: watch::Sender<Load>) {
@@ -272,30 +280,36 @@ impl KeyCache {
         let loaded = tokio::task::spawn_blocking(move || device.load_key(&source)).await;
         let loaded = loaded.unwrap_or_else(|error| Err(DeviceError::Lost { message: error.to_string() }));
         drop(turn);
-        let mut entries = self.entries.locked();
-        let result = match loaded {
-            Ok(slot) => {
-                entries.clock += 1;
-                let key = Resident {
-                    slot,
-                    set: request.set,
-                    key_id: request.group.key_id,
-                    users: AtomicUsize::new(0),
-                    last_use: Mutex::new((purpose, entries.clock)),
-                };
-                entries.by_group.insert(request.group, Entry::Ready(Arc::new(key)));
-                self.changed.notify_one();
-                Ok(())
-            }
-            Err(error) => {
-                entries.by_group.remove(&request.group);
-                Err(failure(&error, &request.parts))
-            }
-        };
-        drop(entries);
-        // A key that nobody wants any more makes room as well.
-        self.freed.notify_waiters();
+        let result = self.keep(&request, purpose, loaded);
         sender.send_replace(Load::Ended(result));
+        // Those whom it was loaded for come first: nobody else hears that it may make room before they have it, or are gone.
+        sender.closed().await;
+        self.freed.notify_waiters();
+    }
+
+    /// What was loaded is there from now on; nothing is, if it was not.
+    fn keep(
+        &self,
+        request: &KeyRequest,
+        purpose: Purpose,
+        loaded: Result<KeySlot, DeviceError>,
+    ) -> Result<(), KeyFailure> {
+        let mut entries = self.entries.locked();
+        let slot = loaded.map_err(|error| {
+            entries.by_group.remove(&request.group);
+            failure(&error, &request.parts)
+        })?;
+        entries.clock += 1;
+        let key = Resident {
+            slot,
+            set: request.set,
+            key_id: request.group.key_id,
+            users: AtomicUsize::new(0),
+            last_use: Mutex::new((purpose, entries.clock)),
+        };
+        entries.by_group.insert(request.group.clone(), Entry::Ready(Arc::new(key)));
+        self.changed.notify_one();
+        Ok(())
     }
 }
 
@@ -308,6 +322,18 @@ impl Entries {
         let mut last_use = key.last_use.locked();
         *last_use = (last_use.0.max(purpose), self.clock);
         Some(KeyLease { key: key.clone(), cache: cache.clone() })
+    }
+
+    /// Bytes that jobs in the hands of the device need, or that are loaded.
+    fn needed_by_jobs(&self) -> u64 {
+        let needed = |entry: &Entry| match entry {
+            Entry::Loading { bytes, .. } => *bytes,
+            Entry::Ready(key) => {
+                let is_needed = key.users.load(Ordering::Acquire) > 0 && key.last_use.locked().0 == Purpose::Jobs;
+                if is_needed { key.slot.bytes } else { 0 }
+            }
+        };
+        self.by_group.values().map(needed).sum()
     }
 
     /// Takes unused keys out, companions first and the longest unused first, until what is left takes up at most `bytes`.
@@ -351,7 +377,7 @@ impl KeyLease {
         self.key.slot
     }
 
-    /// Does a key that jobs need wait for room? Then one that no job needs is to be let go.
+    /// Does a key that jobs need wait for room which companions take up? Then a companion is to be let go.
     pub(crate) fn is_wanted_back(&self) -> bool {
         self.cache.is_short()
     }
@@ -381,7 +407,7 @@ impl Drop for Short<'_> {
     }
 }
 
-async fn outcome(mut load: watch::Receiver<Load>, waits: impl Fn(bool)) -> Result<(), KeyFailure> {
+async fn outcome(load: &mut watch::Receiver<Load>, waits: impl Fn(bool)) -> Result<(), KeyFailure> {
     let is_queued = matches!(*load.borrow(), Load::Queued);
     if is_queued {
         waits(true);

@@ -44,6 +44,15 @@ async fn companion(cache: &Arc<KeyCache>, key: u8) -> Option<KeyLease> {
     lease.map(|(lease, _)| lease)
 }
 
+/// Polls once. Has it not ended?
+async fn begins(load: &mut (impl Future<Output = KeyLease> + Unpin)) -> bool {
+    tokio::select! {
+        biased;
+        _ = load => false,
+        () = std::future::ready(()) => true,
+    }
+}
+
 /// Keys and companions that are there, by their numbers.
 fn resident(cache: &KeyCache) -> [Vec<u8>; 2] {
     let mut resident = [Vec::new(), Vec::new()];
@@ -98,6 +107,25 @@ async fn no_companion_is_taken_while_a_key_waits_for_room() {
     let _keys = [key(&cache, 1).await, key(&cache, 2).await];
     assert!(tokio::time::timeout(Duration::from_millis(50), key(&cache, 3)).await.is_err());
     assert!(!cache.is_short());
+}
+
+#[tokio::test]
+async fn whoever_waits_for_room_does_not_take_a_key_from_the_job_that_it_is_loaded_for() {
+    let (_, cache) = cache(1);
+    let (mut one, mut two) = (pin!(key(&cache, 1)), pin!(key(&cache, 2)));
+    assert!(begins(&mut one).await, "it is being loaded");
+    let lease = tokio::select! {
+        biased;
+        _ = &mut two => panic!("there is room for one"),
+        lease = &mut one => lease,
+    };
+    assert!(!cache.is_short(), "no companion is in the way");
+    drop(lease);
+    tokio::time::timeout(PATIENCE, two).await.expect("room");
+    // A key whose job is gone before it is loaded makes room.
+    let (_, cache) = self::cache(1);
+    assert!(begins(&mut pin!(key(&cache, 1))).await);
+    tokio::time::timeout(PATIENCE, key(&cache, 2)).await.expect("room");
 }
 
 #[tokio::test]

@@ -187,9 +187,13 @@ impl Entries {
         }
     }
 
-    /// Is there room for so many bytes, now that others have made way? What is `gone` is to be let go of without the lock.
+    /// Is there room for so many bytes, now that others have made way? None does where that is not enough. What is `gone` is to be let
+    /// go of without the lock: until then there is a little more than is counted.
     fn make_room(&mut self, limit: u64, bytes: u64, gone: &mut Vec<Entry>) -> bool {
-        let Some(most) = limit.checked_sub(bytes) else { return false };
+        let unused_bytes: u64 = self.by_name.values().filter(|entry| entry.is_unused()).map(|entry| entry.bytes).sum();
+        let Some(most) = limit.checked_sub(bytes).filter(|most| self.held_bytes - unused_bytes <= *most) else {
+            return false;
+        };
         while self.held_bytes > most {
             let unused = self.by_name.iter().filter(|(_, entry)| entry.is_unused());
             let oldest = unused.min_by_key(|(_, entry)| entry.last_use).map(|(name, _)| name.clone());
