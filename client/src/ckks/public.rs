@@ -45,8 +45,8 @@ impl CkksPublicKey {
         self.ring.set()
     }
 
-    /// Encrypts as [`super::CkksKeys::encrypt`] does. What comes out is twice as long, and has more noise: about sqrt(2N / 3)
-    /// times as much, some 8 bits at N = 2^16.
+    /// Encrypts as [`super::CkksKeys::encrypt`] does. What comes out is twice as long, and has more noise: sqrt(2N / 3 + the
+    /// secret's weight) times as much, some 8 bits at N = 2^16.
     pub fn encrypt(&self, numbers: &[Complex], level: usize) -> Result<Encrypted> {
         let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
         let ciphertext = self.key.encrypt(&self.ring, numbers, level, &mut randomness)?;

@@ -44,6 +44,11 @@ impl CompressionNoise {
 
     /// log2 of the probability that one ciphertext of noise level 1 and empty carry comes out of the list wrong.
     pub fn unpacking_failure_log2(&self, set: &ParameterSet, compression: &CompressionSet) -> f64 {
+        self.unpacking_failure_log2_of(set, compression, NoiseBudget::of(set).output())
+    }
+
+    /// The same for one of this variance, whatever it comes from.
+    pub fn unpacking_failure_log2_of(&self, set: &ParameterSet, compression: &CompressionSet, packed: f64) -> f64 {
         let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
             return f64::NEG_INFINITY;
         };
@@ -55,7 +60,7 @@ impl CompressionNoise {
             Decision { below: half_box + half_step, above: half_box - half_step, input_factor: shift * shift };
         let packed_dimension = compression.packing_glwe_dimension * compression.packing_polynomial_size;
         let switch = SwitchError { terms: packed_dimension as f64, active: 0.5, half_width: half_step };
-        let input = decision.input_factor * NoiseBudget::of(set).output();
+        let input = decision.input_factor * packed;
         decision.failure_log2(input + self.packing_key + self.packing_rounding, |t| switch.cumulants(t))
     }
 

@@ -122,6 +122,11 @@ fn sums_of_unpacked_ciphertexts_keep_the_claim() {
             if let Some(Companion { set: companion, .. }) = companion_of(set) {
                 let failure = NoiseBudget::of(companion).failure_log2_of(companion, sum as f64 * after.output());
                 assert!(failure <= -128.0, "{}: {sum} fail with 2^{failure} under the companion", compression.name);
+                // And what goes into a list may be the companion's.
+                let packed = NoiseBudget::of(companion).output();
+                let noise = CompressionNoise::of(set, compression);
+                let failure = noise.unpacking_failure_log2_of(set, compression, packed);
+                assert!(failure <= -128.0, "{}: the companion's results fail with 2^{failure}", compression.name);
             }
         }
     }
