@@ -22,7 +22,7 @@ fn operation(kind: Kind, arguments: &[u32]) -> Operation {
     Operation { kind: kind.into(), arguments: arguments.to_vec(), ..Default::default() }
 }
 
-/// A matrix with as many giant steps as diagonals.
+/// A matrix with diagonals far from each other, so that it takes many steps.
 fn sparse(diagonals: u32) -> Operation {
     let offsets: Vec<u32> = (0..diagonals).map(|place| (place * (511 / diagonals)) | 1).collect();
     Operation { numbers: vec![0.25; offsets.len() << SLOTS_LOG2], offsets, ..operation(Kind::Matrix, &[0]) }
@@ -82,6 +82,7 @@ fn plans_are_charged_what_they_take() {
         ("products that stay", 1, squares(100), (1..=100).collect()),
         ("products that stay, high up", 14, squares(20), (1..=20).collect()),
         ("a total", 14, vec![operation(Kind::Total, &[0])], vec![1]),
+        ("two diagonals", 14, vec![sparse(2)], vec![1]),
         ("four diagonals", 14, vec![sparse(4)], vec![1]),
         ("sixteen diagonals", 14, vec![sparse(16)], vec![1]),
         ("sixty-four diagonals", 14, vec![sparse(64)], vec![1]),

@@ -205,13 +205,18 @@ impl Counts<'_> {
             return Work { rows_at_a_time, ..diagonals.and(turns).and(self.rescale(level)) };
         }
         let all = level + 1 + self.special();
-        let diagonals = Work::new(0, 2 * matrix.count() * all, 2 * (giants + 1) * all);
+        let diagonals = Work::new(0, 2 * matrix.count() * all, 0);
         let giant = self.lowered(self.special(), level + 1).and(self.cut(level)).and(self.times_key(level));
-        let mut work = self.cut(level).and(self.times_key(level).times(babies)).and(diagonals);
-        // What the masks of all of them are rounded by at once; then digits of several, and what each has turned into.
+        let cut = self.cut(level);
+        // Beside the sums of all giant steps there are first the digits that the baby steps share, and modulo one prime what each
+        // of these has turned, the argument, and a part of a product.
+        let sums = 2 * (giants + 1) * all;
+        let turned_by_babies = cut.rows_at_a_time + 2 * (babies as u64 + 1) + 3;
+        // Then what the masks of all of them are rounded by at once; then digits of several, and what each has turned into.
         let rounded = giants * (level + 2);
         let turned = giants.min(GIANTS_TOGETHER) as u64 * (giant.rows_at_a_time + 2 * all as u64);
-        work.rows_at_a_time += turned.max(rounded as u64);
+        let mut work = cut.and(self.times_key(level).times(babies)).and(diagonals);
+        work.rows_at_a_time = sums as u64 + turned_by_babies.max(turned).max(rounded as u64);
         work.and(giant.times(giants)).and(self.lowered(self.special() + 1, level).times(2))
     }
 

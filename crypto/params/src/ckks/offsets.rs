@@ -3,7 +3,13 @@
 //! Each diagonal is multiplied by the numbers turned by its offset. An offset is a *giant* and a *baby* step: the numbers are
 //! turned by each baby step once, and each giant step's sum of diagonals times those is turned as a whole.
 
+mod fewest;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
+
+use fewest::{Cut, fewest_giants};
 
 /// Giant steps that are turned at once, at most: they share what is read of the tables of transforms, and each holds digits of its own.
 pub const GIANTS_TOGETHER: usize = 4;
@@ -18,23 +24,24 @@ pub struct Offsets {
 /// How a product with a matrix turns the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Each step on its own, by a key of its own: about as many baby steps as giant ones, or, doubled `more` times, more of
-    /// the former, which are cheaper.
+    /// Each step on its own, by a key of its own: of all cuts that take no more keys than one into blocks of a power of two, the
+    /// one with the fewest giant steps, which take longest. That power of two is about the square root of the number of
+    /// diagonals, or, doubled `more` times, more.
     Apart {
-        /// How often the baby steps are doubled.
+        /// How often it is doubled.
         more: u32,
     },
     /// Each step from where the one before it ended, all to the left, so that two keys are enough.
     Walked,
 }
 
-/// How offsets are cut: of every `inner` neighbours, one is a giant step.
+/// How offsets are cut: of each block of neighbours, one is a giant step, and baby steps lead from there to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
     /// Distance of two neighbouring offsets.
-    pub stride: usize,
-    /// Baby steps, a power of two.
-    pub inner: usize,
+    stride: usize,
+    /// Into blocks of so many strides.
+    cut: Cut,
     /// Strides all around.
     around: usize,
     way: Way,
@@ -75,7 +82,7 @@ impl Offsets {
     /// The farthest that the matrix turns to the right: so many places to the left, and all its turns go there. One that turns
     /// by every multiple of its stride has nothing to gain.
     pub(super) fn turns_to_the_right(&self) -> usize {
-        let steps = self.steps(Way::Apart { more: 0 });
+        let steps = self.steps_of_powers_of_two(Way::Apart { more: 0 });
         if self.count() * steps.stride >= self.size {
             return 0;
         }
@@ -83,8 +90,21 @@ impl Offsets {
         steps.stride * least.min(0).unsigned_abs() as usize
     }
 
-    /// How they are cut.
+    /// How they are cut: the same for everybody, for keys are made for these steps.
     pub fn steps(&self, way: Way) -> Steps {
+        let steps = self.steps_of_powers_of_two(way);
+        if way == Way::Walked {
+            return steps;
+        }
+        let [babies, giants] = self.cut(steps);
+        let mut places: Vec<i64> = self.offsets.iter().map(|offset| steps.place(*offset)).collect();
+        places.sort_unstable();
+        let cut = fewest_giants(&places, steps.around, babies.len() + giants.len());
+        Steps { cut: cut.unwrap_or(steps.cut), ..steps }
+    }
+
+    /// Into blocks of a power of two.
+    fn steps_of_powers_of_two(&self, way: Way) -> Steps {
         let strides =
             self.offsets.iter().filter(|offset| **offset != 0).map(|offset| 1_usize << offset.trailing_zeros());
         let stride = strides.min().unwrap_or(self.size);
@@ -94,7 +114,10 @@ impl Offsets {
             Way::Walked => 0,
         };
         let bits = usize::BITS - self.count().leading_zeros();
-        Steps { stride, inner: (1 << (bits.div_ceil(2) + more)).min(around), around, way }
+        let inner = (1 << (bits.div_ceil(2) + more)).min(around);
+        // A block of all that is around has the turns to the right as well.
+        let first = if way != Way::Walked && inner == around { -((around / 2) as i64) } else { 0 };
+        Steps { stride, cut: Cut { inner, first }, around, way }
     }
 
     /// Rotations that a product takes keys for.
@@ -142,17 +165,15 @@ pub fn doubled(size: usize, offset: usize) -> usize {
 impl Steps {
     /// Baby and giant step of an offset.
     pub fn cut(self, offset: usize) -> (i64, i64) {
-        let place = self.place(offset);
-        let baby = place.rem_euclid(self.inner as i64);
+        let (place, Cut { inner, first }) = (self.place(offset), self.cut);
+        let baby = first + (place - first).rem_euclid(inner as i64);
         (baby * self.stride as i64, (place - baby) * self.stride as i64)
     }
 
-    /// An offset in strides. Half of the offsets are turns to the right, unless all turns go one way, or all offsets there are
-    /// belong to one giant step.
+    /// An offset in strides. Half of the offsets are turns to the right, unless all turns go one way.
     fn place(self, offset: usize) -> i64 {
         let (place, around) = ((offset / self.stride) as i64, self.around as i64);
-        let has_right = self.way != Way::Walked && self.inner < self.around;
-        if has_right && 2 * place >= around { place - around } else { place }
+        if self.way != Way::Walked && 2 * place >= around { place - around } else { place }
     }
 
     /// Does each step begin where the one before it ended?
@@ -162,6 +183,6 @@ impl Steps {
 
     /// Of one baby step and of one giant step.
     pub fn lengths(self) -> [i64; 2] {
-        [self.stride as i64, (self.inner * self.stride) as i64]
+        [self.stride as i64, (self.cut.inner * self.stride) as i64]
     }
 }
