@@ -55,14 +55,14 @@ impl Shares {
     }
 
     /// Refuses a program that would need more than there ever is.
-    fn check(self, program: &Program, key_bytes: u64) -> Result<(), JobFailure> {
+    fn check(self, program: &Program, key_bytes: u64, threads: usize) -> Result<(), JobFailure> {
         let bootstraps = program.steps().iter().filter_map(|step| match step.action {
             Action::Bootstrap(_, kind) => Some(kind.matrix_bytes(program.set())),
             _ => None,
         });
         for (what, wanted, most) in [
             ("the matrices of a bootstrap", bootstraps.max().unwrap_or(0), self.matrices),
-            ("its numbers", program.cost().memory_bytes, self.values),
+            ("its numbers", program.cost().memory_bytes_on(threads), self.values),
             ("its key", key_bytes, self.keys),
         ] {
             if wanted > most {
@@ -143,7 +143,7 @@ impl Vectors {
         }
         // With its masks, it is more than twice as long as it is stored: what has no room even so is not begun.
         let stored: u64 = parts.iter().map(|part| part.size_bytes).fold(0, u64::saturating_add);
-        self.shares.check(program, stored.saturating_mul(2))
+        self.shares.check(program, stored.saturating_mul(2), self.threads)
     }
 
     /// Takes a job on.
@@ -197,12 +197,12 @@ mod tests {
         let shares = Shares::of(8 << 30);
         assert!(shares.keys + shares.matrices + shares.values <= 8 << 30);
         let program = bootstrap(5);
-        shares.check(&program, 4922 << 20).expect("room");
+        shares.check(&program, 4922 << 20, 2).expect("room");
         assert!(program.cost().work * 4 < TURN, "{} in a turn of {TURN}", program.cost().work);
-        let refused = shares.check(&bootstrap(3), 0).expect_err("its matrices take more than twice as much");
+        let refused = shares.check(&bootstrap(3), 0, 2).expect_err("its matrices take more than twice as much");
         assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.message.contains("matrices"), "{refused:?}");
-        Shares::of(24 << 30).check(&bootstrap(3), 8374 << 20).expect("room");
-        let refused = shares.check(&program, 6 << 30).expect_err("its key takes more than there is for keys");
+        Shares::of(24 << 30).check(&bootstrap(3), 8374 << 20, 2).expect("room");
+        let refused = shares.check(&program, 6 << 30, 2).expect_err("its key takes more than there is for keys");
         assert!(refused.message.contains("its key"), "{refused:?}");
     }
 }

@@ -33,8 +33,8 @@ fn bootstrap(size: Size) -> Operation {
     Operation { bootstrap: Some(bootstrap), ..operation(Kind::Bootstrap, &[0]) }
 }
 
-/// Bytes that a program is charged, and those that it takes.
-fn memory(level: u32, operations: Vec<Operation>, outputs: Vec<u32>) -> [usize; 2] {
+/// Bytes that a program is charged on so many threads, and those that it takes.
+fn memory(threads: usize, level: u32, operations: Vec<Operation>, outputs: Vec<u32>) -> [usize; 2] {
     let set = by_name("TOY_CKKS_45_60_50").expect("a set");
     let input = wire::program::Input {
         name: "x".to_owned(),
@@ -68,10 +68,10 @@ fn memory(level: u32, operations: Vec<Operation>, outputs: Vec<u32>) -> [usize; 
     let numbers = vec![Complex::from(0.5); 1 << SLOTS_LOG2];
     let input = secret.encrypt(ring, &numbers, level as usize, &mut randomness).expect("encryption").fitted();
     ring.memory_use();
-    let run = run(&program, vec![input], &keys, &matrices, 1, || true).expect("a result");
+    let run = run(&program, vec![input], &keys, &matrices, threads, || true).expect("a result");
     let most = ring.memory_use().most;
     drop(run);
-    [program.cost().memory_bytes as usize, most - before]
+    [program.cost().memory_bytes_on(threads) as usize, most - before]
 }
 
 #[test]
@@ -91,8 +91,10 @@ fn plans_are_charged_what_they_take() {
         ("a bootstrap", 0, vec![bootstrap(Size::Medium)], vec![1]),
         ("a bootstrap with many keys", 0, vec![bootstrap(Size::Large)], vec![1]),
     ] {
-        let [charged, taken] = memory(level, operations, outputs);
-        assert!(taken <= charged, "{what}: {taken} bytes, of which {charged} are charged");
-        assert!(2 * charged <= 5 * taken, "{what}: {charged} bytes are charged for {taken}");
+        for threads in [1, 8] {
+            let [charged, taken] = memory(threads, level, operations.clone(), outputs.clone());
+            assert!(taken <= charged, "{what} on {threads}: {taken} bytes, of which {charged} are charged");
+            assert!(2 * charged <= 5 * taken, "{what} on {threads}: {charged} bytes are charged for {taken}");
+        }
     }
 }

@@ -16,8 +16,10 @@ use super::{Action, Clear, Input, Output, Step, Vector, WAY_OF_CLEAR_MATRICES, p
 pub struct Cost {
     /// Millions of multiplications, at least 1.
     pub work: u64,
-    /// Bytes of the values that there are at a time, and of what is worked on beside them.
+    /// Bytes of the values that there are at a time, and of what is worked on beside them, on one thread.
     pub memory_bytes: u64,
+    /// Bytes that each further thread may take.
+    pub thread_bytes: u64,
     /// Bootstraps.
     pub bootstraps: u64,
 }
@@ -39,6 +41,7 @@ impl Cost {
             work = work.and(own);
             held += bytes(set, step.vector);
             cost.memory_bytes = cost.memory_bytes.max(held.saturating_add(own.rows_at_a_time * row_bytes(set)));
+            cost.thread_bytes = cost.thread_bytes.max(own.rows_of_a_thread * row_bytes(set));
             held -= step.last_uses.iter().map(|value| bytes(set, vector_of(inputs, steps, *value))).sum::<u64>();
             cost.bootstraps += u64::from(matches!(step.action, Action::Bootstrap(..)));
         }
@@ -48,6 +51,12 @@ impl Cost {
             work.transforms * (set.size() as u64 / 2) * u64::from(set.size_log2) + work.products * set.size() as u64;
         cost.work = ((modular * MULTIPLICATIONS_OF_A_MODULAR_ONE) >> 20).max(1);
         cost
+    }
+
+    /// Bytes at a time on so many threads.
+    pub fn memory_bytes_on(&self, threads: usize) -> u64 {
+        let more = self.thread_bytes.saturating_mul((threads as u64).saturating_sub(1));
+        self.memory_bytes.saturating_add(more)
     }
 }
 
@@ -68,13 +77,20 @@ struct Work {
     transforms: u64,
     /// Multiplied word by word.
     products: u64,
-    /// That there are at a time, beside arguments and results.
+    /// That there are at a time, beside arguments and results, on one thread.
     rows_at_a_time: u64,
+    /// That each further thread may have.
+    rows_of_a_thread: u64,
 }
 
 impl Work {
     fn new(transforms: usize, products: usize, rows_at_a_time: usize) -> Self {
-        Self { transforms: transforms as u64, products: products as u64, rows_at_a_time: rows_at_a_time as u64 }
+        Self {
+            transforms: transforms as u64,
+            products: products as u64,
+            rows_at_a_time: rows_at_a_time as u64,
+            rows_of_a_thread: 0,
+        }
     }
 
     /// One after the other.
@@ -83,6 +99,7 @@ impl Work {
             transforms: self.transforms + other.transforms,
             products: self.products + other.products,
             rows_at_a_time: self.rows_at_a_time.max(other.rows_at_a_time),
+            rows_of_a_thread: self.rows_of_a_thread.max(other.rows_of_a_thread),
         }
     }
 
@@ -211,12 +228,15 @@ impl Counts<'_> {
         // Beside the sums of all giant steps there are first the digits that the baby steps share, and modulo one prime what each
         // of these has turned, the argument, and a part of a product.
         let sums = 2 * (giants + 1) * all;
-        let turned_by_babies = cut.rows_at_a_time + 2 * (babies as u64 + 1) + 3;
+        let of_a_prime = 2 * (babies as u64 + 1) + 3;
+        let turned_by_babies = cut.rows_at_a_time + of_a_prime;
         // Then what the masks of all of them are rounded by at once; then digits of several, and what each has turned into.
         let rounded = giants * (level + 2);
         let turned = giants.min(GIANTS_TOGETHER) as u64 * (giant.rows_at_a_time + 2 * all as u64);
         let mut work = cut.and(self.times_key(level).times(babies)).and(diagonals);
         work.rows_at_a_time = sums as u64 + turned_by_babies.max(turned).max(rounded as u64);
+        // Each thread has a prime of its own.
+        work.rows_of_a_thread = of_a_prime;
         work.and(giant.times(giants)).and(self.lowered(self.special() + 1, level).times(2))
     }
 
