@@ -58,6 +58,14 @@ pub enum ClientError {
         /// The file.
         path: String,
     },
+    /// A file of a key that is not what it should be, or that the server does not take.
+    #[error("{path}: {error}")]
+    KeyPart {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        error: Box<ClientError>,
+    },
     /// Two arrays that were to go together pair by pair.
     #[error("arrays of {left} and {right} elements: expected as many in both")]
     Lengths {
@@ -134,6 +142,7 @@ impl ClientError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Transport { .. } => true,
+            Self::KeyPart { error, .. } => error.is_retryable(),
             Self::Refused(refusal) => match refusal.code {
                 Code::Unavailable => true,
                 Code::ResourceExhausted => refusal.retry_after.is_some(),
@@ -147,6 +156,7 @@ impl ClientError {
     pub fn is_break(&self) -> bool {
         match self {
             Self::Transport { .. } => true,
+            Self::KeyPart { error, .. } => error.is_break(),
             Self::Refused(refusal) => refusal.code == Code::Unavailable,
             _ => false,
         }
@@ -156,8 +166,14 @@ impl ClientError {
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
+            Self::KeyPart { error, .. } => error.refusal(),
             _ => None,
         }
+    }
+
+    /// With the name of a key's file.
+    pub(crate) fn of_part(self, path: &Path) -> Self {
+        Self::KeyPart { path: path.display().to_string(), error: Box::new(self) }
     }
 
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {

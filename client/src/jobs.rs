@@ -38,6 +38,7 @@ impl Client {
     /// Hands in a job. Once this returns, the job ends in exactly one way.
     pub async fn submit(&self, request: &JobRequest) -> Result<Job> {
         let spec = self.spec(request).await?;
+        request.hand_in();
         self.submit_spec(&request.request_id, spec).await
     }
 
@@ -46,6 +47,7 @@ impl Client {
     /// When the connection breaks meanwhile, the job goes on; the client finds it again by its request id.
     pub async fn run(&self, request: &JobRequest) -> Result<Finished> {
         let spec = self.spec(request).await?;
+        request.hand_in();
         let started = Instant::now();
         let message = RunJobRequest { request_id: request.request_id.clone(), spec: Some(spec.clone()) };
         // Overload is worth another attempt. After a break the job may be running: that is what watching is for.

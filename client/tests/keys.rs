@@ -111,7 +111,7 @@ async fn a_directory_is_checked_when_it_is_read() {
     Keys::load(&path, Some("tree")).expect("keys");
     let part = path.join("TOY_MESSAGE_2_CARRY_2.bootstrap");
     std::fs::copy(path.join("TOY_MESSAGE_2_CARRY_2.key-switch"), &part).unwrap();
-    assert!(matches!(Keys::load(&path, Some("tree")), Err(ClientError::Format(_))));
+    assert!(matches!(Keys::load(&path, Some("tree")), Err(ClientError::KeyPart { .. })));
     std::fs::remove_file(&part).unwrap();
     let missing = ClientError::KeyPartMissing { path: part.display().to_string() };
     assert_eq!(Keys::load(&path, Some("tree")).unwrap_err(), missing);

@@ -6,8 +6,8 @@ use cloakwork_params::{EnvelopeError, KeyId};
 
 use crate::{Digest, UploadId, database::OpenError};
 
-/// What went wrong. What callers are told of it, and under which code, is the server's to say; it has to say something
-/// for each variant.
+/// What went wrong. What callers are told of it, under which code, and what they should do, is the server's to say; it has to
+/// say something for each variant.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The bytes at rest are not what was committed.
@@ -17,7 +17,7 @@ pub enum Error {
         digest: Digest,
     },
     /// No such blob, or another tenant's.
-    #[error("blob {digest} is not here; upload it first")]
+    #[error("blob {digest} is not here")]
     BlobNotFound {
         /// The blob.
         digest: Digest,
@@ -98,7 +98,7 @@ pub enum Error {
         key_id: KeyId,
     },
     /// No such key, or another tenant's.
-    #[error("key {key_id} is not here; register it first")]
+    #[error("key {key_id} is not here")]
     KeyNotFound {
         /// The key.
         key_id: KeyId,
@@ -165,7 +165,7 @@ pub enum Error {
         limit: u32,
     },
     /// No such upload, another tenant's, or an expired one.
-    #[error("upload {id} is not here; begin it again")]
+    #[error("upload {id} is not here")]
     UploadNotFound {
         /// The upload.
         id: UploadId,

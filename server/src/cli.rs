@@ -3,7 +3,11 @@
 mod access;
 mod serve;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 
@@ -74,13 +78,11 @@ impl Cli {
             Command::Serve(serve) => serve.run(),
             Command::Config(ConfigCommand::Check { file }) => check(&file),
             Command::Config(ConfigCommand::Print { config }) => {
-                load(config, &[]).map(|config| print!("{}", config::print(&config)))
+                load(config, &[]).and_then(|config| print(&config::print(&config)))
             }
-            Command::DevCerts { out, names } => dev_certs::write(&out, &names).map_err(failed).map(|files| {
-                for file in files {
-                    println!("{}", file.display());
-                }
-            }),
+            Command::DevCerts { out, names } => dev_certs::write(&out, &names)
+                .map_err(failed)
+                .and_then(|files| print(&files.iter().map(|file| format!("{}\n", file.display())).collect::<String>())),
             Command::Tenant(command) => command.run(),
             Command::Token(command) => command.run(),
         };
@@ -95,8 +97,17 @@ fn check(file: &std::path::Path) -> Result<(), ExitCode> {
     for port in [Port::Api, Port::Admin] {
         tls.iter().try_for_each(|tls| tls.server_config(port).map(drop)).map_err(wrong_use)?;
     }
-    println!("{}: fine", file.display());
-    Ok(())
+    print(&format!("{}: fine\n", file.display()))
+}
+
+/// Writes to standard output, which may be a full disk, or a pipe whose reader has gone.
+fn print(text: &str) -> Result<(), ExitCode> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| failed(format!("nothing can be printed: {error}"))),
+    }
 }
 
 /// The configuration from file, environment and flags.

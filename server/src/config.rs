@@ -170,6 +170,11 @@ impl Config {
     pub fn tls(&self) -> bool {
         self.listen.tls_certificate.is_some()
     }
+
+    /// Does the API leave the machine without TLS?
+    pub fn is_open_in_the_clear(&self) -> bool {
+        !self.tls() && !self.listen.address.ip().is_loopback()
+    }
 }
 
 /// Everything that is wrong with a configuration. Displays as one line for each problem.

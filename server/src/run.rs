@@ -322,6 +322,13 @@ async fn serve_api(
     tls: Option<Arc<ServerConfig>>,
 ) -> Result<SocketAddr, RunError> {
     let (listener, address) = bind("listen.address", config.listen.address).await?;
+    if config.is_open_in_the_clear() {
+        tracing::warn!(
+            %address,
+            "without TLS, whoever is on the way reads and changes what is sent, tokens among it: set listen.tls_certificate and \
+             listen.tls_key, or keep it on a private network"
+        );
+    }
     api.spawn(edge.serve(listener, tls));
     Ok(address)
 }

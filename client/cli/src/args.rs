@@ -91,13 +91,14 @@ Examples:
 Exit codes:
   0  done
   1  something that has no code of its own
-  2  wrong arguments; a file that is not there, or is no ciphertext
-  3  not found: a key, job or ciphertext
-  4  refused, or not valid: a program, a ciphertext or a public key that is damaged
+  2  wrong arguments: a computation that they cannot mean, a file that is not there
+  3  not found on the server: a key, job or ciphertext
+  4  refused by the server, or not valid: a file that is damaged, or is no ciphertext or public key
   5  the server cannot be reached, or did not answer in time
   6  overloaded, or over a quota
   7  the job failed or was cancelled, or a result was wrong, or too large to decrypt
-  8  trouble with the keys in the directory, or a ciphertext of another key";
+  8  trouble with the keys in the directory, or a ciphertext of another key
+130  interrupted while a job goes on; what is printed names it";
 
 #[cfg(test)]
 mod tests;

@@ -6,13 +6,18 @@ use std::{
 };
 
 use cloakwork_client::{
-    AnyKeys, CLIENT_KEY_FILE, CkksKeys, Client, ClientError, Code, ConnectOptions, Encrypted, Finished, Identity,
-    JobRequest, Keys, Program, RetryPolicy, Token,
+    AnyKeys, CLIENT_KEY_FILE, CkksKeys, Client, ClientError, ConnectOptions, Encrypted, Finished, Identity, JobRequest,
+    KeyFileError, Keys, Program, RetryPolicy, Token, has_ended, params::ObjectKind,
 };
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::{args::Global, failure::Failure, latency, output::show};
+use crate::{
+    args::Global,
+    failure::{Failure, INTERRUPTED},
+    latency,
+    output::show,
+};
 
 /// The global arguments, put to use.
 pub(crate) struct Context {
@@ -28,7 +33,8 @@ impl Context {
     /// As [`Self::connect`], with another rule of when to try again.
     pub(crate) async fn connect_with(&self, retry: RetryPolicy) -> Result<Client, Failure> {
         let mut options = ConnectOptions { retry: FIRST_CALL, ..ConnectOptions::new(&self.global.server) };
-        if let Some(token) = &self.global.token {
+        // An empty variable is how a shell takes one away for a command.
+        if let Some(token) = self.global.token.as_deref().filter(|token| !token.is_empty()) {
             options = options.token(Token::new(token)?);
         }
         options.ca_pem = self.global.ca.as_deref().map(|ca| read(ca, CERTIFICATE)).transpose()?.map(|pem| pem.to_vec());
@@ -41,12 +47,12 @@ impl Context {
 
     /// The keys of the directory, of either scheme.
     pub(crate) async fn any_keys(&self) -> Result<AnyKeys, Failure> {
-        self.load(self.global.keys.clone(), AnyKeys::load).await
+        self.load(self.global.keys.clone(), AnyKeys::load, &[KEYGEN, CKKS_KEYGEN]).await
     }
 
     /// The keys of the directory, which must be of CKKS.
     pub(crate) async fn ckks_keys(&self) -> Result<CkksKeys, Failure> {
-        self.load(self.global.keys.clone(), CkksKeys::load).await
+        self.load(self.global.keys.clone(), CkksKeys::load, &[CKKS_KEYGEN]).await
     }
 
     /// The keys of the directory.
@@ -56,24 +62,29 @@ impl Context {
 
     /// The keys of another directory.
     pub(crate) async fn keys_in(&self, directory: PathBuf) -> Result<Keys, Failure> {
-        self.load(directory, Keys::load).await
+        self.load(directory, Keys::load, &[KEYGEN]).await
     }
 
     async fn load<K: Send + 'static>(
         &self,
         directory: PathBuf,
         load: fn(&Path, Option<&str>) -> cloakwork_client::Result<K>,
+        keygens: &[&str],
     ) -> Result<K, Failure> {
-        if !directory.join(CLIENT_KEY_FILE).exists() {
+        let file = directory.join(CLIENT_KEY_FILE);
+        if !file.exists() {
             let directory = directory.display();
-            return Err(Failure::NoKeys(format!(
-                "there is no client key in {directory}: `cloakwork keygen --out {directory}` makes one"
+            let keygens: Vec<String> = keygens.iter().map(|keygen| format!("`{keygen} --out {directory}`")).collect();
+            return Err(Failure::Keys(format!(
+                "there is no client key in {directory}: {} makes one",
+                keygens.join(", or of CKKS ")
             )));
         }
         let passphrase = self.passphrase()?;
         let load = move || load(&directory, passphrase.as_ref().map(|passphrase| passphrase.as_str()));
         // Opening a sealed key takes a second of computing.
-        tokio::task::spawn_blocking(load).await.map_err(std::io::Error::other)?.map_err(Failure::from)
+        let loaded = tokio::task::spawn_blocking(load).await.map_err(std::io::Error::other)?;
+        loaded.map_err(|error| unusable(&file, error))
     }
 
     /// The first line of the passphrase file.
@@ -107,10 +118,18 @@ impl Context {
         self.run_request(client, &request).await
     }
 
-    /// Runs a job to its end.
+    /// Runs a job to its end. Ctrl-C ends the waiting, not the job.
     pub(crate) async fn run_request(&self, client: &Client, request: &JobRequest) -> Result<Finished, Failure> {
-        let running = client.run(request);
-        self.remarking(client, running).await.map_err(|error| self.explain(error))
+        let running = self.remarking(client, client.run(request));
+        tokio::select! {
+            biased;
+            done = running => {
+                // Listening once, this process would not be ended by Ctrl-C any more.
+                tokio::spawn(end_when_interrupted());
+                done.map_err(|error| self.explain(error))
+            }
+            Ok(()) = tokio::signal::ctrl_c() => Err(interrupted(client, request).await),
+        }
     }
 
     /// Runs a program as [`Self::run`] does, and prints the results, the job's name and its record.
@@ -130,8 +149,7 @@ impl Context {
                 let words: Vec<String> = results.iter().map(u64::to_string).collect();
                 format!("{}\n\n{}\n{}", words.join(","), finished.job.name, latency::table(&record))
             },
-        );
-        Ok(())
+        )
     }
 
     /// Says why nothing happens, where nothing does for lack of a worker.
@@ -167,15 +185,70 @@ impl Context {
 
     /// What to do about a key that the server does not know.
     fn explain(&self, error: ClientError) -> Failure {
-        match &error {
-            ClientError::Refused(refusal) if refusal.code == Code::NotFound => {
-                let keys = self.global.keys.display();
-                Failure::NotFound(format!("{error}\nHas the key been pushed? cloakwork --keys {keys} keys push"))
-            }
-            _ => error.into(),
+        let keys = self.global.keys.display();
+        match error.refusal().is_some_and(|refusal| refusal.reason == "KEY_NOT_FOUND") {
+            true => Failure::from(error).advised(format!("Has the key been pushed? cloakwork --keys {keys} keys push")),
+            false => error.into(),
         }
     }
 }
+
+/// What Ctrl-C does where no job is waited for.
+async fn end_when_interrupted() {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        std::process::exit(INTERRUPTED.into());
+    }
+}
+
+/// What became of a job that is not waited for any more.
+async fn interrupted(client: &Client, request: &JobRequest) -> Failure {
+    if !request.is_handed_in() {
+        return Failure::Interrupted("interrupted before the job was handed in: nothing runs".into());
+    }
+    // The same request is the same job: handed in again, it says its name.
+    let asked = tokio::select! {
+        answer = tokio::time::timeout(NAME_WITHIN, client.submit(request)) => answer.ok(),
+        Ok(()) = tokio::signal::ctrl_c() => None,
+    };
+    Failure::Interrupted(match asked {
+        Some(Ok(job)) if has_ended(&job) => format!("interrupted; {0} has ended: cloakwork jobs show {0}", job.name),
+        Some(Ok(job)) => format!(
+            "interrupted; {0} goes on\nThis cancels it: cloakwork jobs cancel {0}\nThis follows it: cloakwork jobs watch {0}",
+            job.name
+        ),
+        Some(Err(error)) => format!("interrupted; the server does not say that it has the job: {error}"),
+        None => "interrupted; the server may have the job: `cloakwork jobs ls` lists what it has".into(),
+    })
+}
+
+/// A client key that cannot be used, with its file and what to do.
+fn unusable(file: &Path, error: ClientError) -> Failure {
+    let ClientError::KeyFile(error) = error else { return error.into() };
+    let named = match &error {
+        KeyFileError::Io { .. } | KeyFileError::OpenToOthers { .. } => error.to_string(),
+        _ => format!("{}: {error}", file.display()),
+    };
+    let other = "--keys, or CLOAKWORK_KEYS, names another directory";
+    let advice = match &error {
+        KeyFileError::NotAKey { got: ObjectKind::CkksClientKey, .. } => {
+            format!("These are keys of CKKS, for `cloakwork ckks`; {other}, with keys of `{KEYGEN}`")
+        }
+        KeyFileError::NotAKey { got: ObjectKind::ClientKey, .. } => {
+            format!("These are keys of TFHE, for `eval`, `pbs` and `gate`; {other}, with keys of `{CKKS_KEYGEN}`")
+        }
+        KeyFileError::PassphraseNeeded => "--passphrase-file names the file that has it".into(),
+        KeyFileError::NotSealed => "Leave out --passphrase-file".into(),
+        _ => return Failure::Keys(named),
+    };
+    Failure::Keys(format!("{named}\n{advice}"))
+}
+
+/// What makes keys, of TFHE and of CKKS.
+const KEYGEN: &str = "cloakwork keygen";
+const CKKS_KEYGEN: &str = "cloakwork ckks keygen";
+
+/// Whoever has pressed Ctrl-C does not wait longer for a name.
+const NAME_WITHIN: Duration = Duration::from_secs(5);
 
 /// A server that is not there is said so soon; one that goes away meanwhile is waited for.
 const FIRST_CALL: RetryPolicy = RetryPolicy {

@@ -6,7 +6,7 @@ mod derived;
 mod names;
 mod operations;
 
-pub(crate) use self::{argument::Argument, compile::compile};
+pub(crate) use self::{argument::Argument, compile::compile, names::hint_among};
 
 #[cfg(test)]
 mod tests;

@@ -23,9 +23,6 @@ pub(crate) enum Failure {
     /// The server is not there.
     #[error("{0}")]
     Unreachable(String),
-    /// Something that was asked for is not there.
-    #[error("{0}")]
-    NotFound(String),
     /// A result that is not what it must be.
     #[error("{0}")]
     WrongResult(String),
@@ -35,15 +32,28 @@ pub(crate) enum Failure {
     /// Something that the client key does not decrypt.
     #[error("{0}")]
     OtherKey(String),
-    /// A directory without a client key.
+    /// A directory without a client key, or with one that cannot be used.
     #[error("{0}")]
-    NoKeys(String),
+    Keys(String),
+    /// Ctrl-C while a job went on.
+    #[error("{0}")]
+    Interrupted(String),
     /// The passphrase file.
     #[error("{path}: {problem}")]
     Passphrase { path: String, problem: String },
 }
 
 impl Failure {
+    /// The same, and what to do about it.
+    pub(crate) fn advised(self, advice: String) -> Self {
+        match self {
+            Self::Client(error) => Self::Advised { error, advice },
+            Self::Usage(said) => Self::Usage(format!("{said}\n{advice}")),
+            Self::Io(error) => Self::Io(io::Error::new(error.kind(), format!("{error}\n{advice}"))),
+            other => other,
+        }
+    }
+
     /// The process's exit code; `--help` explains them.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
@@ -51,10 +61,10 @@ impl Failure {
             Self::Io(_) => OTHER,
             Self::Usage(_) => USAGE,
             Self::Unreachable(_) => UNAVAILABLE,
-            Self::NotFound(_) => NOT_FOUND,
             Self::Invalid(_) => REFUSED,
             Self::WrongResult(_) => JOB_FAILED,
-            Self::Passphrase { .. } | Self::NoKeys(_) | Self::OtherKey(_) => LOCAL_KEY,
+            Self::Interrupted(_) => INTERRUPTED,
+            Self::Passphrase { .. } | Self::Keys(_) | Self::OtherKey(_) => LOCAL_KEY,
         }
     }
 
@@ -88,12 +98,14 @@ fn client_exit_code(error: &ClientError) -> u8 {
         ClientError::Endpoint { .. }
         | ClientError::UnknownSet { .. }
         | ClientError::OtherScheme { .. }
+        // Programs are made of what the arguments say; one that the server has refused is a refusal.
+        | ClientError::Program(_)
         | ClientError::ValueTooLarge { .. } => USAGE,
-        ClientError::Program(_) => REFUSED,
         ClientError::Secret(SecretError::Ckks(error)) => ckks_exit_code(error),
         ClientError::Secret(SecretError::Os(_)) => OTHER,
         ClientError::Transport { .. } | ClientError::Timeout => UNAVAILABLE,
         ClientError::JobFailed { .. } => JOB_FAILED,
+        ClientError::KeyPart { error, .. } => client_exit_code(error),
         ClientError::KeyFile(_) | ClientError::KeyPartMissing { .. } | ClientError::Secret(_) => LOCAL_KEY,
         ClientError::Format(_) | ClientError::CkksFormat(_) | ClientError::Io { .. } => LOCAL_KEY,
         ClientError::Refused(refusal) => match refusal.code {
@@ -131,6 +143,8 @@ const UNAVAILABLE: u8 = 5;
 const OVERLOADED: u8 = 6;
 const JOB_FAILED: u8 = 7;
 const LOCAL_KEY: u8 = 8;
+/// As shells have it for what Ctrl-C ends.
+pub(crate) const INTERRUPTED: u8 = 130;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,10 @@
 //! Tables for people, documents for programs.
 
-use std::{fs::OpenOptions, io::Write as _, path::Path};
+use std::{
+    fs::OpenOptions,
+    io::{self, Write as _},
+    path::Path,
+};
 
 use serde_json::Value;
 
@@ -44,26 +48,45 @@ impl Table {
 }
 
 /// Prints one or the other.
-pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
-    let text = if json { format!("{}\n", document()) } else { text() };
-    let mut out = std::io::stdout().lock();
+pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    print(&if json { format!("{}\n", document()) } else { text() })
+}
+
+/// Prints a text. What is not printed is lost, and whoever calls the program has to know.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => {}
         // Whoever reads has seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
-        Err(error) => eprintln!("cloakwork: nothing can be printed: {error}"),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        written => written
+            .map_err(|error| Failure::Io(io::Error::new(error.kind(), format!("nothing can be printed: {error}")))),
     }
 }
 
 /// Writes a file that is not there yet, whole or not at all.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => there_already(path),
+        _ => Failure::Usage(format!("{}: {error}", path.display())),
+    })?;
     file.write_all(bytes).map_err(|error| {
         // Else the next try would find a file in its way.
         let _ = std::fs::remove_file(path);
-        failed(error)
+        Failure::Io(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
     })
+}
+
+/// A file that is in the way of a new one.
+pub(crate) fn there_already(path: &Path) -> Failure {
+    Failure::Usage(format!("{}: it is there already, and is not overwritten", path.display()))
+}
+
+/// So many of something, as people say it.
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    }
 }
 
 /// `12.3 ms`, say.
@@ -105,5 +128,6 @@ mod tests {
         let durations = [999, 1_500, 2_345_678, 90_000_000_000].map(duration);
         assert_eq!(durations, ["999 ns", "1.5 us", "2.35 ms", "90.00 s"]);
         assert_eq!([999, 30_100_000, 4_000_000_000].map(bytes), ["999 B", "30.1 MB", "4.00 GB"]);
+        assert_eq!([0, 1, 2].map(|count| counted(count, "row")), ["0 rows", "1 row", "2 rows"]);
     }
 }

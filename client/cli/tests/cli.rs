@@ -199,11 +199,74 @@ async fn no_secret_is_printed() {
     let gate = ["gate", "AND", "--left", "1", "--right", "0"];
     let run = cloakwork(&url, &[&sealed[..], &gate].concat());
     assert_eq!(run.status.code(), Some(6), "{}", String::from_utf8_lossy(&run.stderr));
-    assert_eq!(cloakwork(&url, &[&sealed[2..], &gate].concat()).status.code(), Some(8));
+    let without = cloakwork(&url, &[&sealed[2..], &gate].concat());
+    assert_eq!(without.status.code(), Some(8));
+    assert!(String::from_utf8_lossy(&without.stderr).contains("--passphrase-file"), "{without:?}");
     for output in [made, run] {
         let text = [output.stdout, output.stderr].concat();
         assert!(!String::from_utf8_lossy(&text).contains("sesame"));
     }
+}
+
+/// What to do about keys is said with their file, and with the command of their scheme.
+#[test]
+fn keys_that_cannot_be_used_are_named_with_what_makes_others() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (bits, numbers, none, x) = (path("bits"), path("numbers"), path("none"), path("x"));
+    let run = |arguments: &[&str]| cloakwork("http://none.invalid", arguments);
+    let ckks = ["ckks", "keygen", "--set", "TOY_CKKS_45_60_50", "--level", "0", "--out", &numbers];
+    assert!(run(&["keygen", "--set", "TOY_BOOLEAN", "--out", &bits]).status.success() && run(&ckks).status.success());
+    let encrypt = ["ckks", "encrypt", "0.5", "--level", "0", "--out", &x];
+    let gate = ["gate", "AND", "--left", "1", "--right", "0"];
+    let made_by = [format!("`cloakwork ckks keygen --out {none}`"), format!("`cloakwork keygen --out {none}`")];
+    for (keys, command, expected) in [
+        (&none, &encrypt[..], &made_by[..1]),
+        (&none, &gate, &made_by[1..]),
+        (&none, &["keys", "push"], &made_by),
+        (&bits, &encrypt, &[format!("{bits}/client.key: "), "`cloakwork ckks keygen`".into()]),
+        (&numbers, &gate, &[format!("{numbers}/client.key: "), "`cloakwork keygen`".into()]),
+    ] {
+        let output = run(&[&["--keys", keys], command].concat());
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(8), "{command:?}: {message}");
+        assert!(expected.iter().all(|part| message.contains(part)), "{command:?}: {message}");
+    }
+    let rotate = run(&["ckks", "keygen", "--set", "TOY_CKKS_45_60_50", "--rotate", "1,512", "--out", &none]);
+    assert!(rotate.status.code() == Some(2) && !std::path::Path::new(&none).exists(), "{rotate:?}");
+    let encrypt = [&["--keys", &numbers], &encrypt[..]].concat();
+    assert!(run(&encrypt).status.success());
+    let again = String::from_utf8_lossy(&run(&encrypt).stderr).into_owned();
+    assert!(again.contains("it is there already, and is not overwritten"), "{again}");
+}
+
+/// Numbers that come to nobody have not been decrypted.
+#[test]
+fn results_that_cannot_be_printed_are_an_error() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a path").to_owned();
+    let (keys, x) = (path("keys"), path("x"));
+    let run = |arguments: &[&str]| cloakwork("http://none.invalid", &[&["--keys", &keys], arguments].concat());
+    assert!(run(&["ckks", "keygen", "--set", "TOY_CKKS_45_60_50", "--level", "0"]).status.success());
+    assert!(run(&["ckks", "encrypt", "0.5", "--level", "0", "--out", &x]).status.success());
+    for json in [&[][..], &["--json"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cloakwork"));
+        command.env_clear().args(["--keys", &keys, "ckks", "decrypt", &x, "--digits", "2"]).args(json);
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a full disk");
+        let output = command.stdout(full).output().expect("it runs");
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && message.contains("nothing can be printed"), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_token_is_none() {
+    let url = format!("http://{}", serve().await);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cloakwork"));
+    command.env_clear().env("CLOAKWORK_SERVER", url).env("CLOAKWORK_TOKEN", "").arg("sets");
+    let output = command.output().expect("it runs");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(4) && message.contains("no such token"), "{message}");
 }
 
 #[test]

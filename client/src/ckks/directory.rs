@@ -29,13 +29,19 @@ impl CkksKeys {
         let mut parts = Vec::new();
         for path in part_files(directory, key.set())? {
             let file = File::open(&path).map_err(|error| ClientError::io(&path, &error))?;
-            let envelope = EnvelopeReader::open(file)?;
-            conform(envelope.header(), ObjectKind::SeededCkksSwitchKey, &expected)?;
-            parts.push(part(key.set(), KeyShape::of(key.set(), &envelope.header().dimensions)?, Source::File(path)));
+            let shape = shape(file, key.set(), &expected).map_err(|error| error.of_part(&path))?;
+            parts.push(part(key.set(), shape, Source::File(path)));
         }
         parts.sort_by_key(|part| part.shape);
         Ok(Self { key, parts, ring: OnceLock::new() })
     }
+}
+
+/// What a part is for, by its header.
+fn shape(file: File, set: &CkksSet, expected: &Expected) -> Result<KeyShape> {
+    let envelope = EnvelopeReader::open(file)?;
+    conform(envelope.header(), ObjectKind::SeededCkksSwitchKey, expected)?;
+    Ok(KeyShape::of(set, &envelope.header().dimensions)?)
 }
 
 pub(super) fn part(set: &'static CkksSet, shape: KeyShape, source: Source) -> Part {

@@ -1,6 +1,12 @@
 //! What to run.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use cloakwork_proto::v1::{JobSpec, job_spec};
 
@@ -21,6 +27,8 @@ pub struct JobRequest {
     pub(crate) request_id: String,
     pub(crate) spec: JobSpec,
     pub(crate) inputs: Vec<Input>,
+    /// Shared by its copies, which are the same job.
+    is_handed_in: Arc<AtomicBool>,
 }
 
 impl JobRequest {
@@ -36,7 +44,7 @@ impl JobRequest {
 
     fn with(program: job_spec::Program, key: &str) -> Self {
         let spec = JobSpec { program: Some(program), key: key.into(), inline_outputs: true, ..Default::default() };
-        Self { request_id: request_id(), spec, inputs: Vec::new() }
+        Self { request_id: request_id(), spec, inputs: Vec::new(), is_handed_in: Arc::default() }
     }
 
     /// With one more input.
@@ -77,6 +85,16 @@ impl JobRequest {
     /// The id that makes it the same job however often it is handed in.
     pub fn request_id(&self) -> &str {
         &self.request_id
+    }
+
+    /// Was it sent to a server? Then the server may have it, and [`Client::submit`](crate::Client::submit) tells its name,
+    /// and makes no second job. While its inputs are on their way it is not.
+    pub fn is_handed_in(&self) -> bool {
+        self.is_handed_in.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn hand_in(&self) {
+        self.is_handed_in.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn inline_bytes(&self) -> usize {

@@ -40,8 +40,8 @@ fn check(path: &Path, kind: ObjectKind, expected: &Expected) -> Result<()> {
         std::io::ErrorKind::NotFound => ClientError::KeyPartMissing { path: path.display().to_string() },
         _ => ClientError::io(path, &error),
     })?;
-    layout::conform(EnvelopeReader::open(file)?.header(), kind, expected)?;
-    Ok(())
+    let conforms = EnvelopeReader::open(file).and_then(|part| layout::conform(part.header(), kind, expected).map(drop));
+    conforms.map_err(|error| ClientError::from(error).of_part(path))
 }
 
 /// Makes the directory, open to its owner only, where there is none.

@@ -6,7 +6,7 @@ use futures_util::Stream;
 
 use super::{Keys, Part};
 use crate::{
-    Client, Progress, Result,
+    Client, Progress, Result, Source,
     client::{request_id, required},
     pages,
 };
@@ -45,11 +45,16 @@ impl Client {
         let total = to_send().map(|(_, digest)| digest.size_bytes).sum();
         let mut sent = 0;
         for (part, digest) in to_send() {
-            match part.shape {
-                None => self.upload(&part.kind.to_string(), &part.source, *digest, progress).await?,
+            let sending = match part.shape {
+                None => self.upload(&part.kind.to_string(), &part.source, *digest, progress).await,
                 // One of many: what counts is how far the whole key is.
-                Some(_) => self.upload(KEY, &part.source, *digest, &progress.within(KEY, sent, total)).await?,
-            }
+                Some(_) => self.upload(KEY, &part.source, *digest, &progress.within(KEY, sent, total)).await,
+            };
+            sending.map_err(|error| match &part.source {
+                // It was this file that the server did not take.
+                Source::File(path) if error.refusal().is_some() => error.of_part(path),
+                _ => error,
+            })?;
             sent += digest.size_bytes;
         }
         Ok(digests.iter().map(|digest| digest.message()).collect())

@@ -9,7 +9,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use super::{failed, load};
+use super::{failed, load, print};
 use crate::{
     auth::{Scopes, StoreError, TokenId, TokenStore},
     resource::Tenant,
@@ -92,17 +92,18 @@ impl TenantCommand {
     pub(super) fn run(self) -> Result<(), ExitCode> {
         match self {
             Self::Create { name, place } => {
-                place.with_store(Missing::Made, async |store| store.create_tenant(&name).await)
+                place.with_store(Missing::Made, async |store| store.create_tenant(&name).await.map(nothing))
             }
             Self::Revoke { name, place } => {
-                place.with_store(Missing::Refused, async |store| store.revoke_tenant(&name).await)
+                place.with_store(Missing::Refused, async |store| store.revoke_tenant(&name).await.map(nothing))
             }
             Self::List { place } => place.with_store(Missing::Refused, async |store| {
-                println!("{:<32} {:<20} REVOKED", "TENANT", "CREATED");
+                let mut table = format!("{:<32} {:<20} REVOKED\n", "TENANT", "CREATED");
                 for row in store.tenants().await? {
-                    println!("{:<32} {:<20} {}", row.name, time(Some(row.created_ms)), time(row.revoked_ms));
+                    let (created, revoked) = (time(Some(row.created_ms)), time(row.revoked_ms));
+                    table += &format!("{:<32} {created:<20} {revoked}\n", row.name);
                 }
-                Ok(())
+                Ok(table)
             }),
         }
     }
@@ -115,27 +116,26 @@ impl TokenCommand {
                 let life = Duration::from_secs(u64::from(days) * 24 * 3600);
                 let expires = (days > 0).then(|| SystemTime::now() + life);
                 let secret = store.create_token(&tenant, scopes, &note, expires).await?;
-                println!("{}", secret.reveal());
-                eprintln!("Keep it: it cannot be shown again. Its public part is {}.", secret.id());
-                Ok(())
+                eprintln!("A token whose public part is {}. Keep it: it cannot be shown again.", secret.id());
+                Ok(format!("{}\n", secret.reveal()))
             }),
             Self::Revoke { id, place } => {
-                place.with_store(Missing::Refused, async |store| store.revoke_token(&id).await)
+                place.with_store(Missing::Refused, async |store| store.revoke_token(&id).await.map(nothing))
             }
             Self::List { tenant, place } => place.with_store(Missing::Refused, async |store| {
-                println!(
-                    "{:<12} {:<24} {:<22} {:<20} {:<20} {:<20} {:<20} NOTE",
+                let mut table = format!(
+                    "{:<12} {:<24} {:<22} {:<20} {:<20} {:<20} {:<20} NOTE\n",
                     "TOKEN", "TENANT", "SCOPES", "CREATED", "EXPIRES", "REVOKED", "LAST USED"
                 );
                 for row in store.tokens(tenant.as_ref()).await? {
                     let [created, expires, revoked, used] =
                         [Some(row.created_ms), row.expires_ms, row.revoked_ms, row.last_used_ms].map(time);
-                    println!(
-                        "{:<12} {:<24} {:<22} {created:<20} {expires:<20} {revoked:<20} {used:<20} {}",
+                    table += &format!(
+                        "{:<12} {:<24} {:<22} {created:<20} {expires:<20} {revoked:<20} {used:<20} {}\n",
                         row.id, row.tenant, row.scopes, row.note
                     );
                 }
-                Ok(())
+                Ok(table)
             }),
         }
     }
@@ -151,9 +151,10 @@ enum Missing {
 }
 
 impl Place {
+    /// Does `work`, and prints what it has to say.
     fn with_store<F>(self, missing: Missing, work: impl FnOnce(TokenStore) -> F) -> Result<(), ExitCode>
     where
-        F: Future<Output = Result<(), StoreError>>,
+        F: Future<Output = Result<String, StoreError>>,
     {
         let flags: Vec<_> = self
             .data
@@ -170,13 +171,19 @@ impl Place {
             eprintln!("A new data directory: {path}. A server has to be started with the same one.");
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        runtime.block_on(async {
+        let said = runtime.block_on(async {
             let database = open_database(directory, 1).await.map_err(failed)?;
             let done = work(TokenStore::new(database.clone())).await;
             database.close().await;
             done.map_err(failed)
-        })
+        });
+        print(&said?)
     }
+}
+
+/// What there is to say of what is simply done.
+fn nothing((): ()) -> String {
+    String::new()
 }
 
 /// A time as `2026-01-31T12:00:00Z`, and `-` where there is none.

@@ -183,3 +183,12 @@ proptest::proptest! {
         let _ = Config::parse("f.toml", &text);
     }
 }
+
+#[test]
+fn what_leaves_the_machine_without_tls_is_open() {
+    let is_open = |text: &str| Config::parse("f.toml", text).expect(text).is_open_in_the_clear();
+    let beyond = "[auth]\nanonymous = false\n[listen]\naddress = \"0.0.0.0:7270\"\n";
+    assert!(is_open(beyond));
+    assert!(!is_open(&format!("{beyond}tls_certificate = \"c\"\ntls_key = \"k\"\n")));
+    assert!(!is_open("[auth]\nanonymous = false\n") && !is_open(""));
+}

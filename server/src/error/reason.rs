@@ -74,11 +74,11 @@ reasons! {
     BLOB_TOO_LARGE OutOfRange "Send a smaller blob; the server's limits are in GetCapabilities"
     QUOTA_EXCEEDED ResourceExhausted "Delete keys or ciphertexts, or ask the operator for more room"
     ENVELOPE_INVALID InvalidArgument "Send objects as the client library encodes them"
-    WEAK_SET_REFUSED FailedPrecondition "Use a parameter set that the server lists in GetCapabilities"
+    WEAK_SET_REFUSED FailedPrecondition "Use a parameter set that GetCapabilities and `cloakwork sets` list; a server for tests takes weak ones with allow_weak_sets"
 
     // Keys.
     KEY_NOT_FOUND NotFound "Register the evaluation key first"
-    KEY_INCOMPLETE FailedPrecondition "Add the parts that are missing with AddPart, or use a key that was made with them"
+    KEY_INCOMPLETE FailedPrecondition "Use a key that has what is missing; to a key of TFHE it can be added with AddPart, to one of CKKS nothing can"
     KEY_QUARANTINED FailedPrecondition "Upload the damaged part again and register it"
     KEY_DELETING FailedPrecondition "Wait until the jobs that use the key have ended, then register it again"
     KEY_PARTS_DIFFER InvalidArgument "Register parts that were all made under one client key"

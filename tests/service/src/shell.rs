@@ -21,11 +21,16 @@ impl<'a> Shell<'a> {
         Self { server: server.url(), home }
     }
 
+    /// A command, not begun.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(binary("tested-client"));
+        command.current_dir(self.home).args(["--server", &self.server, "--keys", "numbers"]).args(args);
+        command
+    }
+
     /// Runs a command to its end.
     pub fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(binary("tested-client"));
-        command.current_dir(self.home).args(["--server", &self.server, "--keys", "numbers"]);
-        command.args(args).output().expect("it runs")
+        self.command(args).output().expect("it runs")
     }
 
     /// What a command prints that succeeds.

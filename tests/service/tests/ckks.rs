@@ -48,6 +48,8 @@ async fn keys_reach_the_server_part_by_part() {
     assert!(line.contains("seeded CKKS switch key") && line.contains(&format!(" {parts} ")), "{listed}");
     let shown = shell.text(&["keys", "show"]);
     assert!(shown.contains("X to X^5 up to level") && shown.contains("into a bootstrap"), "{shown}");
+    // What such a key is complete for depends on what is computed.
+    assert!(shown.contains(&format!("active, {parts} parts\n")) && !shown.contains("complete"), "{shown}");
 
     // The client key stays where it is, whatever a client tries.
     let secret = std::fs::read(home.path().join("numbers").join(CLIENT_KEY_FILE)).expect("a client key");
@@ -98,6 +100,7 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
     assert_eq!((described.kind.as_str(), described.count), ("seeded CKKS ciphertext", 1));
     assert_eq!((numbers.level, numbers.slots, numbers.scale), (1, 8, 2_f64.powi(45)));
 
+    std::fs::write(home.path().join("prices.csv"), "\u{feff}price;count\n1;2\n").expect("a file");
     let encrypt = |args: &[&str]| shell.refusal(&[&["ckks", "encrypt", "--out", "z"], args].concat());
     for (args, expected) in [
         (&["1", "--level", "15"][..], "goes up to level 14"),
@@ -106,6 +109,7 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
         (&["NaN"], "not a finite one"),
         (&["1e30"], "too large"),
         (&["--from", "nowhere"], "nowhere"),
+        (&["--from", "prices.csv"], "prices.csv: line 1: expected a number"),
         (&[], "there are no numbers"),
     ] {
         let (code, message) = encrypt(args);
@@ -131,6 +135,8 @@ async fn files_that_cannot_be_used_are_named_before_anything_is_sent() {
         std::fs::copy(file(home, "x"), file(0, name)).expect("a copy");
     }
     std::fs::write(file(0, "numbers.csv"), "0.5, 0.25").expect("a file");
+    let whole = std::fs::read(file(0, "x")).expect("a ciphertext");
+    std::fs::write(file(0, "short"), &whole[..100]).expect("a file");
     // What the server has been given is held to the keys as well.
     let envelope = std::fs::read(file(1, "x")).expect("a ciphertext");
     let stored = server.client().await.store(&Encrypted { envelope: envelope.into(), count: 2 }).await.expect("a name");
@@ -139,7 +145,8 @@ async fn files_that_cannot_be_used_are_named_before_anything_is_sent() {
         ("other", 8, &keys[..]),
         ("foreign", 8, &sets[..]),
         (&stored[..], 8, &keys[..]),
-        ("numbers.csv", 2, &[][..]),
+        ("numbers.csv", 4, &["not a Cloakwork file"][..]),
+        ("short", 4, &["truncated"][..]),
         ("nowhere", 2, &[][..]),
     ] {
         let named = format!("y={file}");
@@ -147,9 +154,7 @@ async fn files_that_cannot_be_used_are_named_before_anything_is_sent() {
         let plan = ["ckks", "run", "--plan", "x + y", "x=x", &named];
         let bootstrap = ["ckks", "bootstrap", file];
         let decrypt = ["ckks", "decrypt", file];
-        // Of what the server has, there is no file.
-        let count = if file == stored { 3 } else { 4 };
-        for command in [&run[..], &plan, &bootstrap, &decrypt].into_iter().take(count) {
+        for command in [&run[..], &plan, &bootstrap, &decrypt] {
             let (code, message) = shell.refusal(command);
             assert_eq!(code, Some(expected), "{command:?}: {message}");
             let is_named = message.contains(&format!("{file}: ")) && words.iter().all(|word| message.contains(*word));
@@ -179,6 +184,47 @@ async fn results_that_cannot_be_read_are_damaged_or_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_is_damaged_is_named() {
+    let server = Server::start(Setup::default()).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell::new(&server, home.path());
+    shell.text(&["ckks", "keygen", "--set", SET, "--level", "1"]);
+    let part = home.path().join("numbers").join(format!("{SET}.products"));
+    let whole = std::fs::read(&part).expect("a part");
+    let named = format!("{SET}.products: ");
+    // The server sees what is wrong with the end, and the client what is wrong with the beginning.
+    for (place, expected) in [(whole.len() - 1, 4), (0, 8)] {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1;
+        std::fs::write(&part, damaged).expect("a file");
+        let (code, message) = shell.refusal(&["keys", "push"]);
+        assert!(code == Some(expected) && message.contains(&named), "{place}: {code:?} {message}");
+    }
+}
+
+/// One mistake, one code: a bootstrap that there is not is wrong whichever command names it, and no job is made of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn computations_that_cannot_be_are_wrong_arguments() {
+    let server = Server::start(Setup::default()).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell::new(&server, home.path());
+    shell.text(&["ckks", "keygen", "--set", SET, "--level", "1"]);
+    shell.text(&["ckks", "encrypt", "0.5", "0.25", "0", "1", "--level", "0", "--out", "x"]);
+    for (command, expected) in [
+        (&["run", "x * x", "x=x"][..], "level"),
+        (&["run", "bootstrap(x, 5)", "x=x"], "--slots"),
+        (&["bootstrap", "x", "--stages", "5"], "--slots"),
+        (&["run", "bootstrap(x, 6)", "x=x"], "6 stages"),
+        (&["run", "bootstrap(x, 2, small, lossy)", "x=x"], "level"),
+        (&["bootstrap", "x", "--stages", "2", "--lossy"], "level"),
+    ] {
+        let (code, message) = shell.refusal(&[&["ckks"], command].concat());
+        assert!(code == Some(2) && message.contains(expected), "{command:?}: {code:?} {message}");
+    }
+    assert_eq!(shell.document(&["jobs", "ls"])["jobs"], serde_json::json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_nobody_told_to_takes_no_toys() {
     let server = Server::start(Setup::as_shipped()).await;
     let home = tempfile::tempdir().expect("a directory");
@@ -186,4 +232,5 @@ async fn a_server_that_nobody_told_to_takes_no_toys() {
     shell.text(&["ckks", "keygen", "--set", SET, "--level", "0"]);
     let (code, message) = shell.refusal(&["keys", "push"]);
     assert!(code == Some(4) && message.contains("WEAK_SET_REFUSED"), "{code:?} {message}");
+    assert!(message.contains("allow_weak_sets") && message.contains("`cloakwork sets`"), "{message}");
 }

@@ -78,6 +78,30 @@ impl Somebody {
     }
 }
 
+/// Ctrl-C ends the waiting, not the job: whoever waits is told what goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_command_names_its_job() {
+    let server = Server::start(Setup::default().without_worker()).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell::new(&server, home.path());
+    shell.text(&["ckks", "keygen", "--set", SET, "--level", "1"]);
+    shell.text(&["keys", "push"]);
+    shell.text(&["ckks", "encrypt", "0.5", "--level", "1", "--out", "x"]);
+    let mut command = shell.command(&["ckks", "run", "x + 1", "x=x"]);
+    let waiting = command.stderr(std::process::Stdio::piped()).spawn().expect("it runs");
+    let jobs = || shell.document(&["jobs", "ls"])["jobs"].clone();
+    eventually("a job", async || jobs().as_array().is_some_and(|jobs| jobs.len() == 1)).await;
+    let interrupted = std::process::Command::new("kill").args(["-INT", &waiting.id().to_string()]).status();
+    assert!(interrupted.expect("kill runs").success());
+    let output = waiting.wait_with_output().expect("it ends");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let name = jobs()[0]["name"].as_str().expect("a name").to_owned();
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    assert!(message.contains(&format!("cloakwork jobs cancel {name}")), "{message}");
+    assert_eq!((jobs().as_array().map(Vec::len), &jobs()[0]["state"]), (Some(1), &"queued".into()));
+    assert!(shell.text(&["jobs", "cancel", &name]).contains("cancelled"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn expressions_are_computed_from_the_command_line() {
     let server = Server::start(Setup::default()).await;
@@ -113,13 +137,22 @@ async fn expressions_are_computed_from_the_command_line() {
         assert!(printed.contains(&format!("bootstrap.{stage}")), "{printed}");
     }
     assert_eq!(numbers("fresh"), "0.25+0.00i\n0.06+0.00i\n1.00+0.00i\n0.00+0.00i\n");
+    // What has no file can be read all the same, by its name.
+    assert_eq!(numbers(&name), numbers("fresh"));
+    // A result without its file is not lost, nor is it computed where files are wrong.
+    let (code, message) = shell.refusal(&["ckks", "run", "x + 1", "x=x", "--out", "nowhere/z"]);
+    let kept = message.split_whitespace().find(|word| word.ends_with("/outputs/0")).expect("a name");
+    assert!(code == Some(2) && message.contains("nowhere/z: "), "{code:?} {message}");
+    assert_eq!(numbers(kept), "1.50+0.00i\n0.75+0.00i\n2.00+0.00i\n1.00+0.00i\n");
+    let (code, message) = shell.refusal(&["ckks", "run", "x; x + 1", "x=x", "--out", "same", "--out", "./same"]);
+    assert!(code == Some(2) && message.contains("named twice"), "{code:?} {message}");
     // Of two vectors of real numbers, each comes back as itself.
     shell.text(&["ckks", "encrypt", "-1", "0.25", "0.75", "-0.5", "--level", "1", "--out", "v"]);
     shell.text(&["ckks", "run", "bootstrap_both(x, v, 2)", "x=x", "v=v", "--out", "a", "--out", "b"]);
     assert_eq!(numbers("a"), "0.50+0.00i\n-0.25+0.00i\n1.00+0.00i\n0.00+0.00i\n");
     assert_eq!(numbers("b"), "-1.00+0.00i\n0.25+0.00i\n0.75+0.00i\n-0.50+0.00i\n");
     let listed = shell.text(&["jobs", "ls"]);
-    assert_eq!(listed.matches("succeeded").count(), 4, "{listed}");
+    assert_eq!(listed.matches("succeeded").count(), 5, "{listed}");
     let sets = shell.text(&["sets"]);
     assert!(sets.contains("512 numbers") && sets.contains(SET), "{sets}");
 

@@ -32,8 +32,8 @@ fn help_lists_every_command_and_every_exit_code() {
     let commands: String = command.get_subcommands().map(line).collect();
     assert_eq!(commands, COMMANDS);
     let help = command.render_long_help().to_string();
-    for code in 0..=8 {
-        assert!(help.contains(&format!("\n  {code}  ")), "no exit code {code} in\n{help}");
+    for code in (0..=8).chain([130]) {
+        assert!(help.contains(&format!("\n{code:>3}  ")), "no exit code {code} in\n{help}");
     }
 }
 

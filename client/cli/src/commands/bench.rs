@@ -74,7 +74,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         None => load::closed(subject.clone(), args.clients, time).await,
         Some(rate) => load::open(subject.clone(), rate, args.in_flight, time).await,
     };
-    show(context.global.json, || report.document(), || report.text());
+    show(context.global.json, || report.document(), || report.text())?;
     match report.wrong() {
         0 => Ok(()),
         wrong => Err(Failure::WrongResult(format!("{wrong} jobs came back with wrong results"))),

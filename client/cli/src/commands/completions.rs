@@ -3,7 +3,7 @@
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, output::print};
 
 /// Print a completion script for a shell
 ///
@@ -18,6 +18,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut command = crate::args::Args::command();
-    clap_complete::generate(args.shell, &mut command, "cloakwork", &mut std::io::stdout());
-    Ok(())
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "cloakwork", &mut script);
+    print(&String::from_utf8_lossy(&script))
 }

@@ -11,7 +11,7 @@ use crate::{
     failure::Failure,
     function::program,
     latency,
-    output::{bytes, duration},
+    output::{bytes, duration, print, show},
     progress::bars,
 };
 
@@ -34,25 +34,24 @@ pub(crate) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
-    let say = |line: String| {
-        if !context.global.json {
-            println!("{line}");
-        }
+    let say = |line: String| match context.global.json {
+        true => Ok(()),
+        false => print(&format!("{line}\n")),
     };
     let client = context.connect().await?;
     let set = set_by_name(&args.set)?;
-    say(format!("server {}\nset    {}\n", context.global.server, set.name));
+    say(format!("server {}\nset    {}\n", context.global.server, set.name))?;
 
     let started = Instant::now();
     let keys = Keys::generate(set, bars(context.global.json)).await?;
     let (keygen, size) = (started.elapsed(), sizes(keys.parts())?.iter().sum());
-    say(format!("keys         {:>10}  evaluation key of {}", nanos(keygen), bytes(size)));
+    say(format!("keys         {:>10}  evaluation key of {}", nanos(keygen), bytes(size)))?;
 
     let started = Instant::now();
     let key = client.push_key(&keys, &bars(context.global.json)).await?;
     let upload = started.elapsed();
     let rate = size as f64 / upload.as_secs_f64();
-    say(format!("upload       {:>10}  {}/s", nanos(upload), bytes(rate as u64)));
+    say(format!("upload       {:>10}  {}/s", nanos(upload), bytes(rate as u64)))?;
 
     let messages = cloakwork_client::ProgramBuilder::new(set).messages();
     let values = messages * messages;
@@ -64,7 +63,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let started = Instant::now();
     let lists = vec![keys.encrypt(&left, bound)?, keys.encrypt(&right, bound)?];
     let sent: usize = lists.iter().map(|list| list.envelope.len()).sum();
-    say(format!("encryption   {:>10}  {} pairs in {}", nanos(started.elapsed()), args.pairs, bytes(sent as u64)));
+    say(format!("encryption   {:>10}  {} pairs in {}", nanos(started.elapsed()), args.pairs, bytes(sent as u64)))?;
 
     let started = Instant::now();
     let (finished, products) = context.run(&client, &keys, program, lists).await?;
@@ -72,7 +71,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     say(format!(
         "computation  {:>10}  {pbs_rate:.1} bootstraps a second, the key's loading included",
         nanos(started.elapsed())
-    ));
+    ))?;
 
     for ((x, y), got) in left.iter().zip(&right).zip(products.iter()) {
         if *got != product(*x, *y) {
@@ -80,12 +79,12 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         }
     }
     let (x, y) = (messages - 1, messages - 1);
-    say(format!("decryption   all {} products right: {x} * {y} = {}, for one\n", products.len(), product(x, y)));
+    say(format!("decryption   all {} products right: {x} * {y} = {}, for one\n", products.len(), product(x, y)))?;
 
     let record = finished.job.latency.clone().unwrap_or_default();
     client.delete_key(&key.name).await?;
-    if context.global.json {
-        let document = json!({
+    let document = || {
+        json!({
             "parameter_set": set.name,
             "key_id": keys.key_id().to_string(),
             "evaluation_key_bytes": size,
@@ -94,12 +93,9 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
             "products": products.len(),
             "all_right": true,
             "latency": latency::document(&record),
-        });
-        println!("{document}");
-    } else {
-        print!("{}", latency::table(&record));
-    }
-    Ok(())
+        })
+    };
+    show(context.global.json, document, || latency::table(&record))
 }
 
 fn nanos(time: std::time::Duration) -> String {

@@ -8,7 +8,7 @@ use crate::{
     eval::{Argument, compile},
     failure::Failure,
     latency,
-    output::show,
+    output::{counted, show},
 };
 
 /// Encrypt integers, evaluate an expression on them, decrypt
@@ -68,8 +68,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let client = context.connect().await?;
     if args.plan {
         let report = client.check_program(&program).await?;
-        plan(context, &program, rows as u64, &report);
-        return Ok(());
+        return plan(context, &program, rows as u64, &report);
     }
     let lists = args.arguments.iter().map(|argument| keys.encrypt_integers(&argument.values, argument.ty));
     let lists = lists.collect::<Result<Vec<Encrypted>, _>>()?;
@@ -91,8 +90,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
             let lines: String = outputs.iter().map(Output::line).collect();
             format!("{lines}\n{}\n{}", finished.job.name, latency::table(&record))
         },
-    );
-    Ok(())
+    )
 }
 
 /// The value of an expression in each row.
@@ -126,7 +124,7 @@ impl Output {
     }
 }
 
-fn plan(context: &Context, program: &Program, rows: u64, report: &ProgramReport) {
+fn plan(context: &Context, program: &Program, rows: u64, report: &ProgramReport) -> Result<(), Failure> {
     let each = program.pbs_count(rows);
     let types: Vec<String> = program.output_types().iter().map(RowType::to_string).collect();
     let millis = |micros: u64| micros as f64 / 1e3;
@@ -146,10 +144,10 @@ fn plan(context: &Context, program: &Program, rows: u64, report: &ProgramReport)
         },
         || {
             let mut lines = format!(
-                "type                {}\nbootstraps a row    {each}, of {rows} {}\nof one row alone    {} bootstraps, {} one after the other\n",
+                "type                {}\nbootstraps a row    {each}, of {}\nof one row alone    {}, {} one after the other\n",
                 types.join("; "),
-                if rows == 1 { "row" } else { "rows" },
-                report.pbs_count,
+                counted(rows, "row"),
+                counted(report.pbs_count, "bootstrap"),
                 report.depth
             );
             if report.estimates.is_empty() {
@@ -161,5 +159,5 @@ fn plan(context: &Context, program: &Program, rows: u64, report: &ProgramReport)
             }
             lines
         },
-    );
+    )
 }

@@ -11,7 +11,7 @@ use crate::{
     context::Context,
     failure::Failure,
     latency,
-    output::{Table, duration, show},
+    output::{Table, counted, duration, show},
 };
 
 #[derive(Debug, clap::Subcommand)]
@@ -58,14 +58,12 @@ pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failu
         Command::Ls { state, limit } => list(&client, &state, limit, json).await,
         Command::Show { job } => {
             let job = client.job(&resource_name(&client, job).await?).await?;
-            show(json, || json!({ "job": document(&job) }), || page(&job));
-            Ok(())
+            show(json, || json!({ "job": document(&job) }), || page(&job))
         }
         Command::Watch { job } => watch(&client, &resource_name(&client, job).await?, json).await,
         Command::Cancel { job } => {
             let job = client.cancel(&resource_name(&client, job).await?).await?;
-            show(json, || json!({ "job": document(&job) }), || format!("{}: {}\n", job.name, state(&job)));
-            Ok(())
+            show(json, || json!({ "job": document(&job) }), || format!("{}: {}\n", job.name, state(&job)))
         }
     }
 }
@@ -90,8 +88,7 @@ async fn list(client: &Client, states: &[State], limit: usize, json: bool) -> Re
         }
         table.render()
     };
-    show(json, || json!({ "jobs": jobs.iter().map(document).collect::<Vec<_>>() }), table);
-    Ok(())
+    show(json, || json!({ "jobs": jobs.iter().map(document).collect::<Vec<_>>() }), table)
 }
 
 async fn watch(client: &Client, name: &str, json: bool) -> Result<(), Failure> {
@@ -101,8 +98,8 @@ async fn watch(client: &Client, name: &str, json: bool) -> Result<(), Failure> {
         show(
             json,
             || json!({ "job": document(&job) }),
-            || format!("{}  {} of {} rows\n", standing(&job), job.rows_done, job.rows),
-        );
+            || format!("{}  {} of {}\n", standing(&job), job.rows_done, counted(job.rows, "row")),
+        )?;
         last = Some(job);
     }
     let Some(job) = last.filter(|job| job.state() != JobState::Succeeded) else { return Ok(()) };
@@ -136,7 +133,8 @@ fn page(job: &Job) -> String {
     if let Some(error) = &job.error {
         text += &format!(": {}: {}", error.reason, error.message);
     }
-    text += &format!("\n{} rows, {} bootstraps, {}\n", job.rows, job.pbs_count, job.parameter_set);
+    text +=
+        &format!("\n{}, {}, {}\n", counted(job.rows, "row"), counted(job.pbs_count, "bootstrap"), job.parameter_set);
     text += &format!("program {}\nkey     {}\n", job.program, job.key);
     for output in &job.outputs {
         let size = output.digest.as_ref().map_or(0, |digest| digest.size_bytes);

@@ -112,8 +112,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
                 file.display(),
             )
         },
-    );
-    Ok(())
+    )
 }
 
 type Sets = Vec<&'static ParameterSet>;

@@ -13,7 +13,7 @@ use super::keygen::sizes;
 use crate::{
     context::Context,
     failure::Failure,
-    output::{Table, bytes, show},
+    output::{Table, bytes, counted, show},
     progress::bars,
 };
 
@@ -55,8 +55,7 @@ async fn push(context: &Context) -> Result<(), Failure> {
     let seconds = started.elapsed().as_secs_f64();
     let size: u64 = sizes(keys.parts())?.iter().sum();
     let print = || format!("{}\nevaluation key of {} on the server after {seconds:.2} s\n", key.name, bytes(size));
-    show(context.global.json, || json!({ "key": document(&key), "seconds": seconds }), print);
-    Ok(())
+    show(context.global.json, || json!({ "key": document(&key), "seconds": seconds }), print)
 }
 
 async fn list(context: &Context) -> Result<(), Failure> {
@@ -72,8 +71,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
         }
         table.render()
     };
-    show(context.global.json, || json!({ "keys": keys.iter().map(document).collect::<Vec<_>>() }), table);
-    Ok(())
+    show(context.global.json, || json!({ "keys": keys.iter().map(document).collect::<Vec<_>>() }), table)
 }
 
 async fn show_key(context: &Context, key: Option<String>) -> Result<(), Failure> {
@@ -85,23 +83,17 @@ async fn show_key(context: &Context, key: Option<String>) -> Result<(), Failure>
             let purpose = part.ckks.as_ref().map(|part| format!(": {}", purpose(part))).unwrap_or_default();
             table.row([format!("{}{purpose}", part.kind), bytes(size_of(part)), part.parameter_set.clone()]);
         }
-        // What keys of CKKS are complete for depends on what is computed.
-        let complete = match &key.parameter_sets[..] {
-            [] => String::new(),
-            sets => format!(", complete for {}", sets.join(", ")),
-        };
-        format!("{}\n{}{complete}\n\n{}", key.name, state(&key), table.render())
+        let stands = completeness(&key);
+        format!("{}\n{}{stands}\n\n{}", key.name, state(&key), table.render())
     };
-    show(context.global.json, || json!({ "key": document(&key) }), text);
-    Ok(())
+    show(context.global.json, || json!({ "key": document(&key) }), text)
 }
 
 async fn remove(context: &Context, key: Option<String>) -> Result<(), Failure> {
     let client = context.connect().await?;
     let name = name(context, &client, key).await?;
     let key = client.delete_key(&name).await?;
-    show(context.global.json, || json!({ "key": document(&key) }), || format!("{name}: deleted\n"));
-    Ok(())
+    show(context.global.json, || json!({ "key": document(&key) }), || format!("{name}: deleted\n"))
 }
 
 /// The resource name of a key, or of the directory's.
@@ -110,6 +102,17 @@ async fn name(context: &Context, client: &Client, key: Option<String>) -> Result
         Some(key) if key.contains('/') => Ok(key),
         Some(key) => Ok(format!("tenants/{}/keys/{key}", client.tenant().await?)),
         None => Ok(client.key_name(context.any_keys().await?.key_id()).await?),
+    }
+}
+
+/// What a key may be used for, as far as that can be said of the key alone: of CKKS it depends on what is computed.
+fn completeness(key: &Key) -> String {
+    if key.parts.iter().any(|part| part.ckks.is_some()) {
+        return format!(", {}", counted(key.parts.len() as u64, "part"));
+    }
+    match &key.parameter_sets[..] {
+        [] => String::new(),
+        sets => format!(", complete for {}", sets.join(", ")),
     }
 }
 

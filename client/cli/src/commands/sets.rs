@@ -58,6 +58,5 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         }
         table.render()
     };
-    show(context.global.json, || json!({ "parameter_sets": sets.iter().map(document).collect::<Vec<_>>() }), table);
-    Ok(())
+    show(context.global.json, || json!({ "parameter_sets": sets.iter().map(document).collect::<Vec<_>>() }), table)
 }

@@ -68,8 +68,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         observer.look().await?;
         tokio::time::sleep(interval).await;
         let snapshot = observer.look().await?;
-        show(context.global.json, || snapshot.document(), || snapshot.text());
-        return Ok(());
+        return show(context.global.json, || snapshot.document(), || snapshot.text());
     }
     let mut terminal = ratatui::try_init()?;
     let outcome = live(&mut terminal, &mut observer, interval).await;

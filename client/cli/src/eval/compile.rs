@@ -11,7 +11,10 @@ use super::{
     names::hint,
     operations,
 };
-use crate::syntax::{Node, NodeKind, Problem, at, parse_several};
+use crate::{
+    output::counted,
+    syntax::{Node, NodeKind, Problem, at, parse_several},
+};
 
 /// Compiles expressions whose names stand for these arguments, each a fresh input; each expression is an output.
 pub(crate) fn compile(text: &str, set: &'static ParameterSet, arguments: &[Argument]) -> Result<Program, Problem> {
@@ -258,9 +261,10 @@ impl Compiler<'_> {
 }
 
 fn unknown(place: usize, name: &str, arguments: usize) -> Problem {
+    let count = counted(arguments as u64, "argument");
     let problem = match hint(name) {
-        Some(hint) => format!("'{name}' of {arguments} arguments is not known: {hint}"),
-        None => format!("'{name}' of {arguments} arguments is not known: `cloakwork eval --help` lists what is"),
+        Some(hint) => format!("'{name}' of {count} is not known: {hint}"),
+        None => format!("'{name}' of {count} is not known: `cloakwork eval --help` lists what is"),
     };
     at(place, problem)
 }

@@ -44,13 +44,18 @@ const ELSEWHERE: &[(&str, &str)] = &[
 
 /// How a function of that name, or of one much like it, is written.
 pub(crate) fn hint(name: &str) -> Option<String> {
-    if let Some(function) = FUNCTIONS.iter().find(|function| called(function) == name) {
+    match ELSEWHERE.iter().find(|(known, _)| *known == name) {
+        Some((_, other)) => Some(format!("it is written {other}")),
+        None => hint_among(FUNCTIONS, name),
+    }
+}
+
+/// The same, of functions of some other language.
+pub(crate) fn hint_among(functions: &[&str], name: &str) -> Option<String> {
+    if let Some(function) = functions.iter().find(|function| called(function) == name) {
         return Some(format!("it is written {function}"));
     }
-    if let Some((_, other)) = ELSEWHERE.iter().find(|(known, _)| *known == name) {
-        return Some(format!("it is written {other}"));
-    }
-    let near = FUNCTIONS.iter().map(|function| (strsim::osa_distance(called(function), name), function)).min();
+    let near = functions.iter().map(|function| (strsim::osa_distance(called(function), name), function)).min();
     near.filter(|(distance, _)| 3 * distance <= name.len()).map(|(_, function)| format!("is it {function}?"))
 }
 

@@ -130,7 +130,7 @@ pub enum EnvelopeError {
         got: u64,
     },
     /// Not an envelope.
-    #[error("not an envelope: expected it to begin with {:02x?}, got {got:02x?}", super::MAGIC)]
+    #[error("not a Cloakwork file: expected it to begin with {}", super::MAGIC.escape_ascii())]
     WrongMagic {
         /// The first bytes.
         got: [u8; 8],

@@ -7,7 +7,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
 use super::Outcome;
-use crate::output::{Table, duration};
+use crate::output::{Table, counted, duration};
 
 /// Counts, latencies and stages; clients keep one each and put them together.
 pub(super) struct Report {
@@ -106,8 +106,13 @@ impl Report {
 
     pub(super) fn text(&self) -> String {
         let (jobs, rate) = (self.jobs(), self.rate());
-        let mut text = format!("{}, {} rows a job, {:.1} s\n", self.mode, self.rows, self.elapsed.as_secs_f64());
-        text += &format!("{jobs} jobs, {rate:.1} a second: {:.1} bootstraps a second\n", rate * self.rows as f64);
+        let mut text =
+            format!("{}, {} a job, {:.1} s\n", self.mode, counted(self.rows as u64, "row"), self.elapsed.as_secs_f64());
+        text += &format!(
+            "{}, {rate:.1} a second: {:.1} bootstraps a second\n",
+            counted(jobs, "job"),
+            rate * self.rows as f64
+        );
         for (reason, count) in &self.failures {
             text += &format!("{count} refused: {reason}\n");
         }

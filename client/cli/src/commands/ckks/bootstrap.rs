@@ -2,7 +2,13 @@
 
 use std::path::PathBuf;
 
-use cloakwork_client::{BootstrapKind, VectorProgramBuilder};
+use cloakwork_client::{
+    BootstrapKind, VectorProgramBuilder,
+    params::ckks::{
+        CkksSet,
+        bootstrap::{BootstrapShape, NoSuchBootstrap},
+    },
+};
 
 use super::{ciphertext::find, job, size::Size};
 use crate::{context::Context, failure::Failure};
@@ -42,8 +48,23 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let x = program.stored("x", vector.slots_log2, vector.level, vector.scale);
     let Size(size) = args.size;
     let kind = if args.lossy { BootstrapKind::Lossy } else { BootstrapKind::Regular };
+    let shape = BootstrapShape { slots_log2: vector.slots_log2, stages: args.stages.into(), size, kind };
+    check(keys.set(), shape).map_err(Failure::Usage)?;
     let y = program.bootstrap(x, args.stages.into(), size, kind);
     program.output(y);
     let outs: Vec<PathBuf> = args.out.into_iter().collect();
     job::run(context, &client, &keys, program.build()?, vec![input], &outs).await
+}
+
+/// Is it a bootstrap that the set has? Of few numbers there are fewer stages than of many, and how many they are was chosen when
+/// they were encrypted.
+pub(super) fn check(set: &CkksSet, shape: BootstrapShape) -> Result<(), String> {
+    let stages_max = set.bootstrap.raised.len();
+    shape.check(set).map_err(|problem| match problem {
+        NoSuchBootstrap::Stages { stages, .. } if (1..=stages_max).contains(&stages) => format!(
+            "{problem}; name fewer, or encrypt with `--slots N`, which has zeros follow up to N numbers, as many as the key's \
+             bootstrap is for"
+        ),
+        problem => problem.to_string(),
+    })
 }

@@ -2,9 +2,13 @@
 
 use std::{fmt::Display, path::Path};
 
-use cloakwork_client::{CkksKeys, Client, Encrypted, Input, Vector, VectorHeader, params::KeyId};
+use cloakwork_client::{
+    CkksKeys, Client, Encrypted, Input, Vector, VectorHeader,
+    params::KeyId,
+    proto::{Ciphertext, JobOutput},
+};
 
-use crate::{context::Context, failure::Failure};
+use crate::{context::Context, failure::Failure, output::counted};
 
 /// A ciphertext by the name of its file or of the server's, and what it holds.
 pub(super) async fn find(
@@ -13,26 +17,53 @@ pub(super) async fn find(
     keys: &CkksKeys,
     source: &str,
 ) -> Result<(Input, Vector), Failure> {
-    if source.starts_with("tenants/") {
-        let described = client.describe(source).await?;
-        let numbers = described
-            .ckks
-            .filter(|numbers| numbers.slots.is_power_of_two())
-            .ok_or_else(|| Failure::Usage(format!("{source} is no ciphertext of numbers")))?;
-        let key_id = described.key_id[..].try_into().map_or(KeyId::NONE, KeyId);
-        check(context, keys, source, &described.parameter_set, key_id)?;
-        let vector = Vector { slots_log2: numbers.slots.ilog2(), level: numbers.level as usize, scale: numbers.scale };
+    if is_of_the_server(source) {
+        let (_, vector) = describe(context, client, keys, source).await?;
         return Ok((Input::Name(source.to_owned()), vector));
     }
     let (envelope, VectorHeader { vector, .. }) = read(context, keys, Path::new(source))?;
     Ok((Input::Encrypted(Encrypted { envelope: envelope.into(), count: 1 << vector.slots_log2 }), vector))
 }
 
+/// The bytes of a ciphertext by the name of its file or of the server's, which is asked for them.
+pub(super) async fn fetch(context: &Context, keys: &CkksKeys, source: &str) -> Result<Vec<u8>, Failure> {
+    if !is_of_the_server(source) {
+        return Ok(read(context, keys, Path::new(source))?.0);
+    }
+    let client = context.connect().await?;
+    let (described, _) = describe(context, &client, keys, source).await?;
+    let output = JobOutput { name: source.to_owned(), digest: described.digest, ..Default::default() };
+    Ok(client.output(&output).await?.into())
+}
+
+/// Is it what the server calls a ciphertext, and no file?
+fn is_of_the_server(source: &str) -> bool {
+    source.starts_with("tenants/")
+}
+
+/// What the server says of a ciphertext that it has.
+async fn describe(
+    context: &Context,
+    client: &Client,
+    keys: &CkksKeys,
+    source: &str,
+) -> Result<(Ciphertext, Vector), Failure> {
+    let described = client.describe(source).await?;
+    let numbers = described
+        .ckks
+        .filter(|numbers| numbers.slots.is_power_of_two())
+        .ok_or_else(|| Failure::Invalid(format!("{source}: it is no ciphertext of numbers")))?;
+    let key_id = described.key_id[..].try_into().map_or(KeyId::NONE, KeyId);
+    check(context, keys, source, &described.parameter_set, key_id)?;
+    let vector = Vector { slots_log2: numbers.slots.ilog2(), level: numbers.level as usize, scale: numbers.scale };
+    Ok((described, vector))
+}
+
 /// A ciphertext from its file, and what it says of itself. That its numbers are whole is not looked at.
 pub(super) fn read(context: &Context, keys: &CkksKeys, file: &Path) -> Result<(Vec<u8>, VectorHeader), Failure> {
-    let wrong = |problem: &dyn Display| Failure::Usage(format!("{}: {problem}", file.display()));
-    let envelope = std::fs::read(file).map_err(|error| wrong(&error))?;
-    let header = VectorHeader::of(&envelope).map_err(|error| wrong(&error))?;
+    let said = |problem: &dyn Display| format!("{}: {problem}", file.display());
+    let envelope = std::fs::read(file).map_err(|error| Failure::Usage(said(&error)))?;
+    let header = VectorHeader::of(&envelope).map_err(|error| Failure::Invalid(said(&error)))?;
     check(context, keys, &file.display().to_string(), header.set.name, header.key_id)?;
     Ok((envelope, header))
 }
@@ -54,8 +85,5 @@ fn check(context: &Context, keys: &CkksKeys, source: &str, set: &str, key_id: Ke
 
 /// So many numbers, as people say it.
 pub(super) fn numbers(count: u64) -> String {
-    match count {
-        1 => "1 number".to_owned(),
-        count => format!("{count} numbers"),
-    }
+    counted(count, "number")
 }

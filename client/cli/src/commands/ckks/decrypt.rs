@@ -1,14 +1,15 @@
 //! `cloakwork ckks decrypt`.
 
-use std::path::{Path, PathBuf};
-
 use cloakwork_client::{CkksError, ClientError, Complex, SecretError};
 use serde_json::json;
 
-use super::{ciphertext::read, number::Number};
+use super::{ciphertext::fetch, number::Number};
 use crate::{context::Context, failure::Failure, output::show};
 
-/// Decrypt a file and print its numbers
+/// Decrypt a ciphertext and print its numbers
+///
+/// From a file, or from the server: a job's results that have no file (tenants/../jobs/../outputs/0)
+/// are fetched. They go from the server ten minutes after the last of a job's results was fetched.
 ///
 /// A result is not exact, and its error depends on the secret key: whoever sees results with all
 /// their digits, and knows what was computed, can work out the key. Results that others will see
@@ -22,8 +23,8 @@ use crate::{context::Context, failure::Failure, output::show};
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// File to read.
-    file: PathBuf,
+    /// The ciphertext: a file, or what the server calls it.
+    ciphertext: String,
     /// Digits behind the point; all that a double has where absent.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=17))]
     digits: Option<u8>,
@@ -37,8 +38,8 @@ pub(crate) struct Args {
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let keys = context.ckks_keys().await?;
-    let (envelope, _) = read(context, &keys, &args.file)?;
-    let numbers = keys.decrypt(&envelope).map_err(|error| failed(&args.file, error))?;
+    let envelope = fetch(context, &keys, &args.ciphertext).await?;
+    let numbers = keys.decrypt(&envelope).map_err(|error| failed(&args.ciphertext, error))?;
     let numbers = &numbers[..args.first.unwrap_or(usize::MAX).min(numbers.len())];
     if args.digits.is_none_or(|digits| digits > DIGITS_MEANT) {
         eprintln!("cloakwork: {PUBLISHED}");
@@ -47,13 +48,12 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         context.global.json,
         || json!({ "numbers": numbers.iter().map(|number| args.document(*number)).collect::<Vec<_>>() }),
         || numbers.iter().map(|number| args.text(*number) + "\n").collect(),
-    );
-    Ok(())
+    )
 }
 
-/// What became of a file that is a ciphertext under these keys.
-fn failed(file: &Path, error: ClientError) -> Failure {
-    let said = format!("{}: {error}", file.display());
+/// What became of a ciphertext under these keys.
+fn failed(source: &str, error: ClientError) -> Failure {
+    let said = format!("{source}: {error}");
     match error {
         // They have outgrown what they are read modulo.
         ClientError::Secret(SecretError::Ckks(CkksError::TooLarge { .. })) => Failure::WrongResult(said),
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_rounded_has_no_further_digits() {
-        let args = |digits, real| Args { file: PathBuf::new(), digits, first: None, real };
+        let args = |digits, real| Args { ciphertext: String::new(), digits, first: None, real };
         let number = Complex::new(0.123_456_789, -2.000_000_4);
         assert_eq!(args(Some(3), false).text(number), "0.123-2.000i");
         assert_eq!(args(Some(3), true).document(number).to_string(), "0.123");

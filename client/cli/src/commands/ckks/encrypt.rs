@@ -62,7 +62,10 @@ pub(crate) struct Args {
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let numbers = match &args.from {
         None => Zeroizing::new(args.numbers.iter().map(|Number(number)| *number).collect()),
-        Some(path) => Zeroizing::new(read_all(&read(path)?)?),
+        Some(path) => {
+            let numbers = read_all(&read(path)?);
+            Zeroizing::new(numbers.map_err(|problem| Failure::Usage(format!("{}: {problem}", path.display())))?)
+        }
     };
     let numbers = padded(numbers, args.slots)?;
     let level = |set: &CkksSet| args.level.unwrap_or(set.working_level);
@@ -84,8 +87,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         context.global.json,
         || json!({ "file": args.out, "slots": slots, "level": level, "bytes": size, "key_id": key_id.to_string() }),
         || format!("{}: {} at level {level}, {}\n", args.out.display(), count(slots as u64), bytes(size)),
-    );
-    Ok(())
+    )
 }
 
 /// With zeros behind the last number.

@@ -2,11 +2,16 @@
 
 use cloakwork_client::{
     BootstrapKind, ClientError, Complex, KeySize, ProgramError, Vector, VectorProgram, VectorProgramBuilder,
-    VectorValue, params::ckks::CkksSet,
+    VectorValue,
+    params::ckks::{CkksSet, bootstrap::BootstrapShape},
 };
 
-use super::{number::Number, size::Size};
-use crate::syntax::{Node, NodeKind, Problem, at, parse_several};
+use super::{bootstrap::check, number::Number, size::Size};
+use crate::{
+    eval::hint_among,
+    output::counted,
+    syntax::{Node, NodeKind, Problem, at, parse_several},
+};
 
 /// A ciphertext that has a name.
 pub(super) struct Named<'a> {
@@ -26,7 +31,7 @@ pub(super) fn compile(text: &str, set: &'static CkksSet, names: &[Named<'_>]) ->
         values.push(builder.stored(name, vector.slots_log2, vector.level, vector.scale));
     }
     let is_used = vec![false; names.len()];
-    let mut compiler = Compiler { builder, names, values, is_used, places: Vec::new() };
+    let mut compiler = Compiler { set, builder, names, values, is_used, places: Vec::new() };
     for tree in &trees {
         compiler.results(tree)?.into_iter().for_each(|value| compiler.builder.output(value));
     }
@@ -41,6 +46,7 @@ pub(super) fn compile(text: &str, set: &'static CkksSet, names: &[Named<'_>]) ->
 }
 
 struct Compiler<'a> {
+    set: &'static CkksSet,
     builder: VectorProgramBuilder,
     names: &'a [Named<'a>],
     values: Vec<VectorValue>,
@@ -62,6 +68,18 @@ use Operand::{Number as Known, Vector as Encrypted};
 const STAGES: usize = 5;
 const SIZE: Size = Size(KeySize::Medium);
 
+/// How each function is written.
+const FUNCTIONS: &[&str] = &[
+    "bootstrap(x, stages, size, lossy)",
+    "bootstrap_both(x, y, stages, size, lossy)",
+    "chebyshev(x, c0, c1, ..)",
+    "conjugate(x)",
+    "level(x, n)",
+    "poly(x, c0, c1, ..)",
+    "rotate(x, n)",
+    "total(x)",
+];
+
 /// The only one that has two results, and is nothing that others can be made of.
 const BOTH: &str = "bootstrap_both";
 
@@ -72,7 +90,7 @@ impl Compiler<'_> {
             NodeKind::Call(name, arguments) if name == BOTH => match &arguments[..] {
                 [x, y, how @ ..] if how.len() <= 3 => {
                     let real = [self.vector(x)?, self.vector(y)?];
-                    let (stages, size, kind) = self.how(how)?;
+                    let (stages, size, kind) = self.how(node.place, how)?;
                     self.places.push(node.place);
                     Ok(self.builder.bootstrap_both(real, stages, size, kind).to_vec())
                 }
@@ -143,7 +161,7 @@ impl Compiler<'_> {
             }
             ("bootstrap", [x, how @ ..]) if how.len() <= 3 => {
                 let x = self.vector(x)?;
-                let (stages, size, kind) = self.how(how)?;
+                let (stages, size, kind) = self.how(place, how)?;
                 Ok(self.made(place, |builder| builder.bootstrap(x, stages, size, kind)))
             }
             (BOTH, _) => Err(at(place, "it has two results, and stands alone between semicolons")),
@@ -152,10 +170,16 @@ impl Compiler<'_> {
     }
 
     /// Stages, size and kind of a bootstrap, as far as they are said.
-    fn how(&mut self, how: &[Node]) -> Result<(usize, KeySize, BootstrapKind), Problem> {
+    fn how(&mut self, place: usize, how: &[Node]) -> Result<(usize, KeySize, BootstrapKind), Problem> {
         let stages = how.first().map_or(Ok(STAGES), |stages| self.count(stages))?;
         let Size(size) = how.get(1).map_or(Ok(SIZE), size)?;
         let kind = how.get(2).map_or(Ok(BootstrapKind::Regular), kind)?;
+        // What does not go together by its numbers is said of the operation that brings it together.
+        let slots_log2 = self.names.first().map(|first| first.vector.slots_log2);
+        let same = slots_log2.filter(|slots| self.names.iter().all(|named| named.vector.slots_log2 == *slots));
+        if let Some(slots_log2) = same {
+            check(self.set, BootstrapShape { slots_log2, stages, size, kind }).map_err(|problem| at(place, problem))?;
+        }
         Ok((stages, size, kind))
     }
 
@@ -218,8 +242,9 @@ impl Compiler<'_> {
 }
 
 fn unknown(place: usize, name: &str, arguments: &[Node]) -> Problem {
-    let count = arguments.len();
-    at(place, format!("'{name}' of {count} is not known: `cloakwork ckks run --help` lists what is"))
+    let count = counted(arguments.len() as u64, "argument");
+    let hint = hint_among(FUNCTIONS, name).unwrap_or_else(|| "`cloakwork ckks run --help` lists what is".into());
+    at(place, format!("'{name}' of {count} is not known: {hint}"))
 }
 
 fn size(node: &Node) -> Result<Size, Problem> {
@@ -312,9 +337,19 @@ mod tests {
             ("bootstrap(x, 3, huge) + y", "at 16: 'huge' is no size of a key"),
             ("bootstrap(x, 3, small, fast) + y", "at 23: expected lossy"),
             ("x[0] + y", "at 1: a ciphertext is a vector already"),
-            ("sin(x) + y", "at 0: 'sin' of 1 is not known"),
+            ("sin(x) + y", "at 0: 'sin' of 1 argument is not known: `cloakwork ckks run --help`"),
+            ("rotate(x) + y", "at 0: 'rotate' of 1 argument is not known: it is written rotate(x, n)"),
+            ("totl(x) + y", "at 0: 'totl' of 1 argument is not known: is it total(x)?"),
+            (
+                "bootstrap(x, 3) + y",
+                "at 0: 3 stages: a bootstrap of 4 numbers has 1 to 2; name fewer, or encrypt with `--slots",
+            ),
+            ("bootstrap(x, 6) + y", "at 0: 6 stages: a bootstrap of 4 numbers has 1 to 2"),
             ("bootstrap_both(x) + y", "at 0: it has two results, and stands alone"),
-            ("y; bootstrap_both(x)", "at 3: 'bootstrap_both' of 1 is not known"),
+            (
+                "y; bootstrap_both(x)",
+                "at 3: 'bootstrap_both' of 1 argument is not known: it is written bootstrap_both(x, y, ",
+            ),
             ("bootstrap_both(x, y, 2, huge)", "at 24: 'huge' is no size of a key"),
             ("x + 1.2.3 + y", "at 7: "),
         ] {

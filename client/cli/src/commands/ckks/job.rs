@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     failure::Failure,
     latency,
-    output::{bytes, show, write_new},
+    output::{bytes, counted, show, there_already, write_new},
 };
 
 /// Runs a program, writes its outputs to files, as far as there are any, and prints what they are.
@@ -27,12 +27,10 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let (vectors, wish) = (program.outputs().collect::<Vec<Vector>>(), program.wish());
     if !outs.is_empty() && outs.len() != vectors.len() {
-        let (files, results) = (outs.len(), vectors.len());
-        return Err(Failure::Usage(format!("{files} files for {results} results: name one --out for each, or none")));
+        let (files, results) = (counted(outs.len() as u64, "file"), counted(vectors.len() as u64, "result"));
+        return Err(Failure::Usage(format!("{files} for {results}: name one --out for each, or none")));
     }
-    if let Some(there) = outs.iter().find(|out| out.exists()) {
-        return Err(Failure::Usage(format!("{}: it is there already, and is not overwritten", there.display())));
-    }
+    check_files(outs)?;
     let key = client.key_name(keys.key_id()).await?;
     let request = inputs.into_iter().fold(JobRequest::new(program, &key), JobRequest::input);
     // What has a file is fetched; what has none stays for the next job.
@@ -45,7 +43,11 @@ pub(super) async fn run(
     for output in &outputs {
         let file = files.next();
         if let Some(file) = file {
-            write_new(file, &client.output(output).await?)?;
+            let written = match client.output(output).await {
+                Ok(envelope) => write_new(file, &envelope),
+                Err(error) => Err(error.into()),
+            };
+            written.map_err(|failure| failure.advised(left(&finished.job.name, &outputs)))?;
         }
         described.push(file.map_or_else(|| output.name.clone(), |file| file.display().to_string()));
     }
@@ -69,8 +71,32 @@ pub(super) async fn run(
             });
             format!("{}\n{}\n{}", lines.collect::<String>(), finished.job.name, latency::table(&record))
         },
-    );
+    )
+}
+
+/// Refuses files that cannot be written, before anything is computed for them.
+fn check_files(outs: &[PathBuf]) -> Result<(), Failure> {
+    // `x` and `./x` are one file.
+    let paths: Vec<PathBuf> = outs.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
+    for (index, (out, path)) in outs.iter().zip(&paths).enumerate() {
+        if paths[..index].contains(path) {
+            return Err(Failure::Usage(format!("{}: it is named twice: each result needs a file", out.display())));
+        }
+        if out.exists() {
+            return Err(there_already(out));
+        }
+    }
     Ok(())
+}
+
+/// Where results are that did not come to their files.
+fn left(job: &str, outputs: &[&JobOutput]) -> String {
+    let names: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).collect();
+    format!(
+        "{job} has succeeded, and its results are on the server for now: {}\nAnother job takes them by these names, and so does \
+         `cloakwork ckks decrypt`",
+        names.join(", ")
+    )
 }
 
 /// What to do about a key that lacks a part: parts are made with it.
@@ -79,10 +105,13 @@ fn explain(context: &Context, set: &CkksSet, wish: &CkksWish, failure: Failure) 
     match failure {
         Failure::Client(error) if is_incomplete(&error) => {
             let (keys, options) = (context.global.keys.display(), options(set, wish));
-            let advice = format!(
-                "Nothing can be added to the key in {keys}: another key, and what is encrypted under it, takes \
+            let mut advice = format!(
+                "The key in {keys} is of CKKS: another key, and what is encrypted under it, takes \
                  cloakwork --keys DIR ckks keygen {options}"
             );
+            if wish.bootstraps.iter().any(|bootstrap| 2 * bootstrap.slots < set.size()) {
+                advice += "\nWhere the key is for a bootstrap of more numbers: `cloakwork ckks encrypt --slots N` makes ciphertexts of N";
+            }
             Failure::Advised { error, advice }
         }
         failure => failure,
@@ -119,6 +148,24 @@ pub(super) async fn plan(context: &Context, client: &Client, program: &VectorPro
             }
             lines
         },
-    );
-    Ok(())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_for_one_result() {
+        let home = tempfile::tempdir().expect("a directory");
+        let [x, y] = ["x", "y"].map(|name| home.path().join(name));
+        let check = |outs: &[&PathBuf]| {
+            let outs: Vec<PathBuf> = outs.iter().map(|out| (*out).clone()).collect();
+            check_files(&outs).err().map_or_else(String::new, |failure| failure.to_string())
+        };
+        assert_eq!(check(&[&x, &y]), "");
+        assert!(check(&[&x, &y, &home.path().join("./x")]).contains("named twice"));
+        std::fs::write(&y, "there").expect("a file");
+        assert!(check(&[&x, &y]).contains("not overwritten"));
+    }
 }

@@ -12,7 +12,7 @@ use crate::{
     commands::keygen::{sizes, warn},
     context::Context,
     failure::Failure,
-    output::{bytes, show},
+    output::{bytes, counted, show},
     progress::bars,
 };
 
@@ -108,6 +108,7 @@ pub(super) fn options(set: &CkksSet, wish: &CkksWish) -> String {
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let set = ckks_set_by_name(&args.set)?;
     let wish = wish_of(&args);
+    check_rotations(set, &wish.rotations)?;
     let directory = args.out.unwrap_or_else(|| context.global.keys.clone());
     warn(set.name, set.standing);
     let started = Instant::now();
@@ -131,16 +132,16 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         },
         || {
             format!(
-                "key {} for {}\nevaluation key of {} in {parts} parts in {}, made in {seconds:.2} s\nclient key in {}: keep it, it is the only one that decrypts\n",
+                "key {} for {}\nevaluation key of {} in {} in {}, made in {seconds:.2} s\nclient key in {}: keep it, it is the only one that decrypts\n",
                 keys.key_id(),
                 set.name,
                 bytes(size),
+                counted(parts as u64, "part"),
                 directory.display(),
                 file.display(),
             )
         },
-    );
-    Ok(())
+    )
 }
 
 fn wish_of(args: &Args) -> CkksWish {
@@ -149,6 +150,17 @@ fn wish_of(args: &Args) -> CkksWish {
         rotations: args.rotate.clone(),
         conjugation: args.conjugate,
         level: args.level,
+    }
+}
+
+/// Refuses what leaves every number of the largest ciphertexts where it is: there is no key for that.
+fn check_rotations(set: &CkksSet, rotations: &[i64]) -> Result<(), Failure> {
+    let slots = 1_i64 << (set.size_log2 - 1);
+    match rotations.iter().find(|steps| *steps % slots == 0) {
+        None => Ok(()),
+        Some(steps) => Err(Failure::Usage(format!(
+            "--rotate {steps}: turned by that many places, {slots} numbers stay where they are, and no key is needed"
+        ))),
     }
 }
 
@@ -179,6 +191,16 @@ mod tests {
             let line = <Line as clap::Parser>::try_parse_from(["keygen"].into_iter().chain(options.split(' ')));
             let line = line.expect("options that there are");
             assert_eq!((wish_of(&line.args), line.args.set.as_str()), (wish, set.name));
+        }
+    }
+
+    #[test]
+    fn rotations_move_something() {
+        let set = ckks_set_by_name("TOY_CKKS_45_60_50").expect("a set");
+        assert!(check_rotations(set, &[1, -1, 256, 513]).is_ok());
+        for steps in [0, 512, -1024] {
+            let refused = check_rotations(set, &[1, steps]).expect_err("nothing is moved").to_string();
+            assert!(refused.contains(&format!("--rotate {steps}: ")) && refused.contains("512 numbers"), "{refused}");
         }
     }
 

@@ -5,8 +5,6 @@ use std::{fmt, str::FromStr};
 use cloakwork_client::Complex;
 use serde_json::Value;
 
-use crate::failure::Failure;
-
 /// A number as it is written: `1.5`, `-2i`, `0.5-0.25i`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Number(pub(super) Complex);
@@ -48,19 +46,17 @@ impl fmt::Display for Number {
 }
 
 /// The numbers of a document: a JSON list of numbers and of pairs `[real, imaginary]`, or numbers between commas and
-/// spaces.
-pub(super) fn read_all(text: &str) -> Result<Vec<Complex>, Failure> {
-    let wrong = |index: usize, why: &str| Failure::Usage(format!("number {index}: {why}"));
+/// spaces. What is wrong is said with its line, or its place in the list.
+pub(super) fn read_all(text: &str) -> Result<Vec<Complex>, String> {
+    // Spreadsheets mark what they write as UTF-8.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.trim_start().starts_with('[') {
-        let words = text.split(|letter: char| letter == ',' || letter.is_whitespace()).filter(|word| !word.is_empty());
-        let numbers = words.enumerate().map(|(index, word)| {
-            word.parse::<Number>().map(|Number(number)| number).map_err(|why: String| wrong(index, &why))
-        });
-        return numbers.collect();
+        let lines = text.lines().zip(1..).map(|(line, place)| read_line(line, place));
+        return Ok(lines.collect::<Result<Vec<_>, _>>()?.concat());
     }
-    let list: Vec<Value> = serde_json::from_str(text).map_err(|error| {
-        Failure::Usage(format!("not a JSON list: line {}, column {}", error.line(), error.column()))
-    })?;
+    let wrong = |index: usize, why: &str| format!("number {index} of the list: {why}");
+    let list: Vec<Value> = serde_json::from_str(text)
+        .map_err(|error| format!("line {}, column {}: not a JSON list", error.line(), error.column()))?;
     let numbers = list.iter().enumerate().map(|(index, value)| {
         let number = match value {
             Value::Array(pair) => match &pair[..] {
@@ -72,6 +68,14 @@ pub(super) fn read_all(text: &str) -> Result<Vec<Complex>, Failure> {
         number.ok_or_else(|| wrong(index, "expected a number, or a pair of a real and an imaginary part"))
     });
     numbers.collect()
+}
+
+fn read_line(line: &str, place: usize) -> Result<Vec<Complex>, String> {
+    let words = line.split(|letter: char| letter == ',' || letter.is_whitespace()).filter(|word| !word.is_empty());
+    let number = |word: &str| word.parse::<Number>().map(|Number(number)| number);
+    words.map(number).collect::<Result<_, _>>().map_err(|why: String| {
+        format!("line {place}: {why}; between numbers are commas and spaces, and nothing else is in the file")
+    })
 }
 
 #[cfg(test)]
@@ -108,7 +112,14 @@ mod tests {
         assert_eq!(read_all(" [1, [0.5, -2], -3e2]").expect("numbers"), expected);
         assert!(read_all("").expect("none").is_empty());
         for wrong in ["1,x", "[1,", "[1,\"2\"]", "[[1]]", "[[1,2,3]]", "[null]"] {
-            assert!(matches!(read_all(wrong), Err(Failure::Usage(_))), "{wrong}");
+            assert!(read_all(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(read_all("\u{feff}1,0.5-2i\r\n-3e2\r\n"), Ok(expected.clone()));
+        assert_eq!(read_all("\u{feff}[1, [0.5, -2], -3e2]"), Ok(expected));
+        for (text, place) in [("price\n1\n", "line 1: "), ("1\n2;3\n", "line 2: "), ("[1,\n2;3]", "line 2, column 2: ")]
+        {
+            let problem = read_all(text).expect_err(text);
+            assert!(problem.starts_with(place) && !problem.contains("2;3"), "{problem}");
         }
     }
 }

@@ -38,6 +38,5 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
         context.global.json,
         || json!({ "file": args.out, "bytes": size, "parameter_set": keys.set().name, "key_id": key_id.to_string() }),
         || format!("{}: a public key of {key_id} for {}, {}\n", args.out.display(), keys.set().name, bytes(size)),
-    );
-    Ok(())
+    )
 }
