@@ -38,7 +38,7 @@ impl Client {
     /// Hands in a job. Once this returns, the job ends in exactly one way.
     pub async fn submit(&self, request: &JobRequest) -> Result<Job> {
         let spec = self.spec(request).await?;
-        request.hand_in();
+        request.set_handed_in(true);
         self.submit_spec(&request.request_id, spec).await
     }
 
@@ -47,13 +47,18 @@ impl Client {
     /// When the connection breaks meanwhile, the job goes on; the client finds it again by its request id.
     pub async fn run(&self, request: &JobRequest) -> Result<Finished> {
         let spec = self.spec(request).await?;
-        request.hand_in();
         let started = Instant::now();
         let message = RunJobRequest { request_id: request.request_id.clone(), spec: Some(spec.clone()) };
         // Overload is worth another attempt. After a break the job may be running: that is what watching is for.
         let outcome = retry(self.policy(), || async {
+            request.set_handed_in(true);
             match self.jobs_stub().run_job(message.clone()).await.map_err(ClientError::from) {
                 Err(error) if error.is_break() => Ok(None),
+                Err(error) => {
+                    // The server has said that it does not have the job.
+                    request.set_handed_in(false);
+                    Err(error)
+                }
                 answer => required(answer?.into_inner().job, "job").map(Some),
             }
         });

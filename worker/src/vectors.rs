@@ -197,7 +197,9 @@ mod tests {
         let shares = Shares::of(8 << 30);
         assert!(shares.keys + shares.matrices + shares.values <= 8 << 30);
         let program = bootstrap(5);
-        shares.check(&program, 4922 << 20, 2).expect("room");
+        for threads in [1, 2, 64, 256] {
+            shares.check(&program, 4922 << 20, threads).expect("room, however many threads there are");
+        }
         assert!(program.cost().work * 4 < TURN, "{} in a turn of {TURN}", program.cost().work);
         let refused = shares.check(&bootstrap(3), 0, 2).expect_err("its matrices take more than twice as much");
         assert!(refused.reason == "WORKER_OUT_OF_MEMORY" && refused.message.contains("matrices"), "{refused:?}");

@@ -33,8 +33,13 @@ impl Context {
     /// As [`Self::connect`], with another rule of when to try again.
     pub(crate) async fn connect_with(&self, retry: RetryPolicy) -> Result<Client, Failure> {
         let mut options = ConnectOptions { retry: FIRST_CALL, ..ConnectOptions::new(&self.global.server) };
-        // An empty variable is how a shell takes one away for a command.
-        if let Some(token) = self.global.token.as_deref().filter(|token| !token.is_empty()) {
+        if let Some(token) = self.global.token.as_deref() {
+            if token.is_empty() {
+                // Without one, what a command sends would be anonymous, and perhaps another tenant's.
+                return Err(Failure::Usage(
+                    "the token is empty: leave out --token, and unset CLOAKWORK_TOKEN, to have none".into(),
+                ));
+            }
             options = options.token(Token::new(token)?);
         }
         options.ca_pem = self.global.ca.as_deref().map(|ca| read(ca, CERTIFICATE)).transpose()?.map(|pem| pem.to_vec());

@@ -260,13 +260,13 @@ fn results_that_cannot_be_printed_are_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_token_is_none() {
+async fn an_empty_token_is_a_mistake() {
     let url = format!("http://{}", serve().await);
     let mut command = Command::new(env!("CARGO_BIN_EXE_cloakwork"));
     command.env_clear().env("CLOAKWORK_SERVER", url).env("CLOAKWORK_TOKEN", "").arg("sets");
     let output = command.output().expect("it runs");
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(4) && message.contains("no such token"), "{message}");
+    assert!(output.status.code() == Some(2) && message.contains("the token is empty"), "{message}");
 }
 
 #[test]

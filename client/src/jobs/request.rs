@@ -88,13 +88,13 @@ impl JobRequest {
     }
 
     /// Was it sent to a server? Then the server may have it, and [`Client::submit`](crate::Client::submit) tells its name,
-    /// and makes no second job. While its inputs are on their way it is not.
+    /// and makes no second job. While its inputs are on their way, and after a refusal, it is not.
     pub fn is_handed_in(&self) -> bool {
         self.is_handed_in.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn hand_in(&self) {
-        self.is_handed_in.store(true, Ordering::Relaxed);
+    pub(crate) fn set_handed_in(&self, is_handed_in: bool) {
+        self.is_handed_in.store(is_handed_in, Ordering::Relaxed);
     }
 
     pub(crate) fn inline_bytes(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    io::{self, Write as _},
     path::PathBuf,
     process::ExitCode,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -116,7 +117,10 @@ impl TokenCommand {
                 let life = Duration::from_secs(u64::from(days) * 24 * 3600);
                 let expires = (days > 0).then(|| SystemTime::now() + life);
                 let secret = store.create_token(&tenant, scopes, &note, expires).await?;
-                eprintln!("A token whose public part is {}. Keep it: it cannot be shown again.", secret.id());
+                // The token is there already, and is shown whether or not anybody reads this.
+                let said =
+                    format!("A token whose public part is {}. Keep it: it cannot be shown again.\n", secret.id());
+                let _ = io::stderr().write_all(said.as_bytes());
                 Ok(format!("{}\n", secret.reveal()))
             }),
             Self::Revoke { id, place } => {

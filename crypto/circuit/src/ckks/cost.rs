@@ -18,10 +18,33 @@ pub struct Cost {
     pub work: u64,
     /// Bytes of the values that there are at a time, and of what is worked on beside them, on one thread.
     pub memory_bytes: u64,
-    /// Bytes that each further thread may take.
-    pub thread_bytes: u64,
+    /// The same where each thread has some of its own.
+    threaded: Threaded,
     /// Bootstraps.
     pub bootstraps: u64,
+}
+
+/// What there is at a time, in bytes or in rows, where each thread works on one prime after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Threaded {
+    /// For all threads.
+    shared: u64,
+    /// For each of them.
+    own: u64,
+    /// Primes: no more threads than that have something to do.
+    primes: u64,
+}
+
+impl Threaded {
+    fn on(self, threads: u64) -> u64 {
+        self.shared.saturating_add(self.own.saturating_mul(threads.min(self.primes)))
+    }
+
+    /// Enough for both.
+    fn or(self, other: Self) -> Self {
+        let [shared, own] = [self.shared.max(other.shared), self.own.max(other.own)];
+        Self { shared, own, primes: self.primes.max(other.primes) }
+    }
 }
 
 /// Multiplications modulo a prime of up to 61 bits take so many times as long as the ones that bootstraps of TFHE are made of:
@@ -41,12 +64,15 @@ impl Cost {
             work = work.and(own);
             held += bytes(set, step.vector);
             cost.memory_bytes = cost.memory_bytes.max(held.saturating_add(own.rows_at_a_time * row_bytes(set)));
-            cost.thread_bytes = cost.thread_bytes.max(own.rows_of_a_thread * row_bytes(set));
+            let Threaded { shared, own, primes } = own.threaded;
+            let shared = held.saturating_add(shared * row_bytes(set));
+            cost.threaded = cost.threaded.or(Threaded { shared, own: own * row_bytes(set), primes });
             held -= step.last_uses.iter().map(|value| bytes(set, vector_of(inputs, steps, *value))).sum::<u64>();
             cost.bootstraps += u64::from(matches!(step.action, Action::Bootstrap(..)));
         }
         let returned: u64 = outputs.iter().map(|output| bytes(set, output.vector)).sum();
         cost.memory_bytes = cost.memory_bytes.saturating_add(returned);
+        cost.threaded.shared = cost.threaded.shared.saturating_add(returned);
         let modular =
             work.transforms * (set.size() as u64 / 2) * u64::from(set.size_log2) + work.products * set.size() as u64;
         cost.work = ((modular * MULTIPLICATIONS_OF_A_MODULAR_ONE) >> 20).max(1);
@@ -55,8 +81,7 @@ impl Cost {
 
     /// Bytes at a time on so many threads.
     pub fn memory_bytes_on(&self, threads: usize) -> u64 {
-        let more = self.thread_bytes.saturating_mul((threads as u64).saturating_sub(1));
-        self.memory_bytes.saturating_add(more)
+        self.memory_bytes.max(self.threaded.on(threads as u64))
     }
 }
 
@@ -79,8 +104,8 @@ struct Work {
     products: u64,
     /// That there are at a time, beside arguments and results, on one thread.
     rows_at_a_time: u64,
-    /// That each further thread may have.
-    rows_of_a_thread: u64,
+    /// The same where each thread has some of its own.
+    threaded: Threaded,
 }
 
 impl Work {
@@ -89,7 +114,7 @@ impl Work {
             transforms: transforms as u64,
             products: products as u64,
             rows_at_a_time: rows_at_a_time as u64,
-            rows_of_a_thread: 0,
+            threaded: Threaded::default(),
         }
     }
 
@@ -99,7 +124,7 @@ impl Work {
             transforms: self.transforms + other.transforms,
             products: self.products + other.products,
             rows_at_a_time: self.rows_at_a_time.max(other.rows_at_a_time),
-            rows_of_a_thread: self.rows_of_a_thread.max(other.rows_of_a_thread),
+            threaded: self.threaded.or(other.threaded),
         }
     }
 
@@ -228,15 +253,14 @@ impl Counts<'_> {
         // Beside the sums of all giant steps there are first the digits that the baby steps share, and modulo one prime what each
         // of these has turned, the argument, and a part of a product.
         let sums = 2 * (giants + 1) * all;
-        let of_a_prime = 2 * (babies as u64 + 1) + 3;
-        let turned_by_babies = cut.rows_at_a_time + of_a_prime;
+        let turned_by_babies =
+            Threaded { shared: cut.rows_at_a_time + sums as u64, own: 2 * (babies as u64 + 1) + 3, primes: all as u64 };
         // Then what the masks of all of them are rounded by at once; then digits of several, and what each has turned into.
         let rounded = giants * (level + 2);
         let turned = giants.min(GIANTS_TOGETHER) as u64 * (giant.rows_at_a_time + 2 * all as u64);
         let mut work = cut.and(self.times_key(level).times(babies)).and(diagonals);
-        work.rows_at_a_time = sums as u64 + turned_by_babies.max(turned).max(rounded as u64);
-        // Each thread has a prime of its own.
-        work.rows_of_a_thread = of_a_prime;
+        work.threaded = turned_by_babies;
+        work.rows_at_a_time = turned_by_babies.on(1).max(sums as u64 + turned.max(rounded as u64));
         work.and(giant.times(giants)).and(self.lowered(self.special() + 1, level).times(2))
     }
 
