@@ -14,6 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cloakwork_proto::is_loopback;
 pub use print::print;
 pub use value::{BlobStore, LogFormat};
 
@@ -173,7 +174,7 @@ impl Config {
 
     /// Does the API leave the machine without TLS?
     pub fn is_open_in_the_clear(&self) -> bool {
-        !self.tls() && !self.listen.address.ip().is_loopback()
+        !self.tls() && !is_loopback(&self.listen.address.ip().to_string())
     }
 }
 

@@ -128,6 +128,13 @@ impl Work {
         }
     }
 
+    /// With so many rows more all the while, however many threads there are.
+    fn beside(mut self, rows: usize) -> Self {
+        self.rows_at_a_time += rows as u64;
+        self.threaded.shared += rows as u64;
+        self
+    }
+
     fn times(self, count: usize) -> Self {
         Self { transforms: self.transforms * count as u64, products: self.products * count as u64, ..self }
     }
@@ -159,9 +166,8 @@ impl Counts<'_> {
             Action::Transform(_, matrix) => {
                 let matrix = clear.offsets(*matrix, from.slots_log2);
                 let encoded = matrix.count() * (rows + self.special());
-                let mut work = Work::new(encoded, 0, 0).and(self.matrix(&matrix, WAY_OF_CLEAR_MATRICES, from.level));
-                work.rows_at_a_time += encoded as u64;
-                work
+                let product = self.matrix(&matrix, WAY_OF_CLEAR_MATRICES, from.level);
+                Work::new(encoded, 0, 0).and(product).beside(encoded)
             }
             Action::Bootstrap(_, bootstrap) => {
                 let known = self.bootstraps.get(bootstrap).copied();
@@ -230,9 +236,7 @@ impl Counts<'_> {
             .fold(Work::default(), Work::and);
         // Sums of powers, each rescaled.
         let sums = degree / 4 + 1;
-        let mut work = work.and(self.rescale(level).and(Work::new(0, 16 * (level + 1), 0)).times(sums));
-        work.rows_at_a_time += powers as u64;
-        work
+        work.and(self.rescale(level).and(Work::new(0, 16 * (level + 1), 0)).times(sums)).beside(powers)
     }
 
     /// A matrix that is encoded.

@@ -8,7 +8,7 @@ use cloakwork_client::{
     proto::{Ciphertext, JobOutput},
 };
 
-use crate::{context::Context, failure::Failure, output::counted};
+use crate::{context::Context, failure::Failure};
 
 /// A ciphertext by the name of its file or of the server's, and what it holds.
 pub(super) async fn find(
@@ -81,9 +81,4 @@ fn check(context: &Context, keys: &CkksKeys, source: &str, set: &str, key_id: Ke
         return Err(Failure::OtherKey(format!("{source}: made under key {key_id}; {directory} has key {own}")));
     }
     Ok(())
-}
-
-/// So many numbers, as people say it.
-pub(super) fn numbers(count: u64) -> String {
-    counted(count, "number")
 }

@@ -9,14 +9,11 @@ use cloakwork_client::{CkksPublicKey, Complex, params::ckks::CkksSet};
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::{
-    ciphertext::numbers as count,
-    number::{Number, read_all},
-};
+use super::number::{Number, read_all};
 use crate::{
     context::Context,
     failure::Failure,
-    output::{bytes, show, write_new},
+    output::{bytes, counted, show, write_new},
 };
 
 /// Encrypt numbers into a file
@@ -86,7 +83,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     show(
         context.global.json,
         || json!({ "file": args.out, "slots": slots, "level": level, "bytes": size, "key_id": key_id.to_string() }),
-        || format!("{}: {} at level {level}, {}\n", args.out.display(), count(slots as u64), bytes(size)),
+        || format!("{}: {} at level {level}, {}\n", args.out.display(), counted(slots as u64, "number"), bytes(size)),
     )
 }
 

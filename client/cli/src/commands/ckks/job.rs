@@ -8,7 +8,7 @@ use cloakwork_client::{
 };
 use serde_json::json;
 
-use super::{ciphertext::numbers, keygen::options};
+use super::keygen::options;
 use crate::{
     context::Context,
     failure::Failure,
@@ -66,7 +66,7 @@ pub(super) async fn run(
         },
         || {
             let lines = described.iter().zip(&vectors).zip(&outputs).map(|((name, vector), output)| {
-                let (count, level) = (numbers(1_u64 << vector.slots_log2), vector.level);
+                let (count, level) = (counted(1_u64 << vector.slots_log2, "number"), vector.level);
                 format!("{name}: {count} at level {level}, {}\n", bytes(size(output)))
             });
             format!("{}\n{}\n{}", lines.collect::<String>(), finished.job.name, latency::table(&record))
@@ -109,7 +109,7 @@ fn explain(context: &Context, set: &CkksSet, wish: &CkksWish, failure: Failure) 
                 "The key in {keys} is of CKKS: another key, and what is encrypted under it, takes \
                  cloakwork --keys DIR ckks keygen {options}"
             );
-            if wish.bootstraps.iter().any(|bootstrap| 2 * bootstrap.slots < set.size()) {
+            if wish.bootstraps.iter().any(|bootstrap| bootstrap.slots < set.slots()) {
                 advice += "\nWhere the key is for a bootstrap of more numbers: `cloakwork ckks encrypt --slots N` makes ciphertexts of N";
             }
             Failure::Advised { error, advice }
@@ -136,7 +136,11 @@ pub(super) async fn plan(context: &Context, client: &Client, program: &VectorPro
         || {
             let mut lines = String::new();
             for vector in &report.output_vectors {
-                lines += &format!("result              {} at level {}\n", numbers(vector.slots.into()), vector.level);
+                lines += &format!(
+                    "result              {} at level {}\n",
+                    counted(vector.slots.into(), "number"),
+                    vector.level
+                );
             }
             lines += &format!("bootstraps          {}\n", report.pbs_count);
             for (of, size) in [("numbers", report.memory_bytes), ("keys", key_bytes), ("matrices", matrix_bytes)] {

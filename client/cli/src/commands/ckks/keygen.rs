@@ -155,7 +155,7 @@ fn wish_of(args: &Args) -> CkksWish {
 
 /// Refuses what leaves every number of the largest ciphertexts where it is: there is no key for that.
 fn check_rotations(set: &CkksSet, rotations: &[i64]) -> Result<(), Failure> {
-    let slots = 1_i64 << (set.size_log2 - 1);
+    let slots = set.slots() as i64;
     match rotations.iter().find(|steps| *steps % slots == 0) {
         None => Ok(()),
         Some(steps) => Err(Failure::Usage(format!(
