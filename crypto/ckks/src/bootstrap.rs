@@ -217,6 +217,15 @@ impl Evaluator<'_> {
         keys: &BootstrapKeys,
     ) -> Result<Ciphertext, CkksError> {
         self.check_bootstrap(a, bootstrap, keys)?;
+        self.together(|| self.bootstrap_of_checked(a, bootstrap, keys))
+    }
+
+    fn bootstrap_of_checked(
+        &self,
+        a: &Ciphertext,
+        bootstrap: &Bootstrap<'_>,
+        keys: &BootstrapKeys,
+    ) -> Result<Ciphertext, CkksError> {
         let evaluation = &keys.evaluation;
         match bootstrap.shape.kind {
             BootstrapKind::Regular => {

@@ -1,6 +1,6 @@
 //! Who computes.
 
-use cloakwork_math::threads;
+use cloakwork_math::threads::Team;
 
 use crate::{
     bootstrap::BootstrapStep,
@@ -16,17 +16,16 @@ const ROWS_TOGETHER: usize = 4;
 type Watch<'a> = dyn Fn(BootstrapStep) -> bool + Sync + 'a;
 
 /// Computes on ciphertexts of one ring.
-#[derive(Clone, Copy)]
 pub struct Evaluator<'a> {
     ring: &'a Ring,
-    threads: usize,
+    team: Team,
     watch: Option<&'a Watch<'a>>,
 }
 
 impl<'a> Evaluator<'a> {
-    /// On so many threads, the caller's among them. Results are the same on any number.
+    /// On so many threads, which are its own unless it is one. Results are the same on any number.
     pub fn new(ring: &'a Ring, threads: usize) -> Self {
-        Self { ring, threads, watch: None }
+        Self { ring, team: Team::new(threads), watch: None }
     }
 
     /// The same, and `watch` is asked before each part of a bootstrap, of which a step has one or more, whether to go on. Where it
@@ -48,26 +47,30 @@ impl<'a> Evaluator<'a> {
         self.ring
     }
 
+    /// Does work on one of the threads, while the others stand by: for many operations one after the other.
+    pub fn together<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.team.together(work)
+    }
+
     /// Works on each item, on all threads.
     pub(crate) fn each<I>(&self, items: I, work: impl Fn(I::Item) + Sync)
     where
         I: IntoIterator<IntoIter: ExactSizeIterator + Send>,
     {
-        threads::for_each(self.threads, items, work);
+        self.team.for_each(items, work);
     }
 
-    /// Works on a few rows at once, given an item for each row: the number of the first of them, and their items. No thread
-    /// has more to do than another.
+    /// Works on a few rows at once, given an item for each row: the number of the first of them, and their items. The last parts
+    /// are small, so that threads are done at the same time.
     pub(crate) fn each_rows<T: Send>(&self, items: impl IntoIterator<Item = T>, work: impl Fn(usize, Vec<T>) + Sync) {
-        let mut items: Vec<T> = items.into_iter().collect();
-        let rows = items.len();
-        let count = rows.div_ceil(ROWS_TOGETHER).next_multiple_of(self.threads.max(1)).min(rows);
-        let mut parts: Vec<(usize, Vec<T>)> = Vec::with_capacity(count);
-        for part in (0..count).rev() {
-            let first = part * rows / count;
-            parts.push((first, items.split_off(first)));
+        let items: Vec<T> = items.into_iter().collect();
+        let (rows, mut items) = (items.len(), items.into_iter());
+        let mut parts: Vec<(usize, Vec<T>)> = Vec::new();
+        while items.len() > 0 {
+            let together = items.len().div_ceil(self.team.threads()).min(ROWS_TOGETHER);
+            parts.push((rows - items.len(), items.by_ref().take(together).collect()));
         }
-        self.each(parts.into_iter().rev(), |(first, items)| work(first, items));
+        self.each(parts, |(first, items)| work(first, items));
     }
 
     /// Works on each row of a polynomial: its number, its prime and its words.

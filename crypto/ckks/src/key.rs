@@ -10,7 +10,7 @@ use std::{
 
 /// Where masks come from.
 pub use cloakwork_math::random::MaskSeed;
-use cloakwork_math::{modulus::Modulus, ntt::Automorphism, random::fill_residues, threads::for_each};
+use cloakwork_math::{modulus::Modulus, ntt::Automorphism, random::fill_residues, threads::Team};
 use cloakwork_params::ckks::key_use;
 
 use crate::{
@@ -89,7 +89,7 @@ impl SwitchKey {
         let is_residues = AtomicBool::new(true);
         let mut rows = rows_of(ring, &mut parts);
         // Neighbours, so that no two threads ask the system for the same page.
-        for_each(threads, rows.chunks_mut(ROWS_TOGETHER), |rows| {
+        Team::new(threads.min(rows.len())).for_each(rows.chunks_mut(ROWS_TOGETHER), |rows| {
             for KeyRow { part, prime, body, mask } in rows {
                 let modulus = ring.prime(*prime).modulus();
                 if body.iter().any(|word| *word >= modulus.value()) {

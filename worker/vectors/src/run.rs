@@ -83,24 +83,7 @@ pub fn run(
     };
     let evaluator = Evaluator::new(ring(program.set()), threads).watched(&watch);
     let runner = Runner { program, keys, matrices, evaluator, goes_on: &goes_on };
-    // What stays for long is held in no more memory than it is charged for.
-    let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(|input| Some(input.fitted())).collect();
-    for step in program.steps() {
-        if !goes_on() {
-            return Err(RunError::GivenUp);
-        }
-        clock.begins(times::of_action(&step.action));
-        let operation = step.operation;
-        let mut result = runner.step(&step.action, step.vector, &values).map_err(|stop| match stop {
-            Stop::Problem(problem) => RunError::Step { operation, problem },
-            Stop::GivenUp => RunError::GivenUp,
-        })?;
-        on_plan(&result, step.vector, || format!("operation {operation}"))?;
-        // Rounded otherwise on the way, it is the same scale: from here on, to the last bit.
-        result.scale = step.vector.scale;
-        step.last_uses.iter().for_each(|value| values[*value] = None);
-        values.push(Some(result.fitted()));
-    }
+    let values = runner.evaluator.together(|| runner.values(inputs, &clock))?;
     let outputs = program.outputs().iter().map(|output| held(&values, output.value).clone().fitted()).collect();
     Ok(Run { outputs, times: clock.into_times() })
 }
@@ -123,7 +106,7 @@ struct Runner<'a> {
     keys: &'a Keys,
     matrices: &'a Matrices,
     evaluator: Evaluator<'a>,
-    goes_on: &'a dyn Fn() -> bool,
+    goes_on: &'a (dyn Fn() -> bool + Sync),
 }
 
 /// Why a step has no result.
@@ -142,6 +125,29 @@ impl From<CkksError> for Stop {
 }
 
 impl Runner<'_> {
+    /// Of inputs and all steps, those that are needed in the end.
+    fn values(&self, inputs: Vec<Ciphertext>, clock: &Clock) -> Result<Vec<Option<Ciphertext>>, RunError> {
+        // What stays for long is held in no more memory than it is charged for.
+        let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(|input| Some(input.fitted())).collect();
+        for step in self.program.steps() {
+            if !(self.goes_on)() {
+                return Err(RunError::GivenUp);
+            }
+            clock.begins(times::of_action(&step.action));
+            let operation = step.operation;
+            let mut result = self.step(&step.action, step.vector, &values).map_err(|stop| match stop {
+                Stop::Problem(problem) => RunError::Step { operation, problem },
+                Stop::GivenUp => RunError::GivenUp,
+            })?;
+            on_plan(&result, step.vector, || format!("operation {operation}"))?;
+            // Rounded otherwise on the way, it is the same scale: from here on, to the last bit.
+            result.scale = step.vector.scale;
+            step.last_uses.iter().for_each(|value| values[*value] = None);
+            values.push(Some(result.fitted()));
+        }
+        Ok(values)
+    }
+
     fn step(&self, action: &Action, to: Vector, values: &[Option<Ciphertext>]) -> Result<Ciphertext, Stop> {
         let (evaluator, keys) = (&self.evaluator, self.keys.evaluation());
         let value = |value: &usize| held(values, *value);

@@ -7,7 +7,7 @@ use cloakwork_math::{
     key_product::KeyMatrix,
     random::{FastMasks, MaskStream},
     simd::Level,
-    threads::for_each_part,
+    threads::Team,
 };
 use cloakwork_params::{Decomposition, ParameterSet};
 
@@ -26,7 +26,7 @@ impl<S: Torus> KeySwitchKey<S> {
         let (modulus_log2, mask_words) = (seeded.modulus_log2(), seeded.output_dimension());
         let mut matrix = KeyMatrix::new(seeded.gadget(), seeded.input_dimension(), mask_words + 1, modulus_log2);
         let row_bytes = (mask_words * MaskStream::bytes_per_word(modulus_log2)) as u128;
-        for_each_part(threads, 1, &mut matrix.blocks_mut(), |_, blocks| {
+        Team::new(threads).for_each_part(1, &mut matrix.blocks_mut(), |_, blocks| {
             for block in blocks {
                 let mut masks = MaskStream::at(seeded.seed(), block.first_row() as u128 * row_bytes);
                 block.fill(|index, row| {
@@ -118,7 +118,7 @@ impl<T: Torus> BootstrapKey<T> {
         let ggsws = if grouping == 1 {
             let len = product.spectrum_len();
             let mut spectra = Aligned::new(seeded.ggsw_count() * len);
-            for_each_part(threads, len, &mut spectra, |first, spectra| {
+            Team::new(threads).for_each_part(len, &mut spectra, |first, spectra| {
                 let mut scratch = product.scratch();
                 let mut ggsw = vec![T::default(); shape.words()];
                 for (index, spectrum) in spectra.chunks_exact_mut(len).enumerate() {
@@ -130,7 +130,7 @@ impl<T: Torus> BootstrapKey<T> {
         } else {
             let (size, len) = (shape.polynomial_size, group * shape.words());
             let mut words = Aligned::new(seeded.ggsw_count() * shape.words());
-            for_each_part(threads, len, &mut words, |first, words| {
+            Team::new(threads).for_each_part(len, &mut words, |first, words| {
                 let mut ggsw = vec![T::default(); shape.words()];
                 for (index, words) in words.chunks_exact_mut(len).enumerate() {
                     for subset in 0..group {

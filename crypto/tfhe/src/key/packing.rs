@@ -4,7 +4,7 @@ use cloakwork_math::{
     Torus,
     key_product::KeyMatrix,
     random::{MaskSeed, MaskStream},
-    threads::for_each_part,
+    threads::Team,
 };
 use cloakwork_params::Decomposition;
 
@@ -84,7 +84,7 @@ impl<T: Torus> PackingKey<T> {
     pub fn expand(seeded: &SeededPackingKey<T>, threads: usize) -> Self {
         let (size, mask_words) = (seeded.polynomial_size, seeded.glwe_dimension * seeded.polynomial_size);
         let mut matrix = KeyMatrix::new(seeded.gadget, seeded.input_dimension, mask_words + size, T::BITS);
-        for_each_part(threads, 1, &mut matrix.blocks_mut(), |_, blocks| {
+        Team::new(threads).for_each_part(1, &mut matrix.blocks_mut(), |_, blocks| {
             for block in blocks {
                 let mut masks = MaskStream::at(&seeded.seed, (block.first_row() * mask_words * size_of::<T>()) as u128);
                 block.fill(|index, row| {
