@@ -33,13 +33,14 @@ const NAP: Duration = Duration::from_micros(100);
 impl Team {
     /// Of so many threads, or of those that the system has.
     pub fn new(threads: usize) -> Self {
-        let numbers = iter::successors(Some(threads), |threads| Some(threads / 2)).take_while(|threads| *threads > 1);
+        let mut numbers =
+            iter::successors(Some(threads), |threads| Some(threads / 2)).take_while(|threads| *threads > 1);
         let build = |threads| ThreadPoolBuilder::new().num_threads(threads).build().ok();
         let pool = |threads: ThreadPool| {
             let at_work = (0..threads.current_num_threads()).map(|_| AtomicBool::new(false)).collect();
             Pool { threads, at_work }
         };
-        Self { pool: numbers.into_iter().find_map(build).map(pool) }
+        Self { pool: numbers.find_map(build).map(pool) }
     }
 
     /// How many they are.
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn all_threads_work_at_once_within_a_piece_of_another_and_for_several_callers() {
+    fn all_threads_work_at_once_and_those_that_sleep_come_too() {
         let team = Team::new(3);
         let seen = Mutex::new(HashSet::new());
         let meet = || {
@@ -215,17 +216,18 @@ mod tests {
             meet();
         });
         assert_eq!(seen.lock().expect("no panic").len(), 3, "the same threads each time");
+    }
+
+    #[test]
+    fn callers_of_one_team_never_wait_for_each_other_for_ever() {
+        let team = Team::new(3);
         let sum = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    team.together(|| {
-                        team.for_each(0..20, |_| team.for_each(0..5, |_| _ = sum.fetch_add(1, Ordering::Relaxed)));
-                    });
-                });
-            }
-        });
-        assert_eq!(sum.into_inner(), 400);
+        let work = || team.for_each(0..20, |_| team.for_each(0..5, |_| _ = sum.fetch_add(1, Ordering::Relaxed)));
+        // Often, for they would only if they came at the same moment.
+        for _ in 0..500 {
+            thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(|| team.together(work))));
+        }
+        assert_eq!(sum.into_inner(), 500 * 400);
     }
 
     #[test]
