@@ -7,11 +7,15 @@ use tonic::Code;
 use crate::{
     Client, ClientError, Digest, Encrypted, Progress, Result, Source,
     client::required,
+    names,
     retry::{Attempts, retry},
 };
 
 /// Lists up to here are put in one call; longer ones are uploaded, which resumes.
 const PUT_BYTES_MAX: usize = 4 << 20;
+
+/// No list is longer, whatever a server says: it is held in memory.
+const LIST_BYTES_MAX: u64 = 4 << 30;
 
 /// Bytes of each message of a put.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -30,7 +34,7 @@ impl Client {
             let stream = tokio_stream::iter(messages.clone());
             Ok(self.ciphertexts().put(stream).await?.into_inner())
         });
-        Ok(required(answer.await?.ciphertext, "ciphertext")?.name)
+        names::checked(required(answer.await?.ciphertext, "ciphertext")?.name)
     }
 
     /// What a list says of itself in the clear.
@@ -57,10 +61,15 @@ impl Client {
         }
     }
 
-    /// The bytes of a job's output, from inside the job or from the server, checked against their digest.
+    /// The bytes of a job's output, from inside the job or from the server, checked against their digest: up to 4 GiB, for they
+    /// are held in memory.
     pub async fn output(&self, output: &JobOutput) -> Result<Bytes> {
         let digest = required(output.digest.as_ref(), "digest of an output")?;
         let digest = Digest::from_message(digest)?;
+        if digest.size_bytes > LIST_BYTES_MAX {
+            let problem = format!("{}: {} bytes are more than a list has", output.name, digest.size_bytes);
+            return Err(ClientError::malformed(problem));
+        }
         let bytes = match output.inline.is_empty() {
             true => self.fetch(&output.name, digest.size_bytes).await?,
             false => output.inline.clone(),

@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status, service::interceptor::InterceptedService,
 use crate::{
     ClientError, ConnectOptions, Result, RetryPolicy,
     connect::{Authorization, MESSAGE_BYTES_MAX, Token},
+    names,
     retry::retry,
 };
 
@@ -75,7 +76,7 @@ impl Client {
 
     /// The tenant that the server takes the caller for.
     pub async fn tenant(&self) -> Result<&str> {
-        let ask = async || Ok(self.capabilities().await?.tenant);
+        let ask = async || names::checked(self.capabilities().await?.tenant);
         self.tenant.get_or_try_init(ask).await.map(String::as_str)
     }
 

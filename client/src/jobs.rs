@@ -13,7 +13,7 @@ use futures_util::Stream;
 
 pub use request::{Input, JobRequest};
 
-use crate::{Client, ClientError, Result, add_transit, client::required, has_ended, pages, retry::retry};
+use crate::{Client, ClientError, Result, add_transit, has_ended, names, pages, retry::retry};
 
 /// A job that has succeeded.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Client {
                     request.set_handed_in(false);
                     Err(error)
                 }
-                answer => required(answer?.into_inner().job, "job").map(Some),
+                answer => names::job(answer?.into_inner().job).map(Some),
             }
         });
         let job = match outcome.await? {
@@ -74,7 +74,7 @@ impl Client {
     pub async fn job(&self, name: &str) -> Result<Job> {
         let request = GetJobRequest { name: name.into() };
         let send = |client: Self, request| async move { client.jobs_stub().get_job(request).await };
-        required(self.call(request, send).await?.job, "job")
+        names::job(self.call(request, send).await?.job)
     }
 
     /// The tenant's jobs in some states (all where empty), newest first; further pages are fetched as the stream is read.
@@ -86,7 +86,8 @@ impl Client {
                 let request = ListJobsRequest { page_size: 0, page_token, states };
                 let send = |client: Self, request| async move { client.jobs_stub().list_jobs(request).await };
                 let answer = client.call(request, send).await?;
-                Ok((answer.jobs, answer.next_page_token))
+                let jobs = answer.jobs.into_iter().map(|job| names::job(Some(job)));
+                Ok((jobs.collect::<Result<_>>()?, answer.next_page_token))
             }
         })
     }
@@ -95,13 +96,13 @@ impl Client {
     pub async fn cancel(&self, name: &str) -> Result<Job> {
         let request = CancelJobRequest { name: name.into() };
         let send = |client: Self, request| async move { client.jobs_stub().cancel_job(request).await };
-        required(self.call(request, send).await?.job, "job")
+        names::job(self.call(request, send).await?.job)
     }
 
     async fn submit_spec(&self, request_id: &str, spec: JobSpec) -> Result<Job> {
         let request = SubmitJobRequest { request_id: request_id.into(), spec: Some(spec) };
         let send = |client: Self, request| async move { client.jobs_stub().submit_job(request).await };
-        required(self.call(request, send).await?.job, "job")
+        names::job(self.call(request, send).await?.job)
     }
 
     /// The request as a message: short inputs inside it, long ones stored first.

@@ -54,6 +54,7 @@ mod integer;
 mod jobs;
 mod keys;
 mod latency;
+mod names;
 mod pages;
 mod program;
 mod progress;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cloakwork_client::{
     Client, ClientError, Code, JobRequest, ProgramBuilder, has_ended,
-    proto::{Job, JobError, JobState, job_service_server::JobServiceServer},
+    proto::{Digest, Job, JobError, JobOutput, JobState, job_service_server::JobServiceServer},
     set_by_name,
 };
 use common::{
@@ -87,6 +87,31 @@ async fn a_job_that_failed_is_an_error_with_its_reason() {
     let error = connect(&jobs).run(&request()).await.unwrap_err();
     assert_eq!(error.to_string(), "tenants/t/jobs/1 has failed: JOB_POISONED: it killed its worker");
     assert!(!error.is_retryable());
+}
+
+/// Users are shown names in commands to copy.
+#[tokio::test]
+async fn a_server_gives_no_names_that_are_commands() {
+    let jobs = Jobs::default();
+    let named = |name: &str| Job { name: name.into(), ..job(JobState::Succeeded) };
+    let output = JobOutput { name: "tenants/t/jobs/1/outputs/0\n$(rm x)".into(), ..Default::default() };
+    jobs.script().runs.push_back(Ok(named("tenants/t/jobs/1; rm x")));
+    jobs.script().runs.push_back(Ok(Job { outputs: vec![output], ..job(JobState::Succeeded) }));
+    jobs.script().watches.push_back(vec![Ok(named("\u{1b}[2J"))]);
+    for _ in 0..2 {
+        let error = connect(&jobs).run(&request()).await.unwrap_err();
+        assert!(matches!(error, ClientError::Malformed { .. }), "{error}");
+    }
+    let error = connect(&jobs).wait("tenants/t/jobs/1").await.unwrap_err();
+    assert!(matches!(error, ClientError::Malformed { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn no_list_is_longer_than_memory_is_given_to() {
+    let digest = Digest { blake3: vec![0; 32].into(), size_bytes: 1 << 40 };
+    let output = JobOutput { name: "tenants/t/jobs/1/outputs/0".into(), digest: Some(digest), ..Default::default() };
+    let error = connect(&Jobs::default()).output(&output).await.unwrap_err();
+    assert!(error.to_string().contains("more than a list has"), "{error}");
 }
 
 #[tokio::test]

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
+use crate::names::one_line;
+
 /// Why the server refused a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -31,11 +33,11 @@ impl From<&Status> for Refusal {
         let violations = details.bad_request().map(|request| request.field_violations.clone()).unwrap_or_default();
         Self {
             code: status.code(),
-            reason,
-            message: status.message().to_owned(),
+            reason: one_line(&reason),
+            message: one_line(status.message()),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
             metadata: metadata.into_iter().collect(),
-            fields: violations.into_iter().map(|violation| (violation.field, violation.description)).collect(),
+            fields: violations.into_iter().map(|it| (one_line(&it.field), one_line(&it.description))).collect(),
         }
     }
 }

@@ -4,7 +4,7 @@ use cloakwork_proto::v1::{Job, WatchJobRequest, WatchJobResponse};
 use futures_util::{Stream, TryStreamExt as _, stream};
 use tonic::Streaming;
 
-use crate::{Client, ClientError, Result, client::required, has_ended, retry::Attempts};
+use crate::{Client, ClientError, Result, client::required, has_ended, names, retry::Attempts};
 
 impl Client {
     /// The job now and whenever it changes; ends when the job has ended. Attaches again after a break.
@@ -70,6 +70,6 @@ impl Watch {
             }
         };
         let broken = || ClientError::Transport { problem: format!("the watch on {} broke off", self.name) };
-        required(stream.message().await?.ok_or_else(broken)?.job, "job")
+        names::job(stream.message().await?.ok_or_else(broken)?.job)
     }
 }

@@ -5,11 +5,7 @@ use cloakwork_proto::v1::{self, AddPartRequest, DeleteKeyRequest, GetKeyRequest,
 use futures_util::Stream;
 
 use super::{Keys, Part};
-use crate::{
-    Client, Progress, Result, Source,
-    client::{request_id, required},
-    pages,
-};
+use crate::{Client, Progress, Result, Source, client::request_id, names, pages};
 
 impl Client {
     /// Uploads the parts that the server lacks and registers the key; where the server has it already, the parts of
@@ -23,7 +19,7 @@ impl Client {
         let parts = self.upload_parts(parts, progress).await?;
         let request = RegisterKeyRequest { request_id: request_id(), parts };
         let send = |client: Self, request| async move { client.keys_stub().register_key(request).await };
-        required(self.call(request, send).await?.key, "key")
+        names::key(self.call(request, send).await?.key)
     }
 
     /// Uploads parts that the server lacks and adds them to a key that it has: those of another set, say. Unlike
@@ -32,7 +28,7 @@ impl Client {
         let parts = self.upload_parts(parts, progress).await?;
         let request = AddPartRequest { request_id: request_id(), name: name.into(), parts };
         let send = |client: Self, request| async move { client.keys_stub().add_part(request).await };
-        required(self.call(request, send).await?.key, "key")
+        names::key(self.call(request, send).await?.key)
     }
 
     async fn upload_parts(&self, parts: &[Part], progress: &Progress) -> Result<Vec<v1::Digest>> {
@@ -69,7 +65,7 @@ impl Client {
     pub async fn key(&self, name: &str) -> Result<v1::Key> {
         let request = GetKeyRequest { name: name.into() };
         let send = |client: Self, request| async move { client.keys_stub().get_key(request).await };
-        required(self.call(request, send).await?.key, "key")
+        names::key(self.call(request, send).await?.key)
     }
 
     /// The tenant's keys; further pages are fetched as the stream is read.
@@ -81,7 +77,8 @@ impl Client {
                 let request = ListKeysRequest { page_size: 0, page_token };
                 let send = |client: Self, request| async move { client.keys_stub().list_keys(request).await };
                 let answer = client.call(request, send).await?;
-                Ok((answer.keys, answer.next_page_token))
+                let keys = answer.keys.into_iter().map(|key| names::key(Some(key)));
+                Ok((keys.collect::<Result<_>>()?, answer.next_page_token))
             }
         })
     }
@@ -90,7 +87,7 @@ impl Client {
     pub async fn delete_key(&self, name: &str) -> Result<v1::Key> {
         let request = DeleteKeyRequest { name: name.into() };
         let send = |client: Self, request| async move { client.keys_stub().delete_key(request).await };
-        required(self.call(request, send).await?.key, "key")
+        names::key(self.call(request, send).await?.key)
     }
 }
 
