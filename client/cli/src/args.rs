@@ -98,7 +98,7 @@ Exit codes:
   6  overloaded, or over a quota
   7  the job failed or was cancelled, or a result was wrong, or too large to decrypt
   8  trouble with the keys in the directory, or a ciphertext of another key
-130  interrupted while a job goes on; what is printed names it";
+130  interrupted while a job goes on, or its results are fetched; what is printed names it";
 
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ use crate::{
 
 /// Runs the command of the arguments.
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
-    let context = Context { global: args.global };
+    let context = Context::new(args.global);
     match args.command {
         Command::Keygen(args) => keygen::run(&context, args).await,
         Command::Ckks(command) => ckks::run(&context, command).await,

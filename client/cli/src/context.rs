@@ -12,19 +12,19 @@ use cloakwork_client::{
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::{
-    args::Global,
-    failure::{Failure, INTERRUPTED},
-    latency,
-    output::show,
-};
+use crate::{args::Global, failure::Failure, interrupts::Interrupts, latency, output::show};
 
 /// The global arguments, put to use.
 pub(crate) struct Context {
     pub(crate) global: Global,
+    pub(crate) interrupts: Interrupts,
 }
 
 impl Context {
+    pub(crate) fn new(global: Global) -> Self {
+        Self { global, interrupts: Interrupts::default() }
+    }
+
     /// The server, asked who it takes us for.
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
         self.connect_with(RetryPolicy::default()).await
@@ -106,7 +106,8 @@ impl Context {
         inputs: Vec<Encrypted>,
     ) -> Result<(Finished, Zeroizing<Vec<u64>>), Failure> {
         let finished = self.run_job(client, keys, program, inputs).await?;
-        let envelope = client.output(finished.output(0)?).await?;
+        let output = finished.output(0)?;
+        let envelope = self.fetch(&finished, async { Ok(client.output(output).await?) }).await?;
         Ok((finished, keys.decrypt(&envelope)?))
     }
 
@@ -125,16 +126,22 @@ impl Context {
 
     /// Runs a job to its end. Ctrl-C ends the waiting, not the job.
     pub(crate) async fn run_request(&self, client: &Client, request: &JobRequest) -> Result<Finished, Failure> {
-        let running = self.remarking(client, client.run(request));
-        tokio::select! {
-            biased;
-            done = running => {
-                // Listening once, this process would not be ended by Ctrl-C any more.
-                tokio::spawn(end_when_interrupted());
-                done.map_err(|error| self.explain(error))
-            }
-            Ok(()) = tokio::signal::ctrl_c() => Err(interrupted(client, request).await),
-        }
+        let running = async {
+            let done = self.remarking(client, client.run(request)).await;
+            done.map_err(|error| self.explain(error))
+        };
+        self.interrupts.until(running, async || interrupted(client, request).await).await
+    }
+
+    /// Fetches what a job has come to. Ctrl-C ends the fetching.
+    pub(crate) async fn fetch<T>(
+        &self,
+        finished: &Finished,
+        fetching: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let name = &finished.job.name;
+        let said = format!("interrupted; {name} has succeeded: cloakwork jobs show {name} names its results");
+        self.interrupts.until(fetching, async || Failure::Interrupted(said)).await
     }
 
     /// Runs a program as [`Self::run`] does, and prints the results, the job's name and its record.
@@ -195,13 +202,6 @@ impl Context {
             true => Failure::from(error).advised(format!("Has the key been pushed? cloakwork --keys {keys} keys push")),
             false => error.into(),
         }
-    }
-}
-
-/// What Ctrl-C does where no job is waited for.
-async fn end_when_interrupted() {
-    if tokio::signal::ctrl_c().await.is_ok() {
-        std::process::exit(INTERRUPTED.into());
     }
 }
 

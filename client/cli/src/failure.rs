@@ -5,6 +5,8 @@ use std::io;
 use cloakwork_client::{CkksError, ClientError, Code, SecretError};
 use serde_json::json;
 
+use crate::output::visible;
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -49,6 +51,7 @@ impl Failure {
         match self {
             Self::Client(error) => Self::Advised { error, advice },
             Self::Usage(said) => Self::Usage(format!("{said}\n{advice}")),
+            Self::Interrupted(said) => Self::Interrupted(format!("{said}\n{advice}")),
             Self::Io(error) => Self::Io(io::Error::new(error.kind(), format!("{error}\n{advice}"))),
             other => other,
         }
@@ -75,7 +78,7 @@ impl Failure {
             _ => None,
         };
         if !json {
-            eprintln!("cloakwork: {self}");
+            eprintln!("cloakwork: {}", visible(&self.to_string()));
             if refusal.is_some_and(|refusal| refusal.code == Code::Unauthenticated) {
                 eprintln!("A token is given as CLOAKWORK_TOKEN; `cloakwork-server token create` makes one");
             }

@@ -9,6 +9,7 @@ mod eval;
 mod expression;
 mod failure;
 mod function;
+mod interrupts;
 mod latency;
 mod metrics;
 mod output;

@@ -1,12 +1,13 @@
 //! Tables for people, documents for programs.
 
 use std::{
-    fs::OpenOptions,
+    fmt::Display,
     io::{self, Write as _},
     path::Path,
 };
 
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use crate::failure::Failure;
 
@@ -49,7 +50,13 @@ impl Table {
 
 /// Prints one or the other.
 pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
-    print(&if json { format!("{}\n", document()) } else { text() })
+    print(&if json { format!("{}\n", document()) } else { visible(&text()) })
+}
+
+/// A text with names and messages of a server in it, none of which tells the terminal what to do.
+pub(crate) fn visible(text: &str) -> String {
+    let is_told = |character: char| character.is_control() && character != '\n';
+    text.chars().flat_map(|it| if is_told(it) { it.escape_default().collect() } else { vec![it] }).collect()
 }
 
 /// Prints a text. What is not printed is lost, and whoever calls the program has to know.
@@ -63,17 +70,40 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a file that is not there yet, whole or not at all.
+/// Refuses a file that cannot be written: it is there, or nothing can be put where it shall be.
+pub(crate) fn check_new(path: &Path) -> Result<(), Failure> {
+    let problem = match path.symlink_metadata() {
+        Ok(_) => return Err(there_already(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return draft(path).map(drop),
+        Err(error) => error,
+    };
+    Err(Failure::Usage(format!("{}: {problem}", path.display())))
+}
+
+/// Writes a file that is not there yet, whole or not at all, whatever ends the process meanwhile.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+    let mut draft = draft(path)?;
+    let written = draft.write_all(bytes).and_then(|()| draft.as_file().sync_all());
+    let placed = written.and_then(|()| draft.persist_noclobber(path).map_err(|error| error.error));
+    placed.map(drop).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => there_already(path),
-        _ => Failure::Usage(format!("{}: {error}", path.display())),
-    })?;
-    file.write_all(bytes).map_err(|error| {
-        // Else the next try would find a file in its way.
-        let _ = std::fs::remove_file(path);
-        Failure::Io(io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        kind => Failure::Io(io::Error::new(kind, format!("{}: {error}", path.display()))),
     })
+}
+
+/// What will be a file, next to where that will be.
+fn draft(path: &Path) -> Result<NamedTempFile, Failure> {
+    let wrong = |problem: &dyn Display| Failure::Usage(format!("{}: {problem}", path.display()));
+    if [&b"/"[..], b"/."].iter().any(|end| path.as_os_str().as_encoded_bytes().ends_with(end)) {
+        return Err(wrong(&"it names a directory: expected a file"));
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut options = tempfile::Builder::new();
+    options.prefix(".cloakwork-");
+    // Of any new file: the user's mask takes from it.
+    #[cfg(unix)]
+    options.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    options.tempfile_in(directory).map_err(|error| wrong(&error.kind()))
 }
 
 /// A file that is in the way of a new one.
@@ -121,6 +151,27 @@ mod tests {
         table.row(["a".into(), "7".into()]);
         table.row(["longer".into(), "123".into()]);
         assert_eq!(table.render(), "name    count\na           7\nlonger    123\n");
+    }
+
+    #[test]
+    fn terminals_are_not_told_what_to_do() {
+        assert_eq!(visible("naïve\n\u{1b}[2J\r\u{9b}1m"), "naïve\n\\u{1b}[2J\\r\\u{9b}1m");
+    }
+
+    #[test]
+    fn new_files_are_whole_and_in_nobodys_place() {
+        let home = tempfile::tempdir().expect("a directory");
+        let [x, absent] = ["x", "none/x"].map(|name| home.path().join(name));
+        check_new(&x).expect("nothing is there");
+        write_new(&x, b"whole").expect("a file");
+        for refused in [check_new(&x), write_new(&x, b"another")] {
+            assert!(refused.expect_err("it is there").to_string().contains("not overwritten"));
+        }
+        for refused in [absent, home.path().join("new/"), home.path().join("new/.")] {
+            check_new(&refused).expect_err("no directory");
+        }
+        let left: Vec<_> = std::fs::read_dir(home.path()).expect("a directory").collect();
+        assert_eq!((left.len(), std::fs::read(&x).expect("a file").as_slice()), (1, &b"whole"[..]));
     }
 
     #[test]

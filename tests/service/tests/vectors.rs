@@ -1,6 +1,7 @@
 //! Jobs on vectors of approximate numbers: from the command line, beside other jobs, and with processes killed.
 
 use std::{
+    process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicUsize, Ordering},
     time::{Duration, Instant},
 };
@@ -10,7 +11,7 @@ use cloakwork_client::{
     JobRequest, KeySize, Progress, VectorProgram, VectorProgramBuilder, ckks_set_by_name,
     proto::{JobStage, JobState},
 };
-use cloakwork_tests_service::{Server, Setup, Shell, Tenant, Worker, eventually};
+use cloakwork_tests_service::{Server, Setup, Shell, TOY, Tenant, Worker, eventually};
 use tempfile::TempDir;
 
 const SET: &str = "TOY_CKKS_45_60_50";
@@ -88,18 +89,66 @@ async fn an_interrupted_command_names_its_job() {
     shell.text(&["keys", "push"]);
     shell.text(&["ckks", "encrypt", "0.5", "--level", "1", "--out", "x"]);
     let mut command = shell.command(&["ckks", "run", "x + 1", "x=x"]);
-    let waiting = command.stderr(std::process::Stdio::piped()).spawn().expect("it runs");
+    let waiting = command.stderr(Stdio::piped()).spawn().expect("it runs");
     let jobs = || shell.document(&["jobs", "ls"])["jobs"].clone();
     eventually("a job", async || jobs().as_array().is_some_and(|jobs| jobs.len() == 1)).await;
-    let interrupted = std::process::Command::new("kill").args(["-INT", &waiting.id().to_string()]).status();
-    assert!(interrupted.expect("kill runs").success());
-    let output = waiting.wait_with_output().expect("it ends");
+    let output = interrupt(waiting);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     let name = jobs()[0]["name"].as_str().expect("a name").to_owned();
     assert_eq!(output.status.code(), Some(130), "{message}");
     assert!(message.contains(&format!("cloakwork jobs cancel {name}")), "{message}");
     assert_eq!((jobs().as_array().map(Vec::len), &jobs()[0]["state"]), (Some(1), &"queued".into()));
     assert!(shell.text(&["jobs", "cancel", &name]).contains("cancelled"));
+}
+
+/// Nobody else has the client key that a demo makes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_demo_leaves_no_key() {
+    let server = Server::start(Setup::default().without_worker()).await;
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell::new(&server, home.path());
+    let mut command = shell.command(&["demo", "--set", TOY, "--pairs", "2"]);
+    let waiting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let list = |of: &str| shell.document(&[of, "ls"])[of].as_array().expect("a list").clone();
+    eventually("a job", async || list("jobs").len() == 1).await;
+    let output = interrupt(waiting);
+    assert_eq!(output.status.code(), Some(130), "{output:?}");
+    // It goes with the last job that uses it.
+    assert_eq!(list("keys")[0]["state"], "deleting");
+    shell.text(&["jobs", "cancel", list("jobs")[0]["name"].as_str().expect("a name")]);
+    eventually("no key", async || list("keys").is_empty()).await;
+}
+
+/// A result without its file is not lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_whose_file_is_in_the_way_stays_on_the_server() {
+    let server = Server::start(Setup::default().without_worker()).await;
+    let token = server.token("workers", "worker");
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell::new(&server, home.path());
+    shell.text(&["ckks", "keygen", "--set", SET, "--level", "1"]);
+    shell.text(&["keys", "push"]);
+    shell.text(&["ckks", "encrypt", "0.5", "--level", "1", "--out", "x"]);
+    let mut command = shell.command(&["ckks", "run", "x + 1; x + 2", "x=x", "--out", "y", "--out", "z"]);
+    let waiting = command.stderr(Stdio::piped()).spawn().expect("it runs");
+    let jobs = || shell.document(&["jobs", "ls"])["jobs"].as_array().map(Vec::len);
+    eventually("a job", async || jobs() == Some(1)).await;
+    std::fs::write(home.path().join("z"), "mine").expect("a file");
+    let _worker = Worker::start(&server, "worker", &token);
+    let output = waiting.wait_with_output().expect("it ends");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && message.contains("z: it is there already"), "{message}");
+    let name = message.split_whitespace().find(|word| word.ends_with("/outputs/1")).expect("a name");
+    let [y, z] = ["y", name].map(|of| shell.text(&["ckks", "decrypt", of, "--digits", "2", "--real"]));
+    assert_eq!((y.as_str(), z.as_str()), ("1.50\n", "2.50\n"));
+    assert_eq!(std::fs::read(home.path().join("z")).expect("a file"), b"mine");
+}
+
+/// What becomes of a command at Ctrl-C.
+fn interrupt(running: Child) -> Output {
+    let interrupted = Command::new("kill").args(["-INT", &running.id().to_string()]).status();
+    assert!(interrupted.expect("kill runs").success());
+    running.wait_with_output().expect("it ends")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,11 +188,13 @@ async fn expressions_are_computed_from_the_command_line() {
     assert_eq!(numbers("fresh"), "0.25+0.00i\n0.06+0.00i\n1.00+0.00i\n0.00+0.00i\n");
     // What has no file can be read all the same, by its name.
     assert_eq!(numbers(&name), numbers("fresh"));
-    // A result without its file is not lost, nor is it computed where files are wrong.
-    let (code, message) = shell.refusal(&["ckks", "run", "x + 1", "x=x", "--out", "nowhere/z"]);
-    let kept = message.split_whitespace().find(|word| word.ends_with("/outputs/0")).expect("a name");
-    assert!(code == Some(2) && message.contains("nowhere/z: "), "{code:?} {message}");
-    assert_eq!(numbers(kept), "1.50+0.00i\n0.75+0.00i\n2.00+0.00i\n1.00+0.00i\n");
+    // Nothing is computed where files are wrong.
+    let jobs = shell.document(&["jobs", "ls"]);
+    for out in ["nowhere/z".to_owned(), "long".repeat(100), "x/z".to_owned()] {
+        let (code, message) = shell.refusal(&["ckks", "run", "x + 1", "x=x", "--out", &out]);
+        assert!(code == Some(2) && message.contains(&format!("{out}: ")), "{code:?} {message}");
+    }
+    assert_eq!(shell.document(&["jobs", "ls"]), jobs);
     let (code, message) = shell.refusal(&["ckks", "run", "x; x + 1", "x=x", "--out", "same", "--out", "./same"]);
     assert!(code == Some(2) && message.contains("named twice"), "{code:?} {message}");
     // Of two vectors of real numbers, each comes back as itself.
@@ -152,7 +203,7 @@ async fn expressions_are_computed_from_the_command_line() {
     assert_eq!(numbers("a"), "0.50+0.00i\n-0.25+0.00i\n1.00+0.00i\n0.00+0.00i\n");
     assert_eq!(numbers("b"), "-1.00+0.00i\n0.25+0.00i\n0.75+0.00i\n-0.50+0.00i\n");
     let listed = shell.text(&["jobs", "ls"]);
-    assert_eq!(listed.matches("succeeded").count(), 5, "{listed}");
+    assert_eq!(listed.matches("succeeded").count(), 4, "{listed}");
     let sets = shell.text(&["sets"]);
     assert!(sets.contains("512 numbers") && sets.contains(SET), "{sets}");
 

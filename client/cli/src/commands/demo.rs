@@ -18,7 +18,7 @@ use crate::{
 /// Everything once, on fresh keys: upload, compute, decrypt, check
 ///
 /// Makes keys that it forgets at the end, multiplies encrypted numbers on the server, decrypts the
-/// products and checks every one. Deletes its key from the server when it is done.
+/// products and checks every one. Deletes its key from the server in the end, whatever came of it.
 ///
 /// Example:
 ///   cloakwork demo --server http://127.0.0.1:7270
@@ -47,12 +47,6 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let (keygen, size) = (started.elapsed(), sizes(keys.parts())?.iter().sum());
     say(format!("keys         {:>10}  evaluation key of {}", nanos(keygen), bytes(size)))?;
 
-    let started = Instant::now();
-    let key = client.push_key(&keys, &bars(context.global.json)).await?;
-    let upload = started.elapsed();
-    let rate = size as f64 / upload.as_secs_f64();
-    say(format!("upload       {:>10}  {}/s", nanos(upload), bytes(rate as u64)))?;
-
     let messages = cloakwork_client::ProgramBuilder::new(set).messages();
     let values = messages * messages;
     let left: Vec<u64> = (0..args.pairs).map(|index| index / messages % messages).collect();
@@ -61,16 +55,32 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let table: Vec<u64> = (0..values).map(|both| product(both / messages, both % messages)).collect();
     let (program, bound) = program(set, &table, 2)?;
     let started = Instant::now();
-    let lists = vec![keys.encrypt(&left, bound)?, keys.encrypt(&right, bound)?];
-    let sent: usize = lists.iter().map(|list| list.envelope.len()).sum();
-    say(format!("encryption   {:>10}  {} pairs in {}", nanos(started.elapsed()), args.pairs, bytes(sent as u64)))?;
+    let key = client.push_key(&keys, &bars(context.global.json)).await?;
+    let upload = started.elapsed();
+    let rate = size as f64 / upload.as_secs_f64();
+    say(format!("upload       {:>10}  {}/s", nanos(upload), bytes(rate as u64)))?;
 
     let started = Instant::now();
-    let (finished, products) = context.run(&client, &keys, program, lists).await?;
-    let pbs_rate = args.pairs as f64 / started.elapsed().as_secs_f64();
+    let lists = [&left, &right].map(|values| keys.encrypt(values, bound)).into_iter().collect::<Result<Vec<_>, _>>();
+    let encryption = started.elapsed();
+    let started = Instant::now();
+    let computed = async {
+        let lists = lists?;
+        let sent: usize = lists.iter().map(|list| list.envelope.len()).sum();
+        Ok((sent, context.run(&client, &keys, program, lists).await?))
+    };
+    let computed: Result<_, Failure> = computed.await;
+    let computing = started.elapsed();
+    // Whatever came of it: nobody else has the client key. It goes with the last job that uses it.
+    let deleted = client.delete_key(&key.name).await.map_err(Failure::from);
+    let deleted =
+        deleted.map_err(|failure| failure.advised(format!("This deletes it: cloakwork keys rm {}", key.name)));
+    let (sent, (finished, products)) = computed?;
+    say(format!("encryption   {:>10}  {} pairs in {}", nanos(encryption), args.pairs, bytes(sent as u64)))?;
+    let pbs_rate = args.pairs as f64 / computing.as_secs_f64();
     say(format!(
         "computation  {:>10}  {pbs_rate:.1} bootstraps a second, the key's loading included",
-        nanos(started.elapsed())
+        nanos(computing)
     ))?;
 
     for ((x, y), got) in left.iter().zip(&right).zip(products.iter()) {
@@ -81,8 +91,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let (x, y) = (messages - 1, messages - 1);
     say(format!("decryption   all {} products right: {x} * {y} = {}, for one\n", products.len(), product(x, y)))?;
 
-    let record = finished.job.latency.clone().unwrap_or_default();
-    client.delete_key(&key.name).await?;
+    let record = finished.job.latency.unwrap_or_default();
     let document = || {
         json!({
             "parameter_set": set.name,
@@ -95,7 +104,8 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
             "latency": latency::document(&record),
         })
     };
-    show(context.global.json, document, || latency::table(&record))
+    show(context.global.json, document, || latency::table(&record))?;
+    deleted.map(drop)
 }
 
 fn nanos(time: std::time::Duration) -> String {

@@ -74,11 +74,15 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let lists = lists.collect::<Result<Vec<Encrypted>, _>>()?;
     let types = program.output_types();
     let finished = context.run_job(&client, &keys, program, lists).await?;
-    let mut outputs = Vec::with_capacity(types.len());
-    for (index, row) in types.into_iter().enumerate() {
-        let envelope = client.output(finished.output(index)?).await?;
-        outputs.push(Output::decrypt(&keys, &envelope, row)?);
-    }
+    let fetching = async {
+        let mut outputs = Vec::with_capacity(types.len());
+        for (index, row) in types.into_iter().enumerate() {
+            let envelope = client.output(finished.output(index)?).await?;
+            outputs.push(Output::decrypt(&keys, &envelope, row)?);
+        }
+        Ok(outputs)
+    };
+    let outputs = context.fetch(&finished, fetching).await?;
     let record = finished.job.latency.unwrap_or_default();
     show(
         context.global.json,

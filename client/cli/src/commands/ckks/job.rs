@@ -1,9 +1,9 @@
 //! What commands that compute on vectors have in common.
 
-use std::path::PathBuf;
+use std::{cell::Cell, path::PathBuf};
 
 use cloakwork_client::{
-    CkksKeys, CkksWish, Client, ClientError, Input, JobRequest, Vector, VectorProgram, params::ckks::CkksSet,
+    CkksKeys, CkksWish, Client, ClientError, Finished, Input, JobRequest, Vector, VectorProgram, params::ckks::CkksSet,
     proto::JobOutput,
 };
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     failure::Failure,
     latency,
-    output::{bytes, counted, show, there_already, write_new},
+    output::{bytes, check_new, counted, show, write_new},
 };
 
 /// Runs a program, writes its outputs to files, as far as there are any, and prints what they are.
@@ -38,19 +38,13 @@ pub(super) async fn run(
     let finished = context.run_request(client, &request).await;
     let finished = finished.map_err(|failure| explain(context, keys.set(), &wish, failure))?;
     let outputs: Vec<&JobOutput> = (0..vectors.len()).map(|index| finished.output(index)).collect::<Result<_, _>>()?;
-    let mut files = outs.iter();
-    let mut described = Vec::with_capacity(outputs.len());
-    for output in &outputs {
-        let file = files.next();
-        if let Some(file) = file {
-            let written = match client.output(output).await {
-                Ok(envelope) => write_new(file, &envelope),
-                Err(error) => Err(error.into()),
-            };
-            written.map_err(|failure| failure.advised(left(&finished.job.name, &outputs)))?;
-        }
-        described.push(file.map_or_else(|| output.name.clone(), |file| file.display().to_string()));
-    }
+    let written = Cell::new(0);
+    let fetched = context.fetch(&finished, write(client, &outputs, outs, &written)).await;
+    fetched.map_err(|failure| failure.advised(left(&finished, &outputs, outs, written.get())))?;
+    let described = outputs.iter().enumerate().map(|(index, output)| match outs.get(index) {
+        Some(file) => file.display().to_string(),
+        None => output.name.clone(),
+    });
     let record = finished.job.latency.clone().unwrap_or_default();
     let size = |output: &JobOutput| output.digest.as_ref().map_or(0, |digest| digest.size_bytes);
     show(
@@ -65,7 +59,7 @@ pub(super) async fn run(
                     "latency": latency::document(&record) })
         },
         || {
-            let lines = described.iter().zip(&vectors).zip(&outputs).map(|((name, vector), output)| {
+            let lines = described.zip(&vectors).zip(&outputs).map(|((name, vector), output)| {
                 let (count, level) = (counted(1_u64 << vector.slots_log2, "number"), vector.level);
                 format!("{name}: {count} at level {level}, {}\n", bytes(size(output)))
             });
@@ -82,20 +76,34 @@ fn check_files(outs: &[PathBuf]) -> Result<(), Failure> {
         if paths[..index].contains(path) {
             return Err(Failure::Usage(format!("{}: it is named twice: each result needs a file", out.display())));
         }
-        if out.exists() {
-            return Err(there_already(out));
-        }
+        check_new(out)?;
     }
     Ok(())
 }
 
-/// Where results are that did not come to their files.
-fn left(job: &str, outputs: &[&JobOutput]) -> String {
-    let names: Vec<&str> = outputs.iter().map(|output| output.name.as_str()).collect();
+/// Fetches results to their files, as far as they have any, and counts those that got there.
+async fn write(
+    client: &Client,
+    outputs: &[&JobOutput],
+    files: &[PathBuf],
+    written: &Cell<usize>,
+) -> Result<(), Failure> {
+    for (output, file) in outputs.iter().zip(files) {
+        write_new(file, &client.output(output).await?)?;
+        written.set(written.get() + 1);
+    }
+    Ok(())
+}
+
+/// Where results are that did not come to their files, all but the first ones.
+fn left(finished: &Finished, outputs: &[&JobOutput], files: &[PathBuf], written: usize) -> String {
+    let places = outputs.iter().zip(files).skip(written);
+    let places = places.map(|(output, file)| format!("\n{} for {}", output.name, file.display()));
     format!(
-        "{job} has succeeded, and its results are on the server for now: {}\nAnother job takes them by these names, and so does \
+        "{} has succeeded, and its results are on the server for now:{}\nAnother job takes them by these names, and so does \
          `cloakwork ckks decrypt`",
-        names.join(", ")
+        finished.job.name,
+        places.collect::<String>()
     )
 }
 
