@@ -2,6 +2,8 @@
 
 mod rows;
 
+use std::thread;
+
 use cloakwork_ckks::{BootstrapKeys, Evaluator, Ring};
 use cloakwork_params::ckks;
 use cloakwork_secret::{
@@ -28,7 +30,7 @@ pub(crate) fn measure(is_quick: bool, case: &str) -> Vec<Value> {
             continue;
         }
         println!(
-            "\n{set}, {}\n\n| slots | keys | stages | seconds, one thread | all | one over all | DESILO, published | keys in memory, MiB | matrices, MiB | level | bits: mean | worst |\n|---|---|---|---|---|---|---|---|---|---|---|---|",
+            "\n{set}, {}\n\n| slots | keys | stages | seconds, one thread | all | one over all | two at once | DESILO, published | keys in memory, MiB | matrices, MiB | level | bits: mean | worst |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|",
             table.title
         );
         measured.extend(rows.into_iter().filter_map(|row| measure_one(set, table, row, is_quick)));
@@ -45,26 +47,28 @@ fn measure_one(set: &str, table: &Table, row: &Row, is_quick: bool) -> Option<Va
     let keys = BootstrapKeys::expand(&ring, seeded).expect("keys of the ring");
     let plain = numbers(bootstrap.slots());
     let ciphertext = key.encrypt(&ring, &plain, bootstrap.level_in(), &mut randomness).expect("encryption");
-    let mut result = None;
-    let mut time = |threads: usize| {
+    let run = |threads: usize| {
         let evaluator = Evaluator::new(&ring, threads);
-        seconds(|| result = Some(evaluator.bootstrap(&ciphertext, &bootstrap, &keys).expect("a bootstrap")))
+        evaluator.bootstrap(&ciphertext, &bootstrap, &keys).expect("a bootstrap")
     };
-    if !is_quick {
-        // What memory is got from the system is got before.
-        time(cloakwork_tests_machine::cores());
-    }
+    let cores = cloakwork_tests_machine::cores();
+    // What memory is got from the system is got before.
+    let result = run(cores);
+    // How much two bootstraps on a thread each slow each other down is how much of two cores the machine's memory leaves.
+    let two_at_once =
+        || thread::scope(|scope| [(); 2].map(|()| scope.spawn(|| run(1))).map(|one| one.join().expect("a bootstrap")));
     let rounds = 0..if is_quick { 1 } else { ROUNDS };
-    // In turn: other work on the machine slows both down.
-    let times: Vec<[f64; 2]> = rounds.map(|_| [time(1), time(cloakwork_tests_machine::cores())]).collect();
-    let middle = |value: &dyn Fn(&[f64; 2]) -> f64| quartiles(times.iter().map(value).collect())[1];
-    let (one, all_cores, ratio) = (middle(&|[one, _]| *one), middle(&|[_, all]| *all), middle(&|[one, all]| one / all));
-    let result = result?;
+    // In turn: other work on the machine slows all of them down.
+    let round = |_| [seconds(|| drop(run(1))), seconds(|| drop(run(cores))), seconds(|| drop(two_at_once()))];
+    let times: Vec<[f64; 3]> = rounds.map(round).collect();
+    let middle = |value: &dyn Fn(&[f64; 3]) -> f64| quartiles(times.iter().map(value).collect())[1];
+    let (one, all_cores) = (middle(&|[one, ..]| *one), middle(&|[_, all, _]| *all));
+    let (ratio, side_by_side) = (middle(&|[one, all, _]| one / all), middle(&|[one, _, two]| 2.0 * one / two));
     let got = key.decrypt(&ring, &result).expect("decryption");
     let [mean, worst] = bits(&got, &plain);
     let size = format!("{:?}", row.size).to_lowercase();
     println!(
-        "| {} | {size} | {} | {one:.2} | {all_cores:.2} | {ratio:.2} | {} | {} | {} | {} | {mean:.1} | {worst:.1} |",
+        "| {} | {size} | {} | {one:.2} | {all_cores:.2} | {ratio:.2} | {side_by_side:.2} | {} | {} | {} | {} | {mean:.1} | {worst:.1} |",
         plain.len(),
         row.stages,
         row.published,
@@ -74,7 +78,7 @@ fn measure_one(set: &str, table: &Table, row: &Row, is_quick: bool) -> Option<Va
     );
     Some(json!({
         "set": set, "kind": table.title, "slots": plain.len(), "stages": row.stages, "size": size,
-        "seconds": one, "seconds_on_all_cores": all_cores, "one_over_all": ratio, "published_desilo_seconds": row.published, "key_bytes": keys.bytes(),
+        "seconds": one, "seconds_on_all_cores": all_cores, "one_over_all": ratio, "two_at_once": side_by_side, "published_desilo_seconds": row.published, "key_bytes": keys.bytes(),
         "matrix_bytes": bootstrap.bytes(), "level": result.level(), "mean_bits": mean, "worst_bits": worst,
     }))
 }
