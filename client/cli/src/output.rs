@@ -103,7 +103,10 @@ fn draft(path: &Path) -> Result<NamedTempFile, Failure> {
     // Of any new file: the user's mask takes from it.
     #[cfg(unix)]
     options.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    options.tempfile_in(directory).map_err(|error| wrong(&error.kind()))
+    options.tempfile_in(directory).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => wrong(&format_args!("there is no directory {}", directory.display())),
+        kind => wrong(&kind),
+    })
 }
 
 /// A file that is in the way of a new one.
