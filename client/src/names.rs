@@ -33,7 +33,7 @@ pub(crate) fn job(job: Option<Job>) -> Result<Job> {
     of_tenant(&mut job.name)?;
     job.outputs.iter_mut().try_for_each(|output| of_tenant(&mut output.name))?;
     if let Some(error) = &mut job.error {
-        error.message = one_line(&error.message);
+        (error.reason, error.message) = (one_line(&error.reason), one_line(&error.message));
     }
     Ok(job)
 }

@@ -17,7 +17,7 @@ use crate::{args::Global, failure::Failure, interrupts::Interrupts, latency, out
 /// The global arguments, put to use.
 pub(crate) struct Context {
     pub(crate) global: Global,
-    pub(crate) interrupts: Interrupts,
+    interrupts: Interrupts,
 }
 
 impl Context {
@@ -140,7 +140,7 @@ impl Context {
         fetching: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let name = &finished.job.name;
-        let said = format!("interrupted; {name} has succeeded: cloakwork jobs show {name} names its results");
+        let said = format!("interrupted; cloakwork jobs show {name} names the results");
         self.interrupts.until(fetching, async || Failure::Interrupted(said)).await
     }
 

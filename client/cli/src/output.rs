@@ -55,8 +55,14 @@ pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOn
 
 /// A text with names and messages of a server in it, none of which tells the terminal what to do.
 pub(crate) fn visible(text: &str) -> String {
-    let is_told = |character: char| character.is_control() && character != '\n';
-    text.chars().flat_map(|it| if is_told(it) { it.escape_default().collect() } else { vec![it] }).collect()
+    let mut visible = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character.is_control() && character != '\n' {
+            true => visible.extend(character.escape_default()),
+            false => visible.push(character),
+        }
+    }
+    visible
 }
 
 /// Prints a text. What is not printed is lost, and whoever calls the program has to know.

@@ -89,7 +89,8 @@ impl SwitchKey {
         let is_residues = AtomicBool::new(true);
         let mut rows = rows_of(ring, &mut parts);
         // Neighbours, so that no two threads ask the system for the same page.
-        Team::new(threads.min(rows.len())).for_each(rows.chunks_mut(ROWS_TOGETHER), |rows| {
+        let groups = rows.chunks_mut(ROWS_TOGETHER);
+        Team::new(threads.min(groups.len())).for_each(groups, |rows| {
             for KeyRow { part, prime, body, mask } in rows {
                 let modulus = ring.prime(*prime).modulus();
                 if body.iter().any(|word| *word >= modulus.value()) {

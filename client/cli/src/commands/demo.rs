@@ -55,28 +55,24 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let table: Vec<u64> = (0..values).map(|both| product(both / messages, both % messages)).collect();
     let (program, bound) = program(set, &table, 2)?;
     let started = Instant::now();
-    let key = client.push_key(&keys, &bars(context.global.json)).await?;
-    let upload = started.elapsed();
-    let rate = size as f64 / upload.as_secs_f64();
-    say(format!("upload       {:>10}  {}/s", nanos(upload), bytes(rate as u64)))?;
+    let lists = vec![keys.encrypt(&left, bound)?, keys.encrypt(&right, bound)?];
+    let sent: usize = lists.iter().map(|list| list.envelope.len()).sum();
+    say(format!("encryption   {:>10}  {} pairs in {}", nanos(started.elapsed()), args.pairs, bytes(sent as u64)))?;
 
     let started = Instant::now();
-    let lists = [&left, &right].map(|values| keys.encrypt(values, bound)).into_iter().collect::<Result<Vec<_>, _>>();
-    let encryption = started.elapsed();
+    let key = client.push_key(&keys, &bars(context.global.json)).await?;
+    let upload = started.elapsed();
     let started = Instant::now();
-    let computed = async {
-        let lists = lists?;
-        let sent: usize = lists.iter().map(|list| list.envelope.len()).sum();
-        Ok((sent, context.run(&client, &keys, program, lists).await?))
-    };
-    let computed: Result<_, Failure> = computed.await;
+    let computed = context.run(&client, &keys, program, lists).await;
     let computing = started.elapsed();
-    // Whatever came of it: nobody else has the client key. It goes with the last job that uses it.
+    // Whatever came of it, and before anything is printed, which may end the process: nobody else has the client key. It goes with
+    // the last job that uses it.
     let deleted = client.delete_key(&key.name).await.map_err(Failure::from);
     let deleted =
         deleted.map_err(|failure| failure.advised(format!("This deletes it: cloakwork keys rm {}", key.name)));
-    let (sent, (finished, products)) = computed?;
-    say(format!("encryption   {:>10}  {} pairs in {}", nanos(encryption), args.pairs, bytes(sent as u64)))?;
+    let (finished, products) = computed?;
+    let rate = size as f64 / upload.as_secs_f64();
+    say(format!("upload       {:>10}  {}/s", nanos(upload), bytes(rate as u64)))?;
     let pbs_rate = args.pairs as f64 / computing.as_secs_f64();
     say(format!(
         "computation  {:>10}  {pbs_rate:.1} bootstraps a second, the key's loading included",
