@@ -1,6 +1,6 @@
 //! Sums and products.
 
-use std::ops::Range;
+use std::{ops::Range, slice};
 
 use cloakwork_math::{modulus::Factor, ntt::PART};
 
@@ -11,7 +11,7 @@ use crate::{
     evaluator::Evaluator,
     key::EvaluationKeys,
     plaintext::Plaintext,
-    poly::{Basis, Poly, by_row},
+    poly::{Basis, Poly},
     ring::{Prime, Ring},
 };
 
@@ -34,31 +34,20 @@ pub(crate) struct Sum<'a> {
 impl Evaluator<'_> {
     /// a + b, at the lower of their levels.
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
-        let (mut sum, b) = self.of_one_kind(a, b)?;
-        for (to, other) in sum.polys.iter_mut().zip(&b.polys) {
-            self.add_to(to, other);
-        }
-        Ok(sum)
+        self.of_both(a, b, |prime, to, other| prime.pointwise.add(to, other))
     }
 
     /// a - b, at the lower of their levels.
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
-        let (mut difference, b) = self.of_one_kind(a, b)?;
-        for (to, other) in difference.polys.iter_mut().zip(&b.polys) {
-            self.each_row(to, |row, prime, to| prime.pointwise.sub(to, other.row(row)));
-        }
-        Ok(difference)
+        self.of_both(a, b, |prime, to, other| prime.pointwise.sub(to, other))
     }
 
     /// -a.
     pub fn negate(&self, a: &Ciphertext) -> Ciphertext {
-        let mut negated = a.clone();
-        for poly in &mut negated.polys {
-            self.each_row(poly, |_, prime, row| {
-                prime.pointwise.scale(row, prime.modulus().factor(prime.modulus().value() - 1));
-            });
-        }
-        negated
+        let polys = self.each_row_of_copies(a, a.level(), |_, _, prime, to| {
+            prime.pointwise.scale(to, prime.modulus().factor(prime.modulus().value() - 1));
+        });
+        Ciphertext { polys, ..*a }
     }
 
     /// a + b, where b has been encoded for a's level, or a higher one, and a's scale.
@@ -131,11 +120,11 @@ impl Evaluator<'_> {
         let digits = self.digits_of_all(&squares, key.basis().special);
         let basis = digits.basis();
         let mut polys: Vec<Poly> = (0..2 * sums.len()).map(|_| self.ring().blank(basis)).collect();
-        self.each_row_of_digits(&digits, by_row(&mut polys), |row, prime, digits, mut to| {
+        self.lower_made(slice::from_ref(&digits), &mut polys, below, |row, prime, digits, to| {
             let of_row = |(sum, numbers)| RowOfSum::new(self.ring(), sum, numbers, basis, row);
             let rows: Vec<RowOfSum<'_>> = sums.iter().zip(&numbers).map(of_row).collect();
             let mut raised = self.ring().blank_words(PART.min(self.ring().size()));
-            digits.each_part(&self.rows_of_key(key, basis, row), |part, digits| {
+            digits[0].each_part(&self.rows_of_key(key, basis, row), |part, digits| {
                 for ((sum, digits), to) in rows.iter().zip(digits).zip(to.chunks_exact_mut(2)) {
                     let [body, mask] = to else { unreachable!("body and mask of each sum") };
                     let (body, mask) = (&mut body[part.clone()], &mut mask[part.clone()]);
@@ -146,7 +135,6 @@ impl Evaluator<'_> {
                 }
             });
         });
-        self.lower(&mut polys, below);
         let mut polys = polys.into_iter().map(|poly| poly.cut(below));
         let mut next = || polys.next().expect("two for each sum");
         let sums = sums.iter().map(|sum| {
@@ -182,13 +170,18 @@ impl Evaluator<'_> {
 
     /// Divides by the last prime: a level less, and a scale that is smaller by it.
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
+        self.rescaled(a.clone())
+    }
+
+    /// The same of one that is needed no more.
+    pub(crate) fn rescaled(&self, a: Ciphertext) -> Result<Ciphertext, CkksError> {
         let level = a.level();
         if level == 0 {
             return Err(CkksError::LevelTooLow { what: "a rescale", got: 0, least: 1 });
         }
-        let polys = self.lowered(a.polys.clone(), level - 1);
         let prime = self.ring().prime(level).modulus().value();
-        Ok(Ciphertext { polys, scale: a.scale / prime as f64, slots_log2: a.slots_log2 })
+        let (scale, slots_log2) = (a.scale / prime as f64, a.slots_log2);
+        Ok(Ciphertext { polys: self.lowered(a.polys, level - 1), scale, slots_log2 })
     }
 
     /// `to += other`, of which there may be more rows.
@@ -201,11 +194,36 @@ impl Evaluator<'_> {
         self.each_row(to, |row, prime, to| prime.pointwise.multiply(to, other.row(row)));
     }
 
-    fn of_one_kind(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(Ciphertext, Ciphertext), CkksError> {
+    /// What `work` makes of each row of a, given that of b: at the lower of their levels.
+    fn of_both(
+        &self,
+        a: &Ciphertext,
+        b: &Ciphertext,
+        work: impl Fn(&Prime, &mut [u64], &[u64]) + Sync,
+    ) -> Result<Ciphertext, CkksError> {
         self.check_slots(a.slots_log2, b.slots_log2)?;
         check_scales(a.scale, b.scale)?;
-        let level = a.level().min(b.level());
-        Ok((a.at_level(level)?, b.at_level(level)?))
+        let polys = self.each_row_of_copies(a, a.level().min(b.level()), |which, row, prime, to| {
+            work(prime, to, b.polys[which].row(row));
+        });
+        Ok(Ciphertext { polys, ..*a })
+    }
+
+    /// What `work` makes of copies of a's rows up to a level: given which polynomial it is, and the row's number, prime and words.
+    pub(crate) fn each_row_of_copies(
+        &self,
+        a: &Ciphertext,
+        level: usize,
+        work: impl Fn(usize, usize, &Prime, &mut [u64]) + Sync,
+    ) -> [Poly; 2] {
+        std::array::from_fn(|which| {
+            let mut copy = self.ring().blank(Basis::of_level(level));
+            self.each_row(&mut copy, |row, prime, to| {
+                to.copy_from_slice(a.polys[which].row(row));
+                work(which, row, prime, to);
+            });
+            copy
+        })
     }
 
     pub(crate) fn check_slots(&self, left: u32, right: u32) -> Result<(), CkksError> {

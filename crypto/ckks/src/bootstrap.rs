@@ -23,8 +23,15 @@ use cloakwork_params::ckks::{
 
 use self::remainder::Remainder;
 use crate::{
-    ciphertext::Ciphertext, complex::Complex, diagonals::Diagonals, error::CkksError, evaluator::Evaluator,
-    key::EvaluationKeys, linear::EncodedMatrix, poly::Basis, ring::Ring,
+    ciphertext::Ciphertext,
+    complex::Complex,
+    diagonals::Diagonals,
+    error::CkksError,
+    evaluator::Evaluator,
+    key::EvaluationKeys,
+    linear::EncodedMatrix,
+    poly::{Basis, Poly},
+    ring::Ring,
 };
 
 /// What a bootstrap does, step by step.
@@ -371,23 +378,37 @@ impl Evaluator<'_> {
     /// coefficient: what a bootstrap begins with.
     pub fn raise(&self, a: &Ciphertext, level: usize, keys: &BootstrapKeys) -> Ciphertext {
         assert_eq!(a.level(), 0, "what is raised is modulo the first prime");
-        let ring = self.ring();
         let [switched, mask] = self.switch(&a.polys[1], &keys.to_sparse);
         let mut body = a.polys[0].clone();
         self.add_to(&mut body, &switched);
-        let digits = self.whole_digit(ring.raised(&mask, Basis { level, special: keys.to_dense.basis().special }));
-        let [mut switched, mask] = self.without_special(self.product(&digits, &keys.to_dense));
-        self.add_to(&mut switched, &ring.raised(&body, Basis::of_level(level)));
+        let digits = self.whole_digit(self.raised(&mask, Basis { level, special: keys.to_dense.basis().special }));
+        let [mut switched, mask] = self.switched(&digits, &keys.to_dense);
+        self.add_to(&mut switched, &self.raised(&body, Basis::of_level(level)));
         Ciphertext { polys: [switched, mask], scale: a.scale, slots_log2: a.slots_log2 }
+    }
+
+    /// A polynomial of level 0 modulo the primes of another basis: its coefficients are those of least magnitude.
+    fn raised(&self, poly: &Poly, basis: Basis) -> Poly {
+        let (ring, first) = (self.ring(), poly.row(0));
+        let raising = ring.raising();
+        let [mut prepared, mut wraps] = [ring.blank_rows(1), ring.blank_rows(1)];
+        ring.prime(0).ntt.inverse_times_of(raising.prepare(0), &[first], &mut [&mut prepared]);
+        raising.wraps(&[&prepared], &mut wraps);
+        let mut raised = ring.blank(basis);
+        self.each_row(&mut raised, |row, prime, to| match ring.index(basis, row).checked_sub(1) {
+            None => to.copy_from_slice(first),
+            Some(other) => {
+                raising.residues(&[other], &[&prepared], &wraps, &mut [&mut *to]);
+                prime.ntt.forward(&mut [to]);
+            }
+        });
+        raised
     }
 
     /// Every number times i: exact, and at no cost of levels.
     pub fn times_i(&self, a: &Ciphertext) -> Ciphertext {
-        let (ring, basis) = (self.ring(), a.basis());
-        let mut product = a.clone();
-        self.each_row_of_both(&mut product.polys, |row, _, to| {
-            to.into_iter().for_each(|to| ring.times_i(ring.index(basis, row), to));
-        });
-        product
+        let ring = self.ring();
+        let polys = self.each_row_of_copies(a, a.level(), |_, row, _, to| ring.times_i(row, to));
+        Ciphertext { polys, ..*a }
     }
 }

@@ -105,7 +105,7 @@ impl Digits<'_> {
 impl DigitsOfRow<'_> {
     /// Works on one part after the other: where it is in the row, and for each polynomial its words of each digit. These are what
     /// the same part of the rows `next` is used with, which comes from memory while transforms are finished.
-    pub(crate) fn each_part(mut self, next: &[&[u64]], mut work: impl FnMut(Range<usize>, &[Vec<&[u64]>])) {
+    pub(crate) fn each_part(&mut self, next: &[&[u64]], mut work: impl FnMut(Range<usize>, &[Vec<&[u64]>])) {
         for part in parts(self.ntt.size()) {
             work(part.clone(), &self.part(part, next));
         }
@@ -201,34 +201,31 @@ impl<'a> Evaluator<'a> {
         cuts.map(|((poly, prepared), wraps)| Cut { poly, prepared, wraps }).collect()
     }
 
-    /// Works on the digits of each row, with an item for each.
+    /// Works on what some digits, at least one, of one basis have of each row: given a row's number, its prime, its digits and its
+    /// item.
     pub(crate) fn each_row_of_digits<T: Send>(
         &self,
-        digits: &Digits<'_>,
-        items: Vec<T>,
-        work: impl Fn(usize, &Prime, DigitsOfRow<'_>, T) + Sync,
+        digits: &[Digits<'_>],
+        items: &mut [T],
+        work: impl Fn(usize, &Prime, &mut [DigitsOfRow<'_>], &mut T) + Sync,
     ) {
-        self.each_row_of_all_digits(std::slice::from_ref(digits), items, |row, prime, mut digits, item| {
-            work(row, prime, digits.pop().expect("those of the row"), item);
-        });
+        self.each_rows(items, |first, items| self.rows_of_digits(digits, first, items, &work));
     }
 
-    /// Works on what several digits of one basis have of each row, with an item for each row.
-    pub(crate) fn each_row_of_all_digits<T: Send>(
+    /// The same of some rows, from row `first` on, on this thread. Their changes of basis are made at once.
+    pub(crate) fn rows_of_digits<T>(
         &self,
-        all: &[Digits<'_>],
-        items: Vec<T>,
-        work: impl Fn(usize, &Prime, Vec<DigitsOfRow<'_>>, T) + Sync,
+        digits: &[Digits<'_>],
+        first: usize,
+        items: Vec<&mut T>,
+        work: impl Fn(usize, &Prime, &mut [DigitsOfRow<'_>], &mut T),
     ) {
-        let basis = all[0].basis;
-        self.each_rows(items, |first, items| {
-            let rows = first..first + items.len();
-            let mut of_all: Vec<_> = all.iter().map(|digits| digits.rows(rows.clone()).into_iter()).collect();
-            for (row, item) in rows.zip(items) {
-                let digits = of_all.iter_mut().map(|rows| rows.next().expect("digits of each row")).collect();
-                work(row, self.ring().prime(self.ring().index(basis, row)), digits, item);
-            }
-        });
+        let (ring, basis, rows) = (self.ring(), digits[0].basis, first..first + items.len());
+        let mut of_all: Vec<_> = digits.iter().map(|digits| digits.rows(rows.clone()).into_iter()).collect();
+        for (row, item) in rows.zip(items) {
+            let mut digits: Vec<_> = of_all.iter_mut().filter_map(Iterator::next).collect();
+            work(row, ring.prime(ring.index(basis, row)), &mut digits, item);
+        }
     }
 
     /// Works out what each change of basis takes away, given its prepared rows.

@@ -60,17 +60,22 @@ impl<'a> Evaluator<'a> {
         self.team.for_each(items, work);
     }
 
-    /// Works on a few rows at once, given an item for each row: the number of the first of them, and their items. The last parts
-    /// are small, so that threads are done at the same time.
+    /// Works on a few rows at once, given an item for each row: the number of the first of them, and their items.
     pub(crate) fn each_rows<T: Send>(&self, items: impl IntoIterator<Item = T>, work: impl Fn(usize, Vec<T>) + Sync) {
+        self.each(self.shares(0, items), |(first, items)| work(first, items));
+    }
+
+    /// Items of rows from row `first` on, in shares for each of which one thread makes all changes of basis at once, with the number
+    /// of its first row. The last shares are small, so that threads are done at the same time.
+    pub(crate) fn shares<T>(&self, first: usize, items: impl IntoIterator<Item = T>) -> Vec<(usize, Vec<T>)> {
         let items: Vec<T> = items.into_iter().collect();
-        let (rows, mut items) = (items.len(), items.into_iter());
-        let mut parts: Vec<(usize, Vec<T>)> = Vec::new();
+        let (end, mut items) = (first + items.len(), items.into_iter());
+        let mut shares = Vec::new();
         while items.len() > 0 {
             let together = items.len().div_ceil(self.team.threads()).min(ROWS_TOGETHER);
-            parts.push((rows - items.len(), items.by_ref().take(together).collect()));
+            shares.push((end - items.len(), items.by_ref().take(together).collect()));
         }
-        self.each(parts, |(first, items)| work(first, items));
+        shares
     }
 
     /// Works on each row of a polynomial: its number, its prime and its words.

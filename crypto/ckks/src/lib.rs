@@ -19,6 +19,7 @@ pub mod format;
 pub mod key;
 mod key_switch;
 pub mod linear;
+mod lowering;
 mod parts;
 mod plaintext;
 mod poly;

@@ -7,7 +7,7 @@
 
 mod walking;
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, slice};
 
 use cloakwork_math::ntt::PART;
 use cloakwork_params::ckks::offsets::{GIANTS_TOGETHER, Offsets, Steps, Way};
@@ -16,10 +16,11 @@ use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
     diagonals::Diagonals,
-    digits::{Digits, DigitsOfRow, parts},
+    digits::{DigitsOfRow, parts},
     error::CkksError,
     evaluator::Evaluator,
     key::{EvaluationKeys, MoveKey, rotation_power},
+    lowering::Rows,
     poly::{Basis, Poly, by_row},
     pool::Words,
     ring::Prime,
@@ -122,10 +123,9 @@ impl Evaluator<'_> {
         let giants =
             matrix.giants.keys().map(|steps| self.mover(*steps, matrix.level, keys)).collect::<Result<Vec<_>, _>>()?;
         let sums = self.giant_sums(a, matrix, &babies, basis);
-        let polys = self.turned_and_added(sums, &giants, basis);
         let last = ring.prime(matrix.level).modulus().value() as f64;
         Ok(Ciphertext {
-            polys: self.lowered(polys, below),
+            polys: self.turned_and_added(sums, &giants, basis, below),
             scale: a.scale * matrix.scale / last,
             slots_log2: a.slots_log2,
         })
@@ -143,8 +143,9 @@ impl Evaluator<'_> {
         let ring = self.ring();
         let digits = self.digits(&a.polys[1], basis.special);
         let mut sums: Vec<[Poly; 2]> = matrix.giants.values().map(|_| [ring.blank(basis), ring.blank(basis)]).collect();
-        self.each_row_of_digits(&digits, by_row(sums.as_flattened_mut()), |row, prime, digits, mut sums| {
-            let turned = self.turned_rows(a, digits, babies, basis, row, prime);
+        let mut rows = by_row(sums.as_flattened_mut());
+        self.each_row_of_digits(slice::from_ref(&digits), &mut rows, |row, prime, digits, sums| {
+            let turned = self.turned_rows(a, &mut digits[0], babies, basis, row, prime);
             let turned: Vec<&[u64]> = turned.chunks_exact(ring.size()).collect();
             for part in parts(ring.size()) {
                 for (diagonals, sums) in matrix.giants.values().zip(sums.chunks_exact_mut(2)) {
@@ -167,7 +168,7 @@ impl Evaluator<'_> {
     fn turned_rows(
         &self,
         a: &Ciphertext,
-        digits: DigitsOfRow<'_>,
+        digits: &mut DigitsOfRow<'_>,
         babies: &[Option<&MoveKey>],
         basis: Basis,
         row: usize,
@@ -204,8 +205,14 @@ impl Evaluator<'_> {
         turned
     }
 
-    /// The sum of all giant steps' sums, each turned by its step.
-    fn turned_and_added(&self, sums: Vec<[Poly; 2]>, giants: &[Option<&MoveKey>], basis: Basis) -> [Poly; 2] {
+    /// The sum of all giant steps' sums, each turned by its step, divided by the special primes and the last one.
+    fn turned_and_added(
+        &self,
+        sums: Vec<[Poly; 2]>,
+        giants: &[Option<&MoveKey>],
+        basis: Basis,
+        below: usize,
+    ) -> [Poly; 2] {
         let ring = self.ring();
         let (mut total, mut movers, mut bodies, mut masks) = (None, Vec::new(), Vec::new(), Vec::new());
         for ([body, mask], mover) in sums.into_iter().zip(giants) {
@@ -221,38 +228,51 @@ impl Evaluator<'_> {
         }
         let mut total = total.unwrap_or_else(|| [ring.zero(basis), ring.zero(basis)]);
         if movers.is_empty() {
-            return total;
+            return self.lowered(total, below);
         }
         self.lower(&mut masks, basis.level);
         let masks: Vec<Poly> = masks.into_iter().map(|mask| mask.cut(basis.level)).collect();
-        let together = |index: usize| index..movers.len().min(index + GIANTS_TOGETHER);
-        for giants in (0..movers.len()).step_by(GIANTS_TOGETHER).map(together) {
-            let (movers, bodies) = (&movers[giants.clone()], &bodies[giants.clone()]);
-            let digits = self.digits_of_each(&masks[giants], basis.special);
-            self.add_turned(movers, bodies, &digits, &mut total);
+        for first in (0..movers.len()).step_by(GIANTS_TOGETHER) {
+            let (movers, bodies) = (&movers[first..], &bodies[first..]);
+            let now = movers.len().min(GIANTS_TOGETHER);
+            let digits = self.digits_of_each(&masks[first..][..now], basis.special);
+            let add = |row: usize, prime: &Prime, digits: &mut [DigitsOfRow<'_>], total: &mut Rows<'_>| {
+                self.add_turned(&movers[..now], &bodies[..now], digits, basis, row, prime, total);
+            };
+            if movers.len() > now {
+                self.each_row_of_digits(&digits, &mut by_row(&mut total), add);
+            } else {
+                self.lower_made(&digits, &mut total, below, add);
+            }
         }
-        total
+        total.map(|poly| poly.cut(below))
     }
 
-    /// Adds some giant steps' sums, each turned by its step, given the digits of their masks.
-    fn add_turned(&self, movers: &[&MoveKey], bodies: &[Poly], digits: &[Digits<'_>], total: &mut [Poly; 2]) {
-        let (ring, basis) = (self.ring(), digits[0].basis());
-        self.each_row_of_all_digits(digits, by_row(total), |row, prime, mut digits, mut total| {
-            let size = ring.size();
-            let mut switched = ring.blank_words(2 * PART.min(size));
-            let mut moved: Vec<Words> = movers.iter().map(|_| ring.blank_rows(2)).collect();
-            for part in parts(size) {
-                for (((mover, digits), body), moved) in movers.iter().zip(&mut digits).zip(bodies).zip(&mut moved) {
-                    let digits = digits.part(part.clone(), &self.rows_of_key(&mover.key, basis, row));
-                    let moved = moved.split_at_mut(size).into();
-                    let (body, part) = (body.row(row), part.clone());
-                    self.moved_part(&digits[0], mover, basis, row, prime, part, body, &mut switched, moved);
-                }
+    /// Adds to one row what it has of some giant steps' sums, each turned by its step, given the digits of their masks.
+    fn add_turned(
+        &self,
+        movers: &[&MoveKey],
+        bodies: &[Poly],
+        digits: &mut [DigitsOfRow<'_>],
+        basis: Basis,
+        row: usize,
+        prime: &Prime,
+        total: &mut Rows<'_>,
+    ) {
+        let (ring, size) = (self.ring(), self.ring().size());
+        let mut switched = ring.blank_words(2 * PART.min(size));
+        let mut moved: Vec<Words> = movers.iter().map(|_| ring.blank_rows(2)).collect();
+        for part in parts(size) {
+            for (((mover, digits), body), moved) in movers.iter().zip(&mut *digits).zip(bodies).zip(&mut moved) {
+                let digits = digits.part(part.clone(), &self.rows_of_key(&mover.key, basis, row));
+                let moved = moved.split_at_mut(size).into();
+                let (body, part) = (body.row(row), part.clone());
+                self.moved_part(&digits[0], mover, basis, row, prime, part, body, &mut switched, moved);
             }
-            for moved in &moved {
-                total.iter_mut().zip(moved.chunks_exact(size)).for_each(|(to, moved)| prime.pointwise.add(to, moved));
-            }
-        });
+        }
+        for moved in &moved {
+            total.iter_mut().zip(moved.chunks_exact(size)).for_each(|(to, moved)| prime.pointwise.add(to, moved));
+        }
     }
 
     /// A part of one row: what it comes to before it moves stays in a cache.

@@ -230,23 +230,9 @@ impl Ring {
         lowering.as_ref().expect("primes that go, and primes that stay")
     }
 
-    /// A polynomial of level 0 modulo the primes of another basis: its coefficients are those of least magnitude.
-    pub(crate) fn raised(&self, poly: &Poly, basis: Basis) -> Poly {
-        let mut prepared = self.blank_rows(1);
-        prepared.copy_from_slice(poly.row(0));
-        self.primes[0].ntt.inverse_times(self.raising.prepare(0), &mut [&mut prepared]);
-        let mut wraps = self.blank_rows(1);
-        self.raising.wraps(&[&prepared], &mut wraps);
-        let mut raised = self.blank(basis);
-        for (index, row) in self.indices(basis).zip(raised.rows_mut()) {
-            if index == 0 {
-                row.copy_from_slice(poly.row(0));
-            } else {
-                self.raising.residues(&[index - 1], &[&prepared], &wraps, &mut [row]);
-                self.primes[index].ntt.forward(&mut [row]);
-            }
-        }
-        raised
+    /// From the first prime to all others.
+    pub(crate) fn raising(&self) -> &BasisChange {
+        &self.raising
     }
 
     /// How much memory is in use, of everybody who computes with this ring.

@@ -5,7 +5,7 @@ use crate::{
     error::CkksError,
     evaluator::Evaluator,
     key::{EvaluationKeys, MoveKey, conjugation_power, rotation_power},
-    poly::Poly,
+    poly::by_row,
 };
 
 impl Evaluator<'_> {
@@ -38,15 +38,23 @@ impl Evaluator<'_> {
     }
 
     fn moved(&self, a: &Ciphertext, mover: &MoveKey) -> Ciphertext {
-        let [mut body, mask] = self.switch(&a.polys[1], &mover.key);
-        self.add_to(&mut body, &a.polys[0]);
-        let polys = [body, mask].map(|poly| self.moved_poly(&poly, mover));
+        let ring = self.ring();
+        let digits = [self.digits(&a.polys[1], mover.key.basis().special)];
+        let basis = digits[0].basis();
+        let mut switched = [ring.blank(basis), ring.blank(basis)];
+        let mut polys = [ring.blank(a.basis()), ring.blank(a.basis())];
+        self.lower_made_and_then(
+            &digits,
+            &mut switched,
+            by_row(&mut polys),
+            |row, prime, digits, to| self.product_of_row(&mut digits[0], &mover.key, basis, row, prime, to),
+            |row, prime, moved, part, switched| {
+                prime.pointwise.add(switched[0], &a.polys[0].row(row)[part.clone()]);
+                for (from, to) in switched.iter().zip(moved) {
+                    mover.automorphism.apply_part(part.start, from, to);
+                }
+            },
+        );
         Ciphertext { polys, scale: a.scale, slots_log2: a.slots_log2 }
-    }
-
-    pub(crate) fn moved_poly(&self, poly: &Poly, mover: &MoveKey) -> Poly {
-        let mut moved = self.ring().blank(poly.basis());
-        self.each_row(&mut moved, |row, _, to| mover.automorphism.apply(poly.row(row), to));
-        moved
     }
 }

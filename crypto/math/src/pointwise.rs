@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use crate::{
     modulus::{Factor, Modulus},
     simd::{
-        Level, prefetch,
+        Level, passes_shared, prefetch_once,
         residues::{Arithmetic, GROUP, Multiplier, ResidueKernel, Residues},
         whole, whole_mut,
     },
@@ -225,7 +225,14 @@ struct SumsOfProducts<'a, const SUMS: usize, const VECTORS: usize> {
 
 impl<const SUMS: usize, const VECTORS: usize> ResidueKernel for SumsOfProducts<'_, SUMS, VECTORS> {
     #[inline(always)]
-    fn run<V: Residues>(mut self) {
+    fn run<V: Residues>(self) {
+        if passes_shared() { self.sums::<V, true>() } else { self.sums::<V, false>() }
+    }
+}
+
+impl<const SUMS: usize, const VECTORS: usize> SumsOfProducts<'_, SUMS, VECTORS> {
+    #[inline(always)]
+    fn sums<V: Residues, const PASSES_SHARED: bool>(mut self) {
         let (prime, value) = (V::prime(self.modulus), V::splat(self.modulus.value()));
         let groups = self.to[0].len() / (V::COUNT * VECTORS);
         for at in 0..groups {
@@ -234,10 +241,10 @@ impl<const SUMS: usize, const VECTORS: usize> ResidueKernel for SumsOfProducts<'
                 let mut sums = [[V::no_products(); VECTORS]; SUMS];
                 for (common, others) in terms {
                     let common: &[[V::Array; VECTORS]] = whole(common);
-                    fetch_ahead(common, at);
+                    fetch_ahead::<_, VECTORS, PASSES_SHARED>(common, at);
                     for (sums, other) in sums.iter_mut().zip(others) {
                         let other: &[[V::Array; VECTORS]] = whole(other);
-                        fetch_ahead(other, at);
+                        fetch_ahead::<_, VECTORS, PASSES_SHARED>(other, at);
                         for (sum, (a, b)) in sums.iter_mut().zip(common[at].iter().zip(&other[at])) {
                             *sum = V::add_product(*sum, V::load(a), V::load(b));
                         }
@@ -262,13 +269,12 @@ impl<const SUMS: usize, const VECTORS: usize> ResidueKernel for SumsOfProducts<'
 /// Bytes ahead of its use that a polynomial is asked for. There are more of them than a processor follows by itself.
 const AHEAD: usize = 1 << 10;
 
-/// Asks for what comes after the group at `at`. It comes no nearer than the second cache: the same place of many
-/// polynomials is the same place of the nearest one, and they would push each other out of it.
+/// Asks for what comes after the group at `at`.
 #[inline(always)]
-fn fetch_ahead<A, const VECTORS: usize>(groups: &[[A; VECTORS]], at: usize) {
+fn fetch_ahead<A, const VECTORS: usize, const PASSES_SHARED: bool>(groups: &[[A; VECTORS]], at: usize) {
     if let Some(group) = groups.get(at + AHEAD / size_of::<[A; VECTORS]>()) {
         for vector in group {
-            prefetch(vector);
+            prefetch_once::<_, PASSES_SHARED>(vector);
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) mod bytes;
 pub(crate) mod residues;
 mod vector;
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use crate::cache;
 
@@ -145,12 +145,43 @@ pub(crate) fn prefetch<E>(value: &E) {
     let _ = value;
 }
 
-/// Asks for the lines of a slice.
+/// The same of a line that is read once, given [`passes_shared`].
 #[inline(always)]
-pub(crate) fn prefetch_all(words: &[u64]) {
-    for line in words.chunks(cache::LINE / size_of::<u64>()) {
-        prefetch(&line[0]);
+pub(crate) fn prefetch_once<E, const PASSES_SHARED: bool>(value: &E) {
+    #[cfg(target_arch = "x86_64")]
+    if PASSES_SHARED {
+        // SAFETY: a prefetch reads nothing that the program can see and faults on no address.
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_NTA, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_NTA>(std::ptr::from_ref(value).cast());
+        }
+        return;
     }
+    prefetch(value);
+}
+
+/// The same of all lines of a slice.
+#[inline(always)]
+pub(crate) fn prefetch_all_once(words: &[u64]) {
+    let lines = words.iter().step_by(cache::LINE / size_of::<u64>());
+    if passes_shared() { lines.for_each(prefetch_once::<_, true>) } else { lines.for_each(prefetch_once::<_, false>) }
+}
+
+/// Does a line that is asked for to be read once come to the caches of a core without a place in the one that cores share? There it
+/// would push out what is read again. So it is on AMD's processors, whose shared cache takes what leaves the others. On Intel's it does
+/// not come to the second cache either, and the nearest one is too small to keep it until it is read.
+#[inline(always)]
+pub(crate) fn passes_shared() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        static IS_AMD: LazyLock<bool> = LazyLock::new(|| {
+            let vendor = std::arch::x86_64::__cpuid(0);
+            [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
+        });
+        *IS_AMD
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// Runs `kernel` on `level`.

@@ -82,6 +82,8 @@ fn plans_are_charged_what_they_take() {
         ("products that stay", 1, squares(100), (1..=100).collect()),
         ("products that stay, high up", 14, squares(20), (1..=20).collect()),
         ("a total", 14, vec![operation(Kind::Total, &[0])], vec![1]),
+        ("a total, further down", 11, vec![operation(Kind::Total, &[0])], vec![1]),
+        ("a total of few primes", 5, vec![operation(Kind::Total, &[0])], vec![1]),
         ("two diagonals", 14, vec![sparse(2)], vec![1]),
         ("four diagonals", 14, vec![sparse(4)], vec![1]),
         ("sixteen diagonals", 14, vec![sparse(16)], vec![1]),

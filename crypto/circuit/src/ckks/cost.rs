@@ -212,7 +212,13 @@ impl Counts<'_> {
     }
 
     fn turn(&self, level: usize) -> Work {
-        self.cut(level).and(self.times_key(level)).and(self.lowered(self.special(), level + 1).times(2))
+        let switch = self.cut(level).and(self.times_key(level)).and(self.lowered(self.special(), level + 1).times(2));
+        // Each row moves as soon as it is divided: argument, product and result are there at once, and either digits or what is
+        // taken away.
+        let (rows, all) = (level + 1, level + 1 + self.special());
+        let moved: usize = self.digits(level).map(|own| all - own).sum();
+        let cut = rows + self.digits(level).count();
+        switch.and(Work::new(0, 0, cut + 2 * all + 2 * rows + moved.max(2 * rows + 2)))
     }
 
     /// A product, rescaled.

@@ -17,10 +17,11 @@ impl Evaluator<'_> {
     ) -> Result<Ciphertext, CkksError> {
         let (ring, basis) = (self.ring(), Basis::of_level(matrix.level));
         let [baby, giant] = steps.lengths();
-        let mut turned = vec![a.clone()];
+        let mut turned: Vec<Ciphertext> = Vec::new();
         for _ in 1..=matrix.babies.iter().max().map_or(0, |last| last / baby) {
-            turned.push(self.rotate_full(&turned[turned.len() - 1], baby, keys)?);
+            turned.push(self.rotate_full(turned.last().unwrap_or(a), baby, keys)?);
         }
+        let turned_by = |steps: i64| ((steps / baby) as usize).checked_sub(1).map_or(a, |place| &turned[place]);
         let mut total: Option<Ciphertext> = None;
         let mut giants = matrix.giants.iter().rev().peekable();
         let last = giants.peek().map_or(0, |(last, _)| **last / giant);
@@ -32,21 +33,24 @@ impl Evaluator<'_> {
                 let terms: Vec<(&[u64], [&[u64]; 2])> = diagonals
                     .iter()
                     .map(|(number, poly)| {
-                        let turned = &turned[(matrix.babies[*number] / baby) as usize];
+                        let turned = turned_by(matrix.babies[*number]);
                         (poly.row(row), turned.polys.each_ref().map(|poly| poly.row(row)))
                     })
                     .collect();
-                prime.pointwise.sums_of_products(&terms, to);
+                let [body, mask] = to;
+                prime.pointwise.sums_of_products(&terms, [&mut *body, &mut *mask]);
+                if let Some(total) = &total {
+                    let total = total.polys.iter().map(|poly| poly.row(row));
+                    [body, mask].into_iter().zip(total).for_each(|(to, row)| prime.pointwise.add(to, row));
+                }
             });
-            let mut sum = Ciphertext { polys, scale: a.scale * matrix.scale, slots_log2: a.slots_log2 };
-            total.iter().for_each(|total| self.add_polys(&mut sum, total));
-            total = Some(sum);
+            total = Some(Ciphertext { polys, scale: a.scale * matrix.scale, slots_log2: a.slots_log2 });
         }
         let total = total.unwrap_or_else(|| Ciphertext {
             polys: [ring.zero(basis), ring.zero(basis)],
             scale: a.scale * matrix.scale,
             slots_log2: a.slots_log2,
         });
-        self.rescale(&total)
+        self.rescaled(total)
     }
 }

@@ -8,7 +8,7 @@ use super::OLD_MAX;
 use crate::{
     modulus::Modulus,
     simd::{
-        Level, prefetch_all,
+        Level, prefetch_all_once,
         residues::{GROUP, LOW_BITS, Residues, WidePrime, WordArithmetic, WordKernel, Words},
         whole, whole_mut,
     },
@@ -93,7 +93,7 @@ impl WordKernel for Sums<'_, '_> {
             for (place, (new, to)) in self.new.iter().zip(&mut *self.to).enumerate() {
                 // What is read next is asked for little by little.
                 for prepared in self.prepared.iter().skip(place).step_by(count) {
-                    prefetch_all(&prepared[end..len.min(end + TILE)]);
+                    prefetch_all_once(&prepared[end..len.min(end + TILE)]);
                 }
                 let sums = Tile { new, prepared: self.prepared, wraps: whole(self.wraps), to: whole_mut(to) };
                 sums.run::<V>(&primes[place], start / (V::COUNT * GROUP)..end / (V::COUNT * GROUP));

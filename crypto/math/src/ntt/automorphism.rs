@@ -50,13 +50,7 @@ impl Automorphism {
         Self { arithmetic, targets, turns: std::array::from_fn(turn) }
     }
 
-    /// Writes the values of f(X^g) to `to`, given those of f in `from`.
-    pub fn apply(&self, from: &[u64], to: &mut [u64]) {
-        assert!(from.len() == to.len(), "polynomials of N values");
-        self.apply_part(0, from, to);
-    }
-
-    /// The same given some values of f, from value `first` on: writes what comes of them.
+    /// Given some values of f, from value `first` on, writes to those of f(X^g) what comes of them.
     pub fn apply_part(&self, first: usize, from: &[u64], to: &mut [u64]) {
         let size = self.targets.len() * TOGETHER;
         assert!(to.len() == size && first + from.len() <= size, "polynomials of N values");

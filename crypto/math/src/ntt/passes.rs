@@ -13,7 +13,7 @@ use crate::{
     cache::LINE,
     modulus::Factor,
     simd::{
-        BlocksMut, prefetch_all,
+        BlocksMut, prefetch_all_once,
         residues::{Multiplier, ResidueKernel, Residues},
         whole, whole_mut,
     },
@@ -89,7 +89,7 @@ impl Finish<'_, '_> {
                 forward_levels::<V, FOLDED>(words, table.blocks() + place / len, len / square, table, ring);
                 for (part, words) in words.chunks_exact_mut(square).enumerate() {
                     if let Some(next) = next.next() {
-                        prefetch_all(next);
+                        prefetch_all_once(next);
                     }
                     forward_square::<V, FOLDED>(words, place / square + part, table, ring);
                 }
