@@ -104,7 +104,7 @@ impl Digits<'_> {
 
 impl DigitsOfRow<'_> {
     /// Works on one part after the other: where it is in the row, and for each polynomial its words of each digit. These are what
-    /// the same part of the rows `next` is used with, which comes from memory while transforms are finished.
+    /// the same part of the rows `next` is used with, which comes from memory while transforms are finished. They can be had once.
     pub(crate) fn each_part(&mut self, next: &[&[u64]], mut work: impl FnMut(Range<usize>, &[Vec<&[u64]>])) {
         for part in parts(self.ntt.size()) {
             work(part.clone(), &self.part(part, next));
@@ -223,7 +223,8 @@ impl<'a> Evaluator<'a> {
         let (ring, basis, rows) = (self.ring(), digits[0].basis, first..first + items.len());
         let mut of_all: Vec<_> = digits.iter().map(|digits| digits.rows(rows.clone()).into_iter()).collect();
         for (row, item) in rows.zip(items) {
-            let mut digits: Vec<_> = of_all.iter_mut().filter_map(Iterator::next).collect();
+            let next = |rows: &mut std::vec::IntoIter<_>| rows.next().expect("digits of each row");
+            let mut digits: Vec<_> = of_all.iter_mut().map(next).collect();
             work(row, ring.prime(ring.index(basis, row)), &mut digits, item);
         }
     }

@@ -44,11 +44,6 @@ impl Evaluator<'_> {
         });
     }
 
-    /// All that digits of one row are multiplied by.
-    pub(crate) fn rows_of_key<'k>(&self, key: &'k SwitchKey, basis: Basis, row: usize) -> Vec<&'k [u64]> {
-        key.rows(basis, row).take(self.ring().digits(basis.level).count()).flatten().collect()
-    }
-
     /// The same of a part of one row.
     pub(crate) fn product_of_part(
         &self,
@@ -63,5 +58,11 @@ impl Evaluator<'_> {
         let of_key = key.rows(basis, row).map(|rows| rows.map(|row| &row[part.clone()]));
         let terms: Vec<(&[u64], [&[u64]; 2])> = digits.iter().copied().zip(of_key).collect();
         prime.pointwise.sums_of_products(&terms, to);
+    }
+
+    /// All that digits of one row are multiplied by.
+    pub(crate) fn rows_of_key<'k>(&self, key: &'k SwitchKey, basis: Basis, row: usize) -> Vec<&'k [u64]> {
+        assert!(basis.level <= key.basis().level && basis.special == key.basis().special, "digits that fit the key");
+        key.rows(basis, row).take(self.ring().digits(basis.level).count()).flatten().collect()
     }
 }

@@ -233,16 +233,17 @@ impl Evaluator<'_> {
         self.lower(&mut masks, basis.level);
         let masks: Vec<Poly> = masks.into_iter().map(|mask| mask.cut(basis.level)).collect();
         for first in (0..movers.len()).step_by(GIANTS_TOGETHER) {
-            let (movers, bodies) = (&movers[first..], &bodies[first..]);
-            let now = movers.len().min(GIANTS_TOGETHER);
-            let digits = self.digits_of_each(&masks[first..][..now], basis.special);
+            let group = first..movers.len().min(first + GIANTS_TOGETHER);
+            let is_last = group.end == movers.len();
+            let digits = self.digits_of_each(&masks[group.clone()], basis.special);
+            let (movers, bodies) = (&movers[group.clone()], &bodies[group]);
             let add = |row: usize, prime: &Prime, digits: &mut [DigitsOfRow<'_>], total: &mut Rows<'_>| {
-                self.add_turned(&movers[..now], &bodies[..now], digits, basis, row, prime, total);
+                self.add_turned(movers, bodies, digits, basis, row, prime, total);
             };
-            if movers.len() > now {
-                self.each_row_of_digits(&digits, &mut by_row(&mut total), add);
-            } else {
+            if is_last {
                 self.lower_made(&digits, &mut total, below, add);
+            } else {
+                self.each_row_of_digits(&digits, &mut by_row(&mut total), add);
             }
         }
         total.map(|poly| poly.cut(below))

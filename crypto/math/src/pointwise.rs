@@ -269,7 +269,8 @@ impl<const SUMS: usize, const VECTORS: usize> SumsOfProducts<'_, SUMS, VECTORS> 
 /// Bytes ahead of its use that a polynomial is asked for. There are more of them than a processor follows by itself.
 const AHEAD: usize = 1 << 10;
 
-/// Asks for what comes after the group at `at`.
+/// Asks for what comes after the group at `at`. Mostly that comes no nearer than the second cache: the same place of many polynomials
+/// is the same place of the nearest one, and they would push each other out of it.
 #[inline(always)]
 fn fetch_ahead<A, const VECTORS: usize, const PASSES_SHARED: bool>(groups: &[[A; VECTORS]], at: usize) {
     if let Some(group) = groups.get(at + AHEAD / size_of::<[A; VECTORS]>()) {

@@ -12,7 +12,7 @@ pub(crate) mod bytes;
 pub(crate) mod residues;
 mod vector;
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
 use crate::cache;
 
@@ -145,7 +145,8 @@ pub(crate) fn prefetch<E>(value: &E) {
     let _ = value;
 }
 
-/// The same of a line that is read once, given [`passes_shared`].
+/// The same of a line that is not soon read again, given [`passes_shared`]: then it comes to the caches of the core, and no place in
+/// the shared one is kept for it.
 #[inline(always)]
 pub(crate) fn prefetch_once<E, const PASSES_SHARED: bool>(value: &E) {
     #[cfg(target_arch = "x86_64")]
@@ -168,17 +169,17 @@ pub(crate) fn prefetch_all_once(words: &[u64]) {
 }
 
 /// Does a line that is asked for to be read once come to the caches of a core without a place in the one that cores share? There it
-/// would push out what is read again. So it is on AMD's processors, whose shared cache takes what leaves the others. On Intel's it does
+/// would push out what is soon read again. So it is on AMD's processors, whose shared cache takes what leaves the others. On Intel's it does
 /// not come to the second cache either, and the nearest one is too small to keep it until it is read.
 #[inline(always)]
 pub(crate) fn passes_shared() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
-        static IS_AMD: LazyLock<bool> = LazyLock::new(|| {
+        static IS_AMD: OnceLock<bool> = OnceLock::new();
+        *IS_AMD.get_or_init(|| {
             let vendor = std::arch::x86_64::__cpuid(0);
             [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
-        });
-        *IS_AMD
+        })
     }
     #[cfg(not(target_arch = "x86_64"))]
     false

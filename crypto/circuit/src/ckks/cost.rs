@@ -213,8 +213,8 @@ impl Counts<'_> {
 
     fn turn(&self, level: usize) -> Work {
         let switch = self.cut(level).and(self.times_key(level)).and(self.lowered(self.special(), level + 1).times(2));
-        // Each row moves as soon as it is divided: argument, product and result are there at once, and either digits or what is
-        // taken away.
+        // Each row moves as soon as it is divided: beside what a step is given and makes there is the product, and either digits or what
+        // is taken away. A total has one more ciphertext.
         let (rows, all) = (level + 1, level + 1 + self.special());
         let moved: usize = self.digits(level).map(|own| all - own).sum();
         let cut = rows + self.digits(level).count();

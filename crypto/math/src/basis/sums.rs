@@ -91,7 +91,8 @@ impl WordKernel for Sums<'_, '_> {
         for start in (0..len).step_by(TILE) {
             let end = len.min(start + TILE);
             for (place, (new, to)) in self.new.iter().zip(&mut *self.to).enumerate() {
-                // What is read next is asked for little by little.
+                // What is read next is asked for little by little. It is read again with the next new primes, but by then a core's
+                // share of the cache behind has had much more in it: bootstraps are faster where that is left to others.
                 for prepared in self.prepared.iter().skip(place).step_by(count) {
                     prefetch_all_once(&prepared[end..len.min(end + TILE)]);
                 }
