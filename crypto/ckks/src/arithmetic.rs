@@ -174,7 +174,7 @@ impl Evaluator<'_> {
     }
 
     /// The same of one that is needed no more.
-    pub(crate) fn rescaled(&self, a: Ciphertext) -> Result<Ciphertext, CkksError> {
+    pub fn rescaled(&self, a: Ciphertext) -> Result<Ciphertext, CkksError> {
         let level = a.level();
         if level == 0 {
             return Err(CkksError::LevelTooLow { what: "a rescale", got: 0, least: 1 });

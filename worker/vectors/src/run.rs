@@ -161,7 +161,7 @@ impl Runner<'_> {
             Action::MultiplyNumber(a, number) => evaluator.multiply_number(value(a), *number, to.level, to.scale),
             Action::MultiplyClear(a, clear) => {
                 let factor = self.encoded(*clear, value(a), self.factor_scale(value(a), to))?;
-                evaluator.rescale(&evaluator.multiply_plain(value(a), &factor)?)
+                evaluator.rescaled(evaluator.multiply_plain(value(a), &factor)?)
             }
             Action::Multiply(a, b) => evaluator.multiply_rescaled(value(a), value(b), keys),
             Action::Rotate(a, by) => evaluator.rotate(value(a), *by, keys),
