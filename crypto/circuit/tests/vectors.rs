@@ -174,19 +174,24 @@ fn limits_hold() {
     }
 }
 
-/// Three diagonals side by side take two baby steps and no giant one: what these turn is what each thread has, besides the
-/// encoded matrix, as long as there is a prime for it.
+/// Three diagonals side by side take two baby steps and no giant one: what these turn modulo one prime is there for as many primes
+/// at once as threads need, besides the encoded matrix.
 #[test]
-fn each_thread_is_charged_for_what_it_turns() {
-    let matrix = Operation { offsets: vec![0, 1, 2], ..with_numbers(Kind::Matrix, &[0], &[0.25; 3 * 8]) };
-    let program = decode(&program(&[3], vec![matrix])).expect("a program");
-    let (cost, set) = (program.cost(), program.set());
-    let on = |threads: usize| cost.memory_bytes_on(threads);
-    // Body and mask, thrice; the argument; a part of a product.
-    let own = 9 * 8 * set.size() as u64;
-    assert_eq!((on(1), on(2) - on(1), on(3) - on(2)), (cost.memory_bytes, own, own));
-    let primes = 4 + set.special.len();
-    assert_eq!((on(primes) - on(primes - 1), on(primes + 1) - on(primes), on(usize::MAX)), (own, 0, on(primes)));
+fn turned_numbers_are_charged_for_each_prime_that_threads_work_on() {
+    for (set, threads_of_prime) in [(SET, 1), ("CKKS_45_60_50", 16)] {
+        let matrix = Operation { offsets: vec![0, 1, 2], ..with_numbers(Kind::Matrix, &[0], &[0.25; 3 * 8]) };
+        let mut message = program(&[3], vec![matrix]);
+        message.parameter_set = set.to_owned();
+        let program = decode(&message).expect("a program");
+        let (cost, set) = (program.cost(), program.set());
+        let on = |threads: usize| cost.memory_bytes_on(threads);
+        // Body and mask, thrice; the argument; a part of a product.
+        let own = 9 * 8 * set.size() as u64;
+        let more = |primes: usize| on(primes * threads_of_prime + 1) - on(primes * threads_of_prime);
+        assert_eq!((on(1), on(threads_of_prime), more(1), more(2)), (cost.memory_bytes, cost.memory_bytes, own, own));
+        let primes = 4 + set.special.len();
+        assert_eq!((more(primes - 1), more(primes), on(usize::MAX)), (own, 0, on(primes * threads_of_prime)));
+    }
 }
 
 /// Planning is work, also of what nothing comes of, and what is planned takes memory.

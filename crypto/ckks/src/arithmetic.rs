@@ -1,6 +1,6 @@
 //! Sums and products.
 
-use std::{ops::Range, slice};
+use std::ops::Range;
 
 use cloakwork_math::{modulus::Factor, ntt::PART};
 
@@ -13,6 +13,7 @@ use crate::{
     plaintext::Plaintext,
     poly::{Basis, Poly},
     ring::{Prime, Ring},
+    rows::Stretch,
 };
 
 /// Scales that differ by less than this part of them are one scale: what comes out is wrong by no more.
@@ -120,17 +121,17 @@ impl Evaluator<'_> {
         let digits = self.digits_of_all(&squares, key.basis().special);
         let basis = digits.basis();
         let mut polys: Vec<Poly> = (0..2 * sums.len()).map(|_| self.ring().blank(basis)).collect();
-        self.lower_made(slice::from_ref(&digits), &mut polys, below, |row, prime, digits, to| {
-            let of_row = |(sum, numbers)| RowOfSum::new(self.ring(), sum, numbers, basis, row);
+        self.lower_made(&digits, &mut polys, below, |stretch, digits, to| {
+            let of_row = |(sum, numbers)| RowOfSum::new(self.ring(), sum, numbers, basis, stretch);
             let rows: Vec<RowOfSum<'_>> = sums.iter().zip(&numbers).map(of_row).collect();
             let mut raised = self.ring().blank_words(PART.min(self.ring().size()));
-            digits[0].each_part(&self.rows_of_key(key, basis, row), |part, digits| {
+            digits.each_part(&self.rows_of_key(key, basis, stretch.row), |part, digits| {
                 for ((sum, digits), to) in rows.iter().zip(digits).zip(to.chunks_exact_mut(2)) {
                     let [body, mask] = to else { unreachable!("body and mask of each sum") };
-                    let (body, mask) = (&mut body[part.clone()], &mut mask[part.clone()]);
-                    self.product_of_part(digits, key, basis, row, prime, part.clone(), [&mut *body, &mut *mask]);
-                    if row <= level {
-                        sum.add_to(part.clone(), [body, mask], prime, &mut raised);
+                    let (body, mask) = (&mut body[part.in_stretch.clone()], &mut mask[part.in_stretch.clone()]);
+                    self.product_of_part(digits, key, basis, stretch, &part, [&mut *body, &mut *mask]);
+                    if stretch.row <= level {
+                        sum.add_to(part.in_row.clone(), [body, mask], &mut raised);
                     }
                 }
             });
@@ -257,6 +258,7 @@ struct Numbers {
 struct RowOfSum<'a> {
     sum: &'a Sum<'a>,
     row: usize,
+    prime: &'a Prime,
     /// Times the special primes.
     constant: u64,
     /// A part's length of each, so that they are multiplied like polynomials.
@@ -266,8 +268,8 @@ struct RowOfSum<'a> {
 }
 
 impl<'a> RowOfSum<'a> {
-    fn new(ring: &Ring, sum: &'a Sum<'a>, numbers: &Numbers, basis: Basis, row: usize) -> Self {
-        let modulus = ring.prime(ring.index(basis, row)).modulus();
+    fn new(ring: &Ring, sum: &'a Sum<'a>, numbers: &Numbers, basis: Basis, stretch: &Stretch<'a>) -> Self {
+        let modulus = stretch.prime.modulus();
         let special = ring.special_product(basis.special, modulus);
         let (times, half) =
             if sum.is_doubled { (modulus.add(special, special), modulus.inverse(2)) } else { (special, 1) };
@@ -277,7 +279,8 @@ impl<'a> RowOfSum<'a> {
         let repeated = |number: &i128| vec![half.times(modulus.of_signed(*number)); part];
         Self {
             sum,
-            row,
+            row: stretch.row,
+            prime: stretch.prime,
             constant: modulus.mul(modulus.of_signed(numbers.constant), special),
             numbers: numbers.of_terms.iter().map(repeated).collect(),
             times: modulus.factor(times),
@@ -285,8 +288,9 @@ impl<'a> RowOfSum<'a> {
     }
 
     /// Adds a part of it to body and mask, given room for one.
-    fn add_to(&self, part: Range<usize>, [body, mask]: [&mut [u64]; 2], prime: &Prime, raised: &mut [u64]) {
-        prime.pointwise.add_constant(body, self.constant);
+    fn add_to(&self, part: Range<usize>, [body, mask]: [&mut [u64]; 2], raised: &mut [u64]) {
+        let pointwise = &self.prime.pointwise;
+        pointwise.add_constant(body, self.constant);
         for (which, to) in [body, mask].into_iter().enumerate() {
             let of = |ciphertext: &'a Ciphertext, which: usize| &ciphertext.polys[which].row(self.row)[part.clone()];
             let mut pairs: Vec<[&[u64]; 2]> = Vec::new();
@@ -299,9 +303,9 @@ impl<'a> RowOfSum<'a> {
             for ((_, term), number) in self.sum.terms.iter().zip(&self.numbers) {
                 pairs.push([of(term, which), number]);
             }
-            prime.pointwise.sum_of_products(&pairs, raised);
-            prime.pointwise.scale(raised, self.times);
-            prime.pointwise.add(to, raised);
+            pointwise.sum_of_products(&pairs, raised);
+            pointwise.scale(raised, self.times);
+            pointwise.add(to, raised);
         }
     }
 }

@@ -1,21 +1,20 @@
 //! Polynomials cut into digits: what a key switch multiplies a key by, and several rotations share.
 //!
 //! All digits modulo all primes are several times what a cache holds. So they are made for a few primes when it is their
-//! turn, and are gone before the next ones'; and the last steps of their transforms are done part by part, just
-//! before a part is multiplied.
+//! turn, and are gone before the next ones': all threads work on the same few, whose digits fit the cache that they share. The last
+//! steps of their transforms are done part by part, just before a part is multiplied.
 
-use std::{iter, ops::Range};
+use std::ops::Range;
 
-use cloakwork_math::{
-    basis::BasisChange,
-    ntt::{Ntt, PART},
-};
+use cloakwork_math::ntt::{Automorphism, Ntt};
 
 use crate::{
+    changes::Change,
     evaluator::Evaluator,
     poly::{Basis, Poly, by_row},
     pool::Words,
-    ring::{Digit, Prime, Ring},
+    ring::{Digit, Ring},
+    rows::{Part, Rows, Stretch, by_stretch, by_target, part_of, parts, stretches},
 };
 
 /// The digits of some polynomials, modulo all primes of a basis with special ones. A key that several are multiplied by is read
@@ -24,6 +23,8 @@ pub struct Digits<'a> {
     ring: &'a Ring,
     basis: Basis,
     source: Source<'a>,
+    /// What is made of them is moved.
+    moved_by: Option<&'a Automorphism>,
 }
 
 enum Source<'a> {
@@ -51,95 +52,106 @@ pub(crate) struct DigitsOfRow<'a> {
     count: usize,
 }
 
-impl Digits<'_> {
+/// A stretch of them.
+pub(crate) struct DigitsOfStretch<'r> {
+    ntt: &'r Ntt,
+    words: Range<usize>,
+    own: &'r Option<(usize, Vec<&'r [u64]>)>,
+    others: Rows<'r>,
+    count: usize,
+}
+
+impl<'a> Digits<'a> {
     /// What they are modulo.
     pub fn basis(&self) -> Basis {
         self.basis
     }
 
-    /// Those of some rows of the basis: of several, what is cut is read once.
-    fn rows(&self, rows: Range<usize>) -> Vec<DigitsOfRow<'_>> {
-        let (ring, size) = (self.ring, self.ring.size());
-        let ntt = |row| &ring.prime(ring.index(self.basis, row)).ntt;
-        let cuts = match &self.source {
-            Source::Whole(poly) => {
-                let whole = |row| {
-                    let own = Some((0, vec![poly.row(row)]));
-                    DigitsOfRow { ntt: ntt(row), own, others: ring.blank_rows(0), count: 1 }
-                };
-                return rows.map(whole).collect();
-            }
-            Source::Cut(cuts) => cuts,
+    /// The same, stretch by stretch in the order of where the automorphism moves them.
+    pub(crate) fn moved_by(self, automorphism: &'a Automorphism) -> Self {
+        Self { moved_by: Some(automorphism), ..self }
+    }
+
+    /// Room for those of some rows of the basis.
+    fn blank(&self, rows: Range<usize>) -> Vec<DigitsOfRow<'_>> {
+        let ring = self.ring;
+        let of_row = |row| {
+            let index = ring.index(self.basis, row);
+            let (own, others, count) = match &self.source {
+                Source::Whole(poly) => (Some((0, vec![poly.row(row)])), 0, 1),
+                Source::Cut(cuts) => {
+                    let count = ring.digits(self.basis.level).count();
+                    let own = ring.digits(self.basis.level).position(|digit| digit.rows.contains(&index));
+                    let own = own.map(|place| (place, cuts.iter().map(|cut| cut.poly.row(row)).collect()));
+                    let others = cuts.len() * (count - usize::from(own.is_some()));
+                    (own, others, count)
+                }
+            };
+            DigitsOfRow { ntt: &ring.prime(index).ntt, own, others: ring.blank_rows(others), count }
         };
-        let digits: Vec<&Digit> = ring.digits(self.basis.level).collect();
-        let indices: Vec<usize> = rows.clone().map(|row| ring.index(self.basis, row)).collect();
-        let mut digits_of_rows: Vec<DigitsOfRow<'_>> = rows
-            .zip(&indices)
-            .map(|(row, index)| {
-                let own = digits.iter().position(|digit| digit.rows.contains(index));
-                let own = own.map(|place| (place, cuts.iter().map(|cut| cut.poly.row(row)).collect()));
-                let others = cuts.len() * (digits.len() - usize::from(own.is_some()));
-                DigitsOfRow { ntt: ntt(row), own, others: ring.blank_rows(others), count: digits.len() }
-            })
-            .collect();
-        let mut others: Vec<Vec<&mut [u64]>> =
-            digits_of_rows.iter_mut().map(|row| row.others.chunks_exact_mut(size).rev().collect()).collect();
+        rows.map(of_row).collect()
+    }
+
+    /// What fills it, from row `first` on: of several rows, what is cut is read once.
+    fn changes<'c>(&'c self, first: usize, blank: &'c mut [DigitsOfRow<'_>]) -> Vec<Change<'c>> {
+        let Source::Cut(cuts) = &self.source else { return Vec::new() };
+        let (ring, basis) = (self.ring, self.basis);
+        let indices: Vec<usize> = (first..first + blank.len()).map(|row| ring.index(basis, row)).collect();
+        let mut others: Vec<_> = blank.iter_mut().map(|row| row.others.chunks_exact_mut(ring.size())).collect();
+        let mut changes = Vec::new();
         for Cut { prepared, wraps, .. } in cuts {
-            for (digit, wraps) in digits.iter().zip(wraps) {
+            for (digit, wraps) in ring.digits(basis.level).zip(wraps) {
                 let outside = indices.iter().zip(&mut others).filter(|(index, _)| !digit.rows.contains(index));
-                let (targets, mut to): (Vec<usize>, Vec<&mut [u64]>) = outside
+                let (targets, to) = outside
                     .map(|(index, others)| {
-                        (digit.target(*index), others.pop().expect("a row for each digit but the own"))
+                        (digit.target(*index), others.next().expect("a row for each digit but the own"))
                     })
                     .unzip();
-                digit.change(self.basis.level).residues(&targets, &rows_of(digit, prepared), wraps, &mut to);
+                let (change, prepared) = (digit.change(basis.level), rows_of(digit, prepared));
+                changes.push(Change { change, prepared, wraps, targets, to });
             }
         }
-        for row in &mut digits_of_rows {
-            row.ntt.start(&mut row.others.chunks_exact_mut(size).collect::<Vec<_>>());
-        }
-        digits_of_rows
+        changes
     }
 }
 
 impl DigitsOfRow<'_> {
-    /// Works on one part after the other: where it is in the row, and for each polynomial its words of each digit. These are what
-    /// the same part of the rows `next` is used with, which comes from memory while transforms are finished. They can be had once.
-    pub(crate) fn each_part(&mut self, next: &[&[u64]], mut work: impl FnMut(Range<usize>, &[Vec<&[u64]>])) {
-        for part in parts(self.ntt.size()) {
-            work(part.clone(), &self.part(part, next));
-        }
-    }
-
-    /// One part, for each polynomial its words of each digit. It can be had once.
-    pub(crate) fn part(&mut self, part: Range<usize>, next: &[&[u64]]) -> Vec<Vec<&[u64]>> {
-        let size = self.ntt.size();
-        let next: Vec<&[u64]> = next.iter().map(|row| &row[part.clone()]).collect();
-        let others = self.others.chunks_exact_mut(size).map(|digit| &mut digit[part.clone()]);
-        self.ntt.finish_and_fetch(part.start, &mut others.collect::<Vec<_>>(), &next);
-        let others: Vec<&[u64]> = self.others.chunks_exact(size).map(|digit| &digit[part.clone()]).collect();
-        self.by_polynomial(&others, part)
-    }
-
-    /// The digits of each polynomial in their order, given the others' words.
-    fn by_polynomial<'d>(&'d self, others: &[&'d [u64]], part: Range<usize>) -> Vec<Vec<&'d [u64]>> {
-        let Some((place, own)) = &self.own else {
-            return others.chunks_exact(self.count).map(<[_]>::to_vec).collect();
+    /// Stretch by stretch, of some words each.
+    pub(crate) fn by_stretch(&mut self, len: usize) -> Vec<DigitsOfStretch<'_>> {
+        let (ntt, count, size) = (self.ntt, self.count, self.ntt.size());
+        let mut others = by_stretch(self.others.chunks_exact_mut(size), len).into_iter();
+        let of_stretch = |words: Range<usize>| {
+            let own = &self.own;
+            DigitsOfStretch { ntt, own, others: others.next().unwrap_or_default(), count, words }
         };
-        let with_own = |(index, own): (usize, &&'d [u64])| {
-            let mut digits = others[index * (self.count - 1)..][..self.count - 1].to_vec();
-            digits.insert(*place, &own[part.clone()]);
-            digits
-        };
-        own.iter().enumerate().map(with_own).collect()
+        stretches(size, len).map(of_stretch).collect()
     }
 }
 
-/// A row part by part: as much of it as some digits, or both polynomials of a ciphertext, can have in a cache.
-pub(crate) fn parts(size: usize) -> impl Iterator<Item = Range<usize>> {
-    iter::successors(Some(0), |start| Some(start + PART))
-        .take_while(move |start| *start < size)
-        .map(move |start| start..size.min(start + PART))
+impl DigitsOfStretch<'_> {
+    /// Works on one part after the other: where it is, and for each polynomial its words of each digit. These are what
+    /// the same part of the rows `next` is used with, which comes from memory while transforms are finished. They can be had once.
+    pub(crate) fn each_part(&mut self, next: &[&[u64]], mut work: impl FnMut(Part, &[Vec<&[u64]>])) {
+        for part in parts(&self.words) {
+            let next: Vec<&[u64]> = next.iter().map(|row| &row[part.in_row.clone()]).collect();
+            self.ntt.finish_and_fetch(part.in_row.start, &mut part_of(&mut self.others, &part.in_stretch), &next);
+            work(part.clone(), &self.by_polynomial(&part));
+        }
+    }
+
+    /// Of a part that is finished, the digits of each polynomial in their order.
+    fn by_polynomial(&self, part: &Part) -> Vec<Vec<&[u64]>> {
+        let others: Vec<&[u64]> = self.others.iter().map(|digit| &digit[part.in_stretch.clone()]).collect();
+        let Some((place, own)) = self.own else {
+            return others.chunks_exact(self.count).map(<[_]>::to_vec).collect();
+        };
+        let with_own = own.iter().enumerate().map(|(index, own)| {
+            let mut digits = others[index * (self.count - 1)..][..self.count - 1].to_vec();
+            digits.insert(*place, &own[part.in_row.clone()]);
+            digits
+        });
+        with_own.collect()
+    }
 }
 
 /// The rows that a digit is made of.
@@ -162,17 +174,7 @@ impl<'a> Evaluator<'a> {
         'a: 'p,
     {
         let basis = Basis { level: polys[0].basis().level, special };
-        Digits { ring: self.ring(), basis, source: Source::Cut(self.cut(polys)) }
-    }
-
-    /// The same, each on its own.
-    pub(crate) fn digits_of_each<'p>(&self, polys: &'p [Poly], special: usize) -> Vec<Digits<'p>>
-    where
-        'a: 'p,
-    {
-        let cuts = self.cut(polys).into_iter();
-        let basis = |cut: &Cut<'_>| Basis { level: cut.poly.basis().level, special };
-        cuts.map(|cut| Digits { ring: self.ring(), basis: basis(&cut), source: Source::Cut(vec![cut]) }).collect()
+        Digits { ring: self.ring(), basis, source: Source::Cut(self.cut(polys)), moved_by: None }
     }
 
     /// They go prime by prime, so that their transforms share its table.
@@ -201,47 +203,43 @@ impl<'a> Evaluator<'a> {
         cuts.map(|((poly, prepared), wraps)| Cut { poly, prepared, wraps }).collect()
     }
 
-    /// Works on what some digits, at least one, of one basis have of each row: given a row's number, its prime, its digits and its
-    /// item.
-    pub(crate) fn each_row_of_digits<T: Send>(
-        &self,
-        digits: &[Digits<'_>],
-        items: &mut [T],
-        work: impl Fn(usize, &Prime, &mut [DigitsOfRow<'_>], &mut T) + Sync,
-    ) {
-        self.each_rows(items, |first, items| self.rows_of_digits(digits, first, items, &work));
+    /// What digits have of some rows of their basis.
+    pub(crate) fn rows_of_digits<'d>(&self, digits: &'d Digits<'_>, rows: Range<usize>) -> Vec<DigitsOfRow<'d>> {
+        let (size, first) = (self.ring().size(), rows.start);
+        let mut of_rows = digits.blank(rows);
+        self.each_change(digits.changes(first, &mut of_rows));
+        let others = of_rows.iter_mut();
+        self.start_each(others.flat_map(|row| row.others.chunks_exact_mut(size).map(|digit| (row.ntt, digit))));
+        of_rows
     }
 
-    /// The same of some rows, from row `first` on, on this thread. Their changes of basis are made at once.
-    pub(crate) fn rows_of_digits<T>(
+    /// Works on each stretch of each row of their basis, given the digits that go there and the stretch of each polynomial.
+    pub(crate) fn each_stretch_of_digits(
         &self,
-        digits: &[Digits<'_>],
-        first: usize,
-        items: Vec<&mut T>,
-        work: impl Fn(usize, &Prime, &mut [DigitsOfRow<'_>], &mut T),
+        digits: &Digits<'_>,
+        rows: Vec<Rows<'_>>,
+        work: impl Fn(&Stretch<'_>, &mut DigitsOfStretch<'_>, &mut Rows<'_>) + Sync,
     ) {
-        let (ring, basis, rows) = (self.ring(), digits[0].basis, first..first + items.len());
-        let mut of_all: Vec<_> = digits.iter().map(|digits| digits.rows(rows.clone()).into_iter()).collect();
-        for (row, item) in rows.zip(items) {
-            let next = |rows: &mut std::vec::IntoIter<_>| rows.next().expect("digits of each row");
-            let mut digits: Vec<_> = of_all.iter_mut().map(next).collect();
-            work(row, ring.prime(ring.index(basis, row)), &mut digits, item);
-        }
-    }
-
-    /// Works out what each change of basis takes away, given its prepared rows.
-    pub(crate) fn each_wraps<'w>(
-        &self,
-        changes: impl Iterator<Item = (&'w BasisChange, Vec<&'w [u64]>, &'w mut Words)>,
-    ) {
-        let size = self.ring().size();
-        let mut items = Vec::new();
-        for (change, prepared, wraps) in changes {
-            for (part, wraps) in parts(size).zip(wraps.chunks_mut(PART)) {
-                items.push((change, prepared.iter().map(|row| &row[part.clone()]).collect::<Vec<_>>(), wraps));
+        for (first, rows) in self.shares(rows) {
+            let mut of_rows = self.rows_of_digits(digits, first..first + rows.len());
+            let mut items = Vec::new();
+            for (row, (of_row, rows)) in (first..).zip(of_rows.iter_mut().zip(rows)) {
+                let of_stretches = of_row.by_stretch(self.stretch());
+                let of_stretches = match digits.moved_by {
+                    Some(automorphism) => by_target(automorphism, of_stretches),
+                    None => of_stretches,
+                };
+                let prime = self.ring().prime(self.ring().index(digits.basis, row));
+                let stretches = self.stretches().map(|words| Stretch { row, prime, words });
+                items.extend(stretches.zip(of_stretches).zip(by_stretch(rows, self.stretch())));
             }
+            self.each(items, |((stretch, mut digits), mut rows)| work(&stretch, &mut digits, &mut rows));
         }
-        self.each(items, |(change, prepared, wraps)| change.wraps(&prepared, wraps));
+    }
+
+    /// Begins transforms.
+    pub(crate) fn start_each<'w>(&self, rows: impl Iterator<Item = (&'w Ntt, &'w mut [u64])>) {
+        self.each(rows.collect::<Vec<_>>(), |(ntt, row)| ntt.start(&mut [row]));
     }
 
     /// A polynomial that is its own only digit.
@@ -249,6 +247,6 @@ impl<'a> Evaluator<'a> {
     where
         'a: 'p,
     {
-        Digits { ring: self.ring(), basis: poly.basis(), source: Source::Whole(poly) }
+        Digits { ring: self.ring(), basis: poly.basis(), source: Source::Whole(poly), moved_by: None }
     }
 }

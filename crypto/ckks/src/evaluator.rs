@@ -1,16 +1,24 @@
 //! Who computes.
 
-use cloakwork_math::threads::Team;
+use std::ops::Range;
+
+use cloakwork_math::{ntt::PART, threads::Team};
 
 use crate::{
     bootstrap::BootstrapStep,
     error::CkksError,
     poly::Poly,
     ring::{Prime, Ring},
+    rows::stretches,
 };
 
-/// Rows whose changes of basis are made at once, on each thread: what they are made of is read once for all of them.
+/// Rows that are worked on at once: what their changes of basis are made of is read once for all of them, and their digits fit a cache.
 const ROWS_TOGETHER: usize = 4;
+
+/// Words of the shortest stretches of long rows.
+const STRETCH_MIN: usize = 2 * PART;
+/// Words of the longest stretches.
+const STRETCH_MAX: usize = 8 * PART;
 
 /// Is told which step of a bootstrap is to come, or to go on, and says whether it shall.
 type Watch<'a> = dyn Fn(BootstrapStep) -> bool + Sync + 'a;
@@ -47,6 +55,23 @@ impl<'a> Evaluator<'a> {
         self.ring
     }
 
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.team.threads()
+    }
+
+    /// Words of a stretch of a row: there is one for each thread, but none so short that to hand it over would take long, and none that
+    /// is all of a long row, so that two threads are done at the same time.
+    pub(crate) fn stretch(&self) -> usize {
+        let of_thread = self.ring.size().div_ceil(self.threads()).next_power_of_two();
+        of_thread.clamp(STRETCH_MIN, STRETCH_MAX).min(self.ring.size())
+    }
+
+    /// Where a row's stretches are.
+    pub(crate) fn stretches(&self) -> impl ExactSizeIterator<Item = Range<usize>> + use<> {
+        stretches(self.ring.size(), self.stretch())
+    }
+
     /// Does work on one of the threads, while the others stand by: for many operations one after the other.
     pub fn together<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         self.team.together(work)
@@ -60,20 +85,17 @@ impl<'a> Evaluator<'a> {
         self.team.for_each(items, work);
     }
 
-    /// Works on a few rows at once, given an item for each row: the number of the first of them, and their items.
-    pub(crate) fn each_rows<T: Send>(&self, items: impl IntoIterator<Item = T>, work: impl Fn(usize, Vec<T>) + Sync) {
-        self.each(self.shares(0, items), |(first, items)| work(first, items));
-    }
-
-    /// Items of rows from row `first` on, in shares for each of which one thread makes all changes of basis at once, with the number
-    /// of its first row. The last shares are small, so that threads are done at the same time.
-    pub(crate) fn shares<T>(&self, first: usize, items: impl IntoIterator<Item = T>) -> Vec<(usize, Vec<T>)> {
+    /// Items of rows, in shares that are worked on one after the other, each by all threads, with the number of its
+    /// first row. There is a row for each thread where there are as many.
+    pub(crate) fn shares<T>(&self, items: impl IntoIterator<Item = T>) -> Vec<(usize, Vec<T>)> {
         let items: Vec<T> = items.into_iter().collect();
-        let (end, mut items) = (first + items.len(), items.into_iter());
+        let (end, mut items) = (items.len(), items.into_iter());
+        let mut left = items.len().div_ceil(ROWS_TOGETHER.max(self.threads()));
         let mut shares = Vec::new();
         while items.len() > 0 {
-            let together = items.len().div_ceil(self.team.threads()).min(ROWS_TOGETHER);
-            shares.push((end - items.len(), items.by_ref().take(together).collect()));
+            let len = items.len().div_ceil(left);
+            shares.push((end - items.len(), items.by_ref().take(len).collect()));
+            left -= 1;
         }
         shares
     }

@@ -1,14 +1,11 @@
 //! From one secret to another: digits times a key, and the special primes taken away again.
 
-use std::{ops::Range, slice};
-
 use crate::{
-    digits::{Digits, DigitsOfRow},
+    digits::{Digits, DigitsOfStretch},
     evaluator::Evaluator,
     key::SwitchKey,
-    lowering::Rows,
     poly::{Basis, Poly},
-    ring::Prime,
+    rows::{Part, Rows, Stretch},
 };
 
 impl Evaluator<'_> {
@@ -21,43 +18,41 @@ impl Evaluator<'_> {
     pub(crate) fn switched(&self, digits: &Digits<'_>, key: &SwitchKey) -> [Poly; 2] {
         let basis = digits.basis();
         let mut polys = [self.ring().blank(basis), self.ring().blank(basis)];
-        self.lower_made(slice::from_ref(digits), &mut polys, basis.level, |row, prime, digits, to| {
-            self.product_of_row(&mut digits[0], key, basis, row, prime, to);
+        self.lower_made(digits, &mut polys, basis.level, |stretch, digits, to| {
+            self.product_of_stretch(digits, key, basis, stretch, to);
         });
         polys.map(|poly| poly.cut(basis.level))
     }
 
-    /// One row of digits of one polynomial times a key.
-    pub(crate) fn product_of_row(
+    /// Digits of one polynomial times a key.
+    pub(crate) fn product_of_stretch(
         &self,
-        digits: &mut DigitsOfRow<'_>,
+        digits: &mut DigitsOfStretch<'_>,
         key: &SwitchKey,
         basis: Basis,
-        row: usize,
-        prime: &Prime,
+        stretch: &Stretch<'_>,
         to: &mut Rows<'_>,
     ) {
         let [body, mask] = &mut to[..] else { unreachable!("a row of body and mask") };
-        digits.each_part(&self.rows_of_key(key, basis, row), |part, digits| {
-            let to = [&mut body[part.clone()], &mut mask[part.clone()]];
-            self.product_of_part(&digits[0], key, basis, row, prime, part, to);
+        digits.each_part(&self.rows_of_key(key, basis, stretch.row), |part, digits| {
+            let to = [&mut body[part.in_stretch.clone()], &mut mask[part.in_stretch.clone()]];
+            self.product_of_part(&digits[0], key, basis, stretch, &part, to);
         });
     }
 
-    /// The same of a part of one row.
+    /// The same of a part.
     pub(crate) fn product_of_part(
         &self,
         digits: &[&[u64]],
         key: &SwitchKey,
         basis: Basis,
-        row: usize,
-        prime: &Prime,
-        part: Range<usize>,
+        stretch: &Stretch<'_>,
+        part: &Part,
         to: [&mut [u64]; 2],
     ) {
-        let of_key = key.rows(basis, row).map(|rows| rows.map(|row| &row[part.clone()]));
+        let of_key = key.rows(basis, stretch.row).map(|rows| rows.map(|row| &row[part.in_row.clone()]));
         let terms: Vec<(&[u64], [&[u64]; 2])> = digits.iter().copied().zip(of_key).collect();
-        prime.pointwise.sums_of_products(&terms, to);
+        stretch.prime.pointwise.sums_of_products(&terms, to);
     }
 
     /// All that digits of one row are multiplied by.

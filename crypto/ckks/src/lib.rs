@@ -7,6 +7,7 @@
 
 mod arithmetic;
 pub mod bootstrap;
+mod changes;
 mod ciphertext;
 pub mod complex;
 mod constants;
@@ -27,6 +28,7 @@ mod polynomial;
 mod pool;
 mod ring;
 mod rotate;
+mod rows;
 mod seeded_ciphertext;
 mod seeded_public_key;
 

@@ -7,23 +7,22 @@
 
 mod walking;
 
-use std::{collections::BTreeMap, ops::Range, slice};
+use std::collections::BTreeMap;
 
 use cloakwork_math::ntt::PART;
-use cloakwork_params::ckks::offsets::{GIANTS_TOGETHER, Offsets, Steps, Way};
+use cloakwork_params::ckks::offsets::{Offsets, Steps, TURNED_TOGETHER, Way};
 
 use crate::{
     ciphertext::Ciphertext,
     complex::Complex,
     diagonals::Diagonals,
-    digits::{DigitsOfRow, parts},
+    digits::{DigitsOfRow, DigitsOfStretch},
     error::CkksError,
     evaluator::Evaluator,
     key::{EvaluationKeys, MoveKey, rotation_power},
-    lowering::Rows,
     poly::{Basis, Poly, by_row},
     pool::Words,
-    ring::Prime,
+    rows::{Part, Rows, Stretch, by_source, by_stretch, stretches, transposed},
 };
 
 /// A matrix encoded for ciphertexts of one level. It knows nothing of any key.
@@ -132,7 +131,7 @@ impl Evaluator<'_> {
     }
 
     /// For each giant step, the sum of its diagonals times the numbers turned by the baby steps, times the product of the
-    /// special primes: prime by prime, so that the turned numbers need be kept for one prime only.
+    /// special primes: a few primes at once, so that the turned numbers need be kept for those only.
     fn giant_sums(
         &self,
         a: &Ciphertext,
@@ -140,69 +139,116 @@ impl Evaluator<'_> {
         babies: &[Option<&MoveKey>],
         basis: Basis,
     ) -> Vec<[Poly; 2]> {
-        let ring = self.ring();
+        let (ring, size) = (self.ring(), self.ring().size());
         let digits = self.digits(&a.polys[1], basis.special);
         let mut sums: Vec<[Poly; 2]> = matrix.giants.values().map(|_| [ring.blank(basis), ring.blank(basis)]).collect();
-        let mut rows = by_row(sums.as_flattened_mut());
-        self.each_row_of_digits(slice::from_ref(&digits), &mut rows, |row, prime, digits, sums| {
-            let turned = self.turned_rows(a, &mut digits[0], babies, basis, row, prime);
-            let turned: Vec<&[u64]> = turned.chunks_exact(ring.size()).collect();
-            for part in parts(ring.size()) {
-                for (diagonals, sums) in matrix.giants.values().zip(sums.chunks_exact_mut(2)) {
-                    let terms: Vec<(&[u64], [&[u64]; 2])> = diagonals
-                        .iter()
-                        .map(|(baby, poly)| {
-                            let turned = [turned[2 * baby], turned[2 * baby + 1]];
-                            (&poly.row(row)[part.clone()], turned.map(|row| &row[part.clone()]))
-                        })
-                        .collect();
-                    let [body, mask] = sums else { unreachable!("body and mask for each giant step") };
-                    prime.pointwise.sums_of_products(&terms, [&mut body[part.clone()], &mut mask[part.clone()]]);
-                }
+        // As many rows at once as give all threads something to do.
+        let together = self.threads().div_ceil(stretches(size, TURNED_TOGETHER).len());
+        for (first, mut sums) in self.shares(by_row(sums.as_flattened_mut())) {
+            let mut digits = self.rows_of_digits(&digits, first..first + sums.len());
+            let rows = (first..).step_by(together).zip(digits.chunks_mut(together).zip(sums.chunks_mut(together)));
+            for (first, (digits, sums)) in rows {
+                let turned = self.turned_rows(a, first, digits, babies, basis);
+                self.sums_of_rows(matrix, basis, first, &turned, sums);
             }
-        });
+        }
         sums
     }
 
-    /// Modulo one prime, body and mask turned by each baby step, times the product of the special primes.
+    /// Some rows, from row `first` on, of body and mask turned by each baby step, times the product of the special primes.
     fn turned_rows(
         &self,
         a: &Ciphertext,
-        digits: &mut DigitsOfRow<'_>,
+        first: usize,
+        digits: &mut [DigitsOfRow<'_>],
         babies: &[Option<&MoveKey>],
         basis: Basis,
-        row: usize,
-        prime: &Prime,
-    ) -> Words {
-        let (ring, modulus) = (self.ring(), prime.modulus());
-        let special = modulus.factor(ring.special_product(basis.special, modulus));
+    ) -> Vec<Words> {
+        let (ring, size) = (self.ring(), self.ring().size());
+        let mut turned: Vec<Words> = digits.iter().map(|_| ring.blank_rows(2 * babies.len())).collect();
+        let mut items = Vec::new();
+        for (row, (digits, turned)) in (first..).zip(digits.iter_mut().zip(&mut turned)) {
+            let prime = ring.prime(ring.index(basis, row));
+            let turned = turned.chunks_exact_mut(2 * size).zip(babies).map(|(turned, mover)| {
+                let turned = by_stretch(turned.chunks_exact_mut(size), TURNED_TOGETHER);
+                if let Some(mover) = mover { by_source(&mover.automorphism, turned) } else { turned }
+            });
+            let stretch = |words| Stretch { row, prime, words };
+            let of_row = stretches(size, TURNED_TOGETHER).map(stretch).zip(digits.by_stretch(TURNED_TOGETHER));
+            items.extend(of_row.zip(transposed(turned)));
+        }
+        self.each(items, |((stretch, mut digits), mut turned)| {
+            self.turn(a, &stretch, &mut digits, babies, basis, &mut turned);
+        });
+        turned
+    }
+
+    /// The same of one stretch, given where it goes by each baby step.
+    fn turn(
+        &self,
+        a: &Ciphertext,
+        stretch: &Stretch<'_>,
+        digits: &mut DigitsOfStretch<'_>,
+        babies: &[Option<&MoveKey>],
+        basis: Basis,
+        turned: &mut [Rows<'_>],
+    ) {
+        let (ring, Stretch { row, prime, words }) = (self.ring(), stretch);
+        let special = prime.modulus().factor(ring.special_product(basis.special, prime.modulus()));
         let raise = |which: usize, to: &mut [u64]| {
-            if row <= basis.level {
-                to.copy_from_slice(a.polys[which].row(row));
+            if *row <= basis.level {
+                to.copy_from_slice(&a.polys[which].row(*row)[words.clone()]);
                 prime.pointwise.scale(to, special);
             } else {
                 to.fill(0);
             }
         };
-        let (size, mut turned) = (ring.size(), ring.blank_rows(2 * babies.len()));
-        let mut body = ring.blank_rows(1);
+        let (mut body, mut switched) = (ring.blank_words(words.len()), ring.blank_words(2 * PART.min(words.len())));
         raise(0, &mut body);
-        for (turned, _) in turned.chunks_exact_mut(2 * size).zip(babies).filter(|(_, mover)| mover.is_none()) {
-            let (turned_body, turned_mask) = turned.split_at_mut(size);
-            turned_body.copy_from_slice(&body);
-            raise(1, turned_mask);
+        for (turned, _) in turned.iter_mut().zip(babies).filter(|(_, mover)| mover.is_none()) {
+            turned[0].copy_from_slice(&body);
+            raise(1, turned[1]);
         }
-        let mut switched = ring.blank_words(2 * PART.min(size));
         let first = babies.iter().flatten().next();
-        let next = first.map_or_else(Vec::new, |mover| self.rows_of_key(&mover.key, basis, row));
+        let next = first.map_or_else(Vec::new, |mover| self.rows_of_key(&mover.key, basis, *row));
         digits.each_part(&next, |part, digits| {
-            for (turned, mover) in turned.chunks_exact_mut(2 * size).zip(babies) {
+            for (turned, mover) in turned.iter_mut().zip(babies) {
                 let Some(mover) = mover else { continue };
-                let moved = turned.split_at_mut(size).into();
-                self.moved_part(&digits[0], mover, basis, row, prime, part.clone(), &body, &mut switched, moved);
+                let body = &body[part.in_stretch.clone()];
+                self.moved_part(&digits[0], mover, basis, stretch, &part, body, &mut switched, turned);
             }
         });
-        turned
+    }
+
+    /// Some rows of each giant step's sum, from row `first` on, given what the baby steps have turned.
+    fn sums_of_rows(
+        &self,
+        matrix: &EncodedMatrix,
+        basis: Basis,
+        first: usize,
+        turned: &[Words],
+        sums: &mut [Rows<'_>],
+    ) {
+        let (ring, size) = (self.ring(), self.ring().size());
+        let mut items = Vec::new();
+        for (row, (turned, sums)) in (first..).zip(turned.iter().zip(sums)) {
+            let prime = ring.prime(ring.index(basis, row));
+            let stretch = |words| Stretch { row, prime, words };
+            let sums = by_stretch(sums.iter_mut().map(|row| &mut **row), TURNED_TOGETHER);
+            items.extend(
+                stretches(size, TURNED_TOGETHER).map(stretch).zip(sums).map(|(stretch, sums)| (stretch, turned, sums)),
+            );
+        }
+        self.each(items, |(Stretch { row, prime, words }, turned, mut sums)| {
+            let turned: Vec<&[u64]> = turned.chunks_exact(size).map(|row| &row[words.clone()]).collect();
+            for (diagonals, sums) in matrix.giants.values().zip(sums.chunks_exact_mut(2)) {
+                let terms = diagonals
+                    .iter()
+                    .map(|(baby, poly)| (&poly.row(row)[words.clone()], [turned[2 * baby], turned[2 * baby + 1]]));
+                let [body, mask] = sums else { unreachable!("body and mask for each giant step") };
+                prime.pointwise.sums_of_products(&terms.collect::<Vec<_>>(), [body, mask]);
+            }
+        });
     }
 
     /// The sum of all giant steps' sums, each turned by its step, divided by the special primes and the last one.
@@ -232,77 +278,61 @@ impl Evaluator<'_> {
         }
         self.lower(&mut masks, basis.level);
         let masks: Vec<Poly> = masks.into_iter().map(|mask| mask.cut(basis.level)).collect();
-        for first in (0..movers.len()).step_by(GIANTS_TOGETHER) {
-            let group = first..movers.len().min(first + GIANTS_TOGETHER);
-            let is_last = group.end == movers.len();
-            let digits = self.digits_of_each(&masks[group.clone()], basis.special);
-            let (movers, bodies) = (&movers[group.clone()], &bodies[group]);
-            let add = |row: usize, prime: &Prime, digits: &mut [DigitsOfRow<'_>], total: &mut Rows<'_>| {
-                self.add_turned(movers, bodies, digits, basis, row, prime, total);
+        for (place, ((mover, body), mask)) in movers.iter().zip(&bodies).zip(&masks).enumerate() {
+            let digits = self.digits(mask, basis.special).moved_by(&mover.automorphism);
+            let add = |stretch: &Stretch<'_>, digits: &mut DigitsOfStretch<'_>, total: &mut Rows<'_>| {
+                self.add_turned(mover, body, digits, basis, stretch, total);
             };
-            if is_last {
+            if place + 1 == movers.len() {
                 self.lower_made(&digits, &mut total, below, add);
             } else {
-                self.each_row_of_digits(&digits, &mut by_row(&mut total), add);
+                self.each_stretch_of_digits(&digits, by_row(&mut total), add);
             }
         }
         total.map(|poly| poly.cut(below))
     }
 
-    /// Adds to one row what it has of some giant steps' sums, each turned by its step, given the digits of their masks.
+    /// Adds to one stretch what a giant step turns to it of its sum, given the digits that the sum's mask has there.
     fn add_turned(
         &self,
-        movers: &[&MoveKey],
-        bodies: &[Poly],
-        digits: &mut [DigitsOfRow<'_>],
+        mover: &MoveKey,
+        body: &Poly,
+        digits: &mut DigitsOfStretch<'_>,
         basis: Basis,
-        row: usize,
-        prime: &Prime,
+        stretch: &Stretch<'_>,
         total: &mut Rows<'_>,
     ) {
-        let (ring, size) = (self.ring(), self.ring().size());
-        let mut switched = ring.blank_words(2 * PART.min(size));
-        let mut moved: Vec<Words> = movers.iter().map(|_| ring.blank_rows(2)).collect();
-        for part in parts(size) {
-            for (((mover, digits), body), moved) in movers.iter().zip(&mut *digits).zip(bodies).zip(&mut moved) {
-                let digits = digits.part(part.clone(), &self.rows_of_key(&mover.key, basis, row));
-                let moved = moved.split_at_mut(size).into();
-                let (body, part) = (body.row(row), part.clone());
-                self.moved_part(&digits[0], mover, basis, row, prime, part, body, &mut switched, moved);
+        let (ring, part) = (self.ring(), PART.min(self.ring().size()));
+        let [mut switched, mut moved] = [2, 2].map(|count| ring.blank_words(count * part));
+        let mut moved: Rows<'_> = moved.chunks_exact_mut(part).collect();
+        digits.each_part(&self.rows_of_key(&mover.key, basis, stretch.row), |part, digits| {
+            let body = &body.row(stretch.row)[part.in_row.clone()];
+            self.moved_part(&digits[0], mover, basis, stretch, &part, body, &mut switched, &mut moved);
+            let target = mover.automorphism.target(part.in_row.start, body.len()) - stretch.words.start;
+            for (to, moved) in total.iter_mut().zip(&moved) {
+                stretch.prime.pointwise.add(&mut to[target..][..body.len()], moved);
             }
-        }
-        for moved in &moved {
-            total.iter_mut().zip(moved.chunks_exact(size)).for_each(|(to, moved)| prime.pointwise.add(to, moved));
-        }
+        });
     }
 
-    /// A part of one row: what it comes to before it moves stays in a cache.
+    /// A part of one row times a key, and moved: what it comes to before that stays in a cache.
     fn moved_part(
         &self,
         digits: &[&[u64]],
         mover: &MoveKey,
         basis: Basis,
-        row: usize,
-        prime: &Prime,
-        part: Range<usize>,
+        stretch: &Stretch<'_>,
+        part: &Part,
         body: &[u64],
         switched: &mut [u64],
-        [to_body, to_mask]: [&mut [u64]; 2],
+        to: &mut Rows<'_>,
     ) {
-        let (switched_body, switched_mask) = switched.split_at_mut(part.len());
-        let start = part.start;
-        self.product_of_part(
-            digits,
-            &mover.key,
-            basis,
-            row,
-            prime,
-            part.clone(),
-            [&mut *switched_body, &mut *switched_mask],
-        );
-        prime.pointwise.add(switched_body, &body[part]);
-        mover.automorphism.apply_part(start, switched_body, to_body);
-        mover.automorphism.apply_part(start, switched_mask, to_mask);
+        let (switched_body, switched_mask) = switched.split_at_mut(body.len());
+        self.product_of_part(digits, &mover.key, basis, stretch, part, [&mut *switched_body, &mut *switched_mask]);
+        stretch.prime.pointwise.add(switched_body, body);
+        for (from, to) in [switched_body, switched_mask].into_iter().zip(to) {
+            mover.automorphism.apply_part(part.in_row.start, from, to);
+        }
     }
 
     fn mover<'k>(&self, steps: i64, level: usize, keys: &'k EvaluationKeys) -> Result<Option<&'k MoveKey>, CkksError> {

@@ -1,6 +1,9 @@
 //! Polynomials by their residues modulo several primes.
 
-use crate::pool::Words;
+use crate::{
+    pool::Words,
+    rows::{Rows, transposed},
+};
 
 /// Primes that a polynomial is modulo: the chain up to a level, and some of the special ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,13 +105,8 @@ impl Poly {
 }
 
 /// Row by row, those of all polynomials.
-pub(crate) fn by_row(polys: &mut [Poly]) -> Vec<Vec<&mut [u64]>> {
-    let count = polys.first().map_or(0, |poly| poly.basis().len());
-    let mut rows: Vec<Vec<&mut [u64]>> = (0..count).map(|_| Vec::with_capacity(polys.len())).collect();
-    for poly in polys {
-        rows.iter_mut().zip(poly.rows_mut()).for_each(|(rows, row)| rows.push(row));
-    }
-    rows
+pub(crate) fn by_row(polys: &mut [Poly]) -> Vec<Rows<'_>> {
+    transposed(polys.iter_mut().map(Poly::rows_mut))
 }
 
 impl Clone for Poly {

@@ -6,6 +6,7 @@ use crate::{
     evaluator::Evaluator,
     key::{EvaluationKeys, MoveKey, conjugation_power, rotation_power},
     poly::by_row,
+    rows::{by_source, by_stretch},
 };
 
 impl Evaluator<'_> {
@@ -39,19 +40,22 @@ impl Evaluator<'_> {
 
     fn moved(&self, a: &Ciphertext, mover: &MoveKey) -> Ciphertext {
         let ring = self.ring();
-        let digits = [self.digits(&a.polys[1], mover.key.basis().special)];
-        let basis = digits[0].basis();
+        let digits = self.digits(&a.polys[1], mover.key.basis().special);
+        let basis = digits.basis();
         let mut switched = [ring.blank(basis), ring.blank(basis)];
         let mut polys = [ring.blank(a.basis()), ring.blank(a.basis())];
+        let moved =
+            by_row(&mut polys).into_iter().map(|rows| by_source(&mover.automorphism, by_stretch(rows, self.stretch())));
         self.lower_made_and_then(
             &digits,
             &mut switched,
-            by_row(&mut polys),
-            |row, prime, digits, to| self.product_of_row(&mut digits[0], &mover.key, basis, row, prime, to),
-            |row, prime, moved, part, switched| {
-                prime.pointwise.add(switched[0], &a.polys[0].row(row)[part.clone()]);
+            moved.collect(),
+            |stretch, digits, to| self.product_of_stretch(digits, &mover.key, basis, stretch, to),
+            |stretch, moved, part, switched| {
+                let body = a.polys[0].row(stretch.row);
+                stretch.prime.pointwise.add(switched[0], &body[part.in_row.clone()]);
                 for (from, to) in switched.iter().zip(moved) {
-                    mover.automorphism.apply_part(part.start, from, to);
+                    mover.automorphism.apply_part(part.in_row.start, from, to);
                 }
             },
         );

@@ -6,7 +6,7 @@ use cloakwork_params::ckks::{
     CkksSet,
     bootstrap::{BootstrapShape, Course},
     chebyshev,
-    offsets::{GIANTS_TOGETHER, Offsets, Way},
+    offsets::{Offsets, TURNED_TOGETHER, Way},
 };
 
 use super::{Action, Clear, Input, Output, Step, Vector, WAY_OF_CLEAR_MATRICES, polynomial, vector_of};
@@ -18,32 +18,39 @@ pub struct Cost {
     pub work: u64,
     /// Bytes of the values that there are at a time, and of what is worked on beside them, on one thread.
     pub memory_bytes: u64,
-    /// The same where each thread has some of its own.
+    /// The same where it is more on more threads.
     threaded: Threaded,
     /// Bootstraps.
     pub bootstraps: u64,
 }
 
-/// What there is at a time, in bytes or in rows, where each thread works on one prime after the other.
+/// What there is at a time, in bytes or in rows, where threads work on as many primes at once as give each of them something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Threaded {
-    /// For all threads.
+    /// However many they are.
     shared: u64,
-    /// For each of them.
+    /// For each prime that is worked on.
     own: u64,
-    /// Primes: no more threads than that have something to do.
+    /// No more than that are.
     primes: u64,
+    /// So many threads have something to do with one of them.
+    threads_of_prime: u64,
 }
 
 impl Threaded {
     fn on(self, threads: u64) -> u64 {
-        self.shared.saturating_add(self.own.saturating_mul(threads.min(self.primes)))
+        let primes = threads.div_ceil(self.threads_of_prime.max(1)).min(self.primes);
+        self.shared.saturating_add(self.own.saturating_mul(primes))
     }
 
-    /// Enough for both.
+    /// Enough for both, which are of one set.
     fn or(self, other: Self) -> Self {
-        let [shared, own] = [self.shared.max(other.shared), self.own.max(other.own)];
-        Self { shared, own, primes: self.primes.max(other.primes) }
+        Self {
+            shared: self.shared.max(other.shared),
+            own: self.own.max(other.own),
+            primes: self.primes.max(other.primes),
+            threads_of_prime: self.threads_of_prime.max(other.threads_of_prime),
+        }
     }
 }
 
@@ -64,9 +71,9 @@ impl Cost {
             work = work.and(own);
             held += bytes(set, step.vector);
             cost.memory_bytes = cost.memory_bytes.max(held.saturating_add(own.rows_at_a_time * row_bytes(set)));
-            let Threaded { shared, own, primes } = own.threaded;
+            let Threaded { shared, own: of_prime, .. } = own.threaded;
             let shared = held.saturating_add(shared * row_bytes(set));
-            cost.threaded = cost.threaded.or(Threaded { shared, own: own * row_bytes(set), primes });
+            cost.threaded = cost.threaded.or(Threaded { shared, own: of_prime * row_bytes(set), ..own.threaded });
             held -= step.last_uses.iter().map(|value| bytes(set, vector_of(inputs, steps, *value))).sum::<u64>();
             cost.bootstraps += u64::from(matches!(step.action, Action::Bootstrap(..)));
         }
@@ -104,7 +111,7 @@ struct Work {
     products: u64,
     /// That there are at a time, beside arguments and results, on one thread.
     rows_at_a_time: u64,
-    /// The same where each thread has some of its own.
+    /// The same where it is more on more threads.
     threaded: Threaded,
 }
 
@@ -263,14 +270,17 @@ impl Counts<'_> {
         // Beside the sums of all giant steps there are first the digits that the baby steps share, and modulo one prime what each
         // of these has turned, the argument, and a part of a product.
         let sums = 2 * (giants + 1) * all;
-        let turned_by_babies =
-            Threaded { shared: cut.rows_at_a_time + sums as u64, own: 2 * (babies as u64 + 1) + 3, primes: all as u64 };
-        // Then what the masks of all of them are rounded by at once; then digits of several, and what each has turned into.
+        let turned_by_babies = Threaded {
+            shared: cut.rows_at_a_time + sums as u64,
+            own: 2 * (babies as u64 + 1) + 3,
+            primes: all as u64,
+            threads_of_prime: self.set.size().div_ceil(TURNED_TOGETHER) as u64,
+        };
+        // Then what the masks of all of them are rounded by at once; then digits of one after the other.
         let rounded = giants * (level + 2);
-        let turned = giants.min(GIANTS_TOGETHER) as u64 * (giant.rows_at_a_time + 2 * all as u64);
         let mut work = cut.and(self.times_key(level).times(babies)).and(diagonals);
         work.threaded = turned_by_babies;
-        work.rows_at_a_time = turned_by_babies.on(1).max(sums as u64 + turned.max(rounded as u64));
+        work.rows_at_a_time = turned_by_babies.on(1).max(sums as u64 + giant.rows_at_a_time.max(rounded as u64));
         work.and(giant.times(giants)).and(self.lowered(self.special() + 1, level).times(2))
     }
 

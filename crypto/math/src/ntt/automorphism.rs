@@ -7,7 +7,8 @@ use crate::simd::{
 
 /// The map from f(X) to f(X^g) for one odd g, on values in the order of [`super::Ntt`]; of every prime the same.
 ///
-/// Eight values that lie together come from eight that lie together, so that the map moves whole lines.
+/// Eight values that lie together come from eight that lie together, so that the map moves whole lines; and so it is with every
+/// power of two from there on.
 pub struct Automorphism {
     arithmetic: WordArithmetic,
     /// Where each eight values go, and what turns them: see [`Self::turns`].
@@ -50,11 +51,24 @@ impl Automorphism {
         Self { arithmetic, targets, turns: std::array::from_fn(turn) }
     }
 
-    /// Given some values of f, from value `first` on, writes to those of f(X^g) what comes of them.
+    /// Values of a polynomial.
+    pub fn size(&self) -> usize {
+        self.targets.len() * TOGETHER
+    }
+
+    /// Where `len` values go that begin at value `first`: they stay together, and begin there. `len` is a power of two of at least
+    /// eight, and both are multiples of it.
+    pub fn target(&self, first: usize, len: usize) -> usize {
+        assert!(len.is_power_of_two() && len >= TOGETHER && first.is_multiple_of(len), "{len} values from {first} on");
+        (usize::from(self.targets[first / TOGETHER].block) * TOGETHER) & !(len - 1)
+    }
+
+    /// Writes what becomes of some values of f, from value `first` on, given a part of f(X^g) that they go to: as many values as
+    /// [`Self::target`] takes.
     pub fn apply_part(&self, first: usize, from: &[u64], to: &mut [u64]) {
-        let size = self.targets.len() * TOGETHER;
-        assert!(to.len() == size && first + from.len() <= size, "polynomials of N values");
+        assert!(first + from.len() <= self.size(), "values of a polynomial");
         assert!(first.is_multiple_of(TOGETHER) && from.len().is_multiple_of(TOGETHER), "whole lines");
+        assert!(to.len().is_power_of_two() && first % to.len() + from.len() <= to.len(), "values that stay together");
         self.arithmetic.run(Apply { map: self, first: first / TOGETHER, from, to });
     }
 }
@@ -71,8 +85,9 @@ impl WordKernel for Apply<'_> {
     fn run<V: Words + Residues>(self) {
         let (from, _) = self.from.as_chunks();
         let (to, _) = self.to.as_chunks_mut();
+        let within = to.len() - 1;
         for (from, target) in from.iter().zip(&self.map.targets[self.first..]) {
-            to[usize::from(target.block)] = V::permute(from, &self.map.turns[usize::from(target.turn)]);
+            to[usize::from(target.block) & within] = V::permute(from, &self.map.turns[usize::from(target.turn)]);
         }
     }
 }

@@ -139,10 +139,14 @@ fn automorphisms_of_values_are_those_of_coefficients() {
             ntt.forward(&mut [&mut expected]);
             for level in Level::available() {
                 let automorphism = Automorphism::with_level(power, size_log2, level);
-                for count in [1, 4] {
+                // In parts that go somewhere each, written at once or half by half.
+                for (count, steps) in [(1, 1), (1, 2), (4, 1), (8, 2)] {
                     let (mut moved, len) = (vec![0; size], size / count);
-                    for (part, values) in values.chunks(len).enumerate().rev() {
-                        automorphism.apply_part(part * len, values, &mut moved);
+                    for first in (0..size).step_by(len).rev() {
+                        let to = &mut moved[automorphism.target(first, len)..][..len];
+                        for (step, values) in values[first..][..len].chunks(len / steps).enumerate() {
+                            automorphism.apply_part(first + step * len / steps, values, to);
+                        }
                     }
                     assert!(moved == expected, "X^{power} of 2^{size_log2} in {count} parts");
                 }

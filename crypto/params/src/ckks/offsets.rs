@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 
 use fewest::{Cut, fewest_giants};
 
-/// Giant steps that are turned at once, at most: they share what is read of the tables of transforms, and each holds digits of its own.
-pub const GIANTS_TOGETHER: usize = 4;
+/// Words of a row that one thread turns by all baby steps before others.
+pub const TURNED_TOGETHER: usize = 1 << 12;
 
 /// Which diagonals a square matrix has: how many columns each is to the right of the main one, around the end.
 #[derive(Clone, Debug, PartialEq, Eq)]

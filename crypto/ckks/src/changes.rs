@@ -1,0 +1,56 @@
+//! Changes of basis, on all threads.
+
+use std::sync::Arc;
+
+use cloakwork_math::{basis::BasisChange, ntt::PART};
+
+use crate::{
+    evaluator::Evaluator,
+    pool::Words,
+    rows::{Rows, by_stretch, stretches},
+};
+
+/// Coefficients in one basis, and rows for what they are in another.
+pub(crate) struct Change<'c> {
+    pub(crate) change: &'c BasisChange,
+    /// Modulo each old prime, times what the change asks for.
+    pub(crate) prepared: Vec<&'c [u64]>,
+    /// What the change takes away.
+    pub(crate) wraps: &'c [u64],
+    /// Places of new primes in the change.
+    pub(crate) targets: Vec<usize>,
+    /// A row for each of those.
+    pub(crate) to: Rows<'c>,
+}
+
+impl Evaluator<'_> {
+    /// Works out what each change takes away, given its prepared rows.
+    pub(crate) fn each_wraps<'w>(
+        &self,
+        changes: impl Iterator<Item = (&'w BasisChange, Vec<&'w [u64]>, &'w mut Words)>,
+    ) {
+        let size = self.ring().size();
+        let mut items = Vec::new();
+        for (change, prepared, wraps) in changes {
+            for (part, wraps) in stretches(size, PART).zip(wraps.chunks_mut(PART)) {
+                items.push((change, prepared.iter().map(|row| &row[part.clone()]).collect::<Vec<_>>(), wraps));
+            }
+        }
+        self.each(items, |(change, prepared, wraps)| change.wraps(&prepared, wraps));
+    }
+
+    /// Makes all changes.
+    pub(crate) fn each_change<'c>(&self, changes: impl IntoIterator<Item = Change<'c>>) {
+        let mut items = Vec::new();
+        for Change { change, prepared, wraps, targets, to } in changes {
+            let shared = Arc::new((prepared, targets));
+            let stretches = self.stretches().zip(by_stretch(to, self.stretch()));
+            items.extend(stretches.map(|(words, to)| (change, Arc::clone(&shared), wraps, words, to)));
+        }
+        self.each(items, |(change, shared, wraps, words, mut to)| {
+            let (prepared, targets) = &*shared;
+            let prepared: Vec<&[u64]> = prepared.iter().map(|row| &row[words.clone()]).collect();
+            change.residues(targets, &prepared, &wraps[words], &mut to);
+        });
+    }
+}
