@@ -122,15 +122,17 @@ impl Evaluator<'_> {
         let basis = digits.basis();
         let mut polys: Vec<Poly> = (0..2 * sums.len()).map(|_| self.ring().blank(basis)).collect();
         self.lower_made(&digits, &mut polys, below, |stretch, digits, to| {
-            let of_row = |(sum, numbers)| RowOfSum::new(self.ring(), sum, numbers, basis, stretch);
-            let rows: Vec<RowOfSum<'_>> = sums.iter().zip(&numbers).map(of_row).collect();
+            // Nothing is to be added modulo special primes, which all of it is multiplied by.
+            let added = sums.iter().zip(&numbers).filter(|_| stretch.row <= level);
+            let added = added.map(|(sum, numbers)| SumOfRow::new(self.ring(), sum, numbers, basis, stretch));
+            let added: Vec<SumOfRow<'_>> = added.collect();
             let mut raised = self.ring().blank_words(PART.min(self.ring().size()));
-            digits.each_part(&self.rows_of_key(key, basis, stretch.row), |part, digits| {
-                for ((sum, digits), to) in rows.iter().zip(digits).zip(to.chunks_exact_mut(2)) {
+            digits.of(stretch).each_part(&self.rows_of_key(key, basis, stretch.row), |part, digits| {
+                for (place, (digits, to)) in digits.iter().zip(to.chunks_exact_mut(2)).enumerate() {
                     let [body, mask] = to else { unreachable!("body and mask of each sum") };
                     let (body, mask) = (&mut body[part.in_stretch.clone()], &mut mask[part.in_stretch.clone()]);
                     self.product_of_part(digits, key, basis, stretch, &part, [&mut *body, &mut *mask]);
-                    if stretch.row <= level {
+                    if let Some(sum) = added.get(place) {
                         sum.add_to(part.in_row.clone(), [body, mask], &mut raised);
                     }
                 }
@@ -255,7 +257,7 @@ struct Numbers {
 }
 
 /// A sum modulo one prime, but for what goes with the square of the secret.
-struct RowOfSum<'a> {
+struct SumOfRow<'a> {
     sum: &'a Sum<'a>,
     row: usize,
     prime: &'a Prime,
@@ -267,7 +269,7 @@ struct RowOfSum<'a> {
     times: Factor,
 }
 
-impl<'a> RowOfSum<'a> {
+impl<'a> SumOfRow<'a> {
     fn new(ring: &Ring, sum: &'a Sum<'a>, numbers: &Numbers, basis: Basis, stretch: &Stretch<'a>) -> Self {
         let modulus = stretch.prime.modulus();
         let special = ring.special_product(basis.special, modulus);

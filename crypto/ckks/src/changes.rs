@@ -1,13 +1,11 @@
 //! Changes of basis, on all threads.
 
-use std::sync::Arc;
-
 use cloakwork_math::{basis::BasisChange, ntt::PART};
 
 use crate::{
     evaluator::Evaluator,
     pool::Words,
-    rows::{Rows, by_stretch, stretches},
+    rows::{Rows, by_stretch, pieces},
 };
 
 /// Coefficients in one basis, and rows for what they are in another.
@@ -32,7 +30,7 @@ impl Evaluator<'_> {
         let size = self.ring().size();
         let mut items = Vec::new();
         for (change, prepared, wraps) in changes {
-            for (part, wraps) in stretches(size, PART).zip(wraps.chunks_mut(PART)) {
+            for (part, wraps) in pieces(size, PART).zip(wraps.chunks_mut(PART)) {
                 items.push((change, prepared.iter().map(|row| &row[part.clone()]).collect::<Vec<_>>(), wraps));
             }
         }
@@ -41,14 +39,17 @@ impl Evaluator<'_> {
 
     /// Makes all changes.
     pub(crate) fn each_change<'c>(&self, changes: impl IntoIterator<Item = Change<'c>>) {
-        let mut items = Vec::new();
+        let (mut shared, mut rows) = (Vec::new(), Vec::new());
         for Change { change, prepared, wraps, targets, to } in changes {
-            let shared = Arc::new((prepared, targets));
-            let stretches = self.stretches().zip(by_stretch(to, self.stretch()));
-            items.extend(stretches.map(|(words, to)| (change, Arc::clone(&shared), wraps, words, to)));
+            shared.push((change, prepared, wraps, targets));
+            rows.push(to);
         }
-        self.each(items, |(change, shared, wraps, words, mut to)| {
-            let (prepared, targets) = &*shared;
+        let mut items = Vec::new();
+        for (shared, to) in shared.iter().zip(rows) {
+            let stretches = pieces(self.ring().size(), self.stretch()).zip(by_stretch(to, self.stretch()));
+            items.extend(stretches.map(|(words, to)| (shared, words, to)));
+        }
+        self.each(items, |((change, prepared, wraps, targets), words, mut to)| {
             let prepared: Vec<&[u64]> = prepared.iter().map(|row| &row[words.clone()]).collect();
             change.residues(targets, &prepared, &wraps[words], &mut to);
         });

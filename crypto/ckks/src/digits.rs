@@ -1,8 +1,8 @@
 //! Polynomials cut into digits: what a key switch multiplies a key by, and several rotations share.
 //!
 //! All digits modulo all primes are several times what a cache holds. So they are made for a few primes when it is their
-//! turn, and are gone before the next ones': all threads work on the same few, whose digits fit the cache that they share. The last
-//! steps of their transforms are done part by part, just before a part is multiplied.
+//! turn, and are gone before the next ones': all threads work on the same few, since one set of digits fits the cache that they share,
+//! and one for each thread would not. The last steps of their transforms are done part by part, just before a part is multiplied.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::{
     poly::{Basis, Poly, by_row},
     pool::Words,
     ring::{Digit, Ring},
-    rows::{Part, Rows, Stretch, by_stretch, by_target, part_of, parts, stretches},
+    rows::{Part, Rows, Stretch, by_stretch, by_target, part_of, parts, pieces},
 };
 
 /// The digits of some polynomials, modulo all primes of a basis with special ones. A key that several are multiplied by is read
@@ -23,7 +23,7 @@ pub struct Digits<'a> {
     ring: &'a Ring,
     basis: Basis,
     source: Source<'a>,
-    /// What is made of them is moved.
+    /// Each stretch of a row is given the digits that this moves to it.
     moved_by: Option<&'a Automorphism>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct DigitsOfRow<'a> {
 pub(crate) struct DigitsOfStretch<'r> {
     ntt: &'r Ntt,
     words: Range<usize>,
-    own: &'r Option<(usize, Vec<&'r [u64]>)>,
+    own: Option<&'r (usize, Vec<&'r [u64]>)>,
     others: Rows<'r>,
     count: usize,
 }
@@ -67,7 +67,8 @@ impl<'a> Digits<'a> {
         self.basis
     }
 
-    /// The same, stretch by stretch in the order of where the automorphism moves them.
+    /// The same for whoever moves what is made of them: [`Evaluator::each_stretch_of_digits`] gives each stretch the digits that the
+    /// automorphism moves to it, and not those that are there.
     pub(crate) fn moved_by(self, automorphism: &'a Automorphism) -> Self {
         Self { moved_by: Some(automorphism), ..self }
     }
@@ -121,14 +122,20 @@ impl DigitsOfRow<'_> {
         let (ntt, count, size) = (self.ntt, self.count, self.ntt.size());
         let mut others = by_stretch(self.others.chunks_exact_mut(size), len).into_iter();
         let of_stretch = |words: Range<usize>| {
-            let own = &self.own;
+            let own = self.own.as_ref();
             DigitsOfStretch { ntt, own, others: others.next().unwrap_or_default(), count, words }
         };
-        stretches(size, len).map(of_stretch).collect()
+        pieces(size, len).map(of_stretch).collect()
     }
 }
 
 impl DigitsOfStretch<'_> {
+    /// Those of that very stretch, and not what is moved to it.
+    pub(crate) fn of(&mut self, stretch: &Stretch<'_>) -> &mut Self {
+        assert_eq!(self.words, stretch.words, "the digits of a stretch");
+        self
+    }
+
     /// Works on one part after the other: where it is, and for each polynomial its words of each digit. These are what
     /// the same part of the rows `next` is used with, which comes from memory while transforms are finished. They can be had once.
     pub(crate) fn each_part(&mut self, next: &[&[u64]], mut work: impl FnMut(Part, &[Vec<&[u64]>])) {
@@ -222,16 +229,14 @@ impl<'a> Evaluator<'a> {
     ) {
         for (first, rows) in self.shares(rows) {
             let mut of_rows = self.rows_of_digits(digits, first..first + rows.len());
-            let mut items = Vec::new();
+            let (len, mut items) = (self.stretch(), Vec::new());
             for (row, (of_row, rows)) in (first..).zip(of_rows.iter_mut().zip(rows)) {
-                let of_stretches = of_row.by_stretch(self.stretch());
+                let of_stretches = of_row.by_stretch(len);
                 let of_stretches = match digits.moved_by {
-                    Some(automorphism) => by_target(automorphism, of_stretches),
+                    Some(automorphism) => by_target(automorphism, len, of_stretches),
                     None => of_stretches,
                 };
-                let prime = self.ring().prime(self.ring().index(digits.basis, row));
-                let stretches = self.stretches().map(|words| Stretch { row, prime, words });
-                items.extend(stretches.zip(of_stretches).zip(by_stretch(rows, self.stretch())));
+                items.extend(self.stretches(digits.basis, row, len).zip(of_stretches).zip(by_stretch(rows, len)));
             }
             self.each(items, |((stretch, mut digits), mut rows)| work(&stretch, &mut digits, &mut rows));
         }

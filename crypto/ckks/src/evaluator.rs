@@ -1,18 +1,17 @@
 //! Who computes.
 
-use std::ops::Range;
-
 use cloakwork_math::{ntt::PART, threads::Team};
 
 use crate::{
     bootstrap::BootstrapStep,
     error::CkksError,
-    poly::Poly,
+    poly::{Basis, Poly},
     ring::{Prime, Ring},
-    rows::stretches,
+    rows::{Stretch, pieces},
 };
 
-/// Rows that are worked on at once: what their changes of basis are made of is read once for all of them, and their digits fit a cache.
+/// Rows that a few threads work on at once: what their changes of basis are made of is read once for all of them, and their digits fit a
+/// cache.
 const ROWS_TOGETHER: usize = 4;
 
 /// Words of the shortest stretches of long rows.
@@ -60,16 +59,23 @@ impl<'a> Evaluator<'a> {
         self.team.threads()
     }
 
-    /// Words of a stretch of a row: there is one for each thread, but none so short that to hand it over would take long, and none that
-    /// is all of a long row, so that two threads are done at the same time.
+    /// Words of a stretch of a row: a power of two, since automorphisms move such ones as wholes. There is about one for each thread,
+    /// but none so short that to hand it over would take long, and none that is all of a long row, so that two threads are done at the
+    /// same time.
     pub(crate) fn stretch(&self) -> usize {
         let of_thread = self.ring.size().div_ceil(self.threads()).next_power_of_two();
         of_thread.clamp(STRETCH_MIN, STRETCH_MAX).min(self.ring.size())
     }
 
-    /// Where a row's stretches are.
-    pub(crate) fn stretches(&self) -> impl ExactSizeIterator<Item = Range<usize>> + use<> {
-        stretches(self.ring.size(), self.stretch())
+    /// A row of a basis in stretches of so many words.
+    pub(crate) fn stretches(
+        &self,
+        basis: Basis,
+        row: usize,
+        len: usize,
+    ) -> impl ExactSizeIterator<Item = Stretch<'a>> + use<'a> {
+        let prime = self.ring.prime(self.ring.index(basis, row));
+        pieces(self.ring.size(), len).map(move |words| Stretch { row, prime, words })
     }
 
     /// Does work on one of the threads, while the others stand by: for many operations one after the other.
@@ -85,8 +91,8 @@ impl<'a> Evaluator<'a> {
         self.team.for_each(items, work);
     }
 
-    /// Items of rows, in shares that are worked on one after the other, each by all threads, with the number of its
-    /// first row. There is a row for each thread where there are as many.
+    /// Items of rows, in shares that are worked on one after the other, each by all threads, with the number of its first row. They are
+    /// about equally long: a few rows, or as many as there are threads where these are more, since transforms begin row by row.
     pub(crate) fn shares<T>(&self, items: impl IntoIterator<Item = T>) -> Vec<(usize, Vec<T>)> {
         let items: Vec<T> = items.into_iter().collect();
         let (end, mut items) = (items.len(), items.into_iter());

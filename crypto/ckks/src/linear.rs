@@ -22,8 +22,11 @@ use crate::{
     key::{EvaluationKeys, MoveKey, rotation_power},
     poly::{Basis, Poly, by_row},
     pool::Words,
-    rows::{Part, Rows, Stretch, by_source, by_stretch, stretches, transposed},
+    rows::{Part, Rows, Stretch, by_source, by_stretch, transposed},
 };
+
+/// Stretches that are turned are parts of their own, or some.
+const _: () = assert!(TURNED_TOGETHER.is_power_of_two() && TURNED_TOGETHER.is_multiple_of(PART));
 
 /// A matrix encoded for ciphertexts of one level. It knows nothing of any key.
 pub struct EncodedMatrix {
@@ -139,11 +142,11 @@ impl Evaluator<'_> {
         babies: &[Option<&MoveKey>],
         basis: Basis,
     ) -> Vec<[Poly; 2]> {
-        let (ring, size) = (self.ring(), self.ring().size());
+        let ring = self.ring();
         let digits = self.digits(&a.polys[1], basis.special);
         let mut sums: Vec<[Poly; 2]> = matrix.giants.values().map(|_| [ring.blank(basis), ring.blank(basis)]).collect();
-        // As many rows at once as give all threads something to do.
-        let together = self.threads().div_ceil(stretches(size, TURNED_TOGETHER).len());
+        // As many rows at once as give all threads something to do: what is charged for them is memory for no more.
+        let together = self.threads().div_ceil(ring.size().div_ceil(TURNED_TOGETHER));
         for (first, mut sums) in self.shares(by_row(sums.as_flattened_mut())) {
             let mut digits = self.rows_of_digits(&digits, first..first + sums.len());
             let rows = (first..).step_by(together).zip(digits.chunks_mut(together).zip(sums.chunks_mut(together)));
@@ -164,17 +167,15 @@ impl Evaluator<'_> {
         babies: &[Option<&MoveKey>],
         basis: Basis,
     ) -> Vec<Words> {
-        let (ring, size) = (self.ring(), self.ring().size());
+        let (ring, size, len) = (self.ring(), self.ring().size(), TURNED_TOGETHER.min(self.ring().size()));
         let mut turned: Vec<Words> = digits.iter().map(|_| ring.blank_rows(2 * babies.len())).collect();
         let mut items = Vec::new();
         for (row, (digits, turned)) in (first..).zip(digits.iter_mut().zip(&mut turned)) {
-            let prime = ring.prime(ring.index(basis, row));
             let turned = turned.chunks_exact_mut(2 * size).zip(babies).map(|(turned, mover)| {
-                let turned = by_stretch(turned.chunks_exact_mut(size), TURNED_TOGETHER);
-                if let Some(mover) = mover { by_source(&mover.automorphism, turned) } else { turned }
+                let turned = by_stretch(turned.chunks_exact_mut(size), len);
+                if let Some(mover) = mover { by_source(&mover.automorphism, len, turned) } else { turned }
             });
-            let stretch = |words| Stretch { row, prime, words };
-            let of_row = stretches(size, TURNED_TOGETHER).map(stretch).zip(digits.by_stretch(TURNED_TOGETHER));
+            let of_row = self.stretches(basis, row, len).zip(digits.by_stretch(len));
             items.extend(of_row.zip(transposed(turned)));
         }
         self.each(items, |((stretch, mut digits), mut turned)| {
@@ -211,7 +212,7 @@ impl Evaluator<'_> {
         }
         let first = babies.iter().flatten().next();
         let next = first.map_or_else(Vec::new, |mover| self.rows_of_key(&mover.key, basis, *row));
-        digits.each_part(&next, |part, digits| {
+        digits.of(stretch).each_part(&next, |part, digits| {
             for (turned, mover) in turned.iter_mut().zip(babies) {
                 let Some(mover) = mover else { continue };
                 let body = &body[part.in_stretch.clone()];
@@ -229,15 +230,11 @@ impl Evaluator<'_> {
         turned: &[Words],
         sums: &mut [Rows<'_>],
     ) {
-        let (ring, size) = (self.ring(), self.ring().size());
-        let mut items = Vec::new();
+        let (size, mut items) = (self.ring().size(), Vec::new());
         for (row, (turned, sums)) in (first..).zip(turned.iter().zip(sums)) {
-            let prime = ring.prime(ring.index(basis, row));
-            let stretch = |words| Stretch { row, prime, words };
             let sums = by_stretch(sums.iter_mut().map(|row| &mut **row), TURNED_TOGETHER);
-            items.extend(
-                stretches(size, TURNED_TOGETHER).map(stretch).zip(sums).map(|(stretch, sums)| (stretch, turned, sums)),
-            );
+            let stretches = self.stretches(basis, row, TURNED_TOGETHER).zip(sums);
+            items.extend(stretches.map(|(stretch, sums)| (stretch, turned, sums)));
         }
         self.each(items, |(Stretch { row, prime, words }, turned, mut sums)| {
             let turned: Vec<&[u64]> = turned.chunks_exact(size).map(|row| &row[words.clone()]).collect();

@@ -3,6 +3,8 @@
 //! What they are more than a multiple of the primes that go is taken from them first. It is known from the rows that go, as soon as
 //! these are values no more but coefficients.
 
+use std::ops::Range;
+
 use crate::{
     changes::Change,
     digits::{Digits, DigitsOfStretch},
@@ -70,7 +72,7 @@ impl Evaluator<'_> {
 
     /// For each stretch of so many rows, nothing.
     fn nothing(&self, rows: usize) -> Vec<Vec<()>> {
-        vec![vec![(); self.stretches().len()]; rows]
+        vec![vec![(); self.ring().size() / self.stretch()]; rows]
     }
 
     /// What polynomials of a basis are more than multiples of its primes above a level, given the rows that go: of these, it makes what
@@ -99,45 +101,48 @@ impl Evaluator<'_> {
         items: Vec<Vec<T>>,
         then: impl Fn(&Stretch<'_>, &mut T, &Part, &mut Rows<'_>) + Sync,
     ) {
-        let (ring, size) = (self.ring(), self.ring().size());
-        let Excess { lowering, prepared, wraps } = excess;
+        let (basis, len) = (Basis::of_level(kept.len() - 1), self.stretch());
+        assert!(
+            kept.len() == items.len() && items.iter().all(|items| items.len() == self.ring().size() / len),
+            "all items"
+        );
         for (first, share) in self.shares(kept.into_iter().zip(items)) {
             let rows = first..first + share.len();
-            let mut changed: Vec<Words> = wraps.iter().map(|_| ring.blank_rows(share.len())).collect();
-            let changes = prepared.iter().zip(wraps).zip(&mut changed).map(|((prepared, wraps), to)| Change {
-                change: &lowering.change,
-                prepared: prepared.clone(),
-                wraps,
-                targets: rows.clone().collect(),
-                to: to.chunks_exact_mut(size).collect(),
-            });
-            self.each_change(changes);
-            let mut changed = transposed(changed.iter_mut().map(|rows| rows.chunks_exact_mut(size)));
-            let of_rows = rows.clone().zip(&mut changed);
-            self.start_each(
-                of_rows.flat_map(|(row, of_row)| {
-                    of_row.iter_mut().map(move |of_row| (&ring.prime(row).ntt, &mut **of_row))
-                }),
-            );
-            let mut stretches_of_rows = Vec::new();
-            for (row, (changed, (kept, items))) in rows.zip(changed.into_iter().zip(share)) {
-                let of_row =
-                    by_stretch(changed, self.stretch()).into_iter().zip(by_stretch(kept, self.stretch())).zip(items);
-                let stretch = |words| Stretch { row, prime: ring.prime(row), words };
-                stretches_of_rows.extend(self.stretches().map(stretch).zip(of_row));
+            let mut taken = self.rows_of_excess(excess, rows.clone());
+            let taken = transposed(taken.iter_mut().map(|rows| rows.chunks_exact_mut(self.ring().size())));
+            let mut stretches = Vec::new();
+            for (row, (taken, (kept, items))) in rows.zip(taken.into_iter().zip(share)) {
+                let of_row = by_stretch(taken, len).into_iter().zip(by_stretch(kept, len)).zip(items);
+                stretches.extend(self.stretches(basis, row, len).zip(of_row));
             }
-            self.each(stretches_of_rows, |(stretch, ((mut changed, mut kept), mut item))| {
+            self.each(stretches, |(stretch, ((mut taken, mut kept), mut item))| {
                 let Stretch { row, prime, words } = &stretch;
                 for part in parts(words) {
-                    let (mut changed, mut kept) =
-                        (part_of(&mut changed, &part.in_stretch), part_of(&mut kept, &part.in_stretch));
-                    prime.ntt.finish(part.in_row.start, &mut changed);
-                    for (kept, changed) in kept.iter_mut().zip(changed) {
-                        prime.pointwise.sub_times(kept, changed, lowering.inverses[*row]);
+                    let [mut taken, mut kept] = [&mut taken, &mut kept].map(|rows| part_of(rows, &part.in_stretch));
+                    prime.ntt.finish(part.in_row.start, &mut taken);
+                    for (kept, taken) in kept.iter_mut().zip(taken) {
+                        prime.pointwise.sub_times(kept, taken, excess.lowering.inverses[*row]);
                     }
                     then(&stretch, &mut item, &part, &mut kept);
                 }
             });
         }
+    }
+
+    /// What it is modulo the primes of some rows that stay, by polynomial; transforms have begun.
+    fn rows_of_excess(&self, excess: &Excess<'_>, rows: Range<usize>) -> Vec<Words> {
+        let (ring, size) = (self.ring(), self.ring().size());
+        let mut taken: Vec<Words> = excess.wraps.iter().map(|_| ring.blank_rows(rows.len())).collect();
+        let prepared = excess.prepared.iter().zip(&excess.wraps);
+        self.each_change(prepared.zip(&mut taken).map(|((prepared, wraps), taken)| Change {
+            change: &excess.lowering.change,
+            prepared: prepared.clone(),
+            wraps,
+            targets: rows.clone().collect(),
+            to: taken.chunks_exact_mut(size).collect(),
+        }));
+        let of_polys = taken.iter_mut().flat_map(|taken| rows.clone().zip(taken.chunks_exact_mut(size)));
+        self.start_each(of_polys.map(|(row, words)| (&ring.prime(row).ntt, words)));
+        taken
     }
 }

@@ -44,8 +44,9 @@ impl Evaluator<'_> {
         let basis = digits.basis();
         let mut switched = [ring.blank(basis), ring.blank(basis)];
         let mut polys = [ring.blank(a.basis()), ring.blank(a.basis())];
-        let moved =
-            by_row(&mut polys).into_iter().map(|rows| by_source(&mover.automorphism, by_stretch(rows, self.stretch())));
+        let moved = by_row(&mut polys)
+            .into_iter()
+            .map(|rows| by_source(&mover.automorphism, self.stretch(), by_stretch(rows, self.stretch())));
         self.lower_made_and_then(
             &digits,
             &mut switched,

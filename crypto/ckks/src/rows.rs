@@ -31,16 +31,15 @@ pub(crate) struct Part {
     pub(crate) in_stretch: Range<usize>,
 }
 
-/// Stretches of some words each, the last one of what is left.
-pub(crate) fn stretches(words: usize, len: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
+/// Pieces of so many words each, the last one of what is left.
+pub(crate) fn pieces(words: usize, len: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
     (0..words.div_ceil(len)).map(move |number| number * len..words.min((number + 1) * len))
 }
 
 /// The parts of a stretch.
 pub(crate) fn parts(stretch: &Range<usize>) -> impl ExactSizeIterator<Item = Part> + use<> {
     let start = stretch.start;
-    stretches(stretch.len(), PART)
-        .map(move |part| Part { in_row: start + part.start..start + part.end, in_stretch: part })
+    pieces(stretch.len(), PART).map(move |part| Part { in_row: start + part.start..start + part.end, in_stretch: part })
 }
 
 /// Rows cut in stretches of some words: by stretch, that of each row.
@@ -63,26 +62,64 @@ pub(crate) fn transposed<T>(lists: impl IntoIterator<Item: IntoIterator<Item = T
             }
             transposed[at].push(item);
         }
+        assert!(transposed.iter().all(|items| items.len() == number + 1), "lists that are equally long");
     }
     transposed
 }
 
-/// What there is for each stretch of a row that was moved, in the order of the stretches that go there.
-pub(crate) fn by_source<T>(automorphism: &Automorphism, targets: Vec<T>) -> Vec<T> {
-    let to = places(automorphism, targets.len());
+/// What there is for each stretch of a row that was moved, in the order of the stretches that go there. These are of `len` words, a
+/// power of two, since such ones are moved as wholes.
+pub(crate) fn by_source<T>(automorphism: &Automorphism, len: usize, targets: Vec<T>) -> Vec<T> {
+    let places = places(automorphism, len, targets.len());
     let mut targets: Vec<Option<T>> = targets.into_iter().map(Some).collect();
-    to.map(|place| targets[place].take().expect("no two stretches go to one place")).collect()
+    places.map(|place| targets[place].take().expect("no two stretches go to one place")).collect()
 }
 
-/// What there is for each stretch of a row, in the order of the places that they go to.
-pub(crate) fn by_target<T>(automorphism: &Automorphism, sources: Vec<T>) -> Vec<T> {
-    let mut sources: Vec<(usize, T)> = places(automorphism, sources.len()).zip(sources).collect();
+/// What there is for each stretch of a row, of `len` words, in the order of the places that they go to.
+pub(crate) fn by_target<T>(automorphism: &Automorphism, len: usize, sources: Vec<T>) -> Vec<T> {
+    let mut sources: Vec<(usize, T)> = places(automorphism, len, sources.len()).zip(sources).collect();
     sources.sort_by_key(|(place, _)| *place);
     sources.into_iter().map(|(_, item)| item).collect()
 }
 
 /// Where each of so many stretches goes.
-fn places(automorphism: &Automorphism, count: usize) -> impl Iterator<Item = usize> {
-    let len = automorphism.size() / count;
+fn places(automorphism: &Automorphism, len: usize, count: usize) -> impl Iterator<Item = usize> {
+    assert_eq!(automorphism.size(), count * len, "all stretches of a row");
     (0..count).map(move |number| automorphism.target(number * len, len) / len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE_LOG2: u32 = 11;
+    const SIZE: usize = 1 << SIZE_LOG2;
+
+    #[test]
+    fn stretches_are_ordered_by_where_they_come_from_and_by_where_they_go() {
+        for power in [1, 5, 25, 77, SIZE + 1, 2 * SIZE - 1] {
+            let automorphism = Automorphism::new(power, SIZE_LOG2);
+            for count in [1, 2, 8, 16] {
+                let len = SIZE / count;
+                let numbers: Vec<usize> = (0..count).collect();
+                let target = |source: usize| automorphism.target(source * len, len) / len;
+                for (place, source) in by_target(&automorphism, len, numbers.clone()).into_iter().enumerate() {
+                    assert_eq!(target(source), place, "X^{power}, {count} stretches");
+                }
+                for (source, place) in by_source(&automorphism, len, numbers.clone()).into_iter().enumerate() {
+                    assert_eq!(target(source), place, "X^{power}, {count} stretches");
+                }
+                // Not all of these are their own inverse: the two orders are not one.
+                if (power, count) == (5, 8) {
+                    assert_ne!(by_target(&automorphism, len, numbers.clone()), by_source(&automorphism, len, numbers));
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic = "equally long"]
+    fn lists_of_different_lengths_are_not_cut_short() {
+        transposed([vec![1, 2], vec![3]]);
+    }
 }

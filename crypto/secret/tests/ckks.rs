@@ -177,6 +177,44 @@ fn matrices_turn_numbers_as_they_would_plain_ones() {
     assert!(matches!(refused(&x, &EvaluationKeys::default()), Some(CkksError::MissingKey { .. })));
 }
 
+/// Rows of toys are one stretch each; those of real rings are cut in more, the more threads there are.
+#[test]
+fn rows_that_are_cut_in_many_stretches_come_to_the_same() {
+    let mut client = Client::new("CKKS_45_60_50");
+    let (level, n) = (6, 64);
+    let matrix = Diagonals::new(n, [0, 1, 3, 4, n - 1, n - 6].map(|offset| (offset, numbers(n, offset as f64))));
+    let (way, scale) = (Way::Apart { more: 0 }, client.ring.scale());
+    let encoded = EncodedMatrix::new(&Evaluator::new(&client.ring, 2), &matrix, way, level, scale).expect("a matrix");
+    let steps: Vec<i64> = encoded.rotations().collect();
+    let keys = client.keys(level, &steps);
+    let a = numbers(n, 0.6);
+    let x = client.encrypt(&a, level);
+    let turned = steps.iter().find(|steps| **steps > 0).expect("a rotation to the left");
+    let rotated: Vec<Complex> = (0..n).map(|place| a[(place + *turned as usize) % n]).collect();
+    let expected =
+        [rotated, a.iter().map(|number| number.conjugate()).collect(), each(&a, &a, |a, b| a * b), matrix.apply(&a)];
+    let mut seen: Option<Vec<Vec<u64>>> = None;
+    for threads in [1, 2, 3, 4, 5, 8, 17, 40] {
+        let evaluator = Evaluator::new(&client.ring, threads);
+        let results = [
+            evaluator.rotate(&x, *turned, &keys),
+            evaluator.conjugate(&x, &keys),
+            evaluator.multiply_rescaled(&x, &x, &keys),
+            evaluator.transform(&x, &encoded, &keys),
+        ];
+        let results = results.map(|result| result.expect("a result"));
+        let words = results.iter().flat_map(|result| result.polys.iter().map(|poly| poly.words().to_vec()));
+        let words: Vec<Vec<u64>> = words.collect();
+        if seen.is_none() {
+            for (result, expected) in results.iter().zip(&expected) {
+                let precision = client.precision(result, expected);
+                assert!(precision > 24.0, "{precision}");
+            }
+        }
+        assert!(*seen.get_or_insert_with(|| words.clone()) == words, "{threads} threads");
+    }
+}
+
 #[test]
 fn keys_that_are_not_whole_are_refused() {
     let mut client = Client::new("TOY_CKKS_45_60_50");

@@ -93,7 +93,7 @@ fn plans_are_charged_what_they_take() {
         ("a bootstrap", 0, vec![bootstrap(Size::Medium)], vec![1]),
         ("a bootstrap with many keys", 0, vec![bootstrap(Size::Large)], vec![1]),
     ] {
-        for threads in [1, 8] {
+        for threads in [1, 8, 40] {
             let [charged, taken] = memory(threads, level, operations.clone(), outputs.clone());
             assert!(taken <= charged, "{what} on {threads}: {taken} bytes, of which {charged} are charged");
             assert!(2 * charged <= 5 * taken, "{what} on {threads}: {charged} bytes are charged for {taken}");

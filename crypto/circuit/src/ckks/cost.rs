@@ -30,8 +30,8 @@ struct Threaded {
     /// However many they are.
     shared: u64,
     /// For each prime that is worked on.
-    own: u64,
-    /// No more than that are.
+    of_prime: u64,
+    /// Primes, at most.
     primes: u64,
     /// So many threads have something to do with one of them.
     threads_of_prime: u64,
@@ -40,14 +40,14 @@ struct Threaded {
 impl Threaded {
     fn on(self, threads: u64) -> u64 {
         let primes = threads.div_ceil(self.threads_of_prime.max(1)).min(self.primes);
-        self.shared.saturating_add(self.own.saturating_mul(primes))
+        self.shared.saturating_add(self.of_prime.saturating_mul(primes))
     }
 
     /// Enough for both, which are of one set.
     fn or(self, other: Self) -> Self {
         Self {
             shared: self.shared.max(other.shared),
-            own: self.own.max(other.own),
+            of_prime: self.of_prime.max(other.of_prime),
             primes: self.primes.max(other.primes),
             threads_of_prime: self.threads_of_prime.max(other.threads_of_prime),
         }
@@ -71,9 +71,9 @@ impl Cost {
             work = work.and(own);
             held += bytes(set, step.vector);
             cost.memory_bytes = cost.memory_bytes.max(held.saturating_add(own.rows_at_a_time * row_bytes(set)));
-            let Threaded { shared, own: of_prime, .. } = own.threaded;
+            let Threaded { shared, of_prime, .. } = own.threaded;
             let shared = held.saturating_add(shared * row_bytes(set));
-            cost.threaded = cost.threaded.or(Threaded { shared, own: of_prime * row_bytes(set), ..own.threaded });
+            cost.threaded = cost.threaded.or(Threaded { shared, of_prime: of_prime * row_bytes(set), ..own.threaded });
             held -= step.last_uses.iter().map(|value| bytes(set, vector_of(inputs, steps, *value))).sum::<u64>();
             cost.bootstraps += u64::from(matches!(step.action, Action::Bootstrap(..)));
         }
@@ -220,12 +220,16 @@ impl Counts<'_> {
 
     fn turn(&self, level: usize) -> Work {
         let switch = self.cut(level).and(self.times_key(level)).and(self.lowered(self.special(), level + 1).times(2));
-        // Each row moves as soon as it is divided: beside what a step is given and makes there is the product, and either digits or what
-        // is taken away. A total has one more ciphertext.
+        // Each part of a row moves as soon as it is divided, so that the result is there beside the product. A total has one more
+        // ciphertext.
+        switch.and(Work::new(0, 0, self.switched(level) + 2 * (level + 1)))
+    }
+
+    /// Rows that a key switch takes at a time: what is cut, the product, and either digits or what is taken away.
+    fn switched(&self, level: usize) -> usize {
         let (rows, all) = (level + 1, level + 1 + self.special());
         let moved: usize = self.digits(level).map(|own| all - own).sum();
-        let cut = rows + self.digits(level).count();
-        switch.and(Work::new(0, 0, cut + 2 * all + 2 * rows + moved.max(2 * rows + 2)))
+        rows + self.digits(level).count() + 2 * all + moved.max(2 * rows + 2)
     }
 
     /// A product, rescaled.
@@ -237,7 +241,9 @@ impl Counts<'_> {
     fn sum_of_products(&self, level: usize, count: usize) -> Work {
         let own = Work::new(0, 8 * count * (level + 1), 0);
         let switch = self.cut(level).and(self.times_key(level));
-        own.and(switch).and(self.lowered(self.special() + 1, level).times(2))
+        // What goes with the square of the secret stays until the end.
+        let held = Work::new(0, 0, count * (level + 1 + self.switched(level)));
+        own.and(switch).and(held).and(self.lowered(self.special() + 1, level).times(2))
     }
 
     fn chebyshev(&self, level: usize, degree: usize) -> Work {
@@ -268,11 +274,11 @@ impl Counts<'_> {
         let giant = self.lowered(self.special(), level + 1).and(self.cut(level)).and(self.times_key(level));
         let cut = self.cut(level);
         // Beside the sums of all giant steps there are first the digits that the baby steps share, and modulo one prime what each
-        // of these has turned, the argument, and a part of a product.
+        // of these has turned, and of as many threads as one is enough for, a piece of the argument and of a product.
         let sums = 2 * (giants + 1) * all;
         let turned_by_babies = Threaded {
             shared: cut.rows_at_a_time + sums as u64,
-            own: 2 * (babies as u64 + 1) + 3,
+            of_prime: 2 * (babies as u64 + 1) + 3,
             primes: all as u64,
             threads_of_prime: self.set.size().div_ceil(TURNED_TOGETHER) as u64,
         };

@@ -63,12 +63,15 @@ impl Automorphism {
         (usize::from(self.targets[first / TOGETHER].block) * TOGETHER) & !(len - 1)
     }
 
-    /// Writes what becomes of some values of f, from value `first` on, given a part of f(X^g) that they go to: as many values as
-    /// [`Self::target`] takes.
+    /// Writes what becomes of some values of f, from value `first` on: `to` is what [`Self::target`] names for so many values as it
+    /// has, which may be more than are given. That it is another place of the same length cannot be seen.
     pub fn apply_part(&self, first: usize, from: &[u64], to: &mut [u64]) {
         assert!(first + from.len() <= self.size(), "values of a polynomial");
         assert!(first.is_multiple_of(TOGETHER) && from.len().is_multiple_of(TOGETHER), "whole lines");
-        assert!(to.len().is_power_of_two() && first % to.len() + from.len() <= to.len(), "values that stay together");
+        assert!(
+            to.len().is_power_of_two() && to.len() >= TOGETHER && first % to.len() + from.len() <= to.len(),
+            "values that stay together"
+        );
         self.arithmetic.run(Apply { map: self, first: first / TOGETHER, from, to });
     }
 }

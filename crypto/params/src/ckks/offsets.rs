@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 
 use fewest::{Cut, fewest_giants};
 
-/// Words of a row that one thread turns by all baby steps before others.
+/// Words of a row that a thread turns by all baby steps at once. How many rows are there at a time follows from it, and so the memory
+/// that a matrix is charged for.
 pub const TURNED_TOGETHER: usize = 1 << 12;
 
 /// Which diagonals a square matrix has: how many columns each is to the right of the main one, around the end.
