@@ -185,7 +185,7 @@ fn turned_numbers_are_charged_for_each_prime_that_threads_work_on() {
         let program = decode(&message).expect("a program");
         let (cost, set) = (program.cost(), program.set());
         let on = |threads: usize| cost.memory_bytes_on(threads);
-        // Body and mask, thrice; the argument; a part of a product.
+        // Body and mask, thrice; pieces of the argument and of a product, for each thread.
         let own = 9 * 8 * set.size() as u64;
         let more = |primes: usize| on(primes * threads_of_prime + 1) - on(primes * threads_of_prime);
         assert_eq!((on(1), on(threads_of_prime), more(1), more(2)), (cost.memory_bytes, cost.memory_bytes, own, own));

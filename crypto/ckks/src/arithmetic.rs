@@ -131,7 +131,7 @@ impl Evaluator<'_> {
                 for (place, (digits, to)) in digits.iter().zip(to.chunks_exact_mut(2)).enumerate() {
                     let [body, mask] = to else { unreachable!("body and mask of each sum") };
                     let (body, mask) = (&mut body[part.in_stretch.clone()], &mut mask[part.in_stretch.clone()]);
-                    self.product_of_part(digits, key, basis, stretch, &part, [&mut *body, &mut *mask]);
+                    self.product_of_part(digits, key, basis, stretch, part, [&mut *body, &mut *mask]);
                     if let Some(sum) = added.get(place) {
                         sum.add_to(part.in_row.clone(), [body, mask], &mut raised);
                     }

@@ -1,6 +1,9 @@
-//! Changes of basis, on all threads.
+//! Changes of basis, and the transforms that follow them, on all threads.
 
-use cloakwork_math::{basis::BasisChange, ntt::PART};
+use cloakwork_math::{
+    basis::BasisChange,
+    ntt::{Ntt, PART},
+};
 
 use crate::{
     evaluator::Evaluator,
@@ -53,5 +56,10 @@ impl Evaluator<'_> {
             let prepared: Vec<&[u64]> = prepared.iter().map(|row| &row[words.clone()]).collect();
             change.residues(targets, &prepared, &wraps[words], &mut to);
         });
+    }
+
+    /// Begins transforms.
+    pub(crate) fn start_each<'w>(&self, rows: impl Iterator<Item = (&'w Ntt, &'w mut [u64])>) {
+        self.each(rows.collect::<Vec<_>>(), |(ntt, row)| ntt.start(&mut [row]));
     }
 }

@@ -138,11 +138,11 @@ impl DigitsOfStretch<'_> {
 
     /// Works on one part after the other: where it is, and for each polynomial its words of each digit. These are what
     /// the same part of the rows `next` is used with, which comes from memory while transforms are finished. They can be had once.
-    pub(crate) fn each_part(&mut self, next: &[&[u64]], mut work: impl FnMut(Part, &[Vec<&[u64]>])) {
+    pub(crate) fn each_part(&mut self, next: &[&[u64]], mut work: impl FnMut(&Part, &[Vec<&[u64]>])) {
         for part in parts(&self.words) {
             let next: Vec<&[u64]> = next.iter().map(|row| &row[part.in_row.clone()]).collect();
             self.ntt.finish_and_fetch(part.in_row.start, &mut part_of(&mut self.others, &part.in_stretch), &next);
-            work(part.clone(), &self.by_polynomial(&part));
+            work(&part, &self.by_polynomial(&part));
         }
     }
 
@@ -240,11 +240,6 @@ impl<'a> Evaluator<'a> {
             }
             self.each(items, |((stretch, mut digits), mut rows)| work(&stretch, &mut digits, &mut rows));
         }
-    }
-
-    /// Begins transforms.
-    pub(crate) fn start_each<'w>(&self, rows: impl Iterator<Item = (&'w Ntt, &'w mut [u64])>) {
-        self.each(rows.collect::<Vec<_>>(), |(ntt, row)| ntt.start(&mut [row]));
     }
 
     /// A polynomial that is its own only digit.

@@ -36,7 +36,7 @@ impl Evaluator<'_> {
         let [body, mask] = &mut to[..] else { unreachable!("a row of body and mask") };
         digits.of(stretch).each_part(&self.rows_of_key(key, basis, stretch.row), |part, digits| {
             let to = [&mut body[part.in_stretch.clone()], &mut mask[part.in_stretch.clone()]];
-            self.product_of_part(&digits[0], key, basis, stretch, &part, to);
+            self.product_of_part(&digits[0], key, basis, stretch, part, to);
         });
     }
 

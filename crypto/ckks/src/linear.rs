@@ -10,7 +10,7 @@ mod walking;
 use std::collections::BTreeMap;
 
 use cloakwork_math::ntt::PART;
-use cloakwork_params::ckks::offsets::{Offsets, Steps, TURNED_TOGETHER, Way};
+use cloakwork_params::ckks::offsets::{Offsets, Steps, TURNED_TOGETHER, Way, rows_turned_together};
 
 use crate::{
     ciphertext::Ciphertext,
@@ -145,8 +145,7 @@ impl Evaluator<'_> {
         let ring = self.ring();
         let digits = self.digits(&a.polys[1], basis.special);
         let mut sums: Vec<[Poly; 2]> = matrix.giants.values().map(|_| [ring.blank(basis), ring.blank(basis)]).collect();
-        // As many rows at once as give all threads something to do: what is charged for them is memory for no more.
-        let together = self.threads().div_ceil(ring.size().div_ceil(TURNED_TOGETHER));
+        let together = rows_turned_together(ring.size(), self.threads());
         for (first, mut sums) in self.shares(by_row(sums.as_flattened_mut())) {
             let mut digits = self.rows_of_digits(&digits, first..first + sums.len());
             let rows = (first..).step_by(together).zip(digits.chunks_mut(together).zip(sums.chunks_mut(together)));
@@ -216,7 +215,7 @@ impl Evaluator<'_> {
             for (turned, mover) in turned.iter_mut().zip(babies) {
                 let Some(mover) = mover else { continue };
                 let body = &body[part.in_stretch.clone()];
-                self.moved_part(&digits[0], mover, basis, stretch, &part, body, &mut switched, turned);
+                self.moved_part(&digits[0], mover, basis, stretch, part, body, &mut switched, turned);
             }
         });
     }
@@ -304,7 +303,7 @@ impl Evaluator<'_> {
         let mut moved: Rows<'_> = moved.chunks_exact_mut(part).collect();
         digits.each_part(&self.rows_of_key(&mover.key, basis, stretch.row), |part, digits| {
             let body = &body.row(stretch.row)[part.in_row.clone()];
-            self.moved_part(&digits[0], mover, basis, stretch, &part, body, &mut switched, &mut moved);
+            self.moved_part(&digits[0], mover, basis, stretch, part, body, &mut switched, &mut moved);
             let target = mover.automorphism.target(part.in_row.start, body.len()) - stretch.words.start;
             for (to, moved) in total.iter_mut().zip(&moved) {
                 stretch.prime.pointwise.add(&mut to[target..][..body.len()], moved);

@@ -23,7 +23,6 @@ pub(crate) struct Stretch<'r> {
 }
 
 /// A part of a stretch: as much as some digits, or both polynomials of a ciphertext, can have in a cache.
-#[derive(Clone)]
 pub(crate) struct Part {
     /// Where it is in the row.
     pub(crate) in_row: Range<usize>,

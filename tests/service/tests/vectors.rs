@@ -190,12 +190,12 @@ async fn expressions_are_computed_from_the_command_line() {
     assert_eq!(numbers(&name), numbers("fresh"));
     // Nothing is computed where files are wrong.
     let jobs = || shell.document(&["jobs", "ls"])["jobs"].as_array().map(Vec::len);
-    let before = jobs();
+    assert_eq!(jobs(), Some(3));
     for out in ["nowhere/z".to_owned(), "long".repeat(100), "x/z".to_owned()] {
         let (code, message) = shell.refusal(&["ckks", "run", "x + 1", "x=x", "--out", &out]);
         assert!(code == Some(2) && message.contains(&format!("{out}: ")), "{code:?} {message}");
     }
-    assert_eq!(jobs(), before);
+    assert_eq!(jobs(), Some(3));
     let (code, message) = shell.refusal(&["ckks", "run", "x; x + 1", "x=x", "--out", "same", "--out", "./same"]);
     assert!(code == Some(2) && message.contains("named twice"), "{code:?} {message}");
     // Of two vectors of real numbers, each comes back as itself.

@@ -34,8 +34,8 @@ fn bootstrap(size: Size) -> Operation {
 }
 
 /// Bytes that a program is charged on so many threads, and those that it takes.
-fn memory(threads: usize, level: u32, operations: Vec<Operation>, outputs: Vec<u32>) -> [usize; 2] {
-    let set = by_name("TOY_CKKS_45_60_50").expect("a set");
+fn memory(set: &str, threads: usize, level: u32, operations: Vec<Operation>, outputs: Vec<u32>) -> [usize; 2] {
+    let set = by_name(set).expect("a set");
     let input = wire::program::Input {
         name: "x".to_owned(),
         r#type: wire::Type::Vector.into(),
@@ -94,9 +94,16 @@ fn plans_are_charged_what_they_take() {
         ("a bootstrap with many keys", 0, vec![bootstrap(Size::Large)], vec![1]),
     ] {
         for threads in [1, 8, 40] {
-            let [charged, taken] = memory(threads, level, operations.clone(), outputs.clone());
-            assert!(taken <= charged, "{what} on {threads}: {taken} bytes, of which {charged} are charged");
-            assert!(2 * charged <= 5 * taken, "{what} on {threads}: {charged} bytes are charged for {taken}");
+            check(what, threads, memory("TOY_CKKS_45_60_50", threads, level, operations.clone(), outputs.clone()));
         }
     }
+    // Up to sixteen threads turn one row of a real ring at a time, and up to thirty-two two.
+    for threads in [1, 16, 17, 40] {
+        check("a real ring's diagonals", threads, memory("CKKS_45_60_50", threads, 6, vec![sparse(16)], vec![1]));
+    }
+}
+
+fn check(what: &str, threads: usize, [charged, taken]: [usize; 2]) {
+    assert!(taken <= charged, "{what} on {threads}: {taken} bytes, of which {charged} are charged");
+    assert!(2 * charged <= 5 * taken, "{what} on {threads}: {charged} bytes are charged for {taken}");
 }

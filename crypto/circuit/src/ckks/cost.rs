@@ -6,7 +6,7 @@ use cloakwork_params::ckks::{
     CkksSet,
     bootstrap::{BootstrapShape, Course},
     chebyshev,
-    offsets::{Offsets, TURNED_TOGETHER, Way},
+    offsets::{Offsets, Way, rows_turned_together},
 };
 
 use super::{Action, Clear, Input, Output, Step, Vector, WAY_OF_CLEAR_MATRICES, polynomial, vector_of};
@@ -33,13 +33,14 @@ struct Threaded {
     of_prime: u64,
     /// Primes, at most.
     primes: u64,
-    /// So many threads have something to do with one of them.
-    threads_of_prime: u64,
+    /// Words modulo one of them.
+    size: usize,
 }
 
 impl Threaded {
-    fn on(self, threads: u64) -> u64 {
-        let primes = threads.div_ceil(self.threads_of_prime.max(1)).min(self.primes);
+    fn on(self, threads: usize) -> u64 {
+        // Where there is nothing for each prime, there is no size either.
+        let primes = (rows_turned_together(self.size.max(1), threads) as u64).min(self.primes);
         self.shared.saturating_add(self.of_prime.saturating_mul(primes))
     }
 
@@ -49,7 +50,7 @@ impl Threaded {
             shared: self.shared.max(other.shared),
             of_prime: self.of_prime.max(other.of_prime),
             primes: self.primes.max(other.primes),
-            threads_of_prime: self.threads_of_prime.max(other.threads_of_prime),
+            size: self.size.max(other.size),
         }
     }
 }
@@ -88,7 +89,7 @@ impl Cost {
 
     /// Bytes at a time on so many threads.
     pub fn memory_bytes_on(&self, threads: usize) -> u64 {
-        self.memory_bytes.max(self.threaded.on(threads as u64))
+        self.memory_bytes.max(self.threaded.on(threads))
     }
 }
 
@@ -280,7 +281,7 @@ impl Counts<'_> {
             shared: cut.rows_at_a_time + sums as u64,
             of_prime: 2 * (babies as u64 + 1) + 3,
             primes: all as u64,
-            threads_of_prime: self.set.size().div_ceil(TURNED_TOGETHER) as u64,
+            size: self.set.size(),
         };
         // Then what the masks of all of them are rounded by at once; then digits of one after the other.
         let rounded = giants * (level + 2);

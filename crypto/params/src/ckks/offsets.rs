@@ -11,9 +11,13 @@ use std::collections::BTreeSet;
 
 use fewest::{Cut, fewest_giants};
 
-/// Words of a row that a thread turns by all baby steps at once. How many rows are there at a time follows from it, and so the memory
-/// that a matrix is charged for.
+/// Words of a row that a thread turns by all baby steps at once.
 pub const TURNED_TOGETHER: usize = 1 << 12;
+
+/// Rows of so many words that so many threads turn at once: as many as give each of them something to do.
+pub const fn rows_turned_together(size: usize, threads: usize) -> usize {
+    threads.div_ceil(size.div_ceil(TURNED_TOGETHER))
+}
 
 /// Which diagonals a square matrix has: how many columns each is to the right of the main one, around the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
