@@ -26,7 +26,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    connection::{self, Patience},
+    connection::{self, ConnectionLimits},
     limits::Limits,
     metrics::Telemetry,
 };
@@ -66,21 +66,23 @@ pub async fn serve(
     telemetry: Arc<Telemetry>,
     stop: CancellationToken,
 ) {
-    let patience = Patience {
+    let limits = ConnectionLimits {
         connections: usize::try_from(limits.admin_connections).unwrap_or(usize::MAX),
-        // Nobody says here who they are.
+        // Nobody authenticates on this port.
         tenant_connections: 0,
-        header: Duration::from_millis(limits.header_timeout_ms),
-        idle: Duration::from_millis(limits.idle_timeout_ms),
+        // HTTP/1 takes one request at a time, so that the number of connections bounds their memory.
+        unauthenticated_bytes: u64::MAX,
+        header_timeout: Duration::from_millis(limits.header_timeout_ms),
+        idle_timeout: Duration::from_millis(limits.idle_timeout_ms),
     };
     let router = router(readiness, telemetry);
     let ended = stop.clone();
-    connection::serve(listener, tls, patience, stop, move |connection, _| {
+    connection::serve(listener, tls, limits, stop, move |connection, _| {
         let service = TowerToHyperService::new(router.clone());
         let ended = ended.clone();
         async move {
             let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(patience.header);
+            http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
             let mut running = pin!(http.serve_connection(TokioIo::new(connection), service));
             let result = tokio::select! {
                 result = running.as_mut() => result,

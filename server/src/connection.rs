@@ -1,6 +1,7 @@
-//! Connections: how many there may be, how long each may take to say something, and TLS.
+//! Connections: their number, their memory before authentication, their time limits, and TLS.
 
-mod places;
+mod frames;
+mod slots;
 
 use std::{
     future::Future,
@@ -22,56 +23,63 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
-pub use places::Place;
+pub use slots::{OpenCall, Slot, UnreadBody};
 
 use crate::auth::Peer;
-use places::Places;
+use frames::FrameMeter;
+use slots::Slots;
 
 /// After an error of `accept` that is not one connection's own, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Fewer bytes than this are not yet a request.
-const REQUEST_BYTES_LEAST: usize = 16;
+const REQUEST_BYTES_MIN: usize = 16;
 
-/// How a port treats its connections.
+/// Bytes that an unauthenticated connection reads before other tasks get their turn. HPACK inflates headers up to a
+/// hundredfold, so that what is decoded at once must be little.
+const UNAUTHENTICATED_READ_BYTES: usize = 8 << 10;
+
+/// Limits of a port's connections.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct ConnectionLimits {
     /// Most connections at once.
     pub connections: usize,
-    /// How many of them one tenant keeps when there are not enough for everybody.
+    /// Connections that one tenant keeps when all are taken.
     pub tenant_connections: usize,
-    /// From accepting to the first request.
-    pub header: Duration,
+    /// Bytes that all unauthenticated connections may take together.
+    pub unauthenticated_bytes: u64,
+    /// From accepting a connection to its first request.
+    pub header_timeout: Duration,
     /// Without a byte in either direction.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
 }
 
-/// Accepts connections and hands each to `handle`, until `stop`. Then waits until all have ended; whoever calls drops
-/// the future when that takes too long, and the connections with it.
+/// Accepts connections and hands each to `handle`, until `stop`. Then waits until all have ended. A caller for whom that
+/// takes too long drops the future, which drops the connections.
 pub async fn serve<H, F>(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
-    patience: Patience,
+    limits: ConnectionLimits,
     stop: CancellationToken,
     handle: H,
 ) where
     H: Fn(Connection, Peer) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    let places = Places::new(patience.connections, patience.tenant_connections);
+    let slots = Slots::new(limits.connections, limits.tenant_connections, limits.unauthenticated_bytes);
     let tls = tls.map(TlsAcceptor::from);
     let mut running = JoinSet::new();
-    // Accepted, and without a place. Further ones wait in the kernel meanwhile.
+    // Accepted, and without a slot. Further connections wait in the kernel meanwhile.
     let mut waiting = None;
     loop {
         tokio::select! {
             accepted = accept(&listener), if waiting.is_none() => {
-                places.make_room();
+                slots.make_room();
                 waiting = Some(accepted);
             }
-            place = places.take(), if waiting.is_some() => {
+            slot = slots.take(), if waiting.is_some() => {
                 if let Some((stream, address)) = waiting.take() {
-                    running.spawn(receive(stream, address, place, tls.clone(), patience, handle.clone()));
+                    running.spawn(receive(stream, address, slot, tls.clone(), limits, handle.clone()));
                 }
             }
             Some(ended) = running.join_next() => log_panic(ended),
@@ -106,21 +114,21 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 async fn receive<H, F>(
     stream: TcpStream,
     address: SocketAddr,
-    place: Place,
+    slot: Slot,
     tls: Option<TlsAcceptor>,
-    patience: Patience,
+    limits: ConnectionLimits,
     handle: H,
 ) where
     H: Fn(Connection, Peer) -> F,
     F: Future<Output = ()>,
 {
-    let place = Arc::new(place);
-    let held = place.clone();
+    let slot = Arc::new(slot);
+    let own = slot.clone();
     let whole = async move {
-        match timeout(patience.header, handshake(stream, tls)).await {
+        match timeout(limits.header_timeout, handshake(stream, tls)).await {
             Ok(Ok((stream, certified))) => {
                 let peer = Peer::Network { address: address.ip(), certified };
-                handle(Connection::new(stream, patience, held), peer).await;
+                handle(Connection::new(stream, limits, own), peer).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, peer = %address, "a TLS handshake failed"),
             Err(_) => tracing::debug!(peer = %address, "a TLS handshake took too long"),
@@ -128,7 +136,7 @@ async fn receive<H, F>(
     };
     tokio::select! {
         () = whole => {}
-        () = place.asked_to_leave() => tracing::debug!(peer = %address, "a stranger made room"),
+        () = slot.closing() => tracing::debug!(peer = %address, "an unauthenticated connection made room"),
     }
 }
 
@@ -147,15 +155,18 @@ fn log_panic(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-/// An open connection. Reading fails once it has been silent for too long.
+/// An open connection. Reading fails once the connection has been silent for too long.
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
-    received: usize,
-    patience: Patience,
+    received_bytes: usize,
+    limits: ConnectionLimits,
     last_byte: Instant,
     timer: Pin<Box<Sleep>>,
-    place: Arc<Place>,
+    slot: Arc<Slot>,
+    frames: FrameMeter,
+    /// The connection has just read, and other tasks get their turn before it reads again.
+    yields: bool,
 }
 
 #[derive(Debug)]
@@ -165,25 +176,55 @@ enum Stream {
 }
 
 impl Connection {
-    /// Its place among the connections of the port.
-    pub fn place(&self) -> Arc<Place> {
-        self.place.clone()
+    /// Its slot among the connections of the port.
+    pub fn slot(&self) -> Arc<Slot> {
+        self.slot.clone()
     }
 
-    fn new(stream: Stream, patience: Patience, place: Arc<Place>) -> Self {
-        let timer = Box::pin(sleep(patience.header));
-        Self { stream, received: 0, patience, last_byte: Instant::now(), timer, place }
+    fn new(stream: Stream, limits: ConnectionLimits, slot: Arc<Slot>) -> Self {
+        Self {
+            stream,
+            received_bytes: 0,
+            limits,
+            last_byte: Instant::now(),
+            timer: Box::pin(sleep(limits.header_timeout)),
+            slot,
+            frames: FrameMeter::default(),
+            yields: false,
+        }
     }
 
-    /// Has the peer been silent for too long? Otherwise wakes the task when it will have been.
+    fn poll_stream(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+
+    /// Reads a small piece, and lets other tasks have their turn before the next one.
+    fn poll_unauthenticated(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if std::mem::take(&mut self.yields) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let piece_bytes = buffer.remaining().min(UNAUTHENTICATED_READ_BYTES);
+        let mut piece = ReadBuf::new(buffer.initialize_unfilled_to(piece_bytes));
+        let read = self.poll_stream(cx, &mut piece);
+        let read_bytes = piece.filled().len();
+        buffer.advance(read_bytes);
+        self.yields = read.is_ready();
+        read
+    }
+
+    /// Whether the peer has been silent for too long. Otherwise wakes the task when that will be so.
     fn expired(&mut self, cx: &mut Context<'_>) -> bool {
         loop {
             if self.timer.as_mut().poll(cx).is_pending() {
                 return false;
             }
             // Set once a period instead of at each byte.
-            let due = self.last_byte + self.patience.idle;
-            if self.received < REQUEST_BYTES_LEAST || due <= Instant::now() {
+            let due = self.last_byte + self.limits.idle_timeout;
+            if self.received_bytes < REQUEST_BYTES_MIN || due <= Instant::now() {
                 return true;
             }
             self.timer.as_mut().reset(due);
@@ -193,13 +234,17 @@ impl Connection {
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        let before_bytes = buffer.filled().len();
+        let read = if self.slot.is_authenticated() {
+            self.poll_stream(cx, buffer)
+        } else {
+            self.poll_unauthenticated(cx, buffer)
         };
         if read.is_ready() {
-            self.received = self.received.saturating_add(buffer.filled().len() - before);
+            let received = &buffer.filled()[before_bytes..];
+            self.received_bytes = self.received_bytes.saturating_add(received.len());
+            self.frames.pass(received);
+            self.slot.receive(received.len(), self.frames.unfinished_bytes());
             self.last_byte = Instant::now();
             return read;
         }

@@ -1,14 +1,15 @@
-//! What every call passes on its way in: the table of rights, the limits on calls at once, authentication, the
-//! caller's deadline; and on its way out: a reason for each error, and the counters.
+//! What every call passes on its way in: the table of rights, authentication, the limits on calls at once, the caller's
+//! deadline; and on its way out: a reason for each error, and the counters.
 
 mod admission;
+mod arrival;
 mod body;
 mod call;
 mod deadline;
 mod embedded;
 mod memory;
+mod probe;
 mod request;
-mod stranger;
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
@@ -34,15 +35,17 @@ use crate::{
         Authenticator, Peer,
         policy::{self, Load, Rule},
     },
-    connection::{self, Connection, Patience},
+    connection::{self, Connection, ConnectionLimits, Slot},
     error::{ApiError, DRAINING, METHOD_UNKNOWN},
     limits::Limits,
     metrics::Telemetry,
 };
 use admission::Admission;
+use arrival::Charge;
 use body::{Cut, Guarded, Taken};
 use call::Call;
 use memory::Memory;
+use probe::{Probe, Probes};
 use request::{Count, Received};
 
 /// Longest frame that callers may send. With the usual 16 KiB, a key's upload spends its time on frame headers.
@@ -53,6 +56,7 @@ const FRAME_BYTES: u32 = 1 << 20;
 pub struct Edge {
     authenticator: Authenticator,
     admission: Arc<Admission>,
+    probes: Arc<Probes>,
     memory: Arc<Memory>,
     telemetry: Arc<Telemetry>,
     routes: Routes,
@@ -72,24 +76,32 @@ impl Edge {
         limits: &Limits,
         draining: CancellationToken,
     ) -> Arc<Self> {
-        let (admission, memory) = (Arc::new(Admission::new(limits)), Memory::new(limits));
-        let (routes, limits) = (routes.prepare(), limits.clone());
-        Arc::new(Self { authenticator, admission, memory, telemetry, routes, limits, draining })
+        Arc::new(Self {
+            authenticator,
+            admission: Arc::new(Admission::new(limits)),
+            probes: Probes::new(limits.probes),
+            memory: Memory::new(limits),
+            telemetry,
+            routes: routes.prepare(),
+            limits: limits.clone(),
+            draining,
+        })
     }
 
     /// Serves a port until the server drains, then until its calls have ended.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
-        let Limits { connections, tenant_connections, header_timeout_ms, idle_timeout_ms, .. } = self.limits;
+        let Limits { connections, tenant_connections, unauthenticated_bytes, .. } = self.limits;
         let [connections, tenant_connections] =
             [connections, tenant_connections].map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-        let patience = Patience {
+        let limits = ConnectionLimits {
             connections,
             tenant_connections,
-            header: Duration::from_millis(header_timeout_ms),
-            idle: Duration::from_millis(idle_timeout_ms),
+            unauthenticated_bytes,
+            header_timeout: Duration::from_millis(self.limits.header_timeout_ms),
+            idle_timeout: Duration::from_millis(self.limits.idle_timeout_ms),
         };
         let draining = self.draining.clone();
-        connection::serve(listener, tls, patience, draining.clone(), move |connection, peer| {
+        connection::serve(listener, tls, limits, draining.clone(), move |connection, peer| {
             self.clone().serve_connection(connection, peer, draining.clone())
         })
         .await;
@@ -102,11 +114,17 @@ impl Edge {
         let [streams, stream_window, connection_window, header_list] =
             [connection_streams, stream_window_bytes, connection_window_bytes, header_list_bytes]
                 .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
-        let place = connection.place();
-        let service = hyper::service::service_fn(move |mut request: Request<hyper::body::Incoming>| {
+        let (slot, header_fields) = (connection.slot(), self.limits.header_fields);
+        let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
+            // Not in the future: a connection decodes many requests before the first of their futures runs.
+            let received = arrival::receive(&slot, header_fields, request);
             let edge = self.clone();
-            request.extensions_mut().insert(place.clone());
-            async move { Ok::<_, Infallible>(edge.handle(peer, request).await) }
+            async move {
+                Ok::<_, Infallible>(match received {
+                    Ok(request) => edge.handle(peer, request).await,
+                    Err(error) => edge.refuse("_OTHER", error),
+                })
+            }
         });
         let mut http = http2::Builder::new(TokioExecutor::new());
         http.timer(TokioTimer::new())
@@ -162,7 +180,7 @@ impl Edge {
         match outcome {
             Ok((mut response, taken)) => {
                 call.end(response.headers_mut());
-                let cut = self.cut(peer, rule, deadline, shown);
+                let cut = self.cut(peer, rule, deadline, shown, &taken);
                 response.map(|body| Body::new(Guarded::new(body, cut, call, taken)))
             }
             Err(error) => {
@@ -184,45 +202,63 @@ impl Edge {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
-        let place = self.admission.enter(rule.load)?;
-        let mut taken = Taken { place, answer: None };
-        let connection = request.extensions_mut().remove::<Arc<connection::Place>>();
+        let charge = request.extensions_mut().remove::<Charge>();
+        let slot = request.extensions_mut().remove::<Arc<Slot>>();
         let admitted = self.authenticator.admit(peer, request.headers(), rule).await;
-        if let (Some(connection), Err(_)) = (&connection, &admitted) {
-            connection.disown();
+        if let (Some(slot), Err(_)) = (&slot, &admitted) {
+            slot.disown();
         }
         let principal = admitted?;
         request.extensions_mut().insert(deadline);
         request.extensions_mut().insert(peer);
         let Some(principal) = principal else {
-            let response = match rule.load {
-                Load::Probe => self.route(request.map(stranger::read_at_once)).await,
-                _ => self.route(request).await,
-            };
-            return Ok((response, taken));
+            return self.probe(rule, request, charge).await;
         };
         let tenant = principal.tenant.clone();
-        if let Some(connection) = connection {
-            connection.keep(&tenant);
+        if let Some(slot) = slot {
+            slot.authenticate(&tenant);
         }
-        taken.place.of_tenant(&tenant)?;
+        drop(charge);
+        let mut place = self.admission.enter(rule.load)?;
+        place.of_tenant(&tenant)?;
         request.extensions_mut().insert(principal);
-        // One stream for each worker, and there are so many workers; and what this process sends to itself.
+        // Each worker has one stream, and the number of workers is limited; the embedded worker shares our memory.
         if rule.load == Load::Attached || peer == Peer::Embedded {
-            return Ok((self.route(request).await, taken));
+            return Ok((self.route(request).await, Taken::Tenant(place, None)));
         }
         let share = self.memory.share(&tenant);
         let held = Arc::new(share.hold());
-        // What a worker reads, it has leased.
-        taken.answer = Some(share).filter(|_| rule.load != Load::Free);
         request.extensions_mut().insert(held.clone());
-        // What waits for a job has been dealt with long before it is answered, and says so itself.
+        // A call that waits for a job releases its request itself, long before it is answered.
         let until_answered = (rule.load != Load::Wait).then(|| held.clone());
         let idle = Duration::from_millis(self.limits.request_idle_ms);
         let count = Count::of(rule.load);
         let response = self.route(request.map(|body| Received::new(body, held, count, idle))).await;
         drop(until_answered);
-        Ok((response, taken))
+        // Workers read what they have leased, which leases limit.
+        Ok((response, Taken::Tenant(place, Some(share).filter(|_| rule.load != Load::Free))))
+    }
+
+    /// Answers a call that needs no token.
+    async fn probe<B>(
+        &self,
+        rule: &Rule,
+        request: Request<B>,
+        charge: Option<Charge>,
+    ) -> Result<(Response<Body>, Taken), ApiError>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    {
+        let place = self.probes.enter(rule.load);
+        let idle = Duration::from_millis(self.limits.probe_idle_ms);
+        let reading = charge.clone();
+        tokio::select! {
+            response = self.route(request.map(|body| probe::read_at_once(body, idle, reading))) => {
+                Ok((response, Taken::Probe(place, charge)))
+            }
+            () = place.evicted() => Err(Probe::eviction()),
+        }
     }
 
     async fn route<B>(&self, request: Request<B>) -> Response<Body>
@@ -243,15 +279,18 @@ impl Edge {
         rule: &'static Rule,
         Deadline(at): Deadline,
         shown: Option<Vec<HeaderValue>>,
+        taken: &Taken,
     ) -> Option<Cut> {
-        let waits = matches!(rule.load, Load::Wait | Load::Probe);
+        let waits = matches!(rule.load, Load::Wait | Load::ProbeStream);
         if at.is_none() && !waits && shown.is_none() {
             return None;
         }
         let draining = self.draining.clone();
+        let evicted = taken.evicted();
         Some(Box::pin(async move {
             tokio::select! {
                 error = self.refused(peer, rule, shown.as_deref()) => error,
+                error = evicted => error,
                 () = async { sleep_until(at.unwrap_or_else(Instant::now)).await }, if at.is_some() => deadline::exceeded(),
                 () = draining.cancelled(), if waits => DRAINING.error("the server is about to stop"),
             }

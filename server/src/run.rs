@@ -296,21 +296,20 @@ fn authenticator(config: &Config, database: &Database) -> Authenticator {
     Authenticator::new(rules, TokenStore::new(database.clone()), entries, time)
 }
 
-/// A message of a caller whom nobody knows.
-const STRANGER_BYTES_MAX: usize = 1 << 10;
+/// A message of a call that needs no token. It names a service or a symbol.
+const PROBE_MESSAGE_BYTES_MAX: usize = 1 << 10;
 
 /// Health and reflection, which every server has.
 fn standard_routes() -> Result<(HealthReporter, Routes), tonic_reflection::server::Error> {
     let (reporter, health) = tonic_health::server::health_reporter();
-    // Strangers may call these: their messages are names of services.
-    let health = health.max_decoding_message_size(STRANGER_BYTES_MAX);
+    let health = health.max_decoding_message_size(PROBE_MESSAGE_BYTES_MAX);
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(cloakwork_proto::DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let v1 = reflection().build_v1()?.max_decoding_message_size(STRANGER_BYTES_MAX);
-    let v1alpha = reflection().build_v1alpha()?.max_decoding_message_size(STRANGER_BYTES_MAX);
+    let v1 = reflection().build_v1()?.max_decoding_message_size(PROBE_MESSAGE_BYTES_MAX);
+    let v1alpha = reflection().build_v1alpha()?.max_decoding_message_size(PROBE_MESSAGE_BYTES_MAX);
     let routes = Routes::new(health).add_service(v1).add_service(v1alpha);
     Ok((reporter, routes))
 }

@@ -34,8 +34,10 @@ pub enum Load {
     Stream,
     /// A place among those that wait for a job.
     Wait,
-    /// A place among the streams that anybody may open, and that end only with the caller or the server.
+    /// A place among the calls that need no token and have one answer.
     Probe,
+    /// A place among the calls that need no token and have a stream of answers.
+    ProbeStream,
     /// No place: it has a limit of its own, or must work when nothing else does.
     Free,
     /// No place: the stream of a worker, of which there are so many.
@@ -49,7 +51,7 @@ pub fn rule(path: &str) -> Option<&'static Rule> {
 }
 
 use Access::{AnyOf, Anyone, Known};
-use Load::{Attached, Free, Probe, Request, Stream, Wait};
+use Load::{Attached, Free, Probe, ProbeStream, Request, Stream, Wait};
 use Scope::{Jobs, Keys, Read, Worker};
 
 /// The table, sorted by path.
@@ -83,10 +85,10 @@ pub const RULES: &[Rule] = &[
     row("/cloakwork.v1.WorkerService/CommitResult", AnyOf(&[Worker]), Free),
     row("/cloakwork.v1.WorkerService/ReadBlob", AnyOf(&[Worker]), Free),
     // Probes carry no token. What the protocol looks like is no secret.
-    row("/grpc.health.v1.Health/Check", Anyone, Free),
-    row("/grpc.health.v1.Health/Watch", Anyone, Probe),
-    row("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Anyone, Probe),
-    row("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Anyone, Probe),
+    row("/grpc.health.v1.Health/Check", Anyone, Probe),
+    row("/grpc.health.v1.Health/Watch", Anyone, ProbeStream),
+    row("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Anyone, ProbeStream),
+    row("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Anyone, ProbeStream),
 ];
 
 const fn row(method: &'static str, access: Access, load: Load) -> Rule {
@@ -162,10 +164,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_ours_is_open_to_anyone_and_strangers_take_no_places_of_ours() {
-        for rule in RULES.iter().filter(|rule| rule.access == Anyone) {
-            assert!(rule.method.starts_with("/grpc."), "{}", rule.method);
-            assert!(matches!(rule.load, Free | Probe), "{}", rule.method);
+    fn calls_that_need_no_token_are_health_and_reflection_and_have_places_of_their_own() {
+        for rule in RULES {
+            let open = rule.access == Anyone;
+            assert_eq!(rule.method.starts_with("/grpc."), open, "{}", rule.method);
+            assert_eq!(matches!(rule.load, Probe | ProbeStream), open, "{}", rule.method);
         }
     }
 }

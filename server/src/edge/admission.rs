@@ -21,7 +21,7 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_s
 const NEWEST: f64 = 0.01;
 
 /// Kinds of calls that are counted apart.
-const KINDS: usize = 3;
+const KINDS: usize = 2;
 
 /// Counts running calls.
 #[derive(Debug)]
@@ -47,12 +47,10 @@ struct State {
 
 impl Admission {
     pub(super) fn new(limits: &Limits) -> Self {
-        let Limits { requests, tenant_requests, watchers, tenant_watchers, probes, .. } = *limits;
+        let Limits { requests, tenant_requests, watchers, tenant_watchers, .. } = *limits;
         let limits = [
             Caps { all: requests, tenant: tenant_requests, names: ["requests", "tenant_requests"] },
             Caps { all: watchers, tenant: tenant_watchers, names: ["watchers", "tenant_watchers"] },
-            // Nobody asks who opens them.
-            Caps { all: probes, tenant: probes, names: ["probes", "probes"] },
         ];
         Self { limits, state: Mutex::default() }
     }
@@ -127,8 +125,8 @@ fn kind(load: Load) -> Option<usize> {
     match load {
         Load::Request | Load::Stream => Some(0),
         Load::Wait => Some(1),
-        Load::Probe => Some(2),
-        Load::Free | Load::Attached => None,
+        // Calls that need no token have places of their own (`probe.rs`).
+        Load::Probe | Load::ProbeStream | Load::Free | Load::Attached => None,
     }
 }
 
@@ -150,7 +148,7 @@ mod tests {
 
     fn admission() -> Arc<Admission> {
         let limits =
-            Limits { requests: 3, tenant_requests: 2, watchers: 1, tenant_watchers: 1, probes: 2, ..Limits::default() };
+            Limits { requests: 3, tenant_requests: 2, watchers: 1, tenant_watchers: 1, ..Limits::default() };
         Arc::new(Admission::new(&limits))
     }
 
@@ -164,11 +162,9 @@ mod tests {
         assert!(admission.enter(Load::Free).is_ok(), "what has no limit of its own here always gets in");
         let waiting = admission.enter(Load::Wait).unwrap();
         assert!(admission.enter(Load::Wait).is_err());
-        let probes: Vec<_> = (0..2).map(|_| admission.enter(Load::Probe).unwrap()).collect();
-        assert!(admission.enter(Load::Probe).unwrap_err().message().contains("probes"));
         places.pop();
         assert!(admission.enter(Load::Request).is_ok());
-        drop((places, waiting, probes));
+        drop((places, waiting));
         assert_eq!(admission.state().running, [0; KINDS]);
     }
 

@@ -11,24 +11,42 @@ use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tonic::{Status, body::Body};
 
-use super::{admission::Place, call::Call, memory::Share};
+use super::{admission::Place, arrival::Charge, call::Call, memory::Share, probe::Probe};
 use crate::error::ApiError;
 
 /// Resolves when a body must end that does not end by itself, and says why.
 pub(super) type Cut = Pin<Box<dyn Future<Output = ApiError> + Send>>;
 
 /// What a call takes until its last byte.
-pub(super) struct Taken {
-    pub(super) place: Place,
-    /// Where the bytes of the answer are counted. They may be under way for longer than the call.
-    pub(super) answer: Option<Share>,
+#[expect(dead_code, reason = "the places are there to be dropped")]
+pub(super) enum Taken {
+    /// A call that needs no token.
+    Probe(Probe, Option<Charge>),
+    /// A call of a tenant. The bytes of the answer are counted in the tenant's share; the connection may hold them for
+    /// longer than the call.
+    Tenant(Place, Option<Share>),
 }
 
 impl Taken {
+    /// Resolves when the call has to make room for another one.
+    pub(super) fn evicted(&self) -> impl Future<Output = ApiError> + Send + 'static {
+        let evicted = match self {
+            Self::Probe(probe, _) => Some(probe.evicted()),
+            Self::Tenant(..) => None,
+        };
+        async {
+            match evicted {
+                Some(evicted) => evicted.await,
+                None => std::future::pending().await,
+            }
+            Probe::eviction()
+        }
+    }
+
     fn count(&self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, ApiError> {
-        match (&self.answer, frame.into_data()) {
-            (Some(share), Ok(data)) => Ok(Frame::data(share.count(data)?)),
-            (None, Ok(data)) => Ok(Frame::data(data)),
+        match (self, frame.into_data()) {
+            (Self::Tenant(_, Some(share)), Ok(data)) => Ok(Frame::data(share.count(data)?)),
+            (_, Ok(data)) => Ok(Frame::data(data)),
             (_, Err(trailers)) => Ok(trailers),
         }
     }

@@ -66,6 +66,12 @@ impl Drop for Call {
     }
 }
 
+/// How a call ends whose request broke off: the caller reset the stream, or the connection is gone. Nobody is at fault
+/// on this side, so that this must not count as `INTERNAL`.
+pub(super) fn broken() -> Status {
+    Status::cancelled("the request broke off")
+}
+
 /// Errors of the transport, which knows nothing of reasons. It also calls a malformed request an internal error.
 fn explained(status: &Status) -> Option<ApiError> {
     const MALFORMED: [&str; 4] = ["decode", "Missing request message", "protocol error", "Unexpected EOF"];

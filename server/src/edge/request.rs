@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
-use super::memory::Held;
+use super::{call, memory::Held};
 use crate::{auth::policy::Load, error::DEADLINE_EXCEEDED};
 
 /// Passes a request's body on, and refuses what is too much or does not come.
@@ -54,7 +54,7 @@ where
         {
             return Poll::Ready(Some(Err(Status::from(error).into())));
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+        Poll::Ready(frame.map(|frame| frame.map_err(|_| call::broken().into())))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -104,7 +104,7 @@ async fn calls_that_nobody_knows_are_refused_and_counted_together() {
 }
 
 #[tokio::test]
-async fn handlers_learn_who_calls_and_strangers_do_not_reach_them() {
+async fn handlers_learn_who_calls_and_unauthenticated_calls_do_not_reach_them() {
     let router = Router::new().route(
         SUBMIT,
         post(async |Extension(caller): Extension<Principal>, Extension(Deadline(at)): Extension<Deadline>| {
@@ -211,20 +211,34 @@ async fn a_stream_ends_with_the_right_to_it() {
     assert_eq!(end(answer).await.0, Code::Unauthenticated);
 }
 
-/// Whoever opens streams that need no token takes no place of those who wait for jobs, and learns of the end.
+/// Streams that need no token take no place of calls that wait for jobs. The oldest of them makes room for a new one,
+/// and draining ends them.
 #[tokio::test]
-async fn strangers_who_watch_health_shut_nobody_out() {
+async fn streams_that_need_no_token_make_room_for_each_other_alone() {
     let endless = async || axum::body::Body::new(Endless { _drop: None });
     let router = Router::new().route(WATCH_HEALTH, post(endless)).route(WATCH, post(endless));
     let limits = Limits { watchers: 1, tenant_watchers: 1, probes: 1, ..Limits::default() };
     let fixture = Fixture::new(router, limits).await;
-    let stranger = fixture.call(REMOTE, WATCH_HEALTH, &[]).await;
-    assert_eq!(end(fixture.call(REMOTE, WATCH_HEALTH, &[]).await).await.1, "OVERLOADED");
+    let evicted = fixture.call(REMOTE, WATCH_HEALTH, &[]).await;
+    let probe = fixture.call(REMOTE, WATCH_HEALTH, &[]).await;
+    assert_eq!(end(evicted).await.1, "OVERLOADED");
     let watching = fixture.call(LOOPBACK, WATCH, &[]).await;
     assert_eq!(end(fixture.call(LOOPBACK, WATCH, &[]).await).await.1, "OVERLOADED");
     fixture.draining.cancel();
-    for answer in [stranger, watching] {
+    for answer in [probe, watching] {
         assert_eq!(end(answer).await, (Code::Unavailable, "DRAINING".to_owned()));
+    }
+}
+
+/// A request that needs no token and does not go on would otherwise keep its place and its memory.
+#[tokio::test]
+async fn half_open_health_checks_make_room_and_end() {
+    let router = Router::new().route(HEALTH, post(echo));
+    let fixture = Fixture::new(router, Limits { probes: 2, probe_idle_ms: 50, ..Limits::default() }).await;
+    let [(_a, first), (_b, second), (_c, third)] = [(); 3].map(|()| fixture.send(HEALTH));
+    assert_eq!(end(first.await.unwrap()).await.1, "OVERLOADED");
+    for idle in [second, third] {
+        assert_eq!(end(idle.await.unwrap()).await, (Code::DeadlineExceeded, "DEADLINE_EXCEEDED".to_owned()));
     }
 }
 

@@ -39,11 +39,14 @@ const DAY: u64 = 24 * 3600;
 
 limits! {
     connections = 512, count 1 => 65_536,
-        "Open connections to the API port; beyond it, who has not yet made a call with a right to it goes, the longest there first, and then further ones wait",
+        "Open connections to the API port; beyond it, the oldest unauthenticated connection closes, and where there is none, new connections wait",
         "Each may fill its window: 512 of 16 MiB are 8 GiB at the very worst";
     tenant_connections = 128, count 1 => 65_536,
-        "Connections that one tenant keeps when `connections` are taken; those beyond count as strangers'",
+        "Connections that one tenant keeps when `connections` are taken; further connections of the tenant count as unauthenticated",
         "A quarter of all; more where more workers than that show one tenant's token, or certificates, which count as one tenant";
+    unauthenticated_bytes = 128 * MIB, bytes 32 * MIB => 1024 * GIB,
+        "Memory of all unauthenticated connections and their calls together; beyond it, the oldest of these connections closes",
+        "Twice what as many idle ones as `connections` take, and a small part of any server's memory";
     connection_streams = 256, count 1 => 65_536,
         "Calls at once on one connection",
         "More than a client needs that sends one bootstrap at a time from 64 threads";
@@ -56,6 +59,9 @@ limits! {
     header_list_bytes = 16 * KIB, bytes KIB => MIB,
         "All headers of one call together",
         "What clients take as well; our own calls use less than 1 KiB";
+    header_fields = 64, count 8 => 1024,
+        "Header fields of one call, after decompression",
+        "Our own calls have less than ten; proxies and traces add some";
     header_timeout_ms = 10_000, ms 10 => 600_000,
         "From accepting a connection to the first bytes of its protocol, TLS included",
         "A handshake over a bad line takes seconds; somebody who wants to hold a connection takes for ever";
@@ -81,8 +87,11 @@ limits! {
         "Calls of one tenant that wait for a job at once",
         "A quarter of all";
     probes = 64, count 1 => 65_536,
-        "Streams of health and reflection at once, from everybody; they need no token",
-        "A few load balancers and people who look; strangers can take all of these, and no other calls";
+        "Calls at once that need no token: health checks, and as many streams of health and reflection; beyond it, the oldest of them ends",
+        "A few load balancers and people who look";
+    probe_idle_ms = 30_000, ms 10 => 3_600_000,
+        "Between two pieces of a request that needs no token, the first piece and the end included",
+        "These requests are a few bytes long";
     message_bytes = 8 * MIB, bytes 64 * KIB => 256 * MIB,
         "One message",
         "Holds a chunk or inline inputs with room to spare; larger things are blobs";

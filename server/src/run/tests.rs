@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::*;
 use crate::{
-    connection::{self, Connection, Patience},
+    connection::{self, Connection, ConnectionLimits},
     dev_certs,
 };
 
@@ -230,14 +230,20 @@ async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay(
     let mut ports = Vec::new();
     for port in [Port::Api, Port::Admin] {
         let (listener, address) = bind("test", SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
-        let patience = Patience { connections: 8, tenant_connections: 8, header: PATIENCE, idle: PATIENCE };
+        let limits = ConnectionLimits {
+            connections: 8,
+            tenant_connections: 8,
+            unauthenticated_bytes: u64::MAX,
+            header_timeout: PATIENCE,
+            idle_timeout: PATIENCE,
+        };
         let echo = |mut connection: Connection, _| async move {
             let mut byte = [0];
             while connection.read_exact(&mut byte).await.is_ok() && connection.write_all(&byte).await.is_ok() {
                 connection.flush().await.unwrap();
             }
         };
-        tokio::spawn(connection::serve(listener, tls.server_config(port).unwrap(), patience, stop.clone(), echo));
+        tokio::spawn(connection::serve(listener, tls.server_config(port).unwrap(), limits, stop.clone(), echo));
         ports.push(address);
     }
     let others = tempfile::tempdir().unwrap();
@@ -302,7 +308,7 @@ async fn connections_beyond_the_limit_wait_for_a_place() {
 }
 
 #[tokio::test]
-async fn strangers_who_hold_all_connections_make_room_for_who_is_known() {
+async fn unauthenticated_connections_make_room_for_those_of_tenants() {
     let server = Running::start(|config, _| {
         (config.limits.connections, config.limits.tenant_connections) = (3, 2);
     })
@@ -310,25 +316,25 @@ async fn strangers_who_hold_all_connections_make_room_for_who_is_known() {
     let check = async |channel: &Channel| {
         HealthClient::new(channel.clone()).check(HealthCheckRequest::default()).await.map(|_| ())
     };
-    let strangers = [server.plain().await, server.plain().await, server.plain().await];
-    for stranger in &strangers {
-        check(stranger).await.unwrap();
+    let unauthenticated = [server.plain().await, server.plain().await, server.plain().await];
+    for connection in &unauthenticated {
+        check(connection).await.unwrap();
     }
-    let known = timeout(PATIENCE, server.plain()).await.unwrap();
-    timeout(PATIENCE, introduce(&known)).await.unwrap().unwrap();
-    // Later ones have to do with what is left, in the order in which they came.
+    let tenant = timeout(PATIENCE, server.plain()).await.unwrap();
+    timeout(PATIENCE, introduce(&tenant)).await.unwrap().unwrap();
+    // Later connections share the slots that are left, the oldest one closing for the newest.
     let mut later = Vec::new();
     for _ in 0..4 {
         later.push(timeout(PATIENCE, server.plain()).await.unwrap());
         timeout(PATIENCE, check(later.last().unwrap())).await.unwrap().unwrap();
     }
-    introduce(&known).await.unwrap();
+    introduce(&tenant).await.unwrap();
     server.end().await;
 }
 
-/// Strangers' messages are names of services, and get no more memory than such a name takes.
+/// A message that needs no token is the name of a service, and gets no more memory than such a name takes.
 #[tokio::test]
-async fn a_stranger_sends_no_long_message() {
+async fn a_message_that_needs_no_token_is_short() {
     let server = Running::start(|_, _| ()).await;
     let mut client = HealthClient::new(server.plain().await);
     let check = |bytes| HealthCheckRequest { service: "x".repeat(bytes) };

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    net::TcpListener,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::Command,
     sync::Mutex,
@@ -160,6 +160,11 @@ impl Server {
     pub fn url(&self) -> String {
         let tls = self.setup.settings.iter().any(|(name, _)| name == "listen.tls_certificate");
         format!("{}://127.0.0.1:{}", if tls { "https" } else { "http" }, self.port)
+    }
+
+    /// The address of the gRPC port.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
     /// A client of the tenant `local`.

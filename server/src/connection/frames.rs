@@ -1,0 +1,123 @@
+//! Follows the HTTP/2 frames in the bytes that a connection receives.
+
+/// Length of a frame's header (RFC 9113, section 4.1).
+const HEADER_BYTES: usize = 9;
+
+/// Length of what a client sends before its first frame (RFC 9113, section 3.4).
+const PREFACE_BYTES: usize = 24;
+
+/// Frame types whose payload is a header block or a part of one.
+const HEADERS: u8 = 0x1;
+const CONTINUATION: u8 = 0x9;
+
+/// The flag of the frame that ends a header block.
+const END_HEADERS: u8 = 0x4;
+
+/// Tells how many bytes of an unfinished frame or header block have arrived.
+///
+/// The HTTP/2 library keeps both in memory until their last byte arrives, and frames may be a MiB long. The library does
+/// not report these bytes, so this meter counts them.
+#[derive(Debug)]
+pub(super) struct FrameMeter {
+    header: [u8; HEADER_BYTES],
+    /// Bytes of the current frame's header that have arrived.
+    header_bytes: usize,
+    /// Bytes of the current frame or header block that have arrived, headers of frames included.
+    received_bytes: usize,
+    /// Bytes of the preface or of the current frame's payload that are still missing.
+    missing_bytes: usize,
+}
+
+impl Default for FrameMeter {
+    fn default() -> Self {
+        Self { header: [0; HEADER_BYTES], header_bytes: 0, received_bytes: 0, missing_bytes: PREFACE_BYTES }
+    }
+}
+
+impl FrameMeter {
+    /// Follows the next bytes.
+    pub(super) fn pass(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let wanted_bytes = if self.missing_bytes > 0 { self.missing_bytes } else { HEADER_BYTES - self.header_bytes };
+            let (some, rest) = bytes.split_at(wanted_bytes.min(bytes.len()));
+            bytes = rest;
+            self.received_bytes += some.len();
+            if self.missing_bytes > 0 {
+                self.missing_bytes -= some.len();
+            } else {
+                self.header[self.header_bytes..][..some.len()].copy_from_slice(some);
+                self.header_bytes += some.len();
+                if self.header_bytes < HEADER_BYTES {
+                    return;
+                }
+                let [high, middle, low, ..] = self.header;
+                (self.missing_bytes, self.header_bytes) = (u32::from_be_bytes([0, high, middle, low]) as usize, 0);
+            }
+            if self.missing_bytes == 0 && !self.is_inside_header_block() {
+                self.received_bytes = 0;
+            }
+        }
+    }
+
+    /// Whether a header block goes on after the frame that has just ended.
+    fn is_inside_header_block(&self) -> bool {
+        let [_, _, _, kind, flags, ..] = self.header;
+        matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS == 0
+    }
+
+    /// Bytes that have arrived of a frame or header block whose last byte has not.
+    pub(super) fn unfinished_bytes(&self) -> usize {
+        self.received_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, payload_bytes: usize) -> Vec<u8> {
+        let mut frame = (payload_bytes as u32).to_be_bytes()[1..].to_vec();
+        frame.extend([kind, flags]);
+        frame.resize(HEADER_BYTES + payload_bytes, 0);
+        frame
+    }
+
+    proptest! {
+        #[test]
+        fn unfinished_bytes_are_those_after_the_last_whole_frame(
+            payloads in prop::collection::vec(0_usize..50, 1..8),
+            pieces in prop::collection::vec(1_usize..40, 1..40),
+        ) {
+            let mut bytes = vec![0; PREFACE_BYTES];
+            let mut ends = vec![0, PREFACE_BYTES];
+            for payload_bytes in payloads {
+                bytes.extend(frame(0, 0, payload_bytes));
+                ends.push(bytes.len());
+            }
+            let (mut meter, mut at) = (FrameMeter::default(), 0);
+            for piece in pieces {
+                let next = bytes.len().min(at + piece);
+                meter.pass(&bytes[at..next]);
+                at = next;
+                let last_end = ends.iter().rev().find(|end| **end <= at).unwrap();
+                prop_assert_eq!(meter.unfinished_bytes(), at - last_end);
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_block_is_unfinished_until_its_last_frame() {
+        let mut meter = FrameMeter::default();
+        meter.pass(&[0; PREFACE_BYTES]);
+        meter.pass(&frame(HEADERS, 0x1, 10));
+        assert_eq!(meter.unfinished_bytes(), 19);
+        meter.pass(&frame(CONTINUATION, 0, 0));
+        assert_eq!(meter.unfinished_bytes(), 28);
+        meter.pass(&frame(CONTINUATION, END_HEADERS, 1));
+        assert_eq!(meter.unfinished_bytes(), 0);
+        meter.pass(&frame(HEADERS, END_HEADERS, 5));
+        assert_eq!(meter.unfinished_bytes(), 0);
+    }
+}

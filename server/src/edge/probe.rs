@@ -1,0 +1,241 @@
+//! Calls that need no token: health and reflection. Each has a place, a limit on its body and a time limit. When all
+//! places are taken, the call that has been running longest ends, so that a flood of them keeps no health check out.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::Status;
+
+use super::{arrival::Charge, call};
+use crate::{
+    auth::policy::Load,
+    error::{ApiError, DEADLINE_EXCEEDED, OVERLOADED, REQUEST_TOO_LARGE},
+};
+
+/// Pieces of a body that wait for their reader; with one more, the call ends.
+const PIECES_MAX: usize = 16;
+
+/// Bytes of a piece.
+const PIECE_BYTES_MAX: usize = 2 << 10;
+
+/// Bytes of a whole body. Messages are names of services and symbols.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// The running calls.
+#[derive(Debug)]
+pub(super) struct Probes {
+    most: usize,
+    /// Calls with one answer, and calls with a stream of answers. They are counted apart: a stream may last, and must
+    /// not take the place of a health check.
+    running: [Mutex<Running>; 2],
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    begun: u64,
+    /// By the order in which they began.
+    calls: BTreeMap<u64, CancellationToken>,
+}
+
+impl Probes {
+    /// `most` calls of each kind at once.
+    pub(super) fn new(most: u64) -> Arc<Self> {
+        Arc::new(Self { most: usize::try_from(most).unwrap_or(usize::MAX), running: Default::default() })
+    }
+
+    /// A place for a call. The oldest call makes room if there is none.
+    pub(super) fn enter(self: &Arc<Self>, load: Load) -> Probe {
+        let kind = usize::from(load == Load::ProbeStream);
+        let end = CancellationToken::new();
+        let mut running = self.running(kind);
+        if running.calls.len() >= self.most
+            && let Some((_, oldest)) = running.calls.pop_first()
+        {
+            oldest.cancel();
+        }
+        running.begun += 1;
+        let number = running.begun;
+        running.calls.insert(number, end.clone());
+        drop(running);
+        Probe { probes: self.clone(), kind, number, end }
+    }
+
+    fn running(&self, kind: usize) -> MutexGuard<'_, Running> {
+        self.running[kind].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A running call's place. Dropping it makes room.
+#[derive(Debug)]
+pub(super) struct Probe {
+    probes: Arc<Probes>,
+    kind: usize,
+    number: u64,
+    end: CancellationToken,
+}
+
+impl Probe {
+    /// Resolves when the call has to make room.
+    pub(super) fn evicted(&self) -> WaitForCancellationFutureOwned {
+        self.end.clone().cancelled_owned()
+    }
+
+    /// How a call ends that has to make room.
+    pub(super) fn eviction() -> ApiError {
+        OVERLOADED.error("another call took the place of this one (probes)").with("limit", "probes")
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.probes.running(self.kind).calls.remove(&self.number);
+    }
+}
+
+/// What the body brings, within its limits: `idle` between two pieces, and the constants above.
+///
+/// The body is read as it arrives, and copied. A piece that nobody reads would keep the connection's buffer in memory,
+/// which may be a thousand times as large. `charge` ends with the body.
+pub(super) fn read_at_once<B>(body: B, idle: Duration, charge: Option<Charge>) -> axum::body::Body
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Send,
+{
+    let (sender, receiver) = mpsc::channel(PIECES_MAX);
+    tokio::spawn(async move {
+        let _charge = charge;
+        let read = read(pin!(body), idle, &sender);
+        let status = tokio::select! {
+            Err(status) = read => status,
+            () = sender.closed() => return,
+            else => return,
+        };
+        // A full channel leaves no room for the error, and the call ends without it.
+        let _ = sender.try_send(Err(status));
+    });
+    axum::body::Body::from_stream(ReceiverStream::new(receiver))
+}
+
+async fn read<B>(
+    mut body: std::pin::Pin<&mut B>,
+    idle: Duration,
+    sender: &mpsc::Sender<Result<Bytes, Status>>,
+) -> Result<(), Status>
+where
+    B: http_body::Body<Data = Bytes>,
+{
+    let too_large = |what: &str, most_bytes: usize| {
+        Status::from(REQUEST_TOO_LARGE.error(format!("{what} has more than {most_bytes} bytes")))
+    };
+    let mut received_bytes = 0;
+    loop {
+        let frame = timeout(idle, poll_fn(|cx| body.as_mut().poll_frame(cx))).await;
+        let frame = frame.map_err(|_| {
+            let message = format!("nothing arrived for {} ms (probe_idle_ms)", idle.as_millis());
+            DEADLINE_EXCEEDED.error(message)
+        })?;
+        let Some(frame) = frame else { return Ok(()) };
+        let frame = frame.map_err(|_| call::broken())?;
+        let Ok(data) = frame.into_data() else { continue };
+        received_bytes += data.len();
+        if data.len() > PIECE_BYTES_MAX {
+            return Err(too_large("a piece of the request", PIECE_BYTES_MAX));
+        }
+        if received_bytes > BODY_BYTES_MAX {
+            return Err(too_large("the request", BODY_BYTES_MAX));
+        }
+        if sender.try_send(Ok(Bytes::copy_from_slice(&data))).is_err() {
+            return Err(OVERLOADED.error("messages arrive faster than they are answered").into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(60);
+
+    fn pieces(count: usize, bytes: usize) -> (mpsc::Sender<Bytes>, axum::body::Body) {
+        let (sender, receiver) = mpsc::channel(count.max(1));
+        for _ in 0..count {
+            sender.try_send(Bytes::from(vec![7; bytes])).unwrap();
+        }
+        let stream = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
+        (sender, axum::body::Body::from_stream(stream))
+    }
+
+    async fn failure(body: axum::body::Body) -> Status {
+        let error = axum::body::to_bytes(body, usize::MAX).await.unwrap_err();
+        Status::from_error(error.into_inner())
+    }
+
+    #[tokio::test]
+    async fn a_body_within_its_limits_arrives_whole() {
+        let (sender, body) = pieces(PIECES_MAX, PIECE_BYTES_MAX);
+        drop(sender);
+        let read = axum::body::to_bytes(read_at_once(body, IDLE, None), usize::MAX).await.unwrap();
+        assert_eq!(read.len(), PIECES_MAX * PIECE_BYTES_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_nobody_reads_is_dropped() {
+        for (count, bytes) in [(PIECES_MAX + 1, 1), (1, PIECE_BYTES_MAX + 1)] {
+            let (sender, body) = pieces(count, bytes);
+            let unread = read_at_once(body, IDLE, None);
+            // The body is dropped although its reader is still there.
+            sender.closed().await;
+            drop(unread);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_whose_reader_is_gone_is_dropped() {
+        let (sender, body) = pieces(1, 1);
+        drop(read_at_once(body, IDLE, None));
+        sender.closed().await;
+    }
+
+    #[tokio::test]
+    async fn a_body_has_a_limit_as_a_whole() {
+        let (sender, body) = pieces(1, PIECE_BYTES_MAX);
+        tokio::spawn(async move { while sender.send(Bytes::from(vec![7; PIECE_BYTES_MAX])).await.is_ok() {} });
+        let status = failure(read_at_once(body, IDLE, None)).await;
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_go_on_ends() {
+        let (_sender, body) = pieces(1, 1);
+        let status = failure(read_at_once(body, IDLE, None)).await;
+        assert_eq!(status.code(), tonic::Code::DeadlineExceeded, "{status:?}");
+    }
+
+    #[tokio::test]
+    async fn the_oldest_call_makes_room_and_streams_take_no_place_of_health_checks() {
+        let probes = Probes::new(2);
+        let [first, second] = [probes.enter(Load::Probe), probes.enter(Load::Probe)];
+        let streams = [probes.enter(Load::ProbeStream), probes.enter(Load::ProbeStream)];
+        assert!(!first.end.is_cancelled());
+        let third = probes.enter(Load::Probe);
+        assert!(first.end.is_cancelled() && !second.end.is_cancelled());
+        assert!(streams.iter().all(|stream| !stream.end.is_cancelled()));
+        first.evicted().await;
+        drop((first, second));
+        let fourth = probes.enter(Load::Probe);
+        assert!(!third.end.is_cancelled());
+        drop((third, fourth, streams));
+        assert!((0..2).all(|kind| probes.running(kind).calls.is_empty()));
+    }
+}

@@ -1,0 +1,173 @@
+//! HTTP/2 frames (RFC 9113) and a connection that sends any of them.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+
+use crate::HeaderBlock;
+
+/// What a client sends first.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+const FRAME_HEADER_BYTES: usize = 9;
+
+/// The kinds of frames that attacks use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FrameKind {
+    /// Bytes of a body.
+    Data = 0,
+    /// A header block, or its beginning.
+    Headers = 1,
+    /// The end of a stream, before its time.
+    ResetStream = 3,
+    /// Parameters of the connection.
+    Settings = 4,
+    /// A question that the peer must answer.
+    Ping = 6,
+    /// The end of the connection.
+    GoAway = 7,
+    /// Credit for the peer's data.
+    WindowUpdate = 8,
+    /// More of a header block.
+    Continuation = 9,
+}
+
+/// Flags of frames.
+pub mod flags {
+    /// The sender's side of the stream ends.
+    pub const END_STREAM: u8 = 0x1;
+    /// The header block ends.
+    pub const END_HEADERS: u8 = 0x4;
+    /// Of SETTINGS and PING: an acknowledgement.
+    pub const ACK: u8 = 0x1;
+}
+
+/// A frame that was received.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Its kind, as a number: a server may send kinds that attacks do not name.
+    pub kind: u8,
+    /// Its flags.
+    pub flags: u8,
+    /// Its stream; zero is the connection.
+    pub stream: u32,
+    /// What it carries.
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    /// Whether it is of this kind.
+    #[must_use]
+    pub fn is(&self, kind: FrameKind) -> bool {
+        self.kind == kind as u8
+    }
+}
+
+/// A client's side of a connection without TLS.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    next_stream: u32,
+    bytes_sent: u64,
+}
+
+impl Connection {
+    /// Connects from a given source address, and sends the preface and empty SETTINGS.
+    pub async fn open(from: IpAddr, server: SocketAddr) -> io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(from, 0))?;
+        let stream = socket.connect(server).await?;
+        let mut connection = Self { stream, next_stream: 1, bytes_sent: 0 };
+        connection.write(PREFACE).await?;
+        connection.send(FrameKind::Settings, 0, 0, &[]).await?;
+        Ok(connection)
+    }
+
+    /// Bytes that were sent on it.
+    #[must_use]
+    pub fn bytes_sent(&self) -> u64 {
+        self.bytes_sent
+    }
+
+    /// The number of a stream that was not used before.
+    pub fn new_stream(&mut self) -> u32 {
+        let stream = self.next_stream;
+        self.next_stream += 2;
+        stream
+    }
+
+    /// Opens a stream with a complete header block. Without `END_STREAM` among the flags the stream stays half-open.
+    pub async fn open_stream(&mut self, flags: u8, headers: HeaderBlock) -> io::Result<u32> {
+        let stream = self.new_stream();
+        self.send(FrameKind::Headers, flags | flags::END_HEADERS, stream, &headers.into_bytes()).await?;
+        Ok(stream)
+    }
+
+    /// Sends a frame.
+    pub async fn send(&mut self, kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> io::Result<()> {
+        let mut frame = Self::frame_header(kind, flags, stream, payload.len());
+        frame.extend_from_slice(payload);
+        self.write(&frame).await
+    }
+
+    /// The nine bytes before a frame's payload.
+    #[must_use]
+    pub fn frame_header(kind: FrameKind, flags: u8, stream: u32, payload_bytes: usize) -> Vec<u8> {
+        let mut header = Vec::with_capacity(FRAME_HEADER_BYTES + payload_bytes);
+        header.extend_from_slice(&(payload_bytes as u32).to_be_bytes()[1..]);
+        header.extend_from_slice(&[kind as u8, flags]);
+        header.extend_from_slice(&stream.to_be_bytes());
+        header
+    }
+
+    /// Sends bytes as they are. A peer that does not read for five seconds is an error.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        const WRITE_LIMIT: Duration = Duration::from_secs(5);
+        timeout(WRITE_LIMIT, self.stream.write_all(bytes)).await??;
+        self.bytes_sent += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Receives the next frame; nothing once the server has closed the connection.
+    pub async fn receive(&mut self) -> io::Result<Option<Frame>> {
+        let mut header = [0; FRAME_HEADER_BYTES];
+        match self.stream.read_exact(&mut header).await {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let [a, b, c, kind, flags, stream @ ..] = header;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        self.stream.read_exact(&mut payload).await?;
+        Ok(Some(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload }))
+    }
+
+    /// Receives until a frame fits, for at most `limit`; nothing if there is none.
+    pub async fn receive_until(&mut self, limit: Duration, fits: impl Fn(&Frame) -> bool) -> Option<Frame> {
+        let search = async {
+            loop {
+                match self.receive().await {
+                    Ok(Some(frame)) if fits(&frame) => return Some(frame),
+                    Ok(Some(_)) => {}
+                    Ok(None) | Err(_) => return None,
+                }
+            }
+        };
+        timeout(limit, search).await.ok().flatten()
+    }
+
+    /// Whether the server closes the connection within `limit`.
+    pub async fn is_closed_within(&mut self, limit: Duration) -> bool {
+        let closed = async { while let Ok(Some(_)) = self.receive().await {} };
+        timeout(limit, closed).await.is_ok()
+    }
+}

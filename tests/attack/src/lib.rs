@@ -1,0 +1,9 @@
+//! Foreign clients: HTTP/2 spoken frame by frame, so that a test can send what no client library would send.
+
+#![forbid(unsafe_code)]
+
+mod hpack;
+mod http2;
+
+pub use hpack::HeaderBlock;
+pub use http2::{Connection, Frame, FrameKind, flags};
