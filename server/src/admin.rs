@@ -26,7 +26,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    connection::{self, ConnectionLimits},
+    connection::{self, Callers, ConnectionLimits},
     limits::Limits,
     metrics::Telemetry,
 };
@@ -70,6 +70,7 @@ pub async fn serve(
         connections: usize::try_from(limits.admin_connections).unwrap_or(usize::MAX),
         // Nobody authenticates on this port.
         tenant_connections: 0,
+        address_connections: usize::MAX,
         // HTTP/1 takes one request at a time, so that the number of connections bounds their memory.
         unauthenticated_bytes: u64::MAX,
         header_timeout: Duration::from_millis(limits.header_timeout_ms),
@@ -77,7 +78,7 @@ pub async fn serve(
     };
     let router = router(readiness, telemetry);
     let ended = stop.clone();
-    connection::serve(listener, tls, limits, stop, move |connection, _| {
+    connection::serve(listener, tls, limits, Callers::default(), stop, move |connection, _| {
         let service = TowerToHyperService::new(router.clone());
         let ended = ended.clone();
         async move {

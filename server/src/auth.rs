@@ -5,7 +5,7 @@ pub mod policy;
 mod store;
 mod token;
 
-use std::{fmt, net::IpAddr, time::Duration};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, header::AUTHORIZATION};
 use tonic::Code;
@@ -15,7 +15,9 @@ pub use store::{StoreError, TenantRow, TokenRow, TokenStore};
 pub use token::{Secret, TokenId};
 
 use crate::{
+    address::{AddressBlock, Addresses},
     error::{ApiError, PERMISSION_DENIED, UNAUTHENTICATED},
+    limits::Limits,
     resource::Tenant,
 };
 use policy::{Access, Rule};
@@ -120,10 +122,12 @@ pub enum Peer {
     Embedded,
     /// The network.
     Network {
-        /// The other end.
+        /// The caller's address: that of the connection, or the one that a trusted proxy reports.
         address: IpAddr,
-        /// It has shown a certificate of the configured authority.
+        /// The caller has shown a certificate of the configured authority.
         certified: bool,
+        /// Nothing says that a proxy stands between the caller and this port.
+        direct: bool,
     },
 }
 
@@ -147,9 +151,9 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// One that asks `store` about tokens and remembers its answers: up to `entries` of them, each for `time`.
-    pub fn new(rules: Rules, store: TokenStore, entries: usize, time: Duration) -> Self {
-        Self { rules, tokens: Verifier::new(store, entries, time) }
+    /// One that asks `store` about tokens, as often as the limits say.
+    pub fn new(rules: Rules, store: TokenStore, addresses: Arc<Addresses>, limits: &Limits) -> Self {
+        Self { rules, tokens: Verifier::new(store, addresses, limits) }
     }
 
     /// Who calls, if the rule lets them: the one place where that is decided.
@@ -159,7 +163,21 @@ impl Authenticator {
         if rule.access == Access::Anyone {
             return Ok(None);
         }
-        let principal = self.identify(peer, headers, rule).await?;
+        let address = match peer {
+            Peer::Network { address, .. } => Some(address.into()),
+            Peer::Embedded => None,
+        };
+        self.admit_from(peer, address, headers, rule).await.map(Some)
+    }
+
+    async fn admit_from(
+        &self,
+        peer: Peer,
+        address: Option<AddressBlock>,
+        headers: &HeaderMap,
+        rule: &Rule,
+    ) -> Result<Principal, ApiError> {
+        let principal = self.identify(peer, address, headers, rule).await?;
         if let Access::AnyOf(scopes) = rule.access
             && !scopes.iter().any(|scope| principal.scopes.contains(*scope))
         {
@@ -168,7 +186,7 @@ impl Authenticator {
                 format!("{} needs the scope {wanted}, and the caller has {:?}", rule.method, principal.scopes);
             return Err(PERMISSION_DENIED.error(message).with("scope", wanted));
         }
-        Ok(Some(principal))
+        Ok(principal)
     }
 
     /// Returns when the caller, who was let in by showing this, is not let in any more. For calls that last.
@@ -176,16 +194,22 @@ impl Authenticator {
         let headers: HeaderMap = shown.iter().map(|value| (AUTHORIZATION, value.clone())).collect();
         loop {
             tokio::time::sleep(ASK_AGAIN).await;
-            match self.admit(peer, &headers, rule).await {
+            match self.admit_from(peer, None, &headers, rule).await {
                 Err(error) if error.reason().grpc == Code::Unauthenticated => return error,
-                // Not for a database that does not answer.
+                // A database that does not answer takes nobody's right away.
                 _ => {}
             }
         }
     }
 
-    async fn identify(&self, peer: Peer, headers: &HeaderMap, rule: &Rule) -> Result<Principal, ApiError> {
-        let Peer::Network { address, certified } = peer else {
+    async fn identify(
+        &self,
+        peer: Peer,
+        from: Option<AddressBlock>,
+        headers: &HeaderMap,
+        rule: &Rule,
+    ) -> Result<Principal, ApiError> {
+        let Peer::Network { address, certified, direct } = peer else {
             return Ok(Principal { tenant: Tenant::local(), scopes: Scopes::ALL });
         };
         if rule.access == Access::AnyOf(&[Scope::Worker]) {
@@ -197,9 +221,14 @@ impl Authenticator {
             }
         }
         if let Some(token) = bearer(headers)? {
-            return self.tokens.verify(token).await;
+            return self.tokens.verify(token, from).await;
         }
         if self.rules.anonymous && address.to_canonical().is_loopback() {
+            if !direct {
+                // A proxy on this machine would make all its callers the tenant `local`.
+                let message = "the call has no token, and came through a proxy: anonymous callers connect directly";
+                return Err(UNAUTHENTICATED.error(message));
+            }
             return Ok(Principal { tenant: Tenant::local(), scopes: Scopes::ALL.without(Scope::Worker) });
         }
         Err(UNAUTHENTICATED.error("the call has no token"))

@@ -18,7 +18,7 @@ use cloakwork_proto::is_loopback;
 pub use print::print;
 pub use value::{BlobStore, LogFormat};
 
-use crate::limits::Limits;
+use crate::{address::TrustedProxies, limits::Limits};
 
 /// The whole configuration. [`print()`] documents each setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,8 @@ pub struct Listen {
     pub client_ca: Option<PathBuf>,
     /// Use the certificate on the admin port as well.
     pub admin_tls: bool,
+    /// Proxies whose word about a caller's address is taken.
+    pub trusted_proxies: TrustedProxies,
 }
 
 /// Where data is kept.
@@ -113,6 +115,7 @@ impl Default for Config {
                 tls_key: None,
                 client_ca: None,
                 admin_tls: false,
+                trusted_proxies: TrustedProxies::default(),
             },
             storage: Storage {
                 directory: PathBuf::from("cloakwork-data"),

@@ -6,7 +6,7 @@ mod slots;
 use std::{
     future::Future,
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -17,15 +17,19 @@ use rustls::ServerConfig;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
+    sync::OwnedSemaphorePermit,
     task::JoinSet,
-    time::{Instant, Sleep, sleep, timeout},
+    time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
 pub use slots::{OpenCall, Slot, UnreadBody};
 
-use crate::auth::Peer;
+use crate::{
+    address::{Act, Addresses, TrustedProxies},
+    auth::Peer,
+};
 use frames::FrameMeter;
 use slots::Slots;
 
@@ -46,6 +50,8 @@ pub struct ConnectionLimits {
     pub connections: usize,
     /// Connections that one tenant keeps when all are taken.
     pub tenant_connections: usize,
+    /// Connections from one address.
+    pub address_connections: usize,
     /// Bytes that all unauthenticated connections may take together.
     pub unauthenticated_bytes: u64,
     /// From accepting a connection to its first request.
@@ -54,19 +60,29 @@ pub struct ConnectionLimits {
     pub idle_timeout: Duration,
 }
 
+/// Who connects to a port.
+#[derive(Clone, Debug, Default)]
+pub struct Callers {
+    /// Proxies that connect for others.
+    pub proxies: Arc<TrustedProxies>,
+    /// What each address may do before it authenticates; nothing where addresses have no budget.
+    pub addresses: Option<Arc<Addresses>>,
+}
+
 /// Accepts connections and hands each to `handle`, until `stop`. Then waits until all have ended. A caller for whom that
 /// takes too long drops the future, which drops the connections.
 pub async fn serve<H, F>(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     limits: ConnectionLimits,
+    callers: Callers,
     stop: CancellationToken,
     handle: H,
 ) where
     H: Fn(Connection, Peer) -> F + Clone + Send + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    let slots = Slots::new(limits.connections, limits.tenant_connections, limits.unauthenticated_bytes);
+    let slots = Slots::new(&limits);
     let tls = tls.map(TlsAcceptor::from);
     let mut running = JoinSet::new();
     // Accepted, and without a slot. Further connections wait in the kernel meanwhile.
@@ -77,8 +93,10 @@ pub async fn serve<H, F>(
                 slots.make_room();
                 waiting = Some(accepted);
             }
-            slot = slots.take(), if waiting.is_some() => {
-                if let Some((stream, address)) = waiting.take() {
+            permit = slots.free(), if waiting.is_some() => {
+                if let Some((stream, address)) = waiting.take()
+                    && let Some(slot) = callers.slot(&slots, permit, address.ip())
+                {
                     running.spawn(receive(stream, address, slot, tls.clone(), limits, handle.clone()));
                 }
             }
@@ -89,6 +107,20 @@ pub async fn serve<H, F>(
     drop((listener, waiting));
     while let Some(ended) = running.join_next().await {
         log_panic(ended);
+    }
+}
+
+impl Callers {
+    /// Takes a slot for a connection, and lets one wait whose address is in debt.
+    fn slot(&self, slots: &Arc<Slots>, permit: OwnedSemaphorePermit, address: IpAddr) -> Option<Slot> {
+        if self.proxies.contains(address) {
+            return Some(slots.take_for_proxy(permit));
+        }
+        let slot = slots.take(permit, address.into())?;
+        if let Some(addresses) = &self.addresses {
+            slot.pause(addresses.charge(address.into(), Act::Call));
+        }
+        Some(slot)
     }
 }
 
@@ -125,9 +157,13 @@ async fn receive<H, F>(
     let slot = Arc::new(slot);
     let own = slot.clone();
     let whole = async move {
+        // A handshake costs more than anything else that an unauthenticated caller can ask for.
+        if let Some(end) = own.pause_end() {
+            sleep_until(end.into()).await;
+        }
         match timeout(limits.header_timeout, handshake(stream, tls)).await {
             Ok(Ok((stream, certified))) => {
-                let peer = Peer::Network { address: address.ip(), certified };
+                let peer = Peer::Network { address: address.ip(), certified, direct: true };
                 handle(Connection::new(stream, limits, own), peer).await;
             }
             Ok(Err(error)) => tracing::debug!(%error, peer = %address, "a TLS handshake failed"),
@@ -167,6 +203,8 @@ pub struct Connection {
     frames: FrameMeter,
     /// The connection has just read, and other tasks get their turn before it reads again.
     yields: bool,
+    /// Runs while nothing may be read.
+    pause: Option<Pin<Box<Sleep>>>,
 }
 
 #[derive(Debug)]
@@ -191,6 +229,7 @@ impl Connection {
             slot,
             frames: FrameMeter::default(),
             yields: false,
+            pause: None,
         }
     }
 
@@ -201,8 +240,13 @@ impl Connection {
         }
     }
 
-    /// Reads a small piece, and lets other tasks have their turn before the next one.
+    /// Reads a small piece, and lets other tasks have their turn before the next one. Reads nothing during a pause.
     fn poll_unauthenticated(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        while let Some(end) = self.slot.pause_end() {
+            let pause = self.pause.get_or_insert_with(|| Box::pin(sleep_until(end.into())));
+            std::task::ready!(pause.as_mut().poll(cx));
+            self.pause = None;
+        }
         if std::mem::take(&mut self.yields) {
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -14,7 +14,10 @@ mod request;
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, header::AUTHORIZATION};
+use http::{
+    HeaderValue, Request, Response, StatusCode,
+    header::{ALLOW, AUTHORIZATION},
+};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
@@ -23,7 +26,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, body::Body, service::Routes};
+use tonic::{Code, Status, body::Body, service::Routes};
 use tower::Service as _;
 
 pub use deadline::Deadline;
@@ -31,17 +34,18 @@ pub use embedded::Door;
 pub use memory::Held;
 
 use crate::{
+    address::{Act, AddressBlock},
     auth::{
         Authenticator, Peer,
         policy::{self, Load, Rule},
     },
-    connection::{self, Connection, ConnectionLimits, Slot},
-    error::{ApiError, DRAINING, METHOD_UNKNOWN},
+    connection::{self, Callers, Connection, ConnectionLimits, Slot},
+    error::{ADDRESS_LIMITED, ApiError, DRAINING, METHOD_UNKNOWN},
     limits::Limits,
     metrics::Telemetry,
 };
 use admission::Admission;
-use arrival::Charge;
+use arrival::{Arrivals, Charge};
 use body::{Cut, Guarded, Taken};
 use call::Call;
 use memory::Memory;
@@ -51,10 +55,15 @@ use request::{Count, Received};
 /// Longest frame that callers may send. With the usual 16 KiB, a key's upload spends its time on frame headers.
 const FRAME_BYTES: u32 = 1 << 20;
 
+/// Streams of a proxy's connection that are reset before the server has looked at them. One read of a connection has
+/// fewer frames.
+const PROXY_RESET_STREAMS_MAX: usize = 4096;
+
 /// The gRPC side of a server.
 #[derive(Debug)]
 pub struct Edge {
     authenticator: Authenticator,
+    callers: Callers,
     admission: Arc<Admission>,
     probes: Arc<Probes>,
     memory: Arc<Memory>,
@@ -71,6 +80,7 @@ impl Edge {
     /// Handlers find [`Principal`](crate::auth::Principal), [`Deadline`] and [`Peer`] in the extensions of a request.
     pub fn new(
         authenticator: Authenticator,
+        callers: Callers,
         telemetry: Arc<Telemetry>,
         routes: Routes,
         limits: &Limits,
@@ -78,6 +88,7 @@ impl Edge {
     ) -> Arc<Self> {
         Arc::new(Self {
             authenticator,
+            callers,
             admission: Arc::new(Admission::new(limits)),
             probes: Probes::new(limits.probes),
             memory: Memory::new(limits),
@@ -90,18 +101,20 @@ impl Edge {
 
     /// Serves a port until the server drains, then until its calls have ended.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
-        let Limits { connections, tenant_connections, unauthenticated_bytes, .. } = self.limits;
-        let [connections, tenant_connections] =
-            [connections, tenant_connections].map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        let Limits { connections, tenant_connections, address_connections, .. } = self.limits;
+        let [connections, tenant_connections, address_connections] =
+            [connections, tenant_connections, address_connections]
+                .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
         let limits = ConnectionLimits {
             connections,
             tenant_connections,
-            unauthenticated_bytes,
+            address_connections,
+            unauthenticated_bytes: self.limits.unauthenticated_bytes,
             header_timeout: Duration::from_millis(self.limits.header_timeout_ms),
             idle_timeout: Duration::from_millis(self.limits.idle_timeout_ms),
         };
-        let draining = self.draining.clone();
-        connection::serve(listener, tls, limits, draining.clone(), move |connection, peer| {
+        let (callers, draining) = (self.callers.clone(), self.draining.clone());
+        connection::serve(listener, tls, limits, callers, draining.clone(), move |connection, peer| {
             self.clone().serve_connection(connection, peer, draining.clone())
         })
         .await;
@@ -114,15 +127,30 @@ impl Edge {
         let [streams, stream_window, connection_window, header_list] =
             [connection_streams, stream_window_bytes, connection_window_bytes, header_list_bytes]
                 .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
-        let (slot, header_fields) = (connection.slot(), self.limits.header_fields);
+        let slot = connection.slot();
+        let is_proxy = slot.is_proxy();
+        let arrivals = Arrivals {
+            slot: slot.clone(),
+            peer,
+            proxies: self.callers.proxies.clone(),
+            header_fields_max: self.limits.header_fields,
+        };
         let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
             // Not in the future: a connection decodes many requests before the first of their futures runs.
-            let received = arrival::receive(&slot, header_fields, request);
-            let edge = self.clone();
+            let (peer, received) = arrivals.receive(request);
+            let (edge, slot) = (self.clone(), slot.clone());
             async move {
                 Ok::<_, Infallible>(match received {
                     Ok(request) => edge.handle(peer, request).await,
-                    Err(error) => edge.refuse("_OTHER", error),
+                    Err((status, error)) => {
+                        edge.charge(peer, Some(&slot), Act::Call);
+                        let mut response = edge.refuse("_OTHER", error);
+                        *response.status_mut() = status;
+                        if status == StatusCode::METHOD_NOT_ALLOWED {
+                            response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+                        }
+                        response
+                    }
                 })
             }
         });
@@ -135,6 +163,12 @@ impl Edge {
             .max_frame_size(FRAME_BYTES)
             .keep_alive_interval(Duration::from_millis(ping_ms))
             .keep_alive_timeout(Duration::from_millis(ping_ms));
+        if is_proxy {
+            // The HTTP library closes a connection whose caller resets many streams. Behind a proxy that would be
+            // everybody's connection, so that only a flood of resets within one read counts.
+            http.max_pending_accept_reset_streams(PROXY_RESET_STREAMS_MAX)
+                .max_local_error_reset_streams(PROXY_RESET_STREAMS_MAX);
+        }
         let mut running = pin!(http.serve_connection(TokioIo::new(connection), service));
         let ended = tokio::select! {
             ended = running.as_mut() => ended,
@@ -155,6 +189,7 @@ impl Edge {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
         let Some(rule) = policy::rule(request.uri().path()) else {
+            self.charge(peer, request.extensions().get::<Arc<Slot>>(), Act::Call);
             return self.refuse("_OTHER", METHOD_UNKNOWN.error("the server has no such call"));
         };
         let deadline = match Deadline::of(request.headers()) {
@@ -205,13 +240,23 @@ impl Edge {
         let charge = request.extensions_mut().remove::<Charge>();
         let slot = request.extensions_mut().remove::<Arc<Slot>>();
         let admitted = self.authenticator.admit(peer, request.headers(), rule).await;
-        if let (Some(slot), Err(_)) = (&slot, &admitted) {
-            slot.disown();
+        if let Err(error) = &admitted {
+            let wrong = error.reason().grpc == Code::Unauthenticated && request.headers().contains_key(AUTHORIZATION);
+            self.charge(peer, slot.as_ref(), if wrong { Act::Failure } else { Act::Call });
+            if let Some(slot) = &slot {
+                slot.disown();
+            }
         }
         let principal = admitted?;
         request.extensions_mut().insert(deadline);
         request.extensions_mut().insert(peer);
         let Some(principal) = principal else {
+            let debt = self.charge(peer, slot.as_ref(), Act::Call);
+            // Calls of a direct connection wait unread instead.
+            if !debt.is_zero() && slot.is_some_and(|slot| slot.is_proxy()) {
+                let message = "too many calls without a token come from this address (address_calls_per_second)";
+                return Err(ADDRESS_LIMITED.error(message).retry_after(debt));
+            }
             return self.probe(rule, request, charge).await;
         };
         let tenant = principal.tenant.clone();
@@ -239,6 +284,23 @@ impl Edge {
         Ok((response, Taken::Tenant(place, Some(share).filter(|_| rule.load != Load::Free))))
     }
 
+    /// Charges a caller's address for what was not authenticated, and reads no more of the connection while the address
+    /// is in debt. Returns for how long that is.
+    fn charge(&self, peer: Peer, slot: Option<&Arc<Slot>>, act: Act) -> Duration {
+        let (Some(addresses), Peer::Network { address, .. }) = (&self.callers.addresses, peer) else {
+            return Duration::ZERO;
+        };
+        let address = AddressBlock::from(address);
+        let mut debt = addresses.charge(address, act);
+        if matches!(act, Act::Failure) {
+            debt = debt.max(addresses.charge(address, Act::Call));
+        }
+        if let Some(slot) = slot {
+            slot.pause(debt);
+        }
+        debt
+    }
+
     /// Answers a call that needs no token.
     async fn probe<B>(
         &self,
@@ -255,7 +317,7 @@ impl Edge {
         let reading = charge.clone();
         tokio::select! {
             response = self.route(request.map(|body| probe::read_at_once(body, idle, reading))) => {
-                Ok((response, Taken::Probe(place, charge)))
+                Ok((response, Taken::Probe(place, charge.map(|charge| charge.call))))
             }
             () = place.evicted() => Err(Probe::eviction()),
         }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod address;
 pub mod admin;
 pub mod auth;
 pub mod backend;

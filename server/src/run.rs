@@ -24,10 +24,12 @@ use tonic::service::Routes;
 use tonic_health::{ServingStatus, server::HealthReporter};
 
 use crate::{
+    address::Addresses,
     admin::{self, Readiness},
     auth::{Authenticator, Rules, TokenStore},
     backend::{self, Backend},
     config::Config,
+    connection::Callers,
     database::{self, Database, MIGRATIONS, OpenError},
     edge::{Door, Edge},
     metrics::Telemetry,
@@ -177,7 +179,10 @@ impl Server {
         }
         let (stop, stop_worker, door) = <(CancellationToken, CancellationToken, Door)>::default();
         let routes = backend.routes(routes);
-        let edge = Edge::new(authenticator(&config, &database), telemetry, routes, &config.limits, stop.clone());
+        let addresses = Arc::new(Addresses::new(&config.limits));
+        let authenticator = authenticator(&config, &database, addresses.clone());
+        let callers = Callers { proxies: Arc::new(config.listen.trusted_proxies.clone()), addresses: Some(addresses) };
+        let edge = Edge::new(authenticator, callers, telemetry, routes, &config.limits, stop.clone());
         let mut worker = None;
         if config.worker.embedded {
             let uplink = edge.uplink(&door);
@@ -289,11 +294,9 @@ async fn end_worker(mut worker: JoinHandle<Result<(), WorkerError>>, grace: Inst
     }
 }
 
-fn authenticator(config: &Config, database: &Database) -> Authenticator {
+fn authenticator(config: &Config, database: &Database, addresses: Arc<Addresses>) -> Authenticator {
     let rules = Rules { anonymous: config.auth.anonymous, worker_mtls: config.auth.worker_mtls };
-    let entries = usize::try_from(config.limits.token_cache).unwrap_or(usize::MAX);
-    let time = Duration::from_millis(config.limits.token_cache_ms);
-    Authenticator::new(rules, TokenStore::new(database.clone()), entries, time)
+    Authenticator::new(rules, TokenStore::new(database.clone()), addresses, &config.limits)
 }
 
 /// A message of a call that needs no token. It names a service or a symbol.

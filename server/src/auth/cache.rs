@@ -1,41 +1,133 @@
-//! Verifies tokens, and remembers for a short while which ones were good.
+//! Verifies tokens: remembers good ones for a short while, and looks others up in the database, few at a time.
+//!
+//! A token that was good before is looked up at once when it is due again. Any other token may be a guess: it waits in a
+//! short line for one of a few lookups, so that guesses take neither the database nor the tenants' places, and an address
+//! that guesses too often gets no lookup at all.
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
+use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
+
 use super::{Principal, Scopes, Secret, TokenStore, store};
 use crate::{
+    address::{Act, AddressBlock, Addresses},
     database,
-    error::{ApiError, TOKEN_EXPIRED, UNAUTHENTICATED},
+    error::{ADDRESS_LIMITED, ApiError, OVERLOADED, TOKEN_EXPIRED, UNAUTHENTICATED},
+    limits::Limits,
     resource::Tenant,
 };
+
+/// When a caller may try again who found the line of lookups full. A lookup takes about a millisecond.
+const LINE_RETRY: Duration = Duration::from_millis(500);
 
 /// Verifies tokens.
 #[derive(Debug)]
 pub struct Verifier {
     store: TokenStore,
-    time: Duration,
+    addresses: Arc<Addresses>,
+    remember_time: Duration,
     entries_max: usize,
-    // By the token's hash. Only good tokens are in here, so that guesses cannot fill it.
-    good: Mutex<HashMap<[u8; 32], (Principal, Instant)>>,
+    /// By the token's hash. Only good tokens are in here, so that guesses cannot fill it.
+    good: Mutex<HashMap<[u8; 32], Good>>,
+    /// Lookups of unknown tokens.
+    lookups: Arc<Semaphore>,
+    /// Those, and the calls that wait for one.
+    line: Arc<Semaphore>,
+    #[cfg(test)]
+    lookup_count: std::sync::atomic::AtomicU64,
+}
+
+/// A token that was good when it was looked up last.
+#[derive(Clone, Debug)]
+struct Good {
+    principal: Principal,
+    /// When it is due for the next lookup.
+    until: Instant,
+    /// Held by the call that looks it up again. Others wait for that call's answer.
+    lookup: Arc<AsyncMutex<()>>,
 }
 
 impl Verifier {
-    /// One that remembers up to `entries_max` answers of the store, each for `time`.
-    pub fn new(store: TokenStore, entries_max: usize, time: Duration) -> Self {
-        Self { store, time, entries_max, good: Mutex::default() }
+    /// One that asks `store`, as often as the limits say.
+    pub fn new(store: TokenStore, addresses: Arc<Addresses>, limits: &Limits) -> Self {
+        let [entries_max, lookups, line] = [
+            limits.token_cache,
+            limits.token_lookups,
+            limits.token_lookups.saturating_add(limits.token_lookups_waiting),
+        ]
+        .map(|limit| usize::try_from(limit).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS));
+        Self {
+            store,
+            addresses,
+            remember_time: Duration::from_millis(limits.token_cache_ms),
+            entries_max,
+            good: Mutex::default(),
+            lookups: Arc::new(Semaphore::new(lookups)),
+            line: Arc::new(Semaphore::new(line)),
+            #[cfg(test)]
+            lookup_count: Default::default(),
+        }
     }
 
-    /// Whom the token speaks for.
-    pub async fn verify(&self, token: &str) -> Result<Principal, ApiError> {
+    /// The principal of a token that a caller at `address` has shown. Without an address, the caller was let in before
+    /// and is asked again.
+    pub async fn verify(&self, token: &str, address: Option<AddressBlock>) -> Result<Principal, ApiError> {
         let token = Secret::parse(token).ok_or_else(|| UNAUTHENTICATED.error("the token is malformed"))?;
         let hash = token.hash();
-        if let Some(principal) = self.remembered(&hash) {
-            return Ok(principal);
+        let Some(good) = self.good().get(&hash).cloned() else {
+            let _turn = match address {
+                Some(address) => Some(self.turn(address).await?),
+                None => None,
+            };
+            // Another call with the same token may have been first.
+            return match self.remembered(&hash) {
+                Some(principal) => Ok(principal),
+                None => self.look_up(&token, hash).await,
+            };
+        };
+        if Instant::now() < good.until {
+            return Ok(good.principal);
         }
+        let _lookup = good.lookup.lock().await;
+        match self.remembered(&hash) {
+            Some(principal) => Ok(principal),
+            None => self.look_up(&token, hash).await,
+        }
+    }
+
+    /// Waits for the lookup of an unknown token.
+    async fn turn(&self, address: AddressBlock) -> Result<[OwnedSemaphorePermit; 2], ApiError> {
+        let debt = self.addresses.debt(address, Act::Failure);
+        if !debt.is_zero() {
+            let message = "too many calls with wrong tokens came from this address (address_failures_per_minute)";
+            return Err(ADDRESS_LIMITED.error(message).with("limit", "address_failures_per_minute").retry_after(debt));
+        }
+        let place = self.line.clone().try_acquire_owned().map_err(|_| {
+            let message = "too many unknown tokens are being looked up (token_lookups_waiting)";
+            OVERLOADED.error(message).with("limit", "token_lookups_waiting").retry_after(LINE_RETRY)
+        })?;
+        Ok([place, self.lookups.clone().acquire_owned().await.expect("nobody closes the semaphore")])
+    }
+
+    async fn look_up(&self, token: &Secret, hash: [u8; 32]) -> Result<Principal, ApiError> {
+        let found = self.find(token).await;
+        match &found {
+            Ok((principal, time)) => self.remember(hash, principal.clone(), *time),
+            // Neither is a token bad because the database does not answer.
+            Err(error) if error.reason().grpc == tonic::Code::Unauthenticated => _ = self.good().remove(&hash),
+            Err(_) => {}
+        }
+        found.map(|(principal, _)| principal)
+    }
+
+    /// What the database says of a token, and for how long that may be remembered.
+    async fn find(&self, token: &Secret) -> Result<(Principal, Duration), ApiError> {
+        #[cfg(test)]
+        self.lookup_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let id = token.id();
         let stored = self.store.find(&id).await.map_err(database::failed)?;
         let stored = stored.filter(|stored| token.matches(&stored.hash));
@@ -53,35 +145,61 @@ impl Verifier {
         };
         let tenant = Tenant::new(&stored.tenant).map_err(|_| corrupt("tenant"))?;
         let scopes = Scopes::parse(&stored.scopes).map_err(|_| corrupt("list of scopes"))?;
-        let principal = Principal { tenant, scopes };
         let left = stored.expires_ms.map_or(Duration::MAX, |end| {
             Duration::from_millis(u64::try_from(end.saturating_sub(now)).unwrap_or_default())
         });
-        self.remember(hash, principal.clone(), self.time.min(left));
         self.store.note_use(id, &stored);
-        Ok(principal)
-    }
-
-    #[cfg(test)]
-    pub(super) fn remembered_count(&self) -> usize {
-        self.good.lock().unwrap().len()
+        Ok((Principal { tenant, scopes }, self.remember_time.min(left)))
     }
 
     fn remembered(&self, hash: &[u8; 32]) -> Option<Principal> {
-        let good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
-        good.get(hash).filter(|(_, until)| Instant::now() < *until).map(|(principal, _)| principal.clone())
+        let good = self.good();
+        good.get(hash).filter(|good| Instant::now() < good.until).map(|good| good.principal.clone())
     }
 
     fn remember(&self, hash: [u8; 32], principal: Principal, time: Duration) {
         let now = Instant::now();
-        let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
-        if good.len() >= self.entries_max {
-            good.retain(|_, (_, until)| now < *until);
+        let mut good = self.good();
+        if let Some(known) = good.get_mut(&hash) {
+            (known.principal, known.until) = (principal, now + time);
+            return;
         }
-        // Still full: forgetting all of them costs a query each, and is rare.
+        if good.len() >= self.entries_max {
+            good.retain(|_, good| now < good.until);
+        }
+        // If it is still full, all are forgotten: that is rare, and costs a lookup each.
         if good.len() >= self.entries_max {
             good.clear();
         }
-        good.insert(hash, (principal, now + time));
+        good.insert(hash, Good { principal, until: now + time, lookup: Arc::default() });
+    }
+
+    fn good(&self) -> MutexGuard<'_, HashMap<[u8; 32], Good>> {
+        self.good.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+impl Verifier {
+    pub(super) fn remembered_count(&self) -> usize {
+        self.good().len()
+    }
+
+    /// Takes a lookup and its place in the line, until the returned permits are dropped.
+    pub(super) async fn occupy_lookup(&self) -> [OwnedSemaphorePermit; 2] {
+        [self.line.clone().acquire_owned().await.unwrap(), self.lookups.clone().acquire_owned().await.unwrap()]
+    }
+
+    pub(super) fn places_left(&self) -> usize {
+        self.line.available_permits()
+    }
+
+    /// Makes all tokens due.
+    pub(super) fn fade(&self) {
+        self.good().values_mut().for_each(|good| good.until = Instant::now());
+    }
+
+    pub(super) fn lookup_count(&self) -> u64 {
+        self.lookup_count.load(std::sync::atomic::Ordering::Relaxed)
     }
 }

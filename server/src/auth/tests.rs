@@ -1,16 +1,24 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use super::*;
-use crate::database::{Database, MIGRATIONS};
+use crate::{
+    address::Act,
+    database::{Database, MIGRATIONS},
+};
 
-const REMOTE: Peer = Peer::Network { address: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), certified: false };
-const LOOPBACK: Peer = Peer::Network { address: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), certified: false };
-const CERTIFIED: Peer = Peer::Network { address: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), certified: true };
+const REMOTE: Peer = network([192, 0, 2, 1], false);
+const OTHER_REMOTE: Peer = network([192, 0, 2, 2], false);
+const LOOPBACK: Peer = network([127, 0, 0, 1], false);
+const CERTIFIED: Peer = network([192, 0, 2, 1], true);
 const OPEN: Rules = Rules { anonymous: true, worker_mtls: false };
 const CLOSED: Rules = Rules { anonymous: false, worker_mtls: true };
 const SUBMIT: &str = "/cloakwork.v1.JobService/SubmitJob";
 const GET_JOB: &str = "/cloakwork.v1.JobService/GetJob";
 const ATTACH: &str = "/cloakwork.v1.WorkerService/Attach";
+
+const fn network([a, b, c, d]: [u8; 4], certified: bool) -> Peer {
+    Peer::Network { address: IpAddr::V4(std::net::Ipv4Addr::new(a, b, c, d)), certified, direct: true }
+}
 
 struct Fixture {
     store: TokenStore,
@@ -30,7 +38,13 @@ impl Fixture {
     }
 
     fn authenticator(&self, rules: Rules, cache: Duration) -> Authenticator {
-        Authenticator::new(rules, self.store.clone(), 4, cache)
+        let token_cache_ms = u64::try_from(cache.as_millis()).unwrap();
+        self.authenticator_within(rules, Limits { token_cache: 4, token_cache_ms, ..Limits::default() })
+    }
+
+    fn authenticator_within(&self, rules: Rules, limits: Limits) -> Authenticator {
+        let addresses = Arc::new(Addresses::new(&limits));
+        Authenticator::new(rules, self.store.clone(), addresses, &limits)
     }
 
     async fn token(&self, scopes: &str, expires: Option<SystemTime>) -> Secret {
@@ -150,8 +164,11 @@ async fn callers_without_a_token() {
     let none = HeaderMap::new();
     let principal = open.admit(LOOPBACK, &none, policy::rule(SUBMIT).unwrap()).await.unwrap().unwrap();
     assert_eq!(principal.tenant, Tenant::local());
-    let mapped = Peer::Network { address: "::ffff:127.0.0.1".parse().unwrap(), certified: false };
+    let mapped = Peer::Network { address: "::ffff:127.0.0.1".parse().unwrap(), certified: false, direct: true };
     assert_eq!(code(&open, mapped, &none, SUBMIT).await, "OK");
+    let Peer::Network { address, certified, .. } = LOOPBACK else { unreachable!() };
+    let proxied = Peer::Network { address, certified, direct: false };
+    assert_eq!(code(&open, proxied, &none, SUBMIT).await, "UNAUTHENTICATED", "a proxy speaks for anybody");
     assert_eq!(code(&open, LOOPBACK, &none, ATTACH).await, "PERMISSION_DENIED");
     assert_eq!(code(&open, REMOTE, &none, SUBMIT).await, "UNAUTHENTICATED");
     assert_eq!(code(&closed, LOOPBACK, &none, SUBMIT).await, "UNAUTHENTICATED");
@@ -225,4 +242,69 @@ async fn the_last_use_is_noted_and_tenants_are_made_once() {
     let no_token = fixture.store.revoke_token(&TokenId::parse("000000000000").unwrap()).await;
     assert!(matches!(no_token, Err(store::StoreError::TokenUnknown(_))));
     assert_eq!(fixture.store.tenants().await.unwrap().len(), 1);
+}
+
+/// A guess, as an attacker makes one: well formed and unknown.
+fn guess() -> HeaderMap {
+    bearing(Secret::generate().unwrap().reveal())
+}
+
+#[tokio::test]
+async fn an_address_that_guesses_tokens_gets_no_more_lookups_and_known_tokens_go_on() {
+    let fixture = Fixture::new().await;
+    let limits = Limits { address_failures_per_minute: 3, token_cache_ms: 0, ..Limits::default() };
+    let addresses = Arc::new(Addresses::new(&limits));
+    let authenticator = Authenticator::new(CLOSED, fixture.store.clone(), addresses.clone(), &limits);
+    let [known, new] = [fixture.token("jobs", None).await, fixture.token("jobs", None).await];
+    assert_eq!(code(&authenticator, REMOTE, &bearing(known.reveal()), SUBMIT).await, "OK");
+    let Peer::Network { address, .. } = REMOTE else { unreachable!() };
+    for _ in 0..4 {
+        assert_eq!(code(&authenticator, REMOTE, &guess(), SUBMIT).await, "UNAUTHENTICATED");
+        addresses.charge(address.into(), Act::Failure);
+    }
+    assert_eq!(code(&authenticator, REMOTE, &guess(), SUBMIT).await, "ADDRESS_LIMITED");
+    // Without a lookup, a new token cannot be told from a guess.
+    assert_eq!(code(&authenticator, REMOTE, &bearing(new.reveal()), SUBMIT).await, "ADDRESS_LIMITED");
+    assert_eq!(code(&authenticator, OTHER_REMOTE, &bearing(new.reveal()), SUBMIT).await, "OK");
+    // Its memory has faded, so that it is looked up again.
+    assert_eq!(code(&authenticator, REMOTE, &bearing(known.reveal()), SUBMIT).await, "OK");
+    fixture.store.revoke_token(&known.id()).await.unwrap();
+    assert_eq!(code(&authenticator, REMOTE, &bearing(known.reveal()), SUBMIT).await, "TOKEN_EXPIRED");
+}
+
+#[tokio::test]
+async fn the_line_of_lookups_is_short_and_known_tokens_do_not_stand_in_it() {
+    let fixture = Fixture::new().await;
+    let limits = Limits { token_lookups: 1, token_lookups_waiting: 1, token_cache_ms: 0, ..Limits::default() };
+    let authenticator = Arc::new(fixture.authenticator_within(CLOSED, limits));
+    let known = fixture.token("jobs", None).await;
+    assert_eq!(code(&authenticator, REMOTE, &bearing(known.reveal()), SUBMIT).await, "OK");
+    let lookup = authenticator.tokens.occupy_lookup().await;
+    let waiting = tokio::spawn({
+        let authenticator = authenticator.clone();
+        async move { code(&authenticator, REMOTE, &guess(), SUBMIT).await }
+    });
+    let begin = Instant::now();
+    while authenticator.tokens.places_left() > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the line is never full");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(code(&authenticator, REMOTE, &guess(), SUBMIT).await, "OVERLOADED");
+    assert_eq!(code(&authenticator, REMOTE, &bearing(known.reveal()), SUBMIT).await, "OK");
+    drop(lookup);
+    assert_eq!(waiting.await.unwrap(), "UNAUTHENTICATED");
+}
+
+/// Many calls with one token would otherwise ask the database all at once whenever its memory fades.
+#[tokio::test]
+async fn a_token_is_looked_up_once_for_all_its_calls() {
+    let fixture = Fixture::new().await;
+    let authenticator = fixture.authenticator(CLOSED, Duration::from_secs(3600));
+    let headers = bearing(fixture.token("jobs", None).await.reveal());
+    assert_eq!(code(&authenticator, REMOTE, &headers, SUBMIT).await, "OK");
+    authenticator.tokens.fade();
+    let lookups_before = authenticator.tokens.lookup_count();
+    let calls = (0..50).map(|_| code(&authenticator, REMOTE, &headers, SUBMIT));
+    assert!(futures_util::future::join_all(calls).await.into_iter().all(|code| code == "OK"));
+    assert_eq!(authenticator.tokens.lookup_count() - lookups_before, 1);
 }

@@ -106,6 +106,8 @@ sections! {
             "Authority in PEM. A caller that shows a certificate must have it from there; workers may sign in with it.";
         listen.admin_tls:
             "Use the certificate on the admin port as well.";
+        listen.trusted_proxies:
+            "Addresses and networks of proxies, such as \"10.0.0.7, 10.1.0.0/16\". What they report in x-forwarded-for is the caller's address, which the limits by address count.";
     }
     "storage" "Where data is kept." {
         storage.directory:

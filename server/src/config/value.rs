@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use crate::address::TrustedProxies;
+
 /// A value as one of the sources has it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Raw {
@@ -114,6 +116,18 @@ impl Value for SocketAddr {
 
     fn show(&self) -> Option<String> {
         self.to_string().show()
+    }
+}
+
+impl Value for TrustedProxies {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let text = String::read(raw)?;
+        let networks = text.split(',').map(str::trim).filter(|network| !network.is_empty());
+        networks.map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn show(&self) -> Option<String> {
+        self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ").show()
     }
 }
 

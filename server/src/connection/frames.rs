@@ -38,7 +38,8 @@ impl FrameMeter {
     /// Follows the next bytes.
     pub(super) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let wanted_bytes = if self.missing_bytes > 0 { self.missing_bytes } else { HEADER_BYTES - self.header_bytes };
+            let wanted_bytes =
+                if self.missing_bytes > 0 { self.missing_bytes } else { HEADER_BYTES - self.header_bytes };
             let (some, rest) = bytes.split_at(wanted_bytes.min(bytes.len()));
             bytes = rest;
             self.received_bytes += some.len();

@@ -2,10 +2,12 @@
 //! which of them closes when there is too little of either.
 //!
 //! A connection belongs to a tenant from its first authenticated call on, each tenant keeping up to its share. All other
-//! connections are unauthenticated. These close oldest first, so that nobody who floods a port keeps out a tenant.
+//! connections are unauthenticated. These close oldest first, so that nobody who floods a port keeps out a tenant. A
+//! connection of a trusted proxy carries calls of many callers, and is never closed for what one of them does.
 
 use std::{
     collections::{BTreeMap, HashMap},
+    hash::Hash,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -16,7 +18,8 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-use crate::resource::Tenant;
+use super::ConnectionLimits;
+use crate::{address::AddressBlock, resource::Tenant};
 
 /// What an idle connection takes: buffers and tables of HTTP/2 and TLS, and one header list that is being decoded.
 const CONNECTION_BYTES: u64 = 128 << 10;
@@ -27,6 +30,9 @@ const CALL_BYTES: u64 = 16 << 10;
 /// A connection's charge is brought up to date when it has changed by so much. Smaller steps would lock more often.
 const CHARGE_STEP_BYTES: u64 = 16 << 10;
 
+/// A connection is paused for so long at most. A caller who shares a flood's address waits for this long.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
 /// Between two warnings about closed connections.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -35,6 +41,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) struct Slots {
     free: Arc<Semaphore>,
     tenant_connections: usize,
+    address_connections: usize,
     unauthenticated_bytes: u64,
     state: Mutex<State>,
 }
@@ -47,21 +54,28 @@ struct State {
     /// The sum of their charges.
     charged_bytes: u64,
     tenants: HashMap<Tenant, usize>,
+    /// Connections of each address that has any, whoever they belong to.
+    addresses: HashMap<AddressBlock, usize>,
     warned: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Unauthenticated {
     close: CancellationToken,
+    address: AddressBlock,
     charged_bytes: u64,
 }
 
 impl Slots {
-    /// `connections` in all. When these are taken, a tenant keeps up to `tenant_connections` of them. Unauthenticated
-    /// connections take up to `unauthenticated_bytes` together.
-    pub(super) fn new(connections: usize, tenant_connections: usize, unauthenticated_bytes: u64) -> Arc<Self> {
-        let free = Arc::new(Semaphore::new(connections));
-        Arc::new(Self { free, tenant_connections, unauthenticated_bytes, state: Mutex::default() })
+    /// Slots within the limits of a port.
+    pub(super) fn new(limits: &ConnectionLimits) -> Arc<Self> {
+        Arc::new(Self {
+            free: Arc::new(Semaphore::new(limits.connections)),
+            tenant_connections: limits.tenant_connections,
+            address_connections: limits.address_connections,
+            unauthenticated_bytes: limits.unauthenticated_bytes,
+            state: Mutex::default(),
+        })
     }
 
     /// Closes the oldest unauthenticated connection if no slot is free, since another connection is waiting for one.
@@ -72,21 +86,40 @@ impl Slots {
     }
 
     /// Waits for a free slot.
-    pub(super) async fn take(self: &Arc<Self>) -> Slot {
-        let permit = self.free.clone().acquire_owned().await.expect("nobody closes the semaphore");
-        let close = CancellationToken::new();
+    pub(super) async fn free(&self) -> OwnedSemaphorePermit {
+        self.free.clone().acquire_owned().await.expect("nobody closes the semaphore")
+    }
+
+    /// Takes a free slot for a connection from an address. Nothing is returned where the address has as many connections
+    /// as it may, all of them of tenants.
+    pub(super) fn take(self: &Arc<Self>, permit: OwnedSemaphorePermit, address: AddressBlock) -> Option<Slot> {
         let mut state = self.state();
-        state.arrived += 1;
-        let number = state.arrived;
-        state.insert(number, close.clone());
+        let connections = state.addresses.get(&address).copied().unwrap_or_default();
+        if connections >= self.address_connections && !state.close_oldest_of(address) {
+            return None;
+        }
+        *state.addresses.entry(address).or_default() += 1;
+        let slot = self.slot(&mut state, permit, Some(address));
+        state.insert(slot.number, slot.close.clone(), address);
         self.shed(&mut state);
-        drop(state);
+        Some(slot)
+    }
+
+    /// Takes a free slot for a connection of a trusted proxy.
+    pub(super) fn take_for_proxy(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Slot {
+        self.slot(&mut self.state(), permit, None)
+    }
+
+    fn slot(self: &Arc<Self>, state: &mut State, permit: OwnedSemaphorePermit, address: Option<AddressBlock>) -> Slot {
+        state.arrived += 1;
         Slot {
             slots: self.clone(),
-            number,
-            close,
+            number: state.arrived,
+            close: CancellationToken::new(),
+            address,
             owner: Mutex::default(),
             authenticated: AtomicBool::new(false),
+            paused_until: Mutex::default(),
             calls: AtomicU64::new(0),
             unread_bodies: AtomicU64::new(0),
             buffered_bytes: AtomicU64::new(0),
@@ -108,8 +141,8 @@ impl Slots {
 }
 
 impl State {
-    fn insert(&mut self, number: u64, close: CancellationToken) {
-        self.unauthenticated.insert(number, Unauthenticated { close, charged_bytes: CONNECTION_BYTES });
+    fn insert(&mut self, number: u64, close: CancellationToken, address: AddressBlock) {
+        self.unauthenticated.insert(number, Unauthenticated { close, address, charged_bytes: CONNECTION_BYTES });
         self.charged_bytes += CONNECTION_BYTES;
     }
 
@@ -129,12 +162,24 @@ impl State {
         }
     }
 
-    fn release(&mut self, tenant: &Tenant) {
-        if let Some(connections) = self.tenants.get_mut(tenant) {
-            *connections -= 1;
-            if *connections == 0 {
-                self.tenants.remove(tenant);
-            }
+    /// Closes the oldest unauthenticated connection of an address, if there is one.
+    fn close_oldest_of(&mut self, address: AddressBlock) -> bool {
+        let Some((&number, _)) = self.unauthenticated.iter().find(|(_, other)| other.address == address) else {
+            return false;
+        };
+        if let Some(oldest) = self.unauthenticated.get(&number) {
+            oldest.close.cancel();
+        }
+        self.remove(number)
+    }
+}
+
+/// Counts one less, and forgets who has nothing left.
+fn release<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
         }
     }
 }
@@ -145,9 +190,13 @@ pub struct Slot {
     slots: Arc<Slots>,
     number: u64,
     close: CancellationToken,
+    /// Where the connection comes from; nothing for a trusted proxy.
+    address: Option<AddressBlock>,
     owner: Mutex<Option<Tenant>>,
     /// Whether there is an owner, to be read without a lock.
     authenticated: AtomicBool,
+    /// Until when nothing is read while the connection is unauthenticated.
+    paused_until: Mutex<Option<Instant>>,
     /// Unauthenticated calls that are running.
     calls: AtomicU64,
     /// Those of them whose bodies have not been read to their end.
@@ -162,7 +211,7 @@ pub struct Slot {
 impl Slot {
     /// Gives the connection to a tenant, whose share decides whether the tenant keeps it.
     pub fn authenticate(&self, tenant: &Tenant) {
-        if self.is_authenticated() {
+        if self.is_authenticated() || self.is_proxy() {
             return;
         }
         let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,17 +229,42 @@ impl Slot {
     /// back.
     pub fn disown(&self) {
         let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(tenant) = owner.take() else { return };
+        let (Some(tenant), Some(address)) = (owner.take(), self.address) else { return };
         self.authenticated.store(false, Relaxed);
         let mut state = self.slots.state();
-        state.release(&tenant);
-        state.insert(self.number, self.close.clone());
+        release(&mut state.tenants, &tenant);
+        state.insert(self.number, self.close.clone(), address);
         self.charged_bytes.store(CONNECTION_BYTES, Relaxed);
     }
 
     /// Whether a tenant owns the connection.
     pub fn is_authenticated(&self) -> bool {
         self.authenticated.load(Relaxed)
+    }
+
+    /// Whether a trusted proxy is at the other end.
+    pub fn is_proxy(&self) -> bool {
+        self.address.is_none()
+    }
+
+    /// Reads nothing for some time, unless the connection is a tenant's or a proxy's by then.
+    pub fn pause(&self, time: Duration) {
+        if !time.is_zero() && !self.is_proxy() {
+            *self.paused_until() = Some(Instant::now() + time.min(PAUSE_MAX));
+        }
+    }
+
+    /// Until when nothing may be read.
+    pub(super) fn pause_end(&self) -> Option<Instant> {
+        let mut paused_until = self.paused_until();
+        if paused_until.is_some_and(|end| end <= Instant::now()) {
+            *paused_until = None;
+        }
+        *paused_until
+    }
+
+    fn paused_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.paused_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Charges the connection for a call that is not authenticated, until the returned value is dropped.
@@ -220,7 +294,7 @@ impl Slot {
     }
 
     fn charge(&self) {
-        if self.is_authenticated() {
+        if self.is_authenticated() || self.is_proxy() {
             return;
         }
         let bytes = CONNECTION_BYTES + CALL_BYTES * self.calls.load(Relaxed) + self.buffered_bytes.load(Relaxed);
@@ -242,7 +316,10 @@ impl Drop for Slot {
         let mut state = self.slots.state();
         state.remove(self.number);
         if let Some(tenant) = owner {
-            state.release(&tenant);
+            release(&mut state.tenants, &tenant);
+        }
+        if let Some(address) = self.address {
+            release(&mut state.addresses, &address);
         }
     }
 }
@@ -276,8 +353,25 @@ mod tests {
         ["a", "b"].map(|name| Tenant::new(name).unwrap())
     }
 
+    const LIMITS: ConnectionLimits = ConnectionLimits {
+        connections: 16,
+        tenant_connections: 16,
+        address_connections: 16,
+        unauthenticated_bytes: u64::MAX,
+        header_timeout: Duration::MAX,
+        idle_timeout: Duration::MAX,
+    };
+
     fn slots(connections: usize, tenant_connections: usize) -> Arc<Slots> {
-        Slots::new(connections, tenant_connections, u64::MAX)
+        Slots::new(&ConnectionLimits { connections, tenant_connections, ..LIMITS })
+    }
+
+    fn address(last: u8) -> AddressBlock {
+        std::net::IpAddr::from([192, 0, 2, last]).into()
+    }
+
+    async fn take(slots: &Arc<Slots>) -> Arc<Slot> {
+        Arc::new(slots.take(slots.free().await, address(1)).unwrap())
     }
 
     fn closes(slot: &Slot) -> bool {
@@ -287,7 +381,7 @@ mod tests {
     #[tokio::test]
     async fn the_oldest_unauthenticated_connection_closes_and_those_of_tenants_do_not() {
         let slots = slots(3, 2);
-        let [tenant, first, second] = [slots.take().await, slots.take().await, slots.take().await];
+        let [tenant, first, second] = [take(&slots).await, take(&slots).await, take(&slots).await];
         tenant.authenticate(&tenants()[0]);
         slots.make_room();
         assert!(!closes(&tenant) && closes(&first) && !closes(&second));
@@ -298,14 +392,14 @@ mod tests {
         assert!(!closes(&tenant), "further connections wait");
         drop((first, second));
         slots.make_room();
-        let _third = slots.take().await;
+        let _third = take(&slots).await;
         assert!(!closes(&tenant));
     }
 
     #[tokio::test]
     async fn a_connection_whose_call_is_refused_is_unauthenticated_again() {
         let slots = slots(2, 1);
-        let [revoked, other] = [slots.take().await, slots.take().await];
+        let [revoked, other] = [take(&slots).await, take(&slots).await];
         let [a, _] = tenants();
         revoked.authenticate(&a);
         revoked.disown();
@@ -323,7 +417,7 @@ mod tests {
     #[tokio::test]
     async fn no_connection_closes_while_slots_are_free() {
         let slots = slots(2, 2);
-        let slot = slots.take().await;
+        let slot = take(&slots).await;
         slots.make_room();
         assert!(!closes(&slot));
     }
@@ -334,16 +428,16 @@ mod tests {
         let [a, b] = tenants();
         let mut own = Vec::new();
         for _ in 0..3 {
-            let slot = slots.take().await;
+            let slot = take(&slots).await;
             slot.authenticate(&a);
             // Every call says so again.
             slot.authenticate(&a);
             own.push(slot);
         }
-        let other = slots.take().await;
+        let other = take(&slots).await;
         other.authenticate(&b);
         slots.make_room();
-        assert_eq!(own.iter().map(closes).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(own.iter().map(|slot| closes(slot)).collect::<Vec<_>>(), [false, false, true]);
         assert!(!closes(&other));
         own.clear();
         drop(other);
@@ -352,13 +446,53 @@ mod tests {
         assert_eq!(slots.free.available_permits(), 4);
     }
 
-    /// Slots whose unauthenticated connections may take this beside what each takes idle.
-    fn slots_with_bytes(connections: u64, bytes: u64) -> Arc<Slots> {
-        Slots::new(16, 16, connections * CONNECTION_BYTES + bytes)
+    #[tokio::test]
+    async fn an_address_has_no_more_than_its_connections() {
+        let slots = Slots::new(&ConnectionLimits { address_connections: 2, ..LIMITS });
+        let [first, second] = [take(&slots).await, take(&slots).await];
+        first.authenticate(&tenants()[0]);
+        let other = slots.take(slots.free().await, address(2)).unwrap();
+        let third = take(&slots).await;
+        assert!(!closes(&first) && closes(&second) && !closes(&other), "the oldest unauthenticated one of the address");
+        drop(second);
+        third.authenticate(&tenants()[1]);
+        assert!(slots.take(slots.free().await, address(1)).is_none(), "tenants have all of them");
+        drop((first, other));
+        assert!(slots.take(slots.free().await, address(1)).is_some());
+        drop(third);
+        assert!(slots.state().addresses.is_empty());
     }
 
-    async fn take(slots: &Arc<Slots>) -> Arc<Slot> {
-        Arc::new(slots.take().await)
+    #[tokio::test]
+    async fn a_trusted_proxy_is_neither_closed_nor_charged_nor_paused() {
+        let slots = Slots::new(&ConnectionLimits { connections: 2, unauthenticated_bytes: 1, ..LIMITS });
+        let proxy = Arc::new(slots.take_for_proxy(slots.free().await));
+        let _direct = take(&slots).await;
+        let _calls: Vec<_> = (0..1000).map(|_| proxy.open_call()).collect();
+        proxy.authenticate(&tenants()[0]);
+        proxy.disown();
+        proxy.pause(Duration::from_secs(1));
+        for _ in 0..2 {
+            slots.make_room();
+        }
+        assert!(!closes(&proxy) && proxy.pause_end().is_none() && !proxy.is_authenticated());
+        assert!(slots.state().tenants.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_pause_ends() {
+        let slots = slots(1, 1);
+        let slot = take(&slots).await;
+        slot.pause(Duration::from_secs(3600));
+        let end = slot.pause_end().unwrap();
+        assert!(end <= Instant::now() + PAUSE_MAX);
+        *slot.paused_until() = Some(Instant::now());
+        assert!(slot.pause_end().is_none());
+    }
+
+    /// Slots whose unauthenticated connections may take this beside what each takes idle.
+    fn slots_with_bytes(connections: u64, bytes: u64) -> Arc<Slots> {
+        Slots::new(&ConnectionLimits { unauthenticated_bytes: connections * CONNECTION_BYTES + bytes, ..LIMITS })
     }
 
     #[tokio::test]
@@ -414,7 +548,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_alone_is_not_closed_for_its_own_charge() {
-        let slots = Slots::new(16, 16, 1);
+        let slots = slots_with_bytes(0, 1);
         let slot = take(&slots).await;
         assert!(!closes(&slot));
         slot.authenticate(&tenants()[0]);

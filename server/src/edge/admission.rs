@@ -147,8 +147,7 @@ mod tests {
     use super::*;
 
     fn admission() -> Arc<Admission> {
-        let limits =
-            Limits { requests: 3, tenant_requests: 2, watchers: 1, tenant_watchers: 1, ..Limits::default() };
+        let limits = Limits { requests: 3, tenant_requests: 2, watchers: 1, tenant_watchers: 1, ..Limits::default() };
         Arc::new(Admission::new(&limits))
     }
 

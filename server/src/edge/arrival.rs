@@ -1,4 +1,5 @@
-//! What becomes of a request before anything else happens to it: all that is kept of it is copied.
+//! What becomes of a request before anything else happens to it: it must be a gRPC call, its caller's address is found
+//! out, and all that is kept of it is copied.
 //!
 //! A name, value or path that the HTTP library returns is a slice of a buffer of the connection, and keeps that whole
 //! buffer in memory. HPACK lets a caller fill a header list with a few bytes. So a request goes on with copies of the
@@ -6,15 +7,18 @@
 
 use std::sync::Arc;
 
+use cloakwork_proto::is_loopback;
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri,
-    header::{AUTHORIZATION, CONTENT_TYPE, TE},
+    HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
+    header::{AUTHORIZATION, CONTENT_TYPE, FORWARDED, HOST, TE, VIA},
+    request::Parts,
 };
 
 use crate::{
-    auth::policy,
+    address::TrustedProxies,
+    auth::{Peer, policy},
     connection::{OpenCall, Slot, UnreadBody},
-    error::{ApiError, REQUEST_TOO_LARGE},
+    error::{ApiError, INVALID_ARGUMENT, REQUEST_TOO_LARGE},
 };
 
 /// Headers that the server reads. All others are dropped.
@@ -27,6 +31,15 @@ const KEPT: [HeaderName; 6] = [
     HeaderName::from_static("grpc-timeout"),
 ];
 
+/// Headers that proxies add.
+const FORWARDING: [HeaderName; 5] = [
+    FORWARDED,
+    VIA,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-real-ip"),
+];
+
 /// Bytes of a header that is kept. A token has less than a hundred.
 const KEPT_HEADER_BYTES_MAX: usize = 1 << 10;
 
@@ -36,16 +49,77 @@ const KEPT_VALUES_MAX: usize = 2;
 /// What an unauthenticated connection is charged with while a call is not authenticated. In the extensions of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Charge {
+    /// For the call: until it is authenticated or answered.
     pub(super) call: Arc<OpenCall>,
-    pub(super) body: Arc<UnreadBody>,
+    #[expect(dead_code, reason = "the charge for received bytes ends when it is dropped")]
+    body: Arc<UnreadBody>,
 }
 
-/// Takes a request from a connection.
-pub(super) fn receive<B>(slot: &Arc<Slot>, header_fields: u64, request: Request<B>) -> Result<Request<B>, ApiError> {
-    let (parts, body) = request.into_parts();
+/// Why a request does not get any further: an HTTP status, and what gRPC says of it.
+pub(super) type Refusal = (StatusCode, ApiError);
+
+/// Takes requests from one connection.
+#[derive(Clone, Debug)]
+pub(super) struct Arrivals {
+    pub(super) slot: Arc<Slot>,
+    /// The connection's other end.
+    pub(super) peer: Peer,
+    pub(super) proxies: Arc<TrustedProxies>,
+    pub(super) header_fields_max: u64,
+}
+
+impl Arrivals {
+    /// Takes a request, and says who sent it.
+    pub(super) fn receive<B>(&self, request: Request<B>) -> (Peer, Result<Request<B>, Refusal>) {
+        let (parts, body) = request.into_parts();
+        (self.caller(&parts), self.checked(parts, body))
+    }
+
+    fn caller(&self, parts: &Parts) -> Peer {
+        let Peer::Network { address, certified, .. } = self.peer else { return self.peer };
+        if self.proxies.contains(address) {
+            // A certificate is the proxy's own, and says nothing of the caller.
+            let address = self.proxies.caller(address, &parts.headers);
+            return Peer::Network { address, certified: false, direct: false };
+        }
+        let forwarded = FORWARDING.iter().any(|name| parts.headers.contains_key(name));
+        Peer::Network { address, certified: certified && !forwarded, direct: !forwarded && is_for_loopback(parts) }
+    }
+
+    fn checked<B>(&self, parts: Parts, body: B) -> Result<Request<B>, Refusal> {
+        if parts.method != Method::POST {
+            let error = INVALID_ARGUMENT.error("a gRPC call is a POST request");
+            return Err((StatusCode::METHOD_NOT_ALLOWED, error));
+        }
+        if !is_grpc(&parts.headers) {
+            let error = INVALID_ARGUMENT.error("the content type of a gRPC call is application/grpc");
+            return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
+        }
+        receive(&self.slot, self.header_fields_max, parts, body).map_err(|error| (StatusCode::OK, error))
+    }
+}
+
+/// Whether the content type is gRPC's, which may name a format and have parameters.
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let value = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let rest = value.strip_prefix(b"application/grpc");
+    rest.is_some_and(|rest| rest.first().is_none_or(|next| matches!(next, b'+' | b';' | b' ')))
+}
+
+/// Whether the caller meant this machine by the name that it called.
+fn is_for_loopback(parts: &Parts) -> bool {
+    let host = parts.headers.get(HOST).map(|host| host.to_str().unwrap_or("?").to_owned());
+    let authority = parts.uri.authority().map(|authority| authority.as_str().to_owned()).or(host);
+    authority.is_none_or(|authority| match authority.parse::<http::uri::Authority>() {
+        Ok(authority) => is_loopback(authority.host()),
+        Err(_) => false,
+    })
+}
+
+fn receive<B>(slot: &Arc<Slot>, header_fields_max: u64, parts: Parts, body: B) -> Result<Request<B>, ApiError> {
     let fields = parts.headers.len();
-    if fields as u64 > header_fields {
-        let message = format!("the call has {fields} header fields: at most {header_fields} (header_fields)");
+    if fields as u64 > header_fields_max {
+        let message = format!("the call has {fields} header fields: at most {header_fields_max} (header_fields)");
         return Err(REQUEST_TOO_LARGE.error(message).with("limit", "header_fields"));
     }
     let mut request = Request::new(body);
@@ -87,6 +161,36 @@ mod tests {
     fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
         let fields = fields.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
         fields.collect()
+    }
+
+    fn request(method: &str, uri: &str, fields: &[(&'static str, &str)]) -> Parts {
+        let mut parts = Request::builder().method(method).uri(uri).body(()).unwrap().into_parts().0;
+        parts.headers = headers(fields);
+        parts
+    }
+
+    #[test]
+    fn a_call_names_grpc_as_its_content_type() {
+        let is_grpc = |value| super::is_grpc(&headers(&[("content-type", value)]));
+        for value in ["application/grpc", "application/grpc+proto", "application/grpc; charset=utf-8"] {
+            assert!(is_grpc(value), "{value}");
+        }
+        for value in ["", "application/json", "application/grpc-web", "application/grpcx", "text/plain"] {
+            assert!(!is_grpc(value), "{value}");
+        }
+        assert!(!super::is_grpc(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_name_of_this_machine_is_loopback_and_others_are_not() {
+        for uri in ["http://127.0.0.1:7270/x", "http://localhost/x", "http://[::1]:7270/x", "/x"] {
+            assert!(is_for_loopback(&request("POST", uri, &[])), "{uri}");
+        }
+        for uri in ["http://fhe.example.org/x", "http://10.0.0.7:7270/x", "http://localhost.example.org/x"] {
+            assert!(!is_for_loopback(&request("POST", uri, &[])), "{uri}");
+        }
+        assert!(!is_for_loopback(&request("POST", "/x", &[("host", "fhe.example.org")])));
+        assert!(!is_for_loopback(&request("POST", "/x", &[("host", "\u{ff}")])));
     }
 
     #[test]

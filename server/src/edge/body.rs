@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -11,8 +12,8 @@ use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tonic::{Status, body::Body};
 
-use super::{admission::Place, arrival::Charge, call::Call, memory::Share, probe::Probe};
-use crate::error::ApiError;
+use super::{admission::Place, call::Call, memory::Share, probe::Probe};
+use crate::{connection::OpenCall, error::ApiError};
 
 /// Resolves when a body must end that does not end by itself, and says why.
 pub(super) type Cut = Pin<Box<dyn Future<Output = ApiError> + Send>>;
@@ -21,7 +22,7 @@ pub(super) type Cut = Pin<Box<dyn Future<Output = ApiError> + Send>>;
 #[expect(dead_code, reason = "the places are there to be dropped")]
 pub(super) enum Taken {
     /// A call that needs no token.
-    Probe(Probe, Option<Charge>),
+    Probe(Probe, Option<Arc<OpenCall>>),
     /// A call of a tenant. The bytes of the answer are counted in the tenant's share; the connection may hold them for
     /// longer than the call.
     Tenant(Place, Option<Share>),

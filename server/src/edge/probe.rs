@@ -4,14 +4,14 @@
 use std::{
     collections::BTreeMap,
     future::poll_fn,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
 use tokio::{sync::mpsc, time::timeout};
-use tokio_stream::{StreamExt as _, wrappers::ReceiverStream};
+use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 
@@ -113,11 +113,14 @@ where
     let (sender, receiver) = mpsc::channel(PIECES_MAX);
     tokio::spawn(async move {
         let _charge = charge;
-        let read = read(pin!(body), idle, &sender);
+        let mut body = pin!(body);
+        let read = read(body.as_mut(), idle, &sender);
         let status = tokio::select! {
-            Err(status) = read => status,
+            read = read => match read {
+                Ok(()) => return,
+                Err(status) => status,
+            },
             () = sender.closed() => return,
-            else => return,
         };
         // A full channel leaves no room for the error, and the call ends without it.
         let _ = sender.try_send(Err(status));
@@ -126,7 +129,7 @@ where
 }
 
 async fn read<B>(
-    mut body: std::pin::Pin<&mut B>,
+    mut body: Pin<&mut B>,
     idle: Duration,
     sender: &mpsc::Sender<Result<Bytes, Status>>,
 ) -> Result<(), Status>
@@ -162,6 +165,8 @@ where
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+
+    use tokio_stream::StreamExt as _;
 
     use super::*;
 
@@ -207,10 +212,15 @@ mod tests {
         sender.closed().await;
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_body_has_a_limit_as_a_whole() {
         let (sender, body) = pieces(1, PIECE_BYTES_MAX);
-        tokio::spawn(async move { while sender.send(Bytes::from(vec![7; PIECE_BYTES_MAX])).await.is_ok() {} });
+        tokio::spawn(async move {
+            while sender.send(Bytes::from(vec![7; PIECE_BYTES_MAX])).await.is_ok() {
+                // The reader keeps up, so that only the whole is too much.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
         let status = failure(read_at_once(body, IDLE, None)).await;
         assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}");
     }

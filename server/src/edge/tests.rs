@@ -10,6 +10,7 @@ use tonic_types::StatusExt as _;
 
 use super::*;
 use crate::{
+    address::Addresses,
     auth::{Principal, Rules, Scope, TokenStore},
     database::{Database, MIGRATIONS},
     error::{self, KEY_NOT_FOUND},
@@ -23,9 +24,12 @@ const ATTACH: &str = "/cloakwork.v1.WorkerService/Attach";
 const RUN: &str = "/cloakwork.v1.JobService/RunJob";
 const WATCH_HEALTH: &str = "/grpc.health.v1.Health/Watch";
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
-const LOOPBACK: Peer = Peer::Network { address: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), certified: false };
-const REMOTE: Peer =
-    Peer::Network { address: std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), certified: false };
+const LOOPBACK: Peer = network(std::net::Ipv4Addr::LOCALHOST);
+const REMOTE: Peer = network(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+const fn network(address: std::net::Ipv4Addr) -> Peer {
+    Peer::Network { address: std::net::IpAddr::V4(address), certified: false, direct: true }
+}
 
 struct Fixture {
     edge: Arc<Edge>,
@@ -41,10 +45,12 @@ impl Fixture {
         let database = Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap();
         let rules = Rules { anonymous: true, worker_mtls: false };
         let tokens = TokenStore::new(database);
-        let authenticator = Authenticator::new(rules, tokens.clone(), 8, Duration::from_secs(1));
+        let addresses = Arc::new(Addresses::new(&limits));
+        let authenticator = Authenticator::new(rules, tokens.clone(), addresses.clone(), &limits);
+        let callers = Callers { addresses: Some(addresses), ..Callers::default() };
         let telemetry = Arc::new(Telemetry::new().unwrap());
         let draining = CancellationToken::new();
-        let edge = Edge::new(authenticator, telemetry.clone(), router.into(), &limits, draining.clone());
+        let edge = Edge::new(authenticator, callers, telemetry.clone(), router.into(), &limits, draining.clone());
         Self { edge, telemetry, draining, tokens, _directory: directory }
     }
 
@@ -380,7 +386,10 @@ async fn answers_that_nobody_reads_have_so_much_memory_and_no_more() {
         builder.initial_stream_window_size(1).handshake::<_, axum::body::Body>(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     let mut post = async |length| {
-        let request = Request::post(format!("http://localhost{SUBMIT}")).body(message(length).into()).unwrap();
+        let request = Request::post(format!("http://localhost{SUBMIT}"))
+            .header("content-type", "application/grpc")
+            .body(message(length).into())
+            .unwrap();
         tokio::time::timeout(Duration::from_secs(60), client.send_request(request)).await.unwrap().unwrap()
     };
     let unread = post(900).await;

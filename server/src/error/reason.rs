@@ -114,6 +114,7 @@ reasons! {
 
     // Load.
     OVERLOADED ResourceExhausted "Try again after the delay in RetryInfo"
+    ADDRESS_LIMITED ResourceExhausted "Try again after the delay in RetryInfo, with a valid token"
     QUEUE_FULL ResourceExhausted "Try again after the delay in RetryInfo"
     TENANT_QUEUE_FULL ResourceExhausted "Wait for some of your jobs to end, then try again"
     DRAINING Unavailable "Try again; another server or the restarted one will answer"

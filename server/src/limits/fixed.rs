@@ -83,7 +83,12 @@ pub const FIXED: &[Fixed] = &[
         "1 << 27",
         "Bits that tell new requests from those that may have made a job; 16 MiB",
     ),
-    row("CONNECTION_BYTES", "server/src/connection/slots.rs", "128 << 10", "What an idle unauthenticated connection counts"),
+    row(
+        "CONNECTION_BYTES",
+        "server/src/connection/slots.rs",
+        "128 << 10",
+        "What an idle unauthenticated connection counts",
+    ),
     row("CALL_BYTES", "server/src/connection/slots.rs", "16 << 10", "What an unauthenticated call counts beside it"),
     row(
         "UNAUTHENTICATED_READ_BYTES",
@@ -91,6 +96,19 @@ pub const FIXED: &[Fixed] = &[
         "8 << 10",
         "Bytes that an unauthenticated connection reads at a time",
     ),
+    row(
+        "PAUSE_MAX",
+        "server/src/connection/slots.rs",
+        "Duration::from_secs(2)",
+        "How long the server reads nothing of a connection whose address is in debt",
+    ),
+    row(
+        "PROXY_RESET_STREAMS_MAX",
+        "server/src/edge.rs",
+        "4096",
+        "Streams of a trusted proxy's connection that are reset before the server has looked at them",
+    ),
+    row("ADDRESSES_MAX", "server/src/address.rs", "16_384", "Addresses whose budgets are remembered"),
     row("KEPT_HEADER_BYTES_MAX", "server/src/edge/arrival.rs", "1 << 10", "Bytes of a header that the server reads"),
     row("KEPT_VALUES_MAX", "server/src/edge/arrival.rs", "2", "Values of such a header that are kept"),
     row("PIECES_MAX", "server/src/edge/probe.rs", "16", "Unread pieces of a request that needs no token"),

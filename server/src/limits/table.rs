@@ -218,6 +218,21 @@ limits! {
     progress_ms = 120_000, ms 100 => 86_400_000,
         "A job whose progress stands still for this long is taken from its worker",
         "Reading and expanding the largest key takes most of a minute on a slow disk";
+    address_connections = 256, count 1 => 65_536,
+        "Connections from one address, an IPv6 /64 network counting as one; beyond it, the oldest unauthenticated one closes, and where there is none, new ones are refused",
+        "Half of all; raise it where many workers or clients share an address";
+    address_calls_per_second = 200, count 1 => 1_000_000,
+        "Connections, and calls that are not authenticated, from one address in a second; beyond it, the server reads its unauthenticated connections more slowly",
+        "Health checks of many load balancers are fewer";
+    address_failures_per_minute = 60, count 1 => 1_000_000,
+        "Calls with wrong tokens from one address in a minute; beyond it, unknown tokens from there are refused without a lookup",
+        "A client with an expired token tries less often, and a guess needs far more tries";
+    token_lookups = 2, count 1 => 64,
+        "Lookups of unknown tokens in the database at once",
+        "Fewer than `database_readers`, so that guesses leave the database to the tenants";
+    token_lookups_waiting = 64, count 0 => 65_536,
+        "Calls with unknown tokens that wait for such a lookup",
+        "A tenth of a second's worth";
     token_cache = 4096, count 1 => 1_000_000,
         "Tokens that are known to be good without asking the database",
         "Some hundred bytes each";

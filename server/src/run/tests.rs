@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::*;
 use crate::{
-    connection::{self, Connection, ConnectionLimits},
+    connection::{self, Callers, Connection, ConnectionLimits},
     dev_certs,
 };
 
@@ -233,6 +233,7 @@ async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay(
         let limits = ConnectionLimits {
             connections: 8,
             tenant_connections: 8,
+            address_connections: 8,
             unauthenticated_bytes: u64::MAX,
             header_timeout: PATIENCE,
             idle_timeout: PATIENCE,
@@ -243,7 +244,14 @@ async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay(
                 connection.flush().await.unwrap();
             }
         };
-        tokio::spawn(connection::serve(listener, tls.server_config(port).unwrap(), limits, stop.clone(), echo));
+        tokio::spawn(connection::serve(
+            listener,
+            tls.server_config(port).unwrap(),
+            limits,
+            Callers::default(),
+            stop.clone(),
+            echo,
+        ));
         ports.push(address);
     }
     let others = tempfile::tempdir().unwrap();

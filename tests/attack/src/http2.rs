@@ -3,14 +3,17 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
+use rustls::{ClientConfig, RootCertStore, pki_types::pem::PemObject as _};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},
     time::timeout,
 };
+use tokio_rustls::TlsConnector;
 
 use crate::HeaderBlock;
 
@@ -72,20 +75,43 @@ impl Frame {
     }
 }
 
-/// A client's side of a connection without TLS.
-#[derive(Debug)]
+/// What a connection runs over: TCP, or TLS.
+trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
+
+/// A client's side of a connection.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Transport>,
     next_stream: u32,
     bytes_sent: u64,
 }
 
 impl Connection {
-    /// Connects from a given source address, and sends the preface and empty SETTINGS.
+    /// Connects from a given source address without TLS, and sends the preface and empty SETTINGS.
     pub async fn open(from: IpAddr, server: SocketAddr) -> io::Result<Self> {
-        let socket = TcpSocket::new_v4()?;
-        socket.bind(SocketAddr::new(from, 0))?;
-        let stream = socket.connect(server).await?;
+        let stream = connect(from, server).await?;
+        Self::over(Box::new(stream)).await
+    }
+
+    /// The same over TLS to a server that is called `localhost`, as a caller who trusts the authority.
+    pub async fn open_tls(from: IpAddr, server: SocketAddr, authority_pem: &[u8]) -> io::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        let authority = rustls::pki_types::CertificateDer::from_pem_slice(authority_pem).map_err(io::Error::other)?;
+        roots.add(authority).map_err(io::Error::other)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let name = "localhost".try_into().map_err(io::Error::other)?;
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, connect(from, server).await?).await?;
+        Self::over(Box::new(stream)).await
+    }
+
+    async fn over(stream: Box<dyn Transport>) -> io::Result<Self> {
         let mut connection = Self { stream, next_stream: 1, bytes_sent: 0 };
         connection.write(PREFACE).await?;
         connection.send(FrameKind::Settings, 0, 0, &[]).await?;
@@ -132,7 +158,11 @@ impl Connection {
     /// Sends bytes as they are. A peer that does not read for five seconds is an error.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         const WRITE_LIMIT: Duration = Duration::from_secs(5);
-        timeout(WRITE_LIMIT, self.stream.write_all(bytes)).await??;
+        let write = async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        };
+        timeout(WRITE_LIMIT, write).await??;
         self.bytes_sent += bytes.len() as u64;
         Ok(())
     }
@@ -170,4 +200,12 @@ impl Connection {
         let closed = async { while let Ok(Some(_)) = self.receive().await {} };
         timeout(limit, closed).await.is_ok()
     }
+}
+
+async fn connect(from: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    // Thousands of connections from one address must not run out of ports that are still closing.
+    socket.set_reuseaddr(true)?;
+    socket.bind(SocketAddr::new(from, 0))?;
+    socket.connect(server).await
 }
