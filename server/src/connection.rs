@@ -24,7 +24,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
-pub use slots::{OpenCall, Slot, UnreadBody};
+pub use slots::{OpenCall, ScheduledCall, Slot, UnreadBody};
 
 use crate::{
     address::{Act, Addresses, TrustedProxies},
@@ -249,6 +249,9 @@ impl Connection {
         }
         if std::mem::take(&mut self.yields) {
             cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if self.slot.has_backlog(cx) {
             return Poll::Pending;
         }
         let piece_bytes = buffer.remaining().min(UNAUTHENTICATED_READ_BYTES);

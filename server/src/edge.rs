@@ -47,7 +47,7 @@ use crate::{
 use admission::Admission;
 use arrival::{Arrivals, Charge};
 use body::{Cut, Guarded, Taken};
-use call::Call;
+use call::{Call, RequestState};
 use memory::Memory;
 use probe::{Probe, Probes};
 use request::{Count, Received};
@@ -138,8 +138,9 @@ impl Edge {
         let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
             // Not in the future: a connection decodes many requests before the first of their futures runs.
             let (peer, received) = arrivals.receive(request);
-            let (edge, slot) = (self.clone(), slot.clone());
+            let (edge, slot, scheduled) = (self.clone(), slot.clone(), slot.schedule_call());
             async move {
+                drop(scheduled);
                 Ok::<_, Infallible>(match received {
                     Ok(request) => edge.handle(peer, request).await,
                     Err((status, error)) => {
@@ -200,7 +201,7 @@ impl Edge {
         let lasts = matches!(rule.load, Load::Wait | Load::Attached | Load::Stream);
         let shown: Option<Vec<_>> =
             lasts.then(|| request.headers().get_all(AUTHORIZATION).into_iter().cloned().collect());
-        let work = self.work(peer, rule, deadline, request);
+        let work = self.work(peer, rule, deadline, request, call.request());
         let work = async {
             match deadline.0 {
                 Some(at) => tokio::time::timeout_at(at, work).await.unwrap_or_else(|_| Err(deadline::exceeded())),
@@ -232,6 +233,7 @@ impl Edge {
         rule: &Rule,
         deadline: Deadline,
         mut request: Request<B>,
+        state: RequestState,
     ) -> Result<(Response<Body>, Taken), ApiError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -257,7 +259,7 @@ impl Edge {
                 let message = "too many calls without a token come from this address (address_calls_per_second)";
                 return Err(ADDRESS_LIMITED.error(message).retry_after(debt));
             }
-            return self.probe(rule, request, charge).await;
+            return self.probe(rule, request, charge, state).await;
         };
         let tenant = principal.tenant.clone();
         if let Some(slot) = slot {
@@ -278,7 +280,7 @@ impl Edge {
         let until_answered = (rule.load != Load::Wait).then(|| held.clone());
         let idle = Duration::from_millis(self.limits.request_idle_ms);
         let count = Count::of(rule.load);
-        let response = self.route(request.map(|body| Received::new(body, held, count, idle))).await;
+        let response = self.route(request.map(|body| Received::new(body, held, count, idle, state))).await;
         drop(until_answered);
         // Workers read what they have leased, which leases limit.
         Ok((response, Taken::Tenant(place, Some(share).filter(|_| rule.load != Load::Free))))
@@ -307,6 +309,7 @@ impl Edge {
         rule: &Rule,
         request: Request<B>,
         charge: Option<Charge>,
+        state: RequestState,
     ) -> Result<(Response<Body>, Taken), ApiError>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -316,7 +319,7 @@ impl Edge {
         let idle = Duration::from_millis(self.limits.probe_idle_ms);
         let reading = charge.clone();
         tokio::select! {
-            response = self.route(request.map(|body| probe::read_at_once(body, idle, reading))) => {
+            response = self.route(request.map(|body| probe::read_at_once(body, idle, state, reading))) => {
                 Ok((response, Taken::Probe(place, charge.map(|charge| charge.call))))
             }
             () = place.evicted() => Err(Probe::eviction()),

@@ -10,11 +10,16 @@ use std::{
     hash::Hash,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU64,
+            Ordering::{AcqRel, Acquire, Relaxed},
+        },
     },
+    task::Context,
     time::{Duration, Instant},
 };
 
+use futures_util::task::AtomicWaker;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
@@ -120,6 +125,8 @@ impl Slots {
             owner: Mutex::default(),
             authenticated: AtomicBool::new(false),
             paused_until: Mutex::default(),
+            backlog: AtomicU64::new(0),
+            reader: AtomicWaker::new(),
             calls: AtomicU64::new(0),
             unread_bodies: AtomicU64::new(0),
             buffered_bytes: AtomicU64::new(0),
@@ -197,6 +204,10 @@ pub struct Slot {
     authenticated: AtomicBool,
     /// Until when nothing is read while the connection is unauthenticated.
     paused_until: Mutex<Option<Instant>>,
+    /// Calls whose tasks have not begun to run.
+    backlog: AtomicU64,
+    /// Woken when there is none.
+    reader: AtomicWaker,
     /// Unauthenticated calls that are running.
     calls: AtomicU64,
     /// Those of them whose bodies have not been read to their end.
@@ -267,6 +278,25 @@ impl Slot {
         self.paused_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Notes a call whose task is about to be scheduled. The task drops the returned value as soon as it runs.
+    ///
+    /// The scheduler may run a connection many times before it runs the tasks that the connection has begun. Without a
+    /// bound on these, a flood fills memory with tasks that nobody has looked at.
+    pub fn schedule_call(self: &Arc<Self>) -> ScheduledCall {
+        self.backlog.fetch_add(1, Relaxed);
+        ScheduledCall(self.clone())
+    }
+
+    /// Whether calls of the connection wait for their tasks to run. If so, wakes the reader when none does.
+    pub(super) fn has_backlog(&self, cx: &Context<'_>) -> bool {
+        if self.backlog.load(Acquire) == 0 {
+            return false;
+        }
+        self.reader.register(cx.waker());
+        // The last one may have run before the waker was there.
+        self.backlog.load(Acquire) > 0
+    }
+
     /// Charges the connection for a call that is not authenticated, until the returned value is dropped.
     pub fn open_call(self: &Arc<Self>) -> OpenCall {
         self.calls.fetch_add(1, Relaxed);
@@ -284,7 +314,9 @@ impl Slot {
     pub(super) fn receive(&self, bytes: usize, unfinished_bytes: usize) {
         // What arrived before an idle moment has been dealt with.
         let before = if self.unread_bodies.load(Relaxed) == 0 { 0 } else { self.buffered_bytes.load(Relaxed) };
-        self.buffered_bytes.store((before + bytes as u64).max(unfinished_bytes as u64), Relaxed);
+        // A buffer that grows doubles.
+        let unfinished_bytes = 2 * unfinished_bytes as u64;
+        self.buffered_bytes.store((before + bytes as u64).max(unfinished_bytes), Relaxed);
         self.charge();
     }
 
@@ -320,6 +352,18 @@ impl Drop for Slot {
         }
         if let Some(address) = self.address {
             release(&mut state.addresses, &address);
+        }
+    }
+}
+
+/// A call whose task has not begun to run.
+#[derive(Debug)]
+pub struct ScheduledCall(Arc<Slot>);
+
+impl Drop for ScheduledCall {
+    fn drop(&mut self) {
+        if self.0.backlog.fetch_sub(1, AcqRel) == 1 {
+            self.0.reader.wake();
         }
     }
 }
@@ -477,6 +521,27 @@ mod tests {
         }
         assert!(!closes(&proxy) && proxy.pause_end().is_none() && !proxy.is_authenticated());
         assert!(slots.state().tenants.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_reader_waits_until_all_scheduled_calls_run() {
+        let slots = slots(1, 1);
+        let slot = take(&slots).await;
+        let calls = [slot.schedule_call(), slot.schedule_call()];
+        struct Woken(AtomicBool);
+        impl std::task::Wake for Woken {
+            fn wake(self: Arc<Self>) {
+                self.0.store(true, Relaxed);
+            }
+        }
+        let woken = Arc::new(Woken(AtomicBool::new(false)));
+        let waker = woken.clone().into();
+        assert!(slot.has_backlog(&Context::from_waker(&waker)));
+        let [first, second] = calls;
+        drop(first);
+        assert!(!woken.0.load(Relaxed));
+        drop(second);
+        assert!(woken.0.load(Relaxed) && !slot.has_backlog(&Context::from_waker(&waker)));
     }
 
     #[tokio::test]

@@ -1,6 +1,12 @@
 //! What is known of a running call, and how it ends: every error leaves with a reason, and is counted by it.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Instant,
+};
 
 use http::HeaderMap;
 use tonic::{Code, Status};
@@ -19,11 +25,42 @@ pub(super) struct Call {
     begin: Instant,
     code: Code,
     reason: Option<&'static str>,
+    request: RequestState,
+}
+
+/// Whether a call's request broke off. Whoever reads the request says so; the call counts as cancelled then, whatever
+/// its handler makes of half a request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RequestState(Arc<AtomicBool>);
+
+impl RequestState {
+    /// Notes that the request broke off, and returns how its reader fails.
+    pub(super) fn break_off(&self) -> Status {
+        self.0.store(true, Relaxed);
+        // Nobody is at fault on this side, so that this must not become `INTERNAL`.
+        Status::cancelled("the request broke off")
+    }
+
+    fn is_broken(&self) -> bool {
+        self.0.load(Relaxed)
+    }
 }
 
 impl Call {
     pub(super) fn begin(telemetry: Arc<Telemetry>, method: &'static str) -> Self {
-        Self { telemetry, method, begin: Instant::now(), code: Code::Cancelled, reason: None }
+        Self {
+            telemetry,
+            method,
+            begin: Instant::now(),
+            code: Code::Cancelled,
+            reason: None,
+            request: RequestState::default(),
+        }
+    }
+
+    /// Where the reader of the request says that it broke off.
+    pub(super) fn request(&self) -> RequestState {
+        self.request.clone()
     }
 
     /// Notes the end of the call out of headers or trailers. An error that has no reason yet is given one.
@@ -31,6 +68,11 @@ impl Call {
         let Some(status) = Status::from_header_map(headers) else {
             return;
         };
+        if self.request.is_broken() {
+            // Nobody receives this answer.
+            self.code = Code::Cancelled;
+            return;
+        }
         self.code = status.code();
         if status.code() == Code::Ok {
             return;
@@ -64,12 +106,6 @@ impl Drop for Call {
             metrics.rejected.add(1, [reason]);
         }
     }
-}
-
-/// How a call ends whose request broke off: the caller reset the stream, or the connection is gone. Nobody is at fault
-/// on this side, so that this must not count as `INTERNAL`.
-pub(super) fn broken() -> Status {
-    Status::cancelled("the request broke off")
 }
 
 /// Errors of the transport, which knows nothing of reasons. It also calls a malformed request an internal error.

@@ -15,7 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::Status;
 
-use super::{arrival::Charge, call};
+use super::{arrival::Charge, call::RequestState};
 use crate::{
     auth::policy::Load,
     error::{ApiError, DEADLINE_EXCEEDED, OVERLOADED, REQUEST_TOO_LARGE},
@@ -105,7 +105,7 @@ impl Drop for Probe {
 ///
 /// The body is read as it arrives, and copied. A piece that nobody reads would keep the connection's buffer in memory,
 /// which may be a thousand times as large. `charge` ends with the body.
-pub(super) fn read_at_once<B>(body: B, idle: Duration, charge: Option<Charge>) -> axum::body::Body
+pub(super) fn read_at_once<B>(body: B, idle: Duration, state: RequestState, charge: Option<Charge>) -> axum::body::Body
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Send,
@@ -114,7 +114,7 @@ where
     tokio::spawn(async move {
         let _charge = charge;
         let mut body = pin!(body);
-        let read = read(body.as_mut(), idle, &sender);
+        let read = read(body.as_mut(), idle, &state, &sender);
         let status = tokio::select! {
             read = read => match read {
                 Ok(()) => return,
@@ -131,6 +131,7 @@ where
 async fn read<B>(
     mut body: Pin<&mut B>,
     idle: Duration,
+    state: &RequestState,
     sender: &mpsc::Sender<Result<Bytes, Status>>,
 ) -> Result<(), Status>
 where
@@ -147,7 +148,7 @@ where
             DEADLINE_EXCEEDED.error(message)
         })?;
         let Some(frame) = frame else { return Ok(()) };
-        let frame = frame.map_err(|_| call::broken())?;
+        let frame = frame.map_err(|_| state.break_off())?;
         let Ok(data) = frame.into_data() else { continue };
         received_bytes += data.len();
         if data.len() > PIECE_BYTES_MAX {
@@ -190,7 +191,8 @@ mod tests {
     async fn a_body_within_its_limits_arrives_whole() {
         let (sender, body) = pieces(PIECES_MAX, PIECE_BYTES_MAX);
         drop(sender);
-        let read = axum::body::to_bytes(read_at_once(body, IDLE, None), usize::MAX).await.unwrap();
+        let read =
+            axum::body::to_bytes(read_at_once(body, IDLE, RequestState::default(), None), usize::MAX).await.unwrap();
         assert_eq!(read.len(), PIECES_MAX * PIECE_BYTES_MAX);
     }
 
@@ -198,7 +200,7 @@ mod tests {
     async fn a_body_that_nobody_reads_is_dropped() {
         for (count, bytes) in [(PIECES_MAX + 1, 1), (1, PIECE_BYTES_MAX + 1)] {
             let (sender, body) = pieces(count, bytes);
-            let unread = read_at_once(body, IDLE, None);
+            let unread = read_at_once(body, IDLE, RequestState::default(), None);
             // The body is dropped although its reader is still there.
             sender.closed().await;
             drop(unread);
@@ -208,7 +210,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_whose_reader_is_gone_is_dropped() {
         let (sender, body) = pieces(1, 1);
-        drop(read_at_once(body, IDLE, None));
+        drop(read_at_once(body, IDLE, RequestState::default(), None));
         sender.closed().await;
     }
 
@@ -221,14 +223,14 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
-        let status = failure(read_at_once(body, IDLE, None)).await;
+        let status = failure(read_at_once(body, IDLE, RequestState::default(), None)).await;
         assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_go_on_ends() {
         let (_sender, body) = pieces(1, 1);
-        let status = failure(read_at_once(body, IDLE, None)).await;
+        let status = failure(read_at_once(body, IDLE, RequestState::default(), None)).await;
         assert_eq!(status.code(), tonic::Code::DeadlineExceeded, "{status:?}");
     }
 

@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
-use super::{call, memory::Held};
+use super::{call::RequestState, memory::Held};
 use crate::{auth::policy::Load, error::DEADLINE_EXCEEDED};
 
 /// Passes a request's body on, and refuses what is too much or does not come.
@@ -21,13 +21,14 @@ pub(super) struct Received<B> {
     held: Arc<Held>,
     count: Count,
     idle: Duration,
+    state: RequestState,
     /// Runs while somebody waits for the next piece.
     silence: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B> Received<B> {
-    pub(super) fn new(inner: B, held: Arc<Held>, count: Count, idle: Duration) -> Self {
-        Self { inner: Box::pin(inner), held, count, idle, silence: None }
+    pub(super) fn new(inner: B, held: Arc<Held>, count: Count, idle: Duration, state: RequestState) -> Self {
+        Self { inner: Box::pin(inner), held, count, idle, state, silence: None }
     }
 }
 
@@ -54,7 +55,7 @@ where
         {
             return Poll::Ready(Some(Err(Status::from(error).into())));
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(|_| call::broken().into())))
+        Poll::Ready(frame.map(|frame| frame.map_err(|_| this.state.break_off().into())))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,0 +1,114 @@
+//! Requests that are no gRPC calls, and requests that break off.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use cloakwork_tests_attack::{Connection, FrameKind, HeaderBlock, flags};
+use cloakwork_tests_service::{Server, Setup, eventually};
+
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
+
+/// Static table of HPACK (RFC 7541, appendix A): statuses that have an entry of their own start at index 8.
+const STATUS_200: u8 = 0x80 | 8;
+
+async fn open(server: &Server) -> Connection {
+    Connection::open(Ipv4Addr::LOCALHOST.into(), server.address()).await.expect("the server takes connections")
+}
+
+/// The header block of the answer to a request without a body. Each request has a connection of its own, whose table of
+/// HPACK is empty, so that the status stands in the block itself.
+async fn answer(server: &Server, headers: HeaderBlock) -> Vec<u8> {
+    let mut connection = open(server).await;
+    let stream = connection.open_stream(flags::END_STREAM, headers).await.expect("the request is sent");
+    let fits = |frame: &cloakwork_tests_attack::Frame| frame.is(FrameKind::Headers) && frame.stream == stream;
+    connection.receive_until(Duration::from_secs(60), fits).await.expect("an answer").payload
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// An answer is Huffman-coded or not; its status of three digits is a literal for what has no entry in the table.
+fn status_is(headers: &[u8], status: &str) -> bool {
+    contains(headers, status.as_bytes()) || contains(headers, &huffman_digits(status))
+}
+
+/// Huffman codes of digits (RFC 7541, appendix B): 0, 1 and 2 have five bits, the others six.
+fn huffman_digits(digits: &str) -> Vec<u8> {
+    let (mut bits, mut length) = (0_u32, 0);
+    for digit in digits.bytes().map(|digit| u32::from(digit - b'0')) {
+        let (code, code_bits) = if digit <= 2 { (digit, 5) } else { (0x19 + digit - 3, 6) };
+        (bits, length) = (bits << code_bits | code, length + code_bits);
+    }
+    let padding = (8 - length % 8) % 8;
+    let padded = bits << padding | ((1 << padding) - 1);
+    padded.to_be_bytes()[4 - ((length + padding) / 8) as usize..].to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_are_no_grpc_calls_get_the_status_of_http() {
+    let server = Server::start(Setup::default().without_worker()).await;
+    let get = HeaderBlock::request("GET", HEALTH, "127.0.0.1").field("content-type", "application/grpc");
+    let headers = answer(&server, get).await;
+    assert!(status_is(&headers, "405"), "{headers:02x?}");
+    let json = HeaderBlock::request("POST", HEALTH, "127.0.0.1").field("content-type", "application/json");
+    let headers = answer(&server, json).await;
+    assert!(status_is(&headers, "415"), "{headers:02x?}");
+    let bare = HeaderBlock::request("POST", HEALTH, "127.0.0.1");
+    let headers = answer(&server, bare).await;
+    assert!(status_is(&headers, "415"), "{headers:02x?}");
+    let call = answer(&server, HeaderBlock::grpc_call(HEALTH)).await;
+    assert!(call.contains(&STATUS_200), "{call:02x?}");
+}
+
+/// The sum of a counter over its series with this label.
+fn counted(metrics: &str, counter: &str, label: &str) -> f64 {
+    let series = metrics.lines().filter(|line| line.starts_with(counter) && line.contains(label));
+    series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_break_during_a_request_are_no_errors_of_the_server() {
+    const CALLS: u32 = 40;
+    let server = Server::start(Setup::default().without_worker()).await;
+    for path in [HEALTH, "/cloakwork.v1.JobService/ListJobs", "/cloakwork.v1.BlobService/Write"] {
+        for call in 0..CALLS {
+            let mut connection = open(&server).await;
+            let stream = connection.open_stream(0, HeaderBlock::grpc_call(path)).await.expect("the request is sent");
+            // The answer to a ping shows that the request has arrived. A stream that is reset earlier is no call.
+            connection.send(FrameKind::Ping, 0, 0, &[7; 8]).await.expect("a ping is sent");
+            let answered =
+                |frame: &cloakwork_tests_attack::Frame| frame.is(FrameKind::Ping) && frame.flags & flags::ACK != 0;
+            connection.receive_until(Duration::from_secs(60), answered).await.expect("an answer to the ping");
+            // The first three of the five bytes before a message.
+            connection.send(FrameKind::Data, 0, stream, &[0, 0, 0]).await.expect("data is sent");
+            if call % 2 == 0 {
+                connection
+                    .send(FrameKind::ResetStream, 0, stream, &8_u32.to_be_bytes())
+                    .await
+                    .expect("a reset is sent");
+            }
+        }
+    }
+    let calls = f64::from(3 * CALLS);
+    eventually("all calls have ended", || async {
+        counted(&server.metrics().await, "cloakwork_grpc_calls_total{", "") >= calls
+    })
+    .await;
+    let metrics = server.metrics().await;
+    for code in ["\"INTERNAL\"", "\"UNKNOWN\""] {
+        assert_eq!(counted(&metrics, "cloakwork_grpc_calls_total{", code), 0.0, "{code}:\n{metrics}");
+    }
+    assert_eq!(counted(&metrics, "cloakwork_grpc_calls_total{", "\"CANCELLED\""), calls, "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn header_lists_have_a_limited_number_of_fields() {
+    let server = Server::start(Setup::default().without_worker()).await;
+    let many = HeaderBlock::grpc_call(HEALTH).stored_field("x", "").repeat_newest(64);
+    let headers = answer(&server, many).await;
+    let few = answer(&server, HeaderBlock::grpc_call(HEALTH).stored_field("x", "").repeat_newest(32)).await;
+    // 8 is RESOURCE_EXHAUSTED. A call without a message gets another status.
+    assert_ne!(headers, few);
+    let metrics = server.metrics().await;
+    assert_eq!(counted(&metrics, "cloakwork_rejected_total{", "\"REQUEST_TOO_LARGE\""), 1.0, "{metrics}");
+}

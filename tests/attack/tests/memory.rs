@@ -1,0 +1,184 @@
+//! Memory that callers without a token can make a server take.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use cloakwork_tests_attack::{Connection, FrameKind, HeaderBlock, flags};
+use cloakwork_tests_service::{Server, Setup};
+
+const MIB: u64 = 1 << 20;
+
+/// What connections without a token may take together, as these tests set it.
+const UNAUTHENTICATED_BYTES: u64 = 64 * MIB;
+
+/// What may be measured beyond that: the allocator's own, and pages that it has not yet returned.
+const SLACK_BYTES: u64 = 64 * MIB;
+
+/// What may be left of a flood once its connections are closed.
+const LEFT_BYTES_MAX: u64 = 100 * MIB;
+
+/// For how long a flood stays open after its last byte, so that the server has worked it off.
+const SETTLING_TIME: Duration = Duration::from_secs(3);
+
+/// When that must be so.
+const RETURN_LIMIT: Duration = Duration::from_secs(20);
+
+/// Connections of a flood, and streams on each.
+const CONNECTIONS: u8 = 200;
+const STREAMS: u32 = 256;
+
+/// Fields that fill a header list of 16 KiB: each counts its name, its value and 32 bytes.
+const INFLATED_FIELDS: usize = 480;
+
+async fn start() -> Server {
+    let setup = Setup::default()
+        .without_worker()
+        .with("auth.anonymous", false)
+        .with("limits.unauthenticated_bytes", UNAUTHENTICATED_BYTES);
+    Server::start(setup).await
+}
+
+/// One address of its own for each connection of a flood, as a botnet has them.
+fn source(number: u8) -> IpAddr {
+    Ipv4Addr::new(127, 0, 1, number).into()
+}
+
+/// Runs a flood, and holds the server's memory to its bound while the flood lasts and after it.
+async fn withstand<F: AsyncFn(u8, SocketAddr) -> std::io::Result<Connection>>(what: &str, flood: F) {
+    let mut server = start().await;
+    let address = server.address();
+    let before = server.process().resident_bytes();
+    let (mut peak, mut sent, begun) = (before, 0, Instant::now());
+    let mut connections = Vec::new();
+    for number in 0..CONNECTIONS {
+        // A server may close a connection at any time; that is a defence as well.
+        if let Ok(connection) = flood(number, address).await {
+            sent += connection.bytes_sent();
+            connections.push(connection);
+        }
+        peak = peak.max(server.process().resident_bytes());
+        assert!(peak < 2048 * MIB, "{what}: {} MiB after {number} connections", peak / MIB);
+    }
+    let settled = Instant::now();
+    while settled.elapsed() < SETTLING_TIME {
+        peak = peak.max(server.process().resident_bytes());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let flooded = begun.elapsed();
+    assert!(server.probe("/livez").await == Some(200), "{what}: the server is dead");
+    drop(connections);
+    let (closed, mut left) = (Instant::now(), server.process().resident_bytes());
+    while left > before + LEFT_BYTES_MAX && closed.elapsed() < RETURN_LIMIT {
+        peak = peak.max(left);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        left = server.process().resident_bytes();
+    }
+    println!(
+        "{what}: {} MiB sent in {flooded:.1?}; resident {} MiB before, {} MiB at most, {} MiB {:.1?} after",
+        sent / MIB,
+        before / MIB,
+        peak / MIB,
+        left / MIB,
+        closed.elapsed(),
+    );
+    assert!(left <= before + LEFT_BYTES_MAX, "{what}: {} MiB are left of the flood", (left - before) / MIB);
+    let bound = UNAUTHENTICATED_BYTES + SLACK_BYTES;
+    assert!(peak <= before + bound, "{what}: {} MiB taken, {} allowed", (peak - before) / MIB, bound / MIB);
+}
+
+/// Opens as many streams as the server allows, each with headers that HPACK inflates a hundredfold.
+async fn half_open_streams(path: &str, number: u8, server: SocketAddr) -> std::io::Result<Connection> {
+    let mut connection = Connection::open(source(number), server).await?;
+    for stream in 0..STREAMS {
+        let headers = HeaderBlock::grpc_call(path);
+        let headers = if stream == 0 { headers.stored_field("x", "") } else { headers };
+        connection.open_stream(0, headers.repeat_newest(INFLATED_FIELDS)).await?;
+    }
+    Ok(connection)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_open_health_checks_with_inflated_headers_take_bounded_memory() {
+    withstand("half-open Health/Check", async |number, server| {
+        half_open_streams("/grpc.health.v1.Health/Check", number, server).await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_open_reflection_with_inflated_headers_takes_bounded_memory() {
+    withstand("half-open ServerReflectionInfo", async |number, server| {
+        half_open_streams("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", number, server).await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_open_calls_without_a_token_take_bounded_memory() {
+    withstand("half-open SubmitJob", async |number, server| {
+        half_open_streams("/cloakwork.v1.JobService/SubmitJob", number, server).await
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_frames_take_bounded_memory() {
+    withstand("unfinished DATA frames", async |number, server| {
+        let mut connection = Connection::open(source(number), server).await?;
+        let stream = connection.open_stream(0, HeaderBlock::grpc_call("/grpc.health.v1.Health/Check")).await?;
+        let payload_bytes = 1 << 20;
+        connection.write(&Connection::frame_header(FrameKind::Data, 0, stream, payload_bytes)).await?;
+        connection.write(&vec![7; payload_bytes - 1]).await?;
+        Ok(connection)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_header_blocks_take_bounded_memory() {
+    withstand("unfinished header blocks", async |number, server| {
+        let mut connection = Connection::open(source(number), server).await?;
+        let stream = connection.new_stream();
+        let headers = HeaderBlock::grpc_call("/grpc.health.v1.Health/Check").stored_field("x", "");
+        let headers = headers.repeat_newest(INFLATED_FIELDS).into_bytes();
+        connection.send(FrameKind::Headers, 0, stream, &headers).await?;
+        Ok(connection)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_reads_take_bounded_memory() {
+    withstand("unread answers", async |number, server| {
+        let mut connection = Connection::open(source(number), server).await?;
+        for _ in 0..20 {
+            for _ in 0..STREAMS {
+                let headers = HeaderBlock::grpc_call("/cloakwork.v1.JobService/SubmitJob");
+                connection.open_stream(flags::END_STREAM, headers).await?;
+            }
+        }
+        Ok(connection)
+    })
+    .await;
+}
+
+/// A string that is longer than a header list, in the largest frames: the HTTP library waits for its last byte.
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_strings_of_header_blocks_take_bounded_memory() {
+    withstand("unfinished strings", async |number, server| {
+        const FRAME_BYTES: usize = 1 << 20;
+        let mut connection = Connection::open(source(number), server).await?;
+        let stream = connection.new_stream();
+        // A literal field whose name is announced with 100 MB.
+        let mut block = vec![0x00, 0x7f, 0x81, 0xe1, 0xd7, 0x2f];
+        block.resize(FRAME_BYTES, b'x');
+        connection.send(FrameKind::Headers, 0, stream, &block).await?;
+        for _ in 0..4 {
+            connection.send(FrameKind::Continuation, 0, stream, &vec![b'x'; FRAME_BYTES]).await?;
+        }
+        Ok(connection)
+    })
+    .await;
+}
