@@ -27,7 +27,7 @@ fn unknown_token(number: u64) -> String {
 /// Sends calls with unknown tokens on one connection after the other, as fast as the server reads them.
 async fn flood(number: u8, server: SocketAddr, stop: Arc<AtomicBool>, sent: Arc<AtomicU64>) {
     // The tenant's own address among them: an attacker may sit behind the same NAT.
-    let source = if number % 2 == 0 { Ipv4Addr::LOCALHOST } else { Ipv4Addr::new(127, 0, 1, number) };
+    let source = if number.is_multiple_of(2) { Ipv4Addr::LOCALHOST } else { Ipv4Addr::new(127, 0, 1, number) };
     while !stop.load(Relaxed) {
         let Ok(mut connection) = Connection::open(source.into(), server).await else { continue };
         for _ in 0..250 {
