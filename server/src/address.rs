@@ -158,7 +158,7 @@ impl Addresses {
         }
         let full_at = &mut addresses.entry(address).or_insert([now; 2])[act as usize];
         let (price, budget) = self.prices[act as usize];
-        // A debt grows to one more budget at most: whoever stops is free again soon.
+        // A debt is bounded by the worth of one budget, so that a caller who stops is free after one period.
         *full_at = ((*full_at).max(now) + price).min(now + budget * 2);
         self.debt_at(now, *full_at, act)
     }

@@ -131,6 +131,16 @@ pub enum Peer {
     },
 }
 
+impl Peer {
+    /// What limits by address count the caller as; nothing for the worker inside this process.
+    pub fn address(self) -> Option<AddressBlock> {
+        match self {
+            Self::Network { address, .. } => Some(address.into()),
+            Self::Embedded => None,
+        }
+    }
+}
+
 /// The rules that the configuration sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -163,13 +173,10 @@ impl Authenticator {
         if rule.access == Access::Anyone {
             return Ok(None);
         }
-        let address = match peer {
-            Peer::Network { address, .. } => Some(address.into()),
-            Peer::Embedded => None,
-        };
-        self.admit_from(peer, address, headers, rule).await.map(Some)
+        self.admit_from(peer, peer.address(), headers, rule).await.map(Some)
     }
 
+    /// Without an address, the caller was let in before and is asked again (see [`Verifier::verify`]).
     async fn admit_from(
         &self,
         peer: Peer,

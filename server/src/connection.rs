@@ -1,5 +1,6 @@
 //! Connections: their number, their memory before authentication, their time limits, and TLS.
 
+mod backlog;
 mod frames;
 mod slots;
 
@@ -24,7 +25,8 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::sync::CancellationToken;
 
-pub use slots::{OpenCall, ScheduledCall, Slot, UnreadBody};
+pub use backlog::Backlog;
+pub use slots::{OpenCall, Slot, UnreadBody};
 
 use crate::{
     address::{Act, Addresses, TrustedProxies},
@@ -200,6 +202,7 @@ pub struct Connection {
     last_byte: Instant,
     timer: Pin<Box<Sleep>>,
     slot: Arc<Slot>,
+    backlog: Arc<Backlog>,
     frames: FrameMeter,
     /// The connection has just read, and other tasks get their turn before it reads again.
     yields: bool,
@@ -219,6 +222,11 @@ impl Connection {
         self.slot.clone()
     }
 
+    /// The calls that were read from it and do not run yet.
+    pub fn backlog(&self) -> Arc<Backlog> {
+        self.backlog.clone()
+    }
+
     fn new(stream: Stream, limits: ConnectionLimits, slot: Arc<Slot>) -> Self {
         Self {
             stream,
@@ -227,6 +235,7 @@ impl Connection {
             last_byte: Instant::now(),
             timer: Box::pin(sleep(limits.header_timeout)),
             slot,
+            backlog: Arc::default(),
             frames: FrameMeter::default(),
             yields: false,
             pause: None,
@@ -251,7 +260,7 @@ impl Connection {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        if self.slot.has_backlog(cx) {
+        if self.backlog.holds_reader(cx) {
             return Poll::Pending;
         }
         let piece_bytes = buffer.remaining().min(UNAUTHENTICATED_READ_BYTES);

@@ -34,13 +34,13 @@ pub use embedded::Door;
 pub use memory::Held;
 
 use crate::{
-    address::{Act, AddressBlock},
+    address::Act,
     auth::{
         Authenticator, Peer,
         policy::{self, Load, Rule},
     },
     connection::{self, Callers, Connection, ConnectionLimits, Slot},
-    error::{ADDRESS_LIMITED, ApiError, DRAINING, METHOD_UNKNOWN},
+    error::{ADDRESS_LIMITED, ApiError, DRAINING, METHOD_UNKNOWN, PERMISSION_DENIED},
     limits::Limits,
     metrics::Telemetry,
 };
@@ -127,7 +127,7 @@ impl Edge {
         let [streams, stream_window, connection_window, header_list] =
             [connection_streams, stream_window_bytes, connection_window_bytes, header_list_bytes]
                 .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
-        let slot = connection.slot();
+        let (slot, backlog) = (connection.slot(), connection.backlog());
         let is_proxy = slot.is_proxy();
         let arrivals = Arrivals {
             slot: slot.clone(),
@@ -138,14 +138,13 @@ impl Edge {
         let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
             // Not in the future: a connection decodes many requests before the first of their futures runs.
             let (peer, received) = arrivals.receive(request);
-            let (edge, slot, scheduled) = (self.clone(), slot.clone(), slot.schedule_call());
+            let (edge, slot, scheduled) = (self.clone(), slot.clone(), backlog.schedule());
             async move {
                 drop(scheduled);
                 Ok::<_, Infallible>(match received {
                     Ok(request) => edge.handle(peer, request).await,
                     Err((status, error)) => {
-                        edge.charge(peer, Some(&slot), Act::Call);
-                        let mut response = edge.refuse("_OTHER", error);
+                        let mut response = edge.refuse(peer, Some(&slot), "_OTHER", error);
                         *response.status_mut() = status;
                         if status == StatusCode::METHOD_NOT_ALLOWED {
                             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
@@ -165,10 +164,10 @@ impl Edge {
             .keep_alive_interval(Duration::from_millis(ping_ms))
             .keep_alive_timeout(Duration::from_millis(ping_ms));
         if is_proxy {
-            // The HTTP library closes a connection whose caller resets many streams. Behind a proxy that would be
-            // everybody's connection, so that only a flood of resets within one read counts.
-            http.max_pending_accept_reset_streams(PROXY_RESET_STREAMS_MAX)
-                .max_local_error_reset_streams(PROXY_RESET_STREAMS_MAX);
+            // The HTTP library closes a connection on which callers reset many streams, or send many malformed ones.
+            // Behind a proxy, other callers share that connection. The library counts malformed streams over the
+            // connection's whole life, so that any limit would close the connection in the end.
+            http.max_pending_accept_reset_streams(PROXY_RESET_STREAMS_MAX).max_local_error_reset_streams(None);
         }
         let mut running = pin!(http.serve_connection(TokioIo::new(connection), service));
         let ended = tokio::select! {
@@ -190,12 +189,12 @@ impl Edge {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
         let Some(rule) = policy::rule(request.uri().path()) else {
-            self.charge(peer, request.extensions().get::<Arc<Slot>>(), Act::Call);
-            return self.refuse("_OTHER", METHOD_UNKNOWN.error("the server has no such call"));
+            let error = METHOD_UNKNOWN.error("the server has no such call");
+            return self.refuse(peer, request.extensions().get(), "_OTHER", error);
         };
         let deadline = match Deadline::of(request.headers()) {
             Ok(deadline) => deadline,
-            Err(error) => return self.refuse(rule.method, error),
+            Err(error) => return self.refuse(peer, request.extensions().get(), rule.method, error),
         };
         let mut call = Call::begin(self.telemetry.clone(), rule.method);
         let lasts = matches!(rule.load, Load::Wait | Load::Attached | Load::Stream);
@@ -243,8 +242,12 @@ impl Edge {
         let slot = request.extensions_mut().remove::<Arc<Slot>>();
         let admitted = self.authenticator.admit(peer, request.headers(), rule).await;
         if let Err(error) = &admitted {
-            let wrong = error.reason().grpc == Code::Unauthenticated && request.headers().contains_key(AUTHORIZATION);
-            self.charge(peer, slot.as_ref(), if wrong { Act::Failure } else { Act::Call });
+            // A caller without the right scope is authenticated all the same.
+            if error.reason() != PERMISSION_DENIED {
+                let shows_token = request.headers().contains_key(AUTHORIZATION);
+                let wrong = error.reason().grpc == Code::Unauthenticated && shows_token;
+                self.charge(peer, slot.as_ref(), if wrong { Act::Failure } else { Act::Call });
+            }
             if let Some(slot) = &slot {
                 slot.disown();
             }
@@ -289,10 +292,9 @@ impl Edge {
     /// Charges a caller's address for what was not authenticated, and reads no more of the connection while the address
     /// is in debt. Returns for how long that is.
     fn charge(&self, peer: Peer, slot: Option<&Arc<Slot>>, act: Act) -> Duration {
-        let (Some(addresses), Peer::Network { address, .. }) = (&self.callers.addresses, peer) else {
+        let (Some(addresses), Some(address)) = (&self.callers.addresses, peer.address()) else {
             return Duration::ZERO;
         };
-        let address = AddressBlock::from(address);
         let mut debt = addresses.charge(address, act);
         if matches!(act, Act::Failure) {
             debt = debt.max(addresses.charge(address, Act::Call));
@@ -370,7 +372,9 @@ impl Edge {
         }
     }
 
-    fn refuse(&self, method: &'static str, error: ApiError) -> Response<Body> {
+    /// Refuses a call before anybody looks at its token.
+    fn refuse(&self, peer: Peer, slot: Option<&Arc<Slot>>, method: &'static str, error: ApiError) -> Response<Body> {
+        self.charge(peer, slot, Act::Call);
         let mut response = empty();
         Call::begin(self.telemetry.clone(), method).fail(error, response.headers_mut());
         response

@@ -21,7 +21,7 @@ use crate::{
     resource::Tenant,
 };
 
-/// When a caller may try again who found the line of lookups full. A lookup takes about a millisecond.
+/// The delay in the refusal of a call that finds the line of lookups full.
 const LINE_RETRY: Duration = Duration::from_millis(500);
 
 /// Verifies tokens.

@@ -10,16 +10,11 @@ use std::{
     hash::Hash,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{
-            AtomicBool, AtomicU64,
-            Ordering::{AcqRel, Acquire, Relaxed},
-        },
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
-    task::Context,
     time::{Duration, Instant},
 };
 
-use futures_util::task::AtomicWaker;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
@@ -59,7 +54,7 @@ struct State {
     /// The sum of their charges.
     charged_bytes: u64,
     tenants: HashMap<Tenant, usize>,
-    /// Connections of each address that has any, whoever they belong to.
+    /// Number of open connections by address, tenants' connections included.
     addresses: HashMap<AddressBlock, usize>,
     warned: Option<Instant>,
 }
@@ -125,8 +120,6 @@ impl Slots {
             owner: Mutex::default(),
             authenticated: AtomicBool::new(false),
             paused_until: Mutex::default(),
-            backlog: AtomicU64::new(0),
-            reader: AtomicWaker::new(),
             calls: AtomicU64::new(0),
             unread_bodies: AtomicU64::new(0),
             buffered_bytes: AtomicU64::new(0),
@@ -153,16 +146,21 @@ impl State {
         self.charged_bytes += CONNECTION_BYTES;
     }
 
-    fn remove(&mut self, number: u64) -> bool {
-        let Some(removed) = self.unauthenticated.remove(&number) else { return false };
+    fn remove(&mut self, number: u64) -> Option<Unauthenticated> {
+        let removed = self.unauthenticated.remove(&number)?;
         self.charged_bytes -= removed.charged_bytes;
-        true
+        Some(removed)
+    }
+
+    fn close(&mut self, number: u64) {
+        if let Some(removed) = self.remove(number) {
+            removed.close.cancel();
+        }
     }
 
     fn close_oldest(&mut self, why: &str) {
-        let Some((_, oldest)) = self.unauthenticated.pop_first() else { return };
-        self.charged_bytes -= oldest.charged_bytes;
-        oldest.close.cancel();
+        let Some((&number, _)) = self.unauthenticated.first_key_value() else { return };
+        self.close(number);
         if self.warned.is_none_or(|warned| warned.elapsed() >= WARNING_INTERVAL) {
             self.warned = Some(Instant::now());
             tracing::warn!(why, "unauthenticated connections are being closed, oldest first");
@@ -174,10 +172,8 @@ impl State {
         let Some((&number, _)) = self.unauthenticated.iter().find(|(_, other)| other.address == address) else {
             return false;
         };
-        if let Some(oldest) = self.unauthenticated.get(&number) {
-            oldest.close.cancel();
-        }
-        self.remove(number)
+        self.close(number);
+        true
     }
 }
 
@@ -204,17 +200,13 @@ pub struct Slot {
     authenticated: AtomicBool,
     /// Until when nothing is read while the connection is unauthenticated.
     paused_until: Mutex<Option<Instant>>,
-    /// Calls whose tasks have not begun to run.
-    backlog: AtomicU64,
-    /// Woken when there is none.
-    reader: AtomicWaker,
     /// Unauthenticated calls that are running.
     calls: AtomicU64,
-    /// Those of them whose bodies have not been read to their end.
+    /// Unauthenticated calls whose bodies have not been read to their end.
     unread_bodies: AtomicU64,
     /// Received bytes that may still be in memory.
     buffered_bytes: AtomicU64,
-    /// What the connection is charged for while it is unauthenticated.
+    /// A copy of the charge in [`State`], so that most calls change nothing and take no lock.
     charged_bytes: AtomicU64,
     _permit: OwnedSemaphorePermit,
 }
@@ -229,15 +221,15 @@ impl Slot {
         let mut state = self.slots.state();
         let connections = state.tenants.get(tenant).copied().unwrap_or_default();
         // A connection that was told to close is no longer among these, and closes.
-        if owner.is_none() && connections < self.slots.tenant_connections && state.remove(self.number) {
+        if owner.is_none() && connections < self.slots.tenant_connections && state.remove(self.number).is_some() {
             state.tenants.insert(tenant.clone(), connections + 1);
             *owner = Some(tenant.clone());
             self.authenticated.store(true, Relaxed);
         }
     }
 
-    /// Takes the connection from its tenant, since a call on it was not authenticated. The next call that is gives it
-    /// back.
+    /// Takes the connection from its tenant, since a call on it was refused. The next authenticated call gives the
+    /// connection to a tenant again.
     pub fn disown(&self) {
         let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(tenant), Some(address)) = (owner.take(), self.address) else { return };
@@ -278,25 +270,6 @@ impl Slot {
         self.paused_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a call whose task is about to be scheduled. The task drops the returned value as soon as it runs.
-    ///
-    /// The scheduler may run a connection many times before it runs the tasks that the connection has begun. Without a
-    /// bound on these, a flood fills memory with tasks that nobody has looked at.
-    pub fn schedule_call(self: &Arc<Self>) -> ScheduledCall {
-        self.backlog.fetch_add(1, Relaxed);
-        ScheduledCall(self.clone())
-    }
-
-    /// Whether calls of the connection wait for their tasks to run. If so, wakes the reader when none does.
-    pub(super) fn has_backlog(&self, cx: &Context<'_>) -> bool {
-        if self.backlog.load(Acquire) == 0 {
-            return false;
-        }
-        self.reader.register(cx.waker());
-        // The last one may have run before the waker was there.
-        self.backlog.load(Acquire) > 0
-    }
-
     /// Charges the connection for a call that is not authenticated, until the returned value is dropped.
     pub fn open_call(self: &Arc<Self>) -> OpenCall {
         self.calls.fetch_add(1, Relaxed);
@@ -325,15 +298,22 @@ impl Slot {
         self.close.cancelled()
     }
 
+    /// What the connection takes at the moment.
+    fn bytes(&self) -> u64 {
+        CONNECTION_BYTES + CALL_BYTES * self.calls.load(Relaxed) + self.buffered_bytes.load(Relaxed)
+    }
+
+    /// Brings the connection's charge up to date.
     fn charge(&self) {
         if self.is_authenticated() || self.is_proxy() {
             return;
         }
-        let bytes = CONNECTION_BYTES + CALL_BYTES * self.calls.load(Relaxed) + self.buffered_bytes.load(Relaxed);
-        if bytes.abs_diff(self.charged_bytes.load(Relaxed)) < CHARGE_STEP_BYTES {
+        if self.bytes().abs_diff(self.charged_bytes.load(Relaxed)) < CHARGE_STEP_BYTES {
             return;
         }
         let mut state = self.slots.state();
+        // Read again under the lock. Of two calls that end at once, the one that read first might charge last.
+        let bytes = self.bytes();
         let Some(own) = state.unauthenticated.get_mut(&self.number) else { return };
         let before = std::mem::replace(&mut own.charged_bytes, bytes);
         state.charged_bytes = state.charged_bytes - before + bytes;
@@ -356,18 +336,6 @@ impl Drop for Slot {
     }
 }
 
-/// A call whose task has not begun to run.
-#[derive(Debug)]
-pub struct ScheduledCall(Arc<Slot>);
-
-impl Drop for ScheduledCall {
-    fn drop(&mut self) {
-        if self.0.backlog.fetch_sub(1, AcqRel) == 1 {
-            self.0.reader.wake();
-        }
-    }
-}
-
 /// A running call that is not authenticated.
 #[derive(Debug)]
 pub struct OpenCall(Arc<Slot>);
@@ -379,7 +347,7 @@ impl Drop for OpenCall {
     }
 }
 
-/// The body of such a call, while it may have unread pieces.
+/// The body of an unauthenticated call, until the body is read to its end or dropped.
 #[derive(Debug)]
 pub struct UnreadBody(Arc<Slot>);
 
@@ -390,233 +358,4 @@ impl Drop for UnreadBody {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tenants() -> [Tenant; 2] {
-        ["a", "b"].map(|name| Tenant::new(name).unwrap())
-    }
-
-    const LIMITS: ConnectionLimits = ConnectionLimits {
-        connections: 16,
-        tenant_connections: 16,
-        address_connections: 16,
-        unauthenticated_bytes: u64::MAX,
-        header_timeout: Duration::MAX,
-        idle_timeout: Duration::MAX,
-    };
-
-    fn slots(connections: usize, tenant_connections: usize) -> Arc<Slots> {
-        Slots::new(&ConnectionLimits { connections, tenant_connections, ..LIMITS })
-    }
-
-    fn address(last: u8) -> AddressBlock {
-        std::net::IpAddr::from([192, 0, 2, last]).into()
-    }
-
-    async fn take(slots: &Arc<Slots>) -> Arc<Slot> {
-        Arc::new(slots.take(slots.free().await, address(1)).unwrap())
-    }
-
-    fn closes(slot: &Slot) -> bool {
-        slot.close.is_cancelled()
-    }
-
-    #[tokio::test]
-    async fn the_oldest_unauthenticated_connection_closes_and_those_of_tenants_do_not() {
-        let slots = slots(3, 2);
-        let [tenant, first, second] = [take(&slots).await, take(&slots).await, take(&slots).await];
-        tenant.authenticate(&tenants()[0]);
-        slots.make_room();
-        assert!(!closes(&tenant) && closes(&first) && !closes(&second));
-        first.authenticate(&tenants()[0]);
-        slots.make_room();
-        assert!(closes(&second), "the first one authenticated too late, and counts no more");
-        slots.make_room();
-        assert!(!closes(&tenant), "further connections wait");
-        drop((first, second));
-        slots.make_room();
-        let _third = take(&slots).await;
-        assert!(!closes(&tenant));
-    }
-
-    #[tokio::test]
-    async fn a_connection_whose_call_is_refused_is_unauthenticated_again() {
-        let slots = slots(2, 1);
-        let [revoked, other] = [take(&slots).await, take(&slots).await];
-        let [a, _] = tenants();
-        revoked.authenticate(&a);
-        revoked.disown();
-        revoked.disown();
-        assert!(!revoked.is_authenticated());
-        // The share is free for another connection.
-        other.authenticate(&a);
-        slots.make_room();
-        assert!(closes(&revoked) && !closes(&other));
-        drop((revoked, other));
-        let state = slots.state();
-        assert!(state.tenants.is_empty() && state.unauthenticated.is_empty() && state.charged_bytes == 0);
-    }
-
-    #[tokio::test]
-    async fn no_connection_closes_while_slots_are_free() {
-        let slots = slots(2, 2);
-        let slot = take(&slots).await;
-        slots.make_room();
-        assert!(!closes(&slot));
-    }
-
-    #[tokio::test]
-    async fn a_tenant_keeps_no_more_than_its_share() {
-        let slots = slots(4, 2);
-        let [a, b] = tenants();
-        let mut own = Vec::new();
-        for _ in 0..3 {
-            let slot = take(&slots).await;
-            slot.authenticate(&a);
-            // Every call says so again.
-            slot.authenticate(&a);
-            own.push(slot);
-        }
-        let other = take(&slots).await;
-        other.authenticate(&b);
-        slots.make_room();
-        assert_eq!(own.iter().map(|slot| closes(slot)).collect::<Vec<_>>(), [false, false, true]);
-        assert!(!closes(&other));
-        own.clear();
-        drop(other);
-        let state = slots.state();
-        assert!(state.tenants.is_empty() && state.unauthenticated.is_empty());
-        assert_eq!(slots.free.available_permits(), 4);
-    }
-
-    #[tokio::test]
-    async fn an_address_has_no_more_than_its_connections() {
-        let slots = Slots::new(&ConnectionLimits { address_connections: 2, ..LIMITS });
-        let [first, second] = [take(&slots).await, take(&slots).await];
-        first.authenticate(&tenants()[0]);
-        let other = slots.take(slots.free().await, address(2)).unwrap();
-        let third = take(&slots).await;
-        assert!(!closes(&first) && closes(&second) && !closes(&other), "the oldest unauthenticated one of the address");
-        drop(second);
-        third.authenticate(&tenants()[1]);
-        assert!(slots.take(slots.free().await, address(1)).is_none(), "tenants have all of them");
-        drop((first, other));
-        assert!(slots.take(slots.free().await, address(1)).is_some());
-        drop(third);
-        assert!(slots.state().addresses.is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_trusted_proxy_is_neither_closed_nor_charged_nor_paused() {
-        let slots = Slots::new(&ConnectionLimits { connections: 2, unauthenticated_bytes: 1, ..LIMITS });
-        let proxy = Arc::new(slots.take_for_proxy(slots.free().await));
-        let _direct = take(&slots).await;
-        let _calls: Vec<_> = (0..1000).map(|_| proxy.open_call()).collect();
-        proxy.authenticate(&tenants()[0]);
-        proxy.disown();
-        proxy.pause(Duration::from_secs(1));
-        for _ in 0..2 {
-            slots.make_room();
-        }
-        assert!(!closes(&proxy) && proxy.pause_end().is_none() && !proxy.is_authenticated());
-        assert!(slots.state().tenants.is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_reader_waits_until_all_scheduled_calls_run() {
-        let slots = slots(1, 1);
-        let slot = take(&slots).await;
-        let calls = [slot.schedule_call(), slot.schedule_call()];
-        struct Woken(AtomicBool);
-        impl std::task::Wake for Woken {
-            fn wake(self: Arc<Self>) {
-                self.0.store(true, Relaxed);
-            }
-        }
-        let woken = Arc::new(Woken(AtomicBool::new(false)));
-        let waker = woken.clone().into();
-        assert!(slot.has_backlog(&Context::from_waker(&waker)));
-        let [first, second] = calls;
-        drop(first);
-        assert!(!woken.0.load(Relaxed));
-        drop(second);
-        assert!(woken.0.load(Relaxed) && !slot.has_backlog(&Context::from_waker(&waker)));
-    }
-
-    #[tokio::test]
-    async fn a_pause_ends() {
-        let slots = slots(1, 1);
-        let slot = take(&slots).await;
-        slot.pause(Duration::from_secs(3600));
-        let end = slot.pause_end().unwrap();
-        assert!(end <= Instant::now() + PAUSE_MAX);
-        *slot.paused_until() = Some(Instant::now());
-        assert!(slot.pause_end().is_none());
-    }
-
-    /// Slots whose unauthenticated connections may take this beside what each takes idle.
-    fn slots_with_bytes(connections: u64, bytes: u64) -> Arc<Slots> {
-        Slots::new(&ConnectionLimits { unauthenticated_bytes: connections * CONNECTION_BYTES + bytes, ..LIMITS })
-    }
-
-    #[tokio::test]
-    async fn connections_beyond_the_memory_close_oldest_first() {
-        let slots = slots_with_bytes(2, 0);
-        let [first, second] = [take(&slots).await, take(&slots).await];
-        assert!(!closes(&first));
-        let third = take(&slots).await;
-        assert!(closes(&first) && !closes(&second) && !closes(&third));
-        second.authenticate(&tenants()[0]);
-        let _fourth = take(&slots).await;
-        assert!(!closes(&third), "a tenant's connection takes nothing of it");
-    }
-
-    #[tokio::test]
-    async fn calls_are_charged_while_they_run() {
-        let slots = slots_with_bytes(2, 2 * CALL_BYTES);
-        let [first, second] = [take(&slots).await, take(&slots).await];
-        for _ in 0..3 {
-            drop([second.open_call(), second.open_call()]);
-        }
-        assert!(!closes(&first), "calls that have ended are not charged");
-        let _calls = [second.open_call(), second.open_call(), second.open_call()];
-        assert!(closes(&first) && !closes(&second));
-        drop(_calls);
-        drop((first, second));
-        assert_eq!(slots.state().charged_bytes, 0);
-    }
-
-    #[tokio::test]
-    async fn received_bytes_are_charged_until_bodies_are_read_and_frames_finished() {
-        const PIECE_BYTES: usize = CHARGE_STEP_BYTES as usize;
-        let slots = slots_with_bytes(2, 2 * CHARGE_STEP_BYTES);
-        let [oldest, slot] = [take(&slots).await, take(&slots).await];
-        // Nothing is open: each piece has been dealt with when the next one arrives.
-        for _ in 0..10 {
-            slot.receive(PIECE_BYTES, 0);
-        }
-        assert!(!closes(&oldest));
-        let unread = slot.open_body();
-        slot.receive(PIECE_BYTES, 0);
-        assert!(!closes(&oldest));
-        slot.receive(PIECE_BYTES + 1, 0);
-        assert!(closes(&oldest));
-        drop(unread);
-        slot.receive(1, 0);
-        let newest = take(&slots).await;
-        assert!(!closes(&slot));
-        // An unfinished frame stays in memory although nothing is open.
-        slot.receive(1, 4 * PIECE_BYTES);
-        assert!(closes(&slot) && !closes(&newest));
-    }
-
-    #[tokio::test]
-    async fn a_connection_alone_is_not_closed_for_its_own_charge() {
-        let slots = slots_with_bytes(0, 1);
-        let slot = take(&slots).await;
-        assert!(!closes(&slot));
-        slot.authenticate(&tenants()[0]);
-        assert!(slot.is_authenticated());
-    }
-}
+mod tests;

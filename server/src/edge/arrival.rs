@@ -12,6 +12,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
     header::{AUTHORIZATION, CONTENT_TYPE, FORWARDED, HOST, TE, VIA},
     request::Parts,
+    uri::Authority,
 };
 
 use crate::{
@@ -95,7 +96,27 @@ impl Arrivals {
             let error = INVALID_ARGUMENT.error("the content type of a gRPC call is application/grpc");
             return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
         }
-        receive(&self.slot, self.header_fields_max, parts, body).map_err(|error| (StatusCode::OK, error))
+        self.rebuilt(parts, body).map_err(|error| (StatusCode::OK, error))
+    }
+
+    /// The request with copies of what the server reads of it.
+    fn rebuilt<B>(&self, parts: Parts, body: B) -> Result<Request<B>, ApiError> {
+        let (fields, fields_max) = (parts.headers.len(), self.header_fields_max);
+        if fields as u64 > fields_max {
+            let message = format!("the call has {fields} header fields: at most {fields_max} (header_fields)");
+            return Err(REQUEST_TOO_LARGE.error(message).with("limit", "header_fields"));
+        }
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        // A path that has no rule is refused like any other.
+        *request.uri_mut() = Uri::from_static(policy::rule(parts.uri.path()).map_or("/", |rule| rule.method));
+        *request.headers_mut() = kept(&parts.headers)?;
+        if !self.slot.is_authenticated() {
+            let (call, body) = (Arc::new(self.slot.open_call()), Arc::new(self.slot.open_body()));
+            request.extensions_mut().insert(Charge { call, body });
+        }
+        request.extensions_mut().insert(self.slot.clone());
+        Ok(request)
     }
 }
 
@@ -106,33 +127,13 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     rest.is_some_and(|rest| rest.first().is_none_or(|next| matches!(next, b'+' | b';' | b' ')))
 }
 
-/// Whether the caller meant this machine by the name that it called.
+/// Whether the caller addressed this machine by a name or address of the loopback interface, or by none.
 fn is_for_loopback(parts: &Parts) -> bool {
-    let host = parts.headers.get(HOST).map(|host| host.to_str().unwrap_or("?").to_owned());
-    let authority = parts.uri.authority().map(|authority| authority.as_str().to_owned()).or(host);
-    authority.is_none_or(|authority| match authority.parse::<http::uri::Authority>() {
-        Ok(authority) => is_loopback(authority.host()),
-        Err(_) => false,
-    })
-}
-
-fn receive<B>(slot: &Arc<Slot>, header_fields_max: u64, parts: Parts, body: B) -> Result<Request<B>, ApiError> {
-    let fields = parts.headers.len();
-    if fields as u64 > header_fields_max {
-        let message = format!("the call has {fields} header fields: at most {header_fields_max} (header_fields)");
-        return Err(REQUEST_TOO_LARGE.error(message).with("limit", "header_fields"));
+    match (parts.uri.authority(), parts.headers.get(HOST)) {
+        (Some(authority), _) => is_loopback(authority.host()),
+        (None, Some(host)) => Authority::try_from(host.as_bytes()).is_ok_and(|host| is_loopback(host.host())),
+        (None, None) => true,
     }
-    let mut request = Request::new(body);
-    *request.method_mut() = Method::POST;
-    // A path that has no rule is refused like any other.
-    *request.uri_mut() = Uri::from_static(policy::rule(parts.uri.path()).map_or("/", |rule| rule.method));
-    *request.headers_mut() = kept(&parts.headers)?;
-    if !slot.is_authenticated() {
-        let charge = Charge { call: Arc::new(slot.open_call()), body: Arc::new(slot.open_body()) };
-        request.extensions_mut().insert(charge);
-    }
-    request.extensions_mut().insert(slot.clone());
-    Ok(request)
 }
 
 /// Copies of the headers that the server reads.

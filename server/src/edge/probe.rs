@@ -52,7 +52,7 @@ impl Probes {
         Arc::new(Self { most: usize::try_from(most).unwrap_or(usize::MAX), running: Default::default() })
     }
 
-    /// A place for a call. The oldest call makes room if there is none.
+    /// Takes a place for a call. If all places are taken, the oldest call ends.
     pub(super) fn enter(self: &Arc<Self>, load: Load) -> Probe {
         let kind = usize::from(load == Load::ProbeStream);
         let end = CancellationToken::new();

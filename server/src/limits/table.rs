@@ -39,7 +39,7 @@ const DAY: u64 = 24 * 3600;
 
 limits! {
     connections = 512, count 1 => 65_536,
-        "Open connections to the API port; beyond it, the oldest unauthenticated connection closes, and where there is none, new connections wait",
+        "Open connections to the API port; beyond it, the oldest unauthenticated connection closes. New connections wait if all connections are tenants'",
         "Each may fill its window: 512 of 16 MiB are 8 GiB at the very worst";
     tenant_connections = 128, count 1 => 65_536,
         "Connections that one tenant keeps when `connections` are taken; further connections of the tenant count as unauthenticated",
@@ -219,11 +219,11 @@ limits! {
         "A job whose progress stands still for this long is taken from its worker",
         "Reading and expanding the largest key takes most of a minute on a slow disk";
     address_connections = 256, count 1 => 65_536,
-        "Connections from one address, an IPv6 /64 network counting as one; beyond it, the oldest unauthenticated one closes, and where there is none, new ones are refused",
+        "Connections from one address or IPv6 /64 network; beyond it, the address's oldest unauthenticated connection closes. New connections are refused if all its connections are tenants'",
         "Half of all; raise it where many workers or clients share an address";
     address_calls_per_second = 200, count 1 => 1_000_000,
         "Connections, and calls that are not authenticated, from one address in a second; beyond it, the server reads its unauthenticated connections more slowly",
-        "Health checks of many load balancers are fewer";
+        "Load balancers ask a few times a second";
     address_failures_per_minute = 60, count 1 => 1_000_000,
         "Calls with wrong tokens from one address in a minute; beyond it, unknown tokens from there are refused without a lookup",
         "A client with an expired token tries less often, and a guess needs far more tries";
@@ -232,7 +232,7 @@ limits! {
         "Fewer than `database_readers`, so that guesses leave the database to the tenants";
     token_lookups_waiting = 64, count 0 => 65_536,
         "Calls with unknown tokens that wait for such a lookup",
-        "A tenth of a second's worth";
+        "A short line: callers beyond it are told to try again";
     token_cache = 4096, count 1 => 1_000_000,
         "Tokens that are known to be good without asking the database",
         "Some hundred bytes each";

@@ -181,7 +181,7 @@ impl Connection {
         Ok(Some(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload }))
     }
 
-    /// Receives until a frame fits, for at most `limit`; nothing if there is none.
+    /// Receives frames until `fits` accepts one, and returns it. Returns nothing if none fits within `limit`.
     pub async fn receive_until(&mut self, limit: Duration, fits: impl Fn(&Frame) -> bool) -> Option<Frame> {
         let search = async {
             loop {
