@@ -8,6 +8,7 @@ mod process;
 mod server;
 mod shell;
 mod tenant;
+mod watchdog;
 mod worker;
 
 pub use binaries::binary;

@@ -1,11 +1,16 @@
 //! A child process and what can be done to it.
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::Mutex,
     time::{Duration, Instant},
 };
+
+/// Identifiers of the processes that this one has started and that have not ended.
+static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// A process that does not outlive its test.
 pub struct Process {
@@ -34,6 +39,7 @@ impl Process {
         let file = File::options().create(true).append(true).open(log).expect("a log file");
         command.stdin(Stdio::null()).stdout(file.try_clone().expect("a second handle")).stderr(file);
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+        RUNNING.lock().expect("no holder panics").insert(child.id());
         Self { child, log: log.to_owned() }
     }
 
@@ -54,6 +60,7 @@ impl Process {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        self.forget();
     }
 
     /// Asks it to end and waits for that; true if it ended well.
@@ -62,6 +69,7 @@ impl Process {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                self.forget();
                 return status.success();
             }
             assert!(begun.elapsed() < within, "still running after {within:?}:\n{}", self.log());
@@ -86,10 +94,22 @@ impl Process {
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
+
+    /// The process has ended, and its identifier may become another one's.
+    fn forget(&self) {
+        RUNNING.lock().expect("no holder panics").remove(&self.child.id());
+    }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Kills all processes that tests of this program have started.
+pub(crate) fn kill_all() {
+    for process in RUNNING.lock().expect("no holder panics").iter() {
+        let _ = Command::new("kill").args(["-KILL", &process.to_string()]).status();
     }
 }

@@ -12,10 +12,13 @@ use std::{
 use cloakwork_client::{Client, ConnectOptions, Token};
 use tempfile::TempDir;
 
-use crate::{Process, binary, eventually};
+use crate::{Process, binary, eventually, watchdog::Watchdog};
 
 /// A set whose bootstraps take no time. It protects nothing.
 pub const TOY: &str = "TOY_MESSAGE_2_CARRY_2";
+
+/// The name of the file that takes a server's log.
+const LOG: &str = "server.log";
 
 /// How to run a server.
 #[derive(Clone, Debug)]
@@ -32,6 +35,7 @@ pub struct Server {
     port: u16,
     admin_port: u16,
     process: Option<Process>,
+    _watchdog: Watchdog,
 }
 
 impl Default for Setup {
@@ -88,7 +92,8 @@ impl Server {
     /// The same in a given directory.
     pub async fn start_in(directory: TempDir, setup: Setup) -> Self {
         let (port, admin_port) = (free_port(), free_port());
-        let mut server = Self { setup, directory, port, admin_port, process: None };
+        let watchdog = Watchdog::start(directory.path().join(LOG));
+        let mut server = Self { setup, directory, port, admin_port, process: None, _watchdog: watchdog };
         server.restart().await;
         server
     }
@@ -216,7 +221,7 @@ impl Server {
     }
 
     fn log_path(&self) -> PathBuf {
-        self.directory.path().join("server.log")
+        self.directory.path().join(LOG)
     }
 }
 
