@@ -1,8 +1,8 @@
 # Every target does its own set-up: rustup, which takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later
 # (with rustfmt and clippy, for lint), and a C++ compiler are all it takes; npm as well, for the check of the protocol, Python 3 with
-# venv, for the kernels of GPUs, valgrind, for the gate for speed, and Go 1.24 or later, for what is compared with Lattigo.
+# venv, for the kernels of GPUs and for Envoy, nginx, valgrind, for the gate for speed, and Go 1.24 or later, for what is compared with Lattigo.
 
-.PHONY: demo demo-core test test-all lint kernels speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-service
+.PHONY: demo demo-core test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-service
 
 # The whole service once: a server, keys, an upload, a job, its result and where its time went.
 demo:
@@ -13,12 +13,12 @@ demo-core:
 	cargo run --release -p cloakwork-tests-demo
 
 # What CI runs.
-test: lint kernels
+test: lint kernels proxies
 	cargo test --workspace
 	cargo doc --workspace --no-deps
 
 # Also the sets whose keys take gigabytes; needs 16 GiB of memory.
-test-all: lint kernels
+test-all: lint kernels proxies
 	CLOAKWORK_TEST_ALL=1 cargo test --workspace
 
 lint:
@@ -28,6 +28,10 @@ lint:
 # Registers, spills and instructions of the kernels of GPUs against those stored: a compiler, but no GPU.
 kernels:
 	worker/cuda/check-kernels.sh
+
+# Installs Envoy for the tests behind proxies, outside the clone.
+proxies:
+	tests/attack/proxies.sh
 
 # Counted instructions against those stored, a part of `test`; CLOAKWORK_UPDATE_SPEED=1 stores them anew.
 speed:

@@ -42,8 +42,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const REQUEST_BYTES_MIN: usize = 16;
 
 /// Bytes that an unauthenticated connection reads before other tasks get their turn. HPACK inflates headers up to a
-/// hundredfold, so that what is decoded at once must be little.
-const UNAUTHENTICATED_READ_BYTES: usize = 8 << 10;
+/// hundredfold, so that what is decoded at once must be little. These bytes are also all that a connection of an address
+/// in debt brings between two pauses.
+const UNAUTHENTICATED_READ_BYTES: usize = 1 << 10;
+
+/// The same for a trusted proxy's connection, which carries whole uploads and never becomes one tenant's.
+const PROXY_READ_BYTES: usize = 8 << 10;
 
 /// Limits of a port's connections.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +124,9 @@ impl Callers {
         }
         let slot = slots.take(permit, address.into())?;
         if let Some(addresses) = &self.addresses {
-            slot.pause(addresses.charge(address.into(), Act::Call));
+            let address = address.into();
+            // Otherwise a new connection would be a way around the pause of the last one.
+            slot.pause(addresses.charge(address, Act::Call).max(addresses.debt(address, Act::Failure)));
         }
         Some(slot)
     }
@@ -263,7 +269,8 @@ impl Connection {
         if self.backlog.holds_reader(cx) {
             return Poll::Pending;
         }
-        let piece_bytes = buffer.remaining().min(UNAUTHENTICATED_READ_BYTES);
+        let piece_bytes_max = if self.slot.is_proxy() { PROXY_READ_BYTES } else { UNAUTHENTICATED_READ_BYTES };
+        let piece_bytes = buffer.remaining().min(piece_bytes_max);
         let mut piece = ReadBuf::new(buffer.initialize_unfilled_to(piece_bytes));
         let read = self.poll_stream(cx, &mut piece);
         let read_bytes = piece.filled().len();

