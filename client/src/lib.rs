@@ -70,6 +70,8 @@ pub use client::Client;
 pub use cloakwork_circuit::{LIMITS, ProgramError, RowType, Type, wire::operation::Kind};
 /// Parameter sets: what a program is written for.
 pub use cloakwork_params as params;
+/// Text of the other side, made safe to show.
+pub use cloakwork_proto::printable;
 /// The messages of the protocol.
 pub use cloakwork_proto::v1 as proto;
 pub use cloakwork_secret::{

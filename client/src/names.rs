@@ -2,7 +2,10 @@
 
 use std::mem;
 
-use cloakwork_proto::v1::{Job, Key};
+use cloakwork_proto::{
+    printable,
+    v1::{Job, Key},
+};
 
 use crate::{ClientError, Result, client::required};
 
@@ -45,9 +48,9 @@ pub(crate) fn key(key: Option<Key>) -> Result<Key> {
     Ok(key)
 }
 
-/// What a server says, which begins no line of ours.
+/// What a server says, as one line that shows every character of it.
 pub(crate) fn one_line(message: &str) -> String {
-    message.replace(char::is_control, " ")
+    printable(message).into_owned()
 }
 
 #[cfg(test)]
@@ -65,6 +68,6 @@ mod tests {
         for name in ["x.ckks", "--json"] {
             of_tenant(&mut name.to_owned()).expect_err(name);
         }
-        assert_eq!(one_line("no\nThis helps:\u{9b}"), "no This helps: ");
+        assert_eq!(one_line("no\nThis helps:\u{9b}"), r"no\nThis helps:\u{9b}");
     }
 }

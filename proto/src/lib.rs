@@ -1,13 +1,16 @@
 //! The gRPC surface of Cloakwork. The files under `proto/cloakwork/v1` are the contract and its documentation; this
-//! crate is what the compiler makes of them, and the one rule that all who connect keep to.
+//! crate is what the compiler makes of them, and the rules that clients, workers and servers
+//! share: where a token may go, and which text of the other side is safe to show.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "the protocol files are the documentation, and much of them is their own comment")]
 #![allow(clippy::large_enum_variant, clippy::derive_partial_eq_without_eq, reason = "generated")]
 
 mod connect;
+mod text;
 
 pub use connect::is_loopback;
+pub use text::{is_deceptive, printable, printable_at_most, printable_json};
 
 /// Version 1.
 pub mod v1 {

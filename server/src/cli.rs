@@ -10,6 +10,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+use cloakwork_proto::printable;
 
 use crate::{
     config::{self, Config},
@@ -124,7 +125,8 @@ fn wrong_use(error: impl std::fmt::Display) -> ExitCode {
     ExitCode::from(WRONG_USE)
 }
 
+/// An error that ends the program. It may have paths and other text that somebody else chose: escaped, it stays one line.
 fn failed(error: impl std::fmt::Display) -> ExitCode {
-    eprintln!("cloakwork-server: {error}");
+    eprintln!("cloakwork-server: {}", printable(&error.to_string()));
     ExitCode::FAILURE
 }

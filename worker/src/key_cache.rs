@@ -204,8 +204,8 @@ impl KeyCache {
             }
             Err(KeyFailure { failure, .. }) if failure.bad_key_part.is_some() => Err(failure),
             Err(KeyFailure { failure, .. }) => {
-                let (set, reason, message) = (request.set.name, failure.reason, failure.message);
-                tracing::warn!(set, reason, message, "going on without the companion's key");
+                let (set, reason, cause) = (request.set.name, failure.reason, failure.message);
+                tracing::warn!(set, reason, cause, "going on without the companion's key");
                 let mut pauses = self.no_companions_before.locked();
                 let now = Instant::now();
                 pauses.retain(|_, until| now < *until);

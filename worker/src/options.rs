@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use cloakwork_proto::{is_deceptive, printable};
+
 use crate::WorkerError;
 
 /// How a worker shall run. [`Options::default`] suits a machine that does nothing else.
@@ -61,6 +63,13 @@ impl Options {
             0 => Err(WorkerError::Option { option, problem: "it must be at least 1".to_owned() }),
             _ => Ok(()),
         };
+        // The server refuses such names as well.
+        for (option, name) in [("name", &self.name), ("pool", &self.pool)] {
+            if name.contains(is_deceptive) {
+                let problem = format!("'{}' has control or invisible characters", printable(name));
+                return Err(WorkerError::Option { option, problem });
+            }
+        }
         zero("threads", self.threads as u64)?;
         zero("key_memory", self.key_memory)?;
         zero("arena_memory", self.arena_memory)?;

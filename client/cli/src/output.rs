@@ -6,6 +6,7 @@ use std::{
     path::Path,
 };
 
+use cloakwork_client::printable;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
@@ -53,16 +54,10 @@ pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOn
     print(&if json { format!("{}\n", document()) } else { visible(&text()) })
 }
 
-/// A text with names and messages of a server in it, none of which tells the terminal what to do.
+/// A text of lines, with names and messages of a server in it. Escapes what would steer the terminal or mislead its
+/// reader.
 pub(crate) fn visible(text: &str) -> String {
-    let mut visible = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character.is_control() && character != '\n' {
-            true => visible.extend(character.escape_default()),
-            false => visible.push(character),
-        }
-    }
-    visible
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints a text. What is not printed is lost, and whoever calls the program has to know.
@@ -165,6 +160,7 @@ mod tests {
     #[test]
     fn terminals_are_not_told_what_to_do() {
         assert_eq!(visible("naïve\n\u{1b}[2J\r\u{9b}1m"), "naïve\n\\u{1b}[2J\\r\\u{9b}1m");
+        assert_eq!(visible("\u{202e}a\n"), "\\u{202e}a\n");
     }
 
     #[test]

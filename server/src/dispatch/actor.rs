@@ -297,7 +297,7 @@ impl Actor {
 
     fn tick(&mut self) {
         for (worker, name) in self.workers.take_lost() {
-            tracing::warn!(worker = %format_args!("{:032x}", worker.0), %name, "a worker is lost");
+            tracing::warn!(worker = %format_args!("{:032x}", worker.0), name = &*name, "a worker is lost");
             self.parts.telemetry.metrics.worker_disconnects.add(1, ["lost"]);
             self.step(Event::WorkerGone { worker, crashed: true });
         }

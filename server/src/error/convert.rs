@@ -32,7 +32,7 @@ impl From<Error> for ApiError {
         };
         if let Error::StorageFailed { message } = &error {
             // The cause may name paths, so it stays here.
-            tracing::error!(message, "the key store failed");
+            tracing::error!(cause = message, "the key store failed");
             return reason.error("the server's storage did not answer").retry_after(RETRY);
         }
         let retry = [STORAGE_FULL, OVERLOADED].contains(&reason);

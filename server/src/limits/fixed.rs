@@ -188,7 +188,7 @@ pub const FIXED: &[Fixed] = &[
         "PART_MAX",
         "Results of bootstraps on their way to their slots, for each thread, unless one has more",
     ),
-    row("MESSAGE_CHARS_MAX", "worker/src/agent/job.rs", "1024", "Characters of a worker's message about a failure"),
+    row("MESSAGE_MAX", "worker/src/agent/job.rs", "1024", "Bytes of a worker's message about a failure"),
     row("REMEMBERED_MAX", "worker/src/programs.rs", "1024", "Programs that a worker remembers lowered"),
     row("REMEMBERED_BYTES", "worker/src/programs.rs", "64 << 20", "Bytes of these programs"),
     row("LOADS_AT_ONCE", "worker/src/key_cache.rs", "2", "Keys that a worker loads at a time"),

@@ -12,9 +12,12 @@ use bytes::Bytes;
 use cloakwork_circuit::ckks::Vector;
 use cloakwork_keystore::{self as keystore, BlobInfo, Digest, Keystore, TenantId};
 use cloakwork_params::{AnySet, KeyId, ObjectKind, ckks::layout::CiphertextShape, table};
-use cloakwork_proto::v1::{
-    self, AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest, ReadBlobResponse,
-    commit_header, commit_result_request::Part, worker_service_server::WorkerService,
+use cloakwork_proto::{
+    is_deceptive, printable, printable_at_most,
+    v1::{
+        self, AttachRequest, AttachResponse, CommitResultRequest, CommitResultResponse, ReadBlobRequest,
+        ReadBlobResponse, commit_header, commit_result_request::Part, worker_service_server::WorkerService,
+    },
 };
 use cloakwork_scheduler::{JobId, LeaseReport, Report, Retry, Stage, WorkerId};
 use tokio::{sync::watch, time::timeout};
@@ -75,7 +78,8 @@ impl WorkerService for Workers {
         let mut reports = request.into_inner();
         let first = reports.message().await?.ok_or_else(|| FIELD_MISSING.error("the stream ended before a report"))?;
         let report = report(&first)?;
-        let worker = report.worker;
+        let (version, device) = (label(&first.version, "version")?, label(&first.device, "device")?);
+        let (worker, name) = (report.worker, report.name.clone());
         let shown = watch::Sender::new(shown(&first));
         let assignments = Assignments {
             shown: shown.subscribe(),
@@ -85,8 +89,9 @@ impl WorkerService for Workers {
             told_draining: false,
         };
         let (wishes, stream) = self.dispatcher.attach(report).await?;
-        let [name, version, device] = [&first.name, &first.version, &first.device].map(|text| shortened(text.as_str()));
-        tracing::info!(worker = %format_args!("{:032x}", worker.0), %name, %version, %device, "a worker attached");
+        // As text, not displayed: a name of several words cannot pass for other fields of the line.
+        let name = &*name;
+        tracing::info!(worker = %format_args!("{:032x}", worker.0), name, version, device, "a worker attached");
         let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move {
             // Ends with the stream, however that ends.
@@ -327,8 +332,7 @@ impl Workers {
                 }
             }
         }
-        let mut message = failure.message;
-        message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+        let message = printable_at_most(&failure.message, MESSAGE_MAX);
         let known = crate::error::Reason::named(&failure.reason).unwrap_or(crate::error::INTERNAL);
         let retry = match failure.retryable {
             false => Retry::Never,
@@ -346,14 +350,15 @@ fn another(reason: Reason, message: &str) -> Failure {
     Failure { error, retry: Retry::Anywhere }
 }
 
-/// A worker's record without what is too long to keep.
+/// A worker's record without what is too long to keep, and with its names as one line each. Deceptive characters are
+/// escaped, not refused: a result must not be lost because of a text that comes with it.
 fn cut(mut record: v1::LatencyRecord) -> v1::LatencyRecord {
     record.waves.truncate(RECORDED_WAVES_MAX);
     record.cuts.truncate(RECORDED_WAVES_MAX);
     record.operations.truncate(RECORDED_WAVES_MAX);
     let operations = record.operations.iter_mut().map(|operation| &mut operation.name);
     for name in operations.chain([&mut record.worker, &mut record.device]) {
-        name.truncate(name.floor_char_boundary(NAME_MAX));
+        *name = printable_at_most(name, NAME_MAX);
     }
     record
 }
@@ -511,6 +516,17 @@ fn shown(message: &AttachRequest) -> HashSet<(JobId, u64)> {
     message.leases.iter().filter_map(|lease| lease_id(lease.lease.as_ref()).ok()).collect()
 }
 
+/// What a worker calls itself or its parts. Such texts go into logs and to clients, so a text that could mislead a
+/// reader is refused.
+fn label(text: &str, field: &'static str) -> Result<String, ApiError> {
+    let label: String = text.chars().take(NAME_MAX).collect();
+    if label.contains(is_deceptive) {
+        let message = format!("the worker's {field} has control or invisible characters: '{}'", printable(&label));
+        return Err(INVALID_ARGUMENT.error(message).field(field, "no control or invisible characters"));
+    }
+    Ok(label)
+}
+
 fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
     let leases = message.leases.iter().take(LEASES_MAX).map(|lease| {
         let (job, epoch) = lease_id(lease.lease.as_ref())?;
@@ -530,9 +546,9 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
         .filter_map(|key| Some((KeyId(key.key_id.as_ref().try_into().ok()?), set(&key.parameter_set)?)));
     Ok(WorkerReport {
         worker: worker_id(&message.worker_id)?,
-        name: shortened(&message.name).into(),
+        name: label(&message.name, "name")?.into(),
         report: Report {
-            pool: shortened(&message.pool),
+            pool: label(&message.pool, "pool")?,
             sets: message.parameter_sets.iter().filter_map(set).collect::<BTreeSet<_>>().into_iter().collect(),
             wanted_cost: message.wanted_cost,
             leases: leases.collect::<Result<_, ApiError>>()?,
@@ -563,10 +579,6 @@ const WAVES_MAX: usize = 1024;
 
 /// Characters of what a worker calls itself that are kept.
 const NAME_MAX: usize = 64;
-
-fn shortened(text: &str) -> String {
-    text.chars().take(NAME_MAX).collect()
-}
 
 fn worker_id(bytes: &[u8]) -> Result<WorkerId, ApiError> {
     let bytes: [u8; 16] = bytes.try_into().map_err(|_| {

@@ -401,11 +401,16 @@ impl tonic::service::Interceptor for Authorize {
 
 impl Liar {
     async fn attach(server: &Server) -> Self {
+        Self::attach_as(server, |_| ()).await.expect("a stream")
+    }
+
+    /// The same with a first report that says something else.
+    async fn attach_as(server: &Server, change: impl FnOnce(&mut v1::AttachRequest)) -> Result<Self, Status> {
         let token = server.token("workers", "worker");
         let mut stub = WorkerServiceClient::with_interceptor(channel(server).await, Authorize(token));
         let id = Bytes::from_static(&[5; 16]);
         let (reports, stream) = tokio::sync::mpsc::channel(1);
-        let report = v1::AttachRequest {
+        let mut report = v1::AttachRequest {
             worker_id: id.clone(),
             name: "liar".into(),
             pool: "cpu".into(),
@@ -413,10 +418,11 @@ impl Liar {
             parameter_sets: vec![TOY.into()],
             ..Default::default()
         };
+        change(&mut report);
         reports.send(report).await.expect("the stream is open");
         let stream = tokio_stream::wrappers::ReceiverStream::new(stream);
-        let assignments = stub.attach(stream).await.expect("a stream").into_inner();
-        Self { id, stub, assignments, _reports: reports }
+        let assignments = stub.attach(stream).await?.into_inner();
+        Ok(Self { id, stub, assignments, _reports: reports })
     }
 
     /// The next job that it is given, as long as it was not given before with this epoch.
@@ -441,10 +447,15 @@ impl Liar {
             retryable: false,
             bad_key_part: Some(part.clone()),
         };
+        self.fail(lease, failure, v1::LatencyRecord::default()).await;
+    }
+
+    /// Hands in a failure.
+    async fn fail(&mut self, lease: &v1::Lease, failure: v1::CommitFailure, latency: v1::LatencyRecord) {
         let header = v1::CommitHeader {
             worker_id: self.id.clone(),
             lease: Some(lease.clone()),
-            latency: None,
+            latency: Some(latency),
             outcome: Some(v1::commit_header::Outcome::Failure(failure)),
         };
         let message = v1::CommitResultRequest { part: Some(v1::commit_result_request::Part::Header(header)) };
@@ -484,6 +495,42 @@ async fn a_worker_cannot_put_a_good_key_aside() {
     })
     .await;
     assert_eq!(server.metric("cloakwork_worker_false_alarms_total").await, 1.0);
+}
+
+/// Ends a line, moves the cursor, and reverses the text behind it.
+const FORGED: &str = "x\nFORGED\u{1b}[2J\u{9b}\u{2028}\u{202e}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_forges_no_message_to_clients_and_no_field_of_the_log() {
+    let setup = Setup::default().without_worker().with("limits.lease_ms", 600_000);
+    let server = Server::start(setup.with("limits.report_ms", 1000)).await;
+    let fields: [fn(&mut v1::AttachRequest) -> &mut String; 4] =
+        [|it| &mut it.name, |it| &mut it.version, |it| &mut it.pool, |it| &mut it.device];
+    for field in fields {
+        let refused = Liar::attach_as(&server, |report| *field(report) = FORGED.to_owned()).await;
+        let status = refused.err().expect("such a text is refused");
+        assert_eq!(reason(&status), (Code::InvalidArgument, "INVALID_ARGUMENT".to_owned()), "{status}");
+        assert!(!status.message().contains(char::is_control), "{status}");
+    }
+    let tenant = Tenant::new(server.client().await).await;
+    let name = "liar device=\"GPU\"";
+    let mut liar = Liar::attach_as(&server, |report| report.name = name.to_owned()).await.expect("a stream");
+    let job = tenant.client.submit(&tenant.squares(&[1, 2])).await.expect("accepted");
+    let (lease, _) = liar.job(0).await;
+    let failure =
+        v1::CommitFailure { reason: "INTERNAL".into(), message: FORGED.into(), retryable: false, bad_key_part: None };
+    let latency = v1::LatencyRecord { worker: FORGED.into(), device: FORGED.into(), ..Default::default() };
+    liar.fail(&lease, failure, latency).await;
+    // Without the SDK, which escapes what it is told.
+    let mut jobs = JobServiceClient::new(channel(&server).await);
+    let request = GetJobRequest { name: job.name.clone() };
+    let job = jobs.get_job(request).await.expect("an answer").into_inner().job.expect("a job");
+    let escaped = r"x\nFORGED\u{1b}[2J\u{9b}\u{2028}\u{202e}";
+    assert_eq!(job.error.expect("an error").message, escaped);
+    let record = job.latency.expect("a record");
+    assert_eq!([record.worker.as_str(), record.device.as_str()], [escaped; 2]);
+    let log = server.log();
+    assert!(log.contains(r#"name="liar device=\"GPU\"""#), "a name is one field: {log}");
 }
 
 /// Whoever looks into a directory that is no server's most likely means another one.

@@ -13,7 +13,7 @@ impl Loss {
     /// Takes down what became of a GPU, the one of that number.
     pub(crate) fn note(&self, number: usize, gpu: &str, message: &str) {
         self.0.get_or_init(|| {
-            tracing::error!(number, gpu, message, "a GPU is lost: the device takes no more work");
+            tracing::error!(number, gpu, cause = message, "a GPU is lost: the device takes no more work");
             format!("GPU {number}, {gpu}: {message}")
         });
     }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use cloakwork_proto::v1;
+use cloakwork_proto::{printable, v1};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
@@ -46,9 +46,9 @@ impl Agent {
                     }
                     // Whoever was welcome may be refused by a server that is not itself yet; a right that is gone stays gone.
                     if is_refusal(&status) && (!welcome || status.code() == Code::Unauthenticated) {
-                        return Err(WorkerError::Refused { message: status.message().to_owned() });
+                        return Err(WorkerError::Refused { message: printable(status.message()).into_owned() });
                     }
-                    tracing::warn!(code = ?status.code(), message = status.message(), "lost the server, trying again");
+                    tracing::warn!(code = ?status.code(), cause = status.message(), "lost the server, trying again");
                 }
             }
             if self.may_leave() {
@@ -84,7 +84,7 @@ impl Agent {
                         if !attached {
                             attached = true;
                             let device = self.device.describe().name;
-                            tracing::info!(name = %self.options.name, %device, "attached to the server");
+                            tracing::info!(name = self.options.name, device, "attached to the server");
                         }
                         if let Some(asked) = wish.report_interval.and_then(|asked| Duration::try_from(asked).ok()) {
                             interval = asked.clamp(*INTERVALS.start(), *INTERVALS.end());

@@ -37,8 +37,8 @@ impl Agent {
                     return;
                 }
                 Ok(Err(status)) if !passes(&status) => {
-                    let (code, message) = (status.code(), status.message());
-                    tracing::warn!(job = %hex(&held.lease.job_id), ?code, message, "the result was refused");
+                    let (code, cause) = (status.code(), status.message());
+                    tracing::warn!(job = %hex(&held.lease.job_id), ?code, cause, "the result was refused");
                     return;
                 }
                 Ok(Err(_)) | Err(_) => {}
