@@ -4,7 +4,12 @@ mod batch;
 mod version;
 mod write;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use sqlx::{
     ConnectOptions as _, SqlitePool,
@@ -12,6 +17,8 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 use tokio::sync::Mutex;
+
+use crate::private;
 
 pub use batch::{Batch, Values};
 use version::Version;
@@ -27,15 +34,19 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens or makes the file, and brings its schema up to date. One of a later version is left as it is.
+    /// Opens the file, or makes it for this user alone, and brings its schema up to date. A database of a later version
+    /// is left as it is.
     pub async fn open(path: &Path, migrator: &Migrator, readers: u32) -> Result<Self, OpenError> {
+        make_private(path)?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
-            .busy_timeout(BUSY_TIMEOUT);
+            .busy_timeout(BUSY_TIMEOUT)
+            // A record of each statement costs more than a small query. The metrics show how long operations take.
+            .disable_statement_logging();
         let mut writer = options.connect().await?;
         migrator.run(&mut writer).await.map_err(|error| OpenError::of(error, migrator))?;
         // A file does not hang up: asking each connection whether it is alive would double the cost of small queries.
@@ -81,6 +92,24 @@ impl Database {
     }
 }
 
+/// Makes an empty file for this user alone where there is none, and closes existing ones to others. SQLite gives the files
+/// beside the database the mode that the database has. Links are refused: the file that one leads to may be open.
+///
+/// An existing database is not opened here: closing it again would release locks that SQLite holds in this process.
+fn make_private(path: &Path) -> io::Result<()> {
+    match private::file_options().write(true).create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => drop(made.map_err(|error| private::naming(path, error))?),
+    }
+    for ending in ["", "-journal", "-shm", "-wal"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(ending);
+        let file = PathBuf::from(file);
+        private::close_file(&file).map_err(|error| private::naming(&file, error))?;
+    }
+    Ok(())
+}
+
 /// What a commit survives. One that survives everything takes all before it along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
@@ -113,6 +142,9 @@ pub enum OpenError {
         /// Number of the migration.
         version: i64,
     },
+    /// Its files cannot be made or closed to others.
+    #[error("its files: {0}")]
+    Files(#[from] io::Error),
     /// Anything else.
     #[error(transparent)]
     Database(#[from] sqlx::Error),

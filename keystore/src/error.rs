@@ -242,6 +242,7 @@ impl From<OpenError> for Error {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Database(error) => error.into(),
+            OpenError::Files(error) => error.into(),
             other => Self::failed(format!("the catalogue cannot be used: {other}")),
         }
     }

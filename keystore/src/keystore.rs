@@ -28,6 +28,7 @@ use crate::{
     clock,
     database::Database,
     known_keys::KnownKeys,
+    private,
     staging::Staging,
     store::{Store, object_name},
     sweep,
@@ -102,12 +103,12 @@ impl Keystore {
     /// Opens the store, and removes what an interrupted process left behind.
     pub async fn open(options: Options) -> Result<Self, Error> {
         if let Some(directory) = options.catalogue.parent() {
-            std::fs::create_dir_all(directory)?;
+            private::create_directory(directory)?;
         }
         let limits = options.limits;
         let inner = Inner {
             database: Database::open(&options.catalogue, &catalogue::MIGRATIONS, READERS).await?,
-            staging: Staging::open(&options.staging)?,
+            staging: Staging::open(options.staging).await?,
             store: Store::open(&options.store).await?,
             policy: Policy { allow_weak_sets: options.allow_weak_sets, list_bytes: limits.list_bytes },
             clock: options.clock,

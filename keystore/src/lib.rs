@@ -17,6 +17,7 @@ mod known_keys;
 mod limits;
 mod lookup;
 mod pins;
+pub mod private;
 mod read;
 mod room;
 mod staging;

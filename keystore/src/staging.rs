@@ -1,12 +1,12 @@
 //! Blobs that are on their way: one file for each upload, always on local disk.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io,
     path::{Path, PathBuf},
 };
 
-use crate::{Error, TenantId, UploadId};
+use crate::{Error, TenantId, UploadId, private};
 
 /// The staging directory. The length of an upload's file is its committed offset.
 #[derive(Debug)]
@@ -15,9 +15,8 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    pub(crate) fn open(root: &Path) -> Result<Self, Error> {
-        fs::create_dir_all(root)?;
-        Ok(Self { root: root.to_owned() })
+    pub(crate) async fn open(root: PathBuf) -> Result<Self, Error> {
+        Ok(Self { root: private::open_tree(root).await? })
     }
 
     pub(crate) fn path(&self, tenant: &TenantId, id: &UploadId) -> PathBuf {
@@ -58,9 +57,9 @@ impl Staging {
 /// Opens a staged file to be read from its start and then appended to.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
+        private::create_directory(directory)?;
     }
-    OpenOptions::new().read(true).append(true).create(true).open(path)
+    private::file_options().read(true).append(true).create(true).open(path)
 }
 
 /// Writes and syncs a staged file in one go.

@@ -80,7 +80,7 @@ pub(crate) enum Store {
 impl Store {
     pub(crate) async fn open(options: &StoreOptions) -> Result<Self, Error> {
         match options {
-            StoreOptions::Local(root) => Ok(Self::Local(Arc::new(LocalStore::open(root)?))),
+            StoreOptions::Local(root) => Ok(Self::Local(Arc::new(LocalStore::open(root.clone()).await?))),
             StoreOptions::S3(options) => Ok(Self::Remote(RemoteStore::open(options)?)),
         }
     }

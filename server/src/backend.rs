@@ -1,7 +1,7 @@
 //! What lies behind the edge: the key store, the job store, the dispatcher, the services on top of them, and the worker
 //! inside this process.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use cloakwork_keystore::{Clock, Keystore, Options, S3Options, StoreOptions};
 use cloakwork_proto::v1::{
@@ -44,6 +44,11 @@ pub const SERVICES: &[&str] = &[
     program_service_server::SERVICE_NAME,
     worker_service_server::SERVICE_NAME,
 ];
+
+/// Directories in the data directory.
+pub const DIRECTORIES: &[&str] = &[STAGING, BLOBS];
+const STAGING: &str = "staging";
+const BLOBS: &str = "blobs";
 
 /// Everything that answers calls.
 #[derive(Debug)]
@@ -230,7 +235,7 @@ impl Backend {
 fn keystore_options(config: &Config) -> Options {
     let Config { allow_weak_sets, storage, limits, .. } = config;
     Options {
-        staging: storage.directory.join("staging"),
+        staging: storage.directory.join(STAGING),
         store: blob_store(storage),
         catalogue: storage.directory.join("keystore.db"),
         allow_weak_sets: *allow_weak_sets,
@@ -265,7 +270,7 @@ pub(crate) fn keystore_limits(limits: &Limits) -> cloakwork_keystore::Limits {
 
 fn blob_store(storage: &Storage) -> StoreOptions {
     match storage.blobs {
-        BlobStore::Local => StoreOptions::Local(blob_directory(&storage.directory)),
+        BlobStore::Local => StoreOptions::Local(storage.directory.join(BLOBS)),
         BlobStore::S3 => StoreOptions::S3(S3Options {
             endpoint: Some(storage.s3_endpoint.clone()).filter(|endpoint| !endpoint.is_empty()),
             bucket: storage.s3_bucket.clone(),
@@ -276,8 +281,4 @@ fn blob_store(storage: &Storage) -> StoreOptions {
             allow_http: storage.s3_endpoint.starts_with("http://"),
         }),
     }
-}
-
-fn blob_directory(data: &Path) -> std::path::PathBuf {
-    data.join("blobs")
 }

@@ -1,16 +1,16 @@
 //! From a configuration to a running server, and from a signal to its orderly end.
 
 use std::{
-    fs::{DirBuilder, File, TryLockError},
+    fs::{File, TryLockError},
     future::Future,
     io,
     net::SocketAddr,
-    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
+use cloakwork_keystore::private::{self, DirectoryError};
 use cloakwork_proto::is_loopback;
 use cloakwork_worker::WorkerError;
 use rustls::ServerConfig;
@@ -40,13 +40,8 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The data directory cannot be used.
-    #[error("storage.directory {path}: {source}", path = path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error("storage.directory: {0}")]
+    Directory(#[from] DirectoryError),
     /// Another server works with the data directory.
     #[error("storage.directory {path}: another server is running on it", path = path.display())]
     InUse {
@@ -89,10 +84,10 @@ pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(
     Server::start(config).await?.run(shutdown).await
 }
 
-/// Opens the server's database below a data directory, which is made where it is missing, for the server's user alone.
+/// Opens the server's database in a data directory. Directory and database are made where they are missing, for the
+/// server's user alone; a directory that others may write to is refused.
 pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Database, RunError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|source| RunError::Directory { path: directory.to_owned(), source })?;
+    private::open_directory(directory, backend::DIRECTORIES)?;
     let path = directory.join(database::FILE);
     let readers = u32::try_from(readers).unwrap_or(u32::MAX);
     let opened = Database::open(&path, &MIGRATIONS, readers).await;
@@ -104,15 +99,17 @@ const GOING: Duration = Duration::from_secs(2);
 
 /// Keeps other servers away from a data directory.
 async fn lock(directory: &Path) -> Result<File, RunError> {
-    let failed = |source| RunError::Directory { path: directory.to_owned(), source };
-    let file = File::create(directory.join("lock")).map_err(failed)?;
+    let path = directory.join("lock");
+    let failed = |source| DirectoryError::Io { path: path.clone(), source };
+    private::close_file(&path).map_err(failed)?;
+    let file = private::file_options().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
     let begun = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if begun.elapsed() < GOING => sleep(Duration::from_millis(20)).await,
             Err(TryLockError::WouldBlock) => return Err(RunError::InUse { path: directory.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
+            Err(TryLockError::Error(source)) => return Err(failed(source).into()),
         }
     }
 }

@@ -13,7 +13,7 @@ use futures_util::stream;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
 use crate::{
-    Error,
+    Error, private,
     read::{ByteStream, READ_CHUNK_BYTES},
 };
 
@@ -26,9 +26,8 @@ pub(crate) struct LocalStore {
 }
 
 impl LocalStore {
-    pub(crate) fn open(root: &Path) -> Result<Self, Error> {
-        fs::create_dir_all(root)?;
-        Ok(Self { root: root.to_owned(), known: Mutex::default() })
+    pub(crate) async fn open(root: PathBuf) -> Result<Self, Error> {
+        Ok(Self { root: private::open_tree(root).await?, known: Mutex::default() })
     }
 
     /// By a hard link, so that the staged file is still there if the process dies before the catalogue knows.
@@ -86,7 +85,7 @@ impl LocalStore {
         if known.contains(directory) {
             return Ok(());
         }
-        fs::create_dir_all(directory)?;
+        private::create_directory(directory)?;
         for above in directory.ancestors().skip(1).take_while(|above| above.starts_with(&self.root)) {
             sync_directory(above)?;
         }

@@ -1,0 +1,101 @@
+//! What the server writes is for its user alone.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use cloakwork_tests_service::{Server, Setup, Tenant, eventually};
+
+/// A server whose files would be open to everybody, if it were left to the umask.
+fn with_open_umask() -> Setup {
+    Setup::default().within(&["sh", "-c", "umask 0 && exec \"$@\"", "sh"].map(str::to_owned))
+}
+
+/// Every directory and file below, with its mode.
+fn modes(root: &Path, found: &mut Vec<(PathBuf, u32)>) {
+    let metadata = fs::metadata(root).expect("it is there");
+    found.push((root.to_owned(), metadata.mode() & 0o777));
+    if metadata.is_dir() {
+        fs::read_dir(root).expect("a directory").for_each(|entry| modes(&entry.expect("an entry").path(), found));
+    }
+}
+
+/// Checks that nothing is open to others, and returns the names of all that there is.
+fn check_closed(data: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    modes(data, &mut found);
+    let open = found.iter().filter(|(_, mode)| mode & 0o077 != 0);
+    let open: Vec<String> = open.map(|(path, mode)| format!("{} {mode:o}", path.display())).collect();
+    assert!(open.is_empty(), "open to others: {open:?}");
+    found.iter().filter_map(|(path, _)| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_a_server_writes_is_closed_to_others_from_the_first_start_on() {
+    let mut server = Server::start(with_open_umask()).await;
+    let tenant = Tenant::new(server.client().await).await;
+    tenant.check_squares(&[1, 2, 3]).await;
+    let data = server.directory().join("data");
+    let names = check_closed(&data);
+    for name in
+        ["server.db", "server.db-wal", "server.db-shm", "keystore.db", "keystore.db-wal", "lock", "staging", "blobs"]
+    {
+        assert!(names.iter().any(|found| found == name), "{name} is not among {names:?}");
+    }
+    assert!(names.iter().any(|name| name.len() == 64), "no blob is among {names:?}");
+    // What an earlier version wrote was open to readers. A process that was killed leaves its logs of transactions too.
+    server.kill();
+    let mut found = Vec::new();
+    modes(&data, &mut found);
+    for (path, _) in &found {
+        let mode = if path.is_dir() { 0o755 } else { 0o644 };
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+    }
+    server.restart().await;
+    check_closed(&data);
+    tenant.check_squares(&[4, 5]).await;
+    check_closed(&data);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_others_may_write_to_is_refused_with_the_remedy() {
+    let mut server = Server::start(Setup::default().without_worker()).await;
+    server.stop();
+    let data = server.directory().join("data");
+    for (open, below) in [(data.clone(), 0o700), (data.join("blobs"), 0o755)] {
+        fs::set_permissions(&data, fs::Permissions::from_mode(below)).expect("a mode");
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("a mode");
+        server.launch();
+        let process = std::cell::RefCell::new(server.process());
+        eventually("the server ends", || async { !process.borrow_mut().is_running() }).await;
+        let remedy = format!("run `chmod 700 {}`", open.display());
+        assert!(server.log().contains(&remedy), "{}", server.log());
+        let output = server.command().args(["tenant", "list"]).output().expect("the command runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(&remedy), "{said}");
+        // The remedy helps.
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).expect("a mode");
+        server.restart().await;
+        server.stop();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_behind_a_link_is_refused() {
+    let mut server = Server::start(Setup::default().without_worker()).await;
+    for name in ["server.db", "keystore.db"] {
+        server.stop();
+        let (file, elsewhere) = (server.directory().join("data").join(name), server.directory().join(name));
+        fs::rename(&file, &elsewhere).expect("moved");
+        std::os::unix::fs::symlink(&elsewhere, &file).expect("a link");
+        server.launch();
+        let process = std::cell::RefCell::new(server.process());
+        eventually("the server ends", || async { !process.borrow_mut().is_running() }).await;
+        let problem = format!("{}: it is not a regular file", file.display());
+        assert!(server.log().contains(&problem), "{}", server.log());
+        fs::rename(&elsewhere, &file).expect("put back");
+        server.restart().await;
+    }
+}
