@@ -1,23 +1,20 @@
-//! Log lines on standard error.
+//! Log lines on standard error: the settings of the log. Its lines and its limits are `cloakwork_worker::logging`.
 
-use std::io;
-
-use tracing_subscriber::{EnvFilter, fmt};
+use cloakwork_worker::logging::{self, Format, Logging};
+use tracing_subscriber::EnvFilter;
 
 use crate::config::{Log, LogFormat};
 
-/// Starts logging for the whole process. Does nothing where something else has started it before, as tests do.
-pub fn init(log: &Log) {
+/// Starts logging for the whole process. `None` where the process has a log already, as tests do. The caller keeps the
+/// value until the process ends.
+pub fn init(log: &Log) -> Option<Logging> {
     // The level was checked with the configuration; one that is wrong all the same must not stop a server.
     let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
-    let lines = fmt().with_env_filter(filter).with_writer(io::stderr);
-    let started = match log.format {
-        LogFormat::Text => lines.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    let format = match log.format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
     };
-    if let Err(error) = started {
-        tracing::debug!(%error, "logging was started before");
-    }
+    logging::start(filter, format)
 }
 
 /// Says what is wrong with a level or filter.

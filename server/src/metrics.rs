@@ -4,8 +4,13 @@
 mod handles;
 mod table;
 
-use std::{collections::HashSet, fmt::Write as _};
+use std::{
+    collections::HashSet,
+    fmt::Write as _,
+    sync::{Mutex, PoisonError},
+};
 
+use cloakwork_worker::logging;
 use opentelemetry::metrics::MeterProvider as _;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Registry, TextEncoder};
@@ -46,6 +51,8 @@ pub enum Kind {
 pub struct Telemetry {
     /// The handles.
     pub metrics: Metrics,
+    /// Events left out of the log that the counter has already.
+    log_suppressed: Mutex<[u64; logging::SOURCES.len()]>,
     registry: Registry,
     // Dropping it would end the measurements.
     _provider: SdkMeterProvider,
@@ -66,12 +73,26 @@ impl Telemetry {
         let provider = SdkMeterProvider::builder().with_reader(exporter).build();
         let metrics = Metrics::new(&provider.meter("cloakwork"));
         metrics.build_info.set(1, [env!("CARGO_PKG_VERSION")]);
-        Ok(Self { metrics, registry, _provider: provider })
+        Ok(Self { metrics, log_suppressed: Mutex::default(), registry, _provider: provider })
     }
 
     /// Everything that was recorded, in the text format of Prometheus.
     pub fn scrape(&self) -> Result<String, prometheus::Error> {
+        self.count_log_suppressed(logging::suppressed());
         TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+
+    /// Brings the counter up to these totals. The log belongs to the process and is older than any telemetry, so the
+    /// log counts by itself.
+    fn count_log_suppressed(&self, totals: [u64; logging::SOURCES.len()]) {
+        let mut counted = self.log_suppressed.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((total, counted), source) in totals.into_iter().zip(counted.iter_mut()).zip(logging::SOURCES) {
+            let more = total.saturating_sub(*counted);
+            if more > 0 {
+                self.metrics.log_suppressed.add(more, [source]);
+                *counted = total;
+            }
+        }
     }
 }
 

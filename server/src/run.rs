@@ -12,7 +12,7 @@ use std::{
 
 use cloakwork_keystore::private::{self, DirectoryError};
 use cloakwork_proto::is_loopback;
-use cloakwork_worker::WorkerError;
+use cloakwork_worker::{WorkerError, warn_if_exposed};
 use rustls::ServerConfig;
 use tokio::{
     net::TcpListener,
@@ -141,6 +141,9 @@ impl Server {
     /// Opens database and ports and begins to serve.
     pub async fn start(config: Config) -> Result<Self, RunError> {
         let tls = Tls::load(&config.listen)?;
+        if let Some(file) = &config.listen.tls_key {
+            warn_if_exposed("listen.tls_key", file);
+        }
         let [api_tls, admin_tls] = [Port::Api, Port::Admin].map(|port| match &tls {
             Some(tls) => tls.server_config(port),
             None => Ok(None),

@@ -20,11 +20,13 @@ mod inputs;
 mod key_cache;
 mod latency;
 mod locked;
+pub mod logging;
 mod metrics;
 mod options;
 mod outputs;
 mod programs;
 mod pulse;
+mod secret_file;
 #[cfg(test)]
 mod test_device;
 mod vectors;
@@ -34,7 +36,10 @@ use std::{sync::Arc, time::Duration};
 use cloakwork_device::{Device, DeviceError, self_test};
 pub use tokio_util::sync::CancellationToken;
 
-pub use self::{connection::Uplink, cpu::CpuDevice, devices::Devices, error::WorkerError, options::Options};
+pub use self::{
+    connection::Uplink, cpu::CpuDevice, devices::Devices, error::WorkerError, options::Options,
+    secret_file::warn_if_exposed,
+};
 
 /// Runs a worker on the CPU until `shutdown`, or until the server refuses it for good.
 pub async fn run(options: Options, uplink: Uplink, shutdown: CancellationToken) -> Result<(), WorkerError> {

@@ -37,7 +37,7 @@ impl Serve {
         let mut flags = self.settings;
         flags.extend(named.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         let config = load(self.config, &flags)?;
-        logging::init(&config.log);
+        let _logging = logging::init(&config.log);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build();
         let runtime = runtime.map_err(failed)?;
         runtime.block_on(async {

@@ -33,9 +33,6 @@ const CHARGE_STEP_BYTES: u64 = 16 << 10;
 /// A connection is paused for so long at most. A caller who shares a flood's address waits for this long.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Between two warnings about closed connections.
-const WARNING_INTERVAL: Duration = Duration::from_secs(60);
-
 /// The connections of a port.
 #[derive(Debug)]
 pub(super) struct Slots {
@@ -56,7 +53,6 @@ struct State {
     tenants: HashMap<Tenant, usize>,
     /// Number of open connections by address, tenants' connections included.
     addresses: HashMap<AddressBlock, usize>,
-    warned: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -161,10 +157,7 @@ impl State {
     fn close_oldest(&mut self, why: &str) {
         let Some((&number, _)) = self.unauthenticated.first_key_value() else { return };
         self.close(number);
-        if self.warned.is_none_or(|warned| warned.elapsed() >= WARNING_INTERVAL) {
-            self.warned = Some(Instant::now());
-            tracing::warn!(why, "unauthenticated connections are being closed, oldest first");
-        }
+        tracing::warn!(why, "closed the oldest unauthenticated connection");
     }
 
     /// Closes the oldest unauthenticated connection of an address, if there is one.

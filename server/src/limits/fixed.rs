@@ -194,6 +194,25 @@ pub const FIXED: &[Fixed] = &[
     row("LOADS_AT_ONCE", "worker/src/key_cache.rs", "2", "Keys that a worker loads at a time"),
     row("DEPTH_MAX", "worker/src/agent/report.rs", "8.0", "How much more work a worker holds because it is deep"),
     row("WAVES_MAX", "worker/src/latency.rs", "64", "Waves that a worker lists for a job"),
+    row(
+        "FOREIGN_WARNINGS_MAX",
+        "worker/src/logging/repeats.rs",
+        "10",
+        "Warnings and errors of one kind that libraries log in a minute; the rest are counted",
+    ),
+    row(
+        "LINES_MAX",
+        "worker/src/logging/repeats.rs",
+        "250",
+        "Warnings and notices of one kind that we log in a minute; debug lines have no limit",
+    ),
+    row(
+        "ERRORS_MAX",
+        "worker/src/logging/repeats.rs",
+        "1000",
+        "Errors of one kind that we log in a minute; the rest are counted",
+    ),
+    row("KINDS_MAX", "worker/src/logging/repeats.rs", "256", "Kinds of log lines that are told apart in a minute"),
     row("PIECES", "worker/src/blob.rs", "8", "Pieces of a blob that a worker has received and not yet read"),
 ];
 

@@ -109,5 +109,7 @@ metrics! {
     grpc_time: Histogram ["method"] "grpc_call_seconds" "seconds" "From a call's arrival to its last byte", CALL_SECONDS;
     rejected: Counter ["reason"] "rejected_total" "calls" "Calls that ended with an error, by reason; docs/errors explains each";
     db_time: Histogram ["op"] "db_seconds" "seconds" "Operations of the database, waiting for the writer included", CALL_SECONDS;
+    log_suppressed: Counter ["target"] "log_suppressed_total" "events"
+        "Events of this process left out of the log, because many of one kind came within a minute; by the crate that logged them";
     build_info: Gauge ["version"] "build_info" "1" "Always 1; the label tells the version";
 }

@@ -43,6 +43,18 @@ fn nothing_but_the_build_is_there_before_something_is_recorded() {
 }
 
 #[test]
+fn events_left_out_of_the_log_are_counted_once_by_their_source() {
+    let telemetry = Telemetry::new().unwrap();
+    let totals = |h2: u64| logging::SOURCES.map(|source| if source == "h2" { h2 } else { 0 });
+    for total in [0, 5, 5, 12] {
+        telemetry.count_log_suppressed(totals(total));
+    }
+    let scrape = telemetry.scrape().unwrap();
+    assert!(scrape.contains("cloakwork_log_suppressed_total{target=\"h2\"} 12"), "{scrape}");
+    assert_eq!(scrape.matches("cloakwork_log_suppressed_total{").count(), 1, "{scrape}");
+}
+
+#[test]
 fn what_is_recorded_is_in_the_scrape_under_its_declared_name() {
     let telemetry = Telemetry::new().unwrap();
     let metrics = &telemetry.metrics;

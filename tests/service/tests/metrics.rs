@@ -8,7 +8,8 @@ use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, Worker, eventually}
 use tonic::transport::Channel;
 
 /// Metrics of faults that this test does not make.
-const FAULTS: &[&str] = &["cloakwork_stale_results_total", "cloakwork_worker_false_alarms_total"];
+const FAULTS: &[&str] =
+    &["cloakwork_log_suppressed_total", "cloakwork_stale_results_total", "cloakwork_worker_false_alarms_total"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_declared_that_is_never_recorded() {

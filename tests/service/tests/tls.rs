@@ -1,6 +1,6 @@
 //! Certificates of `dev-certs`, with every program: servers, workers, the SDK and the command line.
 
-use std::{path::Path, process::Command};
+use std::{os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 use cloakwork_client::{Client, ClientError, ConnectOptions, Identity, RetryPolicy, Token};
 use cloakwork_tests_service::{Server, Setup, Signal, Tenant, Worker, binary, dev_certificates, eventually};
@@ -64,6 +64,23 @@ async fn callers_and_workers_show_certificates_of_the_authority() {
     // A worker with a certificate needs no token, and computes.
     let _worker = Worker::start_certified(&server, "certified", ours.path());
     Tenant::new(client).await.check_squares(&[1, 2, 3]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_private_key_that_others_may_read_is_warned_of() {
+    const WARNING: &str = r#"setting="listen.tls_key""#;
+    let ours = certificates();
+    let set_mode = |mode| {
+        std::fs::set_permissions(ours.path().join("server.key"), std::fs::Permissions::from_mode(mode))
+            .expect("a mode");
+    };
+    set_mode(0o600);
+    let mut server = Server::start(setup(ours.path()).without_worker()).await;
+    assert!(!server.log().contains(WARNING), "{}", server.log());
+    server.stop();
+    set_mode(0o644);
+    server.restart().await;
+    assert!(server.log().contains(WARNING), "{}", server.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]

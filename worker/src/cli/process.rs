@@ -1,22 +1,17 @@
 //! The worker as a process of its own: from the command line to its end.
 
-use std::{
-    io::{self, IsTerminal as _},
-    net::SocketAddr,
-    process::ExitCode,
-};
+use std::{io, net::SocketAddr, process::ExitCode};
 
 use cloakwork_proto::is_loopback;
 use tracing::Instrument as _;
 
 use super::Cli;
-use crate::{CancellationToken, Options, Uplink, devices::Opened, metrics::Metrics, run_on};
+use crate::{CancellationToken, Options, Uplink, devices::Opened, logging, metrics::Metrics, run_on, warn_if_exposed};
 
 impl Cli {
     /// Runs the worker until it is asked to stop.
     pub fn run(&self) -> ExitCode {
-        let lines = tracing_subscriber::fmt().with_env_filter(self.log_filter()).with_writer(std::io::stderr);
-        lines.with_ansi(std::io::stderr().is_terminal()).init();
+        let _logging = logging::start(self.log_filter(), logging::Format::Text);
         match work(self) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
@@ -29,6 +24,11 @@ impl Cli {
 
 fn work(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
     let endpoint = cli.endpoint()?;
+    for (option, file) in [("--token-file", &cli.token_file), ("--key", &cli.key)] {
+        if let Some(file) = file {
+            warn_if_exposed(option, file);
+        }
+    }
     let threads = cli.threads.unwrap_or(Options::default().threads);
     let Opened { device, gpus, pool, memory } = cli.devices.open(threads, cli.pin_threads, cli.warm_memory << 20)?;
     let options = cli.options(pool, memory)?;
@@ -85,31 +85,11 @@ async fn asked_to_stop() {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
-    use crate::locked::Locked as _;
-
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.locked().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::logging::test_log::log_of;
 
     fn log_of_serving(address: &str) -> String {
-        let log = Log::default();
-        let to = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_writer(move || to.clone()).finish();
-        let served = || serve(Metrics::open(Vec::new()), address.parse().expect("an address"));
-        tracing::subscriber::with_default(subscriber, served).expect("a port");
-        String::from_utf8(log.0.locked().clone()).expect("text")
+        log_of(|| serve(Metrics::open(Vec::new()), address.parse().expect("an address")).expect("a port"))
     }
 
     #[test]

@@ -1,0 +1,106 @@
+//! Log lines of a process, on standard error. The server and the worker start their logs here.
+//!
+//! Each event becomes exactly one line, whatever values it has (`line`). Events that repeat are limited by kind
+//! (`repeats`), so that no peer can fill a disk with them.
+
+mod line;
+mod repeats;
+#[cfg(test)]
+pub(crate) mod test_log;
+
+use std::{
+    io::{self, IsTerminal as _},
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
+
+use tracing_subscriber::{
+    EnvFilter, Layer as _,
+    filter::FilterExt as _,
+    fmt,
+    layer::{Filter, SubscriberExt as _},
+    registry::Registry,
+    util::SubscriberInitExt as _,
+};
+
+pub use self::repeats::SOURCES;
+use self::{
+    line::Lines,
+    repeats::{Limit, PERIOD, Repeats},
+};
+
+/// What a line looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people. On a terminal, warnings and errors have a colour.
+    Text,
+    /// For programs: one JSON object.
+    Json,
+}
+
+/// The log of this process. When it is dropped, it says what was left out since the last summary.
+#[derive(Debug)]
+#[must_use]
+pub struct Logging(Arc<Repeats>);
+
+static REPEATS: OnceLock<Arc<Repeats>> = OnceLock::new();
+
+/// Starts the log of the whole process. `None` where the process has one already, as tests do.
+pub fn start(filter: EnvFilter, format: Format) -> Option<Logging> {
+    let repeats = Arc::new(Repeats::new(Instant::now()));
+    let colour = format == Format::Text && io::stderr().is_terminal();
+    // Colours come from `Lines`: in its input, an escape sequence can only stem from a value.
+    let lines = fmt::layer().with_ansi(false).with_writer(Lines { to: io::stderr, format, colour });
+    let lines = match format {
+        Format::Text => lines.boxed(),
+        Format::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let lines = lines.with_filter(limited(filter, repeats.clone()));
+    if let Err(error) = tracing_subscriber::registry().with(lines).try_init() {
+        tracing::debug!(%error, "logging was started before");
+        return None;
+    }
+    let _ = REPEATS.set(repeats.clone());
+    let watched = repeats.clone();
+    let summaries = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
+        loop {
+            std::thread::sleep(PERIOD);
+            watched.summarise(Instant::now());
+        }
+    });
+    if let Err(error) = summaries {
+        tracing::warn!(%error, "the log will not say how many lines of a kind it left out");
+    }
+    Some(Logging(repeats))
+}
+
+/// Which events are logged: those that the filter lets through, as long as there are not too many of their kind.
+fn limited(filter: EnvFilter, repeats: Arc<Repeats>) -> impl Filter<Registry> {
+    filter.and(Limit(repeats))
+}
+
+/// How many events this process has left out of its log, for each of [`SOURCES`].
+pub fn suppressed() -> [u64; SOURCES.len()] {
+    REPEATS.get().map_or([0; SOURCES.len()], |repeats| repeats.suppressed())
+}
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        self.0.summarise(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::filter::LevelFilter;
+
+    use super::*;
+
+    #[test]
+    fn events_below_the_level_of_the_filter_are_not_made_at_all() {
+        for (level, hint) in [("info", LevelFilter::INFO), ("warn,h2=debug", LevelFilter::DEBUG)] {
+            let filter = limited(EnvFilter::new(level), Arc::new(Repeats::new(Instant::now())));
+            assert_eq!(filter.max_level_hint(), Some(hint), "{level}");
+        }
+    }
+}
