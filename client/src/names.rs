@@ -4,7 +4,7 @@ use std::mem;
 
 use cloakwork_proto::{
     printable,
-    v1::{Job, Key},
+    v1::{Job, Key, Upload},
 };
 
 use crate::{ClientError, Result, client::required};
@@ -46,6 +46,12 @@ pub(crate) fn key(key: Option<Key>) -> Result<Key> {
     let mut key = required(key, "key")?;
     of_tenant(&mut key.name)?;
     Ok(key)
+}
+
+/// The same of an upload.
+pub(crate) fn upload(mut upload: Upload) -> Result<Upload> {
+    of_tenant(&mut upload.name)?;
+    Ok(upload)
 }
 
 /// What a server says, as one line that shows every character of it.

@@ -5,7 +5,10 @@ mod pump;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use cloakwork_proto::v1::{self, BeginUploadRequest, FindMissingRequest, GetUploadRequest};
+use cloakwork_proto::v1::{
+    self, AbortUploadRequest, BeginUploadRequest, FindMissingRequest, GetUploadRequest, ListUploadsRequest,
+};
+use futures_util::Stream;
 use tokio::sync::oneshot;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
@@ -13,6 +16,7 @@ use tonic::Code;
 use crate::{
     Client, ClientError, Digest, Progress, Result,
     client::{request_id, required},
+    names, pages,
     retry::Attempts,
 };
 
@@ -70,6 +74,30 @@ impl Client {
         }
         progress.step(what, digest.size_bytes, digest.size_bytes);
         Ok(())
+    }
+
+    /// The tenant's uploads that have begun and not ended; further pages are fetched as the stream is read.
+    pub fn uploads(&self) -> impl Stream<Item = Result<v1::Upload>> + Send + Unpin {
+        let client = self.clone();
+        pages::stream(move |page_token| {
+            let client = client.clone();
+            async move {
+                let request = ListUploadsRequest { page_size: 0, page_token };
+                let send = |client: Self, request| async move { client.blobs().list_uploads(request).await };
+                let answer = client.call(request, send).await?;
+                let uploads = answer.uploads.into_iter().map(names::upload);
+                Ok((uploads.collect::<Result<_>>()?, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Ends an upload by its resource name, and throws away what the server has of it. Its place and its bytes are free
+    /// when this returns. An upload that is not there, is complete, or is no client's is left as it is. A client
+    /// that is between two attempts to send the upload begins it again.
+    pub async fn abort_upload(&self, name: &str) -> Result<()> {
+        let request = AbortUploadRequest { name: name.into() };
+        let send = |client: Self, request| async move { client.blobs().abort_upload(request).await };
+        self.call(request, send).await.map(drop)
     }
 
     async fn begin_upload(&self, digest: Digest) -> Result<v1::Upload> {

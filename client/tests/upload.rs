@@ -7,9 +7,14 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use cloakwork_client::{
-    Client, ClientError, Code, Digest, Progress, Source, proto::blob_service_server::BlobServiceServer,
+    Client, ClientError, Code, Digest, Progress, Source,
+    proto::{
+        self,
+        blob_service_server::{BlobService as _, BlobServiceServer},
+    },
 };
 use common::{POLICY, blobs::Blobs, pipe};
+use futures_util::TryStreamExt as _;
 use proptest::{prelude::*, test_runner::TestRunner};
 use tonic::transport::Server;
 
@@ -129,4 +134,30 @@ async fn a_server_that_never_holds_is_given_up() {
     let error = client.upload("blob", &source, digest, &Progress::none()).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
     assert!(!matches!(error.refusal(), Some(refusal) if refusal.code == Code::NotFound), "{error}");
+}
+
+#[tokio::test]
+async fn open_uploads_are_listed_over_all_pages_and_end_with_an_abort() {
+    let blobs = Blobs::with_granule(1);
+    let client = connect(&blobs, Vec::new());
+    let (source, stored, _) = blob(5000);
+    client.upload("blob", &source, stored, &Progress::none()).await.expect("an upload");
+    let mut begun = Vec::new();
+    for len in [100, 200, 300] {
+        let (_, digest, _) = blob(len);
+        let digest = proto::Digest { blake3: digest.blake3.to_vec().into(), size_bytes: digest.size_bytes };
+        let request = proto::BeginUploadRequest { request_id: String::new(), digest: Some(digest) };
+        let upload = blobs.begin_upload(tonic::Request::new(request)).await.unwrap().into_inner().upload.unwrap();
+        begun.push(upload.name);
+    }
+    begun.sort();
+    let open = async || {
+        let uploads: Vec<proto::Upload> = client.uploads().try_collect().await.expect("uploads");
+        uploads.into_iter().map(|upload| upload.name).collect::<Vec<_>>()
+    };
+    assert_eq!(open().await, begun, "what is stored is not among them");
+    for _ in 0..2 {
+        client.abort_upload(&begun[1]).await.expect("the second time as well");
+    }
+    assert_eq!(open().await, [begun[0].clone(), begun[2].clone()]);
 }

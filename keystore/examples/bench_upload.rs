@@ -78,7 +78,7 @@ fn limits() -> Limits {
         unpinned_bytes: 32 << 30,
         keys_per_tenant: 100,
         parts_per_key: 64,
-        page_keys: 100,
+        page_entries: 100,
         digests_per_call: 1000,
         upload_expiry: day,
         keep: hour,

@@ -164,7 +164,7 @@ pub enum Error {
         /// The limit.
         limit: u32,
     },
-    /// No such upload, another tenant's, or an expired one.
+    /// No such upload, another tenant's, an expired one, or one that was aborted.
     #[error("upload {id} is not here")]
     UploadNotFound {
         /// The upload.
@@ -181,6 +181,15 @@ pub enum Error {
     /// The writer was silent while another one waited.
     #[error("this upload was taken over by another writer after a pause; go on from its committed offset")]
     UploadTakenOver,
+    /// The tenant has as many open uploads as it may have.
+    #[error(
+        "the tenant has {limit} open uploads, and may have no more; finish one, or find one with ListUploads and end \
+         it with AbortUpload"
+    )]
+    UploadsUsedUp {
+        /// Most open uploads.
+        limit: u32,
+    },
     /// A set that this server does not serve.
     #[error("parameter set {set} is weak and not served here")]
     WeakSetRefused {

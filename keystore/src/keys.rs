@@ -136,8 +136,7 @@ impl Keystore {
 
     /// The tenant's keys after `after`; at most as many as the limit says, whatever is asked. 0 asks for that many.
     pub async fn list_keys(&self, tenant: &TenantId, after: Option<KeyId>, page_keys: u32) -> Result<KeyPage, Error> {
-        let most = self.limits().page_keys.max(1);
-        let wanted = if page_keys == 0 { most } else { page_keys.min(most) };
+        let wanted = self.page_entries(page_keys);
         let mut sql = self.reader().await?;
         let mut keys = Vec::new();
         let mut next = None;

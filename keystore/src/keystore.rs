@@ -20,10 +20,10 @@ use cloakwork_params::{
     set::Standing,
     table,
 };
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 use crate::{
-    Clock, Digest, Error, Limits, Pin, StoreOptions, TenantId,
+    Clock, Digest, Error, Limits, Pin, StoreOptions, TenantId, UploadId,
     catalogue::{self, Connection, blobs, blobs::BlobRow, pins, uploads, uploads::UploadRow},
     clock,
     database::Database,
@@ -32,7 +32,7 @@ use crate::{
     staging::Staging,
     store::{Store, object_name},
     sweep,
-    upload::{Registry, Seats},
+    upload::{Abort, CLEARING, Registry, Seats},
     verify::{self, Content, Policy, Verifier},
 };
 
@@ -92,6 +92,8 @@ struct Inner {
     clock: Clock,
     registry: Arc<Registry>,
     seats: Arc<Seats>,
+    /// Places for aborted commits that are cleared away.
+    clearing: Arc<Semaphore>,
     /// Held while a blob's bytes and its row change together; a blob's lock is that of its first byte.
     changing: Vec<Mutex<()>>,
     largest_blob: u64,
@@ -114,6 +116,7 @@ impl Keystore {
             clock: options.clock,
             registry: Arc::default(),
             seats: Arc::default(),
+            clearing: Arc::new(Semaphore::new(CLEARING)),
             changing: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
             largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
             puts: AtomicU64::new(0),
@@ -153,6 +156,7 @@ impl Keystore {
 
     /// Makes a staged, verified and synced file a blob of the tenant: first the bytes, then the row. A process that
     /// dies in between leaves an orphan, which is removed at the next start, and the staged file to try again with.
+    /// An abort of the upload ends the commit too, up to the moment at which the row is written.
     pub(crate) async fn commit(
         &self,
         tenant: &TenantId,
@@ -160,13 +164,29 @@ impl Keystore {
         staged: &Path,
         content: &Content,
         pin: Option<&Pin>,
-        upload: Option<&UploadRow>,
+        upload: Option<(&UploadRow, &Abort)>,
     ) -> Result<BlobInfo, Error> {
         let name = object_name(tenant, digest);
-        let changing = self.changing(digest).await;
-        self.store().commit(staged, &name).await?;
-        let (row, evicted) = match self.record(tenant, digest, content, pin, upload).await {
+        let never = Abort::default();
+        let (upload, abort) = upload.map_or((None, &never), |(upload, abort)| (Some(upload), abort));
+        let aborted = || Error::UploadNotFound { id: UploadId::of(tenant, digest) };
+        let changing = tokio::select! {
+            biased;
+            () = abort.fired() => return Err(aborted()),
+            changing = self.changing(digest) => changing,
+        };
+        let left = self.store().commit(staged, &name, abort).await?;
+        let recorded = match abort.has_fired() {
+            true => Err(aborted()),
+            false => self.record(tenant, digest, content, pin, upload).await,
+        };
+        let (row, evicted) = match recorded {
             Ok(recorded) => recorded,
+            Err(error) if abort.has_fired() => {
+                drop(changing);
+                self.clear_away(tenant, digest, left).await;
+                return Err(error);
+            }
             Err(error) => {
                 // Keeps the bytes only if they are those of an older row.
                 let known = blobs::exists(&mut *self.reader().await?, tenant, &digest.blake3).await;
@@ -269,6 +289,12 @@ impl Keystore {
         &self.inner.limits
     }
 
+    /// Entries on a page of a list: as many as asked for, and no more than the limit, which is also what 0 asks for.
+    pub(crate) fn page_entries(&self, asked: u32) -> u32 {
+        let most = self.limits().page_entries.max(1);
+        if asked == 0 { most } else { asked.min(most) }
+    }
+
     pub(crate) fn policy(&self) -> Policy {
         self.inner.policy
     }
@@ -279,6 +305,10 @@ impl Keystore {
 
     pub(crate) fn seats(&self) -> &Arc<Seats> {
         &self.inner.seats
+    }
+
+    pub(crate) fn clearing(&self) -> &Arc<Semaphore> {
+        &self.inner.clearing
     }
 
     pub(crate) fn largest_blob(&self) -> u64 {

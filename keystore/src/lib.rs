@@ -36,4 +36,4 @@ pub use pins::Pin;
 pub use read::ByteStream;
 pub use store::{S3Options, StoreOptions};
 pub use sweep::Swept;
-pub use upload::{UploadInfo, UploadWriter};
+pub use upload::{UploadInfo, UploadPage, UploadWriter};

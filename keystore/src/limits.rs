@@ -26,8 +26,8 @@ pub struct Limits {
     pub keys_per_tenant: u32,
     /// Parts that one key may have.
     pub parts_per_key: u32,
-    /// Keys on one page of a list.
-    pub page_keys: u32,
+    /// Keys or uploads on one page of a list.
+    pub page_entries: u32,
     /// Digests in one question for what is missing, or in one pin.
     pub digests_per_call: u32,
     /// How long an upload that nobody goes on with is kept.

@@ -9,9 +9,10 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use object_store::ObjectStore;
 
-use crate::{Digest, Error, TenantId, read::ByteStream};
+use crate::{Digest, Error, TenantId, read::ByteStream, upload::Abort};
 
 pub(crate) use local::{LocalStore, remove_if_there};
 use remote::RemoteStore;
@@ -70,6 +71,10 @@ pub(crate) fn parse_object_name(name: &str) -> Option<(TenantId, [u8; 32])> {
     Some((TenantId::new(tenant).ok()?, *hash.as_bytes()))
 }
 
+/// What an abort has left on its way into the store. It ends when nothing is on its way any more, and may leave an
+/// object of the blob's name. Where it is dropped instead, such an object may still appear later.
+pub(crate) type Leftover = BoxFuture<'static, ()>;
+
 /// The store of committed blobs.
 #[derive(Debug)]
 pub(crate) enum Store {
@@ -86,14 +91,17 @@ impl Store {
     }
 
     /// Makes a staged and synced file a committed blob, whole or not at all. Replaces what had the name.
-    /// The staged file stays; its owner drops it when the catalogue knows the blob.
-    pub(crate) async fn commit(&self, staged: &Path, name: &str) -> Result<(), Error> {
+    /// The staged file stays; its owner drops it when the catalogue knows the blob. An abort ends the wait for a
+    /// bucket, and what is still on its way is returned. The caller has to look at `abort` afterwards: if it has
+    /// fired, there may be nothing of that name.
+    pub(crate) async fn commit(&self, staged: &Path, name: &str, abort: &Abort) -> Result<Option<Leftover>, Error> {
         match self {
             Self::Local(local) => {
                 let (local, staged, name) = (local.clone(), staged.to_owned(), name.to_owned());
-                tokio::task::spawn_blocking(move || local.commit(&staged, &name)).await?
+                tokio::task::spawn_blocking(move || local.commit(&staged, &name)).await??;
+                Ok(None)
             }
-            Self::Remote(remote) => remote.commit(staged, name).await,
+            Self::Remote(remote) => remote.commit(staged, name, abort).await,
         }
     }
 

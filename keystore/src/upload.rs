@@ -3,6 +3,7 @@
 //! A tenant has one upload for a blob, whoever begins it, so that a client that was restarted goes on where it was. Its
 //! committed offset is the length of the staged file.
 
+mod abort;
 mod place;
 mod receive;
 mod registry;
@@ -17,7 +18,8 @@ use crate::{
     clock,
 };
 
-pub(crate) use registry::Registry;
+pub(crate) use abort::CLEARING;
+pub(crate) use registry::{Abort, Registry};
 pub(crate) use seats::Seats;
 pub use writer::UploadWriter;
 
@@ -43,6 +45,15 @@ pub struct UploadInfo {
     pub expires: SystemTime,
     /// The blob is stored; nothing is left to do.
     pub complete: bool,
+}
+
+/// Some of a tenant's open uploads, in the order of their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadPage {
+    /// The uploads.
+    pub uploads: Vec<UploadInfo>,
+    /// The last of them, where the next page goes on, if there is one.
+    pub next: Option<UploadId>,
 }
 
 impl Keystore {
@@ -101,6 +112,7 @@ impl Keystore {
             tenant: tenant.clone(),
             digest: *digest,
             complete: false,
+            result: purpose == Purpose::Result,
             expires_ms: clock::after(now_ms, self.limits().upload_expiry),
         };
         let mut tx = self.database().write().await?;
@@ -124,6 +136,24 @@ impl Keystore {
         tx.commit().await?;
         self.remove_given_up(given_up);
         self.describe(&upload)
+    }
+
+    /// A page of the tenant's open uploads behind `after`, in the order of their names. It has at most
+    /// `page_uploads` of them and never more than the limit, which is also what 0 asks for. Results that
+    /// workers hand in are not among them.
+    pub async fn list_uploads(
+        &self,
+        tenant: &TenantId,
+        after: Option<&UploadId>,
+        page_uploads: u32,
+    ) -> Result<UploadPage, Error> {
+        let wanted = self.page_entries(page_uploads);
+        let mut rows = uploads::page(&mut *self.reader().await?, tenant, after, wanted.saturating_add(1)).await?;
+        let more = rows.len() > wanted as usize;
+        rows.truncate(wanted as usize);
+        let next = rows.last().filter(|_| more).map(|row| row.id.clone());
+        let uploads = rows.iter().map(|row| self.describe(row)).collect::<Result<_, _>>()?;
+        Ok(UploadPage { uploads, next })
     }
 
     /// How far an upload has come.
@@ -154,8 +184,8 @@ impl Keystore {
         if upload.complete {
             return self.completed(&upload).await;
         }
-        let (turn, presence) = self.registry().take_turn(id).await;
-        // The writer before may have completed or spoilt it.
+        let (turn, presence) = self.registry().take_turn(id, purpose).await?;
+        // The writer before may have completed or spoilt it, or somebody may have aborted it.
         let mut upload = self.find_upload(tenant, id).await?;
         if upload.complete {
             return self.completed(&upload).await;

@@ -258,7 +258,7 @@ pub(crate) fn keystore_limits(limits: &Limits) -> cloakwork_keystore::Limits {
         unpinned_bytes: limits.unpinned_bytes,
         keys_per_tenant: small(limits.tenant_keys),
         parts_per_key: small(limits.key_parts),
-        page_keys: small(limits.page_size),
+        page_entries: small(limits.page_size),
         digests_per_call: small(limits.find_missing),
         upload_expiry: Duration::from_secs(limits.upload_expiry_seconds),
         keep: Duration::from_secs(limits.blob_keep_seconds),

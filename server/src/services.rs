@@ -3,6 +3,7 @@
 mod blob;
 mod capability;
 mod ciphertext;
+mod delivery;
 mod job;
 mod key;
 mod program;

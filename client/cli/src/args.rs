@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand};
 
-use crate::commands::{bench, ckks, completions, demo, eval, gate, jobs, keygen, keys, pbs, top};
+use crate::commands::{bench, ckks, completions, demo, eval, gate, jobs, keygen, keys, pbs, top, uploads};
 
 /// Compute on encrypted data with a Cloakwork server.
 ///
@@ -66,6 +66,9 @@ pub(crate) enum Command {
     /// List, show, follow and cancel jobs.
     #[command(subcommand)]
     Jobs(jobs::Command),
+    /// List uploads that have begun and not ended, and abort them.
+    #[command(subcommand)]
+    Uploads(uploads::Command),
     /// The parameter sets that the server serves, with their security and failure figures.
     Sets,
     Bench(bench::Args),

@@ -12,6 +12,7 @@ pub(crate) mod keys;
 pub(crate) mod pbs;
 mod sets;
 pub(crate) mod top;
+pub(crate) mod uploads;
 
 use crate::{
     args::{Args, Command},
@@ -30,6 +31,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
         Command::Pbs(args) => pbs::run(&context, args).await,
         Command::Gate(args) => gate::run(&context, args).await,
         Command::Jobs(command) => jobs::run(&context, command).await,
+        Command::Uploads(command) => uploads::run(&context, command).await,
         Command::Sets => sets::run(&context).await,
         Command::Bench(args) => bench::run(&context, args).await,
         Command::Top(args) => top::run(&context, args).await,

@@ -126,6 +126,26 @@ impl BlobService for Blobs {
         Ok(Response::new(v1::GetUploadResponse { upload: Some(store.describe(&name)?) }))
     }
 
+    async fn list_uploads(&self, request: Request<v1::ListUploadsRequest>) -> Answer<v1::ListUploadsResponse> {
+        // One on each page, so that a client has to turn pages.
+        let store = self.store();
+        let mut open: Vec<&String> =
+            store.uploads.iter().filter(|(_, (.., done))| !done).map(|(name, _)| name).collect();
+        open.sort();
+        let after = request.into_inner().page_token;
+        let mut behind = open.into_iter().filter(|name| **name > after);
+        let uploads = behind.next().map(|name| store.describe(name)).transpose()?;
+        let more = behind.next().is_some();
+        let next_page_token = uploads.iter().filter(|_| more).map(|upload| upload.name.clone()).collect();
+        Ok(Response::new(v1::ListUploadsResponse { uploads: uploads.into_iter().collect(), next_page_token }))
+    }
+
+    async fn abort_upload(&self, request: Request<v1::AbortUploadRequest>) -> Answer<v1::AbortUploadResponse> {
+        let name = request.into_inner().name;
+        self.store().uploads.retain(|known, (.., done)| *known != name || *done);
+        Ok(Response::new(v1::AbortUploadResponse {}))
+    }
+
     type ReadStream = tokio_stream::Empty<Result<v1::ReadResponse, Status>>;
 
     async fn read(&self, _: Request<v1::ReadRequest>) -> Answer<Self::ReadStream> {

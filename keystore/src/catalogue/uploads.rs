@@ -12,6 +12,8 @@ pub(crate) struct UploadRow {
     pub(crate) tenant: TenantId,
     pub(crate) digest: Digest,
     pub(crate) complete: bool,
+    /// A worker hands in a job's result; the tenant's clients neither see nor abort it.
+    pub(crate) result: bool,
     pub(crate) expires_ms: i64,
 }
 
@@ -25,11 +27,14 @@ pub(crate) async fn find(sql: &mut Connection, tenant: &TenantId, id: &UploadId)
     row.as_ref().map(read).transpose()
 }
 
-/// Adds the upload, or gives the one that is there a new state and a new lease of life.
+/// Adds the upload, or gives the one that is there a new state and a new time to expire. An open upload
+/// of a result stays one, because a client must not abort what a worker hands in.
 pub(crate) async fn put(sql: &mut Connection, upload: &UploadRow) -> Result<(), Error> {
     sqlx::query(
-        "INSERT INTO uploads (id, tenant, digest, size_bytes, complete, expires_ms) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT (id) DO UPDATE SET complete = $5, expires_ms = $6",
+        "INSERT INTO uploads (id, tenant, digest, size_bytes, complete, expires_ms, result)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)
+         ON CONFLICT (id) DO UPDATE SET complete = $5, expires_ms = $6,
+            result = CASE WHEN uploads.complete = 0 AND uploads.result = 1 THEN 1 ELSE $7 END",
     )
     .bind(upload.id.as_str())
     .bind(upload.tenant.as_str())
@@ -37,9 +42,39 @@ pub(crate) async fn put(sql: &mut Connection, upload: &UploadRow) -> Result<(), 
     .bind(to_sql(upload.digest.size_bytes))
     .bind(i64::from(upload.complete))
     .bind(upload.expires_ms)
+    .bind(i64::from(upload.result))
     .execute(sql)
     .await?;
     Ok(())
+}
+
+/// The tenant's open uploads behind `after`, by their names. Results are not among them.
+pub(crate) async fn page(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    after: Option<&UploadId>,
+    most: u32,
+) -> Result<Vec<UploadRow>, Error> {
+    let rows = sqlx::query(
+        "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND result = 0 AND id > $2 ORDER BY id LIMIT $3",
+    )
+    .bind(tenant.as_str())
+    // No name is empty.
+    .bind(after.map_or("", UploadId::as_str))
+    .bind(i64::from(most))
+    .fetch_all(sql)
+    .await?;
+    rows.iter().map(read).collect()
+}
+
+/// Forgets the tenant's upload of this name if it is open and no result's, and says whether.
+pub(crate) async fn remove_open(sql: &mut Connection, tenant: &TenantId, id: &UploadId) -> Result<bool, Error> {
+    let removed = sqlx::query("DELETE FROM uploads WHERE id = $1 AND tenant = $2 AND complete = 0 AND result = 0")
+        .bind(id.as_str())
+        .bind(tenant.as_str())
+        .execute(sql)
+        .await?;
+    Ok(removed.rows_affected() > 0)
 }
 
 /// Forgets an upload.
@@ -74,11 +109,15 @@ pub(crate) async fn remove_finished(sql: &mut Connection, id: &UploadId) -> Resu
     Ok(())
 }
 
-/// Number of open uploads, of the tenant and in all, and the bytes that the tenant's will need.
+/// Number of open uploads of clients, of the tenant and in all, and the bytes that the tenant's will
+/// need. Results take no place among the uploads, but their bytes count.
 pub(crate) async fn open(sql: &mut Connection, tenant: &TenantId) -> Result<(u64, u64, u64), Error> {
-    let total: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM uploads WHERE complete = 0").fetch_one(&mut *sql).await?;
+    let total: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM uploads WHERE complete = 0 AND result = 0")
+        .fetch_one(&mut *sql)
+        .await?;
     let (mine, bytes): (i64, i64) = sqlx::query_as(
-        "SELECT COUNT(*), CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) FROM uploads WHERE tenant = $1 AND complete = 0",
+        "SELECT CAST(COALESCE(SUM(1 - result), 0) AS BIGINT), CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT)
+         FROM uploads WHERE tenant = $1 AND complete = 0",
     )
     .bind(tenant.as_str())
     .fetch_one(sql)
@@ -86,22 +125,30 @@ pub(crate) async fn open(sql: &mut Connection, tenant: &TenantId) -> Result<(u64
     Ok((from_sql(mine), from_sql(total), from_sql(bytes)))
 }
 
-/// The tenant with the most open uploads, and how many they are.
+/// The tenant whose clients have the most open uploads, and how many they are.
 pub(crate) async fn largest(sql: &mut Connection) -> Result<Option<(TenantId, u64)>, Error> {
     let row: Option<(String, i64)> = sqlx::query_as(
-        "SELECT tenant, COUNT(*) FROM uploads WHERE complete = 0 GROUP BY tenant ORDER BY COUNT(*) DESC, tenant LIMIT 1",
+        "SELECT tenant, COUNT(*) FROM uploads WHERE complete = 0 AND result = 0
+         GROUP BY tenant ORDER BY COUNT(*) DESC, tenant LIMIT 1",
     )
     .fetch_optional(sql)
     .await?;
     row.map(|(tenant, open)| Ok((TenantId::new(&tenant)?, from_sql(open)))).transpose()
 }
 
-/// Open uploads of the tenant that expire by then, the first of them first.
-pub(crate) async fn silent(sql: &mut Connection, tenant: &TenantId, until_ms: i64) -> Result<Vec<UploadRow>, Error> {
+/// Open uploads of the tenant that expire by then, the first of them first; with those of results, or without.
+pub(crate) async fn silent(
+    sql: &mut Connection,
+    tenant: &TenantId,
+    results: bool,
+    until_ms: i64,
+) -> Result<Vec<UploadRow>, Error> {
     let rows = sqlx::query(
-        "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND expires_ms <= $2 ORDER BY expires_ms",
+        "SELECT * FROM uploads WHERE tenant = $1 AND complete = 0 AND result <= $2 AND expires_ms <= $3
+         ORDER BY expires_ms",
     )
     .bind(tenant.as_str())
+    .bind(i64::from(results))
     .bind(until_ms)
     .fetch_all(sql)
     .await?;
@@ -124,6 +171,7 @@ fn read(row: &SqliteRow) -> Result<UploadRow, Error> {
         tenant: TenantId::new(row.try_get("tenant")?)?,
         digest: Digest { blake3: super::fixed(row, "digest")?, size_bytes: from_sql(row.try_get("size_bytes")?) },
         complete: row.try_get::<i64, _>("complete")? != 0,
+        result: row.try_get::<i64, _>("result")? != 0,
         expires_ms: row.try_get("expires_ms")?,
     })
 }

@@ -3,12 +3,12 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, WriteMultipart, path::Path as ObjectPath};
 use tokio::io::AsyncReadExt;
 
-use super::{S3Options, connect};
-use crate::{Error, read::ByteStream};
+use super::{Leftover, S3Options, connect};
+use crate::{Error, read::ByteStream, upload::Abort};
 
 /// A bucket. An object appears in it when its upload is complete, and not before.
 #[derive(Debug)]
@@ -22,36 +22,54 @@ impl RemoteStore {
         Ok(Self { objects: connect(options)?, prefix: ObjectPath::from(options.prefix.as_str()) })
     }
 
-    /// In parts, so that memory does not grow with the blob.
-    pub(crate) async fn commit(&self, staged: &Path, name: &str) -> Result<(), Error> {
+    /// Sends the blob in parts, so that memory does not grow with the blob. An abort ends the wait for the
+    /// bucket at any time. A request that is under way then is in what this returns: nobody could say
+    /// when the bucket carries out a request that was broken off.
+    pub(crate) async fn commit(&self, staged: &Path, name: &str, abort: &Abort) -> Result<Option<Leftover>, Error> {
         let mut file = tokio::fs::File::open(staged).await?;
-        let path = self.path(name);
+        let (objects, path) = (self.objects.clone(), self.path(name));
         if file.metadata().await?.len() <= PART_BYTES as u64 {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).await?;
-            self.objects.put(&path, bytes.into()).await?;
-            return Ok(());
+            let put = async move { objects.put(&path, bytes.into()).await };
+            return match unless_aborted(abort, put.boxed()).await {
+                Ok(put) => Ok(put.map(|_| None)?),
+                Err(put) => Ok(Some(put.map(drop).boxed())),
+            };
         }
-        let mut parts = WriteMultipart::new_with_chunk_size(self.objects.put_multipart(&path).await?, PART_BYTES);
-        loop {
-            let mut piece = BytesMut::with_capacity(PIECE_BYTES);
-            match file.read_buf(&mut piece).await {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) => {
-                    // Best effort: the store drops parts of abandoned uploads by its own rules, too.
-                    let _ = parts.abort().await;
-                    return Err(error.into());
-                }
+        let created = async move { objects.put_multipart(&path).await };
+        let upload = match unless_aborted(abort, created.boxed()).await {
+            Ok(upload) => upload?,
+            Err(created) => {
+                let name = name.to_owned();
+                let end = async move {
+                    if let Ok(upload) = created.await {
+                        give_up(WriteMultipart::new(upload), &name).await;
+                    }
+                };
+                return Ok(Some(end.boxed()));
             }
-            if let Err(error) = parts.wait_for_capacity(PARTS_IN_FLIGHT).await {
-                let _ = parts.abort().await;
-                return Err(error.into());
+        };
+        let mut parts = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
+        let sent = tokio::select! {
+            biased;
+            () = abort.fired() => None,
+            sent = send(&mut file, &mut parts) => Some(sent),
+        };
+        match sent {
+            Some(Ok(())) => match unless_aborted(abort, parts.finish().boxed()).await {
+                Ok(finished) => Ok(finished.map(|_| None)?),
+                Err(finish) => Ok(Some(finish.map(drop).boxed())),
+            },
+            Some(Err(error)) => {
+                give_up(parts, name).await;
+                Err(error)
             }
-            parts.put(piece.freeze());
+            None => {
+                let name = name.to_owned();
+                Ok(Some(async move { give_up(parts, &name).await }.boxed()))
+            }
         }
-        parts.finish().await?;
-        Ok(())
     }
 
     pub(crate) async fn read(&self, name: &str, offset: u64, size: u64) -> Result<Option<ByteStream>, Error> {
@@ -91,6 +109,34 @@ impl RemoteStore {
             "" => ObjectPath::from(name),
             prefix => ObjectPath::from(format!("{prefix}/{name}")),
         }
+    }
+}
+
+/// Waits for a request to the bucket. An abort ends the wait, and the request comes back.
+async fn unless_aborted<T>(abort: &Abort, mut request: BoxFuture<'static, T>) -> Result<T, BoxFuture<'static, T>> {
+    tokio::select! {
+        biased;
+        () = abort.fired() => Err(request),
+        done = &mut request => Ok(done),
+    }
+}
+
+/// Best effort: the store drops parts of abandoned uploads by its own rules, too.
+async fn give_up(parts: WriteMultipart, name: &str) {
+    if let Err(error) = parts.abort().await {
+        tracing::warn!(name, %error, "parts of an upload to the bucket may stay in it");
+    }
+}
+
+/// Sends all of a file, and waits for all parts but the last one.
+async fn send(file: &mut tokio::fs::File, parts: &mut WriteMultipart) -> Result<(), Error> {
+    loop {
+        let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+        if file.read_buf(&mut piece).await? == 0 {
+            return Ok(parts.wait_for_capacity(0).await?);
+        }
+        parts.wait_for_capacity(PARTS_IN_FLIGHT).await?;
+        parts.put(piece.freeze());
     }
 }
 

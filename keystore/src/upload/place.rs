@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Purpose, registry::Turn};
 use crate::{
-    Error, Keystore, TenantId,
+    Error, Keystore, TenantId, UploadId,
     catalogue::{
         Connection,
         uploads::{self, UploadRow},
@@ -33,7 +33,9 @@ impl Keystore {
     ) -> Result<Vec<GivenUp>, Error> {
         let mut given_up = Vec::new();
         while let Some((giver, refusal)) = self.lacking(sql, tenant, purpose, bytes).await? {
-            given_up.push(self.give_up(sql, &giver, now_ms).await?.ok_or(refusal)?);
+            // A result takes no place, so giving it up would free none.
+            let results = matches!(refusal, Error::QuotaExceeded { .. });
+            given_up.push(self.give_up(sql, &giver, results, now_ms).await?.ok_or(refusal)?);
         }
         Ok(given_up)
     }
@@ -41,11 +43,16 @@ impl Keystore {
     /// Removes the bytes, once the transaction is committed.
     pub(super) fn remove_given_up(&self, given_up: Vec<GivenUp>) {
         for GivenUp { upload, _turn } in given_up {
-            match remove_if_there(&self.staging().path(&upload.tenant, &upload.id)) {
-                Ok(()) => tracing::debug!(upload = %upload.id, "an upload that nobody went on with made room"),
-                // The next start finds it.
-                Err(error) => tracing::warn!(upload = %upload.id, %error, "what an upload had staged stays"),
-            }
+            self.remove_staged(&upload.tenant, &upload.id);
+            tracing::debug!(upload = %upload.id, "an upload that nobody went on with made room");
+        }
+    }
+
+    /// Removes what an upload has staged, whose row goes and whose turn the caller holds.
+    pub(super) fn remove_staged(&self, tenant: &TenantId, id: &UploadId) {
+        if let Err(error) = remove_if_there(&self.staging().path(tenant, id)) {
+            // The next start finds it.
+            tracing::warn!(upload = %id, %error, "what an upload had staged stays");
         }
     }
 
@@ -61,9 +68,7 @@ impl Keystore {
         let (mine_max, total_max) = (self.limits().uploads_per_tenant, self.limits().uploads_total);
         let counts = purpose == Purpose::Upload;
         if counts && mine >= mine_max.into() {
-            let (limit, got) = (mine_max.into(), mine + 1);
-            let refusal = Error::QuotaExceeded { what: "open uploads of the tenant", limit, got };
-            return Ok(Some((tenant.clone(), refusal)));
+            return Ok(Some((tenant.clone(), Error::UploadsUsedUp { limit: mine_max })));
         }
         if counts && total >= total_max.into() {
             // Whoever keeps to an even share loses nothing.
@@ -77,10 +82,18 @@ impl Keystore {
         }
     }
 
-    async fn give_up(&self, sql: &mut Connection, giver: &TenantId, now_ms: i64) -> Result<Option<GivenUp>, Error> {
+    /// Gives up the upload that has been silent for longest, if one may go. Results are among them only if
+    /// so asked.
+    async fn give_up(
+        &self,
+        sql: &mut Connection,
+        giver: &TenantId,
+        results: bool,
+        now_ms: i64,
+    ) -> Result<Option<GivenUp>, Error> {
         // Each is alive for so long from when somebody last began or ceased to send.
         let silent_ms = clock::after(now_ms, self.limits().upload_expiry.saturating_sub(SILENT));
-        for upload in uploads::silent(sql, giver, silent_ms).await? {
+        for upload in uploads::silent(sql, giver, results, silent_ms).await? {
             if let Some(turn) = self.registry().try_take_turn(&upload.id) {
                 uploads::remove(sql, &upload.id).await?;
                 return Ok(Some(GivenUp { upload, _turn: turn }));

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::registry::Presence;
 use crate::{
-    Digest, Error,
+    Digest, Error, UploadId,
     staging::open_file,
     store::remove_if_there,
     verify::{Content, Policy, Verifier},
@@ -45,6 +45,7 @@ pub(super) enum Received {
 
 /// One upload, from its committed offset on.
 pub(super) struct Receiver {
+    pub(super) id: UploadId,
     pub(super) path: PathBuf,
     pub(super) digest: Digest,
     pub(super) committed_bytes: u64,
@@ -76,9 +77,7 @@ impl Receiver {
             self.presence.set_idle(true);
             let message = self.inbox.blocking_recv();
             self.presence.set_idle(false);
-            if self.presence.is_stopped() {
-                return Err(Error::UploadTakenOver);
-            }
+            self.presence.check(&self.id)?;
             match message {
                 Some(Message::Data(bytes, _place)) => {
                     verifier.push(&bytes)?;
@@ -110,6 +109,7 @@ impl Receiver {
         let mut left = self.committed_bytes;
         let mut buffer = vec![0; READ_AGAIN_BYTES.min(usize::try_from(left).unwrap_or(READ_AGAIN_BYTES))];
         while left > 0 {
+            self.presence.check(&self.id)?;
             let step = file.read(&mut buffer)?;
             if step == 0 {
                 return Err(Error::failed("a staged file is shorter than it was a moment ago"));

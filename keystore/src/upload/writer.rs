@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     receive::{Message, Received, Receiver},
-    registry::{Presence, Turn},
+    registry::{Abort, Presence, Turn},
     seats::Seat,
 };
 use crate::{BlobInfo, Error, Keystore, catalogue::uploads, catalogue::uploads::UploadRow, store::remove_if_there};
@@ -56,7 +56,9 @@ impl UploadWriter {
         let window_bytes = keystore.limits().window_bytes.max(1) as usize;
         let (sender, inbox) = mpsc::channel(PIECES);
         presence.attach(sender.downgrade());
+        let abort = presence.abort().clone();
         let receiver = Receiver {
+            id: upload.id.clone(),
             path: keystore.staging().path(&upload.tenant, &upload.id),
             digest: upload.digest,
             committed_bytes,
@@ -66,7 +68,7 @@ impl UploadWriter {
         };
         // A task of its own, so that a commit that has begun ends even if the caller goes away.
         let task = tokio::spawn(async move {
-            let ended = drive(&keystore, &upload, receiver).await;
+            let ended = drive(&keystore, &upload, receiver, &abort).await;
             drop((turn, seat));
             ended
         });
@@ -92,16 +94,30 @@ impl UploadWriter {
             let size = piece.len() as u32;
             let place = link.window.clone().acquire_many_owned(size).await.map_err(Error::failed)?;
             if link.sender.send(Message::Data(piece, place)).await.is_err() {
-                let error = match (&mut link.task).await {
-                    Ok(Err(error)) => error,
-                    Ok(Ok(_)) => Error::failed("the upload's thread ended early"),
-                    Err(error) => error.into(),
-                };
-                self.state = State::Failed(error.clone());
-                return Err(error);
+                return Err(self.ended().await);
             }
         }
         Ok(())
+    }
+
+    /// Returns when the upload has failed while the caller wrote nothing: it was aborted or taken over,
+    /// say. A caller that waits for bytes to write waits for this too, or it learns of the failure only
+    /// with the next bytes. Cancelling the wait loses nothing.
+    pub async fn ended(&mut self) -> Error {
+        let error = match &mut self.state {
+            State::Receiving(link) => {
+                link.sender.closed().await;
+                match (&mut link.task).await {
+                    Ok(Err(error)) => error,
+                    Ok(Ok(_)) => Error::failed("the upload's thread ended early"),
+                    Err(error) => error.into(),
+                }
+            }
+            State::Done(_) => std::future::pending().await,
+            State::Failed(error) => return error.clone(),
+        };
+        self.state = State::Failed(error.clone());
+        error
     }
 
     /// Keeps what has come and returns the committed offset.
@@ -136,8 +152,9 @@ impl UploadWriter {
     }
 }
 
-/// Receives, then commits or cleans up.
-async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver) -> Result<Ended, Error> {
+/// Receives, then commits or cleans up. After an abort it removes nothing: the abort does that when
+/// this writer's turn has ended.
+async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver, abort: &Abort) -> Result<Ended, Error> {
     let path = receiver.path.clone();
     match tokio::task::spawn_blocking(move || receiver.run()).await? {
         Ok(Received::Part { committed_bytes }) => {
@@ -148,7 +165,8 @@ async fn drive(keystore: &Keystore, upload: &UploadRow, receiver: Receiver) -> R
             Ok(Ended::Part { committed_bytes })
         }
         Ok(Received::Whole(content)) => {
-            let blob = keystore.commit(&upload.tenant, &upload.digest, &path, &content, None, Some(upload)).await?;
+            let (tenant, digest) = (&upload.tenant, &upload.digest);
+            let blob = keystore.commit(tenant, digest, &path, &content, None, Some((upload, abort))).await?;
             remove_if_there(&path)?;
             Ok(Ended::Whole(Box::new(blob)))
         }

@@ -18,7 +18,13 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto::Builder,
 };
-use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
+use s3s::{
+    S3Result,
+    access::{S3Access, S3AccessContext},
+    auth::SimpleAuth,
+    service::S3ServiceBuilder,
+};
+use tokio::sync::watch;
 
 /// Directories, a clock and options. Opening it twice in a row is a restart.
 pub(crate) struct Home {
@@ -29,6 +35,45 @@ pub(crate) struct Home {
     pub(crate) allow_weak_sets: bool,
     ahead_s: Arc<AtomicU64>,
     requests: AtomicU64,
+    gate: Gate,
+}
+
+/// Holds up calls of some kinds in the S3 server of a home.
+#[derive(Clone, Default)]
+pub(crate) struct Gate {
+    closed: Arc<watch::Sender<&'static [&'static str]>>,
+    /// Kinds of the calls that have come since the gate was closed.
+    come: Arc<watch::Sender<Vec<String>>>,
+}
+
+impl Gate {
+    /// Lets no calls of these kinds through from now on.
+    pub(crate) fn close(&self, calls: &'static [&'static str]) {
+        self.closed.send_replace(calls);
+        self.come.send_replace(Vec::new());
+    }
+
+    /// Lets through what has been held up, and all that comes.
+    pub(crate) fn open(&self) {
+        self.closed.send_replace(&[]);
+    }
+
+    /// Returns once so many calls of a kind have come since the gate was closed.
+    pub(crate) async fn reached(&self, call: &str, times: usize) {
+        let mut come = self.come.subscribe();
+        let enough = |come: &Vec<String>| come.iter().filter(|come| *come == call).count() >= times;
+        come.wait_for(enough).await.expect("the gate is there");
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Access for Gate {
+    async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let call = context.s3_op().name();
+        self.come.send_modify(|come| come.push(call.to_owned()));
+        self.closed.subscribe().wait_for(|closed| !closed.contains(&call)).await.expect("the gate is there");
+        Ok(())
+    }
 }
 
 impl Home {
@@ -45,6 +90,8 @@ impl Home {
         std::fs::create_dir_all(bytes_at.join(BUCKET)).expect("a directory");
         let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(&bytes_at).expect("a directory"));
         service.set_auth(SimpleAuth::from_single(ACCESS, SECRET));
+        let gate = Gate::default();
+        service.set_access(gate.clone());
         let service = service.build();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
@@ -68,6 +115,7 @@ impl Home {
         let bytes_at = bytes_at.join(BUCKET).join("cloakwork/blobs");
         let mut home = Self::new(directory, StoreOptions::S3(options), bytes_at);
         home.limits.orphan_age = Duration::ZERO;
+        home.gate = gate;
         home
     }
 
@@ -80,7 +128,8 @@ impl Home {
     fn new(directory: tempfile::TempDir, store: StoreOptions, bytes_at: PathBuf) -> Self {
         let limits = limits();
         let ahead_s = Arc::default();
-        Self { directory, store, bytes_at, limits, allow_weak_sets: true, ahead_s, requests: AtomicU64::new(1) }
+        let (requests, gate) = (AtomicU64::new(1), Gate::default());
+        Self { directory, store, bytes_at, limits, allow_weak_sets: true, ahead_s, requests, gate }
     }
 
     pub(crate) async fn open(&self) -> Keystore {
@@ -127,6 +176,17 @@ impl Home {
     /// Files of uploads on their way.
     pub(crate) fn staged_files(&self) -> Vec<PathBuf> {
         files_below(&self.directory.path().join("staging"))
+    }
+
+    /// What holds up calls to the bucket.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Files in the root of the S3 server, where it keeps what it has of unfinished multi-part uploads.
+    pub(crate) fn unfinished_parts(&self) -> Vec<PathBuf> {
+        let root = std::fs::read_dir(self.directory.path().join("s3")).expect("a home of S3");
+        root.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file()).collect()
     }
 
     /// Files of committed blobs.
@@ -178,7 +238,7 @@ fn limits() -> Limits {
         unpinned_bytes: 32 << 30,
         keys_per_tenant: 256,
         parts_per_key: 64,
-        page_keys: 100,
+        page_entries: 100,
         digests_per_call: 4096,
         upload_expiry: Duration::from_secs(24 * 3600),
         keep: Duration::from_secs(3600),

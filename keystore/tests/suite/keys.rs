@@ -167,7 +167,7 @@ async fn a_key_goes_when_its_last_job_has_ended() {
 #[tokio::test]
 async fn keys_are_listed_page_by_page() {
     let mut home = Home::local();
-    home.limits.page_keys = 2;
+    home.limits.page_entries = 2;
     let keystore = home.open().await;
     for name in 1..=5 {
         let digests = upload_all(&home, &keystore, &[key_switch_key(toy(), KeyId([name; 16]), 1)]).await;

@@ -20,6 +20,7 @@ macro_rules! on_both_stores {
     };
 }
 
+mod aborts;
 mod crash;
 mod damage;
 mod database;

@@ -231,7 +231,7 @@ async fn open_uploads_are_counted() {
     let digests: Vec<_> = (0..4).map(|salt| Digest::of(&list(5, salt))).collect();
     let first = home.begin(&keystore, &digests[0]).await.expect("first");
     let second = home.begin(&keystore, &digests[1]).await.expect("second");
-    assert_eq!(home.begin(&keystore, &digests[2]).await.expect_err("third").kind(), "QuotaExceeded");
+    assert_eq!(home.begin(&keystore, &digests[2]).await.expect_err("third"), Error::UploadsUsedUp { limit: 2 });
     home.begin(&keystore, &digests[0]).await.expect("the same once more");
     keystore.begin_upload(&other_tenant(), &home.request(), &digests[0]).await.expect("third in all");
     let full = keystore.begin_upload(&other_tenant(), &home.request(), &digests[1]).await;
@@ -264,7 +264,7 @@ async fn uploads_that_nobody_goes_on_with_make_room_after_a_while() {
     let mut second = keystore.append(&tenant(), &begun[1].id, 0).await.expect("a seat");
     second.write(lists[1].slice(..1000)).await.expect("well formed");
     second.pause().await.expect("kept");
-    assert_eq!(home.begin(&keystore, &digests[3]).await.expect_err("too early").kind(), "QuotaExceeded");
+    assert_eq!(home.begin(&keystore, &digests[3]).await.expect_err("too early").kind(), "UploadsUsedUp");
     home.wait(Duration::from_secs(600));
     home.begin(&keystore, &digests[3]).await.expect("in place of the third, which was silent for longest");
     assert_eq!(keystore.upload(&tenant(), &begun[2].id).await.expect_err("given up").kind(), "UploadNotFound");
@@ -299,6 +299,36 @@ async fn bytes_of_uploads_that_nobody_goes_on_with_make_room_as_well() {
     home.upload(&keystore, &two).await.expect("in place of the first");
     let refused = home.begin(&keystore, &Digest::of(&one)).await;
     assert_eq!(refused.expect_err("what is stored stays").kind(), "QuotaExceeded");
+}
+
+/// A result takes no place, so giving one up makes none. It does hold bytes.
+#[tokio::test]
+async fn results_are_given_up_for_bytes_and_not_for_places() {
+    let mut home = Home::local();
+    let lists: Vec<_> = (0..4).map(|salt| list(50, salt)).collect();
+    let digests: Vec<_> = lists.iter().map(|list| Digest::of(list)).collect();
+    home.limits.uploads_per_tenant = 1;
+    home.limits.tenant_bytes = 2 * lists[0].len() as u64;
+    let keystore = home.open().await;
+    // The result has been silent for longest.
+    let result = keystore.begin_result(&tenant(), &digests[0]).await.expect("opened");
+    let mut writer = keystore.append_result(&tenant(), &result.id, 0).await.expect("opened");
+    writer.write(lists[0].slice(..5000)).await.expect("well formed");
+    writer.pause().await.expect("kept");
+    home.wait(Duration::from_secs(1));
+    let first = home.begin(&keystore, &digests[1]).await.expect("the only place");
+    home.wait(Duration::from_secs(600));
+    let second = home.begin(&keystore, &digests[2]).await.expect("in place of the first");
+    assert_eq!(keystore.upload(&tenant(), &first.id).await.expect_err("given up").kind(), "UploadNotFound");
+    assert_eq!(keystore.upload(&tenant(), &result.id).await.expect("it takes no place").committed_bytes, 5000);
+    // A place is lacking, and nothing but the result is silent.
+    assert_eq!(home.begin(&keystore, &digests[3]).await, Err(Error::UploadsUsedUp { limit: 1 }));
+    assert!(keystore.upload(&tenant(), &second.id).await.is_ok());
+    assert!(keystore.upload(&tenant(), &result.id).await.is_ok());
+    // Bytes are lacking: the result goes.
+    keystore.begin_result(&tenant(), &digests[3]).await.expect("in place of the other result");
+    assert_eq!(keystore.upload(&tenant(), &result.id).await.expect_err("given up").kind(), "UploadNotFound");
+    assert!(keystore.upload(&tenant(), &second.id).await.is_ok());
 }
 
 #[tokio::test]

@@ -81,6 +81,8 @@ async fn everything_is_there(keystore: &Keystore) {
     let upload = UploadId::parse("0123456789abcdef0123456789abcdef").expect("a name");
     let upload = keystore.upload(&tenant(), &upload).await.expect("an upload");
     assert_eq!((upload.digest.size_bytes, upload.committed_bytes), (5_000_000, 0));
+    // It may be a client's, so its client sees it and can abort it.
+    assert_eq!(keystore.list_uploads(&tenant(), None, 0).await.expect("uploads").uploads, [upload]);
     // What a request id was used for is not forgotten.
     let mut request = [0; 16];
     (request[0], request[15]) = (0xb0, 1);

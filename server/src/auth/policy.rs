@@ -56,9 +56,11 @@ use Scope::{Jobs, Keys, Read, Worker};
 
 /// The table, sorted by path.
 pub const RULES: &[Rule] = &[
+    row("/cloakwork.v1.BlobService/AbortUpload", AnyOf(&[Jobs, Keys]), Request),
     row("/cloakwork.v1.BlobService/BeginUpload", AnyOf(&[Jobs, Keys]), Request),
     row("/cloakwork.v1.BlobService/FindMissing", AnyOf(&[Jobs, Keys]), Request),
     row("/cloakwork.v1.BlobService/GetUpload", AnyOf(&[Jobs, Keys]), Request),
+    row("/cloakwork.v1.BlobService/ListUploads", AnyOf(&[Jobs, Keys]), Request),
     row("/cloakwork.v1.BlobService/Read", AnyOf(&[Jobs, Keys, Read]), Request),
     row("/cloakwork.v1.BlobService/Write", AnyOf(&[Jobs, Keys]), Stream),
     row("/cloakwork.v1.CapabilityService/GetCapabilities", Known, Request),

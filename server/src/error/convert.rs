@@ -20,7 +20,7 @@ impl From<Error> for ApiError {
             Error::KeyPartsDiffer { .. } => KEY_PARTS_DIFFER,
             Error::KeyQuarantined { .. } => KEY_QUARANTINED,
             Error::OffsetOutOfRange { .. } => INVALID_ARGUMENT,
-            Error::QuotaExceeded { .. } => QUOTA_EXCEEDED,
+            Error::QuotaExceeded { .. } | Error::UploadsUsedUp { .. } => QUOTA_EXCEEDED,
             Error::RequestIdReused => REQUEST_ID_REUSED,
             Error::SecretKeyRejected => SECRET_KEY_REJECTED,
             Error::CiphertextSpaceFull { .. } | Error::StorageFull => STORAGE_FULL,

@@ -67,12 +67,12 @@ reasons! {
 
     // Blobs.
     BLOB_NOT_FOUND NotFound "Upload the blob first"
-    UPLOAD_NOT_FOUND NotFound "Begin the upload again; what is already stored is not sent twice"
+    UPLOAD_NOT_FOUND NotFound "Begin the upload again unless somebody aborted it on purpose; what is already stored is not sent twice"
     UPLOAD_OFFSET_MISMATCH OutOfRange "Ask GetUpload for the committed offset and go on from there"
     DIGEST_MISMATCH InvalidArgument "Upload the blob again from its first byte, with the digest of exactly these bytes"
     SECRET_KEY_REJECTED InvalidArgument "Keep secret keys to yourself; upload the evaluation key"
     BLOB_TOO_LARGE OutOfRange "Send a smaller blob; the server's limits are in GetCapabilities"
-    QUOTA_EXCEEDED ResourceExhausted "Delete keys or ciphertexts, or ask the operator for more room"
+    QUOTA_EXCEEDED ResourceExhausted "Delete keys or ciphertexts, abort uploads, or ask the operator for more room"
     ENVELOPE_INVALID InvalidArgument "Send objects as the client library encodes them"
     WEAK_SET_REFUSED FailedPrecondition "Use a parameter set that GetCapabilities and `cloakwork sets` list; a server for tests takes weak ones with allow_weak_sets"
 

@@ -137,6 +137,13 @@ pub const FIXED: &[Fixed] = &[
     row("PIECES", "keystore/src/upload/writer.rs", "64", "Pieces of one upload that wait for the disk, however small"),
     row("PARTS_IN_FLIGHT", "keystore/src/store/remote.rs", "4", "Parts of one blob on their way to a bucket"),
     row("PART_BYTES", "keystore/src/store/remote.rs", "8 << 20", "Bytes of such a part"),
+    row(
+        "CLEARING",
+        "keystore/src/upload/abort.rs",
+        "8",
+        "Aborted uploads that are cleared away from a bucket at the same time; each may hold a part",
+    ),
+    row("PATIENCE", "keystore/src/upload/abort.rs", "Duration::from_secs(1)", "How long an abort waits for the bucket"),
     row("BYTES_MAX", "crypto/circuit/src/program.rs", "1 << 20", "Bytes of a program, whatever the server allows"),
     row("INPUTS_MAX", "crypto/circuit/src/program.rs", "1024", "Inputs of a program"),
     row("OPERATIONS_MAX", "crypto/circuit/src/program.rs", "1 << 14", "Operations of a program"),

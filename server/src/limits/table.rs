@@ -120,10 +120,10 @@ limits! {
         "One blob",
         "The largest key of any parameter set";
     uploads = 256, count 1 => 65_536,
-        "Uploads that are open at once, from all tenants",
+        "Uploads of clients that are open at once, from all tenants; results that workers hand in do not count",
         "Each holds a staging file";
     tenant_uploads = 32, count 1 => 65_536,
-        "Uploads of one tenant that are open at once",
+        "Uploads of one tenant's clients that are open at once; results that workers hand in do not count",
         "A client sends a few at a time";
     receiving = 128, count 1 => 65_536,
         "Uploads that are receiving at the same moment, from all tenants and workers",

@@ -4,19 +4,20 @@ use std::{pin::Pin, sync::Arc};
 
 use cloakwork_keystore::{Keystore, UploadId, UploadInfo};
 use cloakwork_proto::v1::{
-    BeginUploadRequest, BeginUploadResponse, FindMissingRequest, FindMissingResponse, GetUploadRequest,
-    GetUploadResponse, ReadRequest, ReadResponse, Upload, WriteRequest, WriteResponse,
-    blob_service_server::BlobService,
+    AbortUploadRequest, AbortUploadResponse, BeginUploadRequest, BeginUploadResponse, FindMissingRequest,
+    FindMissingResponse, GetUploadRequest, GetUploadResponse, ListUploadsRequest, ListUploadsResponse, ReadRequest,
+    ReadResponse, Upload, WriteRequest, WriteResponse, blob_service_server::BlobService,
 };
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::Transfers;
+use super::{Transfers, transfer::next};
 use crate::{
     caller::Caller,
     digest,
-    error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
+    error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT, PAGE_TOKEN_INVALID, REQUEST_TOO_LARGE, UPLOAD_OFFSET_MISMATCH},
     limits::Limits,
+    page,
     resource::{self, UploadName},
 };
 
@@ -92,7 +93,7 @@ impl BlobService for Blobs {
             if finish {
                 break true;
             }
-            message = match messages.message().await {
+            message = match next(&mut messages, &mut writer).await {
                 Ok(message) => message,
                 Err(broken) => {
                     writer.pause().await.map_err(ApiError::from)?;
@@ -101,7 +102,7 @@ impl BlobService for Blobs {
             };
         };
         let upload = if finished {
-            if messages.message().await?.is_some() {
+            if next(&mut messages, &mut writer).await?.is_some() {
                 return Err(INVALID_ARGUMENT.error("messages follow the one that finishes the upload").into());
             }
             receiving.finished(writer.finish().await).map_err(ApiError::from)?;
@@ -118,6 +119,33 @@ impl BlobService for Blobs {
         let id = upload_id(&caller, &request.get_ref().name)?;
         let upload = self.keystore.upload(&caller.tenant, &id).await.map_err(ApiError::from)?;
         Ok(Response::new(GetUploadResponse { upload: Some(self.upload(caller.tenant.as_str(), &upload)) }))
+    }
+
+    async fn list_uploads(
+        &self,
+        request: Request<ListUploadsRequest>,
+    ) -> Result<Response<ListUploadsResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let ListUploadsRequest { page_size, page_token } = request.get_ref();
+        let count = page::size(*page_size, self.limits.page_size)?;
+        let listing = format!("tenants/{}/uploads", caller.tenant);
+        let after = page::position(&listing, page_token)?.as_deref().map(position).transpose()?;
+        let page = self.keystore.list_uploads(&caller.tenant, after.as_ref(), count).await.map_err(ApiError::from)?;
+        let next = page.next.map(|upload| page::token(&listing, upload.as_str().as_bytes()));
+        Ok(Response::new(ListUploadsResponse {
+            uploads: page.uploads.iter().map(|upload| self.upload(caller.tenant.as_str(), upload)).collect(),
+            next_page_token: next.unwrap_or_default(),
+        }))
+    }
+
+    async fn abort_upload(
+        &self,
+        request: Request<AbortUploadRequest>,
+    ) -> Result<Response<AbortUploadResponse>, Status> {
+        let caller = Caller::of(&request)?;
+        let id = upload_id(&caller, &request.get_ref().name)?;
+        self.keystore.abort_upload(&caller.tenant, &id).await.map_err(ApiError::from)?;
+        Ok(Response::new(AbortUploadResponse {}))
     }
 
     async fn read(&self, request: Request<ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
@@ -153,4 +181,10 @@ impl Blobs {
 fn upload_id(caller: &Caller, name: &str) -> Result<UploadId, ApiError> {
     let name = UploadName::parse_own(name, &caller.principal)?;
     Ok(UploadId::from_bytes(name.upload))
+}
+
+/// Where a page begins.
+fn position(bytes: &[u8]) -> Result<UploadId, ApiError> {
+    let id = std::str::from_utf8(bytes).ok().and_then(|id| UploadId::parse(id).ok());
+    id.ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token is not one of this listing"))
 }

@@ -13,8 +13,9 @@ use cloakwork_scheduler::JobId;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::Transfers;
+use super::{Transfers, delivery, transfer::next};
 use crate::{
+    auth::Scope,
     caller::Caller,
     clock, database, digest,
     dispatch::Dispatcher,
@@ -46,7 +47,7 @@ pub struct Ciphertexts {
 /// How long outputs are kept once they have been fetched: long enough to fetch them again after a broken line.
 const FETCHED_MICROS: i64 = 600_000_000;
 
-type Chunks = Pin<Box<dyn Stream<Item = Result<GetResponse, Status>> + Send>>;
+pub(super) type Chunks = Pin<Box<dyn Stream<Item = Result<GetResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl CiphertextService for Ciphertexts {
@@ -74,7 +75,7 @@ impl CiphertextService for Ciphertexts {
                 skip -= known.len() as u64;
                 receiving.bytes(data.len());
                 writer.write(data).await.map_err(ApiError::from)?;
-                message = messages.message().await?;
+                message = next(&mut messages, &mut writer).await?;
             }
             receiving.finished(writer.finish().await).map_err(ApiError::from)?;
         }
@@ -101,7 +102,12 @@ impl CiphertextService for Ciphertexts {
                     Some(bytes) => self.inline(bytes.clone(), offset_bytes)?,
                     None => self.blob(&caller, &content, offset_bytes).await?,
                 };
-                self.when_fetched(JobId(name.job.job.as_u128()), name.index, stream)
+                let left_bytes = content.size_bytes.saturating_sub(offset_bytes);
+                match caller.principal.scopes.contains(Scope::Jobs) {
+                    true => self.note_fetch(&name, stream, left_bytes),
+                    // It may look at results, and must not take them from those who compute them.
+                    false => stream,
+                }
             }
         };
         Ok(Response::new(stream))
@@ -199,17 +205,16 @@ impl Ciphertexts {
         })))
     }
 
-    /// Lets the outputs of a job go some time after the last of them has been read to its end.
-    fn when_fetched(&self, job: JobId, place: u32, chunks: Chunks) -> Chunks {
-        let store = self.store.clone();
-        let end = futures_util::stream::once(async move {
-            if let Err(error) = store.done_with(job, place, Done::Fetched, clock::unix_micros() + FETCHED_MICROS).await
-            {
+    /// Notes that an output was fetched once `chunks`, its last `left_bytes`, have been delivered. The
+    /// outputs of a job go some time after the last of them was fetched.
+    fn note_fetch(&self, name: &OutputName, chunks: Chunks, left_bytes: u64) -> Chunks {
+        let (store, job, place) = (self.store.clone(), JobId(name.job.job.as_u128()), name.index);
+        delivery::then(chunks, left_bytes, async move {
+            let expire_micros = clock::unix_micros() + FETCHED_MICROS;
+            if let Err(error) = store.done_with(job, place, Done::Fetched, expire_micros).await {
                 tracing::warn!(%error, "the outputs of a job stay although they have been fetched");
             }
-            None
-        });
-        Box::pin(chunks.map(Some).chain(end).filter_map(|chunk| chunk))
+        })
     }
 
     fn describe_blob(&self, caller: &Caller, info: &BlobInfo) -> Ciphertext {

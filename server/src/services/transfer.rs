@@ -5,9 +5,19 @@ use std::{
     time::Instant,
 };
 
-use cloakwork_keystore::{BlobInfo, Error};
+use cloakwork_keystore::{BlobInfo, Error, UploadWriter};
+use tonic::{Status, Streaming};
 
-use crate::metrics::Telemetry;
+use crate::{error::ApiError, metrics::Telemetry};
+
+/// The next message for an upload; nothing at the stream's end. An upload that ends meanwhile is an
+/// error at once, because a client with nothing more to send would hold its place until it times out.
+pub(super) async fn next<M>(messages: &mut Streaming<M>, writer: &mut UploadWriter) -> Result<Option<M>, Status> {
+    tokio::select! {
+        message = messages.message() => message,
+        error = writer.ended() => Err(ApiError::from(error).into()),
+    }
+}
 
 /// Counts bytes and uploads of all services together. Cheap to clone.
 #[derive(Clone, Debug)]

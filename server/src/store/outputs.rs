@@ -8,7 +8,7 @@ use crate::jobs::id;
 /// What a client has done with an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It was read to its end.
+    /// Its last byte was delivered, as far as the server can tell.
     Fetched = 1,
     /// Nobody wants it any more.
     Deleted = 2,

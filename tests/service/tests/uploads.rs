@@ -5,12 +5,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use cloakwork_client::{Digest, Keys, Progress, Source, set_by_name};
 use cloakwork_proto::v1::{
-    self, BeginUploadRequest, GetUploadRequest, WriteRequest, blob_service_client::BlobServiceClient,
+    self, AbortUploadRequest, BeginUploadRequest, GetUploadRequest, ListUploadsRequest, WriteRequest,
+    blob_service_client::BlobServiceClient,
 };
-use cloakwork_tests_service::{Server, Setup, eventually};
+use cloakwork_tests_service::{Server, Setup, Shell, eventually};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
+use tonic::{Code, Status, transport::Channel};
+use tonic_types::StatusExt as _;
 
 const CHUNK: usize = 1 << 20;
 
@@ -159,4 +161,128 @@ async fn a_tenant_that_holds_its_seats_is_told_when_to_come_back() {
     drop(held);
     eventually("the seat is free", || async { client.clone().write(tokio_stream::iter([whole()])).await.is_ok() })
         .await;
+}
+
+/// The shipped limit of `tenant_uploads`.
+const PLACES: u32 = 32;
+
+fn reason(status: &Status) -> (Code, String) {
+    (status.code(), status.get_details_error_info().map(|info| info.reason).unwrap_or_default())
+}
+
+fn begin(number: u32) -> BeginUploadRequest {
+    let digest = v1::Digest { blake3: vec![number as u8; 32].into(), size_bytes: 1000 };
+    BeginUploadRequest { request_id: format!("0d6f2a6e-51f1-4b52-8d94-{number:012x}"), digest: Some(digest) }
+}
+
+/// Names of all open uploads, by pages of ten.
+async fn listed(client: &mut BlobServiceClient<Channel>) -> Vec<String> {
+    let (mut names, mut page_token) = (Vec::new(), String::new());
+    loop {
+        let request = ListUploadsRequest { page_size: 10, page_token };
+        let page = client.list_uploads(request).await.expect("a page").into_inner();
+        assert!(page.uploads.len() <= 10);
+        names.extend(page.uploads.into_iter().map(|upload| upload.name));
+        page_token = page.next_page_token;
+        if page_token.is_empty() {
+            return names;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_whose_uploads_are_used_up_lists_and_aborts_them_and_begins_again() {
+    let mut server = Server::start(Setup::default().without_worker()).await;
+    let mut client = blobs(&server).await;
+    let mut begun = Vec::new();
+    for number in 0..PLACES {
+        let answer = client.begin_upload(begin(number)).await.expect("a place").into_inner();
+        begun.push(answer.upload.expect("an upload").name);
+    }
+    begun.sort();
+    let refused = client.begin_upload(begin(PLACES)).await.expect_err("no place is left");
+    assert_eq!(reason(&refused), (Code::ResourceExhausted, "QUOTA_EXCEEDED".into()));
+    for call in ["ListUploads", "AbortUpload"] {
+        assert!(refused.message().contains(call), "{}", refused.message());
+    }
+    assert_eq!(listed(&mut client).await, begun);
+
+    // The server forgets nothing of it when it is killed.
+    server.kill();
+    server.restart().await;
+    client = blobs(&server).await;
+    assert_eq!(listed(&mut client).await, begun);
+    for _ in 0..2 {
+        client.abort_upload(AbortUploadRequest { name: begun[0].clone() }).await.expect("the second time as well");
+    }
+    let gone = client.get_upload(GetUploadRequest { name: begun[0].clone() }).await.expect_err("it is gone");
+    assert_eq!(reason(&gone), (Code::NotFound, "UPLOAD_NOT_FOUND".into()));
+    client.begin_upload(begin(PLACES)).await.expect("a place at once");
+    client.begin_upload(begin(PLACES + 1)).await.expect_err("it was one place");
+
+    // No other tenant gets at them: not by their names, and not by such names of its own.
+    let token = server.token("other", "jobs,keys");
+    for (name, expected) in [
+        (begun[1].clone(), Err((Code::NotFound, "WRONG_TENANT".to_owned()))),
+        (begun[1].replace("tenants/local/", "tenants/other/"), Ok(())),
+    ] {
+        let mut request = tonic::Request::new(AbortUploadRequest { name });
+        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().expect("a header"));
+        assert_eq!(client.abort_upload(request).await.map(drop).map_err(|status| reason(&status)), expected);
+    }
+    assert!(listed(&mut client).await.contains(&begun[1]));
+
+    // The command line does the same.
+    let home = tempfile::tempdir().expect("a directory");
+    let shell = Shell::new(&server, home.path());
+    let document = shell.document(&["uploads", "ls"]);
+    assert_eq!(document["uploads"].as_array().expect("a list").len(), PLACES as usize);
+    let id = begun[1].rsplit('/').next().expect("a name");
+    let table = shell.text(&["uploads", "ls"]);
+    assert!(table.contains(id) && table.contains("expires") && table.contains("in 2"), "{table}");
+    assert_eq!(shell.document(&["uploads", "abort", id])["aborted"][0], begun[1]);
+    assert_eq!(listed(&mut client).await.len(), PLACES as usize - 1);
+    let aborted = shell.document(&["uploads", "abort", "--all"]);
+    assert_eq!(aborted["aborted"].as_array().expect("a list").len(), PLACES as usize - 1);
+    assert_eq!(listed(&mut client).await, [] as [String; 0]);
+    for number in 0..PLACES {
+        client.begin_upload(begin(number)).await.expect("all places are free");
+    }
+}
+
+/// The writer's client has sent all that it has for now, and learns of the end without sending more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_ends_when_its_upload_is_aborted() {
+    let server = Server::start(Setup::default().without_worker()).await;
+    let mut client = blobs(&server).await;
+    let keys = Keys::generate(set_by_name(cloakwork_tests_service::TOY).expect("a set"), Progress::none()).await;
+    let list = keys.expect("keys").encrypt(&[1; 20], 15).expect("values").envelope;
+    let digest = Digest::of(&list);
+    let digest = v1::Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes };
+    let request_id = "0d6f2a6e-51f1-4b52-8d95-000000000001".to_owned();
+    let begin = BeginUploadRequest { request_id, digest: Some(digest) };
+    let upload = client.begin_upload(begin.clone()).await.expect("an upload").into_inner().upload.expect("an upload");
+    let (messages, stream) = mpsc::channel(4);
+    let data = list.slice(..200);
+    let first = WriteRequest { upload: upload.name.clone(), offset_bytes: 0, data, finish: false };
+    messages.send(first).await.expect("the stream is open");
+    let mut writer = client.clone();
+    let writing = tokio::spawn(async move { writer.write(ReceiverStream::new(stream)).await.map(drop) });
+    eventually("the bytes have come", || {
+        let (mut client, name) = (client.clone(), upload.name.clone());
+        async move { committed(&mut client, &name).await == 200 }
+    })
+    .await;
+    client.abort_upload(AbortUploadRequest { name: upload.name.clone() }).await.expect("aborted");
+    let ended = tokio::time::timeout(Duration::from_secs(60), writing).await.expect("it ends").expect("no panic");
+    assert_eq!(reason(&ended.expect_err("it was aborted")), (Code::NotFound, "UPLOAD_NOT_FOUND".into()));
+    drop(messages);
+    let staged = std::fs::read_dir(server.directory().join("data/staging/local")).expect("a directory");
+    assert_eq!(staged.count(), 0, "nothing is left");
+    // It can begin again, with the same request id too, and is stored.
+    let again = client.begin_upload(begin).await.expect("an upload").into_inner().upload.expect("an upload");
+    assert_eq!((&again.name, again.committed_bytes), (&upload.name, 0));
+    let whole = WriteRequest { upload: again.name, offset_bytes: 0, data: list, finish: true };
+    let written = client.write(tokio_stream::iter([whole])).await.expect("taken").into_inner();
+    assert!(written.upload.expect("an upload").complete);
 }

@@ -16,6 +16,7 @@ eval: Encrypt integers, evaluate an expression on them, decrypt
 pbs: Encrypt values, run a function on each by programmable bootstraps, decrypt
 gate: Encrypt bits, run a boolean gate on each pair, decrypt
 jobs: List, show, follow and cancel jobs
+uploads: List uploads that have begun and not ended, and abort them
 sets: The parameter sets that the server serves, with their security and failure figures
 bench: Measure throughput and latency
 top: Watch pools, queues and rates
@@ -58,6 +59,8 @@ fn arguments_that_contradict_each_other_are_refused() {
     assert_eq!(refused("cloakwork pbs --expr x+ --values 1"), ErrorKind::ValueValidation);
     assert_eq!(refused("cloakwork bench --rate 1 --clients 2"), ErrorKind::ArgumentConflict);
     assert_eq!(refused("cloakwork gate NOT --left 1 --right 1"), ErrorKind::ValueValidation);
+    assert_eq!(refused("cloakwork uploads abort"), ErrorKind::MissingRequiredArgument);
+    assert_eq!(refused("cloakwork uploads abort 0123 --all"), ErrorKind::ArgumentConflict);
     assert_eq!(refused("cloakwork bench --rate nan"), ErrorKind::ValueValidation);
     for stages in ["0", "6", "-1", "256", "2.5"] {
         let line = format!("cloakwork ckks bootstrap x --stages={stages}");

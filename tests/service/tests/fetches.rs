@@ -1,0 +1,133 @@
+//! When a job's outputs count as fetched, and are dropped soon.
+
+use std::time::{Duration, SystemTime};
+
+use cloakwork_client::{Finished, JobRequest};
+use cloakwork_proto::v1::{GetRequest, GetResponse, ciphertext_service_client::CiphertextServiceClient};
+use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, eventually};
+use futures_util::TryStreamExt as _;
+use tonic::{Request, Streaming, transport::Channel};
+
+/// Bytes that the server may send to a client that does not read.
+const WINDOW_BYTES: u32 = 65_535;
+
+/// A tenant with a job that has succeeded.
+struct Case {
+    server: Server,
+    tenant: Tenant,
+    finished: Finished,
+}
+
+/// Outputs that lie in the database, and outputs that lie in the key store; all larger than the window.
+async fn cases() -> [Case; 2] {
+    let inside = Setup::default();
+    let outside = Setup::default().with("limits.inline_bytes", 65_536);
+    let cases = [case(inside, 200).await, case(outside, 200).await];
+    for case in &cases {
+        assert!(case.size() > 2 * u64::from(WINDOW_BYTES), "{} bytes fit into a window", case.size());
+    }
+    cases
+}
+
+/// With so many values in the output.
+async fn case(setup: Setup, values: u64) -> Case {
+    let server = Server::start(setup).await;
+    let token = server.token("acme", "jobs,keys,read");
+    let tenant = Tenant::new(server.client_with(&token).await).await;
+    let values: Vec<u64> = (0..values).map(|index| index % VALUES).collect();
+    let list = tenant.keys.encrypt(&values, VALUES as u32 - 1).expect("values of a block");
+    let job = JobRequest::new(tenant.lookup(|x| x), &tenant.key).encrypted(list);
+    let finished = tenant.client.run(&job).await.expect("the job succeeds");
+    Case { server, tenant, finished }
+}
+
+impl Case {
+    fn size(&self) -> u64 {
+        let digest = self.finished.output(0).expect("an output").digest.as_ref();
+        digest.expect("a digest").size_bytes
+    }
+
+    /// How long the outputs are kept from now on.
+    async fn kept(&self) -> Duration {
+        let job = self.tenant.client.job(&self.finished.job.name).await.expect("the job is remembered");
+        let expires = SystemTime::try_from(job.output_expire_time.expect("outputs have an end")).expect("a time");
+        expires.duration_since(SystemTime::now()).expect("they are there")
+    }
+
+    async fn is_kept(&self, after: &str) {
+        let kept = self.kept().await;
+        assert!(kept > Duration::from_secs(23 * 3600), "{kept:?} after {after}");
+    }
+
+    /// Begins to read the output.
+    async fn get(&self, token: &str, offset_bytes: u64) -> Streaming<GetResponse> {
+        let endpoint = Channel::from_shared(self.server.url()).expect("a URL").initial_stream_window_size(WINDOW_BYTES);
+        let channel = endpoint.connect().await.expect("an answer");
+        let name = self.finished.output(0).expect("an output").name.clone();
+        let mut request = Request::new(GetRequest { name, offset_bytes });
+        request.metadata_mut().insert("authorization", format!("Bearer {token}").parse().expect("a header"));
+        CiphertextServiceClient::new(channel).get(request).await.expect("a stream").into_inner()
+    }
+
+    /// Reads the output to its end, and returns the number of bytes.
+    async fn read(&self, token: &str, offset_bytes: u64) -> u64 {
+        let messages: Vec<GetResponse> = self.get(token, offset_bytes).await.try_collect().await.expect("bytes");
+        messages.iter().map(|message| message.data.len() as u64).sum()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_only_reads_never_shortens_the_life_of_a_result() {
+    for case in cases().await {
+        let reader = case.server.token("acme", "read");
+        let size = case.size();
+        assert_eq!(case.read(&reader, size).await, 0);
+        case.is_kept("a read of nothing").await;
+        assert_eq!(case.read(&reader, 0).await, size);
+        case.is_kept("a whole read").await;
+    }
+}
+
+/// Nothing tells the server what has arrived of an output that fits into the caller's window. Such a read counts even
+/// if the caller breaks off before it has looked at a byte, and that is why the output stays for a while.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_within_the_window_counts_although_its_caller_breaks_off() {
+    let case = case(Setup::default(), 10).await;
+    let size = case.size();
+    assert!(size < u64::from(WINDOW_BYTES) / 2, "{size} bytes do not fit into a window");
+    let token = case.server.token("acme", "jobs");
+    case.is_kept("the job").await;
+    let unread = case.get(&token, 0).await;
+    eventually("the server has sent the last byte", || async { case.kept().await <= Duration::from_secs(600) }).await;
+    drop(unread);
+    assert_eq!(case.read(&token, 0).await, size, "for a while it can be fetched again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_delivered_result_counts_as_fetched() {
+    for case in cases().await {
+        let token = case.server.token("acme", "jobs");
+        let size = case.size();
+        assert_eq!(case.read(&token, size).await, 0);
+        case.is_kept("a read of nothing").await;
+
+        // The server has put the last byte into its buffers, and the client's window holds it back there.
+        let sent = case.server.metric("cloakwork_download_bytes_total").await;
+        let stalled = case.get(&token, 0).await;
+        eventually("the server has sent all that it has", || async {
+            case.server.metric("cloakwork_download_bytes_total").await >= sent + size as f64
+        })
+        .await;
+        // Two calls more: whatever the server does at the last byte, it has done by then.
+        case.is_kept("a read that stalls").await;
+        drop(stalled);
+        assert_eq!(case.read(&token, size).await, 0);
+        case.is_kept("a read that was broken off").await;
+
+        // As a client does that goes on behind a break.
+        assert_eq!(case.read(&token, size / 2).await, size - size / 2);
+        let kept = case.kept().await;
+        assert!(kept <= Duration::from_secs(600), "{kept:?} after the last byte was delivered");
+        assert_eq!(case.read(&token, 0).await, size, "for a while it can be fetched again");
+    }
+}
