@@ -62,7 +62,7 @@ impl Program {
 
     /// Bootstraps for each row, in a job of so many on a small device.
     pub fn pbs_count(&self, rows: u64) -> u64 {
-        self.checked.lower(Goal::of_rows(rows, LANES_ASSUMED)).pbs_count()
+        self.checked.cost(Goal::of_rows(rows, LANES_ASSUMED)).pbs_count
     }
 }
 

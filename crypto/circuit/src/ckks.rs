@@ -6,6 +6,7 @@
 mod cost;
 mod evaluate;
 mod keys;
+mod kinds;
 mod numbers;
 mod outline;
 mod plan;
@@ -30,6 +31,7 @@ pub use cloakwork_params::ckks::{
 pub use self::{
     cost::{Cost, MULTIPLICATIONS_OF_A_MODULAR_ONE},
     keys::{KeyNeed, MissingKey},
+    kinds::bootstrap_kinds_max,
     outline::Outline,
     scales::is_same,
 };

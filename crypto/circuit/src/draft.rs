@@ -11,10 +11,16 @@
 //! ends in a panic that no program of a client may be able to cause: tests hold every operation to that on every set.
 
 mod cell;
+#[cfg(test)]
+pub(crate) mod effort;
 mod parity;
 mod table;
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{Hash, Hasher},
+    rc::Rc,
+};
 
 use cloakwork_params::{Encoding, ParameterSet, table::input_noise_halves};
 
@@ -26,7 +32,7 @@ use self::{
     cell::{Source, SourceId},
     table::Function,
 };
-use crate::{Goal, Graph, Node, Output, Table, Term, ValueId};
+use crate::{Cost, Goal, Graph, Node, Output, Table, Term, ValueId};
 
 /// Values are counted in halves of a block's step.
 const HALVES: i64 = 2;
@@ -44,12 +50,21 @@ pub(crate) struct Draft {
     goal: Goal,
     sources: Vec<Source>,
     bootstraps: Vec<Bootstrap>,
-    /// Bootstraps of each combination.
-    known: HashMap<Combination, Vec<usize>>,
+    /// For each family, the latest of its bootstraps. A family is all bootstraps of one input: their rotations are the
+    /// same, so their noise is related.
+    families: Vec<usize>,
+    /// The family of each input. The map shares the input with the bootstraps, because inputs of parities are long.
+    known: HashMap<Rc<Combination>, FamilyId>,
+    /// What each function of a family's input returns. A program can have 100,000 functions of one input, and a search
+    /// among them for each new one would take minutes.
+    results: HashMap<(FamilyId, Rc<Function>), SourceId>,
 }
 
+/// Number of a family.
+type FamilyId = usize;
+
 /// What a bootstrap decides on: a combination that starts at 0, whose factors have no common divisor.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq)]
 struct Combination {
     terms: Vec<(SourceId, i64)>,
     /// In halves.
@@ -58,13 +73,24 @@ struct Combination {
     span: i64,
 }
 
+impl Hash for Combination {
+    /// Hashes one word for each term, because hashing takes most of the time of lowering AES otherwise.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        #[cfg(test)]
+        effort::spend(1 + self.terms.len());
+        for (source, factor) in &self.terms {
+            state.write_u64((*source as u64) ^ (*factor as u64).rotate_left(32));
+        }
+        state.write_u64((self.constant as u64) ^ (self.span as u64).rotate_left(32));
+    }
+}
+
 struct Bootstrap {
-    input: Combination,
+    input: Rc<Combination>,
     /// Would it bear its input if everything in it were noisier?
     bears_noisier: bool,
-    /// The first bootstrap of the same input. Their rotations are the same, and their noise is therefore related.
-    family: usize,
-    functions: Vec<Function>,
+    family: FamilyId,
+    functions: Vec<Rc<Function>>,
     /// What each function returns.
     results: Vec<SourceId>,
 }
@@ -84,7 +110,9 @@ impl Draft {
             goal,
             sources: Vec::new(),
             bootstraps: Vec::new(),
+            families: Vec::new(),
             known: HashMap::new(),
+            results: HashMap::new(),
         }
     }
 
@@ -178,22 +206,37 @@ impl Draft {
         (variance * self.noisier_halves).div_ceil(2)
     }
 
-    /// Those of inputs and of results of bootstraps, each in multiples of its own.
+    /// The variances of inputs and of results of bootstraps, each in multiples of its own.
     ///
-    /// Results of bootstraps of different inputs are independent. Those of one input are not, and inputs may be the same
-    /// ciphertext: their deviations are added up.
+    /// Results of bootstraps of different inputs are independent, so their variances add up. Results of one family are
+    /// not independent, and inputs may be the same ciphertext: here the deviations add up.
     fn variances(&self, terms: &[(SourceId, i64)]) -> [u64; 2] {
-        let mut deviations: HashMap<Option<usize>, u64> = HashMap::new();
+        #[cfg(test)]
+        effort::spend(1 + terms.len());
+        if let [(source, factor)] = terms {
+            let Source { origin, noise, .. } = &self.sources[*source];
+            let variance = (factor.unsigned_abs() * noise).pow(2);
+            return if origin.is_some() { [0, variance] } else { [variance, 0] };
+        }
+        let mut inputs = 0;
+        let mut deviations: Vec<(FamilyId, u64)> = Vec::with_capacity(terms.len());
         for (source, factor) in terms {
             let Source { origin, noise, .. } = &self.sources[*source];
-            let family = origin.map(|bootstrap| self.bootstraps[bootstrap].family);
-            *deviations.entry(family).or_default() += factor.unsigned_abs() * noise;
+            let deviation = factor.unsigned_abs() * noise;
+            match origin {
+                Some(bootstrap) => deviations.push((self.bootstraps[*bootstrap].family, deviation)),
+                None => inputs += deviation,
+            }
         }
-        let inputs = deviations.remove(&None).unwrap_or(0);
-        [inputs * inputs, deviations.values().map(|deviation| deviation * deviation).sum()]
+        deviations.sort_unstable();
+        let families = deviations.chunk_by(|(one, _), (other, _)| one == other);
+        let results = families.map(|family| family.iter().map(|(_, deviation)| deviation).sum::<u64>().pow(2)).sum();
+        [inputs * inputs, results]
     }
 
     fn depth_of(&self, terms: &[(SourceId, i64)]) -> u32 {
+        #[cfg(test)]
+        effort::spend(1 + terms.len());
         terms.iter().map(|(source, _)| self.sources[*source].depth).max().unwrap_or(0)
     }
 
@@ -213,43 +256,69 @@ impl Draft {
             return Some(Cell::constant(composed[0]));
         }
         let function = Function::new(&composed, self.values)?;
-        let input = bootstrap.input.clone();
         // Of a wide input each function takes a bootstrap, where those of its result could have shared one.
-        let is_cheaper = self.goal == Goal::Depth || 2 * (input.span + 1) <= self.values;
-        is_cheaper.then(|| self.bootstrap(input, self.noise_max, function))
+        let is_cheaper = self.goal == Goal::Depth || 2 * (bootstrap.input.span + 1) <= self.values;
+        let family = bootstrap.family;
+        is_cheaper.then(|| self.bootstrap_in(family, self.noise_max, function))
     }
 
     /// A bootstrap of an input that it bears, being able to bear so much noise.
     fn bootstrap(&mut self, input: Combination, noise_max: u64, function: Function) -> Cell {
-        let (range, offset) = (function.range, function.offset);
-        let bears_noisier = self.noisier(self.variances(&input.terms).iter().sum()) <= noise_max;
-        let known = self.known.entry(input.clone()).or_default();
-        for &index in known.iter() {
-            let bootstrap = &mut self.bootstraps[index];
-            if let Some(place) = bootstrap.functions.iter().position(|known| *known == function) {
-                return Cell::of(bootstrap.results[place], range).plus_halves(offset);
+        let family = match self.known.get(&input) {
+            Some(family) => *family,
+            None => {
+                let (family, input) = (self.families.len(), Rc::new(input));
+                self.known.insert(input.clone(), family);
+                let first = self.add_bootstrap(input, family, noise_max);
+                self.families.push(first);
+                family
             }
+        };
+        self.bootstrap_in(family, noise_max, function)
+    }
+
+    /// A further function of an input that has a bootstrap.
+    fn bootstrap_in(&mut self, family: FamilyId, noise_max: u64, function: Function) -> Cell {
+        let (range, offset) = (function.range, function.offset);
+        let key = (family, Rc::new(function));
+        if let Some(result) = self.results.get(&key) {
+            return Cell::of(*result, range).plus_halves(offset);
         }
-        let room = |bootstrap: &Bootstrap| (bootstrap.functions.len() as i64 + 1) * (input.span + 1) <= self.values;
-        let shared = known.iter().copied().find(|&index| room(&self.bootstraps[index]));
-        let index = shared.unwrap_or_else(|| {
-            known.push(self.bootstraps.len());
-            let (functions, results) = (Vec::new(), Vec::new());
-            self.bootstraps.push(Bootstrap {
-                input: input.clone(),
-                bears_noisier,
-                family: known[0],
-                functions,
-                results,
-            });
-            self.bootstraps.len() - 1
-        });
+        // All bootstraps of a family have room for as many functions, so only the latest can have some left.
+        let latest = &self.bootstraps[self.families[family]];
+        let input = latest.input.clone();
+        let taken = (latest.functions.len() as i64 + 1) * (input.span + 1);
+        if !latest.functions.is_empty() && taken > self.values {
+            self.families[family] = self.add_bootstrap(input.clone(), family, noise_max);
+        }
+        let index = self.families[family];
         let depth = 1 + self.depth_of(&input.terms);
         self.sources.push(Source { origin: Some(index), noise: 1, depth });
         let result = self.sources.len() - 1;
-        self.bootstraps[index].functions.push(function);
+        self.bootstraps[index].functions.push(key.1.clone());
         self.bootstraps[index].results.push(result);
+        self.results.insert(key, result);
         Cell::of(result, range).plus_halves(offset)
+    }
+
+    /// A bootstrap without a function yet.
+    fn add_bootstrap(&mut self, input: Rc<Combination>, family: FamilyId, noise_max: u64) -> usize {
+        let bears_noisier = self.noisier(self.variances(&input.terms).iter().sum()) <= noise_max;
+        let index = self.bootstraps.len();
+        self.bootstraps.push(Bootstrap { input, bears_noisier, family, functions: Vec::new(), results: Vec::new() });
+        index
+    }
+
+    /// What the graph of these cells costs, without building that graph. It panics where [`Self::finish`] does.
+    pub(crate) fn cost(&self, outputs: &[Vec<Cell>]) -> Cost {
+        for cell in outputs.iter().flatten() {
+            self.output_noise_level(cell);
+        }
+        let needed = self.needed(outputs.iter().flatten());
+        let is_needed = |bootstrap: &&Bootstrap| bootstrap.results.iter().any(|result| needed[*result]);
+        let pbs_count = self.bootstraps.iter().filter(is_needed).count() as u64;
+        let depth = outputs.iter().flatten().map(|cell| self.depth(cell)).max().unwrap_or(0);
+        Cost { pbs_count, depth }
     }
 
     /// The graph that computes these cells, and nothing that none of them needs. `blocks` are those of each input.
@@ -293,12 +362,18 @@ impl Draft {
                     next - 1
                 }
             };
-            let noise_level = self.noise_level(&cell.terms);
-            assert!(noise_level <= self.level_max, "an output of more noise than {} bears", self.set.name);
+            let noise_level = self.output_noise_level(cell);
             Output { value, degree: cell.range().max as u32, noise_level: noise_level as u32 }
         };
         graph.outputs = outputs.iter().map(|cells| cells.iter().map(&mut output).collect()).collect();
         graph
+    }
+
+    /// The noise level of an output, which whoever takes it as an input relies on.
+    fn output_noise_level(&self, cell: &Cell) -> u64 {
+        let noise_level = self.noise_level(&cell.terms);
+        assert!(noise_level <= self.level_max, "an output of more noise than {} bears", self.set.name);
+        noise_level
     }
 
     /// By source: do all lookups that it is part of bear noisier values? Of what is returned, whoever takes it as an input expects it.
@@ -382,5 +457,28 @@ mod tests {
             let bootstrapped = draft.bootstrapped(&inputs[0]);
             assert_eq!(bootstrapped == inputs[0], three, "{name}");
         }
+    }
+
+    /// One deviation more than the set lets an output have.
+    fn too_noisy() -> (Draft, Vec<Vec<Cell>>) {
+        let mut draft = Draft::new(by_name("TOY_MESSAGE_2_CARRY_2").expect("a set"), Goal::Work);
+        let input = draft.input(1, 1);
+        let result = draft.lookup_as_asked(&input, |bit| 1 - bit);
+        let factor = draft.level_max as i64 + 1;
+        (draft, vec![vec![result.times(factor)]])
+    }
+
+    #[test]
+    #[should_panic(expected = "an output of more noise")]
+    fn a_graph_whose_output_is_too_noisy_is_not_built() {
+        let (draft, outputs) = too_noisy();
+        draft.finish(vec![1], &outputs);
+    }
+
+    #[test]
+    #[should_panic(expected = "an output of more noise")]
+    fn nor_is_it_priced() {
+        let (draft, outputs) = too_noisy();
+        draft.cost(&outputs);
     }
 }

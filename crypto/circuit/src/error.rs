@@ -22,7 +22,7 @@ pub enum ProgramError {
     TooManyBootstraps {
         /// The limit.
         max: u64,
-        /// The estimate, from above.
+        /// The upper bound.
         got: u64,
     },
     /// Not a program at all.

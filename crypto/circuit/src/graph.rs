@@ -31,6 +31,15 @@ pub struct Output {
     pub noise_level: u32,
 }
 
+/// What a graph takes for one row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Number of bootstraps.
+    pub pbs_count: u64,
+    /// Bootstraps that must follow one another: the length of the longest chain.
+    pub depth: u32,
+}
+
 /// One step: a linear combination, then a bootstrap where there is a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -92,6 +101,11 @@ impl Graph {
     /// Bootstraps for one row.
     pub fn pbs_count(&self) -> u64 {
         self.nodes.iter().filter(|node| node.table.is_some()).count() as u64
+    }
+
+    /// What one row takes.
+    pub fn cost(&self) -> Cost {
+        Cost { pbs_count: self.pbs_count(), depth: self.depth() }
     }
 
     /// Results of node `index`.

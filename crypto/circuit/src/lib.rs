@@ -27,6 +27,6 @@ pub mod wire {
 pub use any_program::AnyProgram;
 pub use error::ProgramError;
 pub use evaluate::EvaluationError;
-pub use graph::{Graph, Node, Output, Table, Term, ValueId};
+pub use graph::{Cost, Graph, Node, Output, Table, Term, ValueId};
 pub use integer::{Goal, LANES_ASSUMED};
 pub use program::{Input, LIMITS, Limits, Operation, Program, ProgramId, RowType, Type};

@@ -102,7 +102,7 @@ pub struct Limits {
     pub outputs: usize,
     /// Blocks of all inputs and outputs.
     pub blocks: usize,
-    /// Bootstraps for a row, as estimated from above before the program is lowered.
+    /// An upper bound of the bootstraps for a row, known before the program is lowered.
     pub bootstraps: u64,
 }
 

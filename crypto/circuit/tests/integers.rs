@@ -145,7 +145,7 @@ fn ciphers_and_tables_cost_no_more_than_was_said() {
     }
 }
 
-/// The price told from types alone is one from above.
+/// The price told from types alone is an upper bound.
 #[test]
 fn no_program_costs_more_than_was_said() {
     let bits = 256;

@@ -1,5 +1,9 @@
 //! Linear combinations that are not computed yet.
 
+use std::collections::BTreeMap;
+
+#[cfg(test)]
+use super::effort;
 use super::{Combination, HALVES};
 
 /// Number of a source.
@@ -23,7 +27,7 @@ pub(crate) struct Range {
 }
 
 /// A block that is yet to be computed: a sum of multiples of sources, and a constant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cell {
     /// In the order of sources, none twice and none with a factor of 0.
     pub(super) terms: Vec<(SourceId, i64)>,
@@ -34,6 +38,9 @@ pub(crate) struct Cell {
     /// Some value of the sum, in halves: all others are multiples of its factors' divisor away.
     witness: i64,
 }
+
+/// Terms up to which a sum is copied for each cell that is added.
+const SHORT_TERMS: usize = 16;
 
 impl Cell {
     /// A constant.
@@ -72,6 +79,8 @@ impl Cell {
     }
 
     pub(crate) fn plus(&self, other: &Self) -> Self {
+        #[cfg(test)]
+        effort::spend(1 + self.terms.len() + other.terms.len());
         let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
         let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
         loop {
@@ -114,8 +123,41 @@ impl Cell {
     }
 
     /// The sum of all of them.
+    ///
+    /// A long sum collects its terms in a map. Repeated [`Self::plus`] copies all terms for each cell, which takes
+    /// quadratic time: a program of 200 bytes can have sums of thousands of cells.
     pub(crate) fn sum<'c>(cells: impl IntoIterator<Item = &'c Self>) -> Self {
-        cells.into_iter().fold(Self::constant(0), |sum, cell| sum.plus(cell))
+        let mut cells = cells.into_iter();
+        let mut sum = Self::constant(0);
+        for cell in cells.by_ref() {
+            sum = sum.plus(cell);
+            if sum.terms.len() > SHORT_TERMS {
+                break;
+            }
+        }
+        let mut terms: Option<BTreeMap<SourceId, i64>> = None;
+        for cell in cells {
+            #[cfg(test)]
+            effort::spend(1 + cell.terms.len());
+            let terms = terms.get_or_insert_with(|| std::mem::take(&mut sum.terms).into_iter().collect());
+            for (source, factor) in &cell.terms {
+                let entry = terms.entry(*source).or_default();
+                *entry += factor;
+                if *entry == 0 {
+                    terms.remove(source);
+                }
+            }
+            sum.constant += cell.constant;
+            sum.witness += cell.witness;
+            sum.range = Range { min: sum.range.min + cell.range.min, max: sum.range.max + cell.range.max };
+            if terms.is_empty() {
+                sum.range = Range { min: sum.constant, max: sum.constant };
+            }
+        }
+        if let Some(terms) = terms {
+            sum.terms = terms.into_iter().collect();
+        }
+        sum
     }
 
     /// The sum of all of them, each with `base` times the weight of the one before it.
@@ -156,4 +198,32 @@ impl Cell {
 
 fn gcd(left: i64, right: i64) -> i64 {
     if right == 0 { left } else { gcd(right, left % right) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Long sums are those of one cell after the other, also where terms cancel each other on the way.
+        #[test]
+        fn a_long_sum_is_what_additions_make(
+            cells in prop::collection::vec((0..40_usize, -2..3_i64, -3..4_i64), 0..120),
+            mirrored: bool,
+        ) {
+            let cell = |&(source, factor, constant): &(usize, i64, i64)| {
+                Cell::of(source, Range { min: 0, max: 6 }).times(factor).plus_constant(constant)
+            };
+            let mut cells: Vec<Cell> = cells.iter().map(cell).collect();
+            if mirrored {
+                // All that has been added is taken off again, and the terms are empty in the middle.
+                let taken_off: Vec<Cell> = cells.iter().map(|cell| cell.times(-1)).collect();
+                cells = [&cells[..], &taken_off, &cells].concat();
+            }
+            let expected = cells.iter().fold(Cell::constant(0), |sum, cell| sum.plus(cell));
+            prop_assert_eq!(Cell::sum(&cells), expected);
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Bits that have half of the torus for themselves.
 
+#[cfg(test)]
+use super::effort;
 use super::{Cell, Combination, Draft, HALVES, cell::SourceId, table::Function};
 
 /// A bit, as half of the torus or nothing: exclusive ors of such bits are sums, and cost no bootstrap.
@@ -16,6 +18,8 @@ pub(crate) struct Parity {
 impl Parity {
     /// The bit or another one, and not both.
     pub(crate) fn xor(&self, other: &Self) -> Self {
+        #[cfg(test)]
+        effort::spend(1 + self.sources.len() + other.sources.len());
         let mut sources = Vec::with_capacity(self.sources.len() + other.sources.len());
         let mut constant = self.constant + other.constant;
         let (mut left, mut right) = (self.sources.iter().peekable(), other.sources.iter().peekable());
@@ -57,6 +61,8 @@ impl Draft {
 
     /// `if_not` or `if_set`, as the bit says, by a bootstrap at most.
     pub(crate) fn of_parity(&mut self, bit: &Parity, if_not: i64, if_set: i64) -> Cell {
+        #[cfg(test)]
+        effort::spend(1 + bit.sources.len());
         let turn = 2 * HALVES * self.values;
         let constant = bit.sources.iter().fold(bit.constant, |sum, (_, offset)| sum + offset).rem_euclid(turn);
         if bit.sources.is_empty() {

@@ -1,10 +1,14 @@
 //! Functions as a bootstrap can compute them.
 
+use std::hash::{Hash, Hasher};
+
+#[cfg(test)]
+use super::effort;
 use super::{HALVES, Range};
 
 /// A function of a combination that starts at 0, as a table over half of the torus. The other half has the same
 /// entries, negated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq)]
 pub(super) struct Function {
     /// In halves.
     pub(super) entries: Vec<i64>,
@@ -17,7 +21,16 @@ pub(super) struct Function {
 impl PartialEq for Function {
     /// One whose results differ by a constant is the same to a bootstrap.
     fn eq(&self, other: &Self) -> bool {
+        #[cfg(test)]
+        effort::spend(1);
         self.entries == other.entries && self.range == other.range
+    }
+}
+
+impl Hash for Function {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.entries.hash(state);
+        self.range.hash(state);
     }
 }
 

@@ -14,18 +14,15 @@ pub(super) fn add_up(draft: &mut Draft, mut columns: Vec<Vec<Cell>>) -> Digits {
             return sums;
         }
         let mut next: Vec<Vec<Cell>> = vec![Vec::new(); columns.len()];
-        for (place, mut column) in columns.into_iter().enumerate() {
-            if is_lazy(draft, &Cell::sum(&column)) {
+        for (place, (mut column, whole)) in columns.into_iter().zip(sums).enumerate() {
+            if is_lazy(draft, &whole) {
                 next[place].append(&mut column);
                 continue;
             }
             column.sort_by_key(|digit| draft.depth(digit));
-            for group in groups(draft, column) {
-                let sum = Cell::sum(&group);
+            for Group { digits, sum } in groups(draft, column) {
                 // What is not a group yet waits for the next round's carries.
-                if let [_] = group[..]
-                    && sum.range().max < BASE
-                {
+                if digits == 1 && sum.range().max < BASE {
                     next[place].push(fresh(draft, &sum));
                     continue;
                 }
@@ -39,13 +36,22 @@ pub(super) fn add_up(draft: &mut Draft, mut columns: Vec<Vec<Cell>>) -> Digits {
     }
 }
 
-/// The digits in groups that one lookup takes.
-fn groups(draft: &Draft, digits: Vec<Cell>) -> Vec<Vec<Cell>> {
-    let mut groups: Vec<Vec<Cell>> = Vec::new();
+/// Digits that one lookup takes.
+struct Group {
+    /// How many there are.
+    digits: usize,
+    sum: Cell,
+}
+
+/// The digits in groups, each as long as one lookup takes.
+fn groups(draft: &Draft, digits: Vec<Cell>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
     for digit in digits {
-        match groups.last_mut() {
-            Some(group) if draft.fits(&Cell::sum(group.iter()).plus(&digit)) => group.push(digit),
-            _ => groups.push(vec![digit]),
+        // The sum grows with its group. A new sum for each digit would take quadratic time for constants, which always fit.
+        let longer = groups.last().map(|group| group.sum.plus(&digit));
+        match (groups.last_mut(), longer) {
+            (Some(group), Some(sum)) if draft.fits(&sum) => *group = Group { digits: group.digits + 1, sum },
+            _ => groups.push(Group { digits: 1, sum: Cell::sum([&digit]) }),
         }
     }
     groups

@@ -1,5 +1,7 @@
 //! Comparisons: from the differences of digits, two at a time, to one sign.
 
+use std::collections::HashSet;
+
 use super::{BASE, Digits, bits::of_two, fresh};
 use crate::draft::{Cell, Draft};
 
@@ -40,9 +42,10 @@ pub(super) const FLAGS: i64 = 16;
 pub(super) fn any(draft: &mut Draft, mut flags: Vec<Cell>) -> Cell {
     loop {
         let mut sums: Vec<Cell> = Vec::new();
-        for (index, flag) in flags.iter().enumerate() {
+        let mut seen = HashSet::with_capacity(flags.len());
+        for flag in &flags {
             // Digits that are alike differ alike.
-            if flags[..index].contains(flag) {
+            if !seen.insert(flag) {
                 continue;
             }
             match sums.last_mut().map(|sum| (sum.plus(flag), sum)) {

@@ -3,7 +3,7 @@
 use cloakwork_params::Encoding;
 
 use crate::{
-    Goal, Graph, Program, Type, aes,
+    Cost, Goal, Graph, Program, Type, aes,
     draft::{Cell, Draft},
     integer::{self, Digits, Direction, Division, End, Relation},
     program::{Operation, Returned},
@@ -12,6 +12,18 @@ use crate::{
 
 /// The graph of a program.
 pub(super) fn lower(program: &Program, goal: Goal) -> Graph {
+    let (draft, outputs) = draft(program, goal);
+    draft.finish(program.inputs.iter().map(|input| input.row.blocks()).collect(), &outputs)
+}
+
+/// What that graph costs.
+pub(super) fn cost(program: &Program, goal: Goal) -> Cost {
+    let (draft, outputs) = draft(program, goal);
+    draft.cost(&outputs)
+}
+
+/// The draft of a program, and the blocks of each of its outputs.
+fn draft(program: &Program, goal: Goal) -> (Draft, Vec<Digits>) {
     let Encoding::Shortint { message_modulus, .. } = program.set.encoding else { unreachable!("a shortint set") };
     let mut lowering = Lowering {
         program,
@@ -28,9 +40,8 @@ pub(super) fn lower(program: &Program, goal: Goal) -> Graph {
         }
     }
     program.operations.iter().for_each(|operation| lowering.operation(operation));
-    let outputs: Vec<Digits> = program.outputs.iter().map(|output| lowering.output(output)).collect();
-    let blocks = program.inputs.iter().map(|input| input.row.blocks()).collect();
-    lowering.draft.finish(blocks, &outputs)
+    let outputs = program.outputs.iter().map(|output| lowering.output(output)).collect();
+    (lowering.draft, outputs)
 }
 
 struct Lowering<'p> {

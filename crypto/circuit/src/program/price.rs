@@ -4,7 +4,7 @@ use super::{Operation, Program, ValueInfo};
 use crate::wire::operation::Kind;
 
 impl Program {
-    /// Bootstraps for a row, from above; no less than the blocks that lowering it has to hold.
+    /// An upper bound of the bootstraps for a row; no less than the blocks that lowering it has to hold.
     pub fn bootstraps_max(&self) -> u64 {
         let mut results = &self.values[self.input_values()..];
         let price = |operation: &Operation| {
