@@ -106,7 +106,7 @@ impl Backend {
     pub fn routes(&self, routes: Routes) -> Routes {
         let Self { keystore, store, dispatcher, keys: uses, limits, telemetry, allow_weak_sets, .. } = self;
         let (keystore, store, dispatcher) = (|| keystore.clone(), || store.clone(), || dispatcher.clone());
-        let (limits, compiler) = (|| limits.clone(), Compiler::new(limits.program_bytes));
+        let (limits, compiler) = (|| limits.clone(), Compiler::new(limits));
         let message = usize::try_from(self.limits.message_bytes).unwrap_or(usize::MAX);
         macro_rules! sized {
             ($server:ident, $service:expr) => {

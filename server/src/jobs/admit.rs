@@ -144,7 +144,7 @@ impl Admission {
                 let id = ProgramId(ProgramName::parse_own(name, &caller.principal)?.digest);
                 let bytes = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
                 let bytes = bytes.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
-                self.compiler.compile(caller.tenant.as_str(), &bytes).await
+                self.compiler.registered(caller.tenant.as_str(), &bytes).await
             }
             None => Err(FIELD_MISSING.error("the job has no program").field("spec.program", "missing")),
         }

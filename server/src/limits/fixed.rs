@@ -45,8 +45,31 @@ pub const FIXED: &[Fixed] = &[
         "1 << 20",
         "Bytes of jobs in one message to a worker, before its last job",
     ),
-    row("REMEMBERED_MAX", "server/src/programs.rs", "4096", "Programs that are remembered compiled"),
-    row("REMEMBERED_BYTES", "server/src/programs.rs", "32 << 20", "Bytes of these programs"),
+    row(
+        "REMEMBERED_MAX",
+        "server/src/programs/known.rs",
+        "4096",
+        "Programs that are remembered compiled, and others that are remembered as invalid",
+    ),
+    row("REMEMBERED_BYTES", "server/src/programs/known.rs", "32 << 20", "Bytes of these programs"),
+    row(
+        "SLOTS_MAX",
+        "server/src/programs/compiler.rs",
+        "8",
+        "Programs that are compiled at a time: one fewer than there are processors, and two at least, so that on two processors compiling can take both",
+    ),
+    row(
+        "CHEAP_BOOTSTRAPS",
+        "server/src/programs/queue.rs",
+        "2048",
+        "Cost of a program that is compiled in the slot which more expensive ones leave free: an upper bound of its bootstraps, and its bytes / 32. Programs on vectors count 64 for each kind of bootstrap; programs of more than 8 KiB do not get this slot",
+    ),
+    row(
+        "IDLE_TENANTS_MAX",
+        "server/src/programs/queue.rs",
+        "1024",
+        "Tenants that are remembered as having compiled programs",
+    ),
     row(
         "UNITS_MAX",
         "server/src/dispatch.rs",
@@ -153,7 +176,7 @@ pub const FIXED: &[Fixed] = &[
         "BOOTSTRAPS_MAX",
         "crypto/circuit/src/program.rs",
         "1 << 17",
-        "Bootstraps for a row, as estimated from above by a program's types",
+        "Bootstraps for a row: an upper bound that follows from a program's types",
     ),
     row(
         "BYTES_MAX",

@@ -164,6 +164,9 @@ limits! {
     program_bytes = MIB, bytes KIB => 64 * MIB,
         "One encoded program",
         "All that a program may have: see `OPERATIONS_MAX`";
+    tenant_compile_bootstraps = 1 << 20, count 1 => 1 << 40,
+        "Programs of one tenant that are compiled or wait for it, by an upper bound of their bootstraps for a row; 32 bytes of a program count as one, and a kind of bootstrap of a program on vectors as 64. A tenant's only program is always let in. Of one tenant, one expensive and one cheap program (see `CHEAP_BOOTSTRAPS`) are compiled at a time at most, and while its expensive one is, cheap ones of all other tenants go first: a tenant alone can take two processors, and one while others wait",
+        "Eight of the largest programs, some ten seconds of one processor";
     tenant_programs = 10_000, count 1 => 10_000_000,
         "Programs that one tenant has registered",
         "Some MiB as a rule; their bytes count as `tenant_inline_bytes`";

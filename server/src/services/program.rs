@@ -71,7 +71,7 @@ impl ProgramService for Programs {
         let program = self.store.program(caller.tenant.as_str(), id).await.map_err(database::failed)?;
         let program = program.ok_or_else(|| PROGRAM_NOT_FOUND.error(format!("{name} is not registered")))?;
         let report =
-            Some(self.report(&caller.tenant, &*self.compiler.compile(caller.tenant.as_str(), &program).await?));
+            Some(self.report(&caller.tenant, &*self.compiler.registered(caller.tenant.as_str(), &program).await?));
         Ok(Response::new(GetProgramResponse { program, report }))
     }
 

@@ -189,7 +189,7 @@ impl Workers {
         digests: &[v1::Digest],
         parts: &mut Streaming<CommitResultRequest>,
     ) -> Result<Vec<Content>, Status> {
-        let program = self.compiler.compile(&leased.meta.tenant, &leased.work.program).await?;
+        let program = self.compiler.of_job(&leased.meta.tenant, &leased.work.program).await?;
         let expected: Vec<Expected> = match &program.family {
             Family::Blocks(blocks) => {
                 blocks.outputs.iter().map(|ty| Expected::Blocks { of_row: ty.blocks() as u64 }).collect()
