@@ -16,6 +16,7 @@ use cloakwork_cuda::{
     sensors,
 };
 use cloakwork_device::{Device, self_test};
+use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tests_device::conformance;
 use cloakwork_tests_gpu::{CHECKED, LIMIT, Meter, Plan, WIDTH_SECONDS, WIDTHS, bench};
 
@@ -42,6 +43,12 @@ struct Cli {
     /// Use one GPU only
     #[arg(long)]
     one: bool,
+    /// Measure toy sets for some seconds: this shows that everything works, and not how fast
+    #[arg(long, conflicts_with_all = ["sets", "widths", "seconds", "checked"])]
+    quick: bool,
+    /// Use an emulated GPU, where there is no real one
+    #[arg(long)]
+    emulated: bool,
     /// Where to write the figures, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -64,23 +71,12 @@ fn main() -> ExitCode {
 }
 
 fn measure(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
-    let whole = Plan::whole(Instant::now());
-    let mut gpus = gpu::find()?;
-    if cli.one {
-        gpus.truncate(1);
-    }
-    let meter = meter(&gpus);
+    let plan = plan(cli);
+    let (gpus, meter) = if cli.emulated { emulated() } else { found(cli.one)? };
     let device: Arc<dyn Device> = Arc::new(CudaDevice::new(gpus)?);
     self_test(device.as_ref())?;
     conformance::on_toys(device.as_ref());
     println!("conformance: passed\n");
-    let plan = Plan {
-        sets: if cli.sets.is_empty() { whole.sets } else { cli.sets.clone() },
-        widths: cli.widths.clone(),
-        width_time: Duration::from_secs_f64(cli.seconds),
-        checked: cli.checked,
-        ..whole
-    };
     let report = bench(&device, meter.as_ref(), &plan);
     println!("{}", report.table());
     if let Some(file) = &cli.json {
@@ -90,6 +86,40 @@ fn measure(cli: &Cli) -> Result<(), Box<dyn std::error::Error>> {
         0 => Ok(()),
         wrong => Err(format!("{wrong} results were wrong").into()),
     }
+}
+
+fn plan(cli: &Cli) -> Plan {
+    if cli.quick {
+        return Plan::quick(Instant::now());
+    }
+    let whole = Plan::whole(Instant::now());
+    Plan {
+        sets: if cli.sets.is_empty() { whole.sets } else { cli.sets.clone() },
+        widths: cli.widths.clone(),
+        width_time: Duration::from_secs_f64(cli.seconds),
+        checked: cli.checked,
+        ..whole
+    }
+}
+
+type Gpus = (Vec<Arc<dyn Driver>>, Option<Meter>);
+
+/// The GPUs of this machine.
+fn found(only_one: bool) -> Result<Gpus, Box<dyn std::error::Error>> {
+    let mut gpus = gpu::find()?;
+    if only_one {
+        gpus.truncate(1);
+    }
+    let meter = meter(&gpus);
+    Ok((gpus, meter))
+}
+
+/// A GPU that this processor stands in for.
+fn emulated() -> Gpus {
+    const MEMORY: u64 = 512 << 20;
+    let gpu = Arc::new(Emulated::new(MEMORY));
+    let meter = Meter { sensors: gpu.clone(), gpus: vec![gpu.describe().clone()] };
+    (vec![gpu], Some(meter))
 }
 
 /// What tells the energy that they draw. Without it everything else is measured.

@@ -1,6 +1,6 @@
 //! Our own time: external products by shape and instruction set, then bootstraps by parameter set, alone and in
 //! batches, and what of it is key switch. Arguments are parts of the names of the sets to measure, or of `external
-//! products` for the first table.
+//! products` for the first table. With `--quick` each is measured once and in small batches.
 
 #![forbid(unsafe_code)]
 
@@ -35,8 +35,24 @@ const SHAPES: [(usize, usize, u32, usize); 4] =
 /// What the first table is called.
 const PRODUCTS: &str = "external products";
 
+/// How long and how often.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// For the products of one shape and instruction set.
+    products: Duration,
+    /// Runs of bootstraps, of which the fastest counts.
+    runs: usize,
+    /// Ciphertexts of a batch, at most.
+    batch_max: usize,
+}
+
+const FULL: Effort = Effort { products: Duration::from_millis(400), runs: 5, batch_max: 64 };
+const QUICK: Effort = Effort { products: Duration::ZERO, runs: 1, batch_max: 4 };
+
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let (options, wanted): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument == "--quick");
+    let effort = if options.is_empty() { FULL } else { QUICK };
     let names = || std::iter::once(PRODUCTS).chain(SETS.map(|(name, _)| name)).chain(BOOLEAN_SETS);
     if let Some(nothing) = wanted.iter().find(|part| !names().any(|name| name.contains(part.as_str()))) {
         eprintln!("nothing to measure is called '{nothing}': there are");
@@ -45,20 +61,21 @@ fn main() {
     }
     let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
     if wants(PRODUCTS) {
-        products();
+        products(effort);
     }
-    println!("kernels: {}; best of five; ms a ciphertext on one thread", Level::detect().name());
+    println!("kernels: {}; best of {}; ms a ciphertext on one thread", Level::detect().name(), effort.runs);
     println!("(of it key switch), ciphertexts a second on {THREADS} threads\n");
     println!("| set | alone | in a batch | a second |");
     println!("|---|---|---|---|");
     for (name, batch) in SETS.into_iter().filter(|(name, _)| wants(name)) {
-        if name.contains("KS32") { shortint::<u32>(name, batch) } else { shortint::<u64>(name, batch) }
+        let batch = batch.min(effort.batch_max);
+        if name.contains("KS32") { shortint::<u32>(name, batch, effort) } else { shortint::<u64>(name, batch, effort) }
     }
-    BOOLEAN_SETS.into_iter().filter(|name| wants(name)).for_each(boolean);
+    BOOLEAN_SETS.into_iter().filter(|name| wants(name)).for_each(|name| boolean(name, effort));
 }
 
 /// One external product each, in tiles of up to 16 ciphertexts and with a key of its own for each of 16 steps.
-fn products() {
+fn products(effort: Effort) {
     let levels = Level::available();
     println!("external products; least of many runs; microseconds a ciphertext on one thread\n");
     println!(
@@ -69,13 +86,13 @@ fn products() {
     for (glwe_dimension, polynomial_size, base_log, levels_of_gadget) in SHAPES {
         let gadget = Decomposition { base_log, levels: levels_of_gadget };
         let shape = GgswShape { glwe_dimension, polynomial_size, gadget };
-        let times = levels.iter().map(|level| format!(" {:.2} |", product(shape, *level) * 1e6));
+        let times = levels.iter().map(|level| format!(" {:.2} |", product(shape, *level, effort) * 1e6));
         println!("| {glwe_dimension} | {polynomial_size} | {levels_of_gadget} |{}", times.collect::<String>());
     }
     println!();
 }
 
-fn product(shape: GgswShape, level: Level) -> f64 {
+fn product(shape: GgswShape, level: Level, effort: Effort) -> f64 {
     const STEPS: usize = 16;
     let kernel = ExternalProduct::<u64>::with_level(shape, level);
     let (mut scratch, len) = (kernel.scratch(), kernel.spectrum_len());
@@ -100,11 +117,12 @@ fn product(shape: GgswShape, level: Level) -> f64 {
         started.elapsed().as_secs_f64() / (STEPS * tile) as f64
     };
     let started = Instant::now();
-    let runs = std::iter::from_fn(|| (started.elapsed() < Duration::from_millis(400)).then(&mut once));
-    runs.fold(f64::MAX, f64::min)
+    let first = once();
+    let more = std::iter::from_fn(|| (started.elapsed() < effort.products).then(&mut once));
+    more.fold(first, f64::min)
 }
 
-fn shortint<S: Torus>(name: &str, batch: usize) {
+fn shortint<S: Torus>(name: &str, batch: usize, effort: Effort) {
     let mut pair = Pair::<u64, S>::generate(name);
     let lut = Lut::from_fn(pair.set, |value| value).expect("a table");
     let mut time = |count: usize, threads: usize| {
@@ -112,25 +130,26 @@ fn shortint<S: Torus>(name: &str, batch: usize) {
         let mut outputs = LweList::zeros(inputs.dimension(), count);
         let luts = vec![&lut; count];
         let scratches = &mut pair.scratches[..threads];
-        best(scratches, |scratches| {
+        best(effort.runs, scratches, |scratches| {
             pair.server.bootstrap(&inputs, &luts, &mut outputs, scratches).expect("it fits");
         })
     };
     row(name, batch, [time(1, 1), time(batch, 1), time(batch * THREADS, THREADS)]);
 }
 
-fn boolean(name: &'static str) {
+fn boolean(name: &'static str, effort: Effort) {
     let mut pair = Pair::<u32, u32>::generate(name);
     let mut time = |count: usize, threads: usize| {
         let bits = pair.client.encrypt(pair.set, &vec![1; count], &mut pair.randomness).expect("ciphertexts");
         let mut outputs = LweList::zeros(bits.dimension(), count);
         let (gates, nands) = (Gates::new(&pair.server), vec![Gate::Nand; count]);
         let scratches = &mut pair.scratches[..threads];
-        best(scratches, |scratches| {
+        best(effort.runs, scratches, |scratches| {
             gates.evaluate(&nands, &bits, &bits, &mut outputs, scratches).expect("it fits");
         })
     };
-    row(name, 64, [time(1, 1), time(64, 1), time(64 * THREADS, THREADS)]);
+    let batch = effort.batch_max;
+    row(name, batch, [time(1, 1), time(batch, 1), time(batch * THREADS, THREADS)]);
 }
 
 /// What a run took, and what of it the first thread's key switches did.
@@ -150,14 +169,17 @@ fn row(name: &str, batch: usize, [alone, batched, threads]: [Run; 3]) {
     println!("| {name} | {} | {} | {rate:.1} |", each(alone, 1), each(batched, batch));
 }
 
-/// The fastest of five runs.
-fn best<T: Torus, S: Torus>(scratches: &mut [Scratch<T, S>], mut work: impl FnMut(&mut [Scratch<T, S>])) -> Run {
+/// The fastest of some runs.
+fn best<T: Torus, S: Torus>(
+    runs: usize,
+    scratches: &mut [Scratch<T, S>],
+    mut work: impl FnMut(&mut [Scratch<T, S>]),
+) -> Run {
     let mut run = || {
         scratches[0].take_times();
         let started = Instant::now();
         work(scratches);
         Run { all: started.elapsed(), key_switch: scratches[0].take_times().key_switch }
     };
-    let runs = [run(), run(), run(), run(), run()];
-    runs.into_iter().min_by_key(|run| run.all).expect("five runs")
+    (0..runs).map(|_| run()).min_by_key(|run| run.all).expect("a run at least")
 }
