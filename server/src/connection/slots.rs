@@ -246,7 +246,9 @@ impl Slot {
     /// Reads nothing for some time, unless the connection is a tenant's or a proxy's by then.
     pub fn pause(&self, time: Duration) {
         if !time.is_zero() && !self.is_proxy() {
-            *self.paused_until() = Some(Instant::now() + time.min(PAUSE_MAX));
+            let end = Instant::now() + time.min(PAUSE_MAX);
+            let mut paused_until = self.paused_until();
+            *paused_until = Some(paused_until.map_or(end, |earlier| earlier.max(end)));
         }
     }
 

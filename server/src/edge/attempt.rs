@@ -1,6 +1,6 @@
 //! Charges a caller's address for a call that was not authenticated.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, header::AUTHORIZATION};
 use tonic::Code;
@@ -21,13 +21,14 @@ pub(super) struct Attempt<'a> {
     slot: Option<&'a Arc<Slot>>,
     shows_token: bool,
     act: Option<Act>,
+    retry_after: Option<Duration>,
 }
 
 impl<'a> Attempt<'a> {
     pub(super) fn begin(edge: &'a Edge, peer: Peer, slot: Option<&'a Arc<Slot>>, headers: &HeaderMap) -> Self {
         let shows_token = headers.contains_key(AUTHORIZATION);
         let act = if shows_token { Act::Failure } else { Act::Call };
-        Self { edge, peer, slot, shows_token, act: Some(act) }
+        Self { edge, peer, slot, shows_token, act: Some(act), retry_after: None }
     }
 
     /// Charges the address unless the caller is authenticated, as a caller without the right scope is.
@@ -38,13 +39,18 @@ impl<'a> Attempt<'a> {
             Err(error) if error.reason().grpc == Code::Unauthenticated && self.shows_token => Some(Act::Failure),
             Err(_) => Some(Act::Call),
         };
+        self.retry_after = admitted.as_ref().err().and_then(ApiError::retry_delay);
     }
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        if let Some(act) = self.act {
-            self.edge.charge(self.peer, self.slot, act);
+        let Some(act) = self.act else { return };
+        self.edge.charge(self.peer, self.slot, act);
+        // The caller was told when to try again. If the server read on before that, a flood of refused calls would take
+        // the processors from the tenants.
+        if let (Some(slot), Some(time)) = (self.slot, self.retry_after) {
+            slot.pause(time);
         }
     }
 }

@@ -86,13 +86,12 @@ fn median(times: &mut [Duration]) -> Duration {
 
 /// How much longer the tenant's 99th percentile is during a flood, by the medians of alternating rounds.
 async fn slowdown(server: &Server, client: &Client) -> f64 {
-    const ROUNDS: usize = 5;
+    const ROUNDS: usize = 3;
     let (mut quiet, mut flooded) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let time = p99(client).await;
         let (time_in_flood, rate) = p99_in_flood(server, client).await;
         println!("p99 {time:.2?} quiet, {time_in_flood:.2?} while {rate:.0} calls/s are refused");
-        assert!(rate > 1.0, "the flood reaches the server");
         quiet.push(time);
         flooded.push(time_in_flood);
     }
@@ -118,6 +117,7 @@ async fn a_flood_of_unknown_tokens_takes_no_call_of_a_tenant() {
             break;
         }
     }
+    assert!(server.metric("cloakwork_rejected_total").await > 1000.0, "the flood reaches the server");
     assert!(ratio <= RATIO_MAX, "the flood makes the tenant's 99th percentile {ratio:.2} times as long");
     // A new caller gets in as well, once the flood is over.
     let other = server.client_with(&server.token("other", "read")).await;

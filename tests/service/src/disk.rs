@@ -33,7 +33,7 @@ impl SmallDisk {
 
     fn mount_by(how: &str, enter: &[&str], directory: &Path, bytes: u64) -> Result<Self, String> {
         // The holder says that it has mounted by making a file within, and stays until its input ends.
-        let script = "mount -t tmpfs -o size=\"$2\" cloakwork-test \"$1\" && : > \"$1/mounted\" && exec cat";
+        let script = "mount -t tmpfs -o mode=0700,size=\"$2\" cloakwork-test \"$1\" && : > \"$1/mounted\" && exec cat";
         let mut command = Command::new("unshare");
         command.args([how, "sh", "-c", script, "sh"]).arg(directory).arg(bytes.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());

@@ -69,7 +69,7 @@ async fn callers_and_workers_show_certificates_of_the_authority() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_private_key_that_others_may_read_is_warned_of() {
     const WARNING: &str = r#"setting="listen.tls_key""#;
-    let ours = certificates();
+    let ours = dev_certificates();
     let set_mode = |mode| {
         std::fs::set_permissions(ours.path().join("server.key"), std::fs::Permissions::from_mode(mode))
             .expect("a mode");
