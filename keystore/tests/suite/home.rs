@@ -186,8 +186,9 @@ impl Home {
     /// Files in the root of the S3 server, where it keeps what it has of unfinished multi-part uploads.
     pub(crate) fn unfinished_parts(&self) -> Vec<PathBuf> {
         let root = std::fs::read_dir(self.directory.path().join("s3")).expect("a home of S3");
-        // The server never removes its notes on objects that were stored.
-        let is_note = |path: &PathBuf| path.to_string_lossy().ends_with(".internal.json");
+        // The server also keeps notes on stored objects there, which it never removes. Their names have no upload.
+        let is_note =
+            |path: &PathBuf| path.extension() == Some("json".as_ref()) && !path.to_string_lossy().contains(".upload-");
         root.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file() && !is_note(path)).collect()
     }
 
