@@ -40,6 +40,8 @@ struct Memory {
     others: u64,
     /// Times that there was less than was asked for.
     refusals: u64,
+    /// Ranges of addresses that are reserved: one for each arena.
+    reservations: usize,
     allocations: HashMap<Address, Layout>,
     /// Of the host, pinned.
     pinned: HashMap<Address, Layout>,
@@ -115,6 +117,11 @@ impl Emulated {
     /// Times that there was less memory than was asked for.
     pub fn refusals(&self) -> u64 {
         self.memory().refusals
+    }
+
+    /// Ranges of addresses that are reserved. The slots of a computation take one, and nothing else does.
+    pub fn reservations(&self) -> usize {
+        self.memory().reservations
     }
 
     /// Bytes of the host that are pinned.
@@ -214,7 +221,9 @@ impl Driver for Emulated {
 
     fn reserve(&self, bytes: usize) -> Result<Address, DriverError> {
         self.may("reserve")?;
-        self.take(bytes)
+        let address = self.take(bytes)?;
+        self.memory().reservations += 1;
+        Ok(address)
     }
 
     unsafe fn back(
@@ -236,7 +245,10 @@ impl Driver for Emulated {
     unsafe fn release(&self, address: Address, _reserved: usize, backed: usize) -> Result<(), DriverError> {
         self.may("release")?;
         self.give_back(address);
-        self.memory().used -= backed as u64;
+        let mut memory = self.memory();
+        memory.used -= backed as u64;
+        memory.reservations -= 1;
+        drop(memory);
         Ok(())
     }
 

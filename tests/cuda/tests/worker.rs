@@ -149,6 +149,14 @@ async fn waves_that_find_no_memory_get_narrower_and_wait_for_others() {
     let program = client.chain(&[add(1)]);
     let job = client.job(&program, &[1], true);
     server.ends(&server.assign([job])).await;
+    // The worker hands a result in before it gives back the memory of the job's slots. That memory would otherwise come
+    // on top of what `leave` leaves, and no wave would find too little.
+    let given_back = async {
+        while gpu.reservations() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), given_back).await.expect("slots are given back");
     // From now on, there is memory for the tables, for the input, for what is looked up first, and for two more: what tables
     // leave is less than slots take at a time.
     let (tables, slots) = (80 * 2048, 128 << 10);
