@@ -7,7 +7,10 @@ mod write;
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -31,6 +34,7 @@ pub struct Database {
     writer: Arc<Mutex<Writer>>,
     readers: SqlitePool,
     version: Version,
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Database {
@@ -53,7 +57,8 @@ impl Database {
         let pool = SqlitePoolOptions::new().test_before_acquire(false).max_connections(readers);
         let readers = pool.connect_with(options.read_only(true)).await?;
         let version = Version::default();
-        Ok(Self { writer: Arc::new(Mutex::new(Writer::new(writer, version.clone()))), readers, version })
+        let writer = Arc::new(Mutex::new(Writer::new(writer, version.clone())));
+        Ok(Self { writer, readers, version, waiting: Arc::default() })
     }
 
     /// For queries. Sees what was committed when each query, or each transaction on it, began.
@@ -81,14 +86,38 @@ impl Database {
         turn.apply(survival, batch).await
     }
 
+    /// Number of tasks that wait for their turn to write.
+    pub fn waiting_writers(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     async fn turn(&self) -> Turn {
-        Turn::of(self.writer.clone().lock_owned().await).await
+        let waiting = Waiting::begin(&self.waiting);
+        let writer = self.writer.clone().lock_owned().await;
+        drop(waiting);
+        Turn::of(writer).await
     }
 
     /// Closes all connections and waits for it.
     pub async fn close(&self) {
         self.readers.close().await;
         self.writer.lock().await.close().await;
+    }
+}
+
+/// Counts a task that waits, until it is dropped: the wait may end by being cancelled.
+struct Waiting<'w>(&'w AtomicUsize);
+
+impl<'w> Waiting<'w> {
+    fn begin(count: &'w AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

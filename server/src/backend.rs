@@ -32,6 +32,7 @@ use crate::{
     services::{Blobs, Capabilities, Ciphertexts, Jobs, Keys, Programs, Transfers, Workers},
     store::Store,
     sweep::Sweeper,
+    tasks::{Ended, Tasks},
 };
 
 /// Names of the services, as health checks ask for them.
@@ -50,6 +51,9 @@ pub const DIRECTORIES: &[&str] = &[STAGING, BLOBS];
 const STAGING: &str = "staging";
 const BLOBS: &str = "blobs";
 
+pub(crate) const DISPATCHER: &str = "the dispatcher";
+pub(crate) const SWEEPER: &str = "the sweeper";
+
 /// Everything that answers calls.
 #[derive(Debug)]
 pub struct Backend {
@@ -60,8 +64,8 @@ pub struct Backend {
     limits: Arc<Limits>,
     telemetry: Arc<Telemetry>,
     allow_weak_sets: bool,
-    sweeping: JoinHandle<()>,
-    dispatching: JoinHandle<()>,
+    sweeping: Tasks,
+    dispatching: Tasks,
     /// The worker inside this process, once it was started.
     embedded: Option<WorkerId>,
     /// Cancelled when the server begins to stop.
@@ -84,8 +88,10 @@ impl Backend {
             limits: limits.clone(),
             telemetry: telemetry.clone(),
         };
-        let (dispatcher, dispatching) = Dispatcher::start(parts).await?;
-        let sweeping = tokio::spawn(sweeper.run());
+        let (dispatcher, running) = Dispatcher::start(parts).await?;
+        let (mut dispatching, mut sweeping) = <(Tasks, Tasks)>::default();
+        dispatching.spawn(DISPATCHER, running);
+        sweeping.spawn(SWEEPER, sweeper.run());
         let allow_weak_sets = config.allow_weak_sets;
         Ok(Self {
             keystore,
@@ -207,12 +213,18 @@ impl Backend {
         let _ = self.dispatcher.drain().await;
     }
 
-    /// Returns if the dispatcher should ever end by itself: without it nothing is decided any more.
-    pub async fn failed(&mut self) -> String {
-        match (&mut self.dispatching).await {
-            Ok(()) => "it ended".to_owned(),
-            Err(error) => error.to_string(),
+    /// Waits for one of the tasks in the background to end by itself.
+    pub async fn ended(&mut self) -> Ended {
+        tokio::select! {
+            ended = self.dispatching.ended() => ended,
+            ended = self.sweeping.ended() => ended,
         }
+    }
+
+    /// Ends a task as a panic in it would.
+    #[cfg(test)]
+    pub(crate) fn kill(&self, name: &str) {
+        if name == DISPATCHER { self.dispatching.kill(name) } else { self.sweeping.kill(name) }
     }
 
     /// Decides nothing from now on. Whoever waits for a job that has not ended learns that the server stops. What the
@@ -221,13 +233,13 @@ impl Backend {
         // It fails only when there is nobody left to stop.
         let stopped = self.dispatcher.stop(self.embedded).await;
         if stopped.is_ok() {
-            let _ = (&mut self.dispatching).await;
+            self.dispatching.join().await;
         }
     }
 
     /// Ends what runs in the background and closes the key store. Comes after the last call has ended.
-    pub async fn close(self) {
-        self.sweeping.abort();
+    pub async fn close(mut self) {
+        self.sweeping.shutdown().await;
         self.keystore.close().await;
     }
 }

@@ -70,12 +70,12 @@ pub struct Parts {
 pub type Watched = watch::Receiver<JobView>;
 
 impl Dispatcher {
-    /// Takes over the jobs of the process before and starts. The task ends when the last handle is gone.
-    pub async fn start(parts: Parts) -> Result<(Self, tokio::task::JoinHandle<()>), ApiError> {
+    /// Takes over the jobs of the process before. The future decides everything; it ends when the last handle is gone.
+    pub async fn start(parts: Parts) -> Result<(Self, impl Future<Output = ()> + Send + 'static), ApiError> {
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let store = parts.store.clone();
         let (actor, pools) = actor::Actor::restore(parts, received).await?;
-        Ok((Self { commands, store, turns: Turns::new(UNITS_MAX, TENANT_UNITS_MAX), pools }, tokio::spawn(actor.run())))
+        Ok((Self { commands, store, turns: Turns::new(UNITS_MAX, TENANT_UNITS_MAX), pools }, actor.run()))
     }
 
     /// Stores a job and queues it. The same request again gives the same job.

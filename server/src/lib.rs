@@ -33,6 +33,7 @@ mod run;
 pub mod services;
 pub mod store;
 pub mod sweep;
+pub mod tasks;
 pub mod tls;
 mod turns;
 

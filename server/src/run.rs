@@ -16,7 +16,7 @@ use cloakwork_worker::{WorkerError, warn_if_exposed};
 use rustls::ServerConfig;
 use tokio::{
     net::TcpListener,
-    task::{JoinHandle, JoinSet},
+    task::JoinHandle,
     time::{Instant, sleep, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,7 @@ use crate::{
     database::{self, Database, MIGRATIONS, OpenError},
     edge::{Door, Edge},
     metrics::Telemetry,
+    tasks::{Ended, Tasks},
     tls::{Port, Tls, TlsError},
 };
 
@@ -133,8 +134,8 @@ pub struct Server {
     // Ends the API; the admin port goes on to report until the very end.
     stop: CancellationToken,
     stop_admin: CancellationToken,
-    api: JoinSet<()>,
-    admin: JoinSet<()>,
+    api: Tasks,
+    admin: Tasks,
 }
 
 impl Server {
@@ -157,18 +158,18 @@ impl Server {
         let telemetry = Arc::new(Telemetry::new().map_err(internal("the metrics"))?);
         let readiness = Readiness::default();
         let stop_admin = CancellationToken::new();
-        let mut admin = JoinSet::new();
+        let mut admin = Tasks::default();
         let (listener, admin_address) = bind("listen.admin_address", config.listen.admin_address).await?;
         if !is_loopback(&admin_address.ip().to_string()) {
             tracing::warn!(%admin_address, "whoever reaches the admin port may read it: keep it on a private network");
         }
-        admin.spawn({
+        admin.spawn(ADMIN_PORT, {
             let (readiness, telemetry, stop) = (readiness.clone(), telemetry.clone(), stop_admin.clone());
             let limits = config.limits.clone();
             async move { admin::serve(listener, admin_tls, &limits, readiness, telemetry, stop).await }
         });
         if let Some(tls) = tls {
-            admin.spawn(tls.watch());
+            admin.spawn(CERTIFICATES, tls.watch());
         }
         let mut backend = Backend::open(&config, database.clone(), telemetry.clone())
             .await
@@ -189,7 +190,7 @@ impl Server {
             let started = backend.start_worker(&config, uplink, stop_worker.clone()).await;
             worker = Some(started.map_err(|error| internal("the embedded worker")(error.into()))?);
         }
-        let mut api = JoinSet::new();
+        let mut api = Tasks::default();
         let address = serve_api(&mut api, edge, &config, api_tls).await?;
         readiness.ready();
         tracing::info!(%address, admin_address = %admin_address, tls = config.tls(), "the server is ready");
@@ -225,16 +226,19 @@ impl Server {
 
     /// Serves until `shutdown`, then drains: says so to probes, takes no new connections, and waits for running calls.
     ///
-    /// Ends early if its heart stops: better to be started again by whoever watches than to answer and decide nothing.
+    /// Returns an error as soon as one of the server's long-lived tasks ends by itself. A server without its dispatcher, say,
+    /// would answer calls and decide nothing.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
         let failure = tokio::select! {
             () = shutdown => None,
-            cause = self.backend.failed() => Some(("the dispatcher", cause)),
-            cause = failed(&mut self.worker) => Some(("the embedded worker", cause)),
+            ended = self.backend.ended() => Some(ended),
+            ended = worker_ended(&mut self.worker) => Some(ended),
+            ended = self.api.ended() => Some(ended),
+            ended = self.admin.ended() => Some(ended),
         };
-        if let Some((what, cause)) = failure {
-            tracing::error!(what, cause, "the server cannot go on");
-            return Err(RunError::Internal { what, cause });
+        if let Some(Ended { name, cause }) = failure {
+            tracing::error!(what = name, cause, "the server cannot go on");
+            return Err(RunError::Internal { what: name, cause });
         }
         tracing::info!(grace_ms = u64::try_from(self.drain.as_millis()).unwrap_or(u64::MAX), "the server drains");
         self.readiness.drain();
@@ -257,7 +261,7 @@ impl Server {
         // Whoever waits for a job is told to come back.
         self.backend.stop().await;
         self.stop.cancel();
-        if timeout_at(deadline, join(&mut self.api)).await.is_err() {
+        if timeout_at(deadline, self.api.join()).await.is_err() {
             tracing::warn!("some calls had not ended when the grace was over");
             self.api.shutdown().await;
         }
@@ -270,14 +274,19 @@ impl Server {
     }
 }
 
-/// Returns if the worker inside this process should ever end by itself: jobs would wait for it for ever.
-async fn failed(worker: &mut Option<JoinHandle<Result<(), WorkerError>>>) -> String {
+const API_PORT: &str = "the API port";
+const ADMIN_PORT: &str = "the admin port";
+const CERTIFICATES: &str = "the watch on certificates";
+
+/// Waits for the worker inside this process to end by itself. Jobs would wait for it for ever.
+async fn worker_ended(worker: &mut Option<JoinHandle<Result<(), WorkerError>>>) -> Ended {
     let Some(worker) = worker else { return std::future::pending().await };
-    match worker.await {
+    let cause = match worker.await {
         Ok(Ok(())) => "it ended".to_owned(),
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
-    }
+    };
+    Ended { name: "the embedded worker", cause }
 }
 
 /// Waits for the worker inside this process, which was told to stop. From `grace` on it is stopped.
@@ -318,7 +327,7 @@ fn standard_routes() -> Result<(HealthReporter, Routes), tonic_reflection::serve
 }
 
 async fn serve_api(
-    api: &mut JoinSet<()>,
+    api: &mut Tasks,
     edge: Arc<Edge>,
     config: &Config,
     tls: Option<Arc<ServerConfig>>,
@@ -331,7 +340,7 @@ async fn serve_api(
              listen.tls_key, or keep it on a private network"
         );
     }
-    api.spawn(edge.serve(listener, tls));
+    api.spawn(API_PORT, edge.serve(listener, tls));
     Ok(address)
 }
 
@@ -340,14 +349,6 @@ async fn bind(setting: &'static str, address: SocketAddr) -> Result<(TcpListener
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok((listener, address))
-}
-
-async fn join(tasks: &mut JoinSet<()>) {
-    while let Some(ended) = tasks.join_next().await {
-        if let Err(error) = ended {
-            tracing::error!(%error, "a task of the server failed");
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! What goes when its time has come: outputs that have expired, jobs that nobody remembers, keys that were deleted.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use cloakwork_keystore::{Holder, Keystore};
+use futures_util::FutureExt as _;
 
 use crate::{clock, jobs::id, keys::KeyUses, limits::Limits, store::Store};
 
@@ -48,14 +49,13 @@ impl Sweeper {
 
     /// Sweeps until the task is dropped.
     pub async fn run(self) {
-        let mut interval = tokio::time::interval(INTERVAL);
-        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            interval.tick().await;
-            for result in [self.outputs().await, self.jobs().await, self.keys().await, self.blobs().await] {
-                if let Err(error) = result {
-                    tracing::warn!(error, "sweeping failed; it will be tried again");
-                }
+        in_rounds(|| self.round()).await;
+    }
+
+    async fn round(&self) {
+        for result in [self.outputs().await, self.jobs().await, self.keys().await, self.blobs().await] {
+            if let Err(error) = result {
+                tracing::warn!(error, "sweeping failed; it will be tried again");
             }
         }
     }
@@ -102,6 +102,21 @@ impl Sweeper {
     async fn blobs(&self) -> Result<(), String> {
         self.keystore.sweep().await.map_err(text)?;
         Ok(())
+    }
+}
+
+/// Runs a round, and another one each time that [`INTERVAL`] has passed.
+///
+/// A panic ends its round. Later rounds still run: without them, nothing would free space, and a server with a row that it
+/// cannot sweep would be no better if it ended and started again.
+async fn in_rounds<F: Future<Output = ()>>(mut round: impl FnMut() -> F) {
+    let mut interval = tokio::time::interval(INTERVAL);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        if AssertUnwindSafe(round()).catch_unwind().await.is_err() {
+            tracing::error!("sweeping panicked; it will be tried again");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Lock files, format and lints. A toolchain without them is an error where CI says so, and said loudly elsewhere.
+# Lock files, format and lints. A toolchain without them is an error where CI says so, and said
+# loudly elsewhere.
 set -euo pipefail
 
 run() {
@@ -13,8 +14,9 @@ run() {
     fi
 }
 
-# Each workspace's lock file says what its manifests do. A stale one breaks all that is built with --locked, as the
-# benchmarks against others are, but only in a fresh clone. This takes the registry's index and downloads no crates.
+# Each workspace's lock file says what its manifests do. A stale one breaks all that is built with
+# --locked, as the benchmarks against others are, but only in a fresh clone. This takes the
+# registry's index and downloads no crates.
 cd "$(dirname "$0")/../.."
 find . -name target -prune -o -name Cargo.toml -exec grep -lx '\[workspace\]' {} + | while read -r manifest; do
     if ! cargo update --workspace --locked --quiet --manifest-path "$manifest"; then

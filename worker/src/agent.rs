@@ -23,7 +23,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_device::Device;
+use cloakwork_device::{Device, DeviceError};
 use cloakwork_params::AnySet;
 use cloakwork_proto::v1;
 use tokio::sync::Notify;
@@ -229,6 +229,19 @@ impl Agent {
         drop(ended);
         self.held.locked().remove(id);
         self.changed.notify_one();
+    }
+
+    /// Why this worker can compute no more. Jobs that it holds hand nothing in: the server gives them to other workers
+    /// once this one is gone.
+    pub(crate) fn broken(&self) -> Option<WorkerError> {
+        if let Some(message) = self.device.lost() {
+            return Some(DeviceError::Lost { message }.into());
+        }
+        if let Some(message) = self.engine.panic() {
+            return Some(WorkerError::Panicked { thread: "the wave engine", message: message.to_owned() });
+        }
+        let vectors = self.vectors.as_ref().is_some_and(|vectors| vectors.has_died());
+        vectors.then(|| WorkerError::Panicked { thread: "the engine for vectors", message: "see the log".to_owned() })
     }
 
     fn is_draining(&self) -> bool {

@@ -215,6 +215,12 @@ impl Device for CpuDevice {
         self.pool.has_room()
     }
 
+    /// A thread catches the panics of what it computes. One that ends all the same would leave waves without an end.
+    fn lost(&self) -> Option<String> {
+        let died = self.threads.iter().position(JoinHandle::is_finished)?;
+        Some(format!("thread cpu-{died} has ended"))
+    }
+
     fn set_waker(&self, waker: Waker) {
         self.pool.set_waker(waker);
     }

@@ -15,8 +15,9 @@ mod tables;
 mod width;
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc,
     },
@@ -25,7 +26,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use cloakwork_device::Device;
+use cloakwork_device::{Device, panic_message};
 use cloakwork_params::{KeyId, SetId};
 use cloakwork_proto::v1;
 
@@ -83,6 +84,8 @@ pub(crate) struct Engine {
     thread: Mutex<Option<JoinHandle<()>>>,
     jobs: AtomicU64,
     pulse: Arc<Pulse>,
+    /// The message of the panic that ended the thread.
+    panic: Arc<OnceLock<String>>,
 }
 
 impl Engine {
@@ -101,9 +104,25 @@ impl Engine {
         };
         device.set_waker(Arc::new(waker));
         let pulse = Arc::<Pulse>::default();
-        let core = core::Core::new(device, inbox, woken, pulse.clone(), arena_bytes);
-        let thread = std::thread::Builder::new().name("waves".to_owned()).spawn(move || core.run())?;
-        Ok(Self { commands, thread: Mutex::new(Some(thread)), jobs: AtomicU64::new(1), pulse })
+        let mut core = core::Core::new(device, inbox, woken, pulse.clone(), arena_bytes);
+        let panic = Arc::<OnceLock<String>>::default();
+        let noted = panic.clone();
+        let work = move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| core.run())) {
+                let message = panic_message(&*panic);
+                tracing::error!(cause = message, "the wave engine panicked: the worker cannot compute any more");
+                // Before the core is dropped, and its jobs with it. A job that loses its engine asks for this message, and
+                // hands in no failure when it finds one.
+                noted.get_or_init(|| message.to_owned());
+            }
+        };
+        let thread = std::thread::Builder::new().name("waves".to_owned()).spawn(work)?;
+        Ok(Self { commands, thread: Mutex::new(Some(thread)), jobs: AtomicU64::new(1), pulse, panic })
+    }
+
+    /// The message of the panic that ended the engine's thread. The engine takes jobs no more, and those it had are gone.
+    pub(crate) fn panic(&self) -> Option<&str> {
+        self.panic.get().map(String::as_str)
     }
 
     /// How long the device has been at work without ending any.

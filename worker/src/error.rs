@@ -28,6 +28,14 @@ pub enum WorkerError {
         /// What the server said.
         message: String,
     },
+    /// One of the threads that every job needs has ended.
+    #[error("{thread} panicked: {message}")]
+    Panicked {
+        /// What the thread did.
+        thread: &'static str,
+        /// The message of the panic.
+        message: String,
+    },
     /// Jobs were still running when the grace time for a shutdown had passed. They were handed back.
     #[error("{jobs} jobs were handed back: they did not end within {} s", .grace.as_secs_f32())]
     HandedBack {

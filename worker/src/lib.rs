@@ -36,6 +36,7 @@ use std::{sync::Arc, time::Duration};
 use cloakwork_device::{Device, DeviceError, self_test};
 pub use tokio_util::sync::CancellationToken;
 
+use self::agent::Agent;
 pub use self::{
     connection::Uplink, cpu::CpuDevice, devices::Devices, error::WorkerError, options::Options,
     secret_file::warn_if_exposed,
@@ -48,7 +49,10 @@ pub async fn run(options: Options, uplink: Uplink, shutdown: CancellationToken) 
     run_on(device, options, uplink, shutdown).await
 }
 
-/// As [`run`], on a device of the caller's choice. The device proves itself first. When it is lost, so is the worker.
+/// As [`run`], on a device of the caller's choice. The device proves itself first.
+///
+/// The worker ends when the device is lost, or when a thread panics that all jobs need. It hands in no failures then: the
+/// server sees the worker go, and gives its jobs to others under suspicion, so that a job that kills workers is found.
 pub async fn run_on(
     device: Arc<dyn Device>,
     options: Options,
@@ -59,13 +63,13 @@ pub async fn run_on(
     let tested = device.clone();
     let test = tokio::task::spawn_blocking(move || self_test(tested.as_ref())).await;
     test.map_err(|error| DeviceError::Lost { message: error.to_string() })??;
-    let agent = Arc::new(agent::Agent::new(options, device.clone(), uplink)?);
+    let agent = Arc::new(Agent::new(options, device, uplink)?);
     let result = tokio::select! {
         result = agent.run(shutdown) => result,
-        problem = lost(device.as_ref()) => {
-            // Whoever asked something of the device may wait for ever: nobody waits for him. The process is about to end.
+        problem = broken(&agent) => {
+            // Dropping the agent would wait for threads that may wait for a lost device for ever. The process is about to end.
             std::mem::forget(agent);
-            return Err(problem.into());
+            return Err(problem);
         }
     };
     // The last owner waits for the threads of the engine and the device.
@@ -73,15 +77,15 @@ pub async fn run_on(
     result
 }
 
-/// How often a device is asked whether it is still there.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How often a worker looks whether its device and its threads are still there.
+const BROKEN_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Ends when the device is lost.
-async fn lost(device: &dyn Device) -> DeviceError {
+/// Returns when the worker can compute no more, and says why.
+async fn broken(agent: &Agent) -> WorkerError {
     loop {
-        if let Some(message) = device.lost() {
-            return DeviceError::Lost { message };
+        if let Some(problem) = agent.broken() {
+            return problem;
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(BROKEN_CHECK_INTERVAL).await;
     }
 }

@@ -10,10 +10,12 @@ pub(crate) mod test_log;
 
 use std::{
     io::{self, IsTerminal as _},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, OnceLock},
     time::Instant,
 };
 
+use cloakwork_device::panic_message;
 use tracing_subscriber::{
     EnvFilter, Layer as _,
     filter::FilterExt as _,
@@ -65,7 +67,10 @@ pub fn start(filter: EnvFilter, format: Format) -> Option<Logging> {
     let summaries = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
         loop {
             std::thread::sleep(PERIOD);
-            watched.summarise(Instant::now());
+            // A panic costs one summary. Without the thread, nobody would hear of left out lines any more.
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| watched.summarise(Instant::now()))) {
+                tracing::error!(cause = panic_message(&*panic), "the summary of left out lines panicked");
+            }
         }
     });
     if let Err(error) = summaries {

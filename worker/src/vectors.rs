@@ -156,6 +156,11 @@ impl Vectors {
         self.pulse.silent_for()
     }
 
+    /// Has the engine's thread ended? Jobs would wait for it for ever.
+    pub(crate) fn has_died(&self) -> bool {
+        self.engine.has_died()
+    }
+
     /// Gives up jobs that wait and that nobody wants any more.
     pub(crate) fn forget_cancelled(&self) {
         self.engine.forget_cancelled();

@@ -46,7 +46,8 @@ impl House {
             limits: Arc::default(),
             telemetry: Arc::new(Telemetry::new().unwrap()),
         };
-        let (dispatcher, _) = Dispatcher::start(parts).await.unwrap();
+        let (dispatcher, running) = Dispatcher::start(parts).await.unwrap();
+        tokio::spawn(running);
         let report = WorkerReport {
             worker: WORKER,
             name: "worker".into(),
@@ -125,6 +126,16 @@ impl House {
         }
     }
 
+    /// Waits until the dispatcher waits for the store, which the test keeps busy. Whatever the dispatcher tells anybody
+    /// without the store, it has told by then.
+    async fn waits_for_store(&self) {
+        let begun = Instant::now();
+        while self.database.waiting_writers() == 0 {
+            assert!(begun.elapsed() < PATIENCE, "the dispatcher writes nothing");
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
     /// From now on, the store refuses such changes of jobs.
     async fn break_store(&self, change: &str) {
         self.alter(broken(change)).await;
@@ -164,7 +175,7 @@ async fn what_nobody_relies_on_begins_and_is_told_while_the_store_is_busy() {
     succeeded(&mut watched).await;
     let dispatcher = house.dispatcher.clone();
     let settled = tokio::spawn(async move { dispatcher.settled().await });
-    tokio::task::yield_now().await;
+    house.waits_for_store().await;
     assert!(!committed.is_finished() && !settled.is_finished());
     busy.commit().await.unwrap();
     settled.await.unwrap().unwrap();
@@ -179,8 +190,7 @@ async fn what_somebody_relies_on_waits_for_the_store() {
     let mut house = House::new().await;
     let busy = house.database.write().await.unwrap();
     let submitted = house.submit(1, true);
-    // Nothing to wait for: it must not happen.
-    sleep(Duration::from_millis(50)).await;
+    house.waits_for_store().await;
     assert!(house.wishes.borrow().as_ref().is_none_or(|leases| leases.is_empty()) && !submitted.is_finished());
     busy.commit().await.unwrap();
     let mut watched = submitted.await.unwrap().unwrap();
@@ -188,7 +198,7 @@ async fn what_somebody_relies_on_waits_for_the_store() {
 
     let busy = house.database.write().await.unwrap();
     let committed = house.commit(1);
-    sleep(Duration::from_millis(50)).await;
+    house.waits_for_store().await;
     assert!(watched.borrow().end.is_none() && !committed.is_finished());
     busy.commit().await.unwrap();
     succeeded(&mut watched).await;

@@ -174,17 +174,26 @@ async fn tls_lets_in_who_trusts_the_authority_and_workers_only_with_a_certificat
     // Somebody else's certificate is worse than none.
     let others = tempfile::tempdir().unwrap();
     dev_certs::write(others.path(), &[]).unwrap();
-    match server.secure(ours, Some(others.path())).await {
-        Err(_) => {}
+    let refused = match server.secure(ours, Some(others.path())).await {
+        Err(error) => causes(&error),
         // With TLS 1.3 the client may learn of the refusal only when it sends something.
-        Ok(channel) => assert!(HealthClient::new(channel).check(HealthCheckRequest::default()).await.is_err()),
-    }
+        Ok(channel) => causes(&HealthClient::new(channel).check(HealthCheckRequest::default()).await.unwrap_err()),
+    };
+    println!("A {refused}");
     // A client that trusts another authority refuses the server; one without TLS gets nothing.
-    assert!(server.secure(others.path(), None).await.is_err());
+    let refused = causes(&server.secure(others.path(), None).await.unwrap_err());
+    println!("B {refused}");
     let mut plain =
         HealthClient::new(Endpoint::from_shared(format!("http://{}", server.address)).unwrap().connect_lazy());
-    assert!(plain.check(HealthCheckRequest::default()).await.is_err());
+    let refused = causes(&plain.check(HealthCheckRequest::default()).await.unwrap_err());
+    println!("C {refused}");
     server.end().await;
+}
+
+/// An error and everything that led to it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[tokio::test]
@@ -408,6 +417,28 @@ async fn a_server_whose_worker_ends_by_itself_ends_too() {
     server.worker = Some(tokio::spawn(async { panic!("on purpose") }));
     let ended = timeout(PATIENCE, server.run(std::future::pending())).await.expect("it ends");
     assert!(ended.unwrap_err().to_string().starts_with("the embedded worker: "));
+}
+
+#[tokio::test]
+async fn a_server_that_loses_a_task_ends_and_names_it() {
+    for name in [API_PORT, ADMIN_PORT, CERTIFICATES, backend::DISPATCHER, backend::SWEEPER] {
+        let directory = tempfile::tempdir().unwrap();
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut config = Config::default();
+        config.storage.directory = directory.path().join("data");
+        (config.listen.address, config.listen.admin_address) = (any, any);
+        config.worker.embedded = false;
+        with_tls(&mut config, directory.path());
+        let server = Server::start(config).await.unwrap();
+        match name {
+            API_PORT => server.api.kill(name),
+            ADMIN_PORT | CERTIFICATES => server.admin.kill(name),
+            _ => server.backend.kill(name),
+        }
+        let ended = timeout(PATIENCE, server.run(std::future::pending())).await.expect("it ends");
+        let error = ended.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{name}: ")), "{error}");
+    }
 }
 
 #[tokio::test]

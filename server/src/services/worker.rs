@@ -142,6 +142,7 @@ impl WorkerService for Workers {
         let leased = match self.leased(&header.worker_id, header.lease.as_ref()).await {
             Ok(leased) => leased,
             Err(error) if error.reason() == STALE_LEASE => {
+                self.telemetry.metrics.stale_results.add(1, []);
                 return Ok(Response::new(CommitResultResponse { accepted: false }));
             }
             Err(error) => return Err(error.into()),

@@ -67,3 +67,17 @@ async fn a_start_releases_what_nobody_needs_and_keeps_outputs() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_round_that_panics_does_not_end_the_sweeper() {
+    let rounds = std::sync::atomic::AtomicU32::new(0);
+    let begun = tokio::time::Instant::now();
+    let sweeping = in_rounds(|| async {
+        let round = rounds.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        assert!(round != 0, "on purpose");
+    });
+    // The first round begins at once.
+    let ended = tokio::time::timeout(2 * INTERVAL + INTERVAL / 2, sweeping).await;
+    assert!(ended.is_err(), "it goes on for ever");
+    assert_eq!((rounds.into_inner(), begun.elapsed()), (3, 2 * INTERVAL + INTERVAL / 2));
+}

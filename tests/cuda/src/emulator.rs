@@ -3,6 +3,8 @@
 // The kernels are C++, and memory is the host's.
 #![allow(unsafe_code)]
 
+mod copies;
+
 use std::{
     alloc::{Layout, alloc, dealloc},
     collections::HashMap,
@@ -19,6 +21,8 @@ use cloakwork_cuda::{
     gpu::{Address, Description, Driver, DriverError, MARKS, Stream},
     sensors::{Reading, Sensors},
 };
+
+pub use copies::{download, upload};
 
 /// A GPU that is none.
 pub struct Emulated {

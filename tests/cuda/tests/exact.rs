@@ -7,7 +7,10 @@ use cloakwork_cuda::gpu::{Buffer, DriverError, Lists, Places, RotationShape, Tab
 use cloakwork_device::{LutSlot, NO_TABLE, Term, Wave};
 use cloakwork_math::Torus;
 use cloakwork_params::{Decomposition, ModulusSwitch, ParameterSet, table};
-use cloakwork_tests_cuda::gpu::{Gpu, read, words};
+use cloakwork_tests_cuda::{
+    emulator,
+    gpu::{Gpu, read, words},
+};
 use cloakwork_tfhe::{modulus_switch::modulus_switch, sample_extract::sample_extract};
 
 const LANES: usize = 3;
@@ -42,10 +45,7 @@ fn modulus_switches_agree_with_the_core() {
 fn upload<'b>(room: &'b Buffer, wave: &Wave, tables: &[Arc<Table>]) -> Lists<'b> {
     let lanes: Vec<u32> = (0..wave.lanes().len() as u32).collect();
     let work = Work::of(wave, &lanes, tables);
-    let mut put = |bytes: &[u8]| {
-        let view = room.view(0, bytes.len())?;
-        view.upload(bytes).map(|()| view)
-    };
+    let mut put = |bytes: &[u8]| emulator::upload(room.view(0, bytes.len())?, bytes);
     work.upload(0, tables, &mut put).expect("room")
 }
 

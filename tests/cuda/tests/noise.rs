@@ -19,7 +19,7 @@ use cloakwork_params::{
     noise::{NoiseBudget, transform_loss},
     table::{self, Companion},
 };
-use cloakwork_tests_cuda::emulator::Emulated;
+use cloakwork_tests_cuda::emulator::{self, Emulated};
 use cloakwork_tfhe::modulus_switch::switch_subset;
 
 /// Ciphertexts of a measurement, each with exponents of its own.
@@ -97,10 +97,7 @@ fn rotate(
     (0..LANES as u32).for_each(|lane| wave.push([], 0, index, &[lane]));
     let lanes: Vec<u32> = (0..LANES as u32).collect();
     let room = buffer(1 << 16);
-    let mut put = |bytes: &[u8]| {
-        let view = room.view(0, bytes.len())?;
-        view.upload(bytes).map(|()| view)
-    };
+    let mut put = |bytes: &[u8]| emulator::upload(room.view(0, bytes.len())?, bytes);
     let lists = Work::of(&wave, &lanes, &tables).upload(0, &tables, &mut put).expect("room");
     let (glwes, scratch) = (buffer(LANES * shape.glwe_words() * 8), buffer(LANES * shape.scratch_len() * 16));
     let outputs = RotationViews { glwes: glwes.all().expect("room"), scratch: scratch.all().expect("room") };
@@ -117,7 +114,7 @@ fn rotate(
         launcher.blind_rotate_groups(rows, &lists, key, shape, outputs).expect("a launch");
     }
     let mut got = vec![0u64; LANES * shape.glwe_words()];
-    outputs.glwes.download(&mut got).expect("as many words");
+    emulator::download(outputs.glwes, &mut got);
     got.chunks_exact(shape.glwe_words()).map(<[u64]>::to_vec).collect()
 }
 

@@ -16,7 +16,7 @@ use cloakwork_math::{
     random::{MaskSeed, MaskStream},
 };
 use cloakwork_params::{Decomposition, table};
-use cloakwork_tests_cuda::emulator::Emulated;
+use cloakwork_tests_cuda::emulator::{self, Emulated};
 use cloakwork_tfhe::modulus_switch::{switch_subset, switch_word};
 
 /// Ciphertexts that differ.
@@ -129,10 +129,7 @@ impl<T: Torus + Pod> Bench<T> {
         let lanes: Vec<u32> = (0..self.lanes as u32).collect();
         lanes.iter().for_each(|lane| wave.push([], 0, table, &[*lane]));
         let work = Work::of(&wave, &lanes, &self.tables);
-        let mut put = |bytes: &[u8]| {
-            let view = self.room.view(0, bytes.len())?;
-            view.upload(bytes).map(|()| view)
-        };
+        let mut put = |bytes: &[u8]| emulator::upload(self.room.view(0, bytes.len())?, bytes);
         work.upload(0, &self.tables, &mut put).expect("room")
     }
 
@@ -149,7 +146,7 @@ impl<T: Torus + Pod> Bench<T> {
     /// Lanes have what is expected of the first ones, over and over, to the nearest unit.
     fn check(&self, expected: &[Vec<T>], what: &str) {
         let mut got = vec![T::default(); self.lanes * self.shape.glwe_words()];
-        self.glwes.all().expect("a view").download(&mut got).expect("as many words");
+        emulator::download(self.glwes.all().expect("a view"), &mut got);
         let half = T::from_u64((1 << self.unit_log2) >> 1);
         let to_unit = |word: &mut T| {
             *word = T::from_u64(word.wrapping_add(half).to_u64() >> self.unit_log2 << self.unit_log2);

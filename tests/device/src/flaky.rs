@@ -11,17 +11,23 @@ use cloakwork_device::{
 };
 use cloakwork_params::{ParameterSet, Standing};
 
-/// Another device, but with memory for so many lanes of a wave, and losing a wave when told to.
+/// Another device, but with memory for so many lanes of a wave. When told to, it loses a wave, or panics.
 pub struct Flaky<D> {
     inner: D,
     width_max: usize,
     lose: AtomicBool,
+    panic: AtomicBool,
 }
 
 impl<D: Device> Flaky<D> {
     /// Faults around `inner`.
     pub fn new(inner: D, width_max: usize) -> Self {
-        Self { inner, width_max, lose: AtomicBool::new(false) }
+        Self { inner, width_max, lose: AtomicBool::new(false), panic: AtomicBool::new(false) }
+    }
+
+    /// Panics when it is next asked whether it has room. An engine asks between waves.
+    pub fn panic_next(&self) {
+        self.panic.store(true, Ordering::SeqCst);
     }
 
     /// Loses the next wave.
@@ -90,6 +96,7 @@ impl<D: Device> Device for Flaky<D> {
     }
 
     fn has_room(&self) -> bool {
+        assert!(!self.panic.swap(false, Ordering::SeqCst), "as the test asked");
         self.inner.has_room()
     }
 

@@ -287,3 +287,26 @@ async fn a_device_without_memory_gets_narrower_waves_and_one_that_fails_fails_it
     stop.cancel();
     worker.await.expect("no panic").expect("a clean end");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_wave_engine_panics_between_waves_ends_and_hands_nothing_in() {
+    let server = Arc::new(FakeServer::default());
+    let mut client = Client::new::<u64, u64>(&server, TOY, 1);
+    let program = client.chain(&[add(1)]);
+    let device = Arc::new(Flaky::new(CpuDevice::new(2).expect("threads"), 4));
+    let worker = tokio::spawn(run_on(device.clone(), options(), server.serve(), CancellationToken::new()));
+    let names = server.assign([client.job(&program, &[1], true)]);
+    assert_eq!(client.answer(&server.ends(&names).await[0]), [2]);
+
+    device.panic_next();
+    // More jobs than one: some are in the engine when it ends, others have yet to come.
+    let lost = server.assign((0..20).map(|message| client.job(&program, &[message % 4], true)));
+    let ended = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("it ends by itself");
+    let error = ended.expect("no panic").expect_err("it has no engine");
+    assert!(matches!(error, WorkerError::Panicked { thread: "the wave engine", .. }), "{error}");
+    assert!(error.to_string().ends_with("as the test asked"), "{error}");
+    assert_eq!(server.streams(), 1);
+    for job in &lost {
+        assert!(server.ended(job).is_none(), "a failure costs a job one of its attempts");
+    }
+}

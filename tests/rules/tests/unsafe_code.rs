@@ -1,5 +1,5 @@
-//! Unsafe code is forbidden by the compiler in every crate but those that hold vector kernels, launch CUDA kernels, or call
-//! C++ in tests, and there it stays in the module that does so.
+//! Unsafe code is forbidden by the compiler in every crate but those that hold vector kernels,
+//! launch CUDA kernels, or call C++ in tests, and there it stays in the module that does so.
 
 use std::path::{Path, PathBuf};
 

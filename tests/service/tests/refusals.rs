@@ -10,7 +10,7 @@ use cloakwork_proto::v1::{
     key_service_client::KeyServiceClient, program_service_client::ProgramServiceClient,
     worker_service_client::WorkerServiceClient,
 };
-use cloakwork_tests_service::{Server, Setup, TOY, Tenant, VALUES, binary, eventually};
+use cloakwork_tests_service::{Server, Setup, TOY, Tenant, VALUES, Worker, binary, eventually};
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
@@ -450,8 +450,13 @@ impl Liar {
         self.fail(lease, failure, v1::LatencyRecord::default()).await;
     }
 
-    /// Hands in a failure.
+    /// Hands in a failure, and has it accepted.
     async fn fail(&mut self, lease: &v1::Lease, failure: v1::CommitFailure, latency: v1::LatencyRecord) {
+        assert!(self.hand_in(lease, failure, latency).await);
+    }
+
+    /// Hands in a failure. Returns whether the server accepts it.
+    async fn hand_in(&mut self, lease: &v1::Lease, failure: v1::CommitFailure, latency: v1::LatencyRecord) -> bool {
         let header = v1::CommitHeader {
             worker_id: self.id.clone(),
             lease: Some(lease.clone()),
@@ -460,8 +465,28 @@ impl Liar {
         };
         let message = v1::CommitResultRequest { part: Some(v1::commit_result_request::Part::Header(header)) };
         let answer = self.stub.commit_result(tokio_stream::iter([message])).await.expect("an answer");
-        assert!(answer.into_inner().accepted);
+        answer.into_inner().accepted
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_of_a_lost_lease_is_refused_and_counted() {
+    let setup = Setup::default().without_worker().with("limits.lease_ms", 1000);
+    let server = Server::start(setup.with("limits.report_ms", 200)).await;
+    let tenant = Tenant::new(server.client().await).await;
+    // It reports once, and is silent from then on.
+    let mut silent = Liar::attach(&server).await;
+    let job = tenant.client.submit(&tenant.squares(&[1, 2])).await.expect("accepted");
+    let (lease, _) = silent.job(0).await;
+    let _other = Worker::start(&server, "other", &server.token("workers", "worker"));
+    let ended = tenant.client.wait(&job.name).await.expect("the other worker does it");
+    assert_eq!((ended.state(), ended.attempts), (v1::JobState::Succeeded, 2));
+    assert_eq!(server.metric("cloakwork_stale_results_total").await, 0.0);
+    let failure = v1::CommitFailure { reason: "DEVICE_FAILED".into(), ..Default::default() };
+    assert!(!silent.hand_in(&lease, failure, v1::LatencyRecord::default()).await);
+    assert_eq!(server.metric("cloakwork_stale_results_total").await, 1.0);
+    let later = tenant.client.job(&job.name).await.expect("a job");
+    assert_eq!((later.state(), &later.end_time, later.error), (ended.state(), &ended.end_time, None));
 }
 
 #[tokio::test(flavor = "multi_thread")]

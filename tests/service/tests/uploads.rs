@@ -109,11 +109,14 @@ async fn a_key_is_uploaded_once_however_often_the_line_breaks() {
     let keys = Keys::generate(set, Progress::none()).await.expect("keys");
     let client = server.client().await;
     let pushing = tokio::spawn(async move { client.push_key(&keys, &Progress::none()).await });
-    tokio::time::sleep(Duration::from_millis(30)).await;
+    eventually("the first bytes are there", || async { server.metric("cloakwork_upload_bytes_total").await > 0.0 })
+        .await;
     server.kill();
+    assert!(!pushing.is_finished(), "the key was there before the server was killed");
     server.restart().await;
     let key = pushing.await.expect("the task ends").expect("the client goes on by itself");
     assert_eq!(key.parameter_sets, [set.name]);
+    assert!(server.metric("cloakwork_upload_bytes_total").await > 0.0, "the rest came after the kill");
 }
 
 /// Opens an upload and sends its first bytes; the stream stays open.

@@ -21,9 +21,8 @@ use cloakwork_params::{
 };
 
 use crate::{
-    arena::GpuArena,
     bench::Bench,
-    gpu::{Buffer, Driver, DriverError, Table},
+    gpu::{Buffer, Driver, DriverError, GpuArena, Table},
     key::{self, GpuKey, Sweep, WarmKeys},
     loss::Loss,
     queue::Queue,
@@ -235,7 +234,16 @@ impl Device for CudaDevice {
     }
 
     fn lost(&self) -> Option<String> {
-        self.shared.loss.why().map(str::to_owned)
+        if let Some(why) = self.shared.loss.why() {
+            return Some(why.to_owned());
+        }
+        // A thread catches the panics of what it computes. One that ends all the same would leave waves without an end.
+        if let Some(number) = self.threads.iter().position(JoinHandle::is_finished) {
+            return Some(format!("thread gpu-{number} has ended"));
+        }
+        // Without the sweep, copies of keys that nobody asks for would keep pinned memory for ever.
+        let sweep_has_died = self.sweep.as_ref().is_some_and(Sweep::has_died);
+        sweep_has_died.then(|| "thread warm-keys has ended".to_owned())
     }
 
     fn set_waker(&self, waker: Waker) {

@@ -3,15 +3,18 @@
 
 #![allow(unsafe_code)]
 
+mod arena;
 mod buffer;
 mod driver;
 mod launches;
 mod lists;
 mod nvidia;
 mod pinned;
+mod refilled;
 mod staging;
 mod watched;
 
+pub(crate) use arena::GpuArena;
 pub use buffer::{Buffer, View};
 pub use driver::{Address, Description, Driver, DriverError, MARKS, PATIENCE, Stream};
 pub use launches::{
@@ -20,5 +23,6 @@ pub use launches::{
 pub use lists::{Lists, Table, Work};
 pub use nvidia::{find, kernels_are_built_in};
 pub use pinned::Pinned;
+pub(crate) use refilled::Refilled;
 pub use staging::Staging;
 pub(crate) use watched::Watched;

@@ -4,7 +4,6 @@
 //! parts of waves. `gpu` has what is below it: memory, kernels as functions that check their arguments, and the driver, which tests replace by an
 //! emulator. The kernels themselves are in `kernels/`. `sensors` reads what GPUs draw and how they fare.
 
-mod arena;
 mod bench;
 mod device;
 pub mod gpu;

@@ -11,9 +11,8 @@ use cloakwork_params::ParameterSet;
 use cloakwork_tfhe::StageTimes;
 
 use crate::{
-    arena::GpuArena,
     bench::Bench,
-    gpu::{DriverError, Lists, Stream, Table, Work},
+    gpu::{DriverError, GpuArena, Lists, Stream, Table, Work},
     key::GpuKey,
     workspace::{ALIGNMENT, Workspace},
 };

@@ -103,8 +103,8 @@ impl SlotStates {
         slots.iter().for_each(|&slot| self.states[slot as usize] = SlotState { written, ..SlotState::default() });
     }
 
-    /// May words of `shape` be read from these slots?
-    pub fn check_read(&self, slots: &[u32], shape: (TorusWidth, usize)) -> Result<(), DeviceError> {
+    /// Takes slots to read words of `shape` from. Until [`Self::end_read`], nothing writes to them.
+    pub fn begin_read(&mut self, slots: &[u32], shape: (TorusWidth, usize)) -> Result<(), DeviceError> {
         self.check(slots, shape)?;
         for (lane, &slot) in slots.iter().enumerate() {
             let state = self.states.get(slot as usize).copied().unwrap_or_default();
@@ -115,7 +115,13 @@ impl SlotStates {
                 return Err(WaveError::Unwritten { lane, slot }.into());
             }
         }
+        slots.iter().for_each(|&slot| self.states[slot as usize].readers += 1);
         Ok(())
+    }
+
+    /// Gives back slots that were taken to be read.
+    pub fn end_read(&mut self, slots: &[u32]) {
+        slots.iter().for_each(|&slot| self.states[slot as usize].readers -= 1);
     }
 
     /// Forgets what slots hold that no wave uses, and names each.
@@ -180,6 +186,12 @@ mod tests {
         SlotStates::new(set, 8)
     }
 
+    fn read(states: &mut SlotStates, slots: &[u32]) -> Result<(), DeviceError> {
+        states.begin_read(slots, (ONE.0, slots.len() * ONE.1))?;
+        states.end_read(slots);
+        Ok(())
+    }
+
     fn write(states: &mut SlotStates, slot: u32) {
         states.begin_write(&[slot], ONE).expect("a free slot");
         states.end_write(&[slot], true);
@@ -189,11 +201,11 @@ mod tests {
     fn what_is_discarded_was_never_written() {
         let mut states = states();
         write(&mut states, 3);
-        states.check_read(&[3], ONE).expect("a written slot");
+        read(&mut states, &[3]).expect("a written slot");
         let mut forgotten = Vec::new();
         states.discard(&[3, 7, u32::MAX], |slot| forgotten.push(slot));
         assert_eq!(forgotten, [3]);
-        assert_eq!(states.check_read(&[3], ONE), Err(WaveError::Unwritten { lane: 0, slot: 3 }.into()));
+        assert_eq!(read(&mut states, &[3]), Err(WaveError::Unwritten { lane: 0, slot: 3 }.into()));
     }
 
     #[test]
@@ -209,7 +221,23 @@ mod tests {
             assert_eq!(states.begin_write(&[slot], ONE), Err(conflict), "the wave reads one and writes the other");
         }
         states.release(&wave, true);
-        states.check_read(&[0, 1], (ONE.0, 2 * ONE.1)).expect("both are there");
+        read(&mut states, &[0, 1]).expect("both are there");
+    }
+
+    #[test]
+    fn what_is_being_read_is_neither_written_nor_discarded() {
+        let mut states = states();
+        (0..2).for_each(|slot| write(&mut states, slot));
+        let mut wave = Wave::default();
+        wave.push([Term { slot: 0, factor: 1 }], 0, NO_TABLE, &[1]);
+        states.begin_read(&[1], ONE).expect("a written slot");
+        let conflict = WaveError::Conflict { lane: 0, slot: 1 };
+        assert_eq!(states.claim(&wave), Err(conflict.clone()));
+        assert_eq!(states.begin_write(&[1], ONE), Err(conflict.into()));
+        states.discard(&[1], |slot| panic!("slot {slot} is in use"));
+        read(&mut states, &[1]).expect("two may read at a time");
+        states.end_read(&[1]);
+        states.claim(&wave).expect("free slots");
     }
 
     #[test]
@@ -227,6 +255,6 @@ mod tests {
         (0..4).for_each(|slot| write(&mut states, slot));
         states.begin_write(&[1], ONE).expect("a free slot");
         states.end_write(&[1], false);
-        assert_eq!(states.check_read(&[1], ONE), Err(WaveError::Unwritten { lane: 0, slot: 1 }.into()), "it was lost");
+        assert_eq!(read(&mut states, &[1]), Err(WaveError::Unwritten { lane: 0, slot: 1 }.into()), "it was lost");
     }
 }

@@ -80,8 +80,9 @@ impl Agent {
                 let outputs = outputs.into_iter().map(|(bytes, _)| bytes).collect();
                 (Outcome::Outputs(v1::CommitOutputs { digests }), outputs, Some(memory), Stage::Store)
             }
-            // Nothing is said of the job: it goes elsewhere when this worker, which is about to end, lets go of it.
-            Err(_) if self.device.lost().is_some() => std::future::pending().await,
+            // The failure is this worker's and not the job's. The worker is about to end; the server then gives the job to
+            // another worker. A failure that is handed in would cost the job one of its attempts.
+            Err(_) if self.broken().is_some() => std::future::pending().await,
             Err((failure, stage)) => {
                 // Clients choose parts of it, such as the names of inputs.
                 let message = printable_at_most(&failure.message, MESSAGE_MAX);

@@ -121,11 +121,12 @@ impl HostArena {
     }
 
     pub(super) fn read(&self, slots: &[u32], words: WordsMut<'_>) -> Result<(), DeviceError> {
-        self.states.locked().check_read(slots, words.shape())?;
+        self.states.locked().begin_read(slots, words.shape())?;
         match words {
             WordsMut::U32(words) => self.read_words(slots, words),
             WordsMut::U64(words) => self.read_words(slots, words),
         }
+        self.states.locked().end_read(slots);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cloakwork_device::{DeviceError, HostLut, NO_TABLE, Wave, WorkStats};
+use cloakwork_device::{DeviceError, HostLut, NO_TABLE, Wave, WorkStats, panic_message};
 use cloakwork_params::ParameterSet;
 use cloakwork_tfhe::{Lut, StageTimes, bootstrap::parts};
 
@@ -161,11 +161,8 @@ impl Run {
             }
         });
         // A panic in a wave is that wave's end, not the device's.
-        let result = std::panic::catch_unwind(work).unwrap_or_else(|panic| {
-            let message = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let message = message.or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(DeviceError::Lost { message: message.unwrap_or_else(|| "it panicked".to_owned()) })
-        });
+        let result = std::panic::catch_unwind(work)
+            .unwrap_or_else(|panic| Err(DeviceError::Lost { message: panic_message(&*panic).to_owned() }));
         let mut state = self.state.locked();
         state.busy += began.elapsed();
         match result {

@@ -79,7 +79,7 @@ impl Core {
         }
     }
 
-    pub(super) fn run(mut self) {
+    pub(super) fn run(&mut self) {
         while let Ok(command) = self.inbox.recv() {
             let mut next = Some(command);
             while let Some(command) = next {

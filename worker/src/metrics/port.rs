@@ -4,8 +4,11 @@
 use std::{
     io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
+    panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
+
+use cloakwork_device::panic_message;
 
 /// Bytes of a request, which has no body.
 const REQUEST_BYTES: usize = 8 << 10;
@@ -21,11 +24,12 @@ pub(super) fn serve(address: SocketAddr, page: impl Fn() -> String + Send + 'sta
     std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
         for caller in listener.incoming() {
             match caller {
-                Ok(caller) => {
-                    if let Err(error) = answer(caller, &page) {
-                        tracing::debug!(%error, "a scrape broke off");
-                    }
-                }
+                // A driver library reads the sensors. A panic there ends one scrape, and the port answers the next one.
+                Ok(caller) => match catch_unwind(AssertUnwindSafe(|| answer(caller, &page))) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!(%error, "a scrape broke off"),
+                    Err(panic) => tracing::error!(cause = panic_message(&*panic), "a scrape panicked"),
+                },
                 Err(error) => {
                     tracing::warn!(%error, "a scrape could not be taken");
                     std::thread::sleep(PAUSE);

@@ -90,6 +90,18 @@ fn the_port_answers_scrapes_and_nothing_else() {
 }
 
 #[test]
+fn a_scrape_that_panics_does_not_close_the_port() {
+    let scrapes = std::sync::atomic::AtomicU32::new(0);
+    let page = move || {
+        assert!(scrapes.fetch_add(1, std::sync::atomic::Ordering::Relaxed) != 0, "on purpose");
+        "a page\n".to_owned()
+    };
+    let address = port::serve(SocketAddr::from(([127, 0, 0, 1], 0)), page).expect("a port");
+    assert_eq!(ask(address, "GET /metrics HTTP/1.1\r\n\r\n"), "", "the first scrape has no answer");
+    assert!(ask(address, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("a page\n"));
+}
+
+#[test]
 fn a_worker_without_gpus_serves_an_empty_page() {
     let metrics = Metrics::open(Vec::new());
     assert_eq!(metrics.page(), "");

@@ -88,6 +88,11 @@ impl<K: Clone + Eq + Hash + Send + 'static> Engine<K> {
         self.shared.changed.notify_one();
     }
 
+    /// Has the thread ended by itself? It does so only in a panic outside of jobs, and the jobs that wait stay without an end.
+    pub fn has_died(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Gives up jobs that wait and were cancelled: what they hold is free at once, however long the job before them takes.
     pub fn forget_cancelled(&self) {
         let gone = self.shared.waiting().take(|job| job.is_cancelled.load(Ordering::Relaxed));

@@ -176,6 +176,28 @@ fn a_job_that_is_cancelled_is_given_up_before_its_next_step() {
 }
 
 #[test]
+fn an_engine_whose_thread_panics_has_died() {
+    let mut client = Client::new(5);
+    let engine = Engine::start(1, 1, Arc::new(Matrices::new(0, 1)), |_| ()).expect("a thread");
+    assert!(!engine.has_died());
+    engine.submit(Job {
+        key: 0,
+        program: Arc::new(square()),
+        inputs: vec![client.encrypt(0.5, 2, 16)],
+        keys: client.keys.clone(),
+        is_cancelled: Arc::default(),
+        progress: Box::new(|| ()),
+        // Called by the engine's thread, outside of what it catches panics of.
+        done: Box::new(|_| panic!("on purpose")),
+    });
+    let begun = Instant::now();
+    while !engine.has_died() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the thread has not ended");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
 fn an_engine_that_ends_tells_those_who_wait() {
     let program = Arc::new(square());
     let mut client = Client::new(5);

@@ -57,7 +57,8 @@ impl Buffer {
     /// With these items.
     pub fn of<T: Pod>(driver: &Arc<dyn Driver>, items: &[T]) -> Result<Self, DriverError> {
         let buffer = Self::new(driver, size_of_val(items))?;
-        buffer.view(0, items.len())?.upload(items)?;
+        // SAFETY: nobody else has the buffer yet, so no kernel uses it.
+        unsafe { buffer.view(0, items.len())?.upload(items) }?;
         Ok(buffer)
     }
 
@@ -161,17 +162,25 @@ impl<'b, T: Pod> View<'b, T> {
         self.buffer.view(self.first_byte, bytes / size_of::<U>())
     }
 
-    /// Copies items to the beginning. No kernel that is under way uses them.
-    pub fn upload(&self, items: &[T]) -> Result<(), DriverError> {
+    /// Copies items to the beginning of the view.
+    ///
+    /// # Safety
+    /// No kernel that is under way reads or writes these bytes. Kernels do not check the indices that they read, so a list
+    /// that changes under a kernel makes it write anywhere in the GPU's memory.
+    pub unsafe fn upload(&self, items: &[T]) -> Result<(), DriverError> {
         let view = self.part(0, items.len())?;
-        // SAFETY: the view lies within its buffer, and holds as many items.
+        // SAFETY: the view lies within its buffer, and holds as many items. That no kernel uses them is the caller's.
         unsafe { self.buffer.driver.upload(view.address(), bytemuck::cast_slice(items)) }
     }
 
-    /// Copies items from the beginning. No kernel that is under way writes them.
-    pub fn download(&self, items: &mut [T]) -> Result<(), DriverError> {
+    /// Copies items from the beginning of the view.
+    ///
+    /// # Safety
+    /// No kernel that is under way writes these bytes. Otherwise the items are neither those before the kernel nor those
+    /// after it.
+    pub unsafe fn download(&self, items: &mut [T]) -> Result<(), DriverError> {
         let view = self.part(0, items.len())?;
-        // SAFETY: the view lies within its buffer, and holds as many items.
+        // SAFETY: the view lies within its buffer, and holds as many items. That no kernel writes them is the caller's.
         unsafe { self.buffer.driver.download(view.address(), bytemuck::cast_slice_mut(items)) }
     }
 }

@@ -6,7 +6,7 @@ use cloakwork_tfhe::Torus;
 use super::{Replica, Seeded};
 use crate::{
     bench::Bench,
-    gpu::{Buffer, DriverError, KeySwitchShape, RotationShape, SeededRows, Stream, View},
+    gpu::{Buffer, DriverError, KeySwitchShape, Refilled, RotationShape, SeededRows, Stream, View},
 };
 
 /// The rows of a key-switch key, as products read them.
@@ -57,13 +57,14 @@ fn expand<W: Torus + Pod>(
     let _turns: Vec<_> = benches.iter().map(Bench::key_turn).collect();
     let [body_bytes, word_bytes] = [rows.body_words, rows.words()].map(|words| most * words * size_of::<W>());
     let stages = benches.iter().map(|bench| Stage::new(bench, body_bytes, word_bytes));
-    let stages = stages.collect::<Result<Vec<_>, _>>()?;
+    let mut stages = stages.collect::<Result<Vec<_>, _>>()?;
     let mut parts = bodies.chunks(part * rows.body_words).enumerate();
     let launched = parts.try_for_each(|(index, bodies)| {
         let first = index * part;
-        stages.iter().zip(replicas).try_for_each(|(stage, replica)| {
+        stages.iter_mut().zip(replicas).try_for_each(|(stage, replica)| {
+            let bench = stage.bench;
             let words = stage.expand(index, rows, first, bodies)?;
-            use_up(stage.bench, replica, first, words)
+            use_up(bench, replica, first, words)
         })
     });
     // Also where not everything could be launched, and on all GPUs where one fails: memory that kernels still use stays until
@@ -76,36 +77,30 @@ fn expand<W: Torus + Pod>(
 /// of bodies take turns, so that the next ones are copied while a part is computed.
 struct Stage<'b> {
     bench: &'b Bench,
-    bodies: [Buffer; 2],
+    bodies: [Refilled; 2],
     words: Buffer,
 }
 
 impl<'b> Stage<'b> {
     /// With so many bytes for bodies and for words.
     fn new(bench: &'b Bench, bodies: usize, words: usize) -> Result<Self, DriverError> {
-        let room = |bytes| Buffer::new(&bench.driver, bytes);
-        Ok(Self { bench, bodies: [room(bodies)?, room(bodies)?], words: room(words)? })
+        let place = |mark| Refilled::new(&bench.driver, bodies, Stream::Keys, mark);
+        Ok(Self { bench, bodies: [place(0)?, place(1)?], words: Buffer::new(&bench.driver, words)? })
     }
 
     /// Launches the expansion of part `index` of a key, which begins with row `first`, where the part before it was. Whatever is
     /// launched before the next part has its words.
     fn expand<W: Torus + Pod>(
-        &self,
+        &mut self,
         index: usize,
         rows: SeededRows,
         first: usize,
         bodies: &[W],
     ) -> Result<View<'_, W>, DriverError> {
-        let turn = index % self.bodies.len();
-        if index >= self.bodies.len() {
-            // What was there before has been expanded.
-            self.bench.driver.wait(Stream::Keys, turn)?;
-        }
-        let place = self.bodies[turn].view(0, bodies.len())?;
-        place.upload(bodies)?;
         let words = self.words.view(0, bodies.len() / rows.body_words * rows.words())?;
-        self.bench.launcher(Stream::Keys).expand_rows(rows, first, place, words)?;
-        self.bench.driver.mark(Stream::Keys, turn)?;
+        let launcher = self.bench.launcher(Stream::Keys);
+        let turn = index % self.bodies.len();
+        self.bodies[turn].fill(bodies, |place| launcher.expand_rows(rows, first, place, words))?;
         Ok(words)
     }
 }

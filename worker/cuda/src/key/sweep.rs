@@ -36,6 +36,11 @@ impl Sweep {
         let thread = std::thread::Builder::new().name("warm-keys".to_owned()).spawn(sweep)?;
         Ok(Self { end: Some(end), thread: Some(thread) })
     }
+
+    /// Has the thread ended by itself?
+    pub(crate) fn has_died(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
 }
 
 impl Drop for Sweep {

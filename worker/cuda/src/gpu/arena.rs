@@ -7,7 +7,7 @@ use cloakwork_device::{DeviceError, SLOT_STATE_BYTES, SlotStates, Wave, Words, W
 use cloakwork_params::ParameterSet;
 use cloakwork_tfhe::Torus;
 
-use crate::gpu::{Buffer, Driver, DriverError, View};
+use super::{Buffer, Driver, DriverError, View};
 
 /// Slots for ciphertexts of one set, back to back. Memory is put behind them as they come into use, and is given back with
 /// the arena.
@@ -72,11 +72,13 @@ impl GpuArena {
     }
 
     pub(crate) fn read(&self, slots: &[u32], words: WordsMut<'_>) -> Result<(), DeviceError> {
-        self.states().check_read(slots, words.shape())?;
-        Ok(match words {
+        self.states().begin_read(slots, words.shape())?;
+        let read = match words {
             WordsMut::U32(words) => self.read_words(slots, words),
             WordsMut::U64(words) => self.read_words(slots, words),
-        }?)
+        };
+        self.states().end_read(slots);
+        Ok(read?)
     }
 
     /// Forgets what slots hold. Their memory stays for whoever takes them next.
@@ -90,7 +92,9 @@ impl GpuArena {
         let mut rest = words;
         for run in runs(slots) {
             let (these, others) = rest.split_at(run.len() * stride);
-            all.part(run[0] as usize * stride, these.len())?.upload(these)?;
+            let slots = all.part(run[0] as usize * stride, these.len())?;
+            // SAFETY: `begin_write` has taken these slots, so no wave that is under way names them.
+            unsafe { slots.upload(these) }?;
             rest = others;
         }
         Ok(())
@@ -101,7 +105,9 @@ impl GpuArena {
         let mut rest = words;
         for run in runs(slots) {
             let (these, others) = rest.split_at_mut(run.len() * stride);
-            all.part(run[0] as usize * stride, these.len())?.download(these)?;
+            let slots = all.part(run[0] as usize * stride, these.len())?;
+            // SAFETY: `begin_read` has taken these slots, so no wave that is under way writes them.
+            unsafe { slots.download(these) }?;
             rest = others;
         }
         Ok(())

@@ -1,0 +1,81 @@
+//! Long-lived tasks of a server. Each has a name, and an owner that learns of its end.
+//!
+//! A server that has lost one of these tasks looks alive and does not do all of its work. So the server ends, with the
+//! task's name in the error, and whoever watches the process starts it again.
+
+use std::future::Future;
+
+use tokio::task::{AbortHandle, JoinSet};
+
+/// Tasks that run until they are told to stop. Dropping this ends them at once.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    running: JoinSet<()>,
+    named: Vec<(AbortHandle, &'static str)>,
+}
+
+/// The end of a task.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The task's name.
+    pub name: &'static str,
+    /// Why the task ended.
+    pub cause: String,
+}
+
+impl Tasks {
+    /// Starts a task.
+    pub fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let handle = self.running.spawn(task);
+        self.named.push((handle, name));
+    }
+
+    /// Waits for the next task to end. Waits for ever where there are no tasks.
+    pub async fn ended(&mut self) -> Ended {
+        let Some(ended) = self.running.join_next_with_id().await else { return std::future::pending().await };
+        let (id, cause) = match ended {
+            Ok((id, ())) => (id, "it ended".to_owned()),
+            Err(error) => (error.id(), error.to_string()),
+        };
+        let name = self.named.iter().find(|(handle, _)| handle.id() == id).map_or("a task", |(_, name)| name);
+        Ended { name, cause }
+    }
+
+    /// Waits until all tasks have ended. They have been told to stop before.
+    pub async fn join(&mut self) {
+        while !self.running.is_empty() {
+            let Ended { name, cause } = self.ended().await;
+            tracing::debug!(name, cause, "a task has stopped");
+        }
+    }
+
+    /// Ends all tasks and waits until they have ended.
+    pub async fn shutdown(&mut self) {
+        self.running.shutdown().await;
+    }
+
+    /// Ends a task as a panic in it would.
+    #[cfg(test)]
+    pub fn kill(&self, name: &str) {
+        let killed = self.named.iter().find(|(_, known)| *known == name);
+        killed.unwrap_or_else(|| panic!("no task is called {name}: {:?}", self.named)).0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_owner_learns_which_task_ended_and_why() {
+        let mut tasks = Tasks::default();
+        tasks.spawn("the first", std::future::pending());
+        tasks.spawn("the second", async { panic!("on purpose") });
+        let Ended { name, cause } = tasks.ended().await;
+        assert!(name == "the second" && cause.contains("on purpose"), "{name}: {cause}");
+        tasks.spawn("the third", async {});
+        assert_eq!(tasks.ended().await, Ended { name: "the third", cause: "it ended".to_owned() });
+        tasks.kill("the first");
+        assert_eq!(tasks.ended().await.name, "the first");
+    }
+}

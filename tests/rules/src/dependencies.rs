@@ -1,0 +1,108 @@
+//! Which crate may depend on which, and who breaks it.
+
+use std::{path::Path, process::Command};
+
+use serde_json::Value;
+
+/// A crate and the crates of ours that it may depend on, directly, in what it ships. Every crate of
+/// the blueprint has a row, so that one that comes later is held to it from its first commit.
+///
+/// Above all, nothing that the operator runs has `cloakwork-secret` in its row, nor anything in it
+/// that has.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("cloakwork-params", &[]),
+    ("cloakwork-proto", &[]),
+    ("cloakwork-math", &["params"]),
+    ("cloakwork-tfhe", &["math", "params"]),
+    ("cloakwork-ckks", &["math", "params"]),
+    ("cloakwork-circuit", &["params"]),
+    ("cloakwork-secret", &["tfhe", "ckks", "math", "params"]),
+    ("cloakwork-keystore", &["params"]),
+    ("cloakwork-scheduler", &["params"]),
+    ("cloakwork-device", &["params", "tfhe", "ckks"]),
+    ("cloakwork-cuda", &["device", "tfhe", "ckks", "math", "params"]),
+    ("cloakwork-hpu", &["device", "tfhe", "ckks", "math", "params"]),
+    ("cloakwork-vectors", &["circuit", "ckks", "math", "params"]),
+    ("cloakwork-worker", &["device", "vectors", "cuda", "hpu", "circuit", "tfhe", "ckks", "params", "proto"]),
+    ("cloakwork-server", &["scheduler", "keystore", "circuit", "worker", "params", "proto"]),
+    ("cloakwork-client", &["secret", "circuit", "params", "proto"]),
+    ("cloakwork", &["client"]),
+];
+
+/// Every dependency of the workspace at `manifest` that the rule does not allow, and every shipped
+/// crate that turns on the randomness of tests, as a sentence.
+///
+/// Reads what `cargo metadata` says of normal and build dependencies; what only tests use is free,
+/// and so are the crates under `tests/`, which nothing depends on.
+pub fn violations(manifest: &Path) -> Vec<String> {
+    packages(manifest).iter().flat_map(violations_of).collect()
+}
+
+/// Packages of the workspace, as `cargo metadata` describes them.
+pub fn packages(manifest: &Path) -> Vec<Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--offline", "--format-version=1", "--manifest-path"])
+        .arg(manifest)
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    metadata["packages"].as_array().expect("a list of packages").clone()
+}
+
+/// Every crate that `crate_name` may reach by the rule, over any number of arrows.
+pub fn reachable(crate_name: &str) -> Vec<String> {
+    let mut reached = vec![crate_name.to_owned()];
+    let mut next = 0;
+    while let Some(name) = reached.get(next).cloned() {
+        let arrows = ALLOWED.iter().filter(|(row, _)| *row == name).flat_map(|(_, allowed)| allowed.iter());
+        for target in arrows.map(|allowed| format!("cloakwork-{allowed}")) {
+            if !reached.contains(&target) {
+                reached.push(target);
+            }
+        }
+        next += 1;
+    }
+    reached
+}
+
+fn violations_of(package: &Value) -> Vec<String> {
+    let name = text(&package["name"]);
+    if name.starts_with("cloakwork-tests") {
+        return Vec::new();
+    }
+    let Some((_, allowed)) = ALLOWED.iter().find(|(row, _)| *row == name) else {
+        return vec![format!("{name} has no row in the dependency rule")];
+    };
+    let dependencies = package["dependencies"].as_array().expect("a list of dependencies").iter();
+    let shipped: Vec<&Value> = dependencies.filter(|dependency| dependency["kind"] != "dev").collect();
+    let arrows = shipped
+        .iter()
+        .map(|dependency| text(&dependency["name"]))
+        .filter(|dependency| dependency.starts_with("cloakwork"))
+        .filter(|dependency| !allowed.iter().any(|allowed| *dependency == format!("cloakwork-{allowed}")))
+        .map(|dependency| format!("{name} must not depend on {dependency}"));
+    let randomness = shipped
+        .iter()
+        .filter(|dependency| features(dependency).any(|feature| feature == TEST_RANDOMNESS))
+        .map(|dependency| format!("{name} must not turn on {TEST_RANDOMNESS} of {}", text(&dependency["name"])));
+    let by_default = package["features"]["default"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|feature| text(feature).ends_with(TEST_RANDOMNESS));
+    let by_default = by_default.map(|_| format!("{name} must not turn on {TEST_RANDOMNESS} by default"));
+    arrows.chain(randomness).chain(by_default).collect()
+}
+
+/// Keys and noise that anyone can repeat: for tests alone, so only what tests use may ask for it.
+const TEST_RANDOMNESS: &str = "insecure-test-randomness";
+
+fn features(dependency: &Value) -> impl Iterator<Item = &str> {
+    dependency["features"].as_array().expect("a list of features").iter().map(text)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a string")
+}
