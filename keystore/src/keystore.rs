@@ -20,6 +20,7 @@ use cloakwork_params::{
     set::Standing,
     table,
 };
+use cloakwork_share::FairShare;
 use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 use crate::{
@@ -32,7 +33,7 @@ use crate::{
     staging::Staging,
     store::{Store, object_name},
     sweep,
-    upload::{Abort, CLEARING, Registry, Seats},
+    upload::{Abort, CLEARING, Registry},
     verify::{self, Content, Policy, Verifier},
 };
 
@@ -91,7 +92,8 @@ struct Inner {
     policy: Policy,
     clock: Clock,
     registry: Arc<Registry>,
-    seats: Arc<Seats>,
+    /// Uploads that receive at the same time.
+    receiving: Arc<FairShare<TenantId>>,
     /// Places for aborted commits that are cleared away.
     clearing: Arc<Semaphore>,
     /// Held while a blob's bytes and its row change together; a blob's lock is that of its first byte.
@@ -115,7 +117,7 @@ impl Keystore {
             policy: Policy { allow_weak_sets: options.allow_weak_sets, list_bytes: limits.list_bytes },
             clock: options.clock,
             registry: Arc::default(),
-            seats: Arc::default(),
+            receiving: FairShare::new(limits.writers_total.into(), limits.writers_per_tenant.into()),
             clearing: Arc::new(Semaphore::new(CLEARING)),
             changing: (0..=u8::MAX).map(|_| Mutex::default()).collect(),
             largest_blob: limits.list_bytes.max(largest_key(options.allow_weak_sets)),
@@ -303,8 +305,8 @@ impl Keystore {
         &self.inner.registry
     }
 
-    pub(crate) fn seats(&self) -> &Arc<Seats> {
-        &self.inner.seats
+    pub(crate) fn receiving(&self) -> &Arc<FairShare<TenantId>> {
+        &self.inner.receiving
     }
 
     pub(crate) fn clearing(&self) -> &Arc<Semaphore> {

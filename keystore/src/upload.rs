@@ -7,10 +7,11 @@ mod abort;
 mod place;
 mod receive;
 mod registry;
-mod seats;
 mod writer;
 
 use std::time::SystemTime;
+
+use cloakwork_share::Exceeded;
 
 use crate::{
     Digest, Error, Keystore, RequestId, TenantId, UploadId,
@@ -20,8 +21,16 @@ use crate::{
 
 pub(crate) use abort::CLEARING;
 pub(crate) use registry::{Abort, Registry};
-pub(crate) use seats::Seats;
 pub use writer::UploadWriter;
+
+/// The refusal of an upload beyond the limits on uploads that receive. An upload that waited in line would hold memory.
+fn too_many_receiving(exceeded: Exceeded) -> Error {
+    let (what, limit) = match exceeded {
+        Exceeded::All { limit, .. } => ("uploads receiving", limit),
+        Exceeded::Each { limit, .. } => ("uploads of the tenant receiving", limit),
+    };
+    Error::TooManyUploads { what, limit: u32::try_from(limit).unwrap_or(u32::MAX) }
+}
 
 /// What an upload is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +177,7 @@ impl Keystore {
         self.go_on(tenant, id, offset, Purpose::Upload).await
     }
 
-    /// As [`Self::append`], for what was computed for the tenant: it takes no seat of those who receive.
+    /// As [`Self::append`], for what was computed for the tenant: it does not count as an upload that receives.
     pub async fn append_result(&self, tenant: &TenantId, id: &UploadId, offset: u64) -> Result<UploadWriter, Error> {
         self.go_on(tenant, id, offset, Purpose::Result).await
     }
@@ -194,15 +203,15 @@ impl Keystore {
         if committed_bytes != offset {
             return Err(Error::UploadOffsetMismatch { committed_bytes, got: offset });
         }
-        let seat = match purpose {
-            Purpose::Upload => Some(self.seats().take(tenant, self.limits())?),
+        let share = match purpose {
+            Purpose::Upload => Some(self.receiving().try_take(tenant, 1).map_err(too_many_receiving)?),
             Purpose::Result => None,
         };
         upload.expires_ms = clock::after(self.now_ms(), self.limits().upload_expiry);
         let mut tx = self.database().write().await?;
         uploads::put(&mut tx, &upload).await?;
         tx.commit().await?;
-        Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, seat))
+        Ok(UploadWriter::start(self.clone(), upload, committed_bytes, turn, presence, share))
     }
 
     /// The upload expires as late as if it had begun now.

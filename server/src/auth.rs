@@ -18,7 +18,7 @@ use crate::{
     address::{AddressBlock, Addresses},
     error::{ApiError, PERMISSION_DENIED, UNAUTHENTICATED},
     limits::Limits,
-    resource::Tenant,
+    tenant::Tenant,
 };
 use policy::{Access, Rule};
 

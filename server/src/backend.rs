@@ -19,11 +19,11 @@ use tokio::task::JoinHandle;
 use tonic::service::Routes;
 
 use crate::{
+    admit::Admission,
     config::{BlobStore, Config, Storage},
     database::Database,
     dispatch::{Dispatcher, Parts},
     error::ApiError,
-    jobs::Admission,
     keys::KeyUses,
     limits::Limits,
     metrics::Telemetry,

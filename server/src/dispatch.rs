@@ -19,30 +19,31 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cloakwork_keystore::Keystore;
 use cloakwork_scheduler::{JobId, WorkerId};
+use cloakwork_share::FairShare;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     database,
     error::{ApiError, DRAINING},
-    jobs::{Admitted, Content, JobView},
+    jobs::{Content, JobView},
     limits::Limits,
     metrics::Telemetry,
     store::Store,
-    turns::Turns,
 };
 
 use command::Command;
 pub use command::{Failure, Outcome, WorkerReport};
 pub use live::{Leased, Leases, Wish};
+pub use submit::Admitted;
 pub use workers::PoolView;
 
 /// Commands that may wait for the dispatcher.
 const COMMANDS_MAX: usize = 4096;
 
-/// What may wait for the dispatcher to be written down, of all tenants and of each: a row is a unit, and so are 16 KiB.
-/// Whoever wants to know something waits behind them.
-const UNITS_MAX: u32 = 4096;
-const TENANT_UNITS_MAX: u32 = 1024;
+/// Limits on writes that wait for the dispatcher, of all tenants together and of each tenant. A row is a unit, and so are
+/// 16 KiB of its bytes. Calls that only read wait behind these writes.
+const UNITS_MAX: u64 = 4096;
+const TENANT_UNITS_MAX: u64 = 1024;
 const UNIT_BYTES: usize = 16 << 10;
 
 /// Talks to the dispatcher. Cheap to clone.
@@ -50,7 +51,7 @@ const UNIT_BYTES: usize = 16 << 10;
 pub struct Dispatcher {
     commands: mpsc::Sender<Command>,
     store: Store,
-    turns: Turns,
+    writes: Arc<FairShare<Arc<str>>>,
     pools: watch::Receiver<Arc<Vec<PoolView>>>,
 }
 
@@ -75,7 +76,7 @@ impl Dispatcher {
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let store = parts.store.clone();
         let (actor, pools) = actor::Actor::restore(parts, received).await?;
-        Ok((Self { commands, store, turns: Turns::new(UNITS_MAX, TENANT_UNITS_MAX), pools }, actor.run()))
+        Ok((Self { commands, store, writes: FairShare::new(UNITS_MAX, TENANT_UNITS_MAX), pools }, actor.run()))
     }
 
     /// Stores a job and queues it. The same request again gives the same job.
@@ -84,7 +85,7 @@ impl Dispatcher {
     /// the caller waits for its result, and the disk need not be waited for: a crash or a power failure may undo
     /// the job until its result has been handed over, and for a moment after.
     pub async fn submit(&self, job: Admitted, promised: bool) -> Result<Watched, ApiError> {
-        let _turn = self.turns.take(&job.meta.tenant, units(&job.inputs)).await;
+        let _share = self.writes.take(&job.meta.tenant, units(&job.inputs)).await;
         self.ask(|reply| Command::Submit { job: Box::new(job), promised, reply }).await?
     }
 
@@ -139,7 +140,8 @@ impl Dispatcher {
 
     /// A worker hands in how a tenant's job ended. False when the lease is no longer its own.
     pub async fn commit(&self, tenant: &str, outcome: Outcome) -> Result<bool, ApiError> {
-        let _turn = self.turns.take(tenant, units(outcome.result.as_deref().unwrap_or_default())).await;
+        let tenant: Arc<str> = tenant.into();
+        let _share = self.writes.take(&tenant, units(outcome.result.as_deref().unwrap_or_default())).await;
         self.ask(|reply| Command::Commit { outcome: Box::new(outcome), reply }).await?
     }
 
@@ -171,9 +173,9 @@ impl Dispatcher {
 }
 
 /// What it takes to write a job with these inputs, or its end with these outputs.
-fn units(contents: &[Content]) -> usize {
+fn units(contents: &[Content]) -> u64 {
     let bytes = contents.iter().filter_map(|content| content.bytes.as_ref()).map(Bytes::len).sum::<usize>();
-    1 + contents.len() + bytes / UNIT_BYTES
+    (1 + contents.len() + bytes / UNIT_BYTES) as u64
 }
 
 fn gone() -> ApiError {

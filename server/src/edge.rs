@@ -68,7 +68,7 @@ pub struct Edge {
     callers: Callers,
     admission: Arc<Admission>,
     probes: Arc<Probes>,
-    memory: Arc<Memory>,
+    memory: Memory,
     telemetry: Arc<Telemetry>,
     routes: Routes,
     limits: Limits,
@@ -267,15 +267,14 @@ impl Edge {
             slot.authenticate(&tenant);
         }
         drop(charge);
-        let mut place = self.admission.enter(rule.load)?;
-        place.of_tenant(&tenant)?;
+        let place = self.admission.enter(rule.load, &tenant)?;
         request.extensions_mut().insert(principal);
         // Each worker has one stream, and the number of workers is limited; the embedded worker shares our memory.
         if rule.load == Load::Attached || peer == Peer::Embedded {
             return Ok((self.route(request).await, Taken::Tenant(place, None)));
         }
-        let share = self.memory.share(&tenant);
-        let held = Arc::new(share.hold());
+        let memory = self.memory.of(&tenant);
+        let held = Arc::new(memory.hold());
         request.extensions_mut().insert(held.clone());
         // A call that waits for a job releases its request itself, long before it is answered.
         let until_answered = (rule.load != Load::Wait).then(|| held.clone());
@@ -284,7 +283,7 @@ impl Edge {
         let response = self.route(request.map(|body| Received::new(body, held, count, idle, state))).await;
         drop(until_answered);
         // Workers read what they have leased, which leases limit.
-        Ok((response, Taken::Tenant(place, Some(share).filter(|_| rule.load != Load::Free))))
+        Ok((response, Taken::Tenant(place, Some(memory).filter(|_| rule.load != Load::Free))))
     }
 
     /// Charges a caller's address for what was not authenticated, and reads no more of the connection while the address

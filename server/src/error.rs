@@ -153,5 +153,15 @@ fn shortened(mut text: String, bytes_max: usize) -> String {
     text
 }
 
+/// Text of a caller for an error message: escaped, in one line, and cut to 120 characters.
+pub(crate) fn quoted(text: &str) -> String {
+    const CHARS_MAX: usize = 120;
+    let mut short: String = text.chars().take(CHARS_MAX).flat_map(char::escape_default).collect();
+    if text.chars().nth(CHARS_MAX).is_some() {
+        short.push_str("...");
+    }
+    format!("'{short}'")
+}
+
 #[cfg(test)]
 mod tests;

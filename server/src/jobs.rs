@@ -1,25 +1,24 @@
 //! What a job is on the server, from the request to the record of its end.
 
-mod admit;
+mod group;
 pub mod id;
-mod inputs;
 mod latency;
 mod pins;
+mod request;
 mod view;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
-use cloakwork_params::{AnySet, KeyId};
+use cloakwork_params::{AnySet, KeyId, ParameterSet};
 use cloakwork_proto::v1;
 use cloakwork_scheduler::{JobId, Stage};
 
-pub use admit::{
-    Admission, Admitted, GROUP_BYTES, Request, cost_of_blocks, group_bytes, request_digest, same_request, served,
-};
+pub use group::{GROUP_BYTES, group_bytes};
 pub use latency::Timeline;
 pub use pins::Pins;
+pub use request::{Request, request_digest, same_request};
 pub use view::timestamp;
 
 /// Everything about a job that does not change while it lives.
@@ -57,6 +56,11 @@ pub struct JobMeta {
     pub deadline_micros: i64,
 }
 
+/// What a job on blocks is counted by: bootstraps, times what one of the set costs, and a little for each row.
+pub fn cost_of_blocks(set: &ParameterSet, pbs_count: u64, rows: u64) -> u64 {
+    pbs_count.saturating_mul(set.bootstrap_weight()).saturating_add(rows).max(1)
+}
+
 /// A list of ciphertexts that a job reads or writes: the bytes themselves while it is small, else a blob.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content {
@@ -69,6 +73,11 @@ pub struct Content {
 }
 
 impl Content {
+    /// As the key store names it.
+    pub fn blob(&self) -> cloakwork_keystore::Digest {
+        cloakwork_keystore::Digest { blake3: self.digest, size_bytes: self.size_bytes }
+    }
+
     /// Bytes that stay with the job.
     pub fn inline(bytes: Bytes) -> Self {
         Self { digest: *blake3::hash(&bytes).as_bytes(), size_bytes: bytes.len() as u64, bytes: Some(bytes) }

@@ -7,6 +7,7 @@
 
 pub mod address;
 pub mod admin;
+pub mod admit;
 pub mod auth;
 pub mod backend;
 pub mod caller;
@@ -34,7 +35,7 @@ pub mod services;
 pub mod store;
 pub mod sweep;
 pub mod tasks;
+pub mod tenant;
 pub mod tls;
-mod turns;
 
 pub use run::{RunError, Server, run};

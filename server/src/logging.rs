@@ -16,14 +16,3 @@ pub fn init(log: &Log) -> Option<Logging> {
     };
     logging::start(filter, format)
 }
-
-/// Says what is wrong with a level or filter.
-pub fn check_level(level: &str) -> Result<(), String> {
-    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    // The filter takes a word that is no level for the name of a crate.
-    let plain = level.split(',').all(|part| part.contains('=') || LEVELS.contains(&part));
-    if plain && EnvFilter::try_new(level).is_ok() {
-        return Ok(());
-    }
-    Err(format!("must be {}, or a filter such as 'info,cloakwork_server=debug', not '{level}'", LEVELS.join(", ")))
-}

@@ -6,13 +6,11 @@ use std::{
 };
 
 use bytes::{Buf as _, Bytes};
-use cloakwork_device::KeySource;
-use cloakwork_params::{KeyId, ParameterSet};
 use cloakwork_proto::v1;
 use tokio::{runtime::Handle, sync::mpsc};
 use tonic::Status;
 
-use crate::{backoff::Backoff, connection::Client, engine::JobFailure, key_cache::KeyRequest};
+use crate::{backoff::Backoff, connection::Client, failure::JobFailure};
 
 /// Reads blobs under one lease.
 #[derive(Clone)]
@@ -132,69 +130,6 @@ impl Check {
             return Err("the blob's bytes do not have its digest".to_owned());
         }
         Ok(())
-    }
-}
-
-/// A key whose parts come from the server.
-pub(crate) struct RemoteKey {
-    set: &'static ParameterSet,
-    key_id: KeyId,
-    contents: Vec<u8>,
-    parts: Vec<v1::Digest>,
-    blobs: BlobReader,
-    runtime: Handle,
-}
-
-impl RemoteKey {
-    /// To be made within the runtime and read outside of it.
-    pub(crate) fn new(request: &KeyRequest) -> Self {
-        Self {
-            set: request.set,
-            key_id: request.group.key_id,
-            contents: contents(request),
-            parts: request.parts.clone(),
-            blobs: request.blobs.clone(),
-            runtime: Handle::current(),
-        }
-    }
-}
-
-/// The group that a key is loaded for, and the digests of its parts. What one tenant's jobs have read is not another's, though it
-/// be the same.
-fn contents(request: &KeyRequest) -> Vec<u8> {
-    let mut contents = Vec::new();
-    let mut put = |bytes: &[u8]| {
-        contents.extend((bytes.len() as u64).to_le_bytes());
-        contents.extend_from_slice(bytes);
-    };
-    put(&request.group.group);
-    for part in &request.parts {
-        put(&part.blake3);
-        put(&part.size_bytes.to_le_bytes());
-    }
-    contents
-}
-
-impl KeySource for RemoteKey {
-    fn set(&self) -> &'static ParameterSet {
-        self.set
-    }
-
-    fn key_id(&self) -> KeyId {
-        self.key_id
-    }
-
-    fn contents(&self) -> Option<Vec<u8>> {
-        Some(self.contents.clone())
-    }
-
-    fn parts(&self) -> usize {
-        self.parts.len()
-    }
-
-    fn open(&self, part: usize) -> io::Result<Box<dyn Read + '_>> {
-        let digest = self.parts.get(part).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Box::new(self.blobs.open(digest, &self.runtime)))
     }
 }
 

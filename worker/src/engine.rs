@@ -25,49 +25,14 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use cloakwork_device::{Device, panic_message};
-use cloakwork_params::{KeyId, SetId};
-use cloakwork_proto::v1;
 
 pub(crate) use self::{
     job::{EngineJob, Finished, JobStatus},
     plan::Plan,
     width::preferred,
 };
-use crate::{locked::Locked as _, pulse::Pulse};
-
-/// Jobs that may share a wave: those of one opaque group, one key and one set.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct GroupId {
-    pub(crate) group: Bytes,
-    pub(crate) key_id: KeyId,
-    pub(crate) set: SetId,
-}
-
-/// How a job ended that has no result.
-#[derive(Clone, Debug)]
-pub(crate) struct JobFailure {
-    /// Stable code, as in docs/errors.
-    pub(crate) reason: &'static str,
-    pub(crate) message: String,
-    /// Would another attempt have a chance?
-    pub(crate) retryable: bool,
-    /// The part of the key that proved wrong.
-    pub(crate) bad_key_part: Option<v1::Digest>,
-}
-
-impl JobFailure {
-    /// One that another attempt, here or elsewhere, may not share.
-    pub(crate) fn passing(reason: &'static str, message: impl ToString) -> Self {
-        Self { reason, message: message.to_string(), retryable: true, bad_key_part: None }
-    }
-
-    /// One that every attempt would share.
-    pub(crate) fn lasting(reason: &'static str, message: impl ToString) -> Self {
-        Self { reason, message: message.to_string(), retryable: false, bad_key_part: None }
-    }
-}
+use crate::{failure::JobFailure, group::GroupId, locked::Locked as _, pulse::Pulse};
 
 enum Command {
     Job(Box<EngineJob>),

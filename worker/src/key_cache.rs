@@ -1,5 +1,7 @@
 //! Keys on the device: loaded once, verified before use, kept while there is memory.
 
+mod remote;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -14,11 +16,9 @@ use cloakwork_params::{KeyId, ParameterSet};
 use cloakwork_proto::v1;
 use tokio::sync::{Notify, Semaphore, watch};
 
-use crate::{
-    blob::{BlobReader, RemoteKey},
-    engine::{GroupId, JobFailure},
-    locked::Locked as _,
-};
+use remote::RemoteKey;
+
+use crate::{blob::BlobReader, failure::JobFailure, group::GroupId, locked::Locked as _};
 
 /// Keys by group. Those that a job uses stay; of the others, the ones longest unused make room, companions first.
 ///

@@ -16,6 +16,8 @@ mod cpu;
 mod devices;
 mod engine;
 mod error;
+mod failure;
+mod group;
 mod inputs;
 mod key_cache;
 mod latency;

@@ -16,11 +16,7 @@ use cloakwork_vectors::{Engine, Job, Matrices, self_test};
 use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use self::keys::{VectorKeyRequest, VectorKeys, VectorLease};
-use crate::{
-    engine::{GroupId, JobFailure},
-    locked::Locked as _,
-    pulse::Pulse,
-};
+use crate::{failure::JobFailure, group::GroupId, locked::Locked as _, pulse::Pulse};
 
 /// The engine for vectors, its keys and its matrices.
 pub(crate) struct Vectors {

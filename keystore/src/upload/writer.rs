@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cloakwork_share::Share;
 use tokio::{
     sync::{Semaphore, mpsc},
     task::JoinHandle,
@@ -11,9 +12,10 @@ use tokio::{
 use super::{
     receive::{Message, Received, Receiver},
     registry::{Abort, Presence, Turn},
-    seats::Seat,
 };
-use crate::{BlobInfo, Error, Keystore, catalogue::uploads, catalogue::uploads::UploadRow, store::remove_if_there};
+use crate::{
+    BlobInfo, Error, Keystore, TenantId, catalogue::uploads, catalogue::uploads::UploadRow, store::remove_if_there,
+};
 
 /// Takes an upload's bytes in order. Dropping it keeps what has come, as [`UploadWriter::pause`] does.
 #[derive(Debug)]
@@ -51,7 +53,7 @@ impl UploadWriter {
         committed_bytes: u64,
         turn: Turn,
         presence: Presence,
-        seat: Option<Seat>,
+        share: Option<Share<TenantId>>,
     ) -> Self {
         let window_bytes = keystore.limits().window_bytes.max(1) as usize;
         let (sender, inbox) = mpsc::channel(PIECES);
@@ -69,7 +71,7 @@ impl UploadWriter {
         // A task of its own, so that a commit that has begun ends even if the caller goes away.
         let task = tokio::spawn(async move {
             let ended = drive(&keystore, &upload, receiver, &abort).await;
-            drop((turn, seat));
+            drop((turn, share));
             ended
         });
         let window = Arc::new(Semaphore::new(window_bytes));

@@ -1,8 +1,8 @@
 //! An unfinished job.
 
 use crate::config::Config;
-use crate::jobs::Seat;
-use crate::queue::{Class, Entry, Rank};
+use crate::queue::{Class, Entry, Rank, Size};
+use crate::seat::Seat;
 use crate::types::{LeaseReport, NewJob, Stage, SuspectId, Time, WorkerId};
 
 /// An unfinished job and where it is.
@@ -24,13 +24,6 @@ pub(crate) struct Job {
     /// Time of the job's entry among the timers: never later than [`Job::due`], but it may be earlier, so that a
     /// renewed lease costs nothing until the old time has come.
     pub(crate) timer: Time,
-}
-
-/// Whether a job is more than a turn's work: such jobs take places of their own on a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Size {
-    Short,
-    Long,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,6 +25,7 @@ mod jobs;
 mod meter;
 mod queue;
 mod scheduler;
+mod seat;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 mod types;

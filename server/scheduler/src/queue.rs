@@ -16,10 +16,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cloakwork_params::{KeyId, SetId};
 
-use crate::job::Size;
-use crate::jobs::Seat;
+use crate::seat::Seat;
 use crate::types::{Group, TenantId, Time, WorkerId};
 use flow::Flow;
+
+/// Whether a job is more than a turn's work: such jobs take places of their own on a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    Short,
+    Long,
+}
 
 /// A job's place among those of its tenant: priority, then deadline, then age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,8 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use cloakwork_params::{KeyId, SetId};
 
 use crate::config::Config;
-use crate::job::{Job, Size};
-use crate::jobs::Seat;
+use crate::job::Job;
+use crate::queue::Size;
+use crate::seat::Seat;
 use crate::types::{Group, JobId, TenantId, Time};
 
 /// Tenants whose long jobs a worker takes beyond what it wants.

@@ -18,7 +18,7 @@ use crate::{
     database,
     error::{ADDRESS_LIMITED, ApiError, OVERLOADED, TOKEN_EXPIRED, UNAUTHENTICATED},
     limits::Limits,
-    resource::Tenant,
+    tenant::Tenant,
 };
 
 /// The delay in the refusal of a call that finds the line of lookups full.

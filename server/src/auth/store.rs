@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sqlx::FromRow;
 
 use super::{Scopes, Secret, TokenId};
-use crate::{database::Database, resource::Tenant};
+use crate::{database::Database, tenant::Tenant};
 
 /// How old the hint of the last use may be.
 const LAST_USED_PRECISION: Duration = Duration::from_secs(300);

@@ -13,8 +13,8 @@ use clap::{Args, Subcommand};
 use super::{failed, load, print};
 use crate::{
     auth::{Scopes, StoreError, TokenId, TokenStore},
-    resource::Tenant,
     run::open_database,
+    tenant::Tenant,
 };
 
 /// Where the database is.

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use tracing_subscriber::EnvFilter;
+
 use super::{BlobStore, Config, Problem};
 
 /// Everything that is wrong although each value is allowed by itself.
@@ -51,7 +53,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         !endpoint.contains('@'),
         "storage.s3_endpoint must not hold credentials: they come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     );
-    if let Err(text) = crate::logging::check_level(&log.level) {
+    if let Err(text) = check_level(&log.level) {
         problems.push(format!("log.level {text}"));
     }
     problems.into_iter().map(|text| Problem { place: "configuration".to_owned(), text }).collect()
@@ -60,4 +62,15 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
 /// Port 0 is a fresh one each time.
 fn same_port(left: SocketAddr, right: SocketAddr) -> bool {
     left.port() != 0 && left == right
+}
+
+/// Checks a level or filter of the log. The error says what is allowed.
+fn check_level(level: &str) -> Result<(), String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    // The filter takes a word that is no level for the name of a crate.
+    let plain = level.split(',').all(|part| part.contains('=') || LEVELS.contains(&part));
+    if plain && EnvFilter::try_new(level).is_ok() {
+        return Ok(());
+    }
+    Err(format!("must be {}, or a filter such as 'info,cloakwork_server=debug', not '{level}'", LEVELS.join(", ")))
 }

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use super::ConnectionLimits;
-use crate::{address::AddressBlock, resource::Tenant};
+use crate::{address::AddressBlock, tenant::Tenant};
 
 /// What an idle connection takes: buffers and tables of HTTP/2 and TLS, and one header list that is being decoded.
 const CONNECTION_BYTES: u64 = 128 << 10;

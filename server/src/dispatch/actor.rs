@@ -21,6 +21,7 @@ use super::{
     live::{Jobs, Leases, Live},
     record,
     settle::Stall,
+    submit::Guard,
     workers::Workers,
 };
 use crate::{
@@ -54,6 +55,8 @@ pub(super) struct Actor {
     pub(super) stopped: bool,
     // What has been decided and is not committed yet.
     pub(super) writes: Vec<Write>,
+    /// Guards of the jobs among them.
+    pub(super) guards: Vec<Guard>,
     pub(super) answers: Vec<Answer>,
     pub(super) recorded: Vec<(JobId, u64)>,
     /// First attempts at jobs that nobody relies on: they may begin while they are being committed.
@@ -109,6 +112,7 @@ impl Actor {
             draining: false,
             stopped: false,
             writes: Vec::new(),
+            guards: Vec::new(),
             answers: Vec::new(),
             recorded: Vec::new(),
             early: Vec::new(),
@@ -330,6 +334,7 @@ impl Actor {
         let stored = self.parts.store.live_jobs().await?;
         self.last_end = Some(Instant::now());
         self.writes.clear();
+        self.guards.clear();
         self.recorded.clear();
         self.early.clear();
         self.requeued.clear();

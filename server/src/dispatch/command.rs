@@ -10,11 +10,9 @@ use tokio::sync::{oneshot, watch};
 use super::{
     Watched,
     live::{Leased, Wish},
+    submit::Admitted,
 };
-use crate::{
-    error::ApiError,
-    jobs::{Admitted, Content},
-};
+use crate::{error::ApiError, jobs::Content};
 
 /// See the methods of the same names.
 pub(super) enum Command {

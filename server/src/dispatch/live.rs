@@ -9,9 +9,10 @@ use cloakwork_proto::v1::{self, assigned_input::Source};
 use cloakwork_scheduler::JobId;
 use tokio::sync::watch;
 
+use super::submit::Admitted;
 use crate::{
     digest,
-    jobs::{Admitted, Content, JobMeta, JobView, Timeline, group_bytes},
+    jobs::{Content, JobMeta, JobView, Timeline, group_bytes},
     store::LiveJob,
 };
 

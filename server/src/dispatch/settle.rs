@@ -66,17 +66,15 @@ impl Actor {
             if late {
                 writes.extend(self.late.iter().cloned());
             }
+            // Where the store fails, they are dropped with the writes.
+            let guards = std::mem::take(&mut self.guards);
             let begun = Instant::now();
             self.parts.store.apply(survival, &writes).await?;
             record::database(&self.parts.telemetry.metrics, "apply", begun.elapsed());
             if late {
                 (self.late, self.late_since) = (Vec::new(), None);
             }
-            for write in writes {
-                if let Write::Submitted(job) = write {
-                    job.pins.iter().for_each(|pins| pins.keep());
-                }
-            }
+            guards.iter().for_each(|guard| guard.pins.keep());
             for HandedOver { job, record, .. } in std::mem::take(&mut self.handed_over) {
                 self.close(job, record);
             }

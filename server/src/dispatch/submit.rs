@@ -1,5 +1,9 @@
 //! Taking in a job.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cloakwork_keystore::Digest;
 use cloakwork_scheduler::{Event, Group, NewJob as Scheduled, TenantId};
 use tokio::sync::oneshot;
 
@@ -12,9 +16,40 @@ use super::{
 use crate::{
     database,
     error::{ApiError, DRAINING},
-    jobs::{Admitted, JobMeta, JobView, Request, same_request},
+    jobs::{Content, JobMeta, JobView, Pins, Request, Timeline, same_request},
+    keys::KeyUse,
     store::{NewJob, Write},
 };
+
+/// A job that passed admission.
+#[derive(Debug)]
+pub struct Admitted {
+    /// What it is.
+    pub meta: Arc<JobMeta>,
+    /// The program's bytes.
+    pub program: Bytes,
+    /// What it reads.
+    pub inputs: Arc<[Content]>,
+    /// Parts of the key that it needs.
+    pub key_parts: Vec<Digest>,
+    /// Those of the set's companion, where the key has them.
+    pub companion_parts: Vec<Digest>,
+    /// Keeps the key from being purged until the job is in the store.
+    pub key_use: Arc<KeyUse>,
+    /// The blobs among what it reads, until somebody has taken the job.
+    pub pins: Arc<Pins>,
+    /// When things happened so far. The store knew of no job of this request at any time since it was received.
+    pub timeline: Timeline,
+}
+
+/// Keeps what a job needs until the store holds the job.
+#[derive(Debug)]
+pub(super) struct Guard {
+    /// Keeps the key from being purged.
+    _key_use: Arc<KeyUse>,
+    /// Keeps the blobs. Once the job is stored, the pins are the job's own.
+    pub(super) pins: Arc<Pins>,
+}
 
 impl Actor {
     pub(super) async fn submit(
@@ -79,9 +114,8 @@ impl Actor {
             key_parts: job.key_parts.clone(),
             first: None,
             promised,
-            key_use: Some(job.key_use.clone()),
-            pins: Some(job.pins.clone()),
         }));
+        self.guards.push(Guard { _key_use: job.key_use.clone(), pins: job.pins.clone() });
         record::submitted(&self.parts.telemetry.metrics, &job.meta);
         let event = Event::Submitted(self.scheduled(&job.meta));
         self.step(event);
@@ -101,7 +135,7 @@ impl Actor {
     }
 
     /// The scheduler's number of a tenant.
-    fn tenant(&mut self, tenant: &std::sync::Arc<str>) -> TenantId {
+    fn tenant(&mut self, tenant: &Arc<str>) -> TenantId {
         let next = TenantId(self.tenants.len() as u64);
         *self.tenants.entry(tenant.clone()).or_insert(next)
     }

@@ -1,145 +1,105 @@
-//! How many calls are handled at once, in all and for each tenant. One too many is refused at once: a call that waits
-//! in line only takes memory until its caller has given up.
+//! The number of calls that the server handles at the same time, in all and for each tenant. The server
+//! refuses a call beyond these limits at once. A call in line would only take memory until its caller
+//! gives up.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use cloakwork_share::{Exceeded, FairShare, Share};
 
 use crate::{
     auth::policy::Load,
     error::{ApiError, OVERLOADED},
     limits::Limits,
-    resource::Tenant,
+    tenant::Tenant,
 };
 
-/// What a refused caller waits at least and at most.
-const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+/// Bounds of the delay after which a refused caller may try again.
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// The share of the newest call in the mean duration: the last hundred count.
-const NEWEST: f64 = 0.01;
-
-/// Kinds of calls that are counted apart.
-const KINDS: usize = 2;
+/// Weight of the newest call in the mean duration of calls: about the last hundred calls count.
+const NEWEST_WEIGHT: f64 = 0.01;
 
 /// Counts running calls.
 #[derive(Debug)]
 pub(super) struct Admission {
-    limits: [Caps; KINDS],
-    state: Mutex<State>,
+    requests: Arc<FairShare<Tenant>>,
+    watchers: Arc<FairShare<Tenant>>,
+    mean_seconds: Mutex<f64>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Caps {
-    all: u64,
-    tenant: u64,
-    names: [&'static str; 2],
-}
-
-#[derive(Debug, Default)]
-struct State {
-    running: [u64; KINDS],
-    // Only tenants that have calls running.
-    tenants: HashMap<Tenant, [u64; KINDS]>,
-    mean_seconds: f64,
-}
+/// Names of the limits for all tenants and for each tenant.
+type LimitNames = [&'static str; 2];
 
 impl Admission {
     pub(super) fn new(limits: &Limits) -> Self {
         let Limits { requests, tenant_requests, watchers, tenant_watchers, .. } = *limits;
-        let limits = [
-            Caps { all: requests, tenant: tenant_requests, names: ["requests", "tenant_requests"] },
-            Caps { all: watchers, tenant: tenant_watchers, names: ["watchers", "tenant_watchers"] },
-        ];
-        Self { limits, state: Mutex::default() }
-    }
-
-    /// A place among all calls, or a refusal.
-    pub(super) fn enter(self: &Arc<Self>, load: Load) -> Result<Place, ApiError> {
-        let Some(kind) = kind(load) else {
-            return Ok(Place { admission: self.clone(), kind: None, tenant: None, since: Instant::now() });
-        };
-        let caps = self.limits[kind];
-        let mut state = self.state();
-        if state.running[kind] >= caps.all {
-            return Err(refusal(&state, caps.names[0], caps.all, "server"));
+        Self {
+            requests: FairShare::new(requests, tenant_requests),
+            watchers: FairShare::new(watchers, tenant_watchers),
+            mean_seconds: Mutex::default(),
         }
-        state.running[kind] += 1;
-        Ok(Place { admission: self.clone(), kind: Some(kind), tenant: None, since: Instant::now() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Admits a call of a tenant, or refuses it.
+    pub(super) fn enter(self: &Arc<Self>, load: Load, tenant: &Tenant) -> Result<Place, ApiError> {
+        let share = match self.limited(load) {
+            Some((calls, names)) => {
+                let taken = calls.try_take(tenant, 1);
+                Some(taken.map_err(|exceeded| self.refusal(exceeded, names, tenant))?)
+            }
+            None => None,
+        };
+        Ok(Place { admission: self.clone(), share, since: Instant::now() })
+    }
+
+    /// The limits of a kind of calls, where it has any here.
+    fn limited(&self, load: Load) -> Option<(&Arc<FairShare<Tenant>>, LimitNames)> {
+        match load {
+            Load::Request | Load::Stream => Some((&self.requests, ["requests", "tenant_requests"])),
+            Load::Wait => Some((&self.watchers, ["watchers", "tenant_watchers"])),
+            // Calls that need no token have places of their own (`probe.rs`).
+            Load::Probe | Load::ProbeStream | Load::Free | Load::Attached => None,
+        }
+    }
+
+    /// A refusal. With all places taken, the next one comes free after about the mean duration of calls.
+    fn refusal(&self, exceeded: Exceeded, [all, each]: LimitNames, tenant: &Tenant) -> ApiError {
+        let (limit, value, subject) = match exceeded {
+            Exceeded::Each { limit, .. } => (each, limit, format!("tenants/{}", tenant.as_str())),
+            Exceeded::All { limit, .. } => (all, limit, "server".to_owned()),
+        };
+        let mean = Duration::from_secs_f64(self.mean_seconds().clamp(0.0, RETRY_DELAY_MAX.as_secs_f64()));
+        OVERLOADED
+            .error(format!("{value} calls are running, as many as may ({limit})"))
+            .with("limit", limit)
+            .retry_after(mean.max(RETRY_DELAY_MIN))
+            .quota(subject, format!("{limit} = {value}"))
+    }
+
+    fn mean_seconds(&self) -> MutexGuard<'_, f64> {
+        self.mean_seconds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A running call's place; dropping it makes room.
+/// A running call. Dropping this makes room for another call.
 #[derive(Debug)]
 pub(super) struct Place {
     admission: Arc<Admission>,
-    kind: Option<usize>,
-    tenant: Option<Tenant>,
+    share: Option<Share<Tenant>>,
     since: Instant,
-}
-
-impl Place {
-    /// Also takes a place among the tenant's calls, or is refused.
-    pub(super) fn of_tenant(&mut self, tenant: &Tenant) -> Result<(), ApiError> {
-        let Some(kind) = self.kind else {
-            return Ok(());
-        };
-        let caps = self.admission.limits[kind];
-        let mut state = self.admission.state();
-        let running = state.tenants.get(tenant).map_or(0, |running| running[kind]);
-        if running >= caps.tenant {
-            return Err(refusal(&state, caps.names[1], caps.tenant, tenant.as_str()));
-        }
-        state.tenants.entry(tenant.clone()).or_default()[kind] += 1;
-        drop(state);
-        self.tenant = Some(tenant.clone());
-        Ok(())
-    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let Some(kind) = self.kind else {
-            return;
-        };
-        let mut state = self.admission.state();
-        state.running[kind] -= 1;
-        if let Some(tenant) = &self.tenant
-            && let Some(running) = state.tenants.get_mut(tenant)
-        {
-            running[kind] -= 1;
-            if *running == [0; KINDS] {
-                state.tenants.remove(tenant);
-            }
+        if self.share.is_some() {
+            let mut mean_seconds = self.admission.mean_seconds();
+            *mean_seconds += NEWEST_WEIGHT * (self.since.elapsed().as_secs_f64() - *mean_seconds);
         }
-        state.mean_seconds += NEWEST * (self.since.elapsed().as_secs_f64() - state.mean_seconds);
     }
-}
-
-fn kind(load: Load) -> Option<usize> {
-    match load {
-        Load::Request | Load::Stream => Some(0),
-        Load::Wait => Some(1),
-        // Calls that need no token have places of their own (`probe.rs`).
-        Load::Probe | Load::ProbeStream | Load::Free | Load::Attached => None,
-    }
-}
-
-/// With all places taken, one is free after about as long as calls take these days.
-fn refusal(state: &State, limit: &str, value: u64, whose: &str) -> ApiError {
-    let (least, most) = RETRY;
-    let delay = Duration::from_secs_f64(state.mean_seconds.clamp(least.as_secs_f64(), most.as_secs_f64()));
-    let subject = if whose == "server" { whose.to_owned() } else { format!("tenants/{whose}") };
-    OVERLOADED
-        .error(format!("{value} calls are running, as many as may ({limit})"))
-        .with("limit", limit)
-        .retry_after(delay)
-        .quota(subject, format!("{limit} = {value}"))
 }
 
 #[cfg(test)]
@@ -151,36 +111,35 @@ mod tests {
         Arc::new(Admission::new(&limits))
     }
 
+    fn tenants() -> [Tenant; 3] {
+        ["a", "b", "c"].map(|name| Tenant::new(name).unwrap())
+    }
+
     #[test]
     fn places_are_limited_in_all_and_come_back() {
-        let admission = admission();
-        let mut places: Vec<_> = (0..3).map(|_| admission.enter(Load::Request).unwrap()).collect();
-        let error = admission.enter(Load::Request).unwrap_err();
+        let (admission, [a, b, c]) = (admission(), tenants());
+        let mut places: Vec<_> = [&a, &b, &b].map(|tenant| admission.enter(Load::Request, tenant).unwrap()).into();
+        let error = admission.enter(Load::Stream, &c).unwrap_err();
         assert_eq!(error.reason(), OVERLOADED);
-        assert!(error.retry_delay().is_some_and(|delay| delay >= RETRY.0 && delay <= RETRY.1));
-        assert!(admission.enter(Load::Free).is_ok(), "what has no limit of its own here always gets in");
-        let waiting = admission.enter(Load::Wait).unwrap();
-        assert!(admission.enter(Load::Wait).is_err());
+        assert!(error.message().contains("(requests)"), "{error}");
+        assert!(error.retry_delay().is_some_and(|delay| delay >= RETRY_DELAY_MIN && delay <= RETRY_DELAY_MAX));
+        assert!(admission.enter(Load::Free, &c).is_ok(), "calls without a limit here always get in");
+        let waiting = admission.enter(Load::Wait, &c).unwrap();
+        assert!(admission.enter(Load::Wait, &a).is_err());
         places.pop();
-        assert!(admission.enter(Load::Request).is_ok());
+        assert!(admission.enter(Load::Request, &c).is_ok());
         drop((places, waiting));
-        assert_eq!(admission.state().running, [0; KINDS]);
+        assert_eq!((admission.requests.held(), admission.watchers.held()), (0, 0));
     }
 
     #[test]
     fn a_tenant_does_not_shut_out_another() {
-        let admission = admission();
-        let [a, b] = ["a", "b"].map(|name| Tenant::new(name).unwrap());
-        let mut places: Vec<_> = (0..2).map(|_| admission.enter(Load::Request).unwrap()).collect();
-        for place in &mut places {
-            place.of_tenant(&a).unwrap();
-        }
-        let mut third = admission.enter(Load::Request).unwrap();
-        let error = third.of_tenant(&a).unwrap_err();
-        assert!(error.message().contains("tenant_requests"), "{error}");
-        third.of_tenant(&b).unwrap();
+        let (admission, [a, b, _]) = (admission(), tenants());
+        let places = [&a, &a].map(|tenant| admission.enter(Load::Request, tenant).unwrap());
+        let error = admission.enter(Load::Request, &a).unwrap_err();
+        assert!(error.message().contains("(tenant_requests)"), "{error}");
+        let third = admission.enter(Load::Request, &b).unwrap();
         drop((places, third));
-        assert!(admission.state().tenants.is_empty(), "nothing is kept of tenants without calls");
-        assert_eq!(admission.state().running, [0; KINDS]);
+        assert_eq!(admission.requests.tenants(), 0, "nothing is kept of tenants without calls");
     }
 }

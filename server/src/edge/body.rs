@@ -12,7 +12,7 @@ use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tonic::{Status, body::Body};
 
-use super::{admission::Place, call::Call, memory::Share, probe::Probe};
+use super::{admission::Place, call::Call, memory::TenantMemory, probe::Probe};
 use crate::{connection::OpenCall, error::ApiError};
 
 /// Resolves when a body must end that does not end by itself, and says why.
@@ -25,7 +25,7 @@ pub(super) enum Taken {
     Probe(Probe, Option<Arc<OpenCall>>),
     /// A call of a tenant. The bytes of the answer are counted in the tenant's share; the connection may hold them for
     /// longer than the call.
-    Tenant(Place, Option<Share>),
+    Tenant(Place, Option<TenantMemory>),
 }
 
 impl Taken {

@@ -1,66 +1,48 @@
-//! How many bytes of messages calls hold, in all and for each tenant: of a request until it has been dealt with, of an
-//! answer until it has been read.
+//! The memory that messages of calls take: requests until they are handled, and answers until they are
+//! read. All tenants share one limit, and each tenant has a limit of its own.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use cloakwork_share::{Exceeded, FairShare, Share};
 
 use crate::{
     error::{ApiError, OVERLOADED},
     limits::Limits,
-    resource::Tenant,
+    tenant::Tenant,
 };
 
-/// Counts the bytes.
+/// Counts the bytes of messages.
 #[derive(Debug)]
-pub(super) struct Memory {
-    most: u64,
-    tenant_most: u64,
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    held: u64,
-    // Only tenants that hold something.
-    tenants: HashMap<Tenant, u64>,
-}
+pub(super) struct Memory(Arc<FairShare<Tenant>>);
 
 impl Memory {
-    pub(super) fn new(limits: &Limits) -> Arc<Self> {
-        let Limits { held_bytes, tenant_held_bytes, .. } = *limits;
-        Arc::new(Self { most: held_bytes, tenant_most: tenant_held_bytes, state: Mutex::default() })
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self(FairShare::new(limits.held_bytes, limits.tenant_held_bytes))
     }
 
-    /// What a tenant may have of it.
-    pub(super) fn share(self: &Arc<Self>, tenant: &Tenant) -> Share {
-        Share { memory: self.clone(), tenant: tenant.clone() }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The memory for messages of one tenant.
+    pub(super) fn of(&self, tenant: &Tenant) -> TenantMemory {
+        TenantMemory { memory: self.0.clone(), tenant: tenant.clone() }
     }
 }
 
-/// A tenant's share of the memory.
+/// The memory for messages of one tenant.
 #[derive(Clone, Debug)]
-pub(super) struct Share {
-    memory: Arc<Memory>,
+pub(super) struct TenantMemory {
+    memory: Arc<FairShare<Tenant>>,
     tenant: Tenant,
 }
 
-impl Share {
-    /// Nothing as yet.
+impl TenantMemory {
+    /// A count of bytes that begins at zero.
     pub(super) fn hold(&self) -> Held {
-        Held { share: self.clone(), bytes: Mutex::new(0) }
+        Held { share: Mutex::new(self.memory.share(&self.tenant)), tenant: self.tenant.clone() }
     }
 
-    /// The bytes, counted until the last piece of them is gone.
+    /// Counts the bytes until their last part is dropped.
     pub(super) fn count(&self, bytes: Bytes) -> Result<Bytes, ApiError> {
-        struct Counted(Bytes, #[expect(dead_code, reason = "it is there to be dropped")] Held);
+        struct Counted(Bytes, #[expect(dead_code, reason = "dropping it gives the bytes back")] Held);
         impl AsRef<[u8]> for Counted {
             fn as_ref(&self) -> &[u8] {
                 &self.0
@@ -72,53 +54,28 @@ impl Share {
     }
 }
 
-/// Bytes that are held; dropping it gives them back.
+/// A number of bytes that a call holds. Dropping this gives the bytes back.
 #[derive(Debug)]
 pub struct Held {
-    share: Share,
-    bytes: Mutex<u64>,
+    share: Mutex<Share<Tenant>>,
+    tenant: Tenant,
 }
 
 impl Held {
-    /// So many bytes are held now. That is refused where it is more than before, and too much.
-    pub(super) fn resize(&self, wanted: u64) -> Result<(), ApiError> {
-        let mut own = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        if wanted == *own {
-            return Ok(());
-        }
-        let Share { memory, tenant } = &self.share;
-        let mut state = memory.state();
-        let of_tenant = state.tenants.get(tenant).copied().unwrap_or_default();
-        let [all, of_tenant] = [state.held, of_tenant].map(|held| (held - *own).saturating_add(wanted));
-        if wanted > *own {
-            let Memory { most, tenant_most, .. } = **memory;
-            if of_tenant > tenant_most {
-                let subject = format!("tenants/{}", tenant.as_str());
-                return Err(refusal("tenant_held_bytes", tenant_most, of_tenant, subject));
+    /// Changes the number of bytes. Holding fewer is never refused.
+    pub(super) fn resize(&self, bytes: u64) -> Result<(), ApiError> {
+        let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        share.resize(bytes).map_err(|exceeded| match exceeded {
+            Exceeded::Each { limit, wanted } => {
+                refusal("tenant_held_bytes", limit, wanted, format!("tenants/{}", self.tenant.as_str()))
             }
-            if all > most {
-                return Err(refusal("held_bytes", most, all, "server".to_owned()));
-            }
-        }
-        state.held = all;
-        match of_tenant {
-            0 => _ = state.tenants.remove(tenant),
-            some => _ = state.tenants.insert(tenant.clone(), some),
-        }
-        *own = wanted;
-        Ok(())
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // Less is never refused.
-        let _ = self.resize(0);
+            Exceeded::All { limit, wanted } => refusal("held_bytes", limit, wanted, "server".to_owned()),
+        })
     }
 }
 
 fn refusal(limit: &'static str, most: u64, got: u64, subject: String) -> ApiError {
-    /// Messages come and go in less, unless somebody holds them back.
+    /// Most calls hold their messages for less than this.
     const RETRY: std::time::Duration = std::time::Duration::from_millis(500);
     OVERLOADED
         .error(format!("unfinished requests and unread answers take {got} bytes: at most {most} ({limit})"))
@@ -135,7 +92,7 @@ mod tests {
     fn bytes_are_limited_for_each_tenant_and_in_all_and_come_back() {
         let memory = Memory::new(&Limits { held_bytes: 100, tenant_held_bytes: 60, ..Limits::default() });
         let [a, b] = ["a", "b"].map(|name| Tenant::new(name).unwrap());
-        let (first, second, other) = (memory.share(&a).hold(), memory.share(&a).hold(), memory.share(&b).hold());
+        let (first, second, other) = (memory.of(&a).hold(), memory.of(&a).hold(), memory.of(&b).hold());
         first.resize(40).unwrap();
         assert!(second.resize(21).unwrap_err().message().contains("tenant_held_bytes"));
         second.resize(20).unwrap();
@@ -148,22 +105,21 @@ mod tests {
         assert!(other.resize(u64::MAX).is_err());
         other.resize(60).unwrap();
         // What was refused has changed nothing.
-        assert_eq!(memory.state().held, 90);
+        assert_eq!(memory.0.held(), 90);
         drop((first, second, other));
-        let state = memory.state();
-        assert!(state.held == 0 && state.tenants.is_empty());
+        assert_eq!((memory.0.held(), memory.0.tenants()), (0, 0));
     }
 
     #[test]
     fn bytes_are_counted_until_the_last_piece_of_them_is_gone() {
         let memory = Memory::new(&Limits { held_bytes: 100, tenant_held_bytes: 60, ..Limits::default() });
-        let share = memory.share(&Tenant::new("a").unwrap());
+        let share = memory.of(&Tenant::new("a").unwrap());
         let mut counted = share.count(Bytes::from_static(&[7; 40])).unwrap();
         assert!(share.count(Bytes::from_static(&[7; 21])).is_err());
         let piece = counted.split_to(30);
         drop(counted);
-        assert_eq!((memory.state().held, &piece[..]), (40, &[7; 30][..]));
+        assert_eq!((memory.0.held(), &piece[..]), (40, &[7; 30][..]));
         drop(piece);
-        assert_eq!(memory.state().held, 0);
+        assert_eq!(memory.0.held(), 0);
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     auth::{Principal, Rules, Scope, TokenStore},
     database::{Database, MIGRATIONS},
     error::{self, KEY_NOT_FOUND},
-    resource::Tenant,
+    tenant::Tenant,
 };
 
 const SUBMIT: &str = "/cloakwork.v1.JobService/SubmitJob";
@@ -333,7 +333,7 @@ async fn a_request_that_does_not_go_on_is_ended() {
 impl Fixture {
     /// Does the tenant of these tests hold so little that there is room for so much more?
     fn has_room_for(&self, bytes: u64) -> bool {
-        self.edge.memory.share(&Tenant::local()).hold().resize(bytes).is_ok()
+        self.edge.memory.of(&Tenant::local()).hold().resize(bytes).is_ok()
     }
 
     async fn until(&self, what: impl Fn(&Self) -> bool) {

@@ -74,10 +74,9 @@ impl Fixture {
         }
     }
 
-    fn job(&self, key_use: Arc<KeyUse>) -> Write {
-        let mut job = new_job(self.tenant.as_str(), 1);
+    fn job(&self) -> Write {
+        let job = new_job(self.tenant.as_str(), 1);
         assert_eq!(job.meta.key_id, KEY);
-        job.key_use = Some(key_use);
         Write::Submitted(job)
     }
 }
@@ -87,11 +86,12 @@ async fn a_key_is_not_purged_while_a_job_that_needs_it_is_on_its_way() {
     let fixture = Fixture::new().await;
     assert!(!fixture.purge().await, "it was not even deleted");
     // Admitted while the key was active, and not yet in the store when it is deleted.
-    let write = fixture.job(fixture.uses.begin(&fixture.tenant, KEY));
+    let key_use = fixture.uses.begin(&fixture.tenant, KEY);
     let deleted = fixture.keystore.delete_key(&fixture.tenant, KEY).await.unwrap();
     assert_eq!(deleted.state, KeyState::Deleting);
     assert!(!fixture.purge().await, "a job is about to need it");
-    fixture.store.apply(Survival::Crash, &[write]).await.unwrap();
+    fixture.store.apply(Survival::Crash, &[fixture.job()]).await.unwrap();
+    drop(key_use);
     assert!(fixture.uses.0.lock().unwrap().is_empty(), "nothing is kept of jobs that are stored");
     assert!(!fixture.purge().await, "a job needs it");
 }

@@ -78,7 +78,6 @@ pub const FIXED: &[Fixed] = &[
     ),
     row("TENANT_UNITS_MAX", "server/src/dispatch.rs", "1024", "Those of one tenant"),
     row("ROWS_MAX", "server/src/store/write.rs", "64", "Inputs or outputs that one statement stores"),
-    row("IDLE_TENANTS_MAX", "server/src/turns.rs", "1024", "Tenants that are remembered as having taken turns"),
     row("FRAME_BYTES", "server/src/edge.rs", "1 << 20", "One HTTP/2 frame"),
     row("MESSAGE_BYTES_MAX", "server/src/error.rs", "1024", "Bytes of an error's message"),
     row("VALUE_BYTES_MAX", "server/src/error.rs", "256", "Bytes of a value in an error's details"),

@@ -13,9 +13,9 @@ use cloakwork_proto::v1::{
 use tonic::{Request, Response, Status};
 
 use crate::{
+    admit::served,
     caller::Caller,
     dispatch::{Dispatcher, PoolView},
-    jobs::served,
     limits::Limits,
 };
 

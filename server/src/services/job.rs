@@ -12,12 +12,13 @@ use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
 use tonic::{Request, Response, Status};
 
 use crate::{
+    admit::Admission,
     caller::Caller,
     database,
     dispatch::{Dispatcher, Watched},
     edge::Held,
     error::{ApiError, DRAINING, FIELD_MISSING, INVALID_ARGUMENT, JOB_NOT_FOUND, PAGE_TOKEN_INVALID},
-    jobs::{self, Admission, JobView, id},
+    jobs::{self, JobView, id},
     limits::Limits,
     page,
     resource::{self, JobName},

@@ -45,8 +45,6 @@ pub(crate) fn new_job(tenant: &str, number: u8) -> NewJob {
         key_parts: Vec::new(),
         first: None,
         promised: true,
-        key_use: None,
-        pins: None,
     }
 }
 

@@ -12,8 +12,7 @@ use prost::Message as _;
 use super::{Store, key_parts, programs::KnownPrograms};
 use crate::{
     database::{Batch, Survival},
-    jobs::{Content, End, JobMeta, Pins, id},
-    keys::KeyUse,
+    jobs::{Content, End, JobMeta, id},
 };
 
 /// One change.
@@ -48,10 +47,6 @@ pub struct NewJob {
     pub first: Option<(u64, u128)>,
     /// Somebody relies on it beside the call that waits for its result.
     pub promised: bool,
-    /// Keeps its key until it is stored, and so found by whoever wants to purge the key.
-    pub key_use: Option<Arc<KeyUse>>,
-    /// Keeps its inputs. Once the job is stored, they are its own.
-    pub pins: Option<Arc<Pins>>,
 }
 
 /// A job that is about to be handed to a worker.

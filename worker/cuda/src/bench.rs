@@ -6,8 +6,7 @@ use std::{
 };
 
 use crate::{
-    gpu::{Buffer, Driver, DriverError, Launcher, Staging, Stream, Watched},
-    loss::Loss,
+    gpu::{Buffer, Driver, DriverError, Launcher, Loss, Staging, Stream, Watched},
     roots::roots,
 };
 

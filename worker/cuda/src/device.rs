@@ -22,9 +22,8 @@ use cloakwork_params::{
 
 use crate::{
     bench::Bench,
-    gpu::{Buffer, Driver, DriverError, GpuArena, Table},
+    gpu::{Buffer, Driver, DriverError, GpuArena, Loss, Table},
     key::{self, GpuKey, Sweep, WarmKeys},
-    loss::Loss,
     queue::Queue,
     run::{Outcome, Run},
 };

@@ -8,6 +8,7 @@ mod buffer;
 mod driver;
 mod launches;
 mod lists;
+mod loss;
 mod nvidia;
 mod pinned;
 mod refilled;
@@ -21,6 +22,7 @@ pub use launches::{
     BootstrapKeyViews, Complex, KeySwitchShape, Launcher, Line, Places, RotationShape, RotationViews, SeededRows,
 };
 pub use lists::{Lists, Table, Work};
+pub(crate) use loss::Loss;
 pub use nvidia::{find, kernels_are_built_in};
 pub use pinned::Pinned;
 pub(crate) use refilled::Refilled;

@@ -18,7 +18,7 @@ use crate::{
         BootstrapKeyViews, Buffer, Complex, Description, DriverError, KeySwitchShape, Line, Lists, Places,
         RotationShape, RotationViews, Stream, View,
     },
-    run::{Run, Stopwatch},
+    run::{Run, RunKey, Stopwatch},
     workspace::Workspace,
 };
 
@@ -27,23 +27,13 @@ pub(crate) use self::{
     warm::{KeyName, WarmKeys},
 };
 
-/// A key that can run lanes.
-pub(crate) trait GpuKey: Send + Sync {
-    fn set(&self) -> &'static ParameterSet;
-
-    /// What is kept of it in the host's memory is kept under this.
+/// An evaluation key in the memory of GPUs.
+pub(crate) trait GpuKey: RunKey {
+    /// The name of the key's copy in the host's memory, where keys are kept there.
     fn name(&self) -> Option<&KeyName>;
 
+    /// Bytes that the key takes on each GPU.
     fn bytes(&self) -> u64;
-
-    /// Bytes of workspace that lanes with a table take, of so many outputs together.
-    fn lane_bytes(&self, outputs: usize) -> usize;
-
-    /// Computes lanes of a wave on a GPU, all of them with a table, into their slots.
-    fn run(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError>;
-
-    /// Computes lanes that have none.
-    fn run_linear(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError>;
 }
 
 /// Makes a key ready on every GPU, from what is kept of it in memory, or from its source.
@@ -222,16 +212,18 @@ impl<T: Torus + Pod, S: Torus + Pod> TypedKey<T, S> {
 }
 
 impl<T: Torus + Pod, S: Torus + Pod> GpuKey for TypedKey<T, S> {
-    fn set(&self) -> &'static ParameterSet {
-        self.set
-    }
-
     fn name(&self) -> Option<&KeyName> {
         self.name.as_ref()
     }
 
     fn bytes(&self) -> u64 {
         bytes(self.set)
+    }
+}
+
+impl<T: Torus + Pod, S: Torus + Pod> RunKey for TypedKey<T, S> {
+    fn set(&self) -> &'static ParameterSet {
+        self.set
     }
 
     fn lane_bytes(&self, outputs: usize) -> usize {

@@ -8,7 +8,6 @@ mod bench;
 mod device;
 pub mod gpu;
 mod key;
-mod loss;
 mod queue;
 mod roots;
 mod run;

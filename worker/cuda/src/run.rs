@@ -13,13 +13,27 @@ use cloakwork_tfhe::StageTimes;
 use crate::{
     bench::Bench,
     gpu::{DriverError, GpuArena, Lists, Stream, Table, Work},
-    key::GpuKey,
     workspace::{ALIGNMENT, Workspace},
 };
 
+/// A key as a wave uses it.
+pub(crate) trait RunKey: Send + Sync {
+    /// The key's parameter set.
+    fn set(&self) -> &'static ParameterSet;
+
+    /// Bytes of workspace for a lane with a table that has so many outputs.
+    fn lane_bytes(&self, outputs: usize) -> usize;
+
+    /// Computes lanes of a wave on a GPU into their slots. Each of the lanes has a table.
+    fn run(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError>;
+
+    /// Computes lanes of a wave on a GPU into their slots. None of the lanes has a table.
+    fn run_linear(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError>;
+}
+
 /// A wave with everything that it needs, until it has ended.
 pub(crate) struct Run {
-    key: Arc<dyn GpuKey>,
+    key: Arc<dyn RunKey>,
     arena: Arc<GpuArena>,
     wave: Wave,
     tables: Vec<Arc<Table>>,
@@ -52,7 +66,7 @@ impl Run {
     /// Checks a wave, takes its slots, and cuts it into parts.
     pub(crate) fn new(
         benches: &[Bench],
-        key: Arc<dyn GpuKey>,
+        key: Arc<dyn RunKey>,
         arena: Arc<GpuArena>,
         wave: Wave,
         tables: Vec<Arc<Table>>,

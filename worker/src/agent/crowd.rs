@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use crate::{engine::GroupId, locked::Locked as _};
+use crate::{group::GroupId, locked::Locked as _};
 
 /// The jobs that are here.
 #[derive(Default)]

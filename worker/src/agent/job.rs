@@ -20,7 +20,9 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use super::{Agent, Held, crowd::Place};
 use crate::{
     blob::BlobReader,
-    engine::{EngineJob, Finished, GroupId, JobFailure, JobStatus, Plan},
+    engine::{EngineJob, Finished, JobStatus, Plan},
+    failure::JobFailure,
+    group::GroupId,
     inputs::{self, Rows},
     key_cache::{KeyLease, KeyRequest},
     latency::{Stage, Stopwatch},

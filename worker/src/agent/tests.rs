@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::Endpoint;
 
 use super::{report::Hung, *};
-use crate::{blob::BlobReader, engine::GroupId, key_cache::KeyRequest, outputs::OutputList, test_device::TestDevice};
+use crate::{blob::BlobReader, group::GroupId, key_cache::KeyRequest, outputs::OutputList, test_device::TestDevice};
 
 /// For whatever should take no time at all.
 const PATIENCE: Duration = Duration::from_secs(60);

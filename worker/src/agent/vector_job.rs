@@ -21,7 +21,8 @@ use super::{
     job::{Computed, Errands, bytes_of, digested, invalid, key_id, on_thread},
 };
 use crate::{
-    engine::{GroupId, JobFailure},
+    failure::JobFailure,
+    group::GroupId,
     latency::{Stage, Stopwatch},
     vectors::{VectorKeyRequest, VectorLease, Vectors},
 };

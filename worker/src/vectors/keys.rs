@@ -22,11 +22,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{
-    blob::BlobReader,
-    engine::{GroupId, JobFailure},
-    locked::Locked as _,
-};
+use crate::{blob::BlobReader, failure::JobFailure, group::GroupId, locked::Locked as _};
 
 /// Parts of keys by group. Those that a job uses stay; of the others, the ones longest unused make room.
 pub(crate) struct VectorKeys {

@@ -72,7 +72,7 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::Seat;
+    use crate::seat::Seat;
     use crate::sim::random::Random;
 
     #[test]

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::jobs::{Jobs, Seat};
+use crate::jobs::Jobs;
+use crate::seat::Seat;
 use crate::types::Time;
 
 /// What is about the same: some 17 seconds. Most leases are renewed or over by then.

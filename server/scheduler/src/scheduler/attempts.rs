@@ -3,7 +3,7 @@
 use super::Scheduler;
 use crate::event::{Attempt, Effect, End, Outcome, Reason, Retry, Why, reasons};
 use crate::job::{Job, Lease, State};
-use crate::jobs::Seat;
+use crate::seat::Seat;
 use crate::types::{JobId, Time, WorkerId};
 
 impl Scheduler {

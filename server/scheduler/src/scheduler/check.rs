@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ages::Ages;
 use super::{Load, Scheduler};
-use crate::job::{Job, Size, State};
-use crate::jobs::Seat;
+use crate::job::{Job, State};
+use crate::queue::Size;
+use crate::seat::Seat;
 use crate::types::{Group, TenantId, WorkerId};
 use crate::worker::{Mode, Worker};
 

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use super::Scheduler;
 use crate::event::Effect;
-use crate::job::{Job, Size, State};
-use crate::jobs::Seat;
+use crate::job::{Job, State};
 use crate::queue::Choice;
+use crate::queue::Size;
+use crate::seat::Seat;
 use crate::types::{Time, WorkerId};
 use crate::worker::{Mode, Turn, Worker};
 

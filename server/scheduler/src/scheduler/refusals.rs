@@ -5,8 +5,8 @@
 //! come, and what the others lacked may only be taken up: then all may have it again.
 
 use super::Scheduler;
-use crate::jobs::Seat;
 use crate::queue::Class;
+use crate::seat::Seat;
 use crate::types::{Time, WorkerId};
 
 impl Scheduler {

@@ -13,7 +13,7 @@ use cloakwork_params::SetId;
 use super::Scheduler;
 use crate::event::{Effect, End, Reason, Why, reasons};
 use crate::job::{Job, Shown};
-use crate::jobs::Seat;
+use crate::seat::Seat;
 use crate::types::{JobId, SuspectId, Time, WorkerId};
 use crate::worker::{Hold, Mode, Turn, Worker};
 

@@ -3,7 +3,7 @@
 use super::Scheduler;
 use crate::event::{Effect, End, Why};
 use crate::job::State;
-use crate::jobs::Seat;
+use crate::seat::Seat;
 use crate::types::{Time, WorkerId};
 
 /// Most timers that one tick rings, and brings near, so that a step has a bound. The next tick is due at once then.

@@ -5,7 +5,7 @@ use cloakwork_params::SetId;
 use super::Scheduler;
 use crate::event::{Effect, Why};
 use crate::job::{Lease, Seen, Shown, State};
-use crate::jobs::Seat;
+use crate::seat::Seat;
 use crate::types::{LeaseReport, Report, Time, WorkerId};
 use crate::worker::{Hold, Worker};
 

@@ -2,8 +2,7 @@
 
 use std::{ffi::c_void, ptr::NonNull, sync::Arc, time::Duration};
 
-use super::{Address, Description, Driver, DriverError, Stream};
-use crate::loss::Loss;
+use super::{Address, Description, Driver, DriverError, Loss, Stream};
 
 /// A GPU as the device has it. Once any of the device's GPUs is lost, this one does nothing any more: memory that a kernel
 /// or a copy may still use is neither given back nor used again, but stays until the process ends.

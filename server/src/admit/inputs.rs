@@ -9,13 +9,14 @@ use cloakwork_params::{KeyId, ObjectKind, ckks::layout::CiphertextShape};
 use cloakwork_proto::v1::{JobInput, job_input::Source};
 use cloakwork_scheduler::JobId;
 
-use super::{Admission, Content};
+use super::Admission;
 use crate::{
     caller::Caller,
     error::{
         ApiError, CIPHERTEXT_NOT_FOUND, FIELD_MISSING, INPUT_INVALID, JOB_NOT_FOUND, KEY_MISMATCH, OUTPUT_EXPIRED,
         OUTPUT_NOT_READY, REQUEST_TOO_LARGE,
     },
+    jobs::Content,
     programs::{Compiled, Family},
     resource::{CiphertextName, ListName, OutputName},
 };

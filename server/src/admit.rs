@@ -1,4 +1,7 @@
-//! From a request to a job that can be stored and run: everything that can be refused is refused here.
+//! Admission: from a request to a job that can be stored and run. Every refusal that a request can get
+//! comes from here.
+
+mod inputs;
 
 use std::{
     sync::Arc,
@@ -8,23 +11,21 @@ use std::{
 use bytes::Bytes;
 use cloakwork_circuit::ProgramId;
 use cloakwork_keystore::{Digest, KeyInfo, Keystore, Pin, TenantId};
-use cloakwork_params::{AnySet, KeyId, ParameterSet, ckks::layout::KeyShape, set::Standing};
+use cloakwork_params::{AnySet, KeyId, ckks::layout::KeyShape, set::Standing};
 use cloakwork_proto::v1::{self, job_spec};
-use prost::Message as _;
 
-use super::{
-    Content, JobMeta, Pins, Timeline, id,
-    inputs::{self, Wanted},
-};
+use inputs::Wanted;
+
 use crate::{
     caller::Caller,
     clock, database,
-    dispatch::Dispatcher,
+    dispatch::{Admitted, Dispatcher},
     error::{
-        ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, KEY_INCOMPLETE, PROGRAM_NOT_FOUND, REQUEST_ID_REUSED,
-        REQUEST_TOO_LARGE, SET_NOT_SERVED,
+        ApiError, FIELD_MISSING, INPUT_INVALID, INVALID_ARGUMENT, KEY_INCOMPLETE, PROGRAM_NOT_FOUND, REQUEST_TOO_LARGE,
+        SET_NOT_SERVED,
     },
-    keys::{KeyUse, KeyUses},
+    jobs::{Content, JobMeta, Pins, Request, Timeline, cost_of_blocks, id},
+    keys::KeyUses,
     limits::Limits,
     programs::{Compiled, Compiler, Family},
     quota::Quota,
@@ -51,27 +52,6 @@ pub struct Admission {
     pub limits: Arc<Limits>,
     /// Whether sets are served that are weaker than they should be.
     pub allow_weak_sets: bool,
-}
-
-/// A job that has passed.
-#[derive(Debug)]
-pub struct Admitted {
-    /// What it is.
-    pub meta: Arc<JobMeta>,
-    /// The program's bytes.
-    pub program: Bytes,
-    /// What it reads.
-    pub inputs: Arc<[Content]>,
-    /// Parts of the key that it needs.
-    pub key_parts: Vec<Digest>,
-    /// Those of the set's companion, where the key has them.
-    pub companion_parts: Vec<Digest>,
-    /// Keeps the key from being purged until the job is in the store.
-    pub key_use: Arc<KeyUse>,
-    /// The blobs among what it reads, until somebody has taken the job.
-    pub pins: Arc<Pins>,
-    /// When things happened so far. The store knew of no job of this request at any time since it was received.
-    pub timeline: Timeline,
 }
 
 impl Admission {
@@ -247,49 +227,4 @@ fn span(field: &'static str, given: Option<prost_types::Duration>, default: u64,
         })?,
     };
     Ok(i64::try_from(given.min(Duration::from_secs(max)).as_micros()).unwrap_or(i64::MAX))
-}
-
-impl Content {
-    /// As the key store names it.
-    pub fn blob(&self) -> Digest {
-        Digest { blake3: self.digest, size_bytes: self.size_bytes }
-    }
-}
-
-/// What tells a repeated request from another one.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
-    /// Its id, which the client drew.
-    pub id: [u8; 16],
-    /// Of what it asks for.
-    pub digest: [u8; 32],
-}
-
-/// Refuses a request that has the id of the one that made a job, and asks for something else.
-pub fn same_request(made: &JobMeta, request: &Request) -> Result<(), ApiError> {
-    if made.request_digest == request.digest {
-        return Ok(());
-    }
-    let message = format!("request id {} belongs to another request", uuid::Uuid::from_bytes(request.id));
-    Err(REQUEST_ID_REUSED.error(message))
-}
-
-/// What tells whether a request id is used for the same request again.
-pub fn request_digest(spec: &v1::JobSpec) -> [u8; 32] {
-    *blake3::hash(&spec.encode_to_vec()).as_bytes()
-}
-
-/// What a job on blocks is counted by: bootstraps, times what one of the set costs, and a little for each row.
-pub fn cost_of_blocks(set: &ParameterSet, pbs_count: u64, rows: u64) -> u64 {
-    pbs_count.saturating_mul(set.bootstrap_weight()).saturating_add(rows).max(1)
-}
-
-/// Bytes of a group's name.
-pub const GROUP_BYTES: usize = 16;
-
-/// Names what may share waves.
-pub fn group_bytes(tenant: &str, key_id: KeyId, set: AnySet) -> Bytes {
-    let mut hasher = blake3::Hasher::new_derive_key("cloakwork server, group of jobs that may share waves");
-    hasher.update(tenant.as_bytes()).update(&[0]).update(&key_id.0).update(&set.id().0.to_le_bytes());
-    Bytes::copy_from_slice(&hasher.finalize().as_bytes()[..GROUP_BYTES])
 }

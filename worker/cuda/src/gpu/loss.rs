@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::gpu::DriverError;
+use super::DriverError;
 
 /// Why nothing more is asked of the device's GPUs, noted once, by whoever was failed first. All of them share it: what one
 /// computes may lie in the memory of another.

@@ -1,0 +1,150 @@
+//! Counts and lines of a resource.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::Hash,
+};
+
+use tokio::sync::oneshot;
+
+use crate::Exceeded;
+
+/// All that changes about a resource.
+#[derive(Debug)]
+pub(crate) struct State<K> {
+    held: u64,
+    /// Only tenants that hold or await something.
+    tenants: HashMap<K, Tenant>,
+    /// Tenants with waiting callers, each once, in the order of their turns.
+    turns: VecDeque<K>,
+    next_ticket: u64,
+}
+
+#[derive(Debug, Default)]
+struct Tenant {
+    held: u64,
+    line: VecDeque<Waiting>,
+}
+
+/// A caller in line.
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    units: u64,
+    granted: oneshot::Sender<()>,
+}
+
+/// The place of a caller in its tenant's line.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    pub(crate) number: u64,
+    pub(crate) granted: oneshot::Receiver<()>,
+}
+
+impl<K> Default for State<K> {
+    fn default() -> Self {
+        Self { held: 0, tenants: HashMap::new(), turns: VecDeque::new(), next_ticket: 0 }
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    pub(crate) fn held(&self) -> u64 {
+        self.held
+    }
+
+    pub(crate) fn tenants(&self) -> usize {
+        self.tenants.len()
+    }
+
+    /// Counts further units for a tenant, or names the limit that they exceed.
+    pub(crate) fn grow(&mut self, tenant: &K, units: u64, all_max: u64, each_max: u64) -> Result<(), Exceeded> {
+        let own = self.tenants.get(tenant).map_or(0, |tenant| tenant.held).saturating_add(units);
+        if own > each_max {
+            return Err(Exceeded::Each { limit: each_max, wanted: own });
+        }
+        let all = self.held.saturating_add(units);
+        if all > all_max {
+            return Err(Exceeded::All { limit: all_max, wanted: all });
+        }
+        self.held = all;
+        self.tenants.entry(tenant.clone()).or_default().held = own;
+        Ok(())
+    }
+
+    /// Puts a caller at the end of its tenant's line.
+    pub(crate) fn enter(&mut self, tenant: K, units: u64, all_max: u64, each_max: u64) -> Ticket {
+        let (sender, granted) = oneshot::channel();
+        let number = self.next_ticket;
+        self.next_ticket += 1;
+        let own = self.tenants.entry(tenant.clone()).or_default();
+        if own.line.is_empty() {
+            self.turns.push_back(tenant);
+        }
+        own.line.push_back(Waiting { ticket: number, units, granted: sender });
+        self.grant(all_max, each_max);
+        Ticket { number, granted }
+    }
+
+    /// Takes a caller out of its tenant's line, or its units back where they were granted already.
+    pub(crate) fn leave(&mut self, tenant: &K, ticket: u64, units: u64, all_max: u64, each_max: u64) {
+        let Some(own) = self.tenants.get_mut(tenant) else { return };
+        match own.line.iter().position(|waiting| waiting.ticket == ticket) {
+            Some(place) => {
+                own.line.remove(place);
+                if own.line.is_empty() {
+                    self.turns.retain(|waiting| waiting != tenant);
+                }
+                self.forget_if_idle(tenant);
+                // The caller may have held up others.
+                self.grant(all_max, each_max);
+            }
+            None => self.give_back(tenant, units, all_max, each_max),
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, tenant: &K, units: u64, all_max: u64, each_max: u64) {
+        self.held -= units;
+        if let Some(own) = self.tenants.get_mut(tenant) {
+            own.held -= units;
+        }
+        self.forget_if_idle(tenant);
+        self.grant(all_max, each_max);
+    }
+
+    /// Grants units to the first callers in line, tenant by tenant.
+    ///
+    /// A tenant whose own limit is reached is passed over, since only its own shares can make room
+    /// for it. A tenant that lacks only common units stops the round: later requests that are
+    /// smaller would otherwise use up each unit that comes free, and a large request would wait for
+    /// ever.
+    fn grant(&mut self, all_max: u64, each_max: u64) {
+        let mut passed_over = 0;
+        while passed_over < self.turns.len() {
+            let Some(tenant) = self.turns.pop_front() else { return };
+            let Some(own) = self.tenants.get_mut(&tenant) else { continue };
+            let Some(units) = own.line.front().map(|waiting| waiting.units) else { continue };
+            if own.held + units > each_max {
+                self.turns.push_back(tenant);
+                passed_over += 1;
+            } else if self.held + units > all_max {
+                self.turns.push_front(tenant);
+                return;
+            } else if let Some(waiting) = own.line.pop_front() {
+                own.held += units;
+                self.held += units;
+                // The receiver lives as long as the caller's place, which gives the units back.
+                let _ = waiting.granted.send(());
+                if !own.line.is_empty() {
+                    self.turns.push_back(tenant);
+                }
+                passed_over = 0;
+            }
+        }
+    }
+
+    fn forget_if_idle(&mut self, tenant: &K) {
+        if self.tenants.get(tenant).is_some_and(|own| own.held == 0 && own.line.is_empty()) {
+            self.tenants.remove(tenant);
+        }
+    }
+}

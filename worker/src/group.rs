@@ -1,0 +1,12 @@
+//! Names of groups of jobs that may share a wave.
+
+use bytes::Bytes;
+use cloakwork_params::{KeyId, SetId};
+
+/// Jobs that may share a wave: those of one opaque group, one key and one set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct GroupId {
+    pub(crate) group: Bytes,
+    pub(crate) key_id: KeyId,
+    pub(crate) set: SetId,
+}
