@@ -1,7 +1,8 @@
-//! Blind rotation: the lookup table, rotated by an encrypted amount. Where the time goes.
+//! Blind rotation: multiplies a lookup table by X to an encrypted power. Bootstraps spend most of
+//! their time here.
 //!
-//! The loop over the key is the outer one. Each GGSW ciphertext is read once and used by every ciphertext
-//! of the tile, so that memory traffic is shared; the tile's accumulators stay in cache.
+//! The outer loop runs over the key. Every ciphertext of the tile uses a GGSW ciphertext after a
+//! single read of it, which shares the memory traffic. The tile's accumulators stay in cache.
 
 mod classical;
 mod multi_bit;
@@ -17,23 +18,24 @@ use cloakwork_params::ModulusSwitch;
 
 use crate::{BootstrapKey, key::Ggsws};
 
-/// Ciphertexts in a tile beyond which the key's share of the time no longer falls.
+/// Maximum number of ciphertexts in a tile. With a larger tile, the share of the time that reading
+/// the key takes no longer falls.
 pub const TILE_MAX: usize = 16;
 
 /// Working memory of one thread.
 pub struct Scratch<T> {
     product: ProductScratch,
-    /// By ciphertext, one exponent a word; classical only.
+    /// Exponents after the modulus switch, one per word, by ciphertext. Classical keys only.
     exponents: Vec<u32>,
-    /// By ciphertext, the exponents of the step at hand; classical only.
+    /// Exponent of the current step for each ciphertext. Classical keys only.
     step: Vec<u32>,
-    /// Sum of the rotated ciphertexts of a group, and its spectrum; multi-bit only.
+    /// Sum of a group's rotated GGSW ciphertexts, followed by its spectrum. Multi-bit keys only.
     bundle: Vec<T>,
     spectrum: Aligned<f64>,
 }
 
 impl<T: Torus> Scratch<T> {
-    /// For tiles of up to [`TILE_MAX`] ciphertexts.
+    /// Allocates for tiles of up to [`TILE_MAX`] ciphertexts.
     pub fn new(key: &BootstrapKey<T>) -> Self {
         let tile = TILE_MAX;
         let (bundle, spectrum, exponents) = match key.ggsws() {
@@ -50,8 +52,8 @@ impl<T: Torus> Scratch<T> {
     }
 }
 
-/// Ciphertexts that share one pass over a key of `shape`: their accumulators, margins aside, fill half of the
-/// second-level cache.
+/// Number of ciphertexts that share one pass over a key of `shape`. Their accumulators, without
+/// margins, fill half of the second-level cache.
 pub fn tile<T: Torus>(shape: GgswShape) -> usize {
     tile_in::<T>(cache::second_level_bytes(), shape)
 }
@@ -60,11 +62,11 @@ fn tile_in<T: Torus>(cache_bytes: usize, shape: GgswShape) -> usize {
     (cache_bytes / 2 / (shape.glwe_words() * size_of::<T>())).clamp(1, TILE_MAX)
 }
 
-/// Rotates the lookup table of each ciphertext by its phase: `accumulators[c]` becomes a GLWE encryption of
-/// `X^-phase * luts[c]`, the phase taken modulo 2N.
+/// Rotates the lookup table of each ciphertext by its phase: `accumulators[c]` becomes a GLWE
+/// encryption of `X^-phase * luts[c]`, with the phase taken modulo 2N.
 ///
-/// `ciphertexts` are rows under the small key, at most [`TILE_MAX`] of them and best [`tile`]; `accumulators` lie as
-/// [`cloakwork_math::external_product::accumulator`] says.
+/// `ciphertexts` are rows under the small key: at most [`TILE_MAX`], ideally [`tile`] of them.
+/// [`cloakwork_math::external_product::accumulator`] describes the layout of `accumulators`.
 pub fn blind_rotate<T: Torus, S: Torus>(
     key: &BootstrapKey<T>,
     rule: ModulusSwitch,
@@ -89,7 +91,7 @@ pub fn blind_rotate<T: Torus, S: Torus>(
     }
 }
 
-/// The trivial encryption of `X^-exponent * lut`.
+/// Writes the trivial encryption of `X^-exponent * lut` to `accumulator`.
 fn load_lut<T: Torus>(glwe_dimension: usize, lut: &[T], exponent: u32, accumulator: &mut [T]) {
     let size = lut.len();
     accumulator::set(size, accumulator, |index, polynomial| {
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tile_fills_half_of_the_cache_margins_aside() {
+    fn tile_accumulators_fill_half_of_the_second_level_cache() {
         let sets = ["2_CARRY_2", "3_CARRY_3", "4_CARRY_4"].map(|name| {
             let name = format!("V1_8_PARAM_MESSAGE_{name}_KS_PBS_TUNIFORM_2M128");
             table::by_name(&name).expect("a set of the table")

@@ -1,4 +1,4 @@
-//! The whole operation: key switch and bootstrap, in the order that the parameter set fixes.
+//! The complete operation: key switch and bootstrap, in the order that the parameter set fixes.
 
 mod parts;
 mod run;
@@ -16,17 +16,18 @@ use crate::{
 pub use parts::{PART_MAX, parts};
 pub(crate) use run::Lanes;
 
-/// The evaluation key of one parameter set, expanded and ready.
+/// Evaluation key of one parameter set, expanded and ready for use.
 ///
-/// `T` is the word of the big key, `S` that of the small one: `<u64, u64>`, `<u64, u32>` (KS32, HPU) or
-/// `<u32, u32>` (boolean).
+/// `T` is the word of the big key and `S` that of the small key: `<u64, u64>`, `<u64, u32>` (KS32,
+/// HPU) or `<u32, u32>` (boolean).
 pub struct ServerKey<T, S> {
     set: &'static ParameterSet,
     key_switch: KeySwitchKey<S>,
     bootstrap: BootstrapKey<T>,
 }
 
-/// Working memory of one thread, for keys of one parameter set. Make as many as threads shall work, and keep them.
+/// Working memory of one thread, for keys of one parameter set. Callers allocate one per working
+/// thread and reuse it.
 pub struct Scratch<T, S> {
     set: SetId,
     inputs: Vec<T>,
@@ -38,18 +39,18 @@ pub struct Scratch<T, S> {
     times: StageTimes,
 }
 
-/// Where a thread's time went, of that in the two halves. What is left of the whole goes to loading, extraction and
-/// copies.
+/// Time that a thread has spent in the two halves. Loading, extraction and copies take the rest of
+/// the total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTimes {
-    /// Key switches.
+    /// Time in key switches.
     pub key_switch: Duration,
-    /// Blind rotations, the modulus switch at their beginning included.
+    /// Time in blind rotations, including the modulus switch at their start.
     pub blind_rotate: Duration,
 }
 
 impl<T, S> Scratch<T, S> {
-    /// What was spent with this scratch since the last call.
+    /// Returns the times spent with this scratch since the last call, and resets them.
     pub fn take_times(&mut self) -> StageTimes {
         std::mem::take(&mut self.times)
     }
@@ -68,7 +69,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         Ok(Self { set, key_switch: KeySwitchKey::expand(key_switch, threads), bootstrap })
     }
 
-    /// Do these seeded parts fit the set?
+    /// Checks that seeded parts fit the set.
     pub fn check(
         set: &ParameterSet,
         key_switch: &SeededKeySwitchKey<S>,
@@ -78,7 +79,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         check_bootstrap::<T>(set, bootstrap.shape(), bootstrap.ggsw_count())
     }
 
-    /// Puts expanded parts together, if they fit the set.
+    /// Builds a key from expanded parts if these fit the set.
     pub fn from_parts(
         set: &'static ParameterSet,
         key_switch: KeySwitchKey<S>,
@@ -105,22 +106,22 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         &self.bootstrap
     }
 
-    /// Ciphertexts that share one read of the bootstrap key.
+    /// Number of ciphertexts that share one read of the bootstrap key.
     pub fn tile(&self) -> usize {
         tile::<T>(self.bootstrap.shape())
     }
 
-    /// Bytes held.
+    /// Size of this key in memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.key_switch.bytes() + self.bootstrap.bytes()
     }
 
-    /// Bytes that the key of a set will hold.
+    /// Size of an expanded key of `set` in memory, in bytes.
     pub fn bytes_of(set: &ParameterSet) -> usize {
         KeySwitchKey::<S>::bytes_of(set) + BootstrapKey::<T>::bytes_of(set)
     }
 
-    /// Working memory for one thread.
+    /// Allocates working memory for one thread.
     pub fn scratch(&self) -> Scratch<T, S> {
         let rotation_tile = tile::<T>(self.bootstrap.shape());
         Scratch {
@@ -135,10 +136,11 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         }
     }
 
-    /// Applies a table to each ciphertext: `luts[c]` to `inputs[c]`. The results of a table of several
-    /// functions lie next to each other in `outputs`.
+    /// Applies a table to each ciphertext: `luts[c]` to `inputs[c]`. The results of a table of
+    /// several functions are adjacent in `outputs`.
     ///
-    /// The work is split over as many threads as there are scratches; one scratch means no new thread.
+    /// The work is split over as many threads as there are scratches. A single scratch starts no
+    /// thread.
     pub fn bootstrap(
         &self,
         inputs: &LweList<T>,
@@ -152,8 +154,8 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         self.bootstrap_with(&load, luts, outputs, scratches)
     }
 
-    /// As [`Self::bootstrap`], with inputs that `load(lane, input)` writes when they are needed: a linear
-    /// combination of other ciphertexts, say.
+    /// As [`Self::bootstrap`], but `load(lane, input)` writes each input when it is needed, for
+    /// example as a linear combination of other ciphertexts.
     pub fn bootstrap_with(
         &self,
         load: &(dyn Fn(usize, &mut [T]) + Sync),
@@ -165,7 +167,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
     }
 }
 
-/// The numbers of a key-switch key in either form.
+/// Dimensions of a key-switch key, seeded or expanded.
 struct KeySwitchShape {
     input_dimension: usize,
     output_dimension: usize,

@@ -1,4 +1,4 @@
-//! Ciphertexts made with a public key: up to n of them share one mask.
+//! Ciphertexts encrypted with a public key. Up to n of them share one mask.
 
 use std::ops::Range;
 
@@ -9,9 +9,11 @@ use cloakwork_math::{
 
 use crate::{LweList, ShapeError};
 
-/// A public key to encrypt with: an encryption of zero as a polynomial modulo X^n + 1, its mask from a seed.
+/// A public key for encryption: an encryption of zero as a polynomial modulo X^n + 1, with a seeded
+/// mask.
 ///
-/// For a secret key s of n bits, the body is the mask times s with its bits in reverse order, plus noise.
+/// For a secret key s of n bits, the body is noise plus the mask times s with its bits in reverse
+/// order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompactPublicKey<T> {
     seed: MaskSeed,
@@ -19,13 +21,13 @@ pub struct CompactPublicKey<T> {
 }
 
 impl<T: Torus> CompactPublicKey<T> {
-    /// Checks that the body is a polynomial modulo X^n + 1 for a power of two.
+    /// Checks that the body is a polynomial modulo X^n + 1 with n a power of two.
     pub fn new(seed: MaskSeed, body: Vec<T>) -> Result<Self, ShapeError> {
         check_power_of_two(body.len())?;
         Ok(Self { seed, body })
     }
 
-    /// n.
+    /// The dimension n.
     pub fn dimension(&self) -> usize {
         self.body.len()
     }
@@ -40,7 +42,7 @@ impl<T: Torus> CompactPublicKey<T> {
         &self.body
     }
 
-    /// The mask, expanded.
+    /// Expands the mask.
     pub fn mask(&self) -> Vec<T> {
         let mut mask = vec![T::default(); self.dimension()];
         MaskStream::new(&self.seed).fill(T::BITS, &mut mask);
@@ -48,7 +50,7 @@ impl<T: Torus> CompactPublicKey<T> {
     }
 }
 
-/// LWE ciphertexts that share masks: number j of each run of n has the run's mask times X^j.
+/// LWE ciphertexts that share masks: ciphertext j of each run of n has the run's mask times X^j.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompactList<T> {
     dimension: usize,
@@ -57,7 +59,8 @@ pub struct CompactList<T> {
 }
 
 impl<T: Torus> CompactList<T> {
-    /// Checks that there is one mask for each run of n bodies, the last run's being whole too.
+    /// Checks that there is one mask for each run of n bodies. The mask of a partial last run is
+    /// whole too.
     pub fn new(dimension: usize, masks: Vec<T>, bodies: Vec<T>) -> Result<Self, ShapeError> {
         check_power_of_two(dimension)?;
         let expected = bodies.len().next_multiple_of(dimension);
@@ -65,7 +68,7 @@ impl<T: Torus> CompactList<T> {
         Ok(Self { dimension, masks, bodies })
     }
 
-    /// n: mask words of each expanded ciphertext.
+    /// The dimension n: number of mask words of each expanded ciphertext.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
@@ -75,7 +78,7 @@ impl<T: Torus> CompactList<T> {
         self.bodies.len()
     }
 
-    /// True when there are no ciphertexts.
+    /// Whether there are no ciphertexts.
     pub fn is_empty(&self) -> bool {
         self.bodies.is_empty()
     }
@@ -90,12 +93,12 @@ impl<T: Torus> CompactList<T> {
         &self.bodies
     }
 
-    /// The ciphertexts with a mask of their own. This takes n times the memory of the list.
+    /// Expands each ciphertext to its own mask. The result takes n times the memory of the list.
     pub fn expand(&self) -> LweList<T> {
         self.expand_range(0..self.len())
     }
 
-    /// As [`Self::expand`] for some of the ciphertexts; those beyond the end are left out.
+    /// As [`Self::expand`] for a range of the ciphertexts. Indices beyond the end are skipped.
     pub fn expand_range(&self, range: Range<usize>) -> LweList<T> {
         let range = range.start.min(self.len())..range.end.min(self.len());
         let mut list = LweList::zeros(self.dimension, range.len());
@@ -129,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_that_cannot_be_are_refused() {
+    fn invalid_shapes_are_refused() {
         assert!(CompactPublicKey::new(MaskSeed { key: 0, block: 0, byte: 0 }, vec![0_u64; 805]).is_err());
         assert!(CompactPublicKey::new(MaskSeed { key: 0, block: 0, byte: 0 }, Vec::<u64>::new()).is_err());
         assert!(CompactList::new(0, vec![0_u64], vec![0]).is_err());

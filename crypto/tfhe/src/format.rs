@@ -1,7 +1,8 @@
-//! Objects to envelopes and back; `docs/formats.md` is the specification.
+//! Conversion between objects and envelopes. `docs/formats.md` is the specification.
 //!
-//! An object says what its numbers are and how its payload is read and written. Everything else, from the
-//! header to the digest, is the same for all of them and happens in [`encode`] and [`decode`].
+//! Each type of object defines its dimensions and how its payload is read and written. Everything
+//! else, from the header to the digest, is common to all types and happens in [`encode`] and
+//! [`decode`].
 
 mod error;
 mod info;
@@ -24,36 +25,36 @@ pub use cloakwork_params::CiphertextInfo;
 pub use error::FormatError;
 pub use list::{CiphertextList, ListForm};
 
-/// Something that travels in an envelope.
+/// An object that can be stored in an envelope.
 pub trait WireObject: Sized {
-    /// What the envelope calls it.
+    /// Kind of the object in the envelope's header.
     const KIND: ObjectKind;
 
-    /// Its numbers, in the order of the kind's layout.
+    /// Dimensions of the object, in the order of the kind's layout.
     fn dimensions(&self) -> Result<Dimensions, FormatError>;
 
-    /// Where its mask stream starts, in seeded kinds.
+    /// Start of the mask stream, for seeded kinds.
     fn seed(&self) -> Option<MaskSeed>;
 
     /// Writes the payload of an object whose dimensions are those of `set`.
     fn write_payload<W: Write>(&self, set: &ParameterSet, out: &mut EnvelopeWriter<W>) -> Result<(), FormatError>;
 
-    /// Reads the payload behind a header whose dimensions are those of `set`.
+    /// Reads the payload that follows a header whose dimensions are those of `set`.
     fn read_payload<R: Read>(set: &ParameterSet, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError>;
 }
 
-/// An object and what its envelope said of it.
+/// An object with the facts from its envelope's header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded<O> {
     /// The object.
     pub object: O,
-    /// Its parameter set.
+    /// Parameter set of the object.
     pub set: &'static ParameterSet,
-    /// The key it was made under.
+    /// Identifier of the key that the object was made under.
     pub key_id: KeyId,
 }
 
-/// Writes `object` as an envelope; one that does not conform to `set` is refused.
+/// Writes `object` as an envelope. An object that does not conform to `set` is refused.
 pub fn encode<O: WireObject>(
     object: &O,
     set: &ParameterSet,
@@ -77,8 +78,8 @@ pub fn encode<O: WireObject>(
     Ok(())
 }
 
-/// Reads an envelope that ends where `input` ends. Memory in use stays below twice the bytes that came,
-/// whatever the header claims.
+/// Reads an envelope that ends where `input` ends. Memory use stays below twice the number of bytes
+/// received, whatever the header claims.
 pub fn decode<O: WireObject>(input: impl Read, expected: &Expected) -> Result<Decoded<O>, FormatError> {
     let mut envelope = EnvelopeReader::open(input)?;
     let set = layout::conform(envelope.header(), O::KIND, expected)?;
@@ -88,13 +89,13 @@ pub fn decode<O: WireObject>(input: impl Read, expected: &Expected) -> Result<De
     Ok(Decoded { object, set, key_id })
 }
 
-/// The mask stream of an envelope of a seeded kind.
+/// Start of the mask stream of a seeded kind, from the envelope's header.
 fn mask_seed<R: Read>(envelope: &EnvelopeReader<R>) -> MaskSeed {
     let seed = envelope.header().seed.expect("the header of a seeded kind has a seed");
     MaskSeed { key: seed.key, block: seed.block, byte: seed.byte }
 }
 
-/// A header's dimensions from as many numbers as the kind has.
+/// Converts the dimensions of a kind to those of a header.
 fn dimensions<const N: usize>(values: [(&'static str, usize); N]) -> Result<Dimensions, FormatError> {
     let mut dimensions = Dimensions::default();
     for (slot, (what, value)) in dimensions.iter_mut().zip(values) {

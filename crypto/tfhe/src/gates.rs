@@ -1,5 +1,5 @@
-//! Boolean gates. True is 1/8 of the torus, false is -1/8; a gate is a linear combination whose sign is the
-//! answer, and one bootstrap that reads the sign.
+//! Boolean gates. True is 1/8 of the torus and false is -1/8. A gate is a linear combination whose
+//! sign is the result, followed by one bootstrap that reads the sign.
 
 mod gate;
 
@@ -13,19 +13,19 @@ pub use gate::Gate;
 /// 1/8 of the torus.
 const EIGHTH: u32 = 1 << 29;
 
-/// The gates of a boolean key: the key, and the table that reads a sign.
+/// Gates under a boolean key: the key, and the lookup table that reads a sign.
 pub struct Gates<'k> {
     key: &'k ServerKey<u32, u32>,
     sign: Lut<u32>,
 }
 
 impl<'k> Gates<'k> {
-    /// Gates under `key`.
+    /// Creates the gates under `key`.
     pub fn new(key: &'k ServerKey<u32, u32>) -> Self {
         Self { key, sign: Lut::sign(key.set().polynomial_size, EIGHTH) }
     }
 
-    /// `outputs[c] = gates[c](left[c], right[c])`, one bootstrap each.
+    /// Computes `outputs[c] = gates[c](left[c], right[c])` with one bootstrap each.
     pub fn evaluate(
         &self,
         gates: &[Gate],
@@ -46,7 +46,7 @@ impl<'k> Gates<'k> {
         self.key.run(lanes, outputs, scratches)
     }
 
-    /// `outputs[c] = if conditions[c] { yes[c] } else { no[c] }`, two bootstraps each.
+    /// Computes `outputs[c] = if conditions[c] { yes[c] } else { no[c] }` with two bootstraps each.
     pub fn mux(
         &self,
         conditions: &LweList<u32>,
@@ -56,8 +56,8 @@ impl<'k> Gates<'k> {
         scratches: &mut [Scratch<u32, u32>],
     ) -> Result<(), ShapeError> {
         self.check([conditions, yes, no], outputs.len())?;
-        // Lane 2c is `condition and yes`, lane 2c + 1 is `not condition and no`; one of them is false, and
-        // false + x + 1/8 = x.
+        // Lane 2c is `condition and yes`, lane 2c + 1 is `not condition and no`. At least one lane
+        // is false, and false + x + 1/8 = x.
         let load = |lane: usize, input: &mut [u32]| {
             let condition = conditions.get(lane / 2);
             let (branch, sign) = if lane.is_multiple_of(2) { (yes, 1) } else { (no, 1u32.wrapping_neg()) };
@@ -79,7 +79,7 @@ impl<'k> Gates<'k> {
     }
 }
 
-/// Negates every bit; no bootstrap, no added noise.
+/// Negates every bit, without a bootstrap and without added noise.
 pub fn not(bits: &mut LweList<u32>) {
     for word in bits.words_mut() {
         *word = word.wrapping_neg();

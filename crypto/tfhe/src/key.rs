@@ -1,4 +1,4 @@
-//! Evaluation keys: as they travel, seeded and in tfhe-rs's order, and expanded, as they are used.
+//! Evaluation keys in two forms: seeded and in the order of tfhe-rs on the wire, expanded in use.
 
 mod expanded;
 mod packing;
@@ -15,15 +15,15 @@ pub(crate) use expanded::{GROUPING_MAX, Ggsws, Groups};
 pub use packing::{PackingKey, SeededPackingKey};
 pub use seeded::{SeededBootstrapKey, SeededDecompressionKey, SeededKeySwitchKey};
 
-/// Numbers that do not fit each other.
+/// A number that does not fit the others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: expected {expected}, got {got}")]
 pub struct ShapeError {
-    /// What was counted.
+    /// Name of the number.
     pub what: &'static str,
-    /// What it must be.
+    /// Required value.
     pub expected: usize,
-    /// What it was.
+    /// Actual value.
     pub got: usize,
 }
 
@@ -32,7 +32,7 @@ impl ShapeError {
         if expected == got { Ok(()) } else { Err(Self { what, expected, got }) }
     }
 
-    /// Names the bound that was overstepped.
+    /// Checks that a number lies in a range. The error reports the violated bound.
     pub(crate) fn within(what: &'static str, range: RangeInclusive<usize>, got: usize) -> Result<(), Self> {
         let (least, most) = range.into_inner();
         if got < least {
@@ -42,12 +42,12 @@ impl ShapeError {
     }
 }
 
-/// Most mask polynomials of a packed ciphertext.
+/// Maximum number of mask polynomials of a packed ciphertext.
 const GLWE_DIMENSION_MAX: usize = 4;
-/// Longest key; twice what the largest set has.
+/// Maximum length of a key: twice that of the largest parameter set.
 pub(crate) const DIMENSION_MAX: usize = 1 << 17;
 
-/// Can words of so many bits be decomposed?
+/// Checks that words of `bits` bits can be decomposed with this gadget.
 fn check_gadget(gadget: Decomposition, bits: u32) -> Result<(), ShapeError> {
     let base_log = gadget.base_log as usize;
     ShapeError::within("log2 of the base", 1..=BASE_LOG_MAX.min(bits - 1) as usize, base_log)?;

@@ -1,4 +1,5 @@
-//! Key switch: from the big key to a small one, a whole tile of ciphertexts per read of the key.
+//! Key switch from the big key to a small one. A whole tile of ciphertexts shares each read of the
+//! key.
 
 use cloakwork_math::{
     Torus,
@@ -8,10 +9,11 @@ use cloakwork_math::{
 
 use crate::{KeySwitchKey, ShapeError};
 
-/// Switches the ciphertexts in `inputs` (rows of `input_dimension + 1` words) to the key's output key.
+/// Switches the ciphertexts in `inputs` (rows of `input_dimension + 1` words) to the key's output
+/// key.
 ///
-/// The output word may be narrower than the input's, and not wider; the body is then rounded to the output modulus.
-/// Bit-exact with tfhe-rs.
+/// The output word may be narrower than the input word, but not wider. The body is then rounded to
+/// the output modulus. Bit-exact with tfhe-rs.
 pub fn key_switch<T: Torus, S: Torus>(
     key: &KeySwitchKey<S>,
     inputs: &[T],
@@ -32,7 +34,7 @@ pub fn key_switch<T: Torus, S: Torus>(
     Ok(())
 }
 
-/// `word` rounded to the top `modulus_log2` bits and moved to the top of the output word.
+/// Rounds `word` to its top `modulus_log2` bits and moves these to the top of the output word.
 fn narrow<T: Torus, S: Torus>(word: T, modulus_log2: u32) -> S {
     if modulus_log2 == T::BITS {
         return S::from_u64(word.to_u64());

@@ -1,9 +1,9 @@
-//! TFHE evaluation: everything a server computes on ciphertexts, and nothing that could decrypt one.
+//! TFHE evaluation: all computation of a server on ciphertexts. No code in this crate can decrypt.
 //!
-//! Start at [`ServerKey`]: it expands a seeded evaluation key and bootstraps lists of ciphertexts ([`LweList`])
-//! through lookup tables ([`Lut`]), any number at a time. [`Gates`] are boolean gates on top of it,
-//! [`CompressionKey`] and [`DecompressionKey`] store lists in a few bits a ciphertext, and [`mod@format`] turns
-//! everything to bytes and back.
+//! Start at [`ServerKey`]: it expands a seeded evaluation key and bootstraps lists of ciphertexts
+//! ([`LweList`]) through lookup tables ([`Lut`]), any number at a time. [`Gates`] are boolean gates
+//! on top of it, [`CompressionKey`] and [`DecompressionKey`] store lists in a few bits per
+//! ciphertext, and [`mod@format`] converts all objects to bytes and back.
 
 #![forbid(unsafe_code)]
 
@@ -21,9 +21,10 @@ pub mod packing;
 pub mod sample_extract;
 pub mod seeded_lwe;
 
-/// What ciphertexts are made of.
+/// Word types of ciphertexts.
 pub use cloakwork_math::Torus;
-/// What of this machine decides how fast it computes: its instruction set, and the cache that a tile fills.
+/// Facts about this machine that decide its speed: the instruction set, and the cache that a tile
+/// fills.
 pub use cloakwork_math::{cache, simd::Level};
 
 pub use bootstrap::{Scratch, ServerKey, StageTimes};

@@ -5,57 +5,59 @@ use cloakwork_params::{Encoding, ParameterSet};
 
 use crate::ShapeError;
 
-/// A lookup table: the body of a trivial GLWE ciphertext, and the places its results are read from.
+/// A lookup table: the body of a trivial GLWE ciphertext, and the coefficients that hold its
+/// results.
 ///
-/// A table of several functions is one blind rotation and several sample extractions.
+/// A table of several functions costs one blind rotation and several sample extractions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lut<T> {
     body: Vec<T>,
     outputs: Vec<usize>,
 }
 
-/// A table that cannot be made.
+/// A reason why a table cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LutError {
-    /// Boolean sets have gates, not tables of integers.
+    /// The set is boolean: it has gates, not tables of integers.
     #[error("{set} is a boolean set: it takes gates, not lookup tables of integers")]
     NotIntegers {
-        /// The set asked for.
+        /// Name of the requested set.
         set: &'static str,
     },
-    /// A function of two inputs, the second of which has no values.
+    /// The second input of a function of two has no values.
     #[error("a right modulus of 0: the second input of a table of two must have a value")]
     NoRightValues,
-    /// Too many functions in one table.
+    /// The table has no functions or too many.
     #[error("{got} functions in one table: {set} has room for 1 to {max}")]
     TooManyFunctions {
-        /// The set asked for.
+        /// Name of the requested set.
         set: &'static str,
-        /// Functions asked for.
+        /// Number of functions requested.
         got: usize,
-        /// Most that fit.
+        /// Maximum number of functions.
         max: usize,
     },
-    /// A function's value has no encoding.
+    /// A value of a function has no encoding.
     #[error("a table value of {got}: {set} encodes 0 to {max}")]
     ValueTooLarge {
-        /// The set asked for.
+        /// Name of the requested set.
         set: &'static str,
-        /// Value asked for.
+        /// The value.
         got: u64,
-        /// Largest value.
+        /// Largest value with an encoding.
         max: u64,
     },
 }
 
 impl Lut<u64> {
-    /// The table of one function on message and carry together.
+    /// Builds the table of one function of message and carry together.
     pub fn from_fn(set: &ParameterSet, function: impl Fn(u64) -> u64) -> Result<Self, LutError> {
         Self::from_fns(set, &[&function])
     }
 
-    /// The table of a function of two ciphertexts, for an input of `left * right_modulus + right`.
+    /// Builds the table of a function of two ciphertexts, for the input
+    /// `left * right_modulus + right`.
     pub fn bivariate(
         set: &ParameterSet,
         right_modulus: u64,
@@ -67,8 +69,8 @@ impl Lut<u64> {
         Self::from_fn(set, |packed| function(packed / right_modulus, packed % right_modulus))
     }
 
-    /// One table of several functions. Inputs must then stay below the number of values over the number of
-    /// functions.
+    /// Builds one table of several functions. Each input must then be below the number of values
+    /// divided by the number of functions.
     pub fn from_fns(set: &ParameterSet, functions: &[&dyn Fn(u64) -> u64]) -> Result<Self, LutError> {
         let (values, inputs) = room(set, functions.len())?;
         let entry = |value: u64| match value < values {
@@ -80,11 +82,12 @@ impl Lut<u64> {
         Self::from_halves(set, &functions)
     }
 
-    /// One table of several functions, entry by entry, in halves of a block's step. Behind the entries of a single one they
-    /// come once more, negated, as the upper half of the torus does in any table.
+    /// Builds one table of several functions from their entries, in units of half a plaintext step.
+    /// In a table of a single function, inputs in the upper half of the torus read the same entries
+    /// negated, as in any table.
     pub fn from_halves(set: &ParameterSet, functions: &[Vec<i64>]) -> Result<Self, LutError> {
         let (values, inputs) = room(set, functions.len())?;
-        // Boxes that no function has a use for stay zero.
+        // Boxes that no function uses stay zero.
         let mut words = vec![0; values as usize];
         for (function, words) in functions.iter().zip(words.chunks_mut(inputs)) {
             for (entry, word) in function.iter().zip(words) {
@@ -96,7 +99,8 @@ impl Lut<u64> {
         Ok(Self { body: boxes(set.polynomial_size, &words), outputs })
     }
 
-    /// The table that moves a message from the top of the carry, where compression puts it, back to the low bits.
+    /// Builds the table that moves a message from the top of the carry, where compression puts it,
+    /// back to the low bits.
     pub(crate) fn rescale_carry(set: &ParameterSet) -> Result<Self, LutError> {
         let Encoding::Shortint { carry_modulus, .. } = set.encoding else {
             return Err(LutError::NotIntegers { set: set.name });
@@ -106,7 +110,8 @@ impl Lut<u64> {
     }
 }
 
-/// Values of a block, and how many of them each of so many functions in one table has for its input.
+/// Number of values of a block, and number of inputs that each of `functions` functions in one
+/// table may have.
 fn room(set: &ParameterSet, functions: usize) -> Result<(u64, usize), LutError> {
     let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
         return Err(LutError::NotIntegers { set: set.name });
@@ -119,11 +124,12 @@ fn room(set: &ParameterSet, functions: usize) -> Result<(u64, usize), LutError> 
     Ok((values, values as usize / functions))
 }
 
-/// One box of equal coefficients for each entry, each centred on its input's encoding.
+/// Builds a polynomial with one box of equal coefficients per entry, centred on its input's
+/// encoding.
 fn boxes(polynomial_size: usize, entries: &[u64]) -> Vec<u64> {
     let box_size = polynomial_size / entries.len();
     let mut body: Vec<u64> = entries.iter().flat_map(|entry| std::iter::repeat_n(*entry, box_size)).collect();
-    // Half a box to the left; what leaves on the left comes back negated on the right.
+    // Rotate left by half a box. Coefficients that leave on the left return negated on the right.
     for word in &mut body[..box_size / 2] {
         *word = word.wrapping_neg();
     }
@@ -132,17 +138,19 @@ fn boxes(polynomial_size: usize, entries: &[u64]) -> Vec<u64> {
 }
 
 impl<T: Torus> Lut<T> {
-    /// The table that maps the upper half of the torus to `-value` and the lower half to `value`.
+    /// Builds the table that maps the upper half of the torus to `-value` and the lower half to
+    /// `value`.
     pub fn sign(polynomial_size: usize, value: T) -> Self {
         Self { body: vec![value; polynomial_size], outputs: vec![0] }
     }
 
-    /// A table from its polynomial, with one output.
+    /// Builds a table with one output from its polynomial.
     pub fn from_body(body: Vec<T>) -> Self {
         Self { body, outputs: vec![0] }
     }
 
-    /// A table from its polynomial and the coefficients that its results are read from, in ascending order.
+    /// Builds a table from its polynomial and the coefficients that hold its results, in ascending
+    /// order.
     pub fn from_parts(body: Vec<T>, outputs: Vec<usize>) -> Result<Self, ShapeError> {
         ShapeError::within("outputs of a lookup table", 1..=body.len(), outputs.len())?;
         for (index, &output) in outputs.iter().enumerate() {
@@ -160,7 +168,7 @@ impl<T: Torus> Lut<T> {
         &self.body
     }
 
-    /// Results of one blind rotation: the coefficient that each function's value is read from.
+    /// The coefficient that holds each function's result after the blind rotation.
     pub fn outputs(&self) -> &[usize] {
         &self.outputs
     }

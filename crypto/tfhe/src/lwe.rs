@@ -1,10 +1,10 @@
-//! LWE ciphertexts, always in lists: a single ciphertext is the list of one.
+//! LWE ciphertexts, always in lists. A single ciphertext is a list of length 1.
 
 use cloakwork_math::Torus;
 
 use crate::{ShapeError, key::DIMENSION_MAX};
 
-/// Ciphertexts of one dimension, each `[a_0 .. a_{n-1}, b]` with phase `b - <a, s>`, back to back.
+/// Adjacent ciphertexts of one dimension, each `[a_0 .. a_{n-1}, b]` with phase `b - <a, s>`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LweList<T> {
     dimension: usize,
@@ -12,12 +12,12 @@ pub struct LweList<T> {
 }
 
 impl<T: Torus> LweList<T> {
-    /// `count` ciphertexts that encrypt zero trivially.
+    /// Creates `count` trivial encryptions of zero.
     pub fn zeros(dimension: usize, count: usize) -> Self {
         Self { dimension, words: vec![T::default(); (dimension + 1) * count] }
     }
 
-    /// Ciphertexts that hold these plaintexts in the clear: no mask, no noise, no secret.
+    /// Creates ciphertexts that hold these plaintexts in the clear, without mask, noise or secrecy.
     pub fn trivial(dimension: usize, plaintexts: &[T]) -> Self {
         let mut list = Self::zeros(dimension, plaintexts.len());
         for (ciphertext, plaintext) in list.iter_mut().zip(plaintexts) {
@@ -36,7 +36,7 @@ impl<T: Torus> LweList<T> {
         }
     }
 
-    /// Mask words of each ciphertext.
+    /// Number of mask words of each ciphertext.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
@@ -46,7 +46,7 @@ impl<T: Torus> LweList<T> {
         self.words.len() / (self.dimension + 1)
     }
 
-    /// True when there are no ciphertexts.
+    /// Whether there are no ciphertexts.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -56,7 +56,7 @@ impl<T: Torus> LweList<T> {
         &self.words
     }
 
-    /// All words, to be written.
+    /// All words, mutable.
     pub fn words_mut(&mut self) -> &mut [T] {
         &mut self.words
     }
@@ -66,7 +66,7 @@ impl<T: Torus> LweList<T> {
         &self.words[index * (self.dimension + 1)..][..self.dimension + 1]
     }
 
-    /// Ciphertext `index`, to be written.
+    /// Ciphertext `index`, mutable.
     pub fn get_mut(&mut self, index: usize) -> &mut [T] {
         &mut self.words[index * (self.dimension + 1)..][..self.dimension + 1]
     }
@@ -76,7 +76,7 @@ impl<T: Torus> LweList<T> {
         self.words.chunks_exact(self.dimension + 1)
     }
 
-    /// The ciphertexts in order, to be written.
+    /// The ciphertexts in order, mutable.
     pub fn iter_mut(&mut self) -> std::slice::ChunksExactMut<'_, T> {
         self.words.chunks_exact_mut(self.dimension + 1)
     }

@@ -1,4 +1,4 @@
-//! Modulus switch: from torus words to exponents modulo 2N.
+//! Modulus switch from torus words to exponents modulo 2N.
 
 use cloakwork_math::Torus;
 use cloakwork_params::ModulusSwitch;
@@ -19,15 +19,15 @@ pub fn modulus_switch<T: Torus>(rule: ModulusSwitch, log2: u32, ciphertext: &[T]
     *body_out = switch_word(body, log2);
 }
 
-/// One word, rounded to the nearest multiple of 2^-`log2`.
+/// Rounds one word to the nearest multiple of 2^-`log2` of the torus.
 #[inline(always)]
 pub fn switch_word<T: Torus>(word: T, log2: u32) -> u32 {
-    // Rounding up from the last step reaches 2^log2 itself, which the addition has already wrapped to 0.
+    // Rounding up from the last multiple gives 2^log2, which the addition has already wrapped to 0.
     word.round_to_modulus(log2) as u32
 }
 
-/// The exponent of a subset of a multi-bit group: its mask words are added up first and switched then. The
-/// subset's highest bit stands for the group's first word.
+/// Computes the exponent of a subset of a multi-bit group: adds the subset's mask words, then
+/// switches the sum. The highest bit of `subset` stands for the group's first word.
 ///
 /// Bit-exact with tfhe-rs.
 #[inline(always)]
@@ -36,15 +36,18 @@ pub fn switch_subset<T: Torus>(group: &[T], subset: usize, log2: u32) -> u32 {
     switch_word(selected.fold(T::default(), |sum, (_, word)| sum.wrapping_add(*word)), log2)
 }
 
-/// What the rounding errors of the mask add to the phase on average, over a uniform binary key, and half a
-/// step less: the rounding that follows then floors the body, and a lookup table's boxes begin where it floors to.
+/// Correction of the body: half the sum of the mask's rounding errors, less half a step.
+///
+/// The first term cancels the mean phase error that the rounding causes over a uniform binary key.
+/// The second turns the later rounding of the body into a floor. The boxes of a lookup table begin
+/// at the values that the floor yields, so that they are centred on the encodings.
 fn centering<T: Torus>(log2: u32, mask: &[T]) -> T {
     let mut half_errors = T::default();
     let mut lost_doubled = 0i64;
     for word in mask {
         let rounded = T::from_u64(u64::from(switch_word(*word, log2)) << (T::BITS - log2));
         let error = rounded.wrapping_sub(*word).to_i64();
-        // Division rounds towards zero; what it loses is summed up and halved at the end.
+        // Division rounds towards zero. Twice the loss is summed and halved once at the end.
         let half = error / 2;
         half_errors = half_errors.wrapping_add(T::from_i64(half));
         lost_doubled += 2 * half - error;

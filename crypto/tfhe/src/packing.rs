@@ -1,5 +1,5 @@
-//! Packing: many LWE ciphertexts as the coefficients of one GLWE ciphertext, and lists of them stored in a
-//! few bits a coefficient.
+//! Packing of many LWE ciphertexts into the coefficients of one GLWE ciphertext, and lists of them
+//! stored in a few bits per coefficient.
 
 mod compress;
 mod decompress;
@@ -14,7 +14,7 @@ pub use compress::CompressionKey;
 pub use decompress::{DecompressScratch, DecompressionKey};
 pub use list::CompressedList;
 
-/// Working memory of one thread's packing.
+/// Working memory for packing on one thread.
 #[derive(Default)]
 pub struct Scratch<T> {
     digits: key_product::Scratch,
@@ -41,7 +41,7 @@ pub fn pack<T: Torus>(
         });
     }
     let Scratch { digits, rounded, rows } = scratch;
-    // Rounded first and decomposed then, so that ties fall as in tfhe-rs.
+    // Round first and decompose afterwards, so that ties round as in tfhe-rs.
     let kept = key.gadget().base_log * key.gadget().levels as u32;
     rounded.clear();
     rounded.extend(ciphertexts.iter().map(|word| T::from_u64(word.round_to_modulus(kept) << (T::BITS - kept))));
@@ -59,22 +59,22 @@ pub fn pack<T: Torus>(
     Ok(())
 }
 
-/// Keys that do not fit a compression set, or ciphertexts that do not fit the keys.
+/// A key that does not fit a compression set, or ciphertexts that do not fit the keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressionError {
-    /// The set is for other parameter sets.
+    /// The compression set does not support the parameter set.
     #[error("{compression} does not compress ciphertexts of {set}")]
     WrongSet {
         /// The compression set.
         compression: &'static str,
-        /// The ciphertexts' set.
+        /// The ciphertexts' parameter set.
         set: &'static str,
     },
-    /// Something has another shape.
+    /// A key or list has the wrong shape.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// The ciphertexts hold no integers.
+    /// The ciphertexts do not hold integers.
     #[error(transparent)]
     Lut(#[from] LutError),
 }

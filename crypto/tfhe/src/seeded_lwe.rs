@@ -1,4 +1,4 @@
-//! LWE ciphertexts whose masks come from a seed: one word each on the wire.
+//! LWE ciphertexts whose masks come from a seed. Each takes one word on the wire.
 
 use std::ops::Range;
 
@@ -9,7 +9,8 @@ use cloakwork_math::{
 
 use crate::{LweList, ShapeError, key::DIMENSION_MAX};
 
-/// LWE ciphertexts of one dimension: a body each, and the seed of all masks, ciphertext after ciphertext.
+/// LWE ciphertexts of one dimension: a body each, and one seed for the masks, ciphertext after
+/// ciphertext.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeededLweList<T> {
     dimension: usize,
@@ -18,13 +19,13 @@ pub struct SeededLweList<T> {
 }
 
 impl<T: Torus> SeededLweList<T> {
-    /// Puts a list together; any number of bodies is one.
+    /// Builds a list from its parts. Any number of bodies is valid.
     pub fn new(dimension: usize, seed: MaskSeed, bodies: Vec<T>) -> Result<Self, ShapeError> {
         ShapeError::within("dimension of an LWE list", 1..=DIMENSION_MAX, dimension)?;
         Ok(Self { dimension, seed, bodies })
     }
 
-    /// Mask words of each ciphertext.
+    /// Number of mask words of each ciphertext.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
@@ -34,7 +35,7 @@ impl<T: Torus> SeededLweList<T> {
         self.bodies.len()
     }
 
-    /// True when there are no ciphertexts.
+    /// Whether there are no ciphertexts.
     pub fn is_empty(&self) -> bool {
         self.bodies.is_empty()
     }
@@ -49,12 +50,12 @@ impl<T: Torus> SeededLweList<T> {
         &self.bodies
     }
 
-    /// The ciphertexts with their masks. This takes n times the memory of the list.
+    /// Expands the masks. The result takes n times the memory of the list.
     pub fn expand(&self) -> LweList<T> {
         self.expand_range(0..self.len())
     }
 
-    /// As [`Self::expand`] for some of the ciphertexts; those beyond the end are left out.
+    /// As [`Self::expand`] for a range of the ciphertexts. Indices beyond the end are skipped.
     pub fn expand_range(&self, range: Range<usize>) -> LweList<T> {
         let range = range.start.min(self.len())..range.end.min(self.len());
         let bodies = &self.bodies[range.start..range.end.max(range.start)];
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masks_run_through_the_stream_and_bodies_stay() {
+    fn expansion_takes_masks_from_the_stream_and_keeps_bodies() {
         let seed = MaskSeed { key: 5, block: 9, byte: 3 };
         let list = SeededLweList::new(7, seed, vec![10_u32, 20, 30]).expect("a short key").expand();
         let mut masks = [0_u32; 21];
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_that_part_of_the_whole() {
+    fn an_expanded_range_equals_that_part_of_the_whole_list() {
         let seed = MaskSeed { key: 5, block: u128::MAX, byte: 15 };
         let list = SeededLweList::new(5, seed, vec![1_u64, 2, 3, 4]).expect("a short key");
         let whole = list.expand();

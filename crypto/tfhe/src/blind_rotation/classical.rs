@@ -1,4 +1,4 @@
-//! One secret bit a step: `acc += GGSW(s_i) * (X^a_i acc - acc)`.
+//! Classical blind rotation, one secret bit per step: `acc += GGSW(s_i) * (X^a_i acc - acc)`.
 
 use cloakwork_math::Torus;
 use cloakwork_params::ModulusSwitch;

@@ -1,5 +1,6 @@
-//! A group of g secret bits a step: the 2^g GGSW ciphertexts of the group, each rotated by the exponent
-//! that its subset of bits would cause, add up to one that encrypts the right rotation.
+//! Multi-bit blind rotation, a group of g secret bits per step. A group has 2^g GGSW ciphertexts,
+//! one for each subset of its bits. Each is rotated by the exponent that its subset of bits would
+//! cause, and their sum encrypts the right rotation.
 //!
 //! The sum is taken in the standard domain, where a rotation is exact and costs no multiplication.
 
@@ -29,7 +30,8 @@ pub(super) fn rotate<T: Torus, S: Torus>(
     }
     let subsets = 1 << key.grouping();
     let group_words = shape.words() * subsets;
-    // A ciphertext alone would wait for memory, and computes masks instead of reading them. A tile reads them once for all.
+    // A tile of one ciphertext is bound by memory reads, so it computes the masks instead of
+    // reading them. A larger tile reads each mask once for all of its ciphertexts.
     let computed = groups.masks.as_ref().filter(|_| luts.len() == 1);
     for index in 0..groups.words.len() / group_words {
         let group = Group { shape, index, subsets, words: &groups.words[index * group_words..] };
@@ -51,35 +53,37 @@ pub(super) fn rotate<T: Torus, S: Torus>(
     }
 }
 
-/// One group of a key.
+/// One group of a multi-bit key.
 struct Group<'a, T> {
     shape: GgswShape,
-    /// Which one it is.
+    /// Index of the group in the key.
     index: usize,
-    /// Subsets of its bits, each with a GGSW ciphertext.
+    /// Number of subsets of the group's bits, each with a GGSW ciphertext.
     subsets: usize,
-    /// Its polynomials, subsets of each after each other, and all that comes behind.
+    /// The group's polynomials, followed by the rest of the key. The subsets of a polynomial are
+    /// adjacent.
     words: &'a [T],
 }
 
 impl<'a, T: Torus> Group<'a, T> {
-    /// The sum of the GGSW ciphertexts, each rotated by its exponent, polynomial by polynomial. The group streams by in the
-    /// order in which it lies in memory. Returns what to bring closer until the next one.
+    /// Writes to `sum` the sum of the GGSW ciphertexts, each rotated by its exponent, polynomial by
+    /// polynomial. The group is read in memory order. Returns the words to prefetch before the next
+    /// sum.
     fn sum(&self, exponents: &[usize], sum: &mut [T]) -> &'a [T] {
         let (size, level) = (self.shape.polynomial_size, Level::detect());
         for (polynomial, sum) in sum.chunks_exact_mut(size).enumerate() {
-            // Subset 0, no bit set, rotates by nothing.
+            // Subset 0 has no bit set, so its rotation is by 0.
             sum.copy_from_slice(self.polynomials(polynomial, 0, 1));
             for (subset, exponent) in exponents.iter().enumerate().skip(1) {
                 let [words, next] = [subset, subset + 1].map(|subset| self.polynomials(polynomial, subset, 1));
                 polynomial::add_rotated(level, size, words, next, *exponent, sum);
             }
         }
-        // The first polynomial of the next group is on its way.
+        // The loop has already prefetched subset 0 of the next group's first polynomial.
         self.polynomials(self.polynomial_count(), 1, self.polynomial_count())
     }
 
-    /// The same, row by row, with only the bodies from memory.
+    /// As [`Self::sum`], row by row, but computes the masks and reads only the bodies from memory.
     fn sum_with(&self, masks: &FastMasks, exponents: &[usize], sum: &mut [T]) -> &'a [T] {
         let (mask_polynomials, columns) = (self.shape.glwe_dimension, self.shape.glwe_size());
         sum.fill(T::default());
@@ -94,17 +98,18 @@ impl<'a, T: Torus> Group<'a, T> {
                 masks.add_rotated(first_mask, *exponent, words, next, sum);
             }
         }
-        // Behind the last body come masks.
+        // Masks, which are not read, follow the last subset of the next group's first body.
         let bodies = self.polynomial_count().min(self.subsets - 1);
         self.polynomials(self.polynomial_count() + mask_polynomials, 1, bodies)
     }
 
-    /// Polynomials of a GGSW ciphertext.
+    /// Number of polynomials of a GGSW ciphertext.
     fn polynomial_count(&self) -> usize {
         self.shape.words() / self.shape.polynomial_size
     }
 
-    /// So many of them from the one of `subset` on, where the key does not end before.
+    /// Returns `count` polynomials in memory order from `polynomial` of `subset` on. Returns none
+    /// where the key ends earlier.
     fn polynomials(&self, polynomial: usize, subset: usize, count: usize) -> &'a [T] {
         let size = self.shape.polynomial_size;
         let from = (polynomial * self.subsets + subset) * size;

@@ -1,20 +1,23 @@
-//! How a batch is cut for threads that take the next part when they are done with one.
+//! Cuts a batch into parts. A thread that finishes a part takes the next one.
 
 use std::ops::Range;
 
 use cloakwork_math::key_product;
 
-/// Most ciphertexts of a part: they share one pass over the key-switch key. Even, so that no pair is split.
+/// Maximum number of ciphertexts in a part, which share one pass over the key-switch key. The
+/// number is even, so that no pair is split.
 pub const PART_MAX: usize = key_product::TILE;
 const _: () = assert!(PART_MAX.is_multiple_of(2));
-/// Ciphertexts below which it does not pay to cut: fewer share too little of what is read of keys.
-const PART_LEAST: usize = 8;
+/// Minimum number of ciphertexts in a part that is cut. Smaller parts would share each read of the
+/// keys between too few ciphertexts.
+const PART_MIN: usize = 8;
 
-/// Cuts a batch of `count` for `threads` threads, in whole groups of `group`.
+/// Cuts a batch of `count` ciphertexts for `threads` threads, in whole groups of `group`.
 ///
-/// In each round every thread has a part, half of its share of what is left, and in the last round all of it. So threads that
-/// are equally fast end as if they had got equal shares, and one that is slower leaves parts to the others. Parts are whole
-/// tiles of `tile` ciphertexts while shares are long enough.
+/// In each round, every thread gets a part: half of its share of the remainder, or in the last
+/// round all of it. Equally fast threads therefore finish as with equal shares, and a slow thread
+/// leaves parts to the others. Parts are whole tiles of `tile` ciphertexts while the shares are
+/// long enough.
 pub fn parts(count: usize, threads: usize, tile: usize, group: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     let threads = threads.max(1);
     let (mut first, mut len, mut left_in_round) = (0, 0, 0);
@@ -36,7 +39,7 @@ fn part_len(left: usize, threads: usize, tile: usize) -> usize {
         share
     } else if share >= 2 * tile {
         share / 2 / tile * tile
-    } else if share >= 2 * PART_LEAST {
+    } else if share >= 2 * PART_MIN {
         share.div_ceil(2)
     } else {
         share
@@ -53,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_get_smaller_and_a_thread_alone_has_no_need_of_it() {
+    fn parts_shrink_towards_the_end_except_on_one_thread() {
         assert_eq!(lens(128, 2, 16), [32, 32, 16, 16, 8, 8, 8, 8]);
         assert_eq!(lens(128, 1, 16), [64, 64]);
         assert_eq!(lens(20, 1, 16), [20]);
@@ -70,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn every_batch_is_cut_whole_and_ends_when_equal_shares_would() {
+    fn parts_cover_every_batch_and_balance_like_equal_shares() {
         for count in (0..260).chain([1000, 4098]) {
             for (threads, tile, group) in
                 [(1, 16, 1), (2, 16, 1), (2, 16, 2), (3, 4, 2), (16, 1, 1), (64, 15, 2), (5, 5, 1), (0, 8, 1)]

@@ -1,5 +1,5 @@
-//! How a batch passes through the two halves: in parts through the key switch, and each of them in tiles through the
-//! blind rotation. A thread that is done with one part takes the next.
+//! The path of a batch through the two halves: parts pass through the key switch, and their tiles
+//! pass through the blind rotation. A thread that finishes a part takes the next one.
 
 use std::{sync::Mutex, time::Instant};
 
@@ -17,21 +17,21 @@ use crate::{
     sample_extract::sample_extract,
 };
 
-/// What to bootstrap.
+/// A batch to bootstrap, lane by lane.
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes<'a, T> {
     /// Number of lanes.
     pub(crate) count: usize,
     /// Writes the input of a lane.
     pub(crate) load: &'a (dyn Fn(usize, &mut [T]) + Sync),
-    /// The lookup table of a lane.
+    /// Returns the lookup table of a lane.
     pub(crate) lut: &'a (dyn Fn(usize) -> &'a Lut<T> + Sync),
-    /// Adds this constant and the results of lanes 2i and 2i + 1 up to output i.
+    /// If set, output i is the sum of this constant and the results of lanes 2i and 2i + 1.
     pub(crate) sum_pairs: Option<T>,
 }
 
 impl<'a, T: Torus> Lanes<'a, T> {
-    /// Outputs of a run of lanes.
+    /// Number of outputs of a range of lanes.
     fn outputs(&self, lanes: std::ops::Range<usize>) -> usize {
         let results: usize = lanes.map(|lane| (self.lut)(lane).outputs().len()).sum();
         if self.sum_pairs.is_some() { results / 2 } else { results }
@@ -39,7 +39,7 @@ impl<'a, T: Torus> Lanes<'a, T> {
 }
 
 impl<T: Torus, S: Torus> ServerKey<T, S> {
-    /// Checks the shapes once, then runs part after part, with a thread for each scratch.
+    /// Checks the shapes once, then runs part after part with one thread per scratch.
     pub(crate) fn run(
         &self,
         lanes: Lanes<'_, T>,
@@ -90,7 +90,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         Ok(())
     }
 
-    /// A part, from its inputs to its outputs.
+    /// Runs one part from its inputs to its outputs.
     fn run_part(
         &self,
         lanes: Lanes<'_, T>,
@@ -146,8 +146,9 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         }
     }
 
-    /// Blind rotation and sample extraction, tile by tile. `give` takes the results, at most [`PART_MAX`] at a time:
-    /// a table may have thousands of outputs, and working memory must not depend on it.
+    /// Blind rotation and sample extraction, tile by tile. `give` receives at most [`PART_MAX`]
+    /// results at a time: a table may have thousands of outputs, and working memory must not depend
+    /// on their number.
     fn rotate_and_extract<U: Torus>(
         &self,
         lanes: Lanes<'_, T>,
@@ -193,7 +194,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
     }
 }
 
-/// Adds neighbours up in place, where the lanes ask for it.
+/// Adds neighbouring results in place if the lanes ask for it.
 fn fold<T: Torus>(sum_pairs: Option<T>, words: usize, results: &mut [T]) -> &[T] {
     let Some(constant) = sum_pairs else {
         return results;

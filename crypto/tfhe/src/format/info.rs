@@ -1,4 +1,4 @@
-//! What a list says of each of its ciphertexts, in pieces.
+//! Bookkeeping entries of the ciphertexts of a list, converted in pieces.
 
 use std::io::{Read, Write};
 
@@ -17,17 +17,17 @@ fn check(entry: &CiphertextInfo, set: &ParameterSet, index: usize) -> Result<(),
     }
 }
 
-/// Writes the entries of a list, refusing any that `set` does not allow.
+/// Writes the entries of a list. Entries that `set` does not allow are refused.
 pub(super) fn write<W: Write>(
     out: &mut EnvelopeWriter<W>,
     set: &ParameterSet,
     entries: &[CiphertextInfo],
 ) -> Result<(), FormatError> {
-    let mut bytes = Vec::with_capacity(PIECE.min(entries.len()) * ENTRY_BYTES);
-    for (piece, entries) in entries.chunks(PIECE).enumerate() {
+    let mut bytes = Vec::with_capacity(PIECE_ENTRIES.min(entries.len()) * ENTRY_BYTES);
+    for (piece, entries) in entries.chunks(PIECE_ENTRIES).enumerate() {
         bytes.clear();
         for (index, entry) in entries.iter().enumerate() {
-            check(entry, set, piece * PIECE + index)?;
+            check(entry, set, piece * PIECE_ENTRIES + index)?;
             bytes.extend(entry.to_bytes());
         }
         out.write_all(&bytes).map_err(EnvelopeError::from)?;
@@ -35,16 +35,16 @@ pub(super) fn write<W: Write>(
     Ok(())
 }
 
-/// Reads the entries of a list of `count`; memory grows with what has come.
+/// Reads `count` entries of a list. Memory grows with the data received.
 pub(super) fn read<R: Read>(
     input: &mut EnvelopeReader<R>,
     set: &ParameterSet,
     count: usize,
 ) -> Result<Vec<CiphertextInfo>, FormatError> {
     let mut entries = Vec::new();
-    let mut bytes = vec![0; PIECE.min(count) * ENTRY_BYTES];
+    let mut bytes = vec![0; PIECE_ENTRIES.min(count) * ENTRY_BYTES];
     while entries.len() < count {
-        let bytes = &mut bytes[..PIECE.min(count - entries.len()) * ENTRY_BYTES];
+        let bytes = &mut bytes[..PIECE_ENTRIES.min(count - entries.len()) * ENTRY_BYTES];
         input.fill(bytes)?;
         for bytes in bytes.as_chunks().0 {
             let entry = CiphertextInfo::from_bytes(*bytes);
@@ -57,5 +57,5 @@ pub(super) fn read<R: Read>(
 
 const ENTRY_BYTES: usize = INFO_BYTES as usize;
 
-/// Entries converted at once.
-const PIECE: usize = 1 << 12;
+/// Number of entries converted at once.
+const PIECE_ENTRIES: usize = 1 << 12;

@@ -1,4 +1,4 @@
-//! Evaluation keys: bodies in the payload, the seed of their masks in the header.
+//! Evaluation keys: the payload holds the bodies, the header holds the seed of the masks.
 
 use std::io::{Read, Write};
 
@@ -57,7 +57,7 @@ impl WireObject for SeededDecompressionKey {
     }
 }
 
-/// GGSW ciphertexts under the big key of `set`.
+/// Reads `count` seeded GGSW ciphertexts under the big key of `set`.
 fn read_ggsws<T: Torus, R: Read>(
     set: &ParameterSet,
     gadget: Decomposition,

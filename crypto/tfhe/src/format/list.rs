@@ -1,4 +1,4 @@
-//! Lists of ciphertexts, whatever form the ciphertexts have.
+//! Lists of ciphertexts, for every form of ciphertext.
 
 use std::io::{Read, Write};
 
@@ -8,31 +8,31 @@ use cloakwork_params::{EnvelopeReader, EnvelopeWriter, ObjectKind, ParameterSet,
 use super::{CiphertextInfo, FormatError, WireObject, info};
 use crate::ShapeError;
 
-/// Ciphertexts of a set, with the bookkeeping of each.
+/// Ciphertexts of a set, with a bookkeeping entry for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CiphertextList<L> {
     list: L,
     info: Vec<CiphertextInfo>,
 }
 
-/// A form that lists of ciphertexts travel in.
+/// A form of a list of ciphertexts on the wire.
 pub trait ListForm: Sized {
-    /// What the envelope calls it.
+    /// Kind of the list in the envelope's header.
     const KIND: ObjectKind;
 
     /// Number of ciphertexts.
     fn count(&self) -> usize;
 
-    /// The list's numbers, in the order of the kind's layout.
+    /// Dimensions of the list, in the order of the kind's layout.
     fn dimensions(&self) -> Result<Dimensions, FormatError>;
 
-    /// Where its mask stream starts, in seeded kinds.
+    /// Start of the mask stream, for seeded kinds.
     fn seed(&self) -> Option<MaskSeed>;
 
-    /// Writes what follows the bookkeeping.
+    /// Writes the part of the payload that follows the bookkeeping entries.
     fn write<W: Write>(&self, out: &mut EnvelopeWriter<W>) -> Result<(), FormatError>;
 
-    /// Reads what follows the bookkeeping of `count` ciphertexts.
+    /// Reads the part of the payload that follows the bookkeeping entries of `count` ciphertexts.
     fn read<R: Read>(set: &ParameterSet, count: usize, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError>;
 }
 
@@ -48,12 +48,12 @@ impl<L: ListForm> CiphertextList<L> {
         &self.list
     }
 
-    /// Their bookkeeping, in the same order.
+    /// The bookkeeping entries, in the order of the ciphertexts.
     pub fn info(&self) -> &[CiphertextInfo] {
         &self.info
     }
 
-    /// Both halves.
+    /// The ciphertexts and their bookkeeping entries.
     pub fn into_parts(self) -> (L, Vec<CiphertextInfo>) {
         (self.list, self.info)
     }

@@ -1,4 +1,4 @@
-//! Lookup tables. They belong to no key.
+//! Lookup tables. A table belongs to no key.
 
 use std::io::{Read, Write};
 

@@ -1,4 +1,4 @@
-//! The forms that lists of LWE ciphertexts have, and the public key to make them with.
+//! The forms of a list of LWE ciphertexts, and the public key for encryption.
 
 use std::io::{Read, Write};
 
@@ -108,7 +108,7 @@ impl<T: Torus> WireObject for CompactPublicKey<T> {
     }
 }
 
-/// The numbers that all lists of LWE ciphertexts have.
+/// Dimensions that all lists of LWE ciphertexts have.
 fn lwe_dimensions<T: Torus>(count: usize, dimension: usize) -> Result<Dimensions, FormatError> {
     dimensions([("ciphertexts", count), ("LWE dimension", dimension), ("log2 of the modulus", T::BITS as usize)])
 }

@@ -1,4 +1,4 @@
-//! Compressed lists and the key that packs them.
+//! Compressed lists and the packing key that makes them.
 
 use std::io::{Read, Write};
 
@@ -56,7 +56,7 @@ impl ListForm for CompressedList {
     }
 }
 
-/// Bits in use of each packed ciphertext of a list.
+/// Number of bits in use of each packed ciphertext of a list.
 fn packed_bits(set: &CompressionSet, count: usize) -> impl Iterator<Item = usize> {
     let bits = |bodies| (set.packing_dimension() + bodies) * set.storage_modulus_log2 as usize;
     let rest = count % set.lwe_per_glwe;
@@ -64,7 +64,8 @@ fn packed_bits(set: &CompressionSet, count: usize) -> impl Iterator<Item = usize
     full.chain((rest > 0).then_some(bits(rest)))
 }
 
-/// Are the bits behind the last value zero? `start` is the place of the packed ciphertext in the payload.
+/// Checks that the bits after the last value are zero. `start` is the word index of the packed
+/// ciphertext in the payload.
 fn check_unused(bits: usize, packed: &[u64], start: usize) -> Result<(), FormatError> {
     let used = bits % 64;
     match packed.last() {
@@ -107,7 +108,7 @@ impl<T: Torus> WireObject for SeededPackingKey<T> {
     }
 }
 
-/// How ciphertexts of `set` are compressed.
+/// The compression set for ciphertexts of `set`.
 pub(super) fn compression_of(set: &ParameterSet) -> Result<&'static CompressionSet, EnvelopeError> {
     let expected = "a set with list compression";
     table::compression_for(set).ok_or(EnvelopeError::WrongParameterSet { expected, got: set.name })

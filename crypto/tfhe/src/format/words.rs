@@ -1,4 +1,4 @@
-//! Torus words to little-endian bytes and back, a piece at a time.
+//! Conversion between torus words and little-endian bytes, in pieces.
 
 use std::io::{Read, Write};
 
@@ -7,15 +7,16 @@ use cloakwork_params::{EnvelopeError, EnvelopeReader, EnvelopeWriter, ParameterS
 
 use super::FormatError;
 
-/// Bytes converted at once: they stay in the second-level cache between hashing and copying.
-const PIECE: usize = 1 << 16;
+/// Number of bytes converted at once. A piece stays in the second-level cache between hashing and
+/// copying.
+const PIECE_BYTES: usize = 1 << 16;
 
-/// log2 of the modulus of a set's ciphertexts, always a whole word.
+/// log2 of the modulus of a set's ciphertexts, which always fills a whole word.
 pub(super) fn modulus_of_set(set: &ParameterSet) -> u32 {
     set.torus.bits()
 }
 
-/// Writes values of a modulus, refusing any that is none.
+/// Writes values of a modulus. A word that is not a value of the modulus is refused.
 pub(super) fn write<T: Torus, W: Write>(
     out: &mut EnvelopeWriter<W>,
     modulus_log2: u32,
@@ -23,9 +24,9 @@ pub(super) fn write<T: Torus, W: Write>(
 ) -> Result<(), FormatError> {
     check_width::<T>(modulus_log2)?;
     let width = T::BITS as usize / 8;
-    let mut bytes = vec![0; PIECE.min(words.len() * width)];
-    for (piece, words) in words.chunks(PIECE / width).enumerate() {
-        check_low_bits(modulus_log2, words, piece * (PIECE / width))?;
+    let mut bytes = vec![0; PIECE_BYTES.min(words.len() * width)];
+    for (piece, words) in words.chunks(PIECE_BYTES / width).enumerate() {
+        check_low_bits(modulus_log2, words, piece * (PIECE_BYTES / width))?;
         let bytes = &mut bytes[..words.len() * width];
         for (bytes, word) in bytes.chunks_exact_mut(width).zip(words) {
             bytes.copy_from_slice(&word.to_u64().to_le_bytes()[..width]);
@@ -35,7 +36,8 @@ pub(super) fn write<T: Torus, W: Write>(
     Ok(())
 }
 
-/// Reads `count` values of a modulus. Memory grows with what has come, not with what was announced.
+/// Reads `count` values of a modulus. Memory grows with the data received, not with the announced
+/// size.
 pub(super) fn read<T: Torus, R: Read>(
     input: &mut EnvelopeReader<R>,
     modulus_log2: u32,
@@ -44,10 +46,10 @@ pub(super) fn read<T: Torus, R: Read>(
     check_width::<T>(modulus_log2)?;
     let width = T::BITS as usize / 8;
     let mut words: Vec<T> = Vec::new();
-    let mut bytes = vec![0; PIECE.min(count.saturating_mul(width))];
+    let mut bytes = vec![0; PIECE_BYTES.min(count.saturating_mul(width))];
     while words.len() < count {
         let start = words.len();
-        let step = (count - start).min(PIECE / width);
+        let step = (count - start).min(PIECE_BYTES / width);
         let bytes = &mut bytes[..step * width];
         input.fill(bytes)?;
         if words.capacity() < start + step {
@@ -63,7 +65,8 @@ pub(super) fn read<T: Torus, R: Read>(
     Ok(words)
 }
 
-/// Moduli up to 2^32 travel in 32-bit words, larger ones in 64-bit words.
+/// Checks the width of the words in memory. Moduli up to 2^32 use 32-bit words on the wire, larger
+/// ones 64-bit words.
 fn check_width<T: Torus>(modulus_log2: u32) -> Result<(), FormatError> {
     let expected = word_bits(modulus_log2);
     if T::BITS == expected { Ok(()) } else { Err(FormatError::WrongWord { expected, got: T::BITS }) }

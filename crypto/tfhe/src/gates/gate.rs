@@ -1,31 +1,31 @@
-//! A gate by name.
+//! Names and truth tables of the gates.
 
 use std::{fmt, str::FromStr};
 
 use super::EIGHTH;
 
-/// A gate of two inputs.
+/// A gate with two inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gate {
-    /// Both.
+    /// True if both inputs are.
     And,
-    /// Not both.
+    /// False if both inputs are true.
     Nand,
-    /// Neither.
+    /// True if both inputs are false.
     Nor,
-    /// At least one.
+    /// True if at least one input is.
     Or,
-    /// Both or neither.
+    /// True if the inputs are equal.
     Xnor,
-    /// Exactly one.
+    /// True if exactly one input is.
     Xor,
 }
 
 impl Gate {
-    /// Every gate.
+    /// All gates.
     pub const ALL: [Self; 6] = [Self::And, Self::Nand, Self::Nor, Self::Or, Self::Xnor, Self::Xor];
 
-    /// The gate on clear bits.
+    /// Evaluates the gate on clear bits.
     pub fn evaluate(self, left: bool, right: bool) -> bool {
         match self {
             Self::And => left && right,
@@ -37,7 +37,8 @@ impl Gate {
         }
     }
 
-    /// Factor of both inputs, and the constant: the sign of `factor * (left + right) + constant` is the answer.
+    /// Factor of both inputs, and the constant: the result is the sign of
+    /// `factor * (left + right) + constant`.
     pub(super) fn combination(self) -> (u32, u32) {
         let (minus_one, minus_two) = (1u32.wrapping_neg(), 2u32.wrapping_neg());
         match self {
@@ -51,7 +52,7 @@ impl Gate {
     }
 }
 
-/// In capitals, as circuits write it.
+/// Prints the name in capitals, as circuit files do.
 impl fmt::Display for Gate {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&format!("{self:?}").to_uppercase())

@@ -1,4 +1,5 @@
-//! Keys ready for use: masks expanded from the seed, bootstrap keys in the kernel's spectrum.
+//! Keys ready for use: the masks are expanded from the seed, and bootstrap keys are in the kernel's
+//! spectrum.
 
 use cloakwork_math::{
     ExternalProduct, GgswShape, Torus,
@@ -13,7 +14,7 @@ use cloakwork_params::{Decomposition, ParameterSet};
 
 use super::{SeededBootstrapKey, SeededKeySwitchKey, ShapeError};
 
-/// A key-switch key as a matrix: one row for each input bit and level, each an LWE ciphertext under the
+/// A key-switch key as a matrix. Each input bit and level has a row, an LWE ciphertext under the
 /// output key.
 pub struct KeySwitchKey<S> {
     modulus_log2: u32,
@@ -38,22 +39,22 @@ impl<S: Torus> KeySwitchKey<S> {
         Self { modulus_log2, matrix }
     }
 
-    /// Length of the key that ciphertexts come in under.
+    /// Length of the key of the input ciphertexts.
     pub fn input_dimension(&self) -> usize {
         self.matrix.inputs()
     }
 
-    /// Length of the key that ciphertexts go out under.
+    /// Length of the key of the output ciphertexts.
     pub fn output_dimension(&self) -> usize {
         self.matrix.columns() - 1
     }
 
-    /// Gadget.
+    /// Key-switching gadget.
     pub fn gadget(&self) -> Decomposition {
         self.matrix.gadget()
     }
 
-    /// log2 of the output modulus, kept in the top bits of the word.
+    /// log2 of the output modulus. Values occupy the top bits of the word.
     pub fn modulus_log2(&self) -> u32 {
         self.modulus_log2
     }
@@ -63,12 +64,12 @@ impl<S: Torus> KeySwitchKey<S> {
         &self.matrix
     }
 
-    /// Bytes held.
+    /// Size of this key in memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.matrix.bytes()
     }
 
-    /// Bytes that the key of a set will hold.
+    /// Size of an expanded key of `set` in memory, in bytes.
     pub fn bytes_of(set: &ParameterSet) -> usize {
         let (inputs, columns) = (set.big_dimension(), set.lwe_dimension + 1);
         KeyMatrix::<S>::bytes_of(set.key_switch, inputs, columns, set.small_modulus_log2)
@@ -82,28 +83,31 @@ pub struct BootstrapKey<T> {
     ggsws: Ggsws<T>,
 }
 
-/// Most secret bits that one step of a bootstrap key may handle.
+/// Maximum number of secret bits that one step of a bootstrap key handles.
 pub(crate) const GROUPING_MAX: usize = 4;
 
 /// The GGSW ciphertexts of a bootstrap key.
 pub(crate) enum Ggsws<T> {
-    /// One spectrum for each secret bit.
+    /// One spectrum for each secret bit, for the classical blind rotation.
     Spectra(Aligned<f64>),
-    /// Standard domain, since a multi-bit step adds rotated ciphertexts up before it transforms the sum.
+    /// Standard domain, for the multi-bit blind rotation: a step adds rotated ciphertexts before it
+    /// transforms the sum.
     Standard(Groups<T>),
 }
 
 /// The GGSW ciphertexts of a multi-bit key.
 pub(crate) struct Groups<T> {
-    /// By group, polynomial and subset: a group's first polynomials come first, so that their sum stays in the nearest cache.
+    /// Words by group, polynomial and subset. All subsets of a group's first polynomial come first,
+    /// so that their sum stays in the first-level cache.
     pub(crate) words: Aligned<T>,
-    /// Masks again, for whoever would wait for them longer.
+    /// Generator of the masks, where the CPU and the key allow one. A tile of one ciphertext
+    /// computes masks faster than it reads them.
     pub(crate) masks: Option<FastMasks>,
 }
 
 impl<T: Torus> BootstrapKey<T> {
-    /// Expands the masks and transforms the ciphertexts, one at a time in each of `threads` threads, so that
-    /// the key is never held twice.
+    /// Expands the masks and transforms the ciphertexts. Each of the `threads` threads handles one
+    /// ciphertext at a time, so that memory never holds two copies of the key.
     pub fn expand(seeded: &SeededBootstrapKey<T>, grouping: usize, threads: usize) -> Result<Self, ShapeError> {
         let shape = seeded.shape();
         let product = ExternalProduct::new(shape);
@@ -150,7 +154,7 @@ impl<T: Torus> BootstrapKey<T> {
         self.product.shape()
     }
 
-    /// Secret bits handled per step; 1 is the classical bootstrap.
+    /// Number of secret bits per step. 1 is the classical bootstrap.
     pub fn grouping(&self) -> usize {
         self.grouping
     }
@@ -163,7 +167,7 @@ impl<T: Torus> BootstrapKey<T> {
         }
     }
 
-    /// Length of the key whose bits the ciphertexts encrypt.
+    /// Length of the secret key whose bits the GGSW ciphertexts encrypt.
     pub fn input_dimension(&self) -> usize {
         match self.grouping {
             1 => self.ggsw_count(),
@@ -171,7 +175,7 @@ impl<T: Torus> BootstrapKey<T> {
         }
     }
 
-    /// Bytes held.
+    /// Size of this key in memory, in bytes.
     pub fn bytes(&self) -> usize {
         match &self.ggsws {
             Ggsws::Spectra(spectra) => size_of_val::<[f64]>(spectra),
@@ -179,7 +183,7 @@ impl<T: Torus> BootstrapKey<T> {
         }
     }
 
-    /// Bytes that the key of a set will hold.
+    /// Size of an expanded key of `set` in memory, in bytes.
     pub fn bytes_of(set: &ParameterSet) -> usize {
         let word = if set.grouping == 1 { size_of::<f64>() } else { size_of::<T>() };
         set.ggsw_count() * GgswShape::of_set(set, set.bootstrap).words() * word
@@ -193,13 +197,14 @@ impl<T: Torus> BootstrapKey<T> {
         &self.product
     }
 
-    /// Working memory of the kernel, for one thread.
+    /// Allocates working memory of the kernel for one thread.
     pub(crate) fn product_scratch(&self) -> Scratch {
         self.product.scratch()
     }
 }
 
-/// GGSW ciphertext `index` in the standard domain: masks from the stream, bodies from the key.
+/// Writes GGSW ciphertext `index` in the standard domain, with masks from the stream and bodies
+/// from the key.
 pub fn expand_ggsw<T: Torus>(seeded: &SeededBootstrapKey<T>, index: usize, ggsw: &mut [T]) {
     let shape = seeded.shape();
     let mask_words = shape.glwe_dimension * shape.polynomial_size;

@@ -12,8 +12,8 @@ use super::{DIMENSION_MAX, GLWE_DIMENSION_MAX, ShapeError, check_gadget};
 
 /// GLWE encryptions, under a packing key, of every bit of an input key times every gadget weight.
 ///
-/// Bodies lie as input bit, then level (the smallest, q/B^l, first), then coefficient. The mask stream runs
-/// through the same order, k polynomials a body.
+/// Bodies are in the order input bit, level (the smallest, q/B^l, first), coefficient. The mask
+/// stream follows the same order, with k polynomials per body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeededPackingKey<T> {
     input_dimension: usize,
@@ -42,22 +42,22 @@ impl<T: Torus> SeededPackingKey<T> {
         Ok(Self { input_dimension, glwe_dimension, polynomial_size, gadget, seed, bodies })
     }
 
-    /// Length of the key that ciphertexts come in under.
+    /// Length of the key of the input ciphertexts.
     pub fn input_dimension(&self) -> usize {
         self.input_dimension
     }
 
-    /// k of the packed ciphertexts.
+    /// GLWE dimension k of the packed ciphertexts.
     pub fn glwe_dimension(&self) -> usize {
         self.glwe_dimension
     }
 
-    /// N of the packed ciphertexts.
+    /// Polynomial size N of the packed ciphertexts.
     pub fn polynomial_size(&self) -> usize {
         self.polynomial_size
     }
 
-    /// Gadget.
+    /// Key-switching gadget.
     pub fn gadget(&self) -> Decomposition {
         self.gadget
     }
@@ -73,7 +73,7 @@ impl<T: Torus> SeededPackingKey<T> {
     }
 }
 
-/// A packing key as a matrix: one row for each input bit and level, each a GLWE ciphertext.
+/// A packing key as a matrix. Each input bit and level has a row, a GLWE ciphertext.
 pub struct PackingKey<T> {
     polynomial_size: usize,
     matrix: KeyMatrix<T>,
@@ -97,22 +97,22 @@ impl<T: Torus> PackingKey<T> {
         Self { polynomial_size: size, matrix }
     }
 
-    /// Length of the key that ciphertexts come in under.
+    /// Length of the key of the input ciphertexts.
     pub fn input_dimension(&self) -> usize {
         self.matrix.inputs()
     }
 
-    /// N of the packed ciphertexts.
+    /// Polynomial size N of the packed ciphertexts.
     pub fn polynomial_size(&self) -> usize {
         self.polynomial_size
     }
 
-    /// Words of a packed ciphertext.
+    /// Number of words of a packed ciphertext.
     pub fn glwe_words(&self) -> usize {
         self.matrix.columns()
     }
 
-    /// Gadget.
+    /// Key-switching gadget.
     pub fn gadget(&self) -> Decomposition {
         self.matrix.gadget()
     }

@@ -1,4 +1,4 @@
-//! Compression: fresh ciphertexts into a list of a few bits each.
+//! Compression of fresh ciphertexts into a list of a few bits each.
 
 use cloakwork_params::{CompressionSet, Encoding, ParameterSet};
 
@@ -41,8 +41,8 @@ impl CompressionKey {
         &self.packing
     }
 
-    /// Compresses ciphertexts that come out of a bootstrap and whose carries are empty: `lwe_per_glwe` to a
-    /// packed ciphertext, the last one with fewer.
+    /// Compresses ciphertexts that come out of a bootstrap and have empty carries. A packed
+    /// ciphertext holds `lwe_per_glwe` of them, the last one the rest.
     pub fn compress(
         &self,
         ciphertexts: &LweList<u64>,
@@ -54,7 +54,8 @@ impl CompressionKey {
         let mut glwe = vec![0; self.packing.glwe_words()];
         let mut raised = Vec::new();
         for ciphertexts in ciphertexts.words().chunks(self.set.lwe_per_glwe * (dimension + 1)) {
-            // The message moves to the top of the carry, as far as it can from the noise of the storage modulus.
+            // Move the message to the top of the carry, as far as possible from the rounding noise
+            // of the storage modulus.
             raised.clear();
             raised.extend(ciphertexts.iter().map(|word| word.wrapping_mul(self.message_modulus)));
             pack(&self.packing, &raised, &mut glwe, scratch)?;

@@ -1,4 +1,4 @@
-//! Decompression: out of a compressed list by a bootstrap, back to the big key with fresh noise.
+//! Decompression by a bootstrap: from a compressed list back to the big key, with fresh noise.
 
 use cloakwork_math::{aligned::Aligned, external_product::accumulator};
 use cloakwork_params::{CompressionId, CompressionSet, ModulusSwitch, ParameterSet};
@@ -10,15 +10,15 @@ use crate::{
     sample_extract::sample_extract,
 };
 
-/// The key that decompresses: a bootstrap key from the packing key to the big key, and the table that puts
-/// messages back where they were.
+/// The key that decompresses: a bootstrap key from the packing key to the big key, and the lookup
+/// table that moves messages back to the low bits.
 pub struct DecompressionKey {
     set: &'static CompressionSet,
     bootstrap: BootstrapKey<u64>,
     rescale: Lut<u64>,
 }
 
-/// Working memory of one thread, for keys of one compression and parameter set.
+/// Working memory of one thread, for keys of one compression set and one parameter set.
 pub struct DecompressScratch {
     compression: CompressionId,
     shape: GgswShape,
@@ -55,7 +55,7 @@ impl DecompressionKey {
         Ok(Self { set, bootstrap: BootstrapKey::expand(seeded, 1, threads)?, rescale })
     }
 
-    /// Working memory for one thread.
+    /// Allocates working memory for one thread.
     pub fn scratch(&self) -> DecompressScratch {
         let tile = tile::<u64>(self.bootstrap.shape());
         DecompressScratch {
@@ -68,8 +68,8 @@ impl DecompressionKey {
         }
     }
 
-    /// `outputs[i] = list[indices[i]]`, message in the low bits, carry empty. Split over as many threads as
-    /// there are scratches.
+    /// Computes `outputs[i] = list[indices[i]]`, with the message in the low bits and an empty
+    /// carry. The work is split over as many threads as there are scratches.
     pub fn decompress(
         &self,
         list: &CompressedList,
@@ -126,7 +126,7 @@ impl DecompressionKey {
             }
             let accumulators = &mut scratch.accumulators[..indices.len() * shape.accumulator_words::<u64>()];
             let luts = &luts[..indices.len()];
-            // The storage modulus divides 2N or is it: nothing is left to round.
+            // The storage modulus divides 2N or equals it, so the modulus switch rounds nothing.
             let rule = ModulusSwitch::Plain;
             blind_rotate(&self.bootstrap, rule, small, luts, accumulators, &mut scratch.rotation);
             for (accumulator, output) in

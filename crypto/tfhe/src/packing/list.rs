@@ -1,4 +1,5 @@
-//! The compressed form: a packed ciphertext's words, rounded to the storage modulus and stored without gaps.
+//! The compressed form: the words of a packed ciphertext, rounded to the storage modulus and stored
+//! without gaps.
 
 use cloakwork_math::Torus;
 use cloakwork_params::CompressionSet;
@@ -7,8 +8,8 @@ use crate::{ShapeError, sample_extract::sample_extract};
 
 /// Many ciphertexts in a few bytes each.
 ///
-/// By GLWE ciphertext: the mask words, then the bodies in use, each of `storage_modulus_log2` bits, low bits
-/// first, in whole 64-bit words.
+/// Each GLWE ciphertext takes whole 64-bit words: the mask words, then the bodies in use. Each
+/// value has `storage_modulus_log2` bits, low bits first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompressedList {
     set: &'static CompressionSet,
@@ -17,7 +18,7 @@ pub struct CompressedList {
 }
 
 impl CompressedList {
-    /// No ciphertexts yet.
+    /// Creates a list without ciphertexts.
     pub fn empty(set: &'static CompressionSet) -> Self {
         Self { set, count: 0, words: Vec::new() }
     }
@@ -30,7 +31,7 @@ impl CompressedList {
         Ok(Self { set, count, words })
     }
 
-    /// Parameters of the compression.
+    /// The compression set.
     pub fn set(&self) -> &'static CompressionSet {
         self.set
     }
@@ -40,7 +41,7 @@ impl CompressedList {
         self.count
     }
 
-    /// True when there are no ciphertexts.
+    /// Whether there are no ciphertexts.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -50,7 +51,8 @@ impl CompressedList {
         &self.words
     }
 
-    /// Appends `count` coefficients of a packed ciphertext. Only the last one pushed may be partly filled.
+    /// Appends `count` coefficients of a packed ciphertext. Only the last call may pass fewer than
+    /// `lwe_per_glwe`.
     pub(super) fn push(&mut self, glwe: &[u64], count: usize) {
         let log2 = self.set.storage_modulus_log2;
         let used = self.set.packing_dimension() + count;
@@ -68,7 +70,8 @@ impl CompressedList {
         self.count += count;
     }
 
-    /// Ciphertext `index` under the flattened packing key, its words at the top of the torus word.
+    /// Writes ciphertext `index` under the flattened packing key, with values in the top bits of
+    /// the words.
     pub(super) fn extract(&self, index: usize, glwe: &mut [u64], output: &mut [u64]) {
         let log2 = self.set.storage_modulus_log2;
         let per_glwe = self.set.lwe_per_glwe;
@@ -86,7 +89,7 @@ impl CompressedList {
     }
 }
 
-/// Words that a packed ciphertext with `bodies` bodies takes; none for no bodies.
+/// Number of words that a packed ciphertext with `bodies` bodies takes; 0 without bodies.
 fn packed_words(set: &CompressionSet, bodies: usize) -> usize {
     if bodies == 0 {
         return 0;
@@ -94,7 +97,7 @@ fn packed_words(set: &CompressionSet, bodies: usize) -> usize {
     ((set.packing_dimension() + bodies) * set.storage_modulus_log2 as usize).div_ceil(64)
 }
 
-/// Word and bit where number `index` starts.
+/// Word and bit at which value `index` starts.
 fn place(index: usize, log2: u32) -> (usize, u32) {
     let bit = index * log2 as usize;
     (bit / 64, (bit % 64) as u32)
