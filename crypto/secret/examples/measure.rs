@@ -1,4 +1,4 @@
-//! Prints what key generation and its parts cost on this machine.
+//! Measures the time of key generation and its parts on this machine.
 //!
 //! `cargo run --release --example measure [set name]...`
 

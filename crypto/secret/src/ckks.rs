@@ -1,19 +1,22 @@
-//! CKKS: secret keys, the keys that a server computes with, encryption and decryption.
+//! CKKS: secret keys, evaluation keys for a server, encryption and decryption.
 //!
-//! # What a result tells
+//! # Security of decrypted results
 //!
-//! A decrypted number is not exact, and its error depends on the secret key. Whoever sees many results with all their
-//! digits, and knows what was computed, can work out the key: CKKS is secure against those who see ciphertexts, not
-//! against those who see decrypted results (IND-CPA-D). Rounding to the digits that are meant, some ten bits above the error,
-//! makes each result tell less. It is no proof of security: of many numbers, some lie next to where rounding changes, and
-//! somebody who chooses the inputs can put all of them there. Results of inputs that others choose are not to be shown to them.
+//! A decrypted number is not exact, and its error depends on the secret key. An observer of many
+//! results with all their digits, who knows the computation, can work out the key. CKKS is secure
+//! against observers of ciphertexts, not against observers of decrypted results (IND-CPA-D).
+//!
+//! Rounding to the meaningful digits, some ten bits above the error, makes each result reveal less.
+//! Rounding is no proof of security: of many numbers, some lie next to a rounding boundary, and an
+//! attacker who chooses the inputs can put all of them there. Never show results to a party that
+//! chose the inputs.
 
 mod encrypt;
 mod generate;
 mod key;
 mod public;
 
-/// What a client encrypts, asks keys for and sends, and the bytes of it.
+/// Types that a client encrypts into, requests keys for and sends, and their byte formats.
 pub use cloakwork_ckks::{
     Bootstrap, BootstrapKind, BootstrapShape, Ciphertext, CkksError, Complex, KeyPart, KeyPlan, KeySize,
     NoSuchBootstrap, Ring, SeededCiphertext, SeededPublicKey, format,

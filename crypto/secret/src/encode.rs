@@ -1,4 +1,4 @@
-//! Messages to plaintexts and back.
+//! Conversion between messages and plaintexts.
 
 use cloakwork_math::Torus;
 use cloakwork_params::{Encoding, ParameterSet};
@@ -6,19 +6,19 @@ use zeroize::Zeroizing;
 
 use crate::SecretError;
 
-/// The plaintexts of messages: below message times carry modulus, or 0 and 1 for false and true.
+/// Encodes messages: below message times carry modulus, or 0 and 1 for false and true.
 pub(crate) fn plaintexts<T: Torus>(set: &ParameterSet, messages: &[u64]) -> Result<Zeroizing<Vec<T>>, SecretError> {
     let max = message_count(set) - 1;
     if let Some(index) = messages.iter().position(|&message| message > max) {
         return Err(SecretError::MessageTooLarge { index, set: set.name, max });
     }
-    // As long as it will be from the start: a vector that grows would leave copies behind.
+    // Allocate the full length at once: a vector that grows would leave copies of secrets behind.
     let mut plaintexts = Zeroizing::new(Vec::with_capacity(messages.len()));
     plaintexts.extend(messages.iter().map(|&message| plaintext::<T>(set, message)));
     Ok(plaintexts)
 }
 
-/// The plaintext of one message that has room.
+/// Encodes one message that is within the range.
 fn plaintext<T: Torus>(set: &ParameterSet, message: u64) -> T {
     match set.encoding {
         Encoding::Shortint { .. } => T::from_u64(message * step::<T>(set)),
@@ -29,7 +29,7 @@ fn plaintext<T: Torus>(set: &ParameterSet, message: u64) -> T {
     }
 }
 
-/// The message whose plaintext is nearest to a phase.
+/// Decodes a phase to the message with the nearest plaintext.
 pub(crate) fn message<T: Torus>(set: &ParameterSet, phase: T) -> u64 {
     match set.encoding {
         Encoding::Shortint { .. } => {
@@ -48,7 +48,8 @@ fn message_count(set: &ParameterSet) -> u64 {
     }
 }
 
-/// Distance of neighbouring messages: the torus without its padding bit, shared out.
+/// Distance between neighbouring messages: the torus without its padding bit, divided by their
+/// number.
 fn step<T: Torus>(set: &ParameterSet) -> u64 {
     (1 << (T::BITS - 1)) / message_count(set)
 }

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use crate::{ClientKey, LweSecretKey, Randomness, SecretError, encode, key::check_word};
 
 impl ClientKey {
-    /// Encrypts messages (0 and 1 in boolean sets) under the key that the set's ciphertexts live under.
+    /// Encrypts messages (0 and 1 in boolean sets) under the key of the set's ciphertexts.
     pub fn encrypt<T: Torus>(
         &self,
         set: &ParameterSet,
@@ -18,7 +18,7 @@ impl ClientKey {
         Ok(self.encrypt_seeded(set, messages, randomness)?.expand())
     }
 
-    /// As [`Self::encrypt`], to a list whose masks are a seed: one word a ciphertext.
+    /// As [`Self::encrypt`], to a list with seeded masks: one word per ciphertext.
     pub fn encrypt_seeded<T: Torus>(
         &self,
         set: &ParameterSet,
@@ -30,13 +30,13 @@ impl ClientKey {
         self.input_key(set)?.encrypt_seeded(&plaintexts, input_noise(set), randomness)
     }
 
-    /// Decrypts ciphertexts of a set; a shortint message comes with its carry.
+    /// Decrypts ciphertexts of a set. A shortint message includes its carry.
     pub fn decrypt<T: Torus>(&self, set: &ParameterSet, ciphertexts: &LweList<T>) -> Result<Vec<u64>, SecretError> {
         let phases = Zeroizing::new(self.phases(set, ciphertexts)?);
         Ok(phases.iter().map(|&phase| encode::message(set, phase)).collect())
     }
 
-    /// What ciphertexts of a set hold before rounding: plaintext and noise. SECRET.
+    /// Returns the phases of ciphertexts of a set before rounding: plaintext plus noise. SECRET.
     pub fn phases<T: Torus>(&self, set: &ParameterSet, ciphertexts: &LweList<T>) -> Result<Vec<T>, SecretError> {
         check_word::<T>(set)?;
         self.input_key(set)?.phases(ciphertexts)
@@ -44,7 +44,8 @@ impl ClientKey {
 }
 
 impl LweSecretKey {
-    /// Encrypts plaintexts as they are, masks from a seed. The modulus is the word's own.
+    /// Encrypts plaintexts without further encoding, with seeded masks. The modulus is the word's
+    /// own.
     pub fn encrypt_seeded<T: Torus>(
         &self,
         plaintexts: &[T],
@@ -54,7 +55,7 @@ impl LweSecretKey {
         let seed = randomness.mask_seed()?;
         let mut masks = MaskStream::new(&seed);
         let mut mask = vec![T::default(); self.dimension()];
-        // Noise and mask go on top in place: no plaintext stays behind.
+        // Noise and mask are added in place, so that no copy of a plaintext remains.
         let mut bodies = plaintexts.to_vec();
         randomness.secret().add_noise(noise, T::BITS, &mut bodies);
         for body in &mut bodies {
@@ -64,7 +65,7 @@ impl LweSecretKey {
         Ok(SeededLweList::new(self.dimension(), seed, bodies)?)
     }
 
-    /// The phase of each ciphertext. SECRET.
+    /// Computes the phase of each ciphertext. SECRET.
     pub fn phases<T: Torus>(&self, ciphertexts: &LweList<T>) -> Result<Vec<T>, SecretError> {
         if ciphertexts.dimension() != self.dimension() {
             let (expected, got) = (self.dimension(), ciphertexts.dimension());

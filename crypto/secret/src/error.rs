@@ -1,81 +1,81 @@
-//! What can go wrong on the client. No message carries a secret or a plaintext.
+//! Errors of the client side. No message contains a secret or a plaintext.
 
 use cloakwork_ckks::CkksError;
 use cloakwork_math::random::OsRandomError;
 use cloakwork_tfhe::ShapeError;
 
-/// A refusal of this crate.
+/// An error of this crate.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretError {
-    /// A message that the encoding has no room for. Its value is not told.
+    /// A message exceeds the range of the encoding. The error does not contain the message.
     #[error("the message at index {index} is too large: {set} encodes 0 to {max}")]
     MessageTooLarge {
-        /// Place in the input.
+        /// Index in the input.
         index: usize,
         /// The set.
         set: &'static str,
         /// Largest message.
         max: u64,
     },
-    /// A client key without a name: what it makes could not be told from what another makes.
+    /// A client key has the empty key id. Its objects could not be told from those of another key.
     #[error("a client key needs a key id other than the empty one")]
     Nameless,
-    /// A secret key with something else than bits in it.
+    /// A secret key contains a word that is not a bit.
     #[error("a secret key must consist of zeros and ones, but word {index} is neither")]
     NotABit {
-        /// Place in the key.
+        /// Index in the key.
         index: usize,
     },
-    /// A set that cannot share a big key with the sets already there.
+    /// A set cannot share a big key with the other sets of the key.
     #[error("{got} cannot share a big key with {expected}: they differ in {what}")]
     OtherFamily {
         /// A set of the key.
         expected: &'static str,
-        /// The set that was to be added.
+        /// The set to add.
         got: &'static str,
         /// First difference.
         what: &'static str,
     },
-    /// What cannot be done with approximate numbers.
+    /// An operation on approximate numbers failed.
     #[error(transparent)]
     Ckks(#[from] CkksError),
-    /// The operating system's generator.
+    /// The operating system's random generator failed.
     #[error(transparent)]
     Os(#[from] OsRandomError),
-    /// A set that the key has no part for.
+    /// The key has no part for the requested set.
     #[error("the client key has no part for {set}: `cloakwork keygen --add --set {set}` makes one")]
     SetNotInKey {
-        /// The set asked for.
+        /// The requested set.
         set: &'static str,
     },
-    /// A set that the key already has a part for.
+    /// The key already has a part for the set.
     #[error("the client key already has a part for {set}")]
     SetAlreadyInKey {
-        /// The set that was to be added.
+        /// The set to add.
         set: &'static str,
     },
-    /// Numbers that do not fit each other.
+    /// Dimensions do not fit each other.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// An operation that a set does not have.
+    /// The set does not support an operation.
     #[error("{set} has no {what}")]
     Unsupported {
         /// The set.
         set: &'static str,
-        /// What it lacks.
+        /// The missing operation.
         what: &'static str,
     },
-    /// Words of another width than the set's.
+    /// Words differ in width from those of the set.
     #[error("{what} of {set}: expected words of {expected} bits, got {got}")]
     WrongWord {
-        /// What the words hold.
+        /// Content of the words.
         what: &'static str,
         /// The set.
         set: &'static str,
-        /// Width in the set.
+        /// Width of the set's words, in bits.
         expected: u32,
-        /// Width asked for.
+        /// Width of the given words, in bits.
         got: u32,
     },
 }

@@ -1,18 +1,21 @@
-//! Public polynomials times the secret key modulo X^N + 1, exact modulo the word.
+//! Products of public polynomials and the secret key modulo X^N + 1, exact modulo the word.
 //!
-//! The words are cut into balanced digits of w bits, each digit's polynomial is multiplied through a
-//! floating-point transform, and every coefficient of the result is rounded to the integer it must be.
+//! Each word is split into balanced digits of w bits. A floating-point transform multiplies each
+//! digit's polynomial, and every coefficient of the result is rounded to the nearest integer.
 //!
-//! Why the rounding is exact. A digit is at most 2^(w-1) in size and a key coefficient at most 1, so the two
-//! sides have norms of at most 2^(w-1) sqrt(kN) and sqrt(kN). With a unit roundoff of e = 2^-53, roots of
-//! unity good to 2e and n = log2(N/2) levels in the transform, each level of each of the three transforms
-//! adds at most e for its sum and sqrt(5) e + 2e for its product with a root (Percival, "Rapid multiplication
-//! modulo the sum and difference of highly composite numbers", theorem 5.1); the twist is one more root in
-//! each, the product of the spectra takes sqrt(5) e and the sum over k at most 3e. To first order a
-//! coefficient is thus wrong by at most
-//!     2^(w-1) k N e (3 n 5.24 + 3 4.24 + 2.24 + 3),
-//! which is at most 0.41 for w = 32 (k = 1, N = 8192) and 0.02 for w = 22 (k = 4, N = 2^16, the largest key that
-//! there can be), below 1/2 in either case.
+//! The rounding is exact for the following reason. A digit is at most 2^(w-1) in size and a key
+//! coefficient at most 1, so the two sides have norms of at most 2^(w-1) sqrt(kN) and sqrt(kN). The
+//! unit roundoff is e = 2^-53, the roots of unity are accurate to 2e, and the transform has n =
+//! log2(N/2) levels. Each level of each of the three transforms adds at most e for its sum, and at
+//! most sqrt(5) e + 2e for its product with a root. The second bound is theorem 5.1 of Percival,
+//! "Rapid multiplication modulo the sum and difference of highly composite numbers". The twist is
+//! one more root in each transform, the product of the spectra adds sqrt(5) e, and the sum over k
+//! adds at most 3e.
+//!
+//! To first order, the error of a coefficient is thus at most
+//!     2^(w-1) k N e (3 n 5.24 + 3 4.24 + 2.24 + 3).
+//! This bound is 0.41 for w = 32 (k = 1, N = 8192), and 0.02 for w = 22 (k = 4, N = 2^16, the
+//! largest key allowed). Both are below 1/2.
 
 use cloakwork_math::Torus;
 use dyn_stack::{PodBuffer, PodStack};
@@ -21,7 +24,7 @@ use zeroize::Zeroize;
 
 use crate::GlweSecretKey;
 
-/// A secret key, transformed once, ready to be multiplied.
+/// A secret key, transformed once for many products.
 pub(crate) struct ExactProduct {
     plan: Plan,
     /// Powers of the 2N-th root of unity that turn the negacyclic product into a cyclic one.
@@ -39,10 +42,10 @@ pub(crate) struct Scratch {
     stack: Stack,
 }
 
-/// What a transform leaves of its input on the way, wiped on drop.
+/// Working memory of the transform, which keeps traces of its input. Wiped on drop.
 struct Stack(PodBuffer);
 
-/// Transforms back to back that tell of the secret, wiped on drop.
+/// Adjacent spectra that depend on the secret. Wiped on drop.
 struct Spectra(Vec<c64>);
 
 impl ExactProduct {
@@ -70,7 +73,7 @@ impl ExactProduct {
         this
     }
 
-    /// Working memory for one thread.
+    /// Allocates working memory for one thread.
     pub(crate) fn scratch(&self) -> Scratch {
         Scratch {
             sums: Spectra(vec![c64::default(); self.twist.len() * self.digits]),
@@ -79,7 +82,7 @@ impl ExactProduct {
         }
     }
 
-    /// `out += sum of masks[i] * key[i]`; `masks` holds k polynomials and `out` is one.
+    /// Computes `out += sum of masks[i] * key[i]`. `masks` holds k polynomials, `out` holds one.
     pub(crate) fn add_product<T: Torus>(&self, masks: &[T], out: &mut [T], scratch: &mut Scratch) {
         let points = self.twist.len();
         debug_assert_eq!((masks.len(), out.len()), (2 * self.key.0.len(), 2 * points));
@@ -102,10 +105,11 @@ impl ExactProduct {
         }
     }
 
-    /// The digit of each word at `shift`: upper half of the coefficients as imaginary parts, twisted.
+    /// Extracts the digit of each word at `shift` and twists it. The upper half of the coefficients
+    /// become imaginary parts.
     fn cut_and_twist<T: Torus>(&self, mask: &[T], shift: u32, out: &mut [c64]) {
-        // Adding half a digit in every lower place carries into this one exactly when the balanced digits
-        // below it do.
+        // Half a digit is added in every lower place. The sum carries into this place exactly when
+        // the balanced digits below it do.
         let carries = (0..shift)
             .step_by(self.digit_bits as usize)
             .fold(0_u64, |carries, place| carries | 1 << (place + self.digit_bits - 1));
@@ -143,13 +147,15 @@ impl Drop for Spectra {
     }
 }
 
-/// The nearest integer to a value below 2^51 in size, modulo 2^64: the sum has it in its low bits.
+/// Rounds a value below 2^51 in size to the nearest integer modulo 2^64, which is in the low bits
+/// of the sum.
 fn to_word(value: f64) -> u64 {
     const ROUND: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
     (value + ROUND).to_bits().wrapping_sub(ROUND.to_bits())
 }
 
-/// Fixed, never measured: the same key and seeds give the same bits everywhere.
+/// Builds the transform with a fixed algorithm instead of one chosen by measurement. Equal keys and
+/// seeds therefore give equal bits on every machine.
 fn plan(points: usize) -> Plan {
     Plan::new(points, Method::UserProvided { base_algo: FftAlgo::Dif4, base_n: points.min(512) })
 }
@@ -157,7 +163,7 @@ fn plan(points: usize) -> Plan {
 fn twist(points: usize) -> Vec<c64> {
     let sin_cos = |index: usize| (std::f64::consts::PI * index as f64 / (2 * points) as f64).sin_cos();
     let root = |index| {
-        // From the nearer axis: the error of an angle grows with it.
+        // Measure the angle from the nearer axis, since its error grows with the angle.
         if 2 * index <= points {
             let (im, re) = sin_cos(index);
             c64 { re, im }
@@ -176,7 +182,8 @@ mod tests {
 
     use super::*;
 
-    /// One addition or subtraction of the mask for each key bit that is set.
+    /// Computes the product with one addition or subtraction of the mask for each key bit that is
+    /// set.
     fn schoolbook<T: Torus>(masks: &[T], key: &GlweSecretKey) -> Vec<T> {
         let size = key.polynomial_size();
         let mut out = vec![T::default(); size];
@@ -222,7 +229,7 @@ mod tests {
             check::<u64>(&key, 7);
             check::<u32>(&key, 7);
         }
-        // The schoolbook takes too long on a full key of these sizes.
+        // The schoolbook product takes too long on a full key of these sizes.
         for log2 in [15, 16] {
             let mut bits = vec![0; 1 << log2];
             rng.fill_binary(&mut bits[..300]);
@@ -231,8 +238,8 @@ mod tests {
         }
     }
 
-    /// The largest norms there are: every digit at its end, every key bit set. With all key bits set the
-    /// product is a running sum, which makes it cheap to check.
+    /// Operands with the largest norms: every digit at an end of its range, every key bit set. With
+    /// all key bits set the product is a running sum, which is cheap to check.
     #[test]
     fn the_worst_operands_are_exact() {
         for log2 in 8..=16 {
@@ -258,8 +265,8 @@ mod tests {
         }
     }
 
-    /// How far from an integer the transform ends up, against the bound that the module states: at the widest keys
-    /// of either digit among others.
+    /// Compares the distance of the transform's results from integers with the bound in the module
+    /// documentation. The sizes include the longest keys for either digit width.
     #[test]
     fn the_rounding_error_stays_below_its_bound() {
         for (glwe_dimension, log2) in [(1, 11), (1, 13), (4, 9), (4, 11), (1, 16), (4, 16)] {

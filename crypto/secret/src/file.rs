@@ -1,7 +1,7 @@
-//! Client keys on disk: an envelope of the secret kind, its payload optionally sealed with a passphrase.
+//! Client keys on disk: an envelope of a secret kind, whose payload a passphrase optionally seals.
 //!
-//! A file is made with mode 0600, never replaces another, and is not read when others may use it. A server refuses
-//! one by its kind.
+//! A key file is created with mode 0600, never replaces another file, and is not read if other
+//! users may use it. A server refuses key files by their kind.
 
 mod content;
 mod error;
@@ -24,25 +24,25 @@ pub use error::KeyFileError;
 
 use crate::{ClientKey, ckks};
 
-/// Longest payload that is read; the largest key there can be takes a few kilobytes.
+/// Maximum payload length that is read. The largest possible key takes a few kilobytes.
 const PAYLOAD_MAX: u64 = 1 << 20;
 
-/// First dimension of the header: how the payload is protected.
+/// Values of the header's first dimension: how the payload is protected.
 const PLAIN: u32 = 0;
 const SEALED: u32 = 1;
 
-/// A key that is kept in a file.
+/// A key that can be stored in a file.
 trait FileKey: Sized {
-    /// What the envelope calls it.
+    /// Kind of the key in the envelope's header.
     const KIND: ObjectKind;
 
-    /// Set and public name that the header gives.
+    /// Set and key id for the header.
     fn names(&self) -> (SetId, KeyId);
 
-    /// The content of its file.
+    /// Payload of the file, before sealing.
     fn content(&self) -> Zeroizing<Vec<u8>>;
 
-    /// The key that `content` holds, under the name and the set that the header gives.
+    /// Decodes the key in `content`, with the key id and the set from the header.
     fn of_content(key_id: KeyId, set: SetId, content: &[u8]) -> Result<Self, KeyFileError>;
 }
 
@@ -79,20 +79,21 @@ impl FileKey for ckks::SecretKey {
 }
 
 impl ClientKey {
-    /// Writes the key to a new file, readable by its owner only. An existing file is never touched.
+    /// Writes the key to a new file that only its owner can read. An existing file is never
+    /// touched.
     ///
-    /// With a passphrase the content is sealed: XChaCha20-Poly1305 under a key from Argon2id. An empty one is
-    /// refused: it would be a mistake, and the seal open to everybody.
+    /// With a passphrase the content is sealed: XChaCha20-Poly1305 under a key from Argon2id. An
+    /// empty passphrase is refused, since it is a mistake and anyone could open the seal.
     pub fn save(&self, path: &Path, passphrase: Option<&str>) -> Result<(), KeyFileError> {
         save(self, path, passphrase)
     }
 
-    /// Reads a key file, unless others than its owner may use it.
+    /// Reads a key file, unless users other than its owner may use it.
     pub fn load(path: &Path, passphrase: Option<&str>) -> Result<Self, KeyFileError> {
         load(path, passphrase)
     }
 
-    /// Reads the content of a key file from anywhere.
+    /// Reads the content of a key file from any source.
     pub fn from_file_bytes(input: impl Read, passphrase: Option<&str>) -> Result<Self, KeyFileError> {
         from_file_bytes(input, passphrase)
     }
@@ -104,12 +105,12 @@ impl ckks::SecretKey {
         save(self, path, passphrase)
     }
 
-    /// Reads a key file, unless others than its owner may use it.
+    /// Reads a key file, unless users other than its owner may use it.
     pub fn load(path: &Path, passphrase: Option<&str>) -> Result<Self, KeyFileError> {
         load(path, passphrase)
     }
 
-    /// Reads the content of a key file from anywhere.
+    /// Reads the content of a key file from any source.
     pub fn from_file_bytes(input: impl Read, passphrase: Option<&str>) -> Result<Self, KeyFileError> {
         from_file_bytes(input, passphrase)
     }
@@ -127,7 +128,7 @@ fn save(key: &impl FileKey, path: &Path, passphrase: Option<&str>) -> Result<(),
     })?;
     let written = file.write_all(&bytes).and_then(|()| file.sync_all()).and_then(|()| sync_parent(path));
     if let Err(error) = &written {
-        // What is there is of no use, and the key may be only half on disk.
+        // Remove the useless file: it may hold only half of the key.
         let _ = fs::remove_file(path);
         return Err(KeyFileError::io(path, error));
     }
@@ -183,14 +184,14 @@ fn to_file_bytes<K: FileKey>(key: &K, passphrase: Option<&str>) -> Result<Zeroiz
         None => content,
         Some(passphrase) => seal::seal(&content, passphrase, &header.to_bytes())?,
     };
-    // All of it at once: a vector that grows would leave copies behind.
+    // Allocate the full length at once: a vector that grows would leave copies of secrets behind.
     let bytes = Zeroizing::new(Vec::with_capacity(HEADER_BYTES + payload.len() + TRAILER_BYTES));
     let mut envelope = EnvelopeWriter::new(Wiped(bytes), &header)?;
     envelope.write_all(&payload).map_err(cloakwork_params::EnvelopeError::from)?;
     Ok(envelope.finish()?.0)
 }
 
-/// A writer into memory that is wiped.
+/// A writer into memory that is wiped on drop.
 struct Wiped(Zeroizing<Vec<u8>>);
 
 impl Write for Wiped {
@@ -203,8 +204,8 @@ impl Write for Wiped {
     }
 }
 
-/// Refuses a file that its group or everybody may read or write, sealed or not. Where there are no such modes,
-/// the directory is all that protects it.
+/// Refuses a file that its group or other users may read or write, sealed or not. On systems
+/// without such modes, only the directory protects the file.
 fn check_mode(file: &File, path: &Path) -> Result<(), KeyFileError> {
     #[cfg(unix)]
     {
@@ -219,7 +220,7 @@ fn check_mode(file: &File, path: &Path) -> Result<(), KeyFileError> {
     Ok(())
 }
 
-/// Makes the new file's name last through a loss of power.
+/// Makes the new file's name survive a loss of power.
 fn sync_parent(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     {

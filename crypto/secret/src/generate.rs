@@ -1,4 +1,4 @@
-//! Evaluation keys, seeded, on all cores.
+//! Generation of seeded evaluation keys on all cores.
 
 mod bootstrap;
 mod compact;
@@ -11,7 +11,7 @@ use cloakwork_tfhe::{SeededBootstrapKey, SeededKeySwitchKey};
 
 use crate::{ClientKey, LweSecretKey, Randomness, SecretError, parallel};
 
-/// Makes the evaluation keys of one parameter set, on as many threads as the machine runs at once.
+/// Generates the evaluation keys of one parameter set, with one thread per available core.
 pub struct KeyGenerator<'a> {
     client: &'a ClientKey,
     set: &'static ParameterSet,
@@ -20,27 +20,28 @@ pub struct KeyGenerator<'a> {
     report: &'a Report<'a>,
 }
 
-/// Told the number of bytes of a key, piece by piece as they are made, from whatever thread makes them.
+/// Progress callback: receives the number of bytes of each piece of a key, as a thread completes
+/// it. The thread that completes the piece makes the call.
 pub type Report<'a> = dyn Fn(u64) + Sync + 'a;
 
 impl<'a> KeyGenerator<'a> {
-    /// A generator for a set that the client key has a part for.
+    /// Creates a generator for a set that the client key has a part for.
     pub fn new(client: &'a ClientKey, set: &'static ParameterSet) -> Result<Self, SecretError> {
         Ok(Self { client, set, small: client.small(set)?, threads: parallel::available_threads(), report: &|_| {} })
     }
 
-    /// The same on another number of threads. Keys do not depend on it.
+    /// Sets the number of threads. The keys do not depend on it.
     pub fn on_threads(self, threads: usize) -> Self {
         Self { threads, ..self }
     }
 
-    /// The same with somebody to be told how far it is. What is told depends on no secret.
+    /// Sets a progress callback. The reported numbers depend on no secret.
     pub fn reporting(self, report: &'a Report<'a>) -> Self {
         Self { report, ..self }
     }
 
-    /// Both halves of a server's key: what switches keys, and what bootstraps. `T` is the word of the set's
-    /// ciphertexts, `S` that of its small modulus.
+    /// Generates both halves of a server key: the key-switch key and the bootstrap key. `T` is the
+    /// word of the set's ciphertexts, `S` that of its small modulus.
     pub fn server_key<T: Torus, S: Torus>(
         &self,
         randomness: &mut Randomness,

@@ -1,4 +1,4 @@
-//! Secret keys. They are wiped on drop and never print their bits.
+//! Secret keys. A key is wiped on drop, and its `Debug` output contains no key bits.
 
 mod client;
 mod glwe;

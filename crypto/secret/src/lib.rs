@@ -1,26 +1,39 @@
-//! Secret keys and everything that needs one: key generation, encryption, decryption, noise measurement.
+//! Secret keys and all operations that need one: key generation, encryption, decryption, noise
+//! measurement.
 //!
-//! Client side only. Nothing that an operator runs may depend on this crate.
+//! This crate is for clients only. No program that an operator runs may depend on it.
 //!
-//! # What is wiped
+//! # Zeroization
 //!
-//! Keys, noise, plaintexts and what a computation leaves of them on the heap are overwritten when they are
-//! dropped. Messages, phases and key bits that a caller asks for are the caller's from then on. Copies that the
-//! compiler leaves on the stack and in registers when it moves a value are out of reach.
+//! Keys, noise, plaintexts and heap memory that computations derive from them are overwritten on
+//! drop. Messages, phases and key bits that a caller requests are the caller's responsibility.
+//! Copies that the compiler leaves on the stack and in registers when it moves a value are out of
+//! reach.
 //!
-//! # Copies
+//! # Forks and copies of virtual machines
 //!
-//! A [`Randomness`] that is carried over a `fork(2)` or into a copy of a virtual machine would draw the same noise on both
-//! sides, under fresh masks, and the difference of two such ciphertexts has none. So each key, part of a key and list of
-//! ciphertexts begins with 32 fresh bytes of the operating system. What is under way while the copy is taken is not
-//! helped by that, nor is a virtual machine whose system does not notice that it was copied, and gives both the same bytes.
+//! After a `fork(2)` or a copy of a virtual machine, both copies of a [`Randomness`] would draw the
+//! same noise under fresh masks. The difference of two such ciphertexts has no noise. Therefore
+//! each key, part of a key and list of ciphertexts begins with 32 fresh bytes of the operating
+//! system.
+//!
+//! This measure does not protect operations that run while the copy is taken. Nor does it protect a
+//! virtual machine whose system does not notice the copy and returns the same bytes to both.
 //!
 //! # Timing
 //!
-//! Products with a key, the rows of its encryptions and the noise added to them take the same time for every
-//! key. Not so: the sign of a boolean plaintext is a branch, decoding divides a phase by the step of the
-//! encoding, CKKS encodes by divisions and decodes with a branch for the sign, the places of a sparse secret are addresses, Gaussian samples go through `ln` and `sqrt`, and a refusal of key bits or messages comes at the
-//! first bad one. None of it is seen from the network; who runs code on the client's processor is not held off.
+//! Products with a key, the rows of its encryptions and the noise added to them take the same time
+//! for every key. The following operations do not run in constant time:
+//!
+//! - The sign of a boolean plaintext is a branch.
+//! - Decoding divides a phase by the step of the encoding.
+//! - CKKS encodes by divisions and decodes with a branch for the sign.
+//! - The places of a sparse secret are addresses.
+//! - Gaussian samples use `ln` and `sqrt`.
+//! - A refusal of key bits or messages comes at the first invalid one.
+//!
+//! None of them is visible from the network. Code that runs on the client's processor can observe
+//! them.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +51,7 @@ mod public;
 mod randomness;
 
 pub use cloakwork_math::Torus;
-/// What a client sends and receives, and the bytes of it.
+/// Types that a client sends and receives, and their byte formats.
 pub use cloakwork_tfhe::{Gate, LweList, SeededLweList, format};
 pub use error::SecretError;
 pub use generate::{KeyGenerator, Report};

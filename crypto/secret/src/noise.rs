@@ -1,4 +1,4 @@
-//! Measuring the noise of ciphertexts whose plaintexts are known.
+//! Measurement of the noise of ciphertexts whose plaintexts are known.
 
 use cloakwork_math::Torus;
 use cloakwork_params::ParameterSet;
@@ -9,17 +9,17 @@ use crate::{ClientKey, SecretError, encode};
 /// The noise of a batch of ciphertexts, as fractions of the torus.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoiseReport {
-    /// Ciphertexts measured.
+    /// Number of ciphertexts measured.
     pub count: usize,
     /// Mean.
     pub mean: f64,
     /// Mean of the squared distance from the mean.
     pub variance: f64,
-    /// Largest size.
+    /// Largest absolute value.
     pub max: f64,
 }
 
-/// The distances between phases and the plaintexts that they stand for.
+/// Measures the distances between phases and their plaintexts.
 pub fn noise<T: Torus>(phases: &[T], plaintexts: &[T]) -> Result<NoiseReport, SecretError> {
     if phases.len() != plaintexts.len() {
         let (expected, got) = (phases.len(), plaintexts.len());
@@ -35,7 +35,7 @@ pub fn noise<T: Torus>(phases: &[T], plaintexts: &[T]) -> Result<NoiseReport, Se
 }
 
 impl ClientKey {
-    /// The noise of ciphertexts of a set that should decrypt to `messages`.
+    /// Measures the noise of ciphertexts of a set that should decrypt to `messages`.
     pub fn noise<T: Torus>(
         &self,
         set: &ParameterSet,

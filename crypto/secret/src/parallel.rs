@@ -1,18 +1,19 @@
-//! Secret work on several threads, with the same result on any number of them.
+//! Work on secrets with several threads. The result does not depend on the number of threads.
 
 use std::sync::Mutex;
 
 use cloakwork_math::random::SecretRng;
 
-/// Threads that the machine runs at once.
+/// Number of threads that the machine runs at once.
 pub(crate) fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs `work(state, index, item, rng)` on every item of `item_len` elements (the last may be shorter).
+/// Runs `work(state, index, item, rng)` on every item of `item_len` elements. The last may be
+/// shorter.
 ///
-/// Each item has a generator of its own, forked from `rng` in the order of the items, so that the outcome
-/// does not depend on which thread takes which item. Each thread makes its own `state`.
+/// Each item has its own generator, forked from `rng` in the order of the items, so that the
+/// outcome does not depend on which thread takes which item. Each thread makes its own `state`.
 pub(crate) fn for_each<E: Send, X>(
     threads: usize,
     item_len: usize,

@@ -1,35 +1,37 @@
-//! The two sources of a client: one for secrets, one for what everybody may see.
+//! The two random sources of a client: one for secrets, one for public values.
 
 use cloakwork_math::random::{MaskSeed, OsRandomError, SecretRng};
 use cloakwork_params::KeyId;
 
 /// Randomness for key generation and encryption.
 ///
-/// Secret bits and noise come from a generator of their own; mask seeds and key ids are drawn from the
-/// operating system one by one. Neither is ever computed from the other.
+/// Secret bits and noise come from a separate generator. Mask seeds and key ids are drawn from the
+/// operating system one by one. Neither source is ever computed from the other.
 ///
-/// Two ciphertexts of the same noise under different masks give a linear equation in the key. So that no copy of a
-/// process draws the noise of another, the generator takes fresh bytes of the operating system before each use.
+/// Two ciphertexts with the same noise under different masks give a linear equation in the key. The
+/// generator therefore mixes in fresh bytes of the operating system before each use, so that no
+/// copy of a process draws the noise of another.
 pub struct Randomness {
     secret: SecretRng,
     public: Public,
 }
 
-/// Where public values come from.
+/// Source of public values.
 enum Public {
     OperatingSystem,
-    /// Repeatable, for tests.
+    /// Repeatable source for tests.
     #[cfg(feature = "insecure-test-randomness")]
     Insecure(Box<SecretRng>),
 }
 
 impl Randomness {
-    /// Both sources from the operating system.
+    /// Creates both sources from the operating system.
     pub fn from_os() -> Result<Self, OsRandomError> {
         Ok(Self { secret: SecretRng::from_os()?, public: Public::OperatingSystem })
     }
 
-    /// Two sources that anyone can repeat. For reproducible tests only: it protects nothing.
+    /// Creates two sources that anyone can repeat. For reproducible tests only: they protect
+    /// nothing.
     #[cfg(feature = "insecure-test-randomness")]
     pub fn insecure_for_tests(seed: u64) -> Self {
         Self::insecure_parts_for_tests(seed, !seed)
@@ -44,23 +46,25 @@ impl Randomness {
         }
     }
 
-    /// The source of secret bits and noise, as it was left: drawing a mask seed before is what brings it fresh bytes.
+    /// Source of secret bits and noise in its current state. Callers must draw a mask seed first,
+    /// which mixes fresh bytes of the operating system into this source.
     pub fn secret(&mut self) -> &mut SecretRng {
         &mut self.secret
     }
 
-    /// The source of secret bits and noise, with fresh bytes of the operating system in it.
+    /// Source of secret bits and noise, after mixing in fresh bytes of the operating system.
     pub(crate) fn renewed_secret(&mut self) -> Result<&mut SecretRng, OsRandomError> {
         match self.public {
             Public::OperatingSystem => self.secret.mix_from_os()?,
-            // Tests repeat what they draw.
+            // Tests must draw the same values on every run.
             #[cfg(feature = "insecure-test-randomness")]
             Public::Insecure(_) => {}
         }
         Ok(&mut self.secret)
     }
 
-    /// A seed that no other object has. The noise that will go with it comes from a source with fresh bytes in it.
+    /// Draws a mask seed that no other object has. Also mixes fresh bytes into the source of the
+    /// noise that goes with the masks.
     pub fn mask_seed(&mut self) -> Result<MaskSeed, OsRandomError> {
         self.renewed_secret()?;
         match &mut self.public {
@@ -70,7 +74,7 @@ impl Randomness {
         }
     }
 
-    /// A random name for a client key.
+    /// Draws a random identifier for a client key.
     pub(crate) fn key_id(&mut self) -> Result<KeyId, OsRandomError> {
         Ok(KeyId(self.mask_seed()?.key.to_le_bytes()))
     }
@@ -91,19 +95,19 @@ mod tests {
     use super::*;
     use crate::{ClientKey, KeyGenerator, encrypt_compact};
 
-    /// What a fork leaves on both of its sides.
+    /// Two equal sources, as both sides of a fork have them.
     fn copies() -> [Randomness; 2] {
         [1, 1].map(|seed| Randomness { secret: SecretRng::insecure_for_tests(seed), public: Public::OperatingSystem })
     }
 
     #[test]
-    fn copies_of_a_source_draw_other_secrets_and_other_noise() {
+    fn copies_of_a_source_draw_different_secrets_and_noise() {
         let toy = table::by_name("TOY_MESSAGE_2_CARRY_2").unwrap();
         let keys = copies().map(|mut randomness| ClientKey::generate(toy, &mut randomness).unwrap());
         assert_ne!(keys[0].big().bits(), keys[1].big().bits());
         let [client, _] = keys;
 
-        // Noise is one of 2^18 values here.
+        // Noise takes one of 2^18 values here.
         let messages = [0; 200];
         let phases = copies().map(|mut randomness| {
             let list = client.encrypt::<u64>(toy, &messages, &mut randomness).unwrap();
@@ -112,7 +116,8 @@ mod tests {
         let same = phases[0].iter().zip(&phases[1]).filter(|(one, two)| one == two).count();
         assert!(same < 5, "{same} of {} values of noise agree", messages.len());
 
-        // With the same mask's secret and the same noise these would differ in nothing.
+        // With the same secret for the mask and the same noise, the two lists of masks would be
+        // equal.
         let generator = KeyGenerator::new(&client, toy).unwrap();
         let public = generator.compact_public_key::<u64>(&mut Randomness::from_os().unwrap()).unwrap();
         let lists = copies().map(|mut randomness| encrypt_compact(toy, &public, &messages, &mut randomness).unwrap());
@@ -121,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_are_added_to_copies_of_a_key_differ() {
+    fn parts_added_to_copies_of_a_client_key_differ() {
         let [first, second] = ["KS_PBS", "KS32_PBS"]
             .map(|kind| table::by_name(&format!("V1_8_PARAM_MESSAGE_2_CARRY_2_{kind}_TUNIFORM_2M128")).unwrap());
         let compression = table::compression_for(first).unwrap();

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 use super::{SecretKey, generate::body_of_zero, key::SecretPoly};
 use crate::{Randomness, SecretError};
 
-/// What is to be encrypted.
+/// A plaintext to encrypt.
 pub(super) struct Plain {
     pub(super) poly: SecretPoly,
     pub(super) scale: f64,
@@ -14,14 +14,14 @@ pub(super) struct Plain {
 }
 
 impl Plain {
-    /// Encodes numbers at the set's own scale, and at a level that numbers are encrypted at.
+    /// Encodes numbers at the set's own scale, at a level that numbers may be encrypted at.
     pub(super) fn of(ring: &Ring, numbers: &[Complex], level: usize) -> Result<Self, SecretError> {
         let max = ring.set().working_level;
         if level > max {
             return Err(CkksError::LevelTooHigh { what: "encryption under this set", got: level, max }.into());
         }
         let Plaintext { poly, scale, slots_log2 } = ring.encode(numbers, ring.scale(), Basis::of_level(level))?;
-        // What is read again is read modulo two primes.
+        // Decryption reads coefficients modulo two primes, so larger numbers would not come back.
         let largest = numbers.iter().map(|number| number.magnitude()).fold(0.0, f64::max);
         let modulus: f64 =
             ring.primes(Basis::of_level(level.min(1))).map(|prime| prime.modulus().value() as f64).product();
@@ -33,8 +33,8 @@ impl Plain {
 }
 
 impl SecretKey {
-    /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale. The mask is a seed, so that what
-    /// travels is half the ciphertext.
+    /// Encrypts a power of two of numbers, up to N / 2, at the given level and the set's own scale.
+    /// The mask is a seed, which halves the size of the ciphertext on the wire.
     pub fn encrypt_seeded(
         &self,
         ring: &Ring,
@@ -51,7 +51,7 @@ impl SecretKey {
         Ok(SeededCiphertext { body, seed, scale, slots_log2 })
     }
 
-    /// The same with its mask, as a computation reads it.
+    /// As [`Self::encrypt_seeded`], with the mask expanded for computation.
     pub fn encrypt(
         &self,
         ring: &Ring,
@@ -62,14 +62,15 @@ impl SecretKey {
         Ok(self.encrypt_seeded(ring, numbers, level, randomness)?.expand(ring)?)
     }
 
-    /// The numbers in a ciphertext, about.
+    /// Decrypts a ciphertext to approximate numbers.
     pub fn decrypt(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<Complex>, SecretError> {
         let coefficients = Zeroizing::new(self.coefficients_of(ring, ciphertext)?);
         Ok(ring.decode(&coefficients, ciphertext.scale, ciphertext.slots_log2))
     }
 
-    /// Coefficients of the plaintext, noise and all, modulo the first two primes of the chain or the only one: where there is a
-    /// third, larger ones are an error. SECRET.
+    /// Returns the coefficients of the plaintext with its noise, modulo the first two primes of the
+    /// chain, or modulo the only one. If the ciphertext has a third prime, coefficients that exceed
+    /// this modulus are an error. SECRET.
     pub fn coefficients_of(&self, ring: &Ring, ciphertext: &Ciphertext) -> Result<Vec<f64>, SecretError> {
         self.check(ring)?;
         let lower = ciphertext.at_level(ciphertext.level().min(2))?;
@@ -105,7 +106,7 @@ impl SecretKey {
     }
 }
 
-/// Of numbers that are not read back modulo the primes that they are read modulo.
+/// The error for numbers that exceed the modulus that decryption reads them in.
 fn too_large(scale: f64, modulus: f64) -> SecretError {
     CkksError::TooLarge { scale_log2: scale.log2(), modulus_log2: modulus.log2() }.into()
 }

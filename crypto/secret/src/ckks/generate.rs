@@ -1,4 +1,4 @@
-//! Keys that a server computes with.
+//! Generation of evaluation keys for a server.
 
 use cloakwork_ckks::{
     Basis, Bootstrap, Gadget, KeyPart, KeyPlan, Poly, Ring,
@@ -14,20 +14,20 @@ use super::{
 };
 use crate::{Randomness, SecretError};
 
-/// Makes keys of one secret.
+/// Generates the evaluation keys of one secret key.
 pub struct KeyGenerator<'a> {
     key: &'a SecretKey,
     ring: &'a Ring,
 }
 
 impl<'a> KeyGenerator<'a> {
-    /// For a key and the ring of its set.
+    /// Creates a generator for a key and the ring of its set.
     pub fn new(key: &'a SecretKey, ring: &'a Ring) -> Self {
         assert_eq!(key.set(), ring.set(), "a key and the ring of its set");
         Self { key, ring }
     }
 
-    /// For products of ciphertexts up to a level.
+    /// Generates the relinearization key for products of ciphertexts up to a level.
     pub fn relinearization(&self, level: usize, randomness: &mut Randomness) -> Result<SeededSwitchKey, SecretError> {
         let basis = self.basis(level);
         let secret = self.key.values(self.ring, basis);
@@ -38,7 +38,8 @@ impl<'a> KeyGenerator<'a> {
         self.switch_key(&square, &secret, Gadget::Digits, randomness)
     }
 
-    /// For rotations by `steps` to the left, up to a level: the power of X that it is for, and the key.
+    /// Generates the rotation key for rotations by `steps` to the left, up to a level. Returns the
+    /// power of X that identifies the automorphism, and the key.
     pub fn rotation(
         &self,
         steps: i64,
@@ -48,7 +49,7 @@ impl<'a> KeyGenerator<'a> {
         self.move_key(rotation_power(self.ring, steps), level, randomness)
     }
 
-    /// For conjugates, up to a level.
+    /// Generates the key for complex conjugates, up to a level.
     pub fn conjugation(
         &self,
         level: usize,
@@ -57,7 +58,7 @@ impl<'a> KeyGenerator<'a> {
         self.move_key(conjugation_power(self.ring), level, randomness)
     }
 
-    /// All that a bootstrap needs, a sparse secret for each call among it: it is gone afterwards.
+    /// Generates all keys of a bootstrap. Each call draws a sparse secret and drops it at the end.
     pub fn bootstrap(
         &self,
         bootstrap: &Bootstrap<'_>,
@@ -70,8 +71,8 @@ impl<'a> KeyGenerator<'a> {
         Ok(SeededBootstrapKeys::of_parts(parts)?)
     }
 
-    /// The keys of a plan, one after the other, so that nobody holds all of them. All bootstraps of the plan share one
-    /// sparse secret, which is gone with the last key.
+    /// Generates the keys of a plan one after the other, so that memory never holds all of them.
+    /// All bootstraps of the plan share one sparse secret, which is dropped with the last key.
     pub fn parts(
         &self,
         plan: &KeyPlan,
@@ -96,7 +97,8 @@ impl<'a> KeyGenerator<'a> {
         Ok(sparse)
     }
 
-    /// From the secret to a sparse one, modulo two primes: a sparse one is weak where the modulus is large.
+    /// Generates the key switch from the secret to a sparse one, modulo two primes. A sparse secret
+    /// is weak under a large modulus.
     fn to_sparse(&self, sparse: &[i8], randomness: &mut Randomness) -> Result<SeededSwitchKey, SecretError> {
         let lowest = Basis { level: 0, special: 1 };
         let (from, to) = (self.key.values(self.ring, lowest), self.values_of(sparse, lowest));
@@ -133,7 +135,7 @@ impl<'a> KeyGenerator<'a> {
         Basis { level, special: self.ring.set().special.len() }
     }
 
-    /// Encryptions of the parts of `from`, times the product of the special primes, under `to`.
+    /// Encrypts under `to` the gadget parts of `from`, times the product of the special primes.
     fn switch_key(
         &self,
         from: &SecretPoly,
@@ -160,7 +162,8 @@ impl<'a> KeyGenerator<'a> {
     }
 }
 
-/// The body of an encryption of zero with this mask: noise, less the mask times the secret.
+/// Computes the body of an encryption of zero with this mask: noise minus the mask times the
+/// secret.
 pub(super) fn body_of_zero(ring: &Ring, mask: &Poly, secret: &SecretPoly, randomness: &mut Randomness) -> Poly {
     let basis = mask.basis();
     let mut body = noise(ring, basis, randomness);
@@ -172,7 +175,7 @@ pub(super) fn body_of_zero(ring: &Ring, mask: &Poly, secret: &SecretPoly, random
     body
 }
 
-/// Values of a polynomial of noise.
+/// Draws a noise polynomial, in its evaluated form.
 pub(super) fn noise(ring: &Ring, basis: Basis, randomness: &mut Randomness) -> Poly {
     let mut coefficients = Zeroizing::new(vec![0; ring.size()]);
     randomness.secret().fill_gaussian(ring.set().noise, &mut coefficients);

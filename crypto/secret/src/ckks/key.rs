@@ -8,7 +8,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::{Randomness, SecretError};
 
-/// A client's secret for CKKS, under a random public name.
+/// A client's secret key for CKKS, with a random public identifier.
 pub struct SecretKey {
     key_id: KeyId,
     set: &'static CkksSet,
@@ -16,7 +16,7 @@ pub struct SecretKey {
 }
 
 impl SecretKey {
-    /// A fresh one.
+    /// Generates a fresh key.
     pub fn generate(set: &'static CkksSet, randomness: &mut Randomness) -> Result<Self, SecretError> {
         let key_id = randomness.key_id()?;
         let mut coefficients = Zeroizing::new(vec![0; set.size()]);
@@ -24,22 +24,23 @@ impl SecretKey {
         Ok(Self { key_id, set, coefficients })
     }
 
-    /// Takes over a secret from elsewhere, if it is no weaker than one of the set: -1, 0 or 1 for each coefficient, and not
-    /// fewer of them not zero. Secrets had 2/3 of them so before sets had a weight, and those are still good.
+    /// Takes over a secret from elsewhere if it is at least as strong as a fresh one of the set.
+    /// Every coefficient must be -1, 0 or 1, and at least `secret_weight` of them must not be 0.
+    /// Secrets from before sets had a weight have 2/3 of their coefficients not 0 and remain valid.
     pub(crate) fn from_parts(key_id: KeyId, set: &'static CkksSet, coefficients: Zeroizing<Vec<i8>>) -> Option<Self> {
         let is_ternary = coefficients.iter().fold(true, |all, one| all & (-1..=1).contains(one));
         let weight: usize = coefficients.iter().map(|one| usize::from(one & 1 != 0)).sum();
         let is_enough = is_ternary & (weight >= set.secret_weight);
-        let is_one = key_id != KeyId::NONE && coefficients.len() == set.size() && is_enough;
-        is_one.then_some(Self { key_id, set, coefficients })
+        let is_valid = key_id != KeyId::NONE && coefficients.len() == set.size() && is_enough;
+        is_valid.then_some(Self { key_id, set, coefficients })
     }
 
-    /// Its coefficients. SECRET.
+    /// The coefficients. SECRET.
     pub(crate) fn coefficients(&self) -> &[i8] {
         &self.coefficients
     }
 
-    /// Public random name.
+    /// Random public identifier.
     pub fn key_id(&self) -> KeyId {
         self.key_id
     }
@@ -49,19 +50,20 @@ impl SecretKey {
         self.set
     }
 
-    /// Is a ring the one of the key's set?
+    /// Checks that a ring is that of the key's set.
     pub(super) fn check(&self, ring: &Ring) -> Result<(), SecretError> {
         if self.set == ring.set() { Ok(()) } else { Err(SecretError::SetNotInKey { set: ring.set().name }) }
     }
 
-    /// Its values modulo the primes of a basis.
+    /// Values of the secret polynomial modulo the primes of a basis.
     pub(super) fn values(&self, ring: &Ring, basis: Basis) -> SecretPoly {
         SecretPoly::of_small(ring, basis, self.coefficients.iter().map(|coefficient| i64::from(*coefficient)))
     }
 
-    /// Those of the secret that X to X^`power` turns into this one.
+    /// Values of the secret that the automorphism X to X^`power` maps to this one.
     pub(super) fn values_before(&self, ring: &Ring, basis: Basis, power: usize) -> SecretPoly {
-        // Coefficient k of this one is, up to its sign, coefficient k of that one moved to k * power.
+        // Coefficient k of the preimage moves to k * power, where it is a coefficient of this
+        // secret up to its sign.
         let size = self.coefficients.len();
         let before = (0..size).map(|place| {
             let to = place * power % (2 * size);
@@ -78,16 +80,16 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// A polynomial that is wiped when it is dropped.
+/// A polynomial that is wiped on drop.
 pub(super) struct SecretPoly(pub(super) Poly);
 
 impl SecretPoly {
-    /// With these coefficients, by its values.
+    /// Evaluates the polynomial with these coefficients.
     pub(super) fn of_small(ring: &Ring, basis: Basis, coefficients: impl Iterator<Item = i64> + Clone) -> Self {
         Self(small(ring, basis, coefficients))
     }
 
-    /// `to += self`.
+    /// Adds this polynomial to `to`.
     pub(super) fn add_to(&self, ring: &Ring, to: &mut Poly) {
         for (row, prime) in ring.primes(self.0.basis()).enumerate() {
             prime.pointwise.add(to.row_mut(row), self.0.row(row));
@@ -95,13 +97,13 @@ impl SecretPoly {
     }
 }
 
-/// A polynomial with small coefficients, by its values.
+/// Evaluates a polynomial with small coefficients.
 pub(super) fn small(ring: &Ring, basis: Basis, coefficients: impl Iterator<Item = i64> + Clone) -> Poly {
     let mut poly = ring.zero(basis);
     for (prime, row) in ring.primes(basis).zip(poly.rows_mut()) {
         let modulus = prime.modulus();
         for (word, coefficient) in row.iter_mut().zip(coefficients.clone()) {
-            // Negative ones are told apart without a division, or a branch.
+            // A mask of the sign selects the negative coefficients, without a division or a branch.
             *word = (coefficient as u64).wrapping_add(modulus.value() & (coefficient >> 63) as u64);
         }
     }
@@ -136,10 +138,10 @@ mod tests {
         }
     }
 
-    /// Over many secrets each place is as often not zero as another, and as often 1 as -1, and neighbours have nothing to do
-    /// with each other. Bounds are six standard deviations.
+    /// Over many secrets, each position is equally often nonzero, each sign is equally frequent,
+    /// and neighbouring coefficients are independent. The bounds are six standard deviations.
     #[test]
-    fn all_places_and_signs_are_alike() {
+    fn positions_and_signs_of_secrets_are_uniform_and_independent() {
         const KEYS: u64 = 2000;
         let set = ckks::by_name("TOY_CKKS_54_60").expect("a set");
         let part = set.secret_weight as f64 / set.size() as f64;

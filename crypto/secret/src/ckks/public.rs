@@ -1,4 +1,4 @@
-//! Encryption by those who have no secret.
+//! Encryption with a public key.
 
 use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Poly, Ring, SeededPublicKey, key::masks};
 use cloakwork_params::{KeyId, ckks::CkksSet};
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{Randomness, SecretError};
 
-/// A public key with its mask, as encryption reads it.
+/// A public key with its mask expanded for encryption.
 pub struct PublicKey {
     key_id: KeyId,
     set: &'static CkksSet,
@@ -21,7 +21,7 @@ pub struct PublicKey {
 }
 
 impl SecretKey {
-    /// A public key of this secret, which belongs to its key id.
+    /// Generates a public key of this secret. The public key belongs to the secret's key id.
     pub fn public_key(&self, ring: &Ring, randomness: &mut Randomness) -> Result<SeededPublicKey, SecretError> {
         self.check(ring)?;
         let (basis, seed) = (Basis::of_level(ring.set().working_level), randomness.mask_seed()?);
@@ -32,7 +32,7 @@ impl SecretKey {
 }
 
 impl PublicKey {
-    /// Computes the mask, if the key is one of the ring.
+    /// Expands the mask if the key belongs to the ring.
     pub fn expand(ring: &Ring, key_id: KeyId, seeded: SeededPublicKey) -> Result<Self, SecretError> {
         let SeededPublicKey { body, seed } = seeded;
         let basis = Basis::of_level(ring.set().working_level);
@@ -42,13 +42,14 @@ impl PublicKey {
         Ok(Self { key_id, set: ring.set(), polys: [body, masks(ring, &seed, basis, 0)] })
     }
 
-    /// Public random name of the secret key.
+    /// Random public identifier of the secret key.
     pub fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// Encrypts a power of two of numbers, up to N / 2, at a level and the set's own scale. The noise is that of products with a
-    /// fresh ternary polynomial and with the secret: sqrt(2N / 3 + weight) times a secret key's.
+    /// Encrypts a power of two of numbers, up to N / 2, at the given level and the set's own scale.
+    /// The noise is multiplied by a fresh ternary polynomial and by the secret, so it is sqrt(2N /
+    /// 3 + weight) times that of encryption with the secret key.
     pub fn encrypt(
         &self,
         ring: &Ring,

@@ -1,8 +1,10 @@
-//! What a key file holds, all little-endian, bits from the lowest of a byte up:
+//! Content of a TFHE key file. All numbers are little-endian, and bits start from the lowest of a
+//! byte.
 //!
-//! the big key's bits; the number of small keys (u16) and for each its parameter set (u16) and its bits; the
-//! number of packing keys (u16) and for each its compression set (u16) and its bits. The header names the
-//! first small key's set. Lengths follow from the sets; unused bits of a last byte are zero.
+//! The content is, in this order: the big key's bits; the number of small keys (u16) and for each
+//! its parameter set (u16) and its bits; the number of packing keys (u16) and for each its
+//! compression set (u16) and its bits. The header names the first small key's set. Lengths follow
+//! from the sets; unused bits of a last byte are zero.
 
 use cloakwork_params::{CompressionId, KeyId, SetId, table};
 use zeroize::Zeroizing;
@@ -10,13 +12,13 @@ use zeroize::Zeroizing;
 use super::KeyFileError;
 use crate::{ClientKey, GlweSecretKey, LweSecretKey};
 
-/// The content of a file for `key`.
+/// Encodes the content of a file for `key`.
 pub(super) fn encode(key: &ClientKey) -> Zeroizing<Vec<u8>> {
     let small = || key.sets().filter_map(|set| Some((set.id.0, key.small(set).ok()?.bits())));
     let packing = || key.compression_sets().filter_map(|set| Some((set.id.0, key.packing(set).ok()?.bits())));
     let lengths = small().chain(packing()).map(|(_, bits)| 2 + bits.len().div_ceil(8));
     let len = key.big().bits().len().div_ceil(8) + 4 + lengths.sum::<usize>();
-    // All of it at once: a vector that grows would leave copies behind.
+    // Allocate the full length at once: a vector that grows would leave copies of secrets behind.
     let mut out = Zeroizing::new(Vec::with_capacity(len));
     put_bits(&mut out, key.big().bits());
     out.extend((small().count() as u16).to_le_bytes());
@@ -33,7 +35,7 @@ pub(super) fn encode(key: &ClientKey) -> Zeroizing<Vec<u8>> {
     out
 }
 
-/// The key that `content` holds, under the name and the first set that the header gives.
+/// Decodes the key in `content`, with the key id and the first set from the header.
 pub(super) fn decode(key_id: KeyId, first: SetId, content: &[u8]) -> Result<ClientKey, KeyFileError> {
     let mut input = Input(content);
     let first_set = table::find(first).ok_or(KeyFileError::UnknownSet { got: first })?;
@@ -62,7 +64,7 @@ pub(super) fn decode(key_id: KeyId, first: SetId, content: &[u8]) -> Result<Clie
     if input.0.is_empty() { Ok(key) } else { Err(KeyFileError::Malformed { what: "bytes after the last key" }) }
 }
 
-/// Bytes not read yet.
+/// Bytes that are not read yet.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -95,7 +97,8 @@ fn glwe(polynomial_size: usize, bits: Vec<u8>) -> Result<GlweSecretKey, KeyFileE
     fits(GlweSecretKey::from_bits(polynomial_size, bits))
 }
 
-/// The parts were read at the lengths of their sets; what can still differ is the family or a repetition.
+/// Maps an error of the key's construction. The parts have the lengths of their sets, so the
+/// remaining causes are a set of another family and a repeated set.
 fn fits<V>(result: Result<V, crate::SecretError>) -> Result<V, KeyFileError> {
     result.map_err(|_| KeyFileError::Malformed { what: "keys that do not belong together" })
 }

@@ -1,4 +1,4 @@
-//! Why a key file was not written or read.
+//! Errors of writing and reading key files.
 
 use std::{
     io,
@@ -8,17 +8,17 @@ use std::{
 use cloakwork_math::random::OsRandomError;
 use cloakwork_params::{EnvelopeError, ObjectKind, SetId};
 
-/// A key file that cannot be.
+/// A key file that cannot be written or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// The file's content was changed since it was written.
+    /// The file's content was changed after it was written.
     #[error("the key file is damaged: its digest is not that of its content")]
     Damaged,
-    /// The file around the key.
+    /// The envelope around the key is invalid.
     #[error("not a readable key file: {0}")]
     Envelope(EnvelopeError),
-    /// A file of that name is there already.
+    /// A file with this name exists already.
     #[error("{path} exists already; a key file is never overwritten")]
     Exists {
         /// The file.
@@ -31,64 +31,64 @@ pub enum KeyFileError {
         path: PathBuf,
         /// Kind of the failure.
         kind: io::ErrorKind,
-        /// What the system said.
+        /// Message of the operating system.
         message: String,
     },
     /// The content breaks the format.
     #[error("the key file breaks its format: {what}")]
     Malformed {
-        /// What is wrong.
+        /// Description of the violation.
         what: &'static str,
     },
-    /// Another object.
+    /// The file holds an object of another kind.
     #[error("expected a {expected}, got a {got}")]
     NotAKey {
-        /// The kind of key that was asked for.
+        /// Kind of the requested key.
         expected: ObjectKind,
-        /// What it is.
+        /// Kind of the object in the file.
         got: ObjectKind,
     },
-    /// A passphrase was given for a file that has none.
+    /// A passphrase was given for a file that is not sealed.
     #[error("the key file is not sealed: expected no passphrase, got one")]
     NotSealed,
-    /// Others than its owner may use the file.
+    /// Users other than the file's owner may use it.
     #[error("{path} is open to others (mode {mode:03o}): run chmod 600 {path}")]
     OpenToOthers {
         /// The file.
         path: PathBuf,
-        /// Its mode.
+        /// Mode of the file.
         mode: u32,
     },
-    /// The operating system's generator.
+    /// The operating system's random generator failed.
     #[error(transparent)]
     Os(#[from] OsRandomError),
-    /// A file was to be sealed with nothing.
+    /// The passphrase for a new file is empty.
     #[error("the passphrase is empty: expected one, or none at all for a file that is not sealed")]
     PassphraseEmpty,
     /// The file is sealed and no passphrase was given.
     #[error("the key file is sealed: expected a passphrase, got none")]
     PassphraseNeeded,
-    /// Argon2 would not run; with the fixed cost this means that memory is short.
+    /// Argon2 failed. Its cost is fixed, so the cause is a lack of memory.
     #[error("no key could be derived from the passphrase")]
     PassphraseUnusable,
-    /// More content than any key has.
+    /// The content is longer than that of any key.
     #[error("the key file is too long: expected at most {limit} bytes of content, got {got}")]
     TooLong {
-        /// Most that is read.
+        /// Maximum length that is read.
         limit: u64,
-        /// What the header says.
+        /// Length in the header.
         got: u64,
     },
-    /// A protection that this build does not know.
+    /// The protection is unknown to this build.
     #[error("unknown protection of the key file: expected 0 (none) or 1 (passphrase), got {got}")]
     UnknownProtection {
-        /// What the header says.
+        /// Value in the header.
         got: u32,
     },
-    /// A parameter or compression set that this build does not know.
+    /// The parameter or compression set is unknown to this build.
     #[error("the key file is for parameter set {}, which is not known", got.0)]
     UnknownSet {
-        /// Its number.
+        /// Number of the set.
         got: SetId,
     },
     /// The passphrase does not open the file.
@@ -105,7 +105,7 @@ impl KeyFileError {
 impl From<EnvelopeError> for KeyFileError {
     fn from(error: EnvelopeError) -> Self {
         match error {
-            // Its text has digests of the content, which is secret.
+            // The text of this error has digests of the content, which is secret.
             EnvelopeError::DigestMismatch { .. } => Self::Damaged,
             other => Self::Envelope(other),
         }

@@ -1,8 +1,8 @@
 //! Sealing with a passphrase.
 //!
-//! Argon2id with 64 MiB of memory, 3 passes and 4 lanes (the second recommendation of RFC 9106) makes a key
-//! for XChaCha20-Poly1305, which also authenticates the header. The cost is part of the format, so no file
-//! can ask for more.
+//! Argon2id with 64 MiB of memory, 3 passes and 4 lanes (the second recommendation of RFC 9106)
+//! derives a key for XChaCha20-Poly1305, which also authenticates the header. The cost is part of
+//! the format, so no file can request more.
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use chacha20poly1305::{AeadInPlace, KeyInit, XChaCha20Poly1305};
@@ -11,18 +11,18 @@ use zeroize::Zeroizing;
 
 use super::KeyFileError;
 
-const MEMORY_KIB: u32 = 64 * 1024;
-const PASSES: u32 = 3;
-const LANES: u32 = 4;
+const ARGON2_MEMORY_KIB: u32 = 64 * 1024;
+const ARGON2_PASSES: u32 = 3;
+const ARGON2_LANES: u32 = 4;
 
 const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
 
-/// Bytes that sealing adds: salt, nonce and tag, in this order, before the ciphertext.
+/// Bytes that sealing adds before the ciphertext: salt, nonce and tag, in this order.
 pub(super) const OVERHEAD: usize = SALT_BYTES + NONCE_BYTES + TAG_BYTES;
 
-/// Seals `content`; `header` must be the same when it is opened.
+/// Seals `content`. [`open`] must receive the same `header`.
 pub(super) fn seal(content: &[u8], passphrase: &str, header: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
     let mut sealed = Zeroizing::new(vec![0; OVERHEAD]);
     sealed.reserve_exact(content.len());
@@ -37,7 +37,7 @@ pub(super) fn seal(content: &[u8], passphrase: &str, header: &[u8]) -> Result<Ze
     Ok(sealed)
 }
 
-/// Opens what [`seal`] made.
+/// Opens a payload that [`seal`] made.
 pub(super) fn open(sealed: &[u8], passphrase: &str, header: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyFileError> {
     if sealed.len() < OVERHEAD {
         return Err(KeyFileError::Malformed { what: "too short to be sealed" });
@@ -55,8 +55,9 @@ pub(super) fn open(sealed: &[u8], passphrase: &str, header: &[u8]) -> Result<Zer
 fn cipher(passphrase: &str, salt: &[u8]) -> Result<XChaCha20Poly1305, KeyFileError> {
     let mut key = Zeroizing::new([0; 32]);
     let unusable = |_| KeyFileError::PassphraseUnusable;
-    let params = Params::new(MEMORY_KIB, PASSES, LANES, Some(key.len())).map_err(unusable)?;
-    // Memory of our own, because argon2 does not wipe its: the last blocks are all but the key.
+    let params = Params::new(ARGON2_MEMORY_KIB, ARGON2_PASSES, ARGON2_LANES, Some(key.len())).map_err(unusable)?;
+    // Pass own memory, because argon2 does not wipe its own. The last blocks are nearly the key
+    // itself.
     let mut memory = Zeroizing::new(Vec::new());
     memory.try_reserve_exact(params.block_count()).map_err(|_| KeyFileError::PassphraseUnusable)?;
     memory.resize(params.block_count(), Block::default());

@@ -17,7 +17,8 @@ use crate::{
 };
 
 impl KeyGenerator<'_> {
-    /// The seeded bootstrap key, classical or multi-bit as the set says. `T` is the word of its ciphertexts.
+    /// Generates the seeded bootstrap key, classical or multi-bit as the set says. `T` is the word
+    /// of its ciphertexts.
     pub fn bootstrap_key<T: Torus>(&self, randomness: &mut Randomness) -> Result<SeededBootstrapKey<T>, SecretError> {
         check_word::<T>(self.set)?;
         let shape = GgswShape::of_set(self.set, self.set.bootstrap);
@@ -28,16 +29,16 @@ impl KeyGenerator<'_> {
     }
 }
 
-/// What the GGSW ciphertexts of a bootstrap key encrypt.
+/// Messages of the GGSW ciphertexts of a bootstrap key.
 ///
-/// One secret bit each; or, for groups of g > 1 bits, for each index below 2^g the product over the group of
-/// the secret bit where the index has a one and of its complement elsewhere. The group's first bit belongs
-/// to the index's top bit.
+/// A classical key has one secret bit each. With groups of g > 1 bits, each index below 2^g has a
+/// product over the group's bits. Its factors are the secret bit where the index has a one, and the
+/// bit's complement elsewhere. The group's first bit belongs to the index's top bit.
 fn messages(bits: &[u8], grouping: usize) -> Zeroizing<Vec<u8>> {
     if grouping == 1 {
         return Zeroizing::new(bits.to_vec());
     }
-    // All of it at once: a vector that grows would leave copies behind.
+    // Allocate the full length at once: a vector that grows would leave copies of secrets behind.
     let mut products = Zeroizing::new(Vec::with_capacity((bits.len() / grouping) << grouping));
     products.extend(bits.chunks_exact(grouping).flat_map(|group| {
         (0..1_usize << grouping).map(move |index| {
@@ -48,7 +49,7 @@ fn messages(bits: &[u8], grouping: usize) -> Zeroizing<Vec<u8>> {
     products
 }
 
-/// Seed and bodies of GGSW encryptions of bits.
+/// Encrypts bits as GGSW ciphertexts. Returns the seed and the bodies.
 pub(super) fn ggsw_list<T: Torus>(
     messages: &[u8],
     shape: GgswShape,
@@ -78,7 +79,7 @@ pub(super) fn ggsw_list<T: Torus>(
     Ok((seed, bodies))
 }
 
-/// What the rows of one GGSW ciphertext share.
+/// Inputs that the rows of one GGSW ciphertext share.
 struct Row<'a> {
     shape: GgswShape,
     key: &'a GlweSecretKey,
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_products_of_secret_bits_are_never_moved() {
+    fn the_buffer_of_products_of_secret_bits_is_never_reallocated() {
         for grouping in 1..=4 {
             let messages = messages(&[1, 0, 1].repeat(4 * 77), grouping);
             assert_eq!(messages.capacity(), messages.len(), "{grouping}");

@@ -1,4 +1,4 @@
-//! The compact public key: an encryption of zero that anyone can encrypt with.
+//! The compact public key: an encryption of zero with which anyone can encrypt.
 
 use cloakwork_math::{Torus, random::MaskStream};
 use cloakwork_tfhe::CompactPublicKey;
@@ -9,7 +9,8 @@ use crate::{
 };
 
 impl KeyGenerator<'_> {
-    /// The compact public key. Only sets whose ciphertexts have a power of two as dimension have one.
+    /// Generates the compact public key. Only a set whose ciphertexts have a power of two as
+    /// dimension has such a key.
     pub fn compact_public_key<T: Torus>(
         &self,
         randomness: &mut Randomness,

@@ -1,4 +1,4 @@
-//! The two keys of list compression: into a packed ciphertext, and out of it.
+//! The two keys of list compression: the packing key and the decompression key.
 
 use cloakwork_math::{Torus, random::MaskStream};
 use cloakwork_params::CompressionSet;
@@ -7,11 +7,11 @@ use cloakwork_tfhe::{GgswShape, SeededBootstrapKey, SeededDecompressionKey, Seed
 use super::{KeyGenerator, bootstrap::ggsw_list};
 use crate::{GlweSecretKey, Randomness, SecretError, exact_product::ExactProduct, key::check_word, parallel};
 
-/// Input bits that one thread takes at a time.
+/// Number of input bits that a thread takes at a time.
 const BITS_AT_ONCE: usize = 16;
 
 impl KeyGenerator<'_> {
-    /// The seeded packing key: from the big key to the packing key.
+    /// Generates the seeded packing key, from the big key to the packing key.
     pub fn packing_key<T: Torus>(
         &self,
         compression: &CompressionSet,
@@ -50,7 +50,8 @@ impl KeyGenerator<'_> {
         Ok(SeededPackingKey::new(big.dimension(), packing.glwe_dimension(), size, gadget, seed, bodies)?)
     }
 
-    /// The seeded decompression key: a classical bootstrap key from the packing key to the big key.
+    /// Generates the seeded decompression key: a classical bootstrap key from the packing key to
+    /// the big key.
     pub fn decompression_key(
         &self,
         compression: &CompressionSet,

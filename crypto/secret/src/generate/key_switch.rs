@@ -1,4 +1,4 @@
-//! Key-switch keys: from the big to the small key, in either order of the bootstrap.
+//! Key-switch keys from the big key to the small key, in either order of the bootstrap.
 
 use cloakwork_math::{Torus, random::MaskStream};
 use cloakwork_tfhe::SeededKeySwitchKey;
@@ -6,11 +6,11 @@ use cloakwork_tfhe::SeededKeySwitchKey;
 use super::KeyGenerator;
 use crate::{Randomness, SecretError, parallel};
 
-/// Input bits that one thread takes at a time.
+/// Number of input bits that a thread takes at a time.
 const BITS_AT_ONCE: usize = 64;
 
 impl KeyGenerator<'_> {
-    /// The seeded key-switch key. `S` is the word of the set's small modulus.
+    /// Generates the seeded key-switch key. `S` is the word of the set's small modulus.
     pub fn key_switch_key<S: Torus>(&self, randomness: &mut Randomness) -> Result<SeededKeySwitchKey<S>, SecretError> {
         let modulus_log2 = self.set.small_modulus_log2;
         let expected = self.set.small_word_bits();

@@ -8,20 +8,21 @@ use cloakwork_params::{CompressionSet, Encoding, KeyId, Order, ParameterSet};
 use super::{GlweSecretKey, LweSecretKey};
 use crate::{Randomness, SecretError};
 
-/// All secrets of one client, under a random public name.
+/// All secrets of one client, with a random public identifier.
 ///
-/// Sets that agree in the big key, its noise and the encoding and whose ciphertexts live under the big key share
-/// one: a ciphertext made for one of them may then be computed on under any of them.
+/// Sets share a big key if they agree in the key, its noise and the encoding, and if their
+/// ciphertexts are under the big key. A ciphertext made for one of them can then be used under any
+/// of them.
 pub struct ClientKey {
     key_id: KeyId,
     big: GlweSecretKey,
-    /// Never empty; the first set is the one that the key was made for.
+    /// Small keys by set, never empty. The first set is that for which the key was made.
     small: Vec<(&'static ParameterSet, LweSecretKey)>,
     packing: Vec<(&'static CompressionSet, GlweSecretKey)>,
 }
 
 impl ClientKey {
-    /// Fresh keys for one set.
+    /// Generates fresh keys for one set.
     pub fn generate(set: &'static ParameterSet, randomness: &mut Randomness) -> Result<Self, SecretError> {
         let key_id = randomness.key_id()?;
         let big = GlweSecretKey::generate(set.glwe_dimension, set.polynomial_size, randomness.secret())?;
@@ -29,7 +30,7 @@ impl ClientKey {
         Self::from_parts(key_id, set, big, small)
     }
 
-    /// Takes over keys from elsewhere, if they fit the set, under a name of their own.
+    /// Takes over keys from elsewhere if they fit the set, under their own key id.
     pub fn from_parts(
         key_id: KeyId,
         set: &'static ParameterSet,
@@ -49,7 +50,7 @@ impl ClientKey {
         Ok(Self { key_id, big, small: vec![(set, small)], packing: Vec::new() })
     }
 
-    /// Makes a small key for one more set, which must share the big key with those already there.
+    /// Generates a small key for one more set, which must share the big key with the present sets.
     pub fn add(&mut self, set: &'static ParameterSet, randomness: &mut Randomness) -> Result<(), SecretError> {
         self.add_part(set, LweSecretKey::generate(set.lwe_dimension, randomness.renewed_secret()?))
     }
@@ -62,7 +63,7 @@ impl ClientKey {
         Ok(())
     }
 
-    /// Makes a packing key for a compression set that serves one of the key's parameter sets.
+    /// Generates a packing key for a compression set that supports one of the key's parameter sets.
     pub fn add_compression(
         &mut self,
         set: &'static CompressionSet,
@@ -90,17 +91,17 @@ impl ClientKey {
         Ok(())
     }
 
-    /// Public random name; everything made under the key carries it.
+    /// Random public identifier. Every object made under the key carries it.
     pub fn key_id(&self) -> KeyId {
         self.key_id
     }
 
-    /// The set that the key was made for.
+    /// The set for which the key was made.
     pub fn first_set(&self) -> &'static ParameterSet {
         self.small[0].0
     }
 
-    /// The sets that the key serves, the one it was made for first.
+    /// The sets of the key. The set for which it was made comes first.
     pub fn sets(&self) -> impl Iterator<Item = &'static ParameterSet> {
         self.small.iter().map(|(set, _)| *set)
     }
@@ -116,7 +117,7 @@ impl ClientKey {
         part.map(|(_, small)| small).ok_or(SecretError::SetNotInKey { set: set.name })
     }
 
-    /// The compression sets that the key serves.
+    /// The compression sets of the key.
     pub fn compression_sets(&self) -> impl Iterator<Item = &'static CompressionSet> {
         self.packing.iter().map(|(set, _)| *set)
     }
@@ -127,7 +128,7 @@ impl ClientKey {
         part.map(|(_, packing)| packing).ok_or(SecretError::SetNotInKey { set: set.name })
     }
 
-    /// The key that ciphertexts of a set live under between operations.
+    /// The key of a set's ciphertexts between operations.
     pub fn input_key(&self, set: &ParameterSet) -> Result<&LweSecretKey, SecretError> {
         let small = self.small(set)?;
         Ok(match set.order {
@@ -143,7 +144,7 @@ impl fmt::Debug for ClientKey {
     }
 }
 
-/// Is `T` the word of the set's ciphertexts?
+/// Checks that `T` is the word of the set's ciphertexts.
 pub(crate) fn check_word<T: Torus>(set: &ParameterSet) -> Result<(), SecretError> {
     let expected = set.torus.bits();
     if T::BITS == expected {
@@ -153,7 +154,8 @@ pub(crate) fn check_word<T: Torus>(set: &ParameterSet) -> Result<(), SecretError
     }
 }
 
-/// Would one key serve all of these sets? Refuses those of two families, and one that is there twice.
+/// Checks that one key can serve all of these sets. Sets of two families, and repeated sets, are
+/// refused.
 pub fn check_sets(sets: impl IntoIterator<Item = &'static ParameterSet>) -> Result<(), SecretError> {
     let mut present: Vec<&ParameterSet> = Vec::new();
     for set in sets {
@@ -170,14 +172,14 @@ pub fn check_sets(sets: impl IntoIterator<Item = &'static ParameterSet>) -> Resu
     Ok(())
 }
 
-/// What keeps two sets from sharing a big key, if anything does.
+/// Returns the first property that keeps two sets from sharing a big key, if there is one.
 fn family_difference(one: &ParameterSet, other: &ParameterSet) -> Option<&'static str> {
     let plaintext = |set: &ParameterSet| match set.encoding {
         Encoding::Shortint { message_modulus, carry_modulus, .. } => Some((message_modulus, carry_modulus)),
         Encoding::Boolean => None,
     };
-    // With the bootstrap first, ciphertexts live under the small key, and no two sets have that in common: what is
-    // encrypted for one is noise under the other.
+    // With the bootstrap first, ciphertexts are under the small key, which no two sets share. A
+    // ciphertext for one set is noise under the other's key.
     let under_big_key = |set: &ParameterSet| set.order == Order::KeySwitchFirst;
     [
         ("the torus", one.torus == other.torus),

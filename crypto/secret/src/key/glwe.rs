@@ -9,32 +9,33 @@ use zeroize::Zeroizing;
 use super::LweSecretKey;
 use crate::{SecretError, exact_product::ExactProduct};
 
-/// k secret polynomials of N bits; flattened, the key of the LWE ciphertexts extracted from a GLWE one.
+/// k secret polynomials of N bits. Flattened, they are the key of LWE ciphertexts extracted from a
+/// GLWE ciphertext.
 #[derive(Clone)]
 pub struct GlweSecretKey {
     flattened: LweSecretKey,
     polynomial_size: usize,
 }
 
-/// Coefficients of a polynomial.
-const SIZES: RangeInclusive<usize> = 2..=1 << 16;
+/// Allowed numbers of coefficients of a polynomial.
+const POLYNOMIAL_SIZES: RangeInclusive<usize> = 2..=1 << 16;
 
-/// Polynomials.
-const DIMENSIONS: RangeInclusive<usize> = 1..=4;
+/// Allowed numbers of polynomials.
+const GLWE_DIMENSIONS: RangeInclusive<usize> = 1..=4;
 
 impl GlweSecretKey {
-    /// Fresh bits, if the shape is one that exact products are proved for.
+    /// Generates fresh bits if the error bound of exact products is proved for the shape.
     pub fn generate(glwe_dimension: usize, polynomial_size: usize, rng: &mut SecretRng) -> Result<Self, ShapeError> {
         check(glwe_dimension, polynomial_size)?;
         Ok(Self { flattened: LweSecretKey::generate(glwe_dimension * polynomial_size, rng), polynomial_size })
     }
 
-    /// Takes over a key from elsewhere, one bit a byte, polynomial after polynomial. SECRET.
+    /// Takes over a key from elsewhere, one bit per byte, polynomial after polynomial. SECRET.
     pub fn from_bits(polynomial_size: usize, bits: Vec<u8>) -> Result<Self, SecretError> {
         Self::from_flattened(polynomial_size, LweSecretKey::from_bits(bits)?)
     }
 
-    /// One polynomial with the bits of an LWE key, the last first.
+    /// Builds one polynomial from the bits of an LWE key in reverse order.
     pub(crate) fn reversed(bits: &[u8]) -> Result<Self, SecretError> {
         Self::from_bits(bits.len(), bits.iter().rev().copied().collect())
     }
@@ -49,27 +50,28 @@ impl GlweSecretKey {
         Ok(Self { flattened, polynomial_size })
     }
 
-    /// The key itself, one bit a byte, polynomial after polynomial. SECRET.
+    /// The key bits, one per byte, polynomial after polynomial. SECRET.
     pub fn bits(&self) -> &[u8] {
         self.flattened.bits()
     }
 
-    /// The same bits as the key of extracted LWE ciphertexts.
+    /// The key bits as the key of extracted LWE ciphertexts.
     pub fn flattened(&self) -> &LweSecretKey {
         &self.flattened
     }
 
-    /// k.
+    /// The GLWE dimension k.
     pub fn glwe_dimension(&self) -> usize {
         self.flattened.dimension() / self.polynomial_size
     }
 
-    /// N.
+    /// The polynomial size N.
     pub fn polynomial_size(&self) -> usize {
         self.polynomial_size
     }
 
-    /// `B - sum A_i S_i` of each ciphertext, k mask polynomials and a body each. SECRET.
+    /// Computes `B - sum A_i S_i` of each ciphertext, which has k mask polynomials and a body.
+    /// SECRET.
     pub fn phases<T: Torus>(&self, ciphertexts: &[T]) -> Result<Vec<T>, ShapeError> {
         let words = self.flattened.dimension() + self.polynomial_size;
         if !ciphertexts.len().is_multiple_of(words) {
@@ -89,16 +91,17 @@ impl GlweSecretKey {
     }
 }
 
-/// The shapes there are, with room to spare: the bound on the error of exact products holds for them.
+/// Checks that a shape is in the allowed range, for which the error bound of exact products holds.
+/// All parameter sets are well within this range.
 fn check(glwe_dimension: usize, polynomial_size: usize) -> Result<(), ShapeError> {
-    if !SIZES.contains(&polynomial_size) || !polynomial_size.is_power_of_two() {
+    if !POLYNOMIAL_SIZES.contains(&polynomial_size) || !polynomial_size.is_power_of_two() {
         let what = "coefficients of a GLWE secret key's polynomial (a power of two from 2 to 65536)";
-        let expected = polynomial_size.clamp(*SIZES.start(), *SIZES.end()).next_power_of_two();
+        let expected = polynomial_size.clamp(*POLYNOMIAL_SIZES.start(), *POLYNOMIAL_SIZES.end()).next_power_of_two();
         return Err(ShapeError { what, expected, got: polynomial_size });
     }
-    if !DIMENSIONS.contains(&glwe_dimension) {
+    if !GLWE_DIMENSIONS.contains(&glwe_dimension) {
         let what = "polynomials of a GLWE secret key (1 to 4)";
-        let expected = glwe_dimension.clamp(*DIMENSIONS.start(), *DIMENSIONS.end());
+        let expected = glwe_dimension.clamp(*GLWE_DIMENSIONS.start(), *GLWE_DIMENSIONS.end());
         return Err(ShapeError { what, expected, got: glwe_dimension });
     }
     Ok(())

@@ -15,14 +15,14 @@ pub struct LweSecretKey {
 }
 
 impl LweSecretKey {
-    /// Fresh bits.
+    /// Generates fresh bits.
     pub fn generate(dimension: usize, rng: &mut SecretRng) -> Self {
         let mut bits = Zeroizing::new(vec![0; dimension]);
         rng.fill_binary(&mut bits);
         Self { bits }
     }
 
-    /// Takes over a key from elsewhere, one bit a byte. SECRET; a refused key is wiped as well.
+    /// Takes over a key from elsewhere, one bit per byte. SECRET; a refused key is wiped as well.
     pub fn from_bits(bits: Vec<u8>) -> Result<Self, SecretError> {
         let bits = Zeroizing::new(bits);
         match bits.iter().position(|&bit| bit > 1) {
@@ -31,7 +31,7 @@ impl LweSecretKey {
         }
     }
 
-    /// The key itself, one bit a byte. SECRET: for moving a key to another library, never for a server.
+    /// The key bits, one per byte. SECRET: for export to another library, never for a server.
     pub fn bits(&self) -> &[u8] {
         &self.bits
     }
@@ -41,7 +41,7 @@ impl LweSecretKey {
         self.bits.len()
     }
 
-    /// `b - <a, s>` of one ciphertext: the plaintext with its noise. SECRET.
+    /// Computes `b - <a, s>` of one ciphertext: the plaintext with its noise. SECRET.
     pub fn phase<T: Torus>(&self, ciphertext: &[T]) -> Result<T, ShapeError> {
         match ciphertext.split_at_checked(self.dimension()) {
             Some((mask, [body])) => Ok(body.wrapping_sub(self.product(mask))),
@@ -52,7 +52,7 @@ impl LweSecretKey {
         }
     }
 
-    /// `<a, s>`, in time that does not depend on the key.
+    /// Computes `<a, s>` in time that does not depend on the key.
     pub(crate) fn product<T: Torus>(&self, mask: &[T]) -> T {
         debug_assert_eq!(mask.len(), self.dimension());
         mask.iter()
