@@ -1,4 +1,4 @@
-//! Arithmetic on encrypted numbers, against the same on plain ones.
+//! Arithmetic on encrypted numbers, compared with that on plain numbers.
 
 use cloakwork_ckks::{
     Basis, Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, EvaluationKeys, Evaluator, Ring, SwitchKey,
@@ -44,7 +44,7 @@ impl Client {
         self.key.encrypt(&self.ring, numbers, level, &mut self.randomness).expect("encryption")
     }
 
-    /// log2 of the greatest error, the sign turned: bits behind the point.
+    /// Number of correct bits after the binary point: minus log2 of the greatest error.
     fn precision(&self, ciphertext: &Ciphertext, expected: &[Complex]) -> f64 {
         let numbers = self.key.decrypt(&self.ring, ciphertext).expect("decryption");
         assert_eq!(numbers.len(), expected.len());
@@ -63,7 +63,7 @@ fn each(a: &[Complex], b: &[Complex], of: impl Fn(Complex, Complex) -> Complex) 
 const SETS: [&str; 2] = ["TOY_CKKS_54_60", "TOY_CKKS_45_60_50"];
 
 #[test]
-fn whoever_has_the_public_key_encrypts_for_the_secret_one() {
+fn public_key_encryptions_decrypt_with_the_secret_key() {
     for set in ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"] {
         let mut client = Client::new(set);
         let seeded = client.key.public_key(&client.ring, &mut client.randomness).expect("a key");
@@ -73,7 +73,8 @@ fn whoever_has_the_public_key_encrypts_for_the_secret_one() {
             let plain = numbers(slots, 0.3);
             let ciphertext = public.encrypt(&client.ring, &plain, level, &mut client.randomness).expect("encryption");
             assert_eq!((ciphertext.level(), ciphertext.slots()), (level, slots));
-            // Noise of 3.19 sqrt(2N / 3 + weight) a coefficient, and sqrt(N) coefficients' worth of it in a number.
+            // The noise has 3.19 sqrt(2N / 3 + weight) per coefficient, and a number sums sqrt(N)
+            // times that.
             let precision = client.precision(&ciphertext, &plain);
             assert!(precision > f64::from(client.ring.set().scale_log2) - 16.0, "{set}, {slots}: {precision}");
         }
@@ -89,7 +90,7 @@ fn whoever_has_the_public_key_encrypts_for_the_secret_one() {
 }
 
 #[test]
-fn what_is_encrypted_comes_back_at_every_number_of_slots() {
+fn encrypted_numbers_decrypt_at_every_number_of_slots() {
     for set in SETS {
         let mut client = Client::new(set);
         for slots in [1, 2, 8, 512] {
@@ -104,7 +105,7 @@ fn what_is_encrypted_comes_back_at_every_number_of_slots() {
 }
 
 #[test]
-fn sums_products_and_moves_are_those_of_the_numbers() {
+fn sums_products_rotations_and_conjugates_match_plain_numbers() {
     for set in SETS {
         let mut client = Client::new(set);
         let keys = client.keys(client.ring.set().working_level, &[1, 5, -1]);
@@ -144,7 +145,7 @@ fn sums_products_and_moves_are_those_of_the_numbers() {
 }
 
 #[test]
-fn matrices_turn_numbers_as_they_would_plain_ones() {
+fn matrix_products_match_plain_numbers() {
     let mut client = Client::new("TOY_CKKS_45_60_50");
     let (level, n) = (6, 64);
     let diagonals = [0, 1, 3, 4, n - 1, n - 6].map(|offset| (offset, numbers(n, offset as f64)));
@@ -177,9 +178,10 @@ fn matrices_turn_numbers_as_they_would_plain_ones() {
     assert!(matches!(refused(&x, &EvaluationKeys::default()), Some(CkksError::MissingKey { .. })));
 }
 
-/// Rows of toys are one stretch each; those of real rings are cut in more, the more threads there are.
+/// Rings of toy sets have one stretch per row. Rows of full-size rings are cut into more stretches
+/// for more threads.
 #[test]
-fn rows_that_are_cut_in_many_stretches_come_to_the_same() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let mut client = Client::new("CKKS_45_60_50");
     let (level, n) = (6, 64);
     let matrix = Diagonals::new(n, [0, 1, 3, 4, n - 1, n - 6].map(|offset| (offset, numbers(n, offset as f64))));
@@ -216,7 +218,7 @@ fn rows_that_are_cut_in_many_stretches_come_to_the_same() {
 }
 
 #[test]
-fn keys_that_are_not_whole_are_refused() {
+fn malformed_keys_are_refused() {
     let mut client = Client::new("TOY_CKKS_45_60_50");
     let generator = KeyGenerator::new(&client.key, &client.ring);
     let mut key = || generator.relinearization(7, &mut client.randomness).expect("a key");
@@ -239,10 +241,10 @@ fn keys_that_are_not_whole_are_refused() {
 }
 
 #[test]
-fn products_go_on_until_no_level_is_left() {
+fn squares_are_right_down_to_the_last_level() {
     let mut client = Client::new("TOY_CKKS_54_60");
     let keys = client.keys(8, &[]);
-    // Numbers of magnitude up to one stay such.
+    // Squares keep the magnitude of numbers at one or less.
     let a: Vec<Complex> = numbers(512, 0.2).into_iter().map(|number| number.scale(0.7)).collect();
     let mut x = client.encrypt(&a, 8);
     let mut expected = a;
@@ -258,7 +260,7 @@ fn products_go_on_until_no_level_is_left() {
 }
 
 #[test]
-fn numbers_too_large_to_be_read_are_told_and_not_read_wrong() {
+fn numbers_too_large_for_the_modulus_are_refused() {
     for (set, largest_log2) in [("TOY_CKKS_45_60_50", 51), ("TOY_CKKS_54_60", 58)] {
         let mut client = Client::new(set);
         let x = client.encrypt(&[Complex::ZERO; 2], 3);
@@ -269,7 +271,7 @@ fn numbers_too_large_to_be_read_are_told_and_not_read_wrong() {
             let [fits, wraps] = [sum(largest_log2), sum(largest_log2 + 4)];
             let got = client.key.decrypt(&client.ring, &fits).expect("numbers");
             assert!((got[0].re / 2_f64.powi(largest_log2) - 1.0).abs() < 1e-9, "{set}: {}", got[0].re);
-            // With no third prime to hold them to, they are other numbers.
+            // Without a third prime to check against, decryption returns wrong numbers.
             let read = client.key.decrypt(&client.ring, &wraps);
             assert_eq!(matches!(read, Err(SecretError::Ckks(CkksError::TooLarge { .. }))), level > 1, "{read:?}");
         }
@@ -280,7 +282,7 @@ fn numbers_too_large_to_be_read_are_told_and_not_read_wrong() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn invalid_operations_are_refused() {
     let mut client = Client::new("TOY_CKKS_54_60");
     let keys = client.keys(3, &[2]);
     let (x, y) = (client.encrypt(&numbers(512, 0.2), 4), client.encrypt(&numbers(8, 0.2), 4));

@@ -1,4 +1,4 @@
-//! Keys and ciphertexts of CKKS to bytes and back: they do afterwards what they did before.
+//! Serialization of CKKS keys and ciphertexts: objects that are read back work like the originals.
 
 use cloakwork_ckks::{
     Bootstrap, BootstrapKeys, Ciphertext, CkksError, Complex, Evaluator, KeyPart, KeyPlan, KeySize, Ring,
@@ -42,7 +42,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn ciphertexts_decrypt_as_they_did(set in 0..2_usize, slots_log2 in 0..=9_u32, level in 0..=14_usize, seed: u8) {
+    fn stored_ciphertexts_decrypt_to_equal_numbers(set in 0..2_usize, slots_log2 in 0..=9_u32, level in 0..=14_usize, seed: u8) {
         let ring = ring(SETS[set]);
         let (key, mut randomness) = client(&ring);
         let numbers: Vec<Complex> =
@@ -55,7 +55,7 @@ proptest! {
         prop_assert!(again.body.words() == seeded.body.words());
         let ciphertext = seeded.expand(&ring).expect("a ciphertext of the ring");
         prop_assert!(again.expand(&ring).expect("the same").polys[1].words() == ciphertext.polys[1].words());
-        // A scale that is no power of two, as computations leave them.
+        // Computations leave a scale that is not a power of two.
         let ciphertext = Ciphertext { scale: ciphertext.scale * 1.000_123, ..ciphertext };
         let again: Ciphertext = read(&bytes(&ciphertext, &ring, key.key_id()), &ring, key.key_id());
         prop_assert_eq!(again.scale.to_bits(), ciphertext.scale.to_bits());
@@ -65,7 +65,7 @@ proptest! {
 }
 
 #[test]
-fn a_plan_makes_the_keys_of_two_bootstraps_and_stored_parts_compute_the_same() {
+fn stored_parts_of_one_plan_serve_two_bootstraps() {
     let ring = ring("TOY_CKKS_45_60_50");
     let (key, mut randomness) = client(&ring);
     let full = Bootstrap::new(&ring, 9, 3, KeySize::Medium).expect("a bootstrap");
@@ -92,7 +92,7 @@ fn a_plan_makes_the_keys_of_two_bootstraps_and_stored_parts_compute_the_same() {
     let mut again: Vec<_> = seeded.into_parts().map(|part| part.shape()).collect();
     again.sort_unstable();
     assert_eq!(again, shapes);
-    // One sparse secret serves both.
+    // One sparse secret serves both bootstraps.
     let seeded = SeededBootstrapKeys::of_parts(stored.iter().map(part)).expect("all parts");
     let keys = BootstrapKeys::expand(&ring, seeded).expect("keys of the ring");
     for (bootstrap, slots) in [(&full, 512), (&sparse, 16)] {
@@ -106,7 +106,7 @@ fn a_plan_makes_the_keys_of_two_bootstraps_and_stored_parts_compute_the_same() {
 }
 
 #[test]
-fn parts_that_are_missing_or_there_twice_are_named() {
+fn missing_and_duplicate_parts_are_named() {
     let ring = ring("TOY_CKKS_54_60");
     let (key, mut randomness) = client(&ring);
     let bootstrap = Bootstrap::new(&ring, 2, 1, KeySize::Medium).expect("a bootstrap");
@@ -122,7 +122,7 @@ fn parts_that_are_missing_or_there_twice_are_named() {
     for (index, purpose) in all.into_iter().enumerate() {
         let others: Vec<Purpose> = all.iter().copied().filter(|other| *other != purpose).collect();
         let refused = SeededBootstrapKeys::of_parts(make(&others)).err();
-        // Which moves are needed, no bootstrap's keys know.
+        // The keys of a bootstrap do not record which rotations and conjugations it needs.
         let expected = (index < 3).then(|| CkksError::MissingKey { what: purpose.to_string() });
         assert_eq!(refused, expected);
         let twice = make(&all).into_iter().chain(make(&[purpose]));
@@ -132,7 +132,7 @@ fn parts_that_are_missing_or_there_twice_are_named() {
 }
 
 #[test]
-fn what_cannot_be_read_back_is_not_written() {
+fn objects_that_could_not_be_read_back_are_not_written() {
     let ring = ring("TOY_CKKS_45_60_50");
     let (key, mut randomness) = client(&ring);
     let generator = KeyGenerator::new(&key, &ring);

@@ -1,4 +1,4 @@
-//! Files of CKKS keys: as those of TFHE keys, of a kind of their own.
+//! Files of CKKS keys: like those of TFHE keys, with their own kind.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use cloakwork_ckks::{Complex, Ring};
 use cloakwork_params::{EnvelopeError, EnvelopeReader, KeyId, ObjectKind, ckks};
 use cloakwork_secret::{ClientKey, Randomness, ckks::SecretKey, file::KeyFileError};
 
-/// A directory that goes away with the test.
+/// A directory that is removed after the test.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -38,7 +38,7 @@ fn file_bytes(passphrase: Option<&str>, test: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_key_comes_back_from_its_file_sealed_or_not() {
+fn plain_and_sealed_key_files_load() {
     let (key, mut randomness) = (key(), Randomness::insecure_for_tests(6));
     let ring = Ring::new(key.set());
     let numbers = [Complex::new(0.5, -0.25), Complex::new(-1.0, 0.125)];
@@ -77,12 +77,12 @@ fn every_truncation_and_every_flipped_byte_is_noticed() {
         let mut broken = bytes.clone();
         broken[at] ^= 1 << (at % 8);
         let error = SecretKey::from_file_bytes(&broken[..], None).unwrap_err();
-        // The digests of the content stay out of the message.
+        // The message does not contain the digests of the content.
         assert!(!format!("{error} {error:?}").contains("DigestMismatch"), "{error:?}");
     }
 }
 
-/// As a file with that change, and a right digest, is.
+/// Applies a change to a file and renews its length and digest.
 fn resealed(bytes: &[u8], change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = bytes[..bytes.len() - 32].to_vec();
     change(&mut bytes);
@@ -92,21 +92,22 @@ fn resealed(bytes: &[u8], change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
     bytes
 }
 
-/// Where the content begins.
+/// Offset of the content in the file.
 const CONTENT: usize = 112;
 
-/// Secrets had any number of coefficients that are not zero once, 2/3 of all of them about. Files hold the coefficients, so that
-/// they are the keys that they were.
+/// Secrets used to have any number of nonzero coefficients, about 2/3 of all. Files hold the
+/// coefficients, so old keys load unchanged.
 #[test]
-fn keys_from_before_sets_had_a_weight_are_read_as_they_are() {
-    // -1, 0, 1, 0 and so on: two bits each, from the lowest up, and a weight of 512.
+fn keys_from_before_sets_had_a_weight_load_unchanged() {
+    // The coefficients are -1, 0, 1, 0 and so on: two bits each, from the lowest up, with a weight
+    // of 512.
     let old = resealed(&file_bytes(None, "old"), |bytes| bytes[CONTENT..].fill(0b00_01_00_11));
     let key = SecretKey::from_file_bytes(&old[..], None).unwrap();
     let directory = Directory::new("old-again");
     let path = directory.0.join("key");
     key.save(&path, None).unwrap();
     assert_eq!(fs::read(&path).unwrap(), old);
-    // It is the secret -1 + X^2 - X^4 + ..: what it decrypts is what the file says.
+    // The secret is -1 + X^2 - X^4 + ... Decryption must use exactly these coefficients.
     let ring = Ring::new(key.set());
     let numbers = [Complex::new(0.5, -0.25), Complex::new(-1.0, 0.125)];
     let ciphertext = key.encrypt(&ring, &numbers, 0, &mut Randomness::insecure_for_tests(6)).unwrap();
@@ -128,17 +129,17 @@ fn keys_from_before_sets_had_a_weight_are_read_as_they_are() {
     assert_eq!(phase, key.coefficients_of(&ring, &ciphertext).unwrap());
 }
 
-/// Files with a right digest and wrong content, as a hostile writer would make them.
+/// Files with a correct digest and wrong content, as a malicious writer would make them.
 #[test]
-fn content_that_is_no_key_is_refused() {
+fn invalid_content_is_refused() {
     let bytes = file_bytes(None, "format");
     type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
     let rewritten = |change: Change<'_>| SecretKey::from_file_bytes(&resealed(&bytes, change)[..], None).err();
     assert_eq!(rewritten(&|_| {}), None);
     let malformed: [Change<'_>; 7] = [
-        // 2 is no coefficient.
+        // 2 is not a valid coefficient.
         &|bytes| bytes[CONTENT + 77] = bytes[CONTENT + 77] & !0x30 | 0x20,
-        // Weaker than the set says.
+        // The weight is lower than that of the set.
         &|bytes| bytes[CONTENT..].fill(0),
         &|bytes| bytes[CONTENT..CONTENT + 128].fill(0),
         &|bytes| bytes.push(0),

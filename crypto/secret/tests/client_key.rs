@@ -1,4 +1,4 @@
-//! One big key, several small ones, and nothing of them in what is printed.
+//! The client key: one big key, several small ones, and no secret in its printed form.
 
 #![allow(clippy::unwrap_used)]
 
@@ -55,9 +55,10 @@ fn another_family_is_refused_with_the_reason() {
     assert_eq!(client.sets().count(), 1);
 }
 
-/// The two agree in everything but the order, and one's ciphertexts live under a key that the other does not know.
+/// The two sets differ only in the order. The ciphertexts of one set are under a key that the other
+/// set does not have.
 #[test]
-fn a_set_whose_ciphertexts_live_under_the_small_key_shares_with_nobody() {
+fn a_set_with_ciphertexts_under_the_small_key_shares_no_big_key() {
     let sets = [set("DEFAULT_PARAMETERS"), set("DEFAULT_PARAMETERS_KS_PBS")];
     let shape = sets.map(|set| (set.torus, set.glwe_dimension, set.polynomial_size, set.glwe_noise));
     assert_eq!(shape[0], shape[1]);
@@ -93,7 +94,7 @@ fn parts_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_glwe_key_is_made_in_the_shapes_that_products_are_exact_for() {
+fn glwe_keys_are_limited_to_shapes_with_exact_products() {
     let mut randomness = Randomness::insecure_for_tests(5);
     for (glwe_dimension, size, good) in [
         (1, 2, true),
@@ -117,7 +118,7 @@ fn a_glwe_key_is_made_in_the_shapes_that_products_are_exact_for() {
 }
 
 #[test]
-fn messages_without_room_are_refused_without_being_told() {
+fn too_large_messages_are_refused_and_not_disclosed() {
     let mut randomness = Randomness::insecure_for_tests(3);
     let client = ClientKey::generate(set("TOY_MESSAGE_2_CARRY_2"), &mut randomness).unwrap();
     let refused = client.encrypt::<u64>(set("TOY_MESSAGE_2_CARRY_2"), &[3, 12345], &mut randomness).unwrap_err();
@@ -135,7 +136,7 @@ fn messages_without_room_are_refused_without_being_told() {
     assert!(client.decrypt(set("TOY_MESSAGE_2_CARRY_2"), &foreign).is_err());
 }
 
-/// Whatever is printed is the same for all keys but for the public name.
+/// The output for all keys is equal except for the public identifier.
 #[test]
 fn debug_output_has_no_secret() {
     let compression = table::compression_for(set(CLASSICAL_2_2)).unwrap();

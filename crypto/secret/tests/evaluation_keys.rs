@@ -1,4 +1,4 @@
-//! Generated keys against their definition, done the slow way.
+//! Comparison of generated keys with their definition, by slow reference code.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,12 +15,13 @@ fn client(set: &'static ParameterSet, seed: u64) -> (ClientKey, Randomness) {
     (ClientKey::generate(set, &mut randomness).unwrap(), randomness)
 }
 
-/// More threads than one, so that their errors can be compared.
+/// Uses several threads, so that their errors can be compared.
 fn generator<'a>(client: &'a ClientKey, set: &'static ParameterSet) -> KeyGenerator<'a> {
     KeyGenerator::new(client, set).unwrap().on_threads(3)
 }
 
-/// Every row of the key holds its bit times its weight, and all rows together have the noise of the small key.
+/// Checks that every row of the key encrypts its bit times its weight, and that all rows together
+/// have the noise of the small key.
 fn check_key_switch_rows<S: Torus>(set: &'static ParameterSet) {
     let (client, mut randomness) = client(set, 1);
     let key: SeededKeySwitchKey<S> = generator(&client, set).key_switch_key(&mut randomness).unwrap();
@@ -39,7 +40,7 @@ fn check_key_switch_rows<S: Torus>(set: &'static ParameterSet) {
         }
     }
     assert!(rows.next().is_none());
-    // Forks of the generator take 64 input bits.
+    // Each fork of the generator makes 64 input bits.
     errors.assert_follow(set.lwe_noise, 64 * set.key_switch.levels, set.name);
 }
 
@@ -53,7 +54,7 @@ fn key_switch_rows_of_every_modulus() {
     check_key_switch_rows::<u64>(set("V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128"));
 }
 
-/// A key switch written out: fresh ciphertexts, their digits, one subtraction a row.
+/// A key switch written out: fresh ciphertexts, their digits, and one subtraction per row.
 #[test]
 fn a_key_switch_by_hand_keeps_the_message() {
     let set = set(CLASSICAL_2_2);
@@ -82,7 +83,7 @@ fn a_key_switch_by_hand_keeps_the_message() {
     }
 }
 
-/// What each GGSW ciphertext of a key should encrypt, straight from the definition.
+/// Messages of the GGSW ciphertexts of a key, computed from the definition.
 fn selectors(set: &ParameterSet, bits: &[u8]) -> Vec<u8> {
     if set.grouping == 1 {
         return bits.to_vec();
@@ -90,7 +91,7 @@ fn selectors(set: &ParameterSet, bits: &[u8]) -> Vec<u8> {
     let mut selectors = vec![];
     for group in bits.chunks(set.grouping) {
         for index in 0..1 << set.grouping {
-            // The group as a binary number, its first bit on top, is the one index that is selected.
+            // The selected index is the group as a binary number, with its first bit on top.
             let value = group.iter().fold(0, |value, &bit| 2 * value + usize::from(bit));
             selectors.push(u8::from(value == index));
         }
@@ -104,8 +105,8 @@ fn bootstrap_key<T: Torus>(set: &'static ParameterSet, seed: u64) -> (ClientKey,
     (client, randomness, key)
 }
 
-/// Every row holds what it should with the noise of the big key; those of every `step`-th GGSW ciphertext by the
-/// schoolbook.
+/// Checks that every row has its message and the noise of the big key. The schoolbook product
+/// checks the rows of every `step`-th GGSW ciphertext.
 fn check_ggsw_rows<T: Torus>(set: &'static ParameterSet, step: usize) {
     let (client, _, key) = bootstrap_key::<T>(set, 3);
     let selectors = selectors(set, client.small(set).unwrap().bits());
@@ -125,13 +126,14 @@ fn ggsw_rows_of_every_shape() {
     check_ggsw_rows::<u32>(set("PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS"), 200);
 }
 
-/// An external product written out: the digits of a GLWE encryption times the rows of each selector.
+/// An external product written out: the digits of a GLWE encryption times the rows of each
+/// selector.
 #[test]
 fn an_external_product_by_hand_multiplies_by_the_bit() {
     let set = set("TOY_MESSAGE_2_CARRY_2");
     let (client, mut randomness, key) = bootstrap_key::<u64>(set, 4);
     let (size, bits) = (set.polynomial_size, client.big().bits());
-    // The GLWE ciphertext is a seeded one of a known message, encrypted here.
+    // The GLWE ciphertext is seeded, has a known message, and is encrypted here.
     let message: Vec<u64> = (0..size as u64).map(|index| (index % 16) << 59).collect();
     let seed = randomness.mask_seed().unwrap();
     let mask = masks::<u64>(&seed, 64, size);
@@ -172,7 +174,7 @@ fn keys_do_not_depend_on_the_number_of_threads() {
     assert!(keys[0] == keys[1] && keys[0] == keys[2]);
 }
 
-/// The words a server needs: `S` for the small key, which the set fixes.
+/// A server needs words of the widths of the set: `S` is the word of the small key.
 #[test]
 fn words_of_the_wrong_width_are_refused() {
     let (client, mut randomness) = client(set("TOY_MESSAGE_2_CARRY_2"), 6);

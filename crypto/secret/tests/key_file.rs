@@ -1,4 +1,4 @@
-//! Key files on disk, whole and broken.
+//! Key files on disk, valid and damaged.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use cloakwork_params::{EnvelopeError, EnvelopeReader, table};
 use cloakwork_secret::{ClientKey, Randomness, file::KeyFileError};
 use common::*;
 
-/// A directory that goes away with the test.
+/// A directory that is removed after the test.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -58,7 +58,7 @@ fn file_bytes(client: &ClientKey, passphrase: Option<&str>, test: &str) -> Vec<u
 }
 
 #[test]
-fn what_is_saved_is_loaded() {
+fn saved_keys_load_unchanged() {
     let directory = Directory::new("round-trip");
     let client = client();
     for (name, passphrase) in [("plain", None), ("sealed", Some("correct horse"))] {
@@ -66,7 +66,7 @@ fn what_is_saved_is_loaded() {
         client.save(&path, passphrase).unwrap();
         assert_same(&client, &ClientKey::load(&path, passphrase).unwrap());
     }
-    // Every set has a readable file.
+    // Files of every set can be read.
     for set in table::SETS {
         let client = ClientKey::generate(set, &mut Randomness::insecure_for_tests(2)).unwrap();
         let path = directory.0.join(set.name);
@@ -87,7 +87,7 @@ fn a_new_file_is_for_its_owner_only() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_others_may_use_is_refused_with_the_way_out() {
+fn a_file_open_to_others_is_refused_with_the_remedy() {
     use std::os::unix::fs::PermissionsExt;
     let directory = Directory::new("open");
     let path = directory.0.join("key");
@@ -121,7 +121,7 @@ fn a_file_is_never_overwritten() {
 }
 
 #[test]
-fn passphrases_are_held_to_the_file() {
+fn passphrases_must_match_the_file() {
     let read = |bytes: &[u8], passphrase| ClientKey::from_file_bytes(bytes, passphrase).err();
     let plain = file_bytes(&client(), None, "plain");
     assert_eq!(read(&plain, Some("any")), Some(KeyFileError::NotSealed));
@@ -133,7 +133,7 @@ fn passphrases_are_held_to_the_file() {
     let path = directory.0.join("key");
     assert_eq!(client().save(&path, Some("")), Err(KeyFileError::PassphraseEmpty));
     assert!(!path.exists());
-    // No run of the key's packed bits shows in a sealed file.
+    // No run of the key's packed bits occurs in a sealed file.
     let content = &plain[112..][..256];
     assert!(content.windows(8).all(|window| !sealed.windows(8).any(|sealed| sealed == window)));
 }
@@ -155,7 +155,7 @@ fn every_truncation_and_every_flipped_bit_is_noticed() {
         let mut broken = bytes.clone();
         broken[at] ^= 1 << (at % 8);
         let error = ClientKey::from_file_bytes(&broken[..], None).unwrap_err();
-        // The digests of the content stay out of the message.
+        // The message does not contain the digests of the content.
         assert!(!format!("{error} {error:?}").contains("DigestMismatch"), "{error:?}");
         if at >= 112 {
             assert_eq!(error, KeyFileError::Damaged, "byte {at}");
@@ -166,7 +166,7 @@ fn every_truncation_and_every_flipped_bit_is_noticed() {
     assert!(matches!(ClientKey::from_file_bytes(&longer[..], None), Err(KeyFileError::Envelope(_))));
 }
 
-/// Files with a right digest and wrong content, as a hostile writer would make them.
+/// Files with a correct digest and wrong content, as a malicious writer would make them.
 #[test]
 fn content_that_breaks_the_format_is_refused() {
     type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
@@ -180,13 +180,14 @@ fn content_that_breaks_the_format_is_refused() {
         ClientKey::from_file_bytes(&bytes[..], None).err()
     };
     assert_eq!(rewritten(&|_| {}), None);
-    // The big key takes 256 bytes from 112 on; then come the number of small keys and the first set.
+    // The big key takes 256 bytes from offset 112 on. The number of small keys and the first set
+    // follow.
     let (count, first) = (112 + 256, 112 + 258);
     let malformed: [Change<'_>; 7] = [
         &|bytes| bytes[count] = 0,
         &|bytes| bytes[count] = 200,
         &|bytes| bytes[first] = 9,
-        // 918 bits leave two unused ones in the last byte.
+        // 918 bits leave two unused bits in the last byte.
         &|bytes| bytes[first + 2 + 114] |= 0x80,
         &|bytes| bytes.push(0),
         &|bytes| bytes.truncate(120),

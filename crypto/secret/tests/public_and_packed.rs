@@ -1,4 +1,5 @@
-//! Encryption with a public key, and the keys of list compression, through the evaluation core.
+//! Encryption with a public key, and the keys of list compression, tested with the evaluation
+//! crate.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +25,7 @@ fn compact_round_trip<T: Torus>(set: &'static ParameterSet, messages: &[u64]) {
 }
 
 #[test]
-fn what_the_public_key_encrypts_the_client_decrypts() {
+fn compact_encryptions_decrypt_with_the_client_key() {
     let messages: Vec<u64> = (0..2500).map(|index| index * 7 % 16).collect();
     compact_round_trip::<u64>(set(CLASSICAL_2_2), &messages);
     compact_round_trip::<u64>(set(CLASSICAL_2_2), &messages[..2048]);
@@ -32,7 +33,8 @@ fn what_the_public_key_encrypts_the_client_decrypts() {
     compact_round_trip::<u64>(set("V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128"), &[3; 1500]);
 }
 
-/// The public key's error times a random binary polynomial, the mask's error times the key, the body's error.
+/// The errors are the public key's error times a random binary polynomial, the mask's error times
+/// the key, and the body's error.
 #[test]
 fn compact_lists_have_the_noise_of_their_three_errors() {
     let set = set("TOY_MESSAGE_2_CARRY_2");
@@ -51,8 +53,9 @@ fn compact_lists_have_the_noise_of_their_three_errors() {
         let report = client.noise(set, &list.expand(), &messages).unwrap();
         ratio += (report.variance + report.mean.powi(2)) / expected / keys as f64;
     }
-    // A binary polynomial has a mean, which makes the errors of one key a random walk: its mean square alone
-    // varies by half of itself from key to key. Over 200 keys that is 0.035; six of those are allowed.
+    // A binary polynomial has a mean, so the errors of one key are a random walk. Their mean square
+    // varies by half of itself from key to key. Over 200 keys the deviation is 0.035; six of those
+    // are allowed.
     assert!((ratio - 1.0).abs() < 0.21, "{ratio}");
 }
 
@@ -114,7 +117,7 @@ fn rows_of_a_packing_key_hold_their_bits_with_the_noise_of_its_set() {
         }
         errors.extend(phase, &expected);
     }
-    // Forks of the generator take 16 input bits.
+    // Each fork of the generator makes 16 input bits.
     errors.assert_follow(compression.packing_noise, 16 * levels * size, "packing key");
 }
 
@@ -141,7 +144,7 @@ fn a_compact_public_key_has_the_noise_of_fresh_ciphertexts() {
 }
 
 #[test]
-fn packed_and_compressed_lists_come_back() {
+fn packed_and_compressed_lists_decrypt() {
     let (set, compression, client, mut randomness) = compression_client(6);
     let keys = KeyGenerator::new(&client, set).unwrap();
     let packing = keys.packing_key::<u64>(compression, &mut randomness).unwrap();
@@ -149,7 +152,8 @@ fn packed_and_compressed_lists_come_back() {
     let packing = compressor.packing_key();
     let decompression = keys.decompression_key(compression, &mut randomness).unwrap();
 
-    // Packing alone: the coefficients of the packed ciphertext are the messages, under the packing key.
+    // Packing alone: the coefficients of the packed ciphertext are the messages, under the packing
+    // key.
     let messages: Vec<u64> = (0..200).map(|index| index % 16).collect();
     let list: LweList<u64> = client.encrypt(set, &messages, &mut randomness).unwrap();
     let mut glwe = vec![0; packing.glwe_words()];
@@ -157,8 +161,8 @@ fn packed_and_compressed_lists_come_back() {
     pack(packing, list.words(), &mut glwe, &mut scratch).unwrap();
     let phases = client.packing(compression).unwrap().phases(&glwe).unwrap();
     let plaintexts: Vec<u64> = messages.iter().map(|message| message << 59).collect();
-    // Each coefficient has the key noise of all 200 ciphertexts, its digits uniform on [-8, 8], and that of
-    // the rounding to 12 bits of its own; six standard deviations are allowed.
+    // Each coefficient has the key noise of all 200 ciphertexts, with digits uniform on [-8, 8],
+    // and its own error of rounding to 12 bits. Six standard deviations are allowed.
     let rows = (set.big_dimension() * compression.packing.levels) as f64;
     let key_noise = 200.0 * rows * 21.5 * 4_f64.powi(43 - 64) / 3.0;
     let rounding = set.big_dimension() as f64 / 2.0 * 4_f64.powi(-12) / 12.0;
@@ -168,7 +172,7 @@ fn packed_and_compressed_lists_come_back() {
     let rest = noise(&phases[200..], &[0; 56]).unwrap();
     assert!(rest.max < 6.0 * key_noise.sqrt(), "{rest:?}");
 
-    // The whole way, over more than one packed ciphertext.
+    // Compression and decompression, over more than one packed ciphertext.
     let messages: Vec<u64> = (0..300).map(|index| index % 4).collect();
     let list: LweList<u64> = client.encrypt(set, &messages, &mut randomness).unwrap();
     let compressed = compressor.compress(&list, &mut scratch).unwrap();

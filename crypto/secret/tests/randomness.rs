@@ -1,4 +1,4 @@
-//! Public seeds and secrets have nothing to do with each other.
+//! Independence of public seeds and secrets.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use cloakwork_params::{Noise, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use common::*;
 
-/// All that one client makes: secrets, noise and seeds.
+/// All values that one client makes: secrets, noise and seeds.
 #[derive(PartialEq)]
 struct Made {
     bits: Vec<u8>,
@@ -30,13 +30,15 @@ fn make(randomness: &mut Randomness) -> Made {
 
     let mut noise = client.phases(toy, &list.expand()).unwrap();
     noise.extend(client.phases(toy, &again.expand()).unwrap());
-    // The last row of each GGSW ciphertext is a GLWE encryption of a constant: its noise is the rest.
+    // The last row of each GGSW ciphertext is a GLWE encryption of a constant. All its other
+    // coefficients are noise.
     let size = toy.polynomial_size;
     let masks = masks::<u64>(bootstrap.seed(), 64, bootstrap.bodies().len());
     for (mask, body) in masks.chunks(size).zip(bootstrap.bodies().chunks(size)).skip(1).step_by(2) {
         noise.extend(&glwe_phase(client.big().bits(), size, mask, body)[1..]);
     }
-    // Noise of the key-switch key: what is left of the phases below the least weight of the gadget.
+    // The noise of the key-switch key is the part of the phases below the smallest weight of the
+    // gadget.
     let small = client.small(toy).unwrap();
     let masks = common::masks::<u64>(key_switch.seed(), 64, key_switch.bodies().len() * small.dimension());
     let least = 64 - toy.key_switch.base_log * toy.key_switch.levels as u32;
@@ -50,10 +52,11 @@ fn make(randomness: &mut Randomness) -> Made {
     Made { bits, noise, seeds }
 }
 
-/// The secret source alone decides secrets and noise, the public source alone decides seeds and names. With
-/// one held fixed and the other changed, nothing of the fixed side moves and all of the other does.
+/// The secret source alone determines secrets and noise, and the public source alone determines
+/// seeds and key ids. If one source changes, all of its values change and those of the other do
+/// not.
 #[test]
-fn secrets_and_seeds_come_from_sources_that_never_meet() {
+fn secrets_and_seeds_come_from_independent_sources() {
     let base = make(&mut Randomness::insecure_parts_for_tests(1, 2));
     let other_public = make(&mut Randomness::insecure_parts_for_tests(1, 3));
     assert!(base.bits == other_public.bits && base.noise == other_public.noise);
@@ -96,7 +99,8 @@ fn compression_keys_have_seeds_of_their_own() {
     assert_ne!(packing.seed(), decompression.0.seed());
 }
 
-/// The check itself: errors that mirror those of another item have the right variance and repeat nothing.
+/// Tests the check itself: errors that mirror those of another item have the correct variance and
+/// no repeated run.
 #[test]
 #[should_panic(expected = "correlate by -")]
 fn errors_that_mirror_others_are_noticed() {

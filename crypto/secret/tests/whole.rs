@@ -1,4 +1,4 @@
-//! Keys made here, used by the evaluation core: encrypt, bootstrap, decrypt.
+//! Keys of this crate, used by the evaluation crate: encrypt, bootstrap, decrypt.
 
 #![allow(clippy::unwrap_used)]
 
@@ -58,7 +58,7 @@ fn fresh_ciphertexts_of_every_set_decrypt_and_have_the_noise_of_the_table() {
 }
 
 fn round_trip<T: Torus>(client: &ClientKey, set: &'static ParameterSet, space: u64, randomness: &mut Randomness) {
-    // 4_4 has masks of 65536 words.
+    // The masks of the 4_4 sets have 65536 words.
     let count = (1 << 21) / set.input_dimension() as u64;
     let messages: Vec<u64> = (0..count.clamp(space, 4096)).map(|index| index % space).collect();
     let list: LweList<T> = client.encrypt(set, &messages, randomness).unwrap();
@@ -78,7 +78,7 @@ fn round_trip<T: Torus>(client: &ClientKey, set: &'static ParameterSet, space: u
             (2.0 * 4_f64.powi(bound_log2 as i32) + 1.0) / 6.0 * unit * unit
         }
     };
-    // Six standard deviations of either statistic, on fixed seeds.
+    // The bound is six standard deviations of either statistic, on fixed seeds.
     let count = messages.len() as f64;
     assert!(report.mean.abs() < 6.0 * (variance / count).sqrt(), "{}: {report:?}", set.name);
     assert!((report.variance / variance - 1.0).abs() < 6.0 * (2.0 / count).sqrt(), "{}: {report:?}", set.name);

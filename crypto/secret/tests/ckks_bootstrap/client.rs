@@ -1,4 +1,4 @@
-//! Who has keys for bootstraps.
+//! A client with keys for bootstraps.
 
 use cloakwork_ckks::{Basis, Bootstrap, BootstrapKeys, Ciphertext, Complex, Evaluator, KeySize, Ring};
 use cloakwork_params::ckks;
@@ -7,7 +7,7 @@ use cloakwork_secret::{
     ckks::{KeyGenerator, SecretKey},
 };
 
-/// A client, and what it has for one kind of bootstrap.
+/// A client with its keys for one kind of bootstrap.
 pub(crate) struct Client<'r> {
     pub(crate) ring: &'r Ring,
     pub(crate) key: SecretKey,
@@ -30,7 +30,7 @@ impl<'r> Client<'r> {
         let mut randomness = Randomness::insecure_for_tests(seed);
         let key = SecretKey::generate(ring.set(), &mut randomness).expect("a key");
         let seeded = KeyGenerator::new(&key, ring).bootstrap(&bootstrap, &mut randomness).expect("keys");
-        // A sparse secret is weak where the modulus is large: what is under it is modulo two primes.
+        // A sparse secret is weak under a large modulus, so its ciphertexts are modulo two primes.
         assert_eq!((seeded.to_sparse.basis, seeded.to_sparse.bodies.len()), (Basis { level: 0, special: 1 }, 1));
         let keys = BootstrapKeys::expand(ring, seeded).expect("keys of the ring");
         Self { ring, key, bootstrap, keys, randomness }
@@ -45,12 +45,12 @@ impl<'r> Client<'r> {
         evaluator.bootstrap(ciphertext, &self.bootstrap, &self.keys).expect("a bootstrap")
     }
 
-    /// What a bootstrap begins with.
+    /// Performs the first step of a bootstrap.
     pub(crate) fn raise(&self, ciphertext: &Ciphertext) -> Ciphertext {
         Evaluator::new(self.ring, 2).raise(ciphertext, self.bootstrap.shape().raised_level(self.ring.set()), &self.keys)
     }
 
-    /// Bits behind the point: of the mean error, and of the greatest one.
+    /// Number of correct bits after the binary point: of the mean error, and of the greatest one.
     pub(crate) fn precision(&self, ciphertext: &Ciphertext, expected: &[Complex]) -> (f64, f64) {
         let got = self.key.decrypt(self.ring, ciphertext).expect("decryption");
         let errors: Vec<f64> = got.iter().zip(expected).map(|(a, b)| (*a - *b).magnitude()).collect();
@@ -59,7 +59,7 @@ impl<'r> Client<'r> {
     }
 }
 
-/// Numbers in the unit disc that have nothing to do with each other.
+/// Numbers in the unit disc without a pattern.
 pub(crate) fn numbers(count: usize, seed: usize) -> Vec<Complex> {
     let number = |at: usize| Complex::at_turn((at * at) as f64 * 0.618_034).scale((at as f64 * 0.754_877).fract());
     (seed..seed + count).map(number).collect()

@@ -1,11 +1,12 @@
-//! The levels and the scale that a bootstrap takes and leaves.
+//! The levels and the scale before and after a bootstrap.
 
 use cloakwork_ckks::{Bootstrap, BootstrapKind, BootstrapShape, KeySize};
 use cloakwork_params::ckks;
 
 use crate::client::{Client, numbers, ring};
 
-/// Levels that a regular bootstrap leaves, and that a lossy one does, by the number of stages, from 1 on. Of a set and of its toy.
+/// Levels after a regular bootstrap and after a lossy one, by the number of stages, from 1 on. Each
+/// entry is for a set and for its toy set.
 const LEVELS: [(&str, [usize; 5], [usize; 5]); 2] = [
     ("CKKS_45_60_50", [13, 12, 11, 10, 9], [14, 14, 14, 14, 14]),
     ("CKKS_54_60", [16, 14, 12, 10, 8], [17, 16, 15, 14, 13]),
@@ -13,9 +14,9 @@ const LEVELS: [(&str, [usize; 5], [usize; 5]); 2] = [
 
 const SIZES: [KeySize; 3] = [KeySize::Small, KeySize::Medium, KeySize::Large];
 
-/// Neither the size of the keys nor the number of slots has a part in it.
+/// The levels depend neither on the size of the keys nor on the number of slots.
 #[test]
-fn levels_are_those_of_the_stages() {
+fn levels_depend_only_on_the_kind_and_the_stages() {
     let mut shapes = 0;
     for (name, regular, lossy) in LEVELS {
         for name in [name.to_owned(), format!("TOY_{name}")] {
@@ -33,7 +34,7 @@ fn levels_are_those_of_the_stages() {
             }
         }
     }
-    // Of 1 to 15 and of 1 to 9 steps, up to five stages.
+    // There are 1 to 15 or 1 to 9 FFT steps, in up to five stages.
     assert_eq!(shapes, 2 * 2 * 3 * ((1 + 2 + 3 + 4 + 5 * 11) + (1 + 2 + 3 + 4 + 5 * 5)));
 }
 
@@ -43,9 +44,9 @@ fn all(size_log2: u32) -> impl Iterator<Item = (u32, usize, KeySize)> {
     shapes.flat_map(|(slots_log2, stages)| SIZES.map(|size| (slots_log2, stages, size)))
 }
 
-/// Of as many stages as keep matrices thin.
+/// The numbers of stages are those that keep the matrices thin.
 #[test]
-fn results_have_the_levels_and_the_scale_that_were_promised() {
+fn results_have_the_promised_levels_and_scale() {
     for (name, regular, lossy) in LEVELS {
         let ring = ring(&format!("TOY_{name}"));
         for (slots_log2, stages) in [(9, 3), (9, 4), (9, 5), (8, 2), (5, 1), (5, 3), (5, 5), (1, 1)] {
@@ -56,7 +57,7 @@ fn results_have_the_levels_and_the_scale_that_were_promised() {
                 ];
                 for (bootstrap, level_in, level_out) in kinds {
                     let mut client = Client::with(bootstrap.expect("a bootstrap"));
-                    // A scale that computations leave: not quite the set's own.
+                    // A scale as computations leave it, which differs a little from the set's own.
                     let mut x = client.encrypt(&numbers(1 << slots_log2, 3), level_in + 1);
                     x.scale *= 1.000_3;
                     let result = client.bootstrap(&x, 2);

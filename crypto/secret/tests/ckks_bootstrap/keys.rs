@@ -1,4 +1,4 @@
-//! Keys that a bootstrap takes: all that are planned, and no others.
+//! The keys that a bootstrap uses: all planned keys and no others.
 
 use cloakwork_ckks::{
     Bootstrap, BootstrapKeys, BootstrapKind, BootstrapShape, CkksError, Evaluator, KeyPlan, KeySize, Ring, SwitchKey,
@@ -13,7 +13,8 @@ use cloakwork_secret::{
 
 use crate::client::numbers;
 
-/// Shapes that a toy has of those of the seed page's table: of so many numbers, with so many stages.
+/// The shapes of a toy set that correspond to the tables of the seed page of DESILO's library:
+/// numbers of slots, each with its numbers of stages.
 fn shapes() -> Vec<BootstrapShape> {
     let stages = |slots_log2: u32| match slots_log2 {
         ..=3 => 1..=1,
@@ -33,9 +34,10 @@ fn shapes() -> Vec<BootstrapShape> {
     shapes
 }
 
-/// What is planned without matrices is what a bootstrap takes: not a key more, and none for a higher level.
+/// The keys planned without the matrices are those that a bootstrap uses: no additional key, and no
+/// key for a higher level than necessary.
 #[test]
-fn planned_keys_are_those_that_bootstraps_take() {
+fn bootstraps_use_exactly_the_planned_keys() {
     let set = ckks::by_name("TOY_CKKS_45_60_50").expect("a set");
     let ring = Ring::new(set);
     let mut randomness = Randomness::insecure_for_tests(7);
@@ -59,7 +61,7 @@ fn planned_keys_are_those_that_bootstraps_take() {
         assert!(worst < 2_f64.powi(-13), "{shape:?}: {worst}");
 
         for (purpose, level) in shape.keys(set) {
-            // One that is a level too low, or, below the lowest one, not there.
+            // A key that is one level too low. Below the lowest level, the key is missing.
             let (power, lower) = match (purpose, level.checked_sub(1)) {
                 (KeyUse::ToSparse | KeyUse::ToDense, _) => continue,
                 (KeyUse::Multiplication, below) => {

@@ -1,4 +1,5 @@
-//! Bootstraps: what comes back, how exactly, and that it is the same on every instruction set and number of threads.
+//! Bootstraps: correctness, precision, and equal results on every instruction set and number of
+//! threads.
 
 mod client;
 mod contract;
@@ -17,8 +18,9 @@ use cloakwork_params::ckks;
 use cloakwork_secret::ckks::KeyGenerator;
 
 #[test]
-fn numbers_come_back_with_new_levels_again_and_again() {
-    // Of fewer numbers, each is in fewer and larger coefficients, for which a sine is less of a straight line.
+fn repeated_bootstraps_keep_the_numbers() {
+    // With fewer slots, the coefficients are fewer and larger, and the sine is less linear at their
+    // size.
     for (set, slots_log2, stages, level_out, mean_bits, worst_bits) in [
         ("TOY_CKKS_45_60_50", 9, 3, 11, 23.5, 22.0),
         ("TOY_CKKS_45_60_50", 9, 4, 10, 23.5, 22.0),
@@ -33,12 +35,13 @@ fn numbers_come_back_with_new_levels_again_and_again() {
         for size in [KeySize::Small, KeySize::Medium, KeySize::Large] {
             let mut client = Client::new(&ring, slots_log2, stages, size);
             assert_eq!(client.bootstrap.level_out(), level_out);
-            again_and_again(&mut client, mean_bits, worst_bits);
+            bootstrap_three_times(&mut client, mean_bits, worst_bits);
         }
     }
 }
 
-/// A smaller part of the first prime is a straighter piece of the sine, and has more of the noise.
+/// The numbers take a smaller part of the first prime. The sine is more linear there, and the noise
+/// has more weight.
 #[test]
 fn lossy_bootstraps_leave_more_levels() {
     for (set, slots_log2, stages, level_out, mean_bits, worst_bits) in [
@@ -52,7 +55,7 @@ fn lossy_bootstraps_leave_more_levels() {
         for size in [KeySize::Small, KeySize::Medium, KeySize::Large] {
             let mut client = Client::with(Bootstrap::lossy(&ring, slots_log2, stages, size).expect("a bootstrap"));
             assert_eq!(client.bootstrap.level_out(), level_out);
-            again_and_again(&mut client, mean_bits, worst_bits);
+            bootstrap_three_times(&mut client, mean_bits, worst_bits);
             let refused = client.encrypt(&numbers(1 << slots_log2, 5), stages - 1);
             let refused = Evaluator::new(&ring, 1).bootstrap(&refused, &client.bootstrap, &client.keys).err();
             assert!(matches!(refused, Some(CkksError::LevelTooLow { .. })), "{refused:?}");
@@ -60,8 +63,8 @@ fn lossy_bootstraps_leave_more_levels() {
     }
 }
 
-/// Three bootstraps one after the other. Their errors add up.
-fn again_and_again(client: &mut Client<'_>, mean_bits: f64, worst_bits: f64) {
+/// Runs three bootstraps one after the other. Their errors add up.
+fn bootstrap_three_times(client: &mut Client<'_>, mean_bits: f64, worst_bits: f64) {
     let plain = numbers(client.bootstrap.slots(), 5);
     let mut ciphertext = client.encrypt(&plain, client.bootstrap.level_in().max(2));
     for round in 1..=3 {
@@ -95,10 +98,10 @@ fn two_ciphertexts_of_real_numbers_take_one_bootstrap() {
     }
 }
 
-/// The same number everywhere is one large coefficient, where the sine is least straight: it comes back less exactly, as
-/// docs/ckks.md says.
+/// An equal number in all slots is one large coefficient, where the sine is least linear. The
+/// result is less exact, as docs/ckks.md says.
 #[test]
-fn a_number_that_is_everywhere_comes_back_less_exactly() {
+fn equal_numbers_in_all_slots_lose_precision() {
     let ring = ring("TOY_CKKS_45_60_50");
     let plain = vec![Complex::from(1.0); 512];
     let of = [Bootstrap::new(&ring, 9, 3, KeySize::Medium), Bootstrap::lossy(&ring, 9, 3, KeySize::Medium)];
@@ -110,9 +113,10 @@ fn a_number_that_is_everywhere_comes_back_less_exactly() {
     }
 }
 
-/// What a mean costs, as docs/ckks.md says: the third power of it is what a sine is off by, in all numbers.
+/// Checks the cost of a mean that docs/ckks.md states: the sine adds an error of the third power of
+/// the mean to all numbers.
 #[test]
-fn a_mean_costs_its_third_power() {
+fn errors_grow_with_the_cube_of_the_mean() {
     for (set, bits_of_one) in [("TOY_CKKS_45_60_50", 13.3), ("TOY_CKKS_54_60", 9.3)] {
         let ring = ring(set);
         let mut client = Client::new(&ring, 9, 3, KeySize::Medium);
@@ -143,9 +147,10 @@ fn results_are_the_same_on_every_instruction_set_and_number_of_threads() {
     }
 }
 
-/// Whoever watches is asked before each matrix, each turn that adds few numbers up, and each doubling of an angle.
+/// The watcher is called before each matrix, before each rotation that sums a ciphertext of few
+/// slots, and before each angle doubling.
 #[test]
-fn a_bootstrap_is_given_up_at_any_of_its_parts() {
+fn a_bootstrap_can_be_given_up_before_each_step() {
     use BootstrapStep::{Raise, Remainders, ToCoefficients, ToValues};
     let ring = ring("TOY_CKKS_45_60_50");
     for (bootstrap, parts) in [
@@ -167,7 +172,7 @@ fn a_bootstrap_is_given_up_at_any_of_its_parts() {
         let ends_at = |last: usize| {
             let asked = Mutex::new(Vec::new());
             let watch = |step| {
-                let mut asked = asked.lock().expect("nobody panics with it");
+                let mut asked = asked.lock().expect("no code panics under this lock");
                 asked.push(step);
                 asked.len() < last
             };
@@ -185,7 +190,7 @@ fn a_bootstrap_is_given_up_at_any_of_its_parts() {
 }
 
 #[test]
-fn bootstraps_that_there_are_not_are_refused() {
+fn invalid_bootstraps_are_refused() {
     let ring = ring("TOY_CKKS_45_60_50");
     let refused = |slots_log2, stages| Bootstrap::new(&ring, slots_log2, stages, KeySize::Medium).err();
     for (slots_log2, stages) in [(9, 0), (9, 6), (2, 3)] {
@@ -213,14 +218,14 @@ fn bootstraps_that_there_are_not_are_refused() {
     let of_other_set = Bootstrap::new(&other, 5, 1, KeySize::Medium).expect("a bootstrap");
     assert!(matches!(refused(&x, &of_other_set, &client.keys), Some(CkksError::OtherSet { .. })));
     assert!(KeyGenerator::new(&client.key, &ring).bootstrap(&of_other_set, &mut client.randomness).is_err());
-    // Keys of a bootstrap that is not raised as high.
+    // These keys belong to a bootstrap with a lower raised level.
     let more_stages = Bootstrap::new(&ring, 5, 2, KeySize::Medium).expect("a bootstrap");
     assert!(matches!(refused(&x, &more_stages, &client.keys), Some(CkksError::LevelTooHigh { .. })));
 }
 
-/// The real rings: gigabytes, and minutes.
+/// Bootstraps on the full-size rings, which take gigabytes of memory and several minutes.
 #[test]
-fn real_rings_keep_their_promises() {
+fn full_size_rings_reach_the_promised_precision() {
     if std::env::var_os("CLOAKWORK_TEST_ALL").is_none() {
         return;
     }

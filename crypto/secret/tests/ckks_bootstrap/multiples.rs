@@ -1,18 +1,18 @@
-//! Multiples of the first prime that a raised ciphertext is off by.
+//! Multiples of the first prime in the coefficients of a raised ciphertext.
 //!
-//! Under a sparse secret of weight h a coefficient is off by the sum of h uniform parts of the prime, rounded: at most by h / 2
-//! multiples. Remainders are right for fewer than that.
+//! Under a sparse secret of weight h, the error of a coefficient is the rounded sum of h uniform
+//! fractions of the prime: at most h / 2 multiples. Remainders are correct for fewer than h / 2.
 
 use cloakwork_ckks::{Bootstrap, KeySize};
 
 use crate::client::{Client, numbers, ring};
 
 #[test]
-fn multiples_are_as_few_as_the_sparse_secret_says() {
+fn multiples_follow_the_weight_of_the_sparse_secret() {
     for set in ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"] {
         let ring = ring(set);
         let mut histogram = Histogram::new(ring.set().bootstrap.sparse_weight);
-        // A secret for each seed, and a sparse one.
+        // Each seed gives another secret and another sparse secret.
         for seed in 0..24 {
             let bootstrap = Bootstrap::new(&ring, 1, 1, KeySize::Small).expect("a bootstrap");
             let mut client = Client::seeded(bootstrap, seed);
@@ -22,7 +22,7 @@ fn multiples_are_as_few_as_the_sparse_secret_says() {
     }
 }
 
-/// The same of what one client raises.
+/// Checks the multiples in the ciphertexts that one client raises.
 pub(crate) fn check(client: &mut Client<'_>, ciphertexts: usize) {
     let set = client.ring.set();
     let mut histogram = Histogram::new(set.bootstrap.sparse_weight);
@@ -30,7 +30,7 @@ pub(crate) fn check(client: &mut Client<'_>, ciphertexts: usize) {
     histogram.check(set.name);
 }
 
-/// How often each multiple was seen, from -h / 2 on.
+/// Number of coefficients by multiple, from -h / 2 on.
 struct Histogram {
     counts: Vec<u64>,
 }
@@ -47,7 +47,7 @@ impl Histogram {
             let raised = client.raise(&x);
             for coefficient in client.key.coefficients_of(client.ring, &raised).expect("decryption") {
                 let (multiple, rest) = ((coefficient / prime).round(), coefficient / prime);
-                // What is left is the plaintext's: numbers are a small part of the prime.
+                // The rest is the plaintext, since numbers are a small part of the prime.
                 assert!((rest - multiple).abs() < 0.02, "{rest} is not near a whole number");
                 let place = multiple as i64 + (self.counts.len() / 2) as i64;
                 let count = usize::try_from(place).ok().and_then(|place| self.counts.get_mut(place));
@@ -64,16 +64,18 @@ impl Histogram {
         let most = (0..=middle).rev().find(|far| self.counts[middle - far] + self.counts[middle + far] > 0);
         let most = most.expect("something was seen");
         println!("{name}: {seen} coefficients, at most {most} multiples: {:?}", self.counts);
-        // The polynomial for remainders is right up to one less than half the weight.
+        // The polynomial for remainders is correct up to one less than half the weight.
         assert!(most < middle, "{name}: {most} multiples");
-        // How many are as far out, on either side: about as many are expected, and where less than 2^-20 are, there is none.
+        // Compare the number of coefficients at least `far` multiples out, on either side, with the
+        // expected number. Where fewer than 2^-20 are expected, there must be none.
         for far in 1..middle {
             let both = |values: &dyn Fn(usize) -> f64| {
                 (far..=middle).map(|at| values(middle - at) + values(middle + at)).sum::<f64>()
             };
             let (count, mean) = (both(&|at| self.counts[at] as f64), both(&|at| expected[at]));
-            // Coefficients of one ciphertext are not independent of each other: squares of the correlations of one with all others
-            // sum up to about one, which may double the variance. Six standard deviations, and ten for rare events.
+            // The coefficients of one ciphertext are not independent. The squared correlations of a
+            // coefficient with all others sum to about one, which may double the variance. The
+            // bound is six standard deviations, plus ten for rare events.
             assert!(
                 (count - mean).abs() < 6.0 * (2.0 * mean).sqrt() + 10.0,
                 "{name}: {count} beyond {far}, not {mean}"
@@ -83,7 +85,8 @@ impl Histogram {
     }
 }
 
-/// Of -h / 2 and so on: that the sum of h numbers, uniform between -1/2 and 1/2, is that when rounded.
+/// Probabilities of -h / 2 and so on: that the rounded sum of h numbers, uniform between -1/2 and
+/// 1/2, has this value.
 fn probabilities(weight: usize) -> Vec<f64> {
     let mut found = vec![1.0];
     for n in 1..=weight {
@@ -99,14 +102,15 @@ fn probabilities(weight: usize) -> Vec<f64> {
 }
 
 #[test]
-fn probabilities_are_those_of_sums() {
-    // Of two numbers: a triangle from -1 to 1, of which an eighth is beyond 1/2 on each side.
+fn probabilities_match_known_sums() {
+    // The sum of two numbers has a triangular density from -1 to 1. An eighth of it is beyond 1/2
+    // on each side.
     assert_eq!(probabilities(2), [0.125, 0.75, 0.125]);
     let of_set = probabilities(32);
     let moment = |power: i32| -> f64 {
         of_set.iter().zip(-16..).map(|(one, multiple): (&f64, i32)| one * f64::from(multiple).powi(power)).sum()
     };
     assert!((moment(0) - 1.0).abs() < 1e-12 && (moment(2) - 33.0 / 12.0).abs() < 1e-12);
-    // Both ends, for 2^16 coefficients: as docs/ckks.md has it.
+    // The probability of both ends for 2^16 coefficients, as docs/ckks.md states it.
     assert!(((of_set[0] + of_set[32]).log2() + 16.0 + 132.663).abs() < 0.001);
 }

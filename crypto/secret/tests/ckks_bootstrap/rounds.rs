@@ -1,4 +1,5 @@
-//! Computations deeper than any chain: levels are used up, and there are new ones, again and again.
+//! Computations deeper than any modulus chain: products use up the levels and bootstraps restore
+//! them, several times over.
 
 use cloakwork_ckks::{Bootstrap, Complex, Evaluator, KeySize};
 
@@ -7,7 +8,7 @@ use crate::client::{Client, numbers, ring};
 const ROUNDS: usize = 5;
 
 #[test]
-fn levels_are_used_up_and_come_back() {
+fn computations_continue_over_many_bootstraps() {
     for (set, is_lossy, slots_log2, stages, size, mean_bits, worst_bits) in [
         ("TOY_CKKS_45_60_50", false, 9, 5, KeySize::Medium, 23.5, 21.5),
         ("TOY_CKKS_45_60_50", false, 9, 3, KeySize::Small, 23.5, 21.5),
@@ -22,13 +23,16 @@ fn levels_are_used_up_and_come_back() {
     }
 }
 
-/// All levels are used up by products with numbers of magnitude one, which leave errors as large as they are. So what comes back
-/// after a round is off by the errors of as many bootstraps: mean errors add up at worst, and the bits that one bootstrap has
-/// are fewer by log2 of the rounds, and by a quarter for all the products.
+/// Uses up all levels by products with numbers of magnitude one, which leave the size of errors
+/// unchanged.
+///
+/// After a round, the error is thus the sum of the errors of all bootstraps. In the worst case mean
+/// errors add up. One bootstrap's bits then fall by log2 of the number of rounds, and by a quarter
+/// for all the products.
 pub(crate) fn check(client: &mut Client<'_>, mean_bits: f64, worst_bits: f64) {
     let slots = client.bootstrap.slots();
     let mut plain = numbers(slots, 5);
-    // Powers of these have nothing to do with each other either: a pattern would be a few large coefficients.
+    // Powers of these numbers have no pattern either: a pattern would be a few large coefficients.
     let turns: Vec<Complex> = (0..slots).map(|at| Complex::at_turn((at as f64 * 12.9898).sin() * 4375.85)).collect();
     let factor = client.encrypt(&turns, client.bootstrap.level_out());
     let mut x = client.encrypt(&plain, client.bootstrap.level_in());

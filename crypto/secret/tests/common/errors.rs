@@ -1,28 +1,28 @@
-//! The errors of a generated key, held against the distribution that they must follow.
+//! The errors of a generated key, compared with the distribution that they must follow.
 
 use std::collections::HashSet;
 
 use cloakwork_math::Torus;
 use cloakwork_params::{Noise, noise::variance};
 
-/// Errors of one key in the order in which the key holds them, in least steps of their modulus.
+/// Errors of one key in the order of the key, in units of the smallest step of their modulus.
 pub(crate) struct Errors {
     modulus_log2: u32,
     steps: Vec<i64>,
 }
 
-/// How many of the following items each one is compared with: more than threads that work side by side.
+/// Number of following items that each item is compared with: more than the number of threads.
 const NEIGHBOURS: usize = 32;
 
-/// Consecutive errors that no key repeats.
-const RUN: usize = 32;
+/// Length of a run of consecutive errors. No run may occur twice in a key.
+const RUN_LEN: usize = 32;
 
 impl Errors {
     pub(crate) fn new(modulus_log2: u32) -> Self {
         Self { modulus_log2, steps: vec![] }
     }
 
-    /// Adds what is left of each phase when its plaintext is taken out.
+    /// Adds the difference of each phase and its plaintext.
     pub(crate) fn extend<T: Torus>(&mut self, phases: &[T], plaintexts: &[T]) {
         assert_eq!(phases.len(), plaintexts.len());
         let unused = T::BITS - self.modulus_log2;
@@ -33,17 +33,20 @@ impl Errors {
         }));
     }
 
-    /// Holds all of it against `noise`; `item` errors come from one fork of the generator.
+    /// Checks that all errors follow `noise`. Each group of `item` errors comes from one fork of
+    /// the generator.
     ///
-    /// Mean and variance are allowed six standard deviations of their own, to either side: a right sampler
-    /// fails with probability 2^-29 each. The correlation of two items is allowed eight, which independent
-    /// ones exceed with probability below 2^-36 from 128 errors on (Chernoff bound of a sum of products of
-    /// normal values). Seeds are fixed, so what passes once passes again.
+    /// Mean and variance are allowed six standard deviations of their own, to either side: a
+    /// correct sampler fails with probability 2^-29 each. The correlation of two items is allowed
+    /// eight, which independent items exceed with probability below 2^-36 from 128 errors on
+    /// (Chernoff bound of a sum of products of normal values). Seeds are fixed, so a test that
+    /// passes once passes again.
     pub(crate) fn assert_follow(&self, noise: Noise, item: usize, key: &str) {
         let count = self.steps.len() as f64;
         assert!(count >= 1000.0 && item >= 128, "{key}: too few errors to tell");
         let expected = self.variance(noise);
-        // Excess of the fourth moment: 3 for normal values and 9/5 for uniform ones, in units of the square.
+        // The fourth moment in units of the squared variance is 3 for normal values and 9/5 for
+        // uniform ones. The relative variance of the sample variance is one less, over the count.
         let spread = match noise {
             Noise::Gaussian { .. } => (2.0 / count).sqrt(),
             Noise::TUniform { .. } => (0.8 / count).sqrt(),
@@ -56,13 +59,14 @@ impl Errors {
         self.assert_uncorrelated(expected, item, key);
     }
 
-    /// A generator used twice repeats itself, wherever its output lies.
+    /// Checks for repeated output: a generator used twice repeats itself, at any position.
     fn assert_no_run_twice(&self, key: &str) {
-        // The start is decided by the content, so that equal runs are looked at or left out together.
-        let runs = self.steps.windows(RUN).filter(|run| run[0].rem_euclid(4) == 0);
+        // The content decides where a run starts, so that equal runs are either all compared or all
+        // skipped.
+        let runs = self.steps.windows(RUN_LEN).filter(|run| run[0].rem_euclid(4) == 0);
         let mut seen = HashSet::new();
         for run in runs {
-            assert!(seen.insert(run), "{key}: a run of {RUN} errors occurs twice");
+            assert!(seen.insert(run), "{key}: a run of {RUN_LEN} errors occurs twice");
         }
         assert!(!seen.is_empty(), "{key}: no run looked at");
     }
@@ -83,7 +87,7 @@ impl Errors {
     fn variance(&self, noise: Noise) -> f64 {
         let steps = variance(noise, self.modulus_log2) * 4_f64.powi(self.modulus_log2 as i32);
         match noise {
-            // Rounded to a whole step.
+            // Rounding to a whole step adds 1/12.
             Noise::Gaussian { .. } => steps + 1.0 / 12.0,
             Noise::TUniform { .. } => steps,
         }

@@ -1,4 +1,4 @@
-//! GGSW ciphertexts against their definition.
+//! Comparison of GGSW ciphertexts with their definition.
 
 use cloakwork_math::Torus;
 use cloakwork_params::ParameterSet;
@@ -7,9 +7,11 @@ use cloakwork_tfhe::SeededBootstrapKey;
 
 use super::{Errors, assert_near, glwe_phase, masks, noise_limit, words};
 
-/// Every row holds its selector, weight and secret polynomial, and all rows together have the noise of the big key.
+/// Checks that every row encrypts its selector times weight times secret polynomial, and that all
+/// rows together have the noise of the big key.
 ///
-/// The phases come from the library, and for every `step`-th ciphertext from the schoolbook as well.
+/// The library computes the phases. The schoolbook product checks those of every `step`-th
+/// ciphertext.
 pub(crate) fn check_ggsws<T: Torus>(
     set: &ParameterSet,
     client: &ClientKey,

@@ -1,4 +1,4 @@
-//! The slow and obvious way to do everything, to hold the library against.
+//! Slow and obvious reference implementations for comparison with the library.
 #![allow(dead_code, unused_imports, reason = "each test binary uses its own part")]
 
 mod errors;
@@ -27,8 +27,8 @@ pub(crate) fn set_like(parts: &[&str]) -> &'static ParameterSet {
         .unwrap_or_else(|| panic!("no set with {parts:?} in its name"))
 }
 
-/// Largest error that a right sampler gives: exact for TUniform; a normal value exceeds 9 standard
-/// deviations with probability 2^-62.
+/// Largest error of a correct sampler. The bound is exact for TUniform. A normal value exceeds 9
+/// standard deviations with probability 2^-62.
 pub(crate) fn noise_limit<T: Torus>(noise: Noise, modulus_log2: u32) -> i64 {
     match noise {
         Noise::TUniform { bound_log2 } => 1 << (bound_log2 + T::BITS - modulus_log2),
@@ -42,7 +42,7 @@ pub(crate) fn masks<T: Torus>(seed: &MaskSeed, modulus_log2: u32, count: usize) 
     words
 }
 
-/// `out += sign * a * b` modulo X^N + 1.
+/// Computes `out += a * b` modulo X^N + 1.
 pub(crate) fn add_negacyclic<T: Torus>(a: &[T], b: &[T], out: &mut [T]) {
     for (i, &a) in a.iter().enumerate() {
         if a == T::default() {
@@ -60,7 +60,7 @@ pub(crate) fn words<T: Torus>(bits: &[u8]) -> Vec<T> {
     bits.iter().map(|&bit| T::from_u64(u64::from(bit))).collect()
 }
 
-/// `B - sum A_i S_i` by the schoolbook.
+/// Computes `B - sum A_i S_i` with the schoolbook product.
 pub(crate) fn glwe_phase<T: Torus>(bits: &[u8], size: usize, mask: &[T], body: &[T]) -> Vec<T> {
     let mut sum = vec![T::default(); size];
     for (secret, mask) in words::<T>(bits).chunks(size).zip(mask.chunks(size)) {
@@ -69,7 +69,7 @@ pub(crate) fn glwe_phase<T: Torus>(bits: &[u8], size: usize, mask: &[T], body: &
     body.iter().zip(&sum).map(|(body, sum)| body.wrapping_sub(*sum)).collect()
 }
 
-/// Digits of `word`, the one of the smallest weight first.
+/// Digits of `word`, the digit of the smallest weight first.
 pub(crate) fn digits<T: Torus>(gadget: Decomposition, word: T) -> Vec<i64> {
     let mut state = decomposition::round(gadget, word);
     (0..gadget.levels).map(|_| decomposition::next_digit(gadget, &mut state)).collect()
