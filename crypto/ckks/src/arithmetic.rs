@@ -1,4 +1,4 @@
-//! Sums and products.
+//! Sums and products of ciphertexts.
 
 use std::ops::Range;
 
@@ -16,34 +16,35 @@ use crate::{
     rows::Stretch,
 };
 
-/// Scales that differ by less than this part of them are one scale: what comes out is wrong by no more.
-const SCALES_DIFFER: f64 = 1.0 / (1_u64 << 40) as f64;
+/// Relative difference up to which two scales count as equal. The error of a sum is no larger.
+const SCALE_TOLERANCE: f64 = 1.0 / (1_u64 << 40) as f64;
 
-/// A sum that is worked out before it is divided by a prime: one key switch and one rounding do for all of it.
+/// A sum that is computed before the division by a prime, so that one key switch and one rounding
+/// suffice for the whole sum.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sum<'a> {
     /// Products, all of one scale.
     pub(crate) products: &'a [[&'a Ciphertext; 2]],
-    /// Those are added twice.
+    /// Whether the products are added twice.
     pub(crate) is_doubled: bool,
-    /// Numbers times other ciphertexts, of no lower level.
+    /// Numbers times other ciphertexts. Their levels are not below that of the products.
     pub(crate) terms: &'a [(f64, &'a Ciphertext)],
-    /// A number.
+    /// A constant to add.
     pub(crate) constant: f64,
 }
 
 impl Evaluator<'_> {
-    /// a + b, at the lower of their levels.
+    /// Computes a + b, at the lower of their levels.
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
         self.of_both(a, b, |prime, to, other| prime.pointwise.add(to, other))
     }
 
-    /// a - b, at the lower of their levels.
+    /// Computes a - b, at the lower of their levels.
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext, CkksError> {
         self.of_both(a, b, |prime, to, other| prime.pointwise.sub(to, other))
     }
 
-    /// -a.
+    /// Computes -a.
     pub fn negate(&self, a: &Ciphertext) -> Ciphertext {
         let polys = self.each_row_of_copies(a, a.level(), |_, _, prime, to| {
             prime.pointwise.scale(to, prime.modulus().factor(prime.modulus().value() - 1));
@@ -51,7 +52,7 @@ impl Evaluator<'_> {
         Ciphertext { polys, ..*a }
     }
 
-    /// a + b, where b has been encoded for a's level, or a higher one, and a's scale.
+    /// Computes a + b, where b is encoded at a's scale and for a's level or a higher one.
     pub fn add_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext, CkksError> {
         self.check_slots(a.slots_log2, b.slots_log2)?;
         check_scales(a.scale, b.scale)?;
@@ -61,7 +62,8 @@ impl Evaluator<'_> {
         Ok(sum)
     }
 
-    /// a * b, with the product of their scales, where b has been encoded for a's level or a higher one.
+    /// Computes a * b with the product of the scales, where b is encoded for a's level or a higher
+    /// one.
     pub fn multiply_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext, CkksError> {
         self.check_slots(a.slots_log2, b.slots_log2)?;
         self.check_reaches(a, b)?;
@@ -73,12 +75,13 @@ impl Evaluator<'_> {
         Ok(product)
     }
 
-    /// a * b, at the lower of their levels and with the product of their scales.
+    /// Computes a * b with relinearization, at the lower of their levels and with the product of
+    /// their scales.
     pub fn multiply(&self, a: &Ciphertext, b: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
         self.sums_at(&[Sum { products: &[[a, b]], ..Sum::default() }], a.level().min(b.level()), keys).map(only)
     }
 
-    /// The same, divided by the last prime: what [`Self::multiply`] and [`Self::rescale`] do, in one.
+    /// As [`Self::multiply`] followed by [`Self::rescale`], with one division for both.
     pub fn multiply_rescaled(
         &self,
         a: &Ciphertext,
@@ -88,12 +91,13 @@ impl Evaluator<'_> {
         self.rescaled_sum(Sum { products: &[[a, b]], ..Sum::default() }, keys)
     }
 
-    /// A sum with products in it, divided by the last prime of the lowest of them.
+    /// Computes a sum with products in it and rescales it by the last prime of the lowest factor.
     pub(crate) fn rescaled_sum(&self, sum: Sum<'_>, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
         self.rescaled_sums(&[sum], keys).map(only)
     }
 
-    /// Sums of one level, each divided by its last prime: the key is read once for all of them.
+    /// Computes sums of one level and rescales each by its last prime. One read of the key serves
+    /// all of them.
     pub(crate) fn rescaled_sums(&self, sums: &[Sum<'_>], keys: &EvaluationKeys) -> Result<Vec<Ciphertext>, CkksError> {
         let level = sums[0].level();
         let below = level.checked_sub(1).ok_or(CkksError::LevelTooLow { what: "a rescale", got: 0, least: 1 })?;
@@ -103,8 +107,8 @@ impl Evaluator<'_> {
         Ok(sums)
     }
 
-    /// Sums of one level, down to another. All that goes into them is multiplied by the special primes, until the switch's own
-    /// division takes them away.
+    /// Computes sums of one level and lowers them to level `below`. All inputs are multiplied by
+    /// the special primes, which the division of the key switch removes.
     fn sums_at(&self, sums: &[Sum<'_>], below: usize, keys: &EvaluationKeys) -> Result<Vec<Ciphertext>, CkksError> {
         let key = keys.relinearization()?;
         let level = sums[0].level();
@@ -122,7 +126,7 @@ impl Evaluator<'_> {
         let basis = digits.basis();
         let mut polys: Vec<Poly> = (0..2 * sums.len()).map(|_| self.ring().blank(basis)).collect();
         self.lower_made(&digits, &mut polys, below, |stretch, digits, to| {
-            // Nothing is to be added modulo special primes, which all of it is multiplied by.
+            // The added terms are multiples of the special primes, so they are zero modulo these.
             let added = sums.iter().zip(&numbers).filter(|_| stretch.row <= level);
             let added = added.map(|(sum, numbers)| SumOfRow::new(self.ring(), sum, numbers, basis, stretch));
             let added: Vec<SumOfRow<'_>> = added.collect();
@@ -147,7 +151,7 @@ impl Evaluator<'_> {
         Ok(sums.collect())
     }
 
-    /// What the constant and the terms' numbers are at the scale of the products.
+    /// Rounds the constant and the numbers of the terms at the scale of the products.
     fn numbers_of(&self, sum: &Sum<'_>) -> Result<Numbers, CkksError> {
         let [first, second] = sum.products[0];
         for [a, b] in sum.products {
@@ -158,7 +162,7 @@ impl Evaluator<'_> {
         Ok(Numbers { constant: integer(sum.constant, scale)?, of_terms: of_terms.collect::<Result<_, _>>()? })
     }
 
-    /// What goes with the square of the secret.
+    /// Computes the coefficient of the squared secret, which relinearization removes.
     fn product_of_masks(&self, sum: &Sum<'_>, level: usize) -> Poly {
         let mut square = self.ring().blank(Basis::of_level(level));
         self.each_row(&mut square, |row, prime, to| {
@@ -171,12 +175,13 @@ impl Evaluator<'_> {
         square
     }
 
-    /// Divides by the last prime: a level less, and a scale that is smaller by it.
+    /// Rescales: divides by the last prime, which lowers the level by one and the scale by the
+    /// prime.
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext, CkksError> {
         self.rescaled(a.clone())
     }
 
-    /// The same of one that is needed no more.
+    /// As [`Self::rescale`], and reuses the memory of a ciphertext that is no longer needed.
     pub fn rescaled(&self, a: Ciphertext) -> Result<Ciphertext, CkksError> {
         let level = a.level();
         if level == 0 {
@@ -187,17 +192,17 @@ impl Evaluator<'_> {
         Ok(Ciphertext { polys: self.lowered(a.polys, level - 1), scale, slots_log2 })
     }
 
-    /// `to += other`, of which there may be more rows.
+    /// Computes `to += other`. `other` may have more rows.
     pub(crate) fn add_to(&self, to: &mut Poly, other: &Poly) {
         self.each_row(to, |row, prime, to| prime.pointwise.add(to, other.row(row)));
     }
 
-    /// `to *= other`, of which there may be more rows.
+    /// Computes `to *= other`. `other` may have more rows.
     pub(crate) fn multiply_to(&self, to: &mut Poly, other: &Poly) {
         self.each_row(to, |row, prime, to| prime.pointwise.multiply(to, other.row(row)));
     }
 
-    /// What `work` makes of each row of a, given that of b: at the lower of their levels.
+    /// Applies `work` to each row of a and of b, at the lower of their levels.
     fn of_both(
         &self,
         a: &Ciphertext,
@@ -212,7 +217,8 @@ impl Evaluator<'_> {
         Ok(Ciphertext { polys, ..*a })
     }
 
-    /// What `work` makes of copies of a's rows up to a level: given which polynomial it is, and the row's number, prime and words.
+    /// Copies the rows of a up to a level and applies `work` to each copy. `work` receives the
+    /// index of the polynomial, and the row's number, prime and words.
     pub(crate) fn each_row_of_copies(
         &self,
         a: &Ciphertext,
@@ -244,28 +250,28 @@ impl Evaluator<'_> {
 }
 
 impl Sum<'_> {
-    /// That of the lowest factor.
+    /// The level of the lowest factor.
     fn level(&self) -> usize {
         self.products.iter().flatten().map(|factor| factor.level()).min().unwrap_or_default()
     }
 }
 
-/// What a sum's numbers are at its scale.
+/// The numbers of a sum, rounded at its scale.
 struct Numbers {
     constant: i128,
     of_terms: Vec<i128>,
 }
 
-/// A sum modulo one prime, but for what goes with the square of the secret.
+/// A sum modulo one prime, without the coefficient of the squared secret.
 struct SumOfRow<'a> {
     sum: &'a Sum<'a>,
     row: usize,
     prime: &'a Prime,
-    /// Times the special primes.
+    /// The constant, times the special primes.
     constant: u64,
-    /// A part's length of each, so that they are multiplied like polynomials.
+    /// Each number repeated over the length of a part, so that it multiplies like a polynomial.
     numbers: Vec<Vec<u64>>,
-    /// The special primes, and 2 where products are doubled.
+    /// Product of the special primes, and of 2 if products are doubled.
     times: Factor,
 }
 
@@ -275,7 +281,7 @@ impl<'a> SumOfRow<'a> {
         let special = ring.special_product(basis.special, modulus);
         let (times, half) =
             if sum.is_doubled { (modulus.add(special, special), modulus.inverse(2)) } else { (special, 1) };
-        // What is doubled with the products is halved beforehand.
+        // The terms are doubled together with the products, so their numbers are halved beforehand.
         let half = modulus.factor(half);
         let part = PART.min(ring.size());
         let repeated = |number: &i128| vec![half.times(modulus.of_signed(*number)); part];
@@ -289,7 +295,7 @@ impl<'a> SumOfRow<'a> {
         }
     }
 
-    /// Adds a part of it to body and mask, given room for one.
+    /// Adds a part of the sum to body and mask. `raised` is working memory for one part.
     fn add_to(&self, part: Range<usize>, [body, mask]: [&mut [u64]; 2], raised: &mut [u64]) {
         let pointwise = &self.prime.pointwise;
         pointwise.add_constant(body, self.constant);
@@ -312,13 +318,13 @@ impl<'a> SumOfRow<'a> {
     }
 }
 
-/// The one of a list of one.
+/// Returns the only element of a list.
 fn only(list: Vec<Ciphertext>) -> Ciphertext {
     list.into_iter().next().expect("one for each that was given")
 }
 
 fn check_scales(left: f64, right: f64) -> Result<(), CkksError> {
-    if (left - right).abs() <= left.abs() * SCALES_DIFFER {
+    if (left - right).abs() <= left.abs() * SCALE_TOLERANCE {
         Ok(())
     } else {
         Err(CkksError::OtherScale { left_log2: left.log2(), right_log2: right.log2() })

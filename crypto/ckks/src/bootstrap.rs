@@ -1,14 +1,14 @@
-//! New levels for a ciphertext that has none left.
+//! Bootstrapping: new levels for a ciphertext that has used up its own.
 //!
-//! 1. The secret changes to a sparse one, modulo the first prime q alone.
-//! 2. Modulo many primes, the same polynomials stand for the plaintext and a small multiple of q in each coefficient.
-//!    The secret changes back.
-//! 3. Coefficients become numbers, by some matrices.
-//! 4. Multiples of q are taken off each (`remainder`).
-//! 5. Numbers become coefficients.
+//! 1. A key switch to a sparse secret, modulo the first prime q alone.
+//! 2. Modulus raising: modulo many primes, the same polynomials represent the plaintext plus a
+//!    small multiple of q in each coefficient. A second key switch returns to the secret.
+//! 3. CoeffToSlot: matrices turn coefficients into numbers.
+//! 4. EvalMod: the multiple of q is removed from each number (`remainder`).
+//! 5. SlotToCoeff: matrices turn numbers into coefficients.
 //!
-//! A *lossy* one takes the last step first, while the ciphertext has some levels left: there it is cheap. Numbers are then a
-//! smaller part of q, and the noise a larger one of them.
+//! A *lossy* bootstrap performs the last step first, at the lowest levels, where it is cheap. The
+//! numbers are then a smaller part of q, so the noise is a larger part of the numbers.
 
 mod keys;
 mod packing;
@@ -34,64 +34,78 @@ use crate::{
     ring::Ring,
 };
 
-/// What a bootstrap does, step by step.
+/// The steps of a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BootstrapStep {
-    /// To the sparse secret, to a high level, and back to the secret.
+    /// Key switch to the sparse secret, modulus raising to a high level, and key switch back.
     Raise,
-    /// Coefficients become numbers.
+    /// CoeffToSlot: coefficients become numbers.
     ToCoefficients,
-    /// Multiples of the first prime are taken off.
+    /// EvalMod: multiples of the first prime are removed.
     Remainders,
-    /// Numbers become coefficients.
+    /// SlotToCoeff: numbers become coefficients.
     ToValues,
 }
 
-/// A bootstrap of ciphertexts of some number of slots: what it needs that no key is in. One is shared by everybody.
+/// A bootstrap for a fixed number of slots: all precomputed data that contains no key. All clients
+/// share one instance.
 pub struct Bootstrap<'r> {
     ring: &'r Ring,
     shape: BootstrapShape,
-    /// All that it turns, by which its matrices were made.
+    /// All rotations of the bootstrap. The matrices are encoded to match them.
     course: Course,
-    /// What remainders are multiplied by.
+    /// Factor of the remainders.
     amplitude: f64,
     to_coefficients: Vec<EncodedMatrix>,
     to_values: Vec<EncodedMatrix>,
 }
 
-/// log2 of the amplitude A of remainders in a regular bootstrap, which its matrices take away again.
+/// log2 of the amplitude A that multiplies the remainders of a regular bootstrap. Its SlotToCoeff
+/// matrices divide by A again.
 ///
-/// After i of d doublings, cosines are multiplied by f_i = (A / 2 pi)^(1 / 2^(d - i)). An error e that arises there is multiplied by up
-/// to 4 f_j by each doubling from then on. As f_j squared is f_(j+1), all of these are 4^(d - i) f_d / f_i, and f_d = A / 2 pi. What
-/// comes out is A times the remainder: of that, in parts of the first prime, the error is up to 4^(d - i) e / (2 pi f_i). It is greatest
-/// for the cosine before it is doubled, i = 0. There, A = 2^8 makes it 2^(8 / 2^d) times less than 1 does, two times for three doublings
-/// and four times for two, and each later one is a sixth of it or less. To halve the first again, A is to be 2^8 times as large (or
-/// 2^4), and the matrices are encoded with log2(A) / stages bits less.
+/// A cosine after i of d angle doublings has the factor f_i = (A / 2 pi)^(1 / 2^(d - i)). Each
+/// later doubling multiplies an error e of that step by up to 4 f_j. Since f_j squared is f_(j+1),
+/// the product of these factors is 4^(d - i) f_d / f_i, with f_d = A / 2 pi. The result is A times
+/// the remainder. As a fraction of the first prime, the error of the remainder is thus up to
+/// 4^(d - i) e / (2 pi f_i).
+///
+/// The error is greatest for the cosine before any doubling, i = 0. There, A = 2^8 makes the error
+/// 2^(8 / 2^d) times less than A = 1: two times for three doublings and four times for two. The
+/// error of each later step is a sixth of it or less. To halve the first error again, A would have
+/// to be 2^8 times as large (or 2^4). The cost of A is that the matrices are encoded with
+/// log2(A) / stages bits less.
 const AMPLITUDE_LOG2: i32 = 8;
 
-/// log2 of the part of the first prime that a number of one is in a lossy bootstrap.
+/// log2 of the ratio of the first prime to a number of one in a lossy bootstrap, called p below.
 ///
-/// A sine is less than its angle by a third power: of a number m as the part m / 2^p, it takes m^3 (2 pi / 2^p)^2 / 6, which is
-/// m^3 2^-23.3 at p = 13, and a quarter of that with each p more. The noise of remainders is the same whatever the part, so that it
-/// is twice as much of a number with each p more. Regular bootstraps of `CKKS_45_60_50` tell it: their numbers are 2^-8 of the prime, and
-/// gather it from 2^16 coefficients, so that an error of 2^-24.1 is 2^-40.1 of the prime in each. The two parts of a number have
-/// 2^(p - 39.6) then: 2^-26.6 at p = 13, and the worst of 2^15 numbers three times that, 2^-25. Of `CKKS_54_60`, where numbers are 2^-6
-/// of the prime and the error is 2^-21.9, it is some 16 times as much. So at 13 the largest numbers of the one set lose most to the sine,
-/// and all of the other to noise: what another p brought one of them, it would cost the other.
+/// The sine reduces its angle by a third power: a number m at m / 2^p of the prime loses
+/// m^3 (2 pi / 2^p)^2 / 6. This is m^3 2^-23.3 at p = 13, and a quarter of that for each increment
+/// of p.
+///
+/// The noise of remainders does not depend on p, so relative to a number it doubles with each
+/// increment of p. Its size follows from regular bootstraps of `CKKS_45_60_50`. Their numbers are
+/// 2^-8 of the prime and sum the noise of 2^16 coefficients, so an error of 2^-24.1 is 2^-40.1 of
+/// the prime in each coefficient. The two parts of a number then have 2^(p - 39.6): 2^-26.6 at
+/// p = 13. The worst of 2^15 numbers has three times that, 2^-25. Under `CKKS_54_60`, numbers are
+/// 2^-6 of the prime and the error is 2^-21.9, so the noise is some 16 times as much.
+///
+/// At p = 13 the largest numbers of the first set thus lose most to the sine, and all numbers of
+/// the second set lose most to noise. Another p would improve one set at the expense of the other.
 const LOSSY_PART_LOG2: i32 = 13;
 
 impl<'r> Bootstrap<'r> {
-    /// Encodes the matrices, `stages` in each direction, on one thread.
+    /// Encodes the matrices of a regular bootstrap, `stages` in each direction, on one thread.
     pub fn new(ring: &'r Ring, slots_log2: u32, stages: usize, size: KeySize) -> Result<Self, CkksError> {
         Self::of(ring, BootstrapShape { slots_log2, stages, size, kind: BootstrapKind::Regular }, 1)
     }
 
-    /// The same of a lossy bootstrap: it takes ciphertexts of level `stages`, and leaves them more levels.
+    /// As [`Self::new`] for a lossy bootstrap, which takes ciphertexts of level `stages` and leaves
+    /// more levels afterwards.
     pub fn lossy(ring: &'r Ring, slots_log2: u32, stages: usize, size: KeySize) -> Result<Self, CkksError> {
         Self::of(ring, BootstrapShape { slots_log2, stages, size, kind: BootstrapKind::Lossy }, 1)
     }
 
-    /// The same of any shape that there is, on so many threads.
+    /// As [`Self::new`] for any shape that the set supports, on `threads` threads.
     pub fn of(ring: &'r Ring, shape: BootstrapShape, threads: usize) -> Result<Self, CkksError> {
         shape.check(ring.set()).map_err(CkksError::NoSuchBootstrap)?;
         let mut bootstrap = Self {
@@ -103,7 +117,7 @@ impl<'r> Bootstrap<'r> {
             to_values: vec![],
         };
         if shape.kind == BootstrapKind::Lossy {
-            // Numbers have the set's own scale again.
+            // Numbers return to the set's own scale.
             let unit = bootstrap.scale_after_remainder() * 2_f64.powi(-LOSSY_PART_LOG2);
             bootstrap.amplitude = ring.scale() / unit;
         }
@@ -113,8 +127,9 @@ impl<'r> Bootstrap<'r> {
         Ok(bootstrap)
     }
 
-    /// Matrices whose product leaves a coefficient in parts of `range` times q, and half of it, for its conjugate is added;
-    /// and of few slots, each coefficient has been added up from all its copies.
+    /// Encodes the CoeffToSlot matrices. Their product yields a coefficient in units of `RANGE`
+    /// times q. The coefficient is also halved, since its conjugate is added later, and divided by
+    /// the number of its copies, which the traces of a ciphertext of few slots have added up.
     fn encoded_to_coefficients(&self, evaluator: &Evaluator<'_>) -> Result<Vec<EncodedMatrix>, CkksError> {
         let stages = self.shape.stages;
         let copies = self.ring.set().slots() / self.slots();
@@ -167,27 +182,27 @@ impl<'r> Bootstrap<'r> {
         self.ring
     }
 
-    /// What decides which matrices and keys it takes.
+    /// The shape, which determines the matrices and keys.
     pub fn shape(&self) -> BootstrapShape {
         self.shape
     }
 
-    /// The level that ciphertexts have at least beforehand.
+    /// Minimum level of ciphertexts before the bootstrap.
     pub fn level_in(&self) -> usize {
         self.shape.level_in()
     }
 
-    /// The level that ciphertexts have afterwards.
+    /// Level of ciphertexts after the bootstrap.
     pub fn level_out(&self) -> usize {
         self.shape.level_out(self.ring.set())
     }
 
-    /// Bytes of the matrices.
+    /// Size of the matrices in bytes.
     pub fn bytes(&self) -> usize {
         self.to_coefficients.iter().chain(&self.to_values).map(EncodedMatrix::bytes).sum()
     }
 
-    /// How many numbers it is for.
+    /// Number of slots.
     pub fn slots(&self) -> usize {
         self.shape.slots()
     }
@@ -208,7 +223,7 @@ impl<'r> Bootstrap<'r> {
         self.prime(self.shape.remainder_level(self.ring.set()))
     }
 
-    /// Of remainders, in parts of the first prime.
+    /// Scale of the remainders, as fractions of the first prime.
     fn scale_after_remainder(&self) -> f64 {
         let top = self.shape.remainder_level(self.ring.set());
         Remainder::of(self.ring.set()).scale_after(self.remainder_scale(), |below| self.prime(top - below))
@@ -216,7 +231,8 @@ impl<'r> Bootstrap<'r> {
 }
 
 impl Evaluator<'_> {
-    /// The same numbers, of magnitude up to about one and with a scale up to the set's, with new levels.
+    /// Bootstraps a ciphertext: returns the same numbers with new levels. Their magnitude must be
+    /// at most about one, and the scale at most the set's own.
     pub fn bootstrap(
         &self,
         a: &Ciphertext,
@@ -243,7 +259,8 @@ impl Evaluator<'_> {
                 self.turned_back(numbers, bootstrap.course.numbers_back, evaluation)
             }
             BootstrapKind::Lossy => {
-                // Coefficients are in the order of the numbers: these are turned before they become that.
+                // The matrices leave coefficients in the order of the numbers. Rotate the numbers
+                // back before they become coefficients.
                 let numbers = a.at_level(bootstrap.level_in())?;
                 let numbers = self.turned_back(numbers, bootstrap.course.numbers_back, evaluation)?;
                 let coefficients = self.apply_to_values(numbers, bootstrap, evaluation)?;
@@ -256,7 +273,8 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Two ciphertexts of real numbers in one bootstrap, as the parts of complex ones. Afterwards they have twice the scale.
+    /// Bootstraps two ciphertexts of real numbers as the parts of complex numbers. The results have
+    /// twice the scale.
     pub fn bootstrap_both(
         &self,
         real: [&Ciphertext; 2],
@@ -297,7 +315,8 @@ impl Evaluator<'_> {
         Ok(())
     }
 
-    /// Raises a ciphertext of level 0, and makes numbers of half its coefficients in parts of the first prime.
+    /// Raises a ciphertext of level 0 and applies CoeffToSlot. The resulting numbers are half the
+    /// coefficients, as fractions of `RANGE` times the first prime.
     fn numbers_of_coefficients(
         &self,
         a: &Ciphertext,
@@ -311,7 +330,7 @@ impl Evaluator<'_> {
             let turned = self.rotate_full(&numbers, turn.steps, &keys.evaluation)?;
             self.add_polys(&mut numbers, &turned);
         }
-        // What is taken for the scale makes the multiples of the first prime whole numbers.
+        // With this scale, the multiples of the first prime are whole numbers.
         numbers.scale = bootstrap.prime(0);
         for (index, matrix) in bootstrap.to_coefficients.iter().enumerate() {
             self.ask(BootstrapStep::ToCoefficients)?;
@@ -324,7 +343,8 @@ impl Evaluator<'_> {
         Ok(numbers)
     }
 
-    /// Of both parts of each number, given half of it; or of the one part, where the parts are side by side.
+    /// EvalMod: the remainders of both parts of each number, given half of it. If the parts are
+    /// packed side by side, the numbers have only one part.
     fn remainders(
         &self,
         halves: &Ciphertext,
@@ -374,8 +394,9 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Through the sparse secret to a high level, where the plaintext has a multiple of the first prime added to each
-    /// coefficient: what a bootstrap begins with.
+    /// The first step of a bootstrap: switches to the sparse secret, raises the modulus, and
+    /// switches back. At the high level, each coefficient of the plaintext has a multiple of the
+    /// first prime added.
     pub fn raise(&self, a: &Ciphertext, level: usize, keys: &BootstrapKeys) -> Ciphertext {
         assert_eq!(a.level(), 0, "what is raised is modulo the first prime");
         let [switched, mask] = self.switch(&a.polys[1], &keys.to_sparse);
@@ -387,7 +408,8 @@ impl Evaluator<'_> {
         Ciphertext { polys: [switched, mask], scale: a.scale, slots_log2: a.slots_log2 }
     }
 
-    /// A polynomial of level 0 modulo the primes of another basis: its coefficients are those of least magnitude.
+    /// Raises a polynomial of level 0 to the primes of another basis, with its coefficients of
+    /// least magnitude.
     fn raised(&self, poly: &Poly, basis: Basis) -> Poly {
         let (ring, first) = (self.ring(), poly.row(0));
         let raising = ring.raising();
@@ -405,7 +427,7 @@ impl Evaluator<'_> {
         raised
     }
 
-    /// Every number times i: exact, and at no cost of levels.
+    /// Multiplies every number by i, exactly and without a level.
     pub fn times_i(&self, a: &Ciphertext) -> Ciphertext {
         let ring = self.ring();
         let polys = self.each_row_of_copies(a, a.level(), |_, row, _, to| ring.times_i(row, to));

@@ -1,4 +1,4 @@
-//! Changes of basis, and the transforms that follow them, on all threads.
+//! Changes of basis and the transforms that follow them, on all threads.
 
 use cloakwork_math::{
     basis::BasisChange,
@@ -11,21 +11,21 @@ use crate::{
     rows::{Rows, by_stretch, pieces},
 };
 
-/// Coefficients in one basis, and rows for what they are in another.
+/// A change of basis for the coefficients of one polynomial, with the rows of its result.
 pub(crate) struct Change<'c> {
     pub(crate) change: &'c BasisChange,
-    /// Modulo each old prime, times what the change asks for.
+    /// Coefficients modulo each old prime, times the factor from [`BasisChange::prepare`].
     pub(crate) prepared: Vec<&'c [u64]>,
-    /// What the change takes away.
+    /// How many times the product of the old primes the change subtracts, by coefficient.
     pub(crate) wraps: &'c [u64],
-    /// Places of new primes in the change.
+    /// Indices of the new primes in the change.
     pub(crate) targets: Vec<usize>,
-    /// A row for each of those.
+    /// Output row of each new prime.
     pub(crate) to: Rows<'c>,
 }
 
 impl Evaluator<'_> {
-    /// Works out what each change takes away, given its prepared rows.
+    /// Computes the number of subtracted multiples of each change from its prepared rows.
     pub(crate) fn each_wraps<'w>(
         &self,
         changes: impl Iterator<Item = (&'w BasisChange, Vec<&'w [u64]>, &'w mut Words)>,
@@ -40,7 +40,7 @@ impl Evaluator<'_> {
         self.each(items, |(change, prepared, wraps)| change.wraps(&prepared, wraps));
     }
 
-    /// Makes all changes.
+    /// Performs all changes of basis.
     pub(crate) fn each_change<'c>(&self, changes: impl IntoIterator<Item = Change<'c>>) {
         let (mut shared, mut rows) = (Vec::new(), Vec::new());
         for Change { change, prepared, wraps, targets, to } in changes {
@@ -58,7 +58,7 @@ impl Evaluator<'_> {
         });
     }
 
-    /// Begins transforms.
+    /// Starts the forward transform of each row.
     pub(crate) fn start_each<'w>(&self, rows: impl Iterator<Item = (&'w Ntt, &'w mut [u64])>) {
         self.each(rows.collect::<Vec<_>>(), |(ntt, row)| ntt.start(&mut [row]));
     }

@@ -1,33 +1,34 @@
-//! Encrypted numbers.
+//! Ciphertexts of CKKS.
 
 use crate::{
     error::CkksError,
     poly::{Basis, Poly},
 };
 
-/// Some numbers under one secret: body + mask times the secret is about their plaintext.
+/// Encrypted numbers under one secret: the body plus the mask times the secret approximates the
+/// plaintext.
 #[derive(Clone)]
 pub struct Ciphertext {
     /// Body and mask.
     pub polys: [Poly; 2],
-    /// What the numbers are multiplied by.
+    /// Factor of the numbers in the plaintext.
     pub scale: f64,
-    /// log2 of how many there are.
+    /// log2 of the number of slots.
     pub slots_log2: u32,
 }
 
 impl Ciphertext {
-    /// Multiplications that are left.
+    /// Number of multiplications left.
     pub fn level(&self) -> usize {
         self.polys[0].basis().level
     }
 
-    /// How many numbers there are.
+    /// Number of slots.
     pub fn slots(&self) -> usize {
         1 << self.slots_log2
     }
 
-    /// The same numbers at a lower level.
+    /// Returns the same numbers at a lower level.
     pub fn at_level(&self, level: usize) -> Result<Self, CkksError> {
         if level > self.level() {
             return Err(CkksError::LevelTooHigh { what: "this ciphertext", got: level, max: self.level() });
@@ -36,8 +37,8 @@ impl Ciphertext {
         Ok(Self { polys, scale: self.scale, slots_log2: self.slots_log2 })
     }
 
-    /// The same in no more memory than it needs: what has lost primes still has the room that it had with them, and is copied for
-    /// others to have that.
+    /// Moves the ciphertext to memory of its exact size. A ciphertext that has lost primes still
+    /// occupies the memory for them. The copy frees this memory for others.
     #[must_use]
     pub fn fitted(self) -> Self {
         Self { polys: self.polys.map(Poly::fitted), ..self }

@@ -17,23 +17,23 @@ impl Complex {
     /// Zero.
     pub const ZERO: Self = Self { re: 0.0, im: 0.0 };
 
-    /// With these parts.
+    /// Creates a number from its parts.
     pub const fn new(re: f64, im: f64) -> Self {
         Self { re, im }
     }
 
-    /// On the unit circle, so many whole turns from 1.
+    /// The point on the unit circle at `turns` whole turns from 1.
     pub fn at_turn(turns: f64) -> Self {
         let (im, re) = (turns * std::f64::consts::TAU).sin_cos();
         Self { re, im }
     }
 
-    /// Mirrored at the real line.
+    /// The complex conjugate.
     pub fn conjugate(self) -> Self {
         Self { re: self.re, im: -self.im }
     }
 
-    /// Times a real number.
+    /// The product with a real number.
     pub fn scale(self, factor: f64) -> Self {
         Self { re: self.re * factor, im: self.im * factor }
     }
@@ -43,7 +43,7 @@ impl Complex {
         self.re.hypot(self.im)
     }
 
-    /// Are both parts numbers?
+    /// Whether both parts are finite.
     pub fn is_finite(self) -> bool {
         self.re.is_finite() && self.im.is_finite()
     }

@@ -1,4 +1,4 @@
-//! Ciphertexts and numbers that are the same in every place.
+//! Operations of ciphertexts with constants that are equal in all slots.
 
 use crate::{
     arithmetic::Sum,
@@ -9,19 +9,20 @@ use crate::{
     poly::{Basis, Poly},
 };
 
-/// Words that a number is repeated in: what is worked on at a time stays in the nearest cache.
-const REPEATED: usize = 512;
+/// Length of the buffer that repeats a number. The words processed at a time stay in the
+/// first-level cache.
+const REPEATED_WORDS: usize = 512;
 
 impl Evaluator<'_> {
-    /// a + `number`.
+    /// Computes a + `number`.
     pub fn add_constant(&self, a: &Ciphertext, number: f64) -> Result<Ciphertext, CkksError> {
         let mut sum = a.clone();
         self.add_integer(&mut sum.polys[0], integer(number, a.scale)?);
         Ok(sum)
     }
 
-    /// A number times a, at a level below a's and with exactly the scale that is asked for: also what brings one of two operands,
-    /// times 1, to where the other is.
+    /// Multiplies a by a number, at a level below a's and with exactly the given scale. With the
+    /// number 1, this brings one of two operands to the level and scale of the other.
     pub fn multiply_number(
         &self,
         a: &Ciphertext,
@@ -38,8 +39,9 @@ impl Evaluator<'_> {
         self.linear_combination(&[(number, a)], 0.0, level + 1, scale)
     }
 
-    /// The sum of numbers times ciphertexts, and a constant: `scale` is exactly that, before and after the rescale that
-    /// takes the ciphertexts one level below `level`.
+    /// Computes the sum of numbers times ciphertexts, and a constant. The numbers are rounded such
+    /// that the result has exactly `scale` after the rescale, which takes the ciphertexts to one
+    /// level below `level`.
     pub(crate) fn linear_combination(
         &self,
         terms: &[(f64, &Ciphertext)],
@@ -55,7 +57,7 @@ impl Evaluator<'_> {
         let basis = Basis::of_level(level);
         let mut polys = [ring.blank(basis), ring.blank(basis)];
         // Numbers are multiplied like polynomials, part by part.
-        let part = REPEATED.min(ring.size());
+        let part = REPEATED_WORDS.min(ring.size());
         self.each_row_of_both(&mut polys, |row, prime, to| {
             let modulus = prime.modulus();
             let numbers: Vec<_> = numbers.iter().map(|number| vec![modulus.of_signed(*number); part]).collect();
@@ -73,7 +75,7 @@ impl Evaluator<'_> {
         Ok(Ciphertext { polys: self.lowered(polys, below), scale, slots_log2 })
     }
 
-    /// a * a, twice, less a number, of each a: what doubles the angle of a cosine.
+    /// Computes 2 a * a - `less` for each a, which doubles the angle of a cosine.
     pub(crate) fn double_squares(
         &self,
         all: &[Ciphertext],
@@ -85,7 +87,8 @@ impl Evaluator<'_> {
         self.rescaled_sums(&squares.iter().map(|square| sum(square)).collect::<Vec<_>>(), keys)
     }
 
-    /// The same of two a's as the parts of complex numbers, in one sum: one key switch does for both.
+    /// As [`Self::double_squares`] for two ciphertexts that hold the parts of complex numbers. One
+    /// sum and one key switch serve both.
     pub(crate) fn joined_double_squares(
         &self,
         [real, imaginary]: [&Ciphertext; 2],
@@ -102,21 +105,22 @@ impl Evaluator<'_> {
         Ok(joined)
     }
 
-    /// `to += other`.
+    /// Computes `to += other`.
     pub(crate) fn add_polys(&self, to: &mut Ciphertext, other: &Ciphertext) {
         to.polys.iter_mut().zip(&other.polys).for_each(|(to, other)| self.add_to(to, other));
     }
 
-    /// A constant has the same value everywhere.
+    /// Adds a constant. The transform of a constant has the same value everywhere.
     fn add_integer(&self, poly: &mut Poly, number: i128) {
         self.each_row(poly, |_, prime, row| prime.pointwise.add_constant(row, prime.modulus().of_signed(number)));
     }
 }
 
-/// A signed word of 128 bits holds the whole numbers below 2^127, and rounding up from below 2^126 does not reach that.
+/// A signed word of 128 bits holds the whole numbers below 2^127. Rounding up from below 2^126 does
+/// not reach that.
 const INTEGER_BITS_MAX: f64 = 126.0;
 
-/// The nearest whole number to `number` at a scale.
+/// Rounds `number` at a scale to the nearest whole number.
 pub(crate) fn integer(number: f64, scale: f64) -> Result<i128, CkksError> {
     let scaled = (number * scale).round();
     if scaled.abs() < INTEGER_BITS_MAX.exp2() {

@@ -1,4 +1,4 @@
-//! Square matrices over the numbers of a ciphertext, by their diagonals.
+//! Square matrices over the numbers of a ciphertext, stored by diagonals.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use cloakwork_params::ckks::bootstrap::stages_of_transform;
 
 use crate::{complex::Complex, embedding::Embedding};
 
-/// A matrix of n rows. Diagonal `offset` holds, for each row, the entry `offset` columns to the right, around the end.
+/// A matrix of n rows. Diagonal `offset` holds, for each row, the entry `offset` columns to the
+/// right, with wrap-around.
 #[derive(Clone, Debug)]
 pub struct Diagonals {
     size: usize,
@@ -14,7 +15,8 @@ pub struct Diagonals {
 }
 
 impl Diagonals {
-    /// Of a power of two of rows, with these diagonals; what is not named is zero.
+    /// Builds a matrix with these diagonals. `size` is a power of two, and all other entries are
+    /// zero.
     pub fn new(size: usize, diagonals: impl IntoIterator<Item = (usize, Vec<Complex>)>) -> Self {
         assert!(size.is_power_of_two(), "as many rows as a ciphertext has numbers");
         let mut matrix = Self { size, by_offset: BTreeMap::new() };
@@ -24,17 +26,17 @@ impl Diagonals {
         matrix
     }
 
-    /// Rows.
+    /// Number of rows.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Offsets of the diagonals that are there.
+    /// Offsets of the stored diagonals.
     pub fn offsets(&self) -> impl ExactSizeIterator<Item = usize> {
         self.by_offset.keys().copied()
     }
 
-    /// One diagonal.
+    /// The diagonal at one offset.
     pub fn diagonal(&self, offset: usize) -> &[Complex] {
         &self.by_offset[&offset]
     }
@@ -50,7 +52,7 @@ impl Diagonals {
         product
     }
 
-    /// The matrix that does `self` after `first`.
+    /// The product that applies `first`, then `self`.
     pub fn after(&self, first: &Self) -> Self {
         let mut both = Self { size: self.size, by_offset: BTreeMap::new() };
         for (left_offset, left) in &self.by_offset {
@@ -62,13 +64,14 @@ impl Diagonals {
         both
     }
 
-    /// Every entry times a number.
+    /// Multiplies every entry by a number.
     pub fn scale(mut self, factor: Complex) -> Self {
         self.by_offset.values_mut().flatten().for_each(|entry| *entry = *entry * factor);
         self
     }
 
-    /// What the matrix is for numbers that come turned by `before` places to the left, and go turned by `after`.
+    /// The matrix for inputs rotated by `before` places to the left, whose outputs are rotated by
+    /// `after` places.
     pub fn turned(&self, before: usize, after: usize) -> Self {
         let n = self.size;
         let by_offset = self.by_offset.iter().map(|(offset, diagonal)| {
@@ -88,14 +91,15 @@ impl Diagonals {
 }
 
 impl Embedding {
-    /// Coefficients to values in `stages` matrices, the first one to be applied first. Coefficients are in the order of
-    /// their reversed bits.
+    /// The transform from coefficients to values as `stages` matrices, in the order of application.
+    /// The coefficients are in bit-reversed order.
     pub fn to_values(&self, stages: usize) -> Vec<Diagonals> {
         let stages = stages_of_transform(self.slots().ilog2(), stages).into_iter();
         stages.map(|[first, last]| product((first..=last).map(|step| self.step_to_values(step)))).collect()
     }
 
-    /// Values to coefficients, in the same order, in `stages` matrices.
+    /// The transform from values to coefficients as `stages` matrices, in the order of application,
+    /// to coefficients in bit-reversed order.
     pub fn to_coefficients(&self, stages: usize) -> Vec<Diagonals> {
         let stages = stages_of_transform(self.slots().ilog2(), stages).into_iter().rev();
         stages.map(|[first, last]| product((first..=last).rev().map(|step| self.step_to_coefficients(step)))).collect()
@@ -117,7 +121,8 @@ impl Embedding {
         })
     }
 
-    /// A step over blocks of two halves: what each number, and the one at its place in the other half, is multiplied by.
+    /// A step over blocks of two halves: `entries` gives the factors of each number and of its
+    /// counterpart in the other half.
     fn step(&self, half: usize, entries: impl Fn(usize, bool) -> (Complex, Complex)) -> Diagonals {
         let n = self.slots();
         let [mut own, mut right, mut left] = [(); 3].map(|()| vec![Complex::ZERO; n]);
@@ -131,7 +136,7 @@ impl Embedding {
     }
 }
 
-/// Some steps in one, of one at least.
+/// The product of one or more steps.
 fn product(mut steps: impl Iterator<Item = Diagonals>) -> Diagonals {
     let first = steps.next().expect("a step for each stage");
     steps.fold(first, |first, second| second.after(&first))
@@ -143,7 +148,7 @@ mod tests {
     use crate::embedding::reverse_bits;
 
     #[test]
-    fn what_comes_turned_goes_turned() {
+    fn rotated_matrices_map_rotated_inputs_to_rotated_outputs() {
         let entry = |k: usize| Complex::new(k as f64, (k * k % 7) as f64);
         let matrix = Diagonals::new(8, [1, 5].map(|offset| (offset, (0..8).map(|row| entry(row + offset)).collect())));
         let vector: Vec<Complex> = (0..8).map(|k| entry(3 * k)).collect();
@@ -155,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn matrices_do_what_the_transform_does() {
+    fn matrices_match_the_transform() {
         for slots_log2 in 1..=7 {
             let embedding = Embedding::new(slots_log2);
             let n = embedding.slots();
@@ -175,7 +180,7 @@ mod tests {
                 let near = |a: &[Complex], b: &[Complex]| a.iter().zip(b).all(|(a, b)| (*a - *b).magnitude() < 1e-11);
                 assert!(near(&apply(&there, &reversed), &values), "{stages} of {slots_log2}");
                 assert!(near(&apply(&back, &values), &reversed), "{stages} of {slots_log2}");
-                // Both ways turn by the same steps, in the opposite order.
+                // Both directions rotate by the same steps, in opposite order.
                 for (there, back) in there.iter().zip(back.iter().rev()) {
                     assert!(there.offsets().eq(back.offsets()));
                 }

@@ -1,8 +1,10 @@
-//! Polynomials cut into digits: what a key switch multiplies a key by, and several rotations share.
+//! Gadget decomposition of polynomials. A key switch multiplies the digits by a key, and hoisted
+//! rotations share them.
 //!
-//! All digits modulo all primes are several times what a cache holds. So they are made for a few primes when it is their
-//! turn, and are gone before the next ones': all threads work on the same few, since one set of digits fits the cache that they share,
-//! and one for each thread would not. The last steps of their transforms are done part by part, just before a part is multiplied.
+//! All digits modulo all primes take several times the size of a cache. Digits are therefore made
+//! for a few primes at a time and dropped before those of the next primes. All threads work on the
+//! same primes, since one set of digits fits the shared cache, and one set per thread would not.
+//! The last passes of their transforms are done part by part, directly before a part is multiplied.
 
 use std::ops::Range;
 
@@ -17,13 +19,13 @@ use crate::{
     rows::{Part, Rows, Stretch, by_stretch, by_target, part_of, parts, pieces},
 };
 
-/// The digits of some polynomials, modulo all primes of a basis with special ones. A key that several are multiplied by is read
-/// once for all of them.
+/// The digits of some polynomials of one level, modulo all primes of a basis with special primes.
+/// One read of a key serves all of the polynomials.
 pub struct Digits<'a> {
     ring: &'a Ring,
     basis: Basis,
     source: Source<'a>,
-    /// Each stretch of a row is given the digits that this moves to it.
+    /// If set, each stretch of a row receives the digits that this automorphism moves to it.
     moved_by: Option<&'a Automorphism>,
 }
 
@@ -35,24 +37,25 @@ enum Source<'a> {
 
 struct Cut<'a> {
     poly: &'a Poly,
-    /// Coefficients, each row times what its digit's change of basis asks for.
+    /// Coefficients, each row times the factor from its digit's change of basis.
     prepared: Poly,
-    /// By digit, what the change takes away.
+    /// By digit, how many times its product of primes the change of basis subtracts.
     wraps: Vec<Words>,
 }
 
-/// All digits modulo one prime, whose transforms have begun.
+/// All digits modulo one prime, after the first passes of their transforms.
 pub(crate) struct DigitsOfRow<'a> {
     ntt: &'a Ntt,
-    /// Of the digit that has the prime, those are the polynomials' own values: its place, and them.
+    /// Index of the digit that contains the prime, and its values by polynomial. These are the
+    /// polynomials' own rows, which need no transform.
     own: Option<(usize, Vec<&'a [u64]>)>,
-    /// By polynomial, the other digits.
+    /// The other digits, by polynomial.
     others: Words,
-    /// Digits of each polynomial.
+    /// Number of digits of each polynomial.
     count: usize,
 }
 
-/// A stretch of them.
+/// A stretch of all digits modulo one prime.
 pub(crate) struct DigitsOfStretch<'r> {
     ntt: &'r Ntt,
     words: Range<usize>,
@@ -62,18 +65,19 @@ pub(crate) struct DigitsOfStretch<'r> {
 }
 
 impl<'a> Digits<'a> {
-    /// What they are modulo.
+    /// Basis of the digits.
     pub fn basis(&self) -> Basis {
         self.basis
     }
 
-    /// The same for whoever moves what is made of them: [`Evaluator::each_stretch_of_digits`] gives each stretch the digits that the
-    /// automorphism moves to it, and not those that are there.
+    /// Prepares the digits for a caller that applies an automorphism to products of them:
+    /// [`Evaluator::each_stretch_of_digits`] then gives each stretch the digits that the
+    /// automorphism moves there, instead of the digits of the stretch itself.
     pub(crate) fn moved_by(self, automorphism: &'a Automorphism) -> Self {
         Self { moved_by: Some(automorphism), ..self }
     }
 
-    /// Room for those of some rows of the basis.
+    /// Allocates the digits of some rows of the basis.
     fn blank(&self, rows: Range<usize>) -> Vec<DigitsOfRow<'_>> {
         let ring = self.ring;
         let of_row = |row| {
@@ -93,7 +97,8 @@ impl<'a> Digits<'a> {
         rows.map(of_row).collect()
     }
 
-    /// What fills it, from row `first` on: of several rows, what is cut is read once.
+    /// Lists the changes of basis that fill the digits, from row `first` on. With several rows, the
+    /// decomposed polynomial is read once for all of them.
     fn changes<'c>(&'c self, first: usize, blank: &'c mut [DigitsOfRow<'_>]) -> Vec<Change<'c>> {
         let Source::Cut(cuts) = &self.source else { return Vec::new() };
         let (ring, basis) = (self.ring, self.basis);
@@ -117,7 +122,7 @@ impl<'a> Digits<'a> {
 }
 
 impl DigitsOfRow<'_> {
-    /// Stretch by stretch, of some words each.
+    /// Splits the digits into stretches of `len` words.
     pub(crate) fn by_stretch(&mut self, len: usize) -> Vec<DigitsOfStretch<'_>> {
         let (ntt, count, size) = (self.ntt, self.count, self.ntt.size());
         let mut others = by_stretch(self.others.chunks_exact_mut(size), len).into_iter();
@@ -130,14 +135,16 @@ impl DigitsOfRow<'_> {
 }
 
 impl DigitsOfStretch<'_> {
-    /// Those of that very stretch, and not what is moved to it.
+    /// Checks that these digits belong to `stretch`, and not to a stretch that an automorphism
+    /// moves there.
     pub(crate) fn of(&mut self, stretch: &Stretch<'_>) -> &mut Self {
         assert_eq!(self.words, stretch.words, "the digits of a stretch");
         self
     }
 
-    /// Works on one part after the other: where it is, and for each polynomial its words of each digit. These are what
-    /// the same part of the rows `next` is used with, which comes from memory while transforms are finished. They can be had once.
+    /// Calls `work` on one part after the other, with the words of each digit by polynomial. Rows
+    /// `next` are the factors of the digits: their words of the part are prefetched while
+    /// transforms finish. Each part can be finished only once.
     pub(crate) fn each_part(&mut self, next: &[&[u64]], mut work: impl FnMut(&Part, &[Vec<&[u64]>])) {
         for part in parts(&self.words) {
             let next: Vec<&[u64]> = next.iter().map(|row| &row[part.in_row.clone()]).collect();
@@ -146,7 +153,7 @@ impl DigitsOfStretch<'_> {
         }
     }
 
-    /// Of a part that is finished, the digits of each polynomial in their order.
+    /// The digits of each polynomial in order, for a part whose transforms are finished.
     fn by_polynomial(&self, part: &Part) -> Vec<Vec<&[u64]>> {
         let others: Vec<&[u64]> = self.others.iter().map(|digit| &digit[part.in_stretch.clone()]).collect();
         let Some((place, own)) = self.own else {
@@ -161,13 +168,13 @@ impl DigitsOfStretch<'_> {
     }
 }
 
-/// The rows that a digit is made of.
+/// The rows of the primes of a digit.
 fn rows_of<'a>(digit: &Digit, poly: &'a Poly) -> Vec<&'a [u64]> {
     digit.at_level(poly.basis().level).map(|row| poly.row(row)).collect()
 }
 
 impl<'a> Evaluator<'a> {
-    /// Cuts a polynomial of the chain into digits, modulo `special` special primes as well.
+    /// Decomposes a polynomial of the chain into digits, modulo `special` special primes as well.
     pub fn digits<'p>(&self, poly: &'p Poly, special: usize) -> Digits<'p>
     where
         'a: 'p,
@@ -175,7 +182,7 @@ impl<'a> Evaluator<'a> {
         self.digits_of_all(std::slice::from_ref(poly), special)
     }
 
-    /// The same of some polynomials of one level, at least one.
+    /// As [`Self::digits`], for one or more polynomials of one level.
     pub(crate) fn digits_of_all<'p>(&self, polys: &'p [Poly], special: usize) -> Digits<'p>
     where
         'a: 'p,
@@ -184,7 +191,7 @@ impl<'a> Evaluator<'a> {
         Digits { ring: self.ring(), basis, source: Source::Cut(self.cut(polys)), moved_by: None }
     }
 
-    /// They go prime by prime, so that their transforms share its table.
+    /// Processes the polynomials prime by prime, so that their transforms share the prime's table.
     fn cut<'p>(&self, polys: &'p [Poly]) -> Vec<Cut<'p>>
     where
         'a: 'p,
@@ -210,7 +217,7 @@ impl<'a> Evaluator<'a> {
         cuts.map(|((poly, prepared), wraps)| Cut { poly, prepared, wraps }).collect()
     }
 
-    /// What digits have of some rows of their basis.
+    /// Computes the digits for some rows of their basis, and starts their transforms.
     pub(crate) fn rows_of_digits<'d>(&self, digits: &'d Digits<'_>, rows: Range<usize>) -> Vec<DigitsOfRow<'d>> {
         let (size, first) = (self.ring().size(), rows.start);
         let mut of_rows = digits.blank(rows);
@@ -220,7 +227,8 @@ impl<'a> Evaluator<'a> {
         of_rows
     }
 
-    /// Works on each stretch of each row of their basis, given the digits that go there and the stretch of each polynomial.
+    /// Calls `work` on each stretch of each row of the basis, with the digits for that stretch and
+    /// with the stretch of each polynomial.
     pub(crate) fn each_stretch_of_digits(
         &self,
         digits: &Digits<'_>,
@@ -242,7 +250,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A polynomial that is its own only digit.
+    /// Wraps a polynomial that is its own only digit.
     pub(crate) fn whole_digit<'p>(&self, poly: Poly) -> Digits<'p>
     where
         'a: 'p,

@@ -1,41 +1,44 @@
-//! The canonical embedding: n complex numbers are the values of a real polynomial in X^(N / 2n) at n roots of X^N + 1, one
-//! of each conjugate pair.
+//! The canonical embedding: n complex numbers are the values of a real polynomial in X^(N / 2n) at
+//! n roots of X^N + 1, one root of each conjugate pair.
 //!
-//! Number j belongs to the root z^(5^j), where z is the first 4n-th root of unity; the coefficients of the polynomial are
-//! kept as n complex numbers too: coefficient k and coefficient n + k are the parts of the k-th.
+//! Number j belongs to the root z^(5^j), where z is the first 4n-th root of unity. The coefficients
+//! of the polynomial are stored as n complex numbers too. Coefficients k and n + k are the real and
+//! the imaginary part of the k-th number.
 
 use crate::complex::Complex;
 
-/// The embedding for one n, a power of two, there and back. It is made of log2 n steps of a Fourier transform whose
-/// roots are in the order of the powers of five; [`Self::roots`] are what the step for blocks of `len` multiplies by.
+/// The embedding for a power of two n, in both directions. The transform has log2 n steps of a
+/// Fourier transform whose roots are in the order of the powers of five. [`Self::roots`] are the
+/// factors of the step for blocks of `len`.
 pub struct Embedding {
-    /// By log2 of the length of a block, from 2 on.
+    /// Roots by log2 of the length of a block, from 2 on.
     roots: Vec<Vec<Complex>>,
 }
 
 impl Embedding {
-    /// For n = 2^`slots_log2`.
+    /// Creates the embedding for n = 2^`slots_log2`.
     pub fn new(slots_log2: u32) -> Self {
         let of_block = |len_log2: u32| {
             let order = 4_usize << len_log2;
             let powers = std::iter::successors(Some(1_usize), |power| Some(power * 5 % order));
-            // A block's j-th pair differs by the root of the j-th power of five, of order four times its length.
+            // The root of a block's j-th pair has the j-th power of five as exponent, and four
+            // times the block's length as order.
             powers.take(1 << (len_log2 - 1)).map(|power| Complex::at_turn(power as f64 / order as f64)).collect()
         };
         Self { roots: (1..=slots_log2).map(of_block).collect() }
     }
 
-    /// n.
+    /// The number of slots n.
     pub fn slots(&self) -> usize {
         1 << self.roots.len()
     }
 
-    /// Of the step that makes blocks of 2^`len_log2` of pairs of half of it.
+    /// Roots of the step that joins pairs of half blocks to blocks of 2^`len_log2`.
     pub fn roots(&self, len_log2: u32) -> &[Complex] {
         &self.roots[len_log2 as usize - 1]
     }
 
-    /// Coefficients to values.
+    /// Transforms coefficients to values.
     pub fn values(&self, coefficients: &mut [Complex]) {
         assert_eq!(coefficients.len(), self.slots());
         reverse_bits(coefficients);
@@ -50,7 +53,7 @@ impl Embedding {
         }
     }
 
-    /// Values to coefficients.
+    /// Transforms values to coefficients.
     pub fn coefficients(&self, values: &mut [Complex]) {
         assert_eq!(values.len(), self.slots());
         for roots in self.roots.iter().rev() {
@@ -66,7 +69,7 @@ impl Embedding {
     }
 }
 
-/// Each element goes where the bits of its index are reversed.
+/// Moves each element to the index with reversed bits.
 pub(crate) fn reverse_bits<E>(elements: &mut [E]) {
     let unused = usize::BITS - elements.len().ilog2();
     for index in 0..elements.len() {

@@ -1,107 +1,109 @@
-//! What can be wrong with an operation. No message carries a number that was to be encrypted.
+//! Errors of operations. No message contains a number that was to be encrypted.
 
 use cloakwork_params::ckks::bootstrap::NoSuchBootstrap;
 
-/// An operation on CKKS ciphertexts that cannot be carried out.
+/// An operation on CKKS ciphertexts that cannot be performed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CkksError {
     /// A number is infinite or not a number.
     #[error("number {index} is not a finite one")]
     NotFinite {
-        /// Where it is.
+        /// Index of the number.
         index: usize,
     },
-    /// A number times the scale does not fit the modulus. How large it is is not told, only how large it may be.
+    /// A number times the scale does not fit the modulus. The message gives only the allowed
+    /// magnitude, not that of the number.
     #[error("the numbers are too large: a modulus of {modulus_log2:.1} bits and a scale of 2^{scale_log2:.1} have room for magnitudes below {}", magnitude(modulus_log2 - 1.0 - scale_log2))]
     TooLarge {
         /// log2 of the scale.
         scale_log2: f64,
-        /// Bits there are.
+        /// Number of bits of the modulus.
         modulus_log2: f64,
     },
-    /// Not a power of two up to N / 2.
+    /// The number of slots is not a power of two up to N / 2.
     #[error("{got} numbers: a ciphertext of this set holds a power of two, up to {max}")]
     WrongSlots {
-        /// How many there are.
+        /// Number of slots requested.
         got: usize,
-        /// How many there may be.
+        /// Maximum number of slots.
         max: usize,
     },
-    /// A bootstrap that there is not.
+    /// The set has no bootstrap of this shape.
     #[error("{0}")]
     NoSuchBootstrap(NoSuchBootstrap),
-    /// Two operands have other numbers of slots.
+    /// Two operands differ in the number of slots.
     #[error("{left} slots and {right} slots: both operands must have as many")]
     OtherSlots {
-        /// Of one.
+        /// Slots of the first operand.
         left: usize,
-        /// Of the other.
+        /// Slots of the second operand.
         right: usize,
     },
-    /// Two operands of a sum have other scales.
+    /// Two operands of a sum differ in scale.
     #[error("scales of 2^{left_log2:.6} and 2^{right_log2:.6}: a sum is of operands of one scale")]
     OtherScale {
-        /// log2 of one.
+        /// log2 of the first scale.
         left_log2: f64,
-        /// log2 of the other.
+        /// log2 of the second scale.
         right_log2: f64,
     },
-    /// Nothing can be taken away below level 0.
+    /// The level is too low for the operation.
     #[error("level {got}, and {what} needs at least {least}")]
     LevelTooLow {
         /// The operation.
         what: &'static str,
-        /// What there is.
+        /// Actual level.
         got: usize,
-        /// What it takes.
+        /// Minimum level.
         least: usize,
     },
-    /// There is no such level.
+    /// The requested level does not exist.
     #[error("level {got}: {what} goes up to level {max}")]
     LevelTooHigh {
-        /// What has levels.
+        /// The object with levels.
         what: &'static str,
-        /// What was asked for.
+        /// Requested level.
         got: usize,
-        /// What there is.
+        /// Maximum level.
         max: usize,
     },
-    /// A key that is not one of the set, or not whole.
+    /// A key does not belong to the set, or is not complete.
     #[error("not a key of this set: {what}")]
     MalformedKey {
-        /// What is wrong with it.
+        /// Description of the violation.
         what: &'static str,
     },
-    /// Things of two sets.
+    /// Two objects belong to different sets.
     #[error("{left} and {right} are two sets: all that is computed with must be of one")]
     OtherSet {
-        /// One.
+        /// Name of the first set.
         left: &'static str,
-        /// The other.
+        /// Name of the second set.
         right: &'static str,
     },
-    /// Whoever watches a bootstrap has said that it shall not go on.
+    /// The watcher of a bootstrap has stopped it.
     #[error("given up in the middle of a bootstrap")]
     GivenUp,
-    /// A sum of nothing.
+    /// A polynomial has no coefficients.
     #[error("a polynomial has at least one coefficient")]
     NoCoefficients,
-    /// A key that the operation needs is not there.
+    /// A key that the operation needs is missing.
     #[error("the key for {what} is missing")]
     MissingKey {
-        /// What it is for.
+        /// Purpose of the key.
         what: String,
     },
-    /// Two keys of one client are for the same: nobody could say which one counts.
+    /// A client has two keys for one purpose, so the choice between them would be ambiguous.
     #[error("there are two keys for {what}")]
     DoubleKey {
-        /// What they are for.
+        /// Purpose of the keys.
         what: String,
     },
 }
 
-/// A power of two as people read it, rounded down: whatever is below that is below the power as well.
+/// Formats a power of two for people, rounded down. Every number below the printed value is below
+/// the power as well.
 fn magnitude(log2: f64) -> String {
     match log2.exp2() {
         small if small < 1.0 => format!("2^{:.1}", (log2 * 10.0).floor() / 10.0),
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_are_too_large_are_told_how_large_they_may_be() {
+    fn errors_of_too_large_numbers_state_the_allowed_magnitude() {
         for (modulus_log2, scale_log2, expected) in [
             (53.0, 45.0, "below 128"),
             (52.99, 45.0, "below 127"),

@@ -1,7 +1,8 @@
-//! Objects to envelopes and back; `docs/formats.md` is the specification.
+//! Conversion between objects and envelopes. `docs/formats.md` is the specification.
 //!
-//! An object says what its numbers are and how its payload is read and written. Everything else, from the header to the
-//! digest, is the same for all of them and happens in [`encode`] and [`decode`].
+//! Each type of object defines its dimensions and how its payload is read and written. Everything
+//! else, from the header to the digest, is common to all types and happens in [`encode`] and
+//! [`decode`].
 
 mod ciphertext;
 mod error;
@@ -25,33 +26,33 @@ use crate::ring::Ring;
 
 pub use error::FormatError;
 
-/// Something that travels in an envelope.
+/// An object that can be stored in an envelope.
 pub trait WireObject: Sized {
-    /// What the envelope calls it.
+    /// Kind of the object in the envelope's header.
     const KIND: ObjectKind;
 
-    /// Its numbers, in the order of the kind's layout.
+    /// Dimensions of the object, in the order of the kind's layout.
     fn dimensions(&self, set: &CkksSet) -> Result<Dimensions, FormatError>;
 
-    /// Where its mask stream starts, in seeded kinds.
+    /// Start of the mask stream, for seeded kinds.
     fn seed(&self) -> Option<MaskSeed>;
 
     /// Writes the payload of an object whose dimensions are those of the ring's set.
     fn write_payload<W: Write>(&self, ring: &Ring, out: &mut EnvelopeWriter<W>) -> Result<(), FormatError>;
 
-    /// Reads the payload behind a header whose dimensions are those of the ring's set.
+    /// Reads the payload that follows a header whose dimensions are those of the ring's set.
     fn read_payload<R: Read>(ring: &Ring, input: &mut EnvelopeReader<R>) -> Result<Self, FormatError>;
 }
 
-/// An object and what its envelope said of it.
+/// An object with the facts from its envelope's header.
 pub struct Decoded<O> {
     /// The object.
     pub object: O,
-    /// The key it was made under.
+    /// Identifier of the key that the object was made under.
     pub key_id: KeyId,
 }
 
-/// Writes `object` as an envelope; one that does not conform to the ring's set is refused.
+/// Writes `object` as an envelope. An object that does not conform to the ring's set is refused.
 pub fn encode<O: WireObject>(object: &O, ring: &Ring, key_id: KeyId, out: impl Write) -> Result<(), FormatError> {
     let set = ring.set();
     let dimensions = object.dimensions(set)?;
@@ -67,8 +68,9 @@ pub fn encode<O: WireObject>(object: &O, ring: &Ring, key_id: KeyId, out: impl W
     Ok(())
 }
 
-/// Reads an envelope that ends where `input` ends, made under a certain key where one is named. Memory in use stays below
-/// about twice what the bytes that came stand for, whatever the header claims.
+/// Reads an envelope that ends where `input` ends. If `key_id` is given, the object must have been
+/// made under this key. Memory use stays below about twice the size of the data received, unpacked,
+/// whatever the header claims.
 pub fn decode<O: WireObject>(input: impl Read, ring: &Ring, key_id: Option<KeyId>) -> Result<Decoded<O>, FormatError> {
     let mut envelope = EnvelopeReader::open(input)?;
     layout::conform(envelope.header(), O::KIND, &Expected { set: Some(ring.set()), key_id })?;
@@ -78,7 +80,7 @@ pub fn decode<O: WireObject>(input: impl Read, ring: &Ring, key_id: Option<KeyId
     Ok(Decoded { object, key_id })
 }
 
-/// The mask stream of an envelope of a seeded kind.
+/// Start of the mask stream of a seeded kind, from the envelope's header.
 fn mask_seed<R: Read>(envelope: &EnvelopeReader<R>) -> MaskSeed {
     let seed = envelope.header().seed.expect("the header of a seeded kind has a seed");
     MaskSeed { key: seed.key, block: seed.block, byte: seed.byte }

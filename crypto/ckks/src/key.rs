@@ -1,4 +1,4 @@
-//! Keys that a computation needs, none of which decrypts anything.
+//! Evaluation keys. None of them can decrypt.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-/// Where masks come from.
+/// Origin of masks.
 pub use cloakwork_math::random::MaskSeed;
 use cloakwork_math::{modulus::Modulus, ntt::Automorphism, random::fill_residues, threads::Team};
 use cloakwork_params::ckks::key_use;
@@ -19,17 +19,18 @@ use crate::{
     ring::Ring,
 };
 
-/// How a key is cut: what part of the old secret each of its ciphertexts holds.
+/// Gadget of a key: the part of the old secret that each of its ciphertexts encrypts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gadget {
-    /// By the set's digits: for polynomials of any size.
+    /// One ciphertext per digit of the set, for polynomials of any size.
     Digits,
-    /// All of it in one: for polynomials that are no larger than a digit, whatever they are modulo.
+    /// One ciphertext for the whole secret, for polynomials that are no larger than a digit under
+    /// any modulus.
     Whole,
 }
 
 impl Gadget {
-    /// Does ciphertext `part` of a key hold the old secret modulo this prime of the chain?
+    /// Whether ciphertext `part` of a key encrypts the old secret modulo this prime of the chain.
     pub fn holds(self, ring: &Ring, part: usize, prime: usize) -> bool {
         match self {
             Self::Digits => ring.digits(ring.level_max()).nth(part).is_some_and(|digit| digit.rows.contains(&prime)),
@@ -37,7 +38,7 @@ impl Gadget {
         }
     }
 
-    /// Ciphertexts of a key for a level.
+    /// Number of ciphertexts of a key for a level.
     pub fn parts(self, ring: &Ring, level: usize) -> usize {
         match self {
             Self::Digits => ring.digits(level).count(),
@@ -46,20 +47,21 @@ impl Gadget {
     }
 }
 
-/// A key from one secret to another: for each part of the first one, an encryption of it times the product of the special
-/// primes, under the second one. Bodies, and a seed for the masks.
+/// A key-switching key in seeded form: bodies, and a seed for the masks. For each part of the first
+/// secret, it has an encryption of the part, times the product of the special primes, under the
+/// second secret.
 pub struct SeededSwitchKey {
-    /// What it is modulo: polynomials of this level and below can be switched.
+    /// Basis of the key. Polynomials of this level and below can be switched.
     pub basis: Basis,
-    /// How it is cut.
+    /// Gadget of the key.
     pub gadget: Gadget,
-    /// Where the masks come from: by part, then prime.
+    /// Seed of the masks, in the order part, prime.
     pub seed: MaskSeed,
     /// Bodies, by part.
     pub bodies: Vec<Poly>,
 }
 
-/// The same with its masks, as a computation reads it. A clone shares what it holds.
+/// A key-switching key with its masks, expanded for computation. Clones share their memory.
 #[derive(Clone)]
 pub struct SwitchKey {
     basis: Basis,
@@ -69,12 +71,12 @@ pub struct SwitchKey {
 }
 
 impl SwitchKey {
-    /// Computes the masks, if the key is one of the ring.
+    /// Expands the masks if the key belongs to the ring.
     pub fn expand(ring: &Ring, seeded: SeededSwitchKey) -> Result<Self, CkksError> {
         Self::expand_on(ring, seeded, 1)
     }
 
-    /// The same on so many threads.
+    /// As [`Self::expand`], on `threads` threads.
     pub fn expand_on(ring: &Ring, seeded: SeededSwitchKey, threads: usize) -> Result<Self, CkksError> {
         let SeededSwitchKey { basis, gadget, seed, bodies } = seeded;
         let special = ring.set().special.len();
@@ -88,8 +90,9 @@ impl SwitchKey {
         let mut parts: Vec<[Poly; 2]> = bodies.into_iter().map(|body| [body, ring.blank_to_keep(basis)]).collect();
         let is_residues = AtomicBool::new(true);
         let mut rows = rows_of(ring, &mut parts);
-        // Neighbours, so that no two threads ask the system for the same page.
-        let groups = rows.chunks_mut(ROWS_TOGETHER);
+        // A group has neighbouring rows, so that no two threads request the same page from the
+        // system.
+        let groups = rows.chunks_mut(MASK_ROWS_PER_ITEM);
         Team::new(threads.min(groups.len())).for_each(groups, |rows| {
             for KeyRow { part, prime, body, mask } in rows {
                 let modulus = ring.prime(*prime).modulus();
@@ -105,32 +108,32 @@ impl SwitchKey {
         Ok(Self { basis, gadget, parts: parts.into() })
     }
 
-    /// What it is modulo.
+    /// Basis of the key.
     pub fn basis(&self) -> Basis {
         self.basis
     }
 
-    /// How it is cut.
+    /// Gadget of the key.
     pub fn gadget(&self) -> Gadget {
         self.gadget
     }
 
-    /// Bytes held.
+    /// Size of the key in memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.parts.iter().flatten().map(|poly| size_of_val(poly.words())).sum()
     }
 
-    /// Body and mask of all parts, in the row of a key that belongs to a row of `basis`.
+    /// Body and mask of all parts, in the key's row for a row of `basis`.
     pub(crate) fn rows(&self, basis: Basis, row: usize) -> impl Iterator<Item = [&[u64]; 2]> {
         let row = if row <= basis.level { row } else { row - basis.level + self.basis.level };
         self.parts.iter().map(move |part| part.each_ref().map(|poly| poly.row(row)))
     }
 }
 
-/// Rows whose masks one thread computes: megabytes.
-const ROWS_TOGETHER: usize = 8;
+/// Number of rows whose masks one thread computes at a time, megabytes in all.
+const MASK_ROWS_PER_ITEM: usize = 8;
 
-/// One prime of one part of a key: what its body has there, and where its mask belongs.
+/// One prime of one part of a key: its body there, and the place for its mask.
 struct KeyRow<'a> {
     part: usize,
     prime: usize,
@@ -146,7 +149,7 @@ fn rows_of<'a>(ring: &Ring, parts: &'a mut [[Poly; 2]]) -> Vec<KeyRow<'a>> {
     rows.collect()
 }
 
-/// The masks of one part of a key: uniform values, prime by prime.
+/// Expands the masks of one part of a key: uniform values, prime by prime.
 pub fn masks(ring: &Ring, seed: &MaskSeed, basis: Basis, part: usize) -> Poly {
     let mut poly = ring.blank(basis);
     for (prime, row) in ring.indices(basis).zip(poly.rows_mut()) {
@@ -155,22 +158,24 @@ pub fn masks(ring: &Ring, seed: &MaskSeed, basis: Basis, part: usize) -> Poly {
     poly
 }
 
-/// Where the stream has the mask of a part modulo a prime: a set has fewer than 256 of them.
+/// Index of a part's mask modulo a prime in the stream. A set has fewer than 256 primes.
 fn place(part: usize, prime: usize) -> usize {
     part << 8 | prime
 }
 
-/// Fills `words` with uniform residues, from a stretch of the seed's stream that no other `place` reads: words of as many
-/// bits as the prime, but for those that are not below it.
+/// Fills `words` with uniform residues from a stretch of the seed's stream that no other `place`
+/// reads. The stream's words have as many bits as the prime, and those that are not below the prime
+/// are skipped.
 pub fn fill_uniform(modulus: Modulus, seed: &MaskSeed, place: usize, words: &mut [u64]) {
     const STRETCH_LOG2: u32 = 32;
     fill_residues(modulus, seed, (place as u128) << STRETCH_LOG2, words);
 }
 
-/// What turns numbers by some places, or conjugates them: the automorphism, and the key that makes up for it.
+/// A rotation or conjugation key: an automorphism, and the key switch that compensates for it.
 ///
-/// The key is from the secret to the one that the automorphism turns into the secret, so that the switch comes first and
-/// two polynomials are moved, not all digits. A clone shares what it holds.
+/// The key switches from the secret to the preimage of the secret under the automorphism. The
+/// switch therefore comes first, and the automorphism moves two polynomials instead of all digits.
+/// Clones share their memory.
 #[derive(Clone)]
 pub struct MoveKey {
     pub(crate) automorphism: Arc<Automorphism>,
@@ -178,7 +183,7 @@ pub struct MoveKey {
 }
 
 impl MoveKey {
-    /// A key for X to X^`power`.
+    /// Creates a key for the automorphism X to X^`power`.
     pub fn new(ring: &Ring, power: usize, key: SwitchKey) -> Result<Self, CkksError> {
         if power.is_multiple_of(2) || power >= 2 * ring.size() || key.basis.special != ring.set().special.len() {
             return Err(CkksError::MalformedKey { what: "it moves nothing of this ring" });
@@ -186,13 +191,13 @@ impl MoveKey {
         Ok(Self { automorphism: Arc::new(Automorphism::new(power, ring.set().size_log2)), key })
     }
 
-    /// Bytes held.
+    /// Size of the key in memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.key.bytes()
     }
 }
 
-/// The power of X that turns numbers by `steps` places to the left.
+/// The power of X that rotates numbers by `steps` places to the left.
 pub fn rotation_power(ring: &Ring, steps: i64) -> usize {
     key_use::rotation_power(ring.set(), steps)
 }
@@ -202,12 +207,12 @@ pub fn conjugation_power(ring: &Ring) -> usize {
     key_use::conjugation_power(ring.set())
 }
 
-/// All keys of a client that a computation has.
+/// All evaluation keys of a client that a computation has.
 #[derive(Default)]
 pub struct EvaluationKeys {
-    /// From the square of the secret to the secret.
+    /// Relinearization key: from the square of the secret to the secret.
     pub relinearization: Option<SwitchKey>,
-    /// By power of X.
+    /// Rotation and conjugation keys, by power of X.
     pub moves: HashMap<usize, MoveKey>,
 }
 
@@ -216,7 +221,7 @@ impl EvaluationKeys {
         self.relinearization.as_ref().ok_or_else(|| CkksError::MissingKey { what: "multiplication".into() })
     }
 
-    /// The key for a move at a level.
+    /// The rotation or conjugation key for a level.
     pub(crate) fn mover(
         &self,
         power: usize,
@@ -239,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// Word by word, as docs/formats.md says.
+    /// Computes the masks word by word, as docs/formats.md specifies.
     fn expected(modulus: Modulus, seed: &MaskSeed, place: usize, count: usize) -> Vec<u64> {
         let mut stream = MaskStream::at(seed, (place as u128) << 32);
         let bits = modulus.bits();
@@ -252,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_are_the_words_of_the_stream_that_are_below_the_prime_on_any_number_of_threads() {
+    fn masks_follow_the_stream_format_on_any_number_of_threads() {
         for set in CKKS_SETS.iter().filter(|set| set.size_log2 == 10) {
             let ring = Ring::new(set);
             let basis = Basis { level: 20, special: set.special.len() };

@@ -1,4 +1,5 @@
-//! From one secret to another: digits times a key, and the special primes taken away again.
+//! Key switch from one secret to another: multiplies digits by a key and divides by the special
+//! primes.
 
 use crate::{
     digits::{Digits, DigitsOfStretch},
@@ -9,12 +10,13 @@ use crate::{
 };
 
 impl Evaluator<'_> {
-    /// What is to be added to body and mask so that `poly`, which goes with the key's first secret, may be left out.
+    /// Computes the terms for body and mask that replace `poly`, the coefficient of the key's first
+    /// secret.
     pub fn switch(&self, poly: &Poly, key: &SwitchKey) -> [Poly; 2] {
         self.switched(&self.digits(poly, key.basis().special), key)
     }
 
-    /// The same of a polynomial that has been cut into digits.
+    /// As [`Self::switch`], for a polynomial that is already decomposed into digits.
     pub(crate) fn switched(&self, digits: &Digits<'_>, key: &SwitchKey) -> [Poly; 2] {
         let basis = digits.basis();
         let mut polys = [self.ring().blank(basis), self.ring().blank(basis)];
@@ -24,7 +26,7 @@ impl Evaluator<'_> {
         polys.map(|poly| poly.cut(basis.level))
     }
 
-    /// Digits of one polynomial times a key.
+    /// Multiplies the digits of one polynomial by a key, for one stretch.
     pub(crate) fn product_of_stretch(
         &self,
         digits: &mut DigitsOfStretch<'_>,
@@ -40,7 +42,7 @@ impl Evaluator<'_> {
         });
     }
 
-    /// The same of a part.
+    /// As [`Self::product_of_stretch`], for one part.
     pub(crate) fn product_of_part(
         &self,
         digits: &[&[u64]],
@@ -55,7 +57,7 @@ impl Evaluator<'_> {
         stretch.prime.pointwise.sums_of_products(&terms, to);
     }
 
-    /// All that digits of one row are multiplied by.
+    /// All rows of a key that the digits of one row are multiplied by.
     pub(crate) fn rows_of_key<'k>(&self, key: &'k SwitchKey, basis: Basis, row: usize) -> Vec<&'k [u64]> {
         assert!(basis.level <= key.basis().level && basis.special == key.basis().special, "digits that fit the key");
         key.rows(basis, row).take(self.ring().digits(basis.level).count()).flatten().collect()

@@ -1,7 +1,9 @@
-//! CKKS evaluation: everything a server computes on encrypted approximate numbers, and nothing that could decrypt one.
+//! CKKS evaluation: all computation of a server on encrypted approximate numbers. No code in this
+//! crate can decrypt.
 //!
-//! Start at [`Ring`], which holds what follows from a parameter set, and at [`Evaluator`], which computes on
-//! [`Ciphertext`]s with the keys of [`mod@key`]. [`mod@format`] turns everything to bytes and back.
+//! Start at [`Ring`], which holds the precomputed data of a parameter set, and at [`Evaluator`],
+//! which computes on [`Ciphertext`]s with the keys of [`mod@key`]. [`mod@format`] converts all
+//! objects to bytes and back.
 
 #![forbid(unsafe_code)]
 

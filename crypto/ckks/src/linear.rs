@@ -1,9 +1,10 @@
-//! A matrix times encrypted numbers.
+//! Products of a matrix and encrypted numbers.
 //!
-//! Each diagonal is multiplied by the numbers turned by its offset. Offsets are a *giant* and a *baby* step: the numbers
-//! are turned by each baby step once, and each giant step's sum of diagonals times those is turned as a whole. What the
-//! baby steps have in common, the digits of the mask, is worked out once, and nothing leaves the special primes before all
-//! giant steps are added up.
+//! Each diagonal multiplies the numbers rotated by its offset. An offset is the sum of a *giant*
+//! and a *baby* step. The numbers are rotated by each baby step once. For each giant step, the sum
+//! of its diagonals times these rotated numbers is rotated as a whole. The baby steps are hoisted:
+//! they share the digits of the mask. The special primes are divided out only once, after all giant
+//! steps are added.
 
 mod walking;
 
@@ -25,26 +26,27 @@ use crate::{
     rows::{Part, Rows, Stretch, by_source, by_stretch, transposed},
 };
 
-/// Stretches that are turned are parts of their own, or some.
+/// A stretch that is rotated consists of whole parts.
 const _: () = assert!(TURNED_TOGETHER.is_power_of_two() && TURNED_TOGETHER.is_multiple_of(PART));
 
-/// A matrix encoded for ciphertexts of one level. It knows nothing of any key.
+/// A matrix encoded for ciphertexts of one level. The matrix does not depend on any key.
 pub struct EncodedMatrix {
     level: usize,
     scale: f64,
     slots_log2: u32,
-    /// Where the product goes one step after the other: how long they are.
+    /// If set, the product rotates in consecutive steps of these lengths.
     walk: Option<Steps>,
     rotations: Vec<i64>,
-    /// Baby steps, in the order of their numbers.
+    /// Baby steps, by index.
     babies: Vec<i64>,
-    /// By giant step, its diagonals, each with the number of its baby step.
+    /// Diagonals of each giant step, each with the index of its baby step.
     giants: BTreeMap<i64, Vec<(usize, Poly)>>,
 }
 
 impl EncodedMatrix {
-    /// Encodes a matrix at a level; what comes out of a product with it has `scale` times the scale, over the level's prime.
-    /// Numbers turn by its steps in the way that is asked for. The evaluator's threads encode it.
+    /// Encodes a matrix at a level, on the threads of the evaluator. The scale of a product is the
+    /// scale of the numbers times `scale`, divided by the level's prime. `way` selects how the
+    /// numbers are rotated.
     pub fn new(
         evaluator: &Evaluator<'_>,
         matrix: &Diagonals,
@@ -56,7 +58,7 @@ impl EncodedMatrix {
         let offsets = Offsets::new(n, matrix.offsets());
         let steps = offsets.steps(way);
         let walk = steps.is_walk().then_some(steps);
-        // Where turns go one after the other, each leaves the special primes.
+        // With consecutive rotations, each one divides the special primes out.
         let basis = Basis { level, special: if walk.is_some() { 0 } else { ring.set().special.len() } };
         let rotations = offsets.rotations(way).into_iter().collect();
         let (babies, giants) = (Vec::new(), BTreeMap::new());
@@ -82,25 +84,26 @@ impl EncodedMatrix {
         Ok(encoded)
     }
 
-    /// The level that it is for.
+    /// The level of the encoding.
     pub fn level(&self) -> usize {
         self.level
     }
 
-    /// Bytes held.
+    /// Size of the matrix in memory, in bytes.
     pub fn bytes(&self) -> usize {
         let polys = self.giants.values().flatten();
         polys.map(|(_, poly)| size_of_val(poly.words())).sum()
     }
 
-    /// Rotations that a product with it takes keys for.
+    /// Rotations that a product needs keys for.
     pub fn rotations(&self) -> impl Iterator<Item = i64> {
         self.rotations.iter().copied()
     }
 }
 
 impl Evaluator<'_> {
-    /// The matrix times the numbers, a level below it, with the product of both scales over that level's prime.
+    /// Multiplies the numbers by the matrix. The result is one level below the matrix, with the
+    /// product of both scales divided by that level's prime.
     pub fn transform(
         &self,
         a: &Ciphertext,
@@ -133,8 +136,9 @@ impl Evaluator<'_> {
         })
     }
 
-    /// For each giant step, the sum of its diagonals times the numbers turned by the baby steps, times the product of the
-    /// special primes: a few primes at once, so that the turned numbers need be kept for those only.
+    /// For each giant step, computes the sum of its diagonals times the numbers rotated by the baby
+    /// steps, times the product of the special primes. A few primes are processed at a time, so
+    /// that memory holds the rotated numbers for these only.
     fn giant_sums(
         &self,
         a: &Ciphertext,
@@ -157,7 +161,8 @@ impl Evaluator<'_> {
         sums
     }
 
-    /// Some rows, from row `first` on, of body and mask turned by each baby step, times the product of the special primes.
+    /// Computes some rows, from row `first` on, of body and mask rotated by each baby step, times
+    /// the product of the special primes.
     fn turned_rows(
         &self,
         a: &Ciphertext,
@@ -183,7 +188,7 @@ impl Evaluator<'_> {
         turned
     }
 
-    /// The same of one stretch, given where it goes by each baby step.
+    /// As [`Self::turned_rows`], for one stretch, whose target by each baby step is given.
     fn turn(
         &self,
         a: &Ciphertext,
@@ -220,7 +225,8 @@ impl Evaluator<'_> {
         });
     }
 
-    /// Some rows of each giant step's sum, from row `first` on, given what the baby steps have turned.
+    /// Computes some rows of the sum of each giant step, from row `first` on, from the numbers
+    /// rotated by the baby steps.
     fn sums_of_rows(
         &self,
         matrix: &EncodedMatrix,
@@ -247,7 +253,8 @@ impl Evaluator<'_> {
         });
     }
 
-    /// The sum of all giant steps' sums, each turned by its step, divided by the special primes and the last one.
+    /// Rotates the sum of each giant step by its step, adds all of them, and divides by the special
+    /// primes and the last prime.
     fn turned_and_added(
         &self,
         sums: Vec<[Poly; 2]>,
@@ -259,7 +266,7 @@ impl Evaluator<'_> {
         let (mut total, mut movers, mut bodies, mut masks) = (None, Vec::new(), Vec::new(), Vec::new());
         for ([body, mask], mover) in sums.into_iter().zip(giants) {
             match mover {
-                // There is one step of none.
+                // At most one giant step is 0.
                 None => total = Some([body, mask]),
                 Some(mover) => {
                     movers.push(*mover);
@@ -288,7 +295,8 @@ impl Evaluator<'_> {
         total.map(|poly| poly.cut(below))
     }
 
-    /// Adds to one stretch what a giant step turns to it of its sum, given the digits that the sum's mask has there.
+    /// Adds to one stretch the words that a giant step moves there from its sum, given the digits
+    /// of the sum's mask for that stretch.
     fn add_turned(
         &self,
         mover: &MoveKey,
@@ -311,7 +319,8 @@ impl Evaluator<'_> {
         });
     }
 
-    /// A part of one row times a key, and moved: what it comes to before that stays in a cache.
+    /// Multiplies a part of one row by a key and applies the automorphism. The intermediate product
+    /// stays in cache.
     fn moved_part(
         &self,
         digits: &[&[u64]],

@@ -1,7 +1,7 @@
-//! Polynomials divided by the last of their primes, to the nearest.
+//! Division of polynomials by the last of their primes, rounded to the nearest.
 //!
-//! What they are more than a multiple of the primes that go is taken from them first. It is known from the rows that go, as soon as
-//! these are values no more but coefficients.
+//! The excess over a multiple of the removed primes is subtracted first. The excess follows from
+//! the rows of the removed primes, after an inverse transform from values to coefficients.
 
 use std::ops::Range;
 
@@ -15,17 +15,20 @@ use crate::{
     rows::{Part, Rows, Stretch, by_stretch, part_of, parts, transposed},
 };
 
-/// What some polynomials are more than multiples of the primes that go.
+/// The excess of some polynomials over multiples of the removed primes.
 struct Excess<'r> {
     lowering: &'r Lowering,
-    /// By polynomial, coefficients modulo each prime that goes, times what the change of basis asks for.
+    /// By polynomial, coefficients modulo each removed prime, times the factor of the change of
+    /// basis.
     prepared: Vec<Vec<&'r [u64]>>,
-    /// By polynomial, what the change takes away.
+    /// By polynomial, how many times the product of the removed primes the change of basis
+    /// subtracts.
     wraps: Vec<Words>,
 }
 
 impl Evaluator<'_> {
-    /// Divided by the product of the special primes and of those of the chain above a level, at most one, to the nearest.
+    /// Divides by the product of the special primes and of the primes of the chain above a level,
+    /// at most one of the latter, and rounds to the nearest.
     ///
     /// All polynomials have one basis.
     pub(crate) fn lowered<const COUNT: usize>(&self, mut polys: [Poly; COUNT], level: usize) -> [Poly; COUNT] {
@@ -33,7 +36,7 @@ impl Evaluator<'_> {
         polys.map(|poly| poly.cut(level))
     }
 
-    /// The same in place, in the rows up to that level.
+    /// As [`Self::lowered`], in place, in the rows up to that level.
     pub(crate) fn lower(&self, polys: &mut [Poly], level: usize) {
         let (basis, nothing) = (polys[0].basis(), self.nothing(level + 1));
         let mut kept = by_row(polys);
@@ -41,8 +44,8 @@ impl Evaluator<'_> {
         self.take(&self.excess(basis, level, gone), kept, nothing, |_, (), _, _| {});
     }
 
-    /// The same of polynomials that are still to be made from digits, or added to: `make` is given a stretch, its digits and the words
-    /// of each polynomial.
+    /// As [`Self::lower`], for polynomials that digits are still to be added to. `make` receives a
+    /// stretch, its digits and the words of each polynomial.
     pub(crate) fn lower_made(
         &self,
         digits: &Digits<'_>,
@@ -53,8 +56,9 @@ impl Evaluator<'_> {
         self.lower_made_and_then(digits, polys, self.nothing(level + 1), make, |_, (), _, _| {});
     }
 
-    /// The same, down to as many rows as there are items for, with something else to do to each part before it leaves the cache: `then`
-    /// is given the stretch and its item, the part and its words of each polynomial.
+    /// As [`Self::lower_made`], down to as many rows as `items` has, with a further operation on
+    /// each part before it leaves the cache. `then` receives the stretch and its item, the part,
+    /// and its words of each polynomial.
     pub(crate) fn lower_made_and_then<T: Send>(
         &self,
         digits: &Digits<'_>,
@@ -70,13 +74,14 @@ impl Evaluator<'_> {
         self.take(&self.excess(basis, level, gone), kept, items, then);
     }
 
-    /// For each stretch of so many rows, nothing.
+    /// An empty item for each stretch of `rows` rows.
     fn nothing(&self, rows: usize) -> Vec<Vec<()>> {
         vec![vec![(); self.ring().size() / self.stretch()]; rows]
     }
 
-    /// What polynomials of a basis are more than multiples of its primes above a level, given the rows that go: of these, it makes what
-    /// the change of basis is given.
+    /// Computes the excess of polynomials over multiples of the primes of their basis above a
+    /// level, given the rows of these primes. The rows are overwritten with the input of the change
+    /// of basis.
     fn excess<'r>(&'r self, basis: Basis, level: usize, mut gone: Vec<Rows<'r>>) -> Excess<'r> {
         let (ring, lowering) = (self.ring(), self.ring().lowering(basis, level));
         let rows = gone.iter_mut().enumerate().flat_map(|(at, rows)| rows.iter_mut().map(move |row| (at, row)));
@@ -92,8 +97,8 @@ impl Evaluator<'_> {
         Excess { lowering, prepared, wraps }
     }
 
-    /// Takes it from the rows that stay, and divides them; then does something else to each part of them, given an item for each stretch
-    /// of each row.
+    /// Subtracts the excess from the rows that stay, and divides them. Then calls `then` on each
+    /// part of them, with an item for each stretch of each row.
     fn take<T: Send>(
         &self,
         excess: &Excess<'_>,
@@ -129,7 +134,8 @@ impl Evaluator<'_> {
         }
     }
 
-    /// What it is modulo the primes of some rows that stay, by polynomial; transforms have begun.
+    /// Computes the excess modulo the primes of some rows that stay, by polynomial, and starts the
+    /// transforms.
     fn rows_of_excess(&self, excess: &Excess<'_>, rows: Range<usize>) -> Vec<Words> {
         let (ring, size) = (self.ring(), self.ring().size());
         let mut taken: Vec<Words> = excess.wraps.iter().map(|_| ring.blank_rows(rows.len())).collect();

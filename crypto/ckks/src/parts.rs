@@ -1,5 +1,5 @@
-//! A client's keys, part by part: as they are stored and sent, so that nobody ever holds all of them at once, and
-//! bootstraps of several sizes share what they have in common.
+//! Keys of a client, part by part, as they are stored and sent. Memory never needs to hold all of
+//! them at once, and bootstraps of several sizes share their common keys.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ use crate::{
     ring::Ring,
 };
 
-/// Which keys a client shall have: for each purpose one, up to the highest level that was asked for.
+/// The keys that a client needs: one for each purpose, up to the highest level requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyPlan {
     levels: BTreeMap<Purpose, usize>,
 }
 
 impl KeyPlan {
-    /// Products up to a level.
+    /// Adds products up to a level.
     pub fn products(&mut self, level: usize) {
         self.want(KeyShape { purpose: Purpose::Relinearization, level });
     }
 
-    /// Rotations by `steps` to the left up to a level. By none, there is nothing to be switched.
+    /// Adds rotations by `steps` to the left, up to a level. A rotation by 0 needs no key switch.
     pub fn rotation(&mut self, ring: &Ring, steps: i64, level: usize) {
         let power = rotation_power(ring, steps);
         if power != 1 {
@@ -35,12 +35,12 @@ impl KeyPlan {
         }
     }
 
-    /// Conjugates up to a level.
+    /// Adds complex conjugation up to a level.
     pub fn conjugation(&mut self, ring: &Ring, level: usize) {
         self.want(KeyShape { purpose: Purpose::Move { power: conjugation_power(ring) }, level });
     }
 
-    /// All that a bootstrap takes, if the ring has one of this shape. No matrices are made for that.
+    /// Adds all keys of a bootstrap, if the ring supports its shape. This encodes no matrices.
     pub fn bootstrap(&mut self, ring: &Ring, shape: BootstrapShape) -> Result<(), CkksError> {
         shape.check(ring.set()).map_err(CkksError::NoSuchBootstrap)?;
         for (key, level) in shape.keys(ring.set()) {
@@ -49,35 +49,35 @@ impl KeyPlan {
         Ok(())
     }
 
-    /// A key, or one for a higher level.
+    /// Adds a key. If a key for this purpose is planned, the higher level counts.
     pub fn want(&mut self, KeyShape { purpose, level }: KeyShape) {
         let highest = self.levels.entry(purpose).or_default();
         *highest = level.max(*highest);
     }
 
-    /// The keys.
+    /// The planned keys.
     pub fn shapes(&self) -> impl ExactSizeIterator<Item = KeyShape> {
         self.levels.iter().map(|(purpose, level)| KeyShape { purpose: *purpose, level: *level })
     }
 }
 
-/// One of a client's keys, and what it is for.
+/// One key of a client with its purpose.
 pub struct KeyPart {
-    /// What it is for.
+    /// Purpose of the key.
     pub purpose: Purpose,
     /// The key.
     pub key: SeededSwitchKey,
 }
 
 impl KeyPart {
-    /// What it is for, and up to which level.
+    /// Purpose and level of the key.
     pub fn shape(&self) -> KeyShape {
         KeyShape { purpose: self.purpose, level: self.key.basis.level }
     }
 }
 
 impl SeededBootstrapKeys {
-    /// The keys one by one.
+    /// Splits the keys into parts.
     pub fn into_parts(self) -> impl Iterator<Item = KeyPart> {
         let Self { to_sparse, to_dense, relinearization, moves } = self;
         let moves = moves.into_iter().map(|(power, key)| (Purpose::Move { power }, key));
@@ -86,7 +86,8 @@ impl SeededBootstrapKeys {
         others.into_iter().chain(moves).map(|(purpose, key)| KeyPart { purpose, key })
     }
 
-    /// The keys out of their parts, of which each must be there once. Which moves a bootstrap takes is not known here.
+    /// Joins the keys from their parts. Each key must occur exactly once. Which rotations and
+    /// conjugations a bootstrap needs is not checked here.
     pub fn of_parts(parts: impl IntoIterator<Item = KeyPart>) -> Result<Self, CkksError> {
         let (mut relinearization, mut to_sparse, mut to_dense) = (None, None, None);
         let mut moves: Vec<(usize, SeededSwitchKey)> = Vec::new();

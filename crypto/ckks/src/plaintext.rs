@@ -1,4 +1,4 @@
-//! Numbers that are not encrypted, as polynomials.
+//! Plaintexts: numbers that are encoded as polynomials but not encrypted.
 
 use zeroize::Zeroizing;
 
@@ -12,15 +12,16 @@ use crate::{
 /// Some numbers as a polynomial.
 #[derive(Clone)]
 pub struct Plaintext {
-    /// Its values.
+    /// The polynomial, in its evaluated form.
     pub poly: Poly,
-    /// What the numbers are multiplied by.
+    /// Factor of the numbers in the polynomial.
     pub scale: f64,
-    /// log2 of how many there are.
+    /// log2 of the number of slots.
     pub slots_log2: u32,
 }
 
-/// Coefficients become signed words of 128 bits, and some of these are left for what is added to them.
+/// Maximum size of encoded coefficients, which become signed words of 128 bits. The remaining bits
+/// leave room for values that are added to them.
 const COEFFICIENT_BITS_MAX: f64 = 120.0;
 
 impl Ring {
@@ -41,7 +42,7 @@ impl Ring {
             return Err(CkksError::NotFinite { index });
         }
         let slots_log2 = numbers.len().ilog2();
-        // On a client these are secret.
+        // On a client the numbers are secret, so all copies are wiped.
         let mut coefficients = Zeroizing::new(numbers.to_vec());
         self.embedding(slots_log2).coefficients(&mut coefficients);
         let magnitude = coefficients.iter().fold(0_f64, |max, number| max.max(number.re.abs()).max(number.im.abs()));
@@ -59,7 +60,7 @@ impl Ring {
         Ok(Plaintext { poly: self.of_coefficients(basis, &words), scale, slots_log2 })
     }
 
-    /// The numbers that coefficients stand for.
+    /// Decodes coefficients to numbers.
     pub fn decode(&self, coefficients: &[f64], scale: f64, slots_log2: u32) -> Vec<Complex> {
         let (max, gap) = (self.set().slots(), self.set().slots() >> slots_log2);
         let mut numbers: Vec<Complex> = (0..1 << slots_log2)

@@ -1,38 +1,38 @@
-//! Polynomials by their residues modulo several primes.
+//! Polynomials as residues modulo several primes.
 
 use crate::{
     pool::Words,
     rows::{Rows, transposed},
 };
 
-/// Primes that a polynomial is modulo: the chain up to a level, and some of the special ones.
+/// Primes of a polynomial: the chain up to a level, and some of the special primes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Basis {
-    /// The level: one prime less than there are of the chain.
+    /// The level, which is the number of primes of the chain minus one.
     pub level: usize,
-    /// Special primes, the first ones.
+    /// Number of special primes, taken from the first on.
     pub special: usize,
 }
 
 impl Basis {
-    /// Of ciphertexts of a level.
+    /// The basis of ciphertexts of a level.
     pub const fn of_level(level: usize) -> Self {
         Self { level, special: 0 }
     }
 
-    /// Primes in all.
+    /// Total number of primes.
     pub const fn len(self) -> usize {
         self.level + 1 + self.special
     }
 
-    /// There is always one prime.
+    /// Always false, since a basis has at least one prime.
     pub const fn is_empty(self) -> bool {
         false
     }
 }
 
-/// A polynomial modulo each prime of a basis, a row for each, those of the chain first. Rows are values in the order of
-/// `cloakwork_math::ntt`, unless said otherwise.
+/// A polynomial with one row for each prime of a basis, those of the chain first. Rows are values
+/// in the order of `cloakwork_math::ntt`, unless stated otherwise.
 pub struct Poly {
     basis: Basis,
     size: usize,
@@ -40,13 +40,13 @@ pub struct Poly {
 }
 
 impl Poly {
-    /// In these words, to be written before they are read.
+    /// Creates a polynomial in `words`, which must be written before they are read.
     pub(crate) fn blank(basis: Basis, size: usize, words: Words) -> Self {
         assert_eq!(words.len(), basis.len() * size);
         Self { basis, size, words }
     }
 
-    /// What it is modulo.
+    /// Basis of the polynomial.
     pub fn basis(&self) -> Basis {
         self.basis
     }
@@ -56,7 +56,7 @@ impl Poly {
         &self.words[index * self.size..][..self.size]
     }
 
-    /// The same, to be written.
+    /// The row of one prime, mutable.
     pub fn row_mut(&mut self, index: usize) -> &mut [u64] {
         &mut self.words[index * self.size..][..self.size]
     }
@@ -66,7 +66,7 @@ impl Poly {
         self.words.chunks_exact(self.size)
     }
 
-    /// All rows, to be written.
+    /// All rows, mutable.
     pub fn rows_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u64]> {
         self.words.chunks_exact_mut(self.size)
     }
@@ -76,12 +76,12 @@ impl Poly {
         &self.words
     }
 
-    /// The same, to be written.
+    /// All words, mutable.
     pub fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
 
-    /// The same memory, of which only the rows of a lower level are used, without special primes.
+    /// Keeps only the rows of a lower level without special primes, in the same memory.
     pub(crate) fn cut(mut self, level: usize) -> Self {
         assert!(level <= self.basis.level, "a level that there is");
         self.basis = Basis::of_level(level);
@@ -89,12 +89,12 @@ impl Poly {
         self
     }
 
-    /// The same in memory for its own rows only.
+    /// Moves the polynomial to memory of exactly its own rows.
     pub(crate) fn fitted(self) -> Self {
         Self { words: self.words.fitted(), ..self }
     }
 
-    /// The rows of a lower level, without special primes.
+    /// Copies the rows of a lower level without special primes.
     pub fn at_level(&self, level: usize) -> Self {
         assert!(level <= self.basis.level, "a level that there is");
         let basis = Basis::of_level(level);
@@ -104,7 +104,7 @@ impl Poly {
     }
 }
 
-/// Row by row, those of all polynomials.
+/// Groups the rows of all polynomials by row index.
 pub(crate) fn by_row(polys: &mut [Poly]) -> Vec<Rows<'_>> {
     transposed(polys.iter_mut().map(Poly::rows_mut))
 }

@@ -1,4 +1,4 @@
-//! Polynomials of encrypted numbers, as sums of Chebyshev polynomials.
+//! Evaluation of polynomials of encrypted numbers, as sums of Chebyshev polynomials.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use cloakwork_params::ckks::chebyshev::{Split, depth, factors};
 use crate::{arithmetic::Sum, ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys};
 
 impl Evaluator<'_> {
-    /// The sum of coefficient k times the k-th Chebyshev polynomial of numbers between -1 and 1, with the scale that is
-    /// asked for, as many levels below as the degree has bits.
+    /// Computes the sum of coefficient k times the k-th Chebyshev polynomial of numbers between -1
+    /// and 1. The result has the given scale, and its level is lower by the number of bits of the
+    /// degree.
     pub fn chebyshev(
         &self,
         x: &Ciphertext,
@@ -20,7 +21,8 @@ impl Evaluator<'_> {
         Ok(sums.into_iter().next().expect("one for each that was given"))
     }
 
-    /// The same of several ciphertexts of one level and scale, at least one: keys are read once for all of them.
+    /// As [`Self::chebyshev`], for one or more ciphertexts of one level and scale. One read of the
+    /// keys serves all of them.
     pub(crate) fn chebyshev_of_all(
         &self,
         all: Vec<Ciphertext>,
@@ -41,19 +43,21 @@ impl Evaluator<'_> {
     }
 }
 
-/// Chebyshev polynomials of some ciphertexts: degree k is the number of bits of k - 1 below them.
+/// Chebyshev polynomials of some ciphertexts. The level of degree k is lower than that of the
+/// ciphertexts by the number of bits of k - 1.
 struct Powers<'a> {
     evaluator: &'a Evaluator<'a>,
     keys: &'a EvaluationKeys,
     level: usize,
-    /// Ciphertexts.
+    /// Number of ciphertexts.
     count: usize,
-    /// By degree, those of each ciphertext. They have one scale.
+    /// By degree, the polynomials of all ciphertexts, which have one scale.
     found: BTreeMap<usize, Vec<Ciphertext>>,
 }
 
 impl Powers<'_> {
-    /// A sum of them for each ciphertext, `depth` levels below the first one.
+    /// Computes a sum of Chebyshev polynomials for each ciphertext, `depth` levels below the first
+    /// degree.
     fn combine(
         &mut self,
         split: &Split,
@@ -64,7 +68,7 @@ impl Powers<'_> {
         let last = self.evaluator.ring().prime(self.level + 1 - depth).modulus().value() as f64;
         let (mut rest, mut multiples) = (coefficients.to_vec(), Vec::new());
         for (giant, of_multiple) in &split.multiples {
-            // With T_a T_b = (T_(a+b) + T_|a-b|) / 2.
+            // Uses T_a T_b = (T_(a+b) + T_|a-b|) / 2.
             let above = rest.split_off(*giant);
             for (place, coefficient) in above.iter().enumerate().skip(1) {
                 rest[giant - place] -= coefficient;
@@ -78,7 +82,7 @@ impl Powers<'_> {
             let scale = scale * last / self.found[giant][0].scale;
             multiples.push((self.combine(of_multiple, &multiple, depth - 1, scale)?, *giant));
         }
-        // Where it is a number alone, that is added to the first power times nothing.
+        // A constant alone is added to the first degree times zero.
         let small = 1..=split.rest.max(1);
         for degree in small.clone() {
             self.find(degree)?;
@@ -92,7 +96,7 @@ impl Powers<'_> {
             let combined = |index| evaluator.linear_combination(&terms(index), rest[0], level, scale);
             return (0..self.count).map(combined).collect();
         }
-        // All of it is added up before it is switched and rescaled.
+        // The whole sum is computed before its key switch and rescale.
         let products = |index: usize| -> Vec<[&Ciphertext; 2]> {
             multiples.iter().map(|(multiple, giant)| [&multiple[index], &self.found[giant][index]]).collect()
         };

@@ -1,5 +1,5 @@
-//! Memory of polynomials that are gone, for those to come: to get pages from the system and have them cleared takes
-//! longer than to compute on them.
+//! Reuse of the memory of dropped polynomials. Getting pages from the system and clearing them
+//! takes longer than the computation on them.
 
 use std::{
     collections::BTreeMap,
@@ -10,29 +10,32 @@ use std::{
 
 use cloakwork_math::aligned::Aligned;
 
-/// Words that are kept, by their number. Who asks for fewer gets some of up to twice as many: polynomials get shorter as
-/// they lose levels, and what is kept would not be used again otherwise.
+/// Free buffers by length. A request may receive a buffer of up to twice its length, since
+/// polynomials get shorter as they lose levels. Free buffers would not be reused otherwise.
 #[derive(Default)]
 pub(crate) struct Pool {
     kept: Mutex<Kept>,
 }
 
-/// Bytes of polynomials of a ring, and of what is worked out in between: as many as were asked for and not given back. On top comes
-/// what is kept, up to a gibibyte, and, of what was kept before and is longer than was asked for, as much again at most.
+/// Memory use of a ring's polynomials and intermediate results in bytes: requested and not yet
+/// returned.
+///
+/// The process holds more than this. The pool keeps up to a gibibyte of free buffers, and reused
+/// buffers that are longer than requested take at most as much again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Now.
+    /// Current use.
     pub now: usize,
-    /// At most, since this was last asked.
+    /// Maximum use since the last query.
     pub most: usize,
 }
 
-/// Words of a pool, which go back to it.
+/// Words of a pool, which return to it on drop.
 pub(crate) struct Words {
     words: Aligned<u64>,
-    /// Of which so many were asked for.
+    /// Number of words requested.
     asked: usize,
-    /// And so many are used.
+    /// Number of words in use.
     len: usize,
     pool: Arc<Pool>,
 }
@@ -41,26 +44,26 @@ pub(crate) struct Words {
 struct Kept {
     by_len: BTreeMap<usize, Vec<Aligned<u64>>>,
     words: usize,
-    /// Words that were asked for, and that somebody has.
+    /// Number of words requested and not yet returned.
     lent: usize,
     lent_most: usize,
 }
 
-/// More is given back to the system: a gibibyte.
-const WORDS_MAX: usize = (1 << 30) / size_of::<u64>();
+/// Maximum number of words in free buffers, a gibibyte. Further buffers are returned to the system.
+const FREE_WORDS_MAX: usize = (1 << 30) / size_of::<u64>();
 
 impl Pool {
-    /// So many words, to be written before they are read: whatever is in them.
+    /// Lends `len` words with any content, which must be written before they are read.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Words {
         self.take_of(len, 2 * len)
     }
 
-    /// The same, and no longer than that: for what stays.
+    /// As [`Self::take`], in a buffer of exactly this length, for long-lived data.
     pub(crate) fn take_exactly(self: &Arc<Self>, len: usize) -> Words {
         self.take_of(len, len)
     }
 
-    /// How much memory is in use.
+    /// Memory in use.
     pub(crate) fn memory_use(&self) -> MemoryUse {
         let mut kept = self.kept();
         let now = kept.lent;
@@ -68,25 +71,27 @@ impl Pool {
         MemoryUse { now, most }
     }
 
-    /// So many words, of memory for no more than that.
+    /// Lends `len` words in a buffer of at most `len_max` words.
     fn take_of(self: &Arc<Self>, len: usize, len_max: usize) -> Words {
         let found = self.kept().lend(len, len_max);
         let mut words = found.unwrap_or_else(|| Aligned::for_work(len));
         if cfg!(debug_assertions) {
-            // What is read all the same stands out.
+            // A distinct value exposes reads before the first write.
             words.fill(u64::MAX);
         }
         Words { words, asked: len, len, pool: Arc::clone(self) }
     }
 
-    /// Each change of it leaves nothing half done, whoever panics.
+    /// No code that runs under this lock leaves the state half changed, so a poisoned lock is safe
+    /// to use.
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Kept {
-    /// Words that there are; if there are none, somebody gets so many new ones.
+    /// Lends a free buffer, if there is one of a suitable length. If there is none, the caller
+    /// allocates `len` words.
     fn lend(&mut self, len: usize, len_max: usize) -> Option<Aligned<u64>> {
         let found = self.by_len.range_mut(len..=len_max).find_map(|(_, words)| words.pop());
         self.words -= found.as_deref().map_or(0, <[u64]>::len);
@@ -95,9 +100,9 @@ impl Kept {
         found
     }
 
-    /// Keeps words for somebody else, if there are not too many.
+    /// Keeps a buffer for reuse, unless the pool is full.
     fn keep(&mut self, words: Aligned<u64>) {
-        if self.words + words.len() <= WORDS_MAX {
+        if self.words + words.len() <= FREE_WORDS_MAX {
             self.words += words.len();
             self.by_len.entry(words.len()).or_default().push(words);
         }
@@ -105,12 +110,12 @@ impl Kept {
 }
 
 impl Words {
-    /// Others from the same pool.
+    /// Takes other words from the same pool.
     pub(crate) fn others(&self, len: usize) -> Self {
         self.pool.take(len)
     }
 
-    /// The same in memory of just their number: for what stays.
+    /// Moves the words to a buffer of exactly their number, for long-lived data.
     pub(crate) fn fitted(self) -> Self {
         if self.words.len() == self.len {
             return self;
@@ -120,7 +125,7 @@ impl Words {
         fitted
     }
 
-    /// Only the first of them.
+    /// Keeps only the first `len` words.
     pub(crate) fn cut(&mut self, len: usize) {
         self.len = len.min(self.len);
     }
@@ -154,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_used_again_and_no_more_than_the_limit_are_kept() {
+    fn buffers_are_reused_and_kept_up_to_the_limit() {
         let pool = Arc::new(Pool::default());
         let kept = || pool.kept().words;
         let words = pool.take(64);
@@ -168,12 +173,12 @@ mod tests {
         assert_ne!(pool.take(31).as_ptr(), place, "more than twice as many");
         assert_ne!(pool.take_exactly(40).words.len(), 64, "not as many");
         assert_eq!(pool.take_exactly(64).as_ptr(), place);
-        (0..3).for_each(|_| pool.kept().keep(Aligned::new(WORDS_MAX / 2 - 132)));
-        assert!((WORDS_MAX - 100..=WORDS_MAX).contains(&kept()), "two of the three");
+        (0..3).for_each(|_| pool.kept().keep(Aligned::new(FREE_WORDS_MAX / 2 - 132)));
+        assert!((FREE_WORDS_MAX - 100..=FREE_WORDS_MAX).contains(&kept()), "two of the three");
     }
 
     #[test]
-    fn what_somebody_has_is_counted_and_what_stays_takes_no_more_than_it_holds() {
+    fn lent_words_are_counted_and_fitted_words_have_exact_buffers() {
         let pool = Arc::new(Pool::default());
         let in_use = |now: usize, most: usize| MemoryUse { now: 8 * now, most: 8 * most };
         let (first, mut second) = (pool.take(100), pool.take(60));

@@ -1,4 +1,4 @@
-//! What follows from a parameter set: transforms, and changes between bases.
+//! Precomputed data of a parameter set: transforms and changes of basis.
 
 use std::{
     collections::HashMap,
@@ -21,28 +21,30 @@ use crate::{
     pool::{MemoryUse, Pool, Words},
 };
 
-/// A set's ring with all that is worked out once: some megabytes for each prime. Shared by everybody who computes under it.
+/// The ring of a set with all precomputed data, some megabytes for each prime. All computations
+/// under the set share one instance.
 pub struct Ring {
     set: &'static CkksSet,
-    /// Those of the chain, then the special ones.
+    /// The primes of the chain, followed by the special primes.
     primes: Vec<Prime>,
     digits: Vec<Digit>,
-    /// By number of special primes that go, then by level; of each, the second takes a prime of the chain as well.
+    /// Lowerings by number of removed special primes, then by level. Of each pair, the second
+    /// removes a prime of the chain as well.
     lowerings: HashMap<usize, Vec<[Option<Lowering>; 2]>>,
-    /// From the first prime to all others.
+    /// Change of basis from the first prime to all others.
     raising: BasisChange,
-    /// By log2 of the slots, as they are asked for.
+    /// Embeddings by log2 of the number of slots, created on first use.
     embeddings: Vec<OnceLock<Embedding>>,
-    /// By prime, what multiplies the first half of all values, and the second, when numbers are multiplied by i.
+    /// By prime, the factors of the first and second half of all values in a multiplication by i.
     imaginary: Vec<[Factor; 2]>,
     pool: Arc<Pool>,
 }
 
 /// One prime of a ring.
 pub struct Prime {
-    /// Its transform.
+    /// Transform modulo the prime.
     pub ntt: Ntt,
-    /// Sums and products modulo it.
+    /// Sums and products modulo the prime.
     pub pointwise: Pointwise,
 }
 
@@ -53,11 +55,12 @@ impl Prime {
     }
 }
 
-/// Some primes of the chain that lie together: what a key switch cuts a polynomial into.
+/// A digit of the key-switching gadget: some adjacent primes of the chain.
 pub(crate) struct Digit {
-    /// Their places in the chain.
+    /// Indices of the digit's primes in the chain.
     pub(crate) rows: Range<usize>,
-    /// By number of them that a level has, from 1 on: to all primes outside of the digit, special ones last.
+    /// Changes of basis to all primes outside of the digit, special primes last. The index is the
+    /// number of the digit's primes that a level has, from 1 on, minus one.
     changes: Vec<BasisChange>,
 }
 
@@ -67,32 +70,32 @@ impl Digit {
         self.rows.start..self.rows.end.min(level + 1)
     }
 
-    /// From those to others.
+    /// The change of basis from these primes to all primes outside of the digit.
     pub(crate) fn change(&self, level: usize) -> &BasisChange {
         &self.changes[self.at_level(level).len() - 1]
     }
 
-    /// Where a prime outside of the digit is in [`Self::change`].
+    /// Index in [`Self::change`] of a prime outside of the digit.
     pub(crate) fn target(&self, prime: usize) -> usize {
         if prime < self.rows.start { prime } else { prime - self.rows.len() }
     }
 }
 
-/// What takes away some primes: a division by their product, rounded.
+/// The removal of some primes: a rounded division by their product.
 pub(crate) struct Lowering {
-    /// From the primes that go to those of the chain that stay.
+    /// Change of basis from the removed primes to the remaining primes of the chain.
     pub(crate) change: BasisChange,
-    /// One over the product, modulo each that stays.
+    /// Inverse of the product, modulo each remaining prime.
     pub(crate) inverses: Vec<Factor>,
 }
 
 impl Ring {
-    /// The ring of a set, on the best instruction set of this machine.
+    /// Creates the ring of a set for the best instruction set of this machine.
     pub fn new(set: &'static CkksSet) -> Self {
         Self::with_level(set, Level::detect())
     }
 
-    /// The same on one instruction set.
+    /// Creates the ring of a set for one instruction set.
     pub fn with_level(set: &'static CkksSet, level: Level) -> Self {
         let moduli: Vec<Modulus> = set.chain.iter().chain(set.special).map(|prime| modulus(*prime)).collect();
         let prime = |modulus: &Modulus| Prime {
@@ -115,7 +118,8 @@ impl Ring {
         let by_level = |count: usize| -> Vec<_> {
             (0..chain.len()).map(|level| [lowering(count, level, level + 1), lowering(count, level, level)]).collect()
         };
-        // None for a rescale, one for the key to a sparse secret, all for every other key.
+        // A rescale removes no special primes, the key to a sparse secret uses one, and every other
+        // key uses all.
         let lowerings = [0, 1, special.len()].map(|count| (count, by_level(count))).into();
         let primes: Vec<Prime> = moduli.iter().map(prime).collect();
         Self {
@@ -135,17 +139,17 @@ impl Ring {
         self.set
     }
 
-    /// N.
+    /// The ring dimension N.
     pub fn size(&self) -> usize {
         self.set.size()
     }
 
-    /// Numbers in a ciphertext, at most.
+    /// Maximum number of slots in a ciphertext.
     pub fn slots(&self) -> usize {
         self.set.slots()
     }
 
-    /// log2 of that.
+    /// log2 of the maximum number of slots.
     pub fn slots_log2(&self) -> u32 {
         self.set.size_log2 - 1
     }
@@ -155,18 +159,18 @@ impl Ring {
         self.set.level_max()
     }
 
-    /// A prime of the chain, or, from its end on, a special one.
+    /// A prime of the chain or, from the chain's end on, a special prime.
     pub fn prime(&self, index: usize) -> &Prime {
         &self.primes[index]
     }
 
-    /// The indices of a basis' primes, row by row.
+    /// Indices of the primes of a basis, row by row.
     pub fn indices(&self, basis: Basis) -> impl ExactSizeIterator<Item = usize> + Clone + use<> {
         let chain = self.set.chain.len();
         (0..basis.len()).map(move |row| index_of_row(chain, basis, row))
     }
 
-    /// The index of the prime of one row.
+    /// Index of the prime of one row.
     pub(crate) fn index(&self, basis: Basis, row: usize) -> usize {
         index_of_row(self.set.chain.len(), basis, row)
     }
@@ -176,99 +180,99 @@ impl Ring {
         self.indices(basis).map(|index| &self.primes[index])
     }
 
-    /// Zero.
+    /// The zero polynomial.
     pub fn zero(&self, basis: Basis) -> Poly {
         let mut zero = self.blank(basis);
         zero.words_mut().fill(0);
         zero
     }
 
-    /// A polynomial to be written before it is read.
+    /// Allocates a polynomial that must be written before it is read.
     pub(crate) fn blank(&self, basis: Basis) -> Poly {
         Poly::blank(basis, self.size(), self.pool.take(basis.len() * self.size()))
     }
 
-    /// The same for what stays for long, as keys do: no larger than it has to be.
+    /// As [`Self::blank`], in memory of exact size for long-lived data such as keys.
     pub(crate) fn blank_to_keep(&self, basis: Basis) -> Poly {
         Poly::blank(basis, self.size(), self.pool.take_exactly(basis.len() * self.size()))
     }
 
-    /// Some rows, to be written before they are read.
+    /// Allocates some rows that must be written before they are read.
     pub(crate) fn blank_rows(&self, count: usize) -> Words {
         self.pool.take(count * self.size())
     }
 
-    /// Some words, to be written before they are read.
+    /// Allocates some words that must be written before they are read.
     pub(crate) fn blank_words(&self, count: usize) -> Words {
         self.pool.take(count)
     }
 
-    /// What numbers are multiplied by, unless somebody says otherwise.
+    /// The default scale of numbers.
     pub fn scale(&self) -> f64 {
         2_f64.powi(self.set.scale_log2 as i32)
     }
 
-    /// The transform between n numbers and coefficients.
+    /// The transform between numbers and coefficients for 2^`slots_log2` slots.
     pub fn embedding(&self, slots_log2: u32) -> &Embedding {
         self.embeddings[slots_log2 as usize].get_or_init(|| Embedding::new(slots_log2))
     }
 
-    /// The product of the first `special` special primes, modulo another.
+    /// The product of the first `special` special primes, modulo another prime.
     pub fn special_product(&self, special: usize, modulus: Modulus) -> u64 {
         let primes = self.set.special[..special].iter();
         primes.fold(1, |product, prime| modulus.mul(product, modulus.reduce(*prime)))
     }
 
-    /// The digits that a level has primes of.
+    /// The digits of which a level has primes.
     pub(crate) fn digits(&self, level: usize) -> impl Iterator<Item = &Digit> + Clone {
         self.digits.iter().take_while(move |digit| digit.rows.start <= level)
     }
 
-    /// What takes away the special primes of a basis, and what it has of the chain above a level.
+    /// The removal of the special primes of a basis and of its primes of the chain above a level.
     pub(crate) fn lowering(&self, basis: Basis, level: usize) -> &Lowering {
         let lowering = &self.lowerings[&basis.special][basis.level][basis.level - level];
         lowering.as_ref().expect("primes that go, and primes that stay")
     }
 
-    /// From the first prime to all others.
+    /// Change of basis from the first prime to all others.
     pub(crate) fn raising(&self) -> &BasisChange {
         &self.raising
     }
 
-    /// How much memory is in use, of everybody who computes with this ring.
+    /// Memory in use by all computations with this ring.
     pub fn memory_use(&self) -> MemoryUse {
         self.pool.memory_use()
     }
 
-    /// Every number times i, which is X^(N / 2): exact, and at no cost of levels.
+    /// Multiplies every number by i, which is X^(N / 2), exactly and without a level.
     pub(crate) fn times_i(&self, index: usize, row: &mut [u64]) {
         for (half, factor) in row.chunks_exact_mut(self.size() / 2).zip(self.imaginary[index]) {
             self.primes[index].pointwise.scale(half, factor);
         }
     }
 
-    /// Adds the number times i to every number, given what it is modulo the prime.
+    /// Adds i times a number to every number. `number` is its residue modulo the prime.
     pub(crate) fn add_imaginary(&self, index: usize, row: &mut [u64], number: u64) {
         for (half, factor) in row.chunks_exact_mut(self.size() / 2).zip(self.imaginary[index]) {
             self.primes[index].pointwise.add_constant(half, factor.times(number));
         }
     }
 
-    /// Coefficients as values, row by row.
+    /// Transforms coefficients to values, row by row.
     pub fn forward(&self, poly: &mut Poly) {
         for (prime, row) in self.primes(poly.basis()).zip(poly.rows_mut()) {
             prime.ntt.forward(&mut [row]);
         }
     }
 
-    /// Values as coefficients, row by row.
+    /// Transforms values to coefficients, row by row.
     pub fn inverse(&self, poly: &mut Poly) {
         for (prime, row) in self.primes(poly.basis()).zip(poly.rows_mut()) {
             prime.ntt.inverse(&mut [row]);
         }
     }
 
-    /// A polynomial with these coefficients, by its values.
+    /// Evaluates a polynomial with these coefficients.
     pub fn of_coefficients(&self, basis: Basis, coefficients: &[i128]) -> Poly {
         let mut poly = self.blank(basis);
         for (prime, row) in self.primes(basis).zip(poly.rows_mut()) {
@@ -286,7 +290,8 @@ fn index_of_row(chain: usize, basis: Basis, row: usize) -> usize {
     if row <= basis.level { row } else { chain + row - basis.level - 1 }
 }
 
-/// X^(N / 2) has two values, a root of -1 and its negative: one in the first half of all places, one in the second.
+/// Values of X^(N / 2): a root of -1 in the first half of all values, its negative in the second
+/// half.
 fn imaginary(prime: &Prime) -> [Factor; 2] {
     let size = prime.ntt.size();
     let mut power = vec![0; size];

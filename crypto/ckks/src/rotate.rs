@@ -1,4 +1,4 @@
-//! Numbers that change places.
+//! Rotations and conjugation.
 
 use crate::{
     ciphertext::Ciphertext,
@@ -10,19 +10,21 @@ use crate::{
 };
 
 impl Evaluator<'_> {
-    /// Number i becomes what number i + `steps` was, around the end.
+    /// Rotates the numbers to the left with wrap-around: number i becomes the former number i +
+    /// `steps`.
     pub fn rotate(&self, a: &Ciphertext, steps: i64, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
         let steps = steps.rem_euclid(a.slots() as i64);
         if steps == 0 {
             return Ok(a.clone());
         }
-        // With fewer than N / 2 numbers, turning to the left and to the right are two automorphisms that do the same.
+        // With fewer than N / 2 numbers, rotations to the left and to the right are two
+        // automorphisms with the same effect. Either key will do.
         let powers = [steps, steps - a.slots() as i64].map(|steps| rotation_power(self.ring(), steps));
         let [left, right] = powers.map(|power| keys.mover(power, a.level(), || format!("a rotation by {steps}")));
         Ok(self.moved(a, left.or_else(|error| right.map_err(|_| error))?))
     }
 
-    /// As if there were N / 2 numbers, of which these are copies.
+    /// Rotates as if there were N / 2 numbers, of which these are copies.
     pub(crate) fn rotate_full(
         &self,
         a: &Ciphertext,
@@ -33,7 +35,7 @@ impl Evaluator<'_> {
         Ok(self.moved(a, keys.mover(power, a.level(), || format!("a rotation by {steps}"))?))
     }
 
-    /// Each number becomes its conjugate.
+    /// Replaces each number by its conjugate.
     pub fn conjugate(&self, a: &Ciphertext, keys: &EvaluationKeys) -> Result<Ciphertext, CkksError> {
         Ok(self.moved(a, keys.mover(conjugation_power(self.ring()), a.level(), || "conjugation".into())?))
     }

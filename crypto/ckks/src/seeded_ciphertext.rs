@@ -1,28 +1,28 @@
-//! Encrypted numbers whose mask comes from a seed: half the size.
+//! Ciphertexts whose mask comes from a seed, at half the size.
 
 use cloakwork_math::random::MaskSeed;
 
 use crate::{ciphertext::Ciphertext, error::CkksError, key::masks, poly::Poly, ring::Ring};
 
-/// A ciphertext that is fresh from the secret key.
+/// A fresh ciphertext made with the secret key.
 pub struct SeededCiphertext {
-    /// Its body.
+    /// Body of the ciphertext.
     pub body: Poly,
-    /// Where the mask comes from: prime by prime, as those of a key's first part.
+    /// Seed of the mask, prime by prime, as in the first part of a key.
     pub seed: MaskSeed,
-    /// What the numbers are multiplied by.
+    /// Factor of the numbers in the plaintext.
     pub scale: f64,
-    /// log2 of how many there are.
+    /// log2 of the number of slots.
     pub slots_log2: u32,
 }
 
 impl SeededCiphertext {
-    /// Multiplications that are left.
+    /// Number of multiplications left.
     pub fn level(&self) -> usize {
         self.body.basis().level
     }
 
-    /// Computes the mask, if the ciphertext is one of the ring.
+    /// Expands the mask if the ciphertext belongs to the ring.
     pub fn expand(self, ring: &Ring) -> Result<Ciphertext, CkksError> {
         let Self { body, seed, scale, slots_log2 } = self;
         let (basis, max) = (body.basis(), ring.level_max());

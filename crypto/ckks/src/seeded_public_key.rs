@@ -1,14 +1,14 @@
-//! A public key as it is stored and sent.
+//! Public keys in their stored and sent form.
 
 use cloakwork_math::random::MaskSeed;
 
 use crate::poly::Poly;
 
-/// An encryption of zero at the highest level that numbers are encrypted at, whose mask comes from a seed: whoever has it
-/// encrypts, and nobody decrypts with it.
+/// An encryption of zero with a seeded mask, at the highest level that numbers are encrypted at.
+/// With the key, anyone can encrypt and no one can decrypt.
 pub struct SeededPublicKey {
-    /// Its body.
+    /// Body of the key.
     pub body: Poly,
-    /// Where the mask comes from, as that of a fresh ciphertext.
+    /// Seed of the mask, in the order of a fresh ciphertext.
     pub seed: MaskSeed,
 }

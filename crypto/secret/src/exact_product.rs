@@ -5,9 +5,9 @@
 //!
 //! The rounding is exact for the following reason. A digit is at most 2^(w-1) in size and a key
 //! coefficient at most 1, so the two sides have norms of at most 2^(w-1) sqrt(kN) and sqrt(kN). The
-//! unit roundoff is e = 2^-53, the roots of unity are accurate to 2e, and the transform has n =
-//! log2(N/2) levels. Each level of each of the three transforms adds at most e for its sum, and at
-//! most sqrt(5) e + 2e for its product with a root. The second bound is theorem 5.1 of Percival,
+//! unit roundoff is e = 2^-53, the roots of unity are accurate to 2e, and the transform has
+//! n = log2(N/2) levels. Each level of each of the three transforms adds at most e for its sum, and
+//! at most sqrt(5) e + 2e for its product with a root. The second bound is theorem 5.1 of Percival,
 //! "Rapid multiplication modulo the sum and difference of highly composite numbers". The twist is
 //! one more root in each transform, the product of the spectra adds sqrt(5) e, and the sum over k
 //! adds at most 3e.

@@ -1,4 +1,4 @@
-//! What a bootstrap needs of a client.
+//! The keys of a client that a bootstrap needs.
 
 use crate::{
     error::CkksError,
@@ -7,28 +7,29 @@ use crate::{
     ring::Ring,
 };
 
-/// Keys for bootstraps, as a client makes them.
+/// Keys for bootstraps in seeded form, as a client generates them.
 pub struct SeededBootstrapKeys {
-    /// From the secret to a sparse one, modulo the first prime and the first special one: nothing else is ever under that.
+    /// Key switch from the secret to a sparse one, modulo the first prime and the first special
+    /// prime. No other object is ever encrypted under the sparse secret.
     pub to_sparse: SeededSwitchKey,
-    /// From the sparse secret to the secret.
+    /// Key switch from the sparse secret to the secret.
     pub to_dense: SeededSwitchKey,
-    /// For products.
+    /// Relinearization key, for products.
     pub relinearization: SeededSwitchKey,
-    /// By power of X.
+    /// Rotation and conjugation keys, by power of X.
     pub moves: Vec<(usize, SeededSwitchKey)>,
 }
 
-/// The same, as a computation reads them.
+/// Keys for bootstraps, expanded for computation.
 pub struct BootstrapKeys {
     pub(super) to_sparse: SwitchKey,
     pub(super) to_dense: SwitchKey,
-    /// For products and moves.
+    /// Keys for products, rotations and conjugation.
     pub evaluation: EvaluationKeys,
 }
 
 impl BootstrapKeys {
-    /// Computes the masks, if the keys are those of the ring.
+    /// Expands the masks if the keys belong to the ring.
     pub fn expand(ring: &Ring, seeded: SeededBootstrapKeys) -> Result<Self, CkksError> {
         let SeededBootstrapKeys { to_sparse, to_dense, relinearization, moves } = seeded;
         let expand = |key| SwitchKey::expand(ring, key);
@@ -38,7 +39,8 @@ impl BootstrapKeys {
         Self::new(expand(to_sparse)?, expand(to_dense)?, evaluation)
     }
 
-    /// The keys between the two secrets, and those for products and moves.
+    /// Combines the keys between the two secrets and the keys for products, rotations and
+    /// conjugation.
     pub fn new(to_sparse: SwitchKey, to_dense: SwitchKey, evaluation: EvaluationKeys) -> Result<Self, CkksError> {
         if to_sparse.basis() != (Basis { level: 0, special: 1 }) || to_dense.gadget() != Gadget::Whole {
             return Err(CkksError::MalformedKey { what: "the sparse secret is not where it belongs" });
@@ -46,7 +48,7 @@ impl BootstrapKeys {
         Ok(Self { to_sparse, to_dense, evaluation })
     }
 
-    /// Bytes held.
+    /// Size of the keys in memory, in bytes.
     pub fn bytes(&self) -> usize {
         let keys = [&self.to_sparse, &self.to_dense].into_iter().chain(&self.evaluation.relinearization);
         keys.map(SwitchKey::bytes).chain(self.evaluation.moves.values().map(MoveKey::bytes)).sum()

@@ -1,17 +1,18 @@
-//! Real and imaginary parts side by side.
+//! Packing of real and imaginary parts side by side.
 
 use cloakwork_params::ckks::offsets;
 
 use crate::{complex::Complex, diagonals::Diagonals};
 
-/// The matrix for twice as many slots that leaves its result in the first half and -i times it in the second: with their
-/// conjugates added, these are twice the real and twice the imaginary part.
+/// Builds the matrix for twice as many slots that leaves its result in the first half and -i times
+/// the result in the second. With their conjugates added, the halves are twice the real and twice
+/// the imaginary part.
 pub(super) fn both_parts(matrix: &Diagonals) -> Diagonals {
     doubled(matrix, |_, row, n| if row < n { Complex::from(1.0) } else { Complex::new(0.0, -1.0) })
 }
 
-/// The matrix for twice as many slots that takes real parts from the first half and imaginary ones from the second: what
-/// it leaves in the two halves is to be added.
+/// Builds the matrix for twice as many slots that takes real parts from the first half and
+/// imaginary parts from the second. The caller adds the two halves of the result.
 pub(super) fn of_both_parts(matrix: &Diagonals) -> Diagonals {
     doubled(
         matrix,

@@ -1,8 +1,9 @@
-//! The remainder of a number, for numbers that are near whole ones: sin(2 pi y) / 2 pi.
+//! EvalMod: the remainder sin(2 pi y) / 2 pi of a number y that is near a whole number.
 //!
-//! It is a cosine of a quarter of a turn less, whose angle is doubled two or three times. The cosine of the fourth or eighth
-//! part of the angle is a polynomial through its values at, or near, all whole numbers below 16 in magnitude, so that it is
-//! most exact where the numbers are.
+//! The sine is a cosine of a quarter of a turn less, whose angle is doubled two or three times. A
+//! polynomial approximates the cosine of the fourth or eighth part of the angle. The polynomial
+//! interpolates at or near all whole numbers below 16 in magnitude, so that it is most exact where
+//! the numbers are.
 
 use std::f64::consts::TAU;
 
@@ -12,21 +13,23 @@ use crate::{
     bootstrap::BootstrapStep, ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys,
 };
 
-/// Numbers are remainders of this times what is given: raised coefficients are off by fewer multiples than that.
+/// Factor of the input numbers: a remainder is taken of `RANGE` times a number. Raised coefficients
+/// are off by fewer multiples of the first prime than this.
 pub(super) const RANGE: usize = 16;
 
-/// How remainders are taken.
+/// A method of taking remainders.
 pub(super) struct Remainder {
-    /// Of Chebyshev polynomials of y / 16: their sum is cos(2 pi (y - 1/4) / 2^doublings) near y = -15, -14 .. 15.
+    /// Coefficients of the Chebyshev polynomials of y / 16. Their sum is cos(2 pi (y - 1/4) /
+    /// 2^doublings) near y = -15, -14 .. 15.
     cosine: &'static [f64],
     doublings: usize,
 }
 
-/// The two ways. More doublings take fewer products, and enlarge the noise of the cosine.
-static WAYS: [Remainder; 2] =
+/// The two methods. More doublings take fewer products, and enlarge the noise of the cosine.
+static METHODS: [Remainder; 2] =
     [Remainder { cosine: &COSINE_OF_QUARTER, doublings: 2 }, Remainder { cosine: &COSINE_OF_EIGHTH, doublings: 3 }];
 
-/// Through the values at all 31 whole numbers. Worked out with 400 bits.
+/// Interpolates at all 31 whole numbers. Computed with 400 bits.
 const COSINE_OF_EIGHTH: [f64; 31] = [
     0.1544719961437124,
     -0.06028634981354996,
@@ -61,7 +64,8 @@ const COSINE_OF_EIGHTH: [f64; 31] = [
     -3.004229852095435e-09,
 ];
 
-/// Through the values at 0.01 to the left and to the right of each of them, without the seven smallest terms. Worked out with 600 bits.
+/// Interpolates at 0.01 to the left and to the right of each whole number, without the seven
+/// smallest terms. Computed with 600 bits.
 const COSINE_OF_QUARTER: [f64; 55] = [
     0.10344482732414552,
     -0.08486533826110887,
@@ -121,19 +125,21 @@ const COSINE_OF_QUARTER: [f64; 55] = [
 ];
 
 impl Remainder {
-    /// That of a set.
+    /// The method of a set.
     pub(super) fn of(set: &CkksSet) -> &'static Self {
-        let way = WAYS.iter().find(|way| way.doublings == set.bootstrap.doublings);
-        way.expect("a test holds every set to a way there is")
+        let method = METHODS.iter().find(|method| method.doublings == set.bootstrap.doublings);
+        method.expect("a test checks that every set has a method")
     }
 
-    /// The scale afterwards, given that before and the primes so many levels below the start.
+    /// Computes the scale of the result, given the scale of the input and the prime by the number
+    /// of levels below the start.
     pub(super) fn scale_after(&self, scale: f64, prime: impl Fn(usize) -> f64) -> f64 {
         (REMAINDER_DEPTH - self.doublings..REMAINDER_DEPTH).fold(scale, |scale, below| scale * scale / prime(below))
     }
 
-    /// The remainders of 16 times each number, times `amplitude`: of one ciphertext, or of two of one scale, as the parts of complex
-    /// numbers. Keys are read once for both.
+    /// Computes the remainders of 16 times each number, times `amplitude`. The input is one
+    /// ciphertext, or two of one scale that hold the parts of complex numbers. One read of the keys
+    /// serves both.
     pub(super) fn take(
         &self,
         evaluator: &Evaluator<'_>,
@@ -141,7 +147,8 @@ impl Remainder {
         amplitude: f64,
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
-        // What the cosine is multiplied by is squared with it each time, and is the amplitude over 2 pi in the end.
+        // Each doubling squares the factor of the cosine, which must end as the amplitude over 2
+        // pi.
         let mut factor = (amplitude / TAU).powf(0.5_f64.powi(self.doublings as i32));
         let coefficients: Vec<f64> = self.cosine.iter().map(|coefficient| coefficient * factor).collect();
         let scale = parts[0].scale;
@@ -167,9 +174,9 @@ mod tests {
         *,
     };
 
-    fn cosine(way: &Remainder, y: f64) -> f64 {
-        let (x, mut before, mut power, mut sum) = (y / 16.0, 1.0, y / 16.0, way.cosine[0]);
-        for coefficient in &way.cosine[1..] {
+    fn cosine(method: &Remainder, y: f64) -> f64 {
+        let (x, mut before, mut power, mut sum) = (y / 16.0, 1.0, y / 16.0, method.cosine[0]);
+        for coefficient in &method.cosine[1..] {
             sum += coefficient * power;
             (before, power) = (power, 2.0 * x * power - before);
         }
@@ -178,27 +185,36 @@ mod tests {
 
     #[test]
     fn the_polynomials_are_cosines_at_whole_numbers() {
-        for way in &WAYS {
+        for method in &METHODS {
             for y in -15..=15 {
-                let expected = (TAU * (f64::from(y) - 0.25) / 2_f64.powi(way.doublings as i32)).cos();
-                assert!((cosine(way, f64::from(y)) - expected).abs() < 1e-12, "at {y}, {} doublings", way.doublings);
+                let expected = (TAU * (f64::from(y) - 0.25) / 2_f64.powi(method.doublings as i32)).cos();
+                assert!(
+                    (cosine(method, f64::from(y)) - expected).abs() < 1e-12,
+                    "at {y}, {} doublings",
+                    method.doublings
+                );
             }
         }
     }
 
     #[test]
-    fn every_set_has_a_way_of_as_many_levels_as_all_others() {
-        for way in &WAYS {
-            assert_eq!((way.cosine.len() - 1).ilog2() as usize + 1 + way.doublings, REMAINDER_DEPTH);
+    fn every_set_has_a_method_and_all_take_as_many_levels() {
+        for method in &METHODS {
+            assert_eq!((method.cosine.len() - 1).ilog2() as usize + 1 + method.doublings, REMAINDER_DEPTH);
         }
         for set in cloakwork_params::ckks::CKKS_SETS {
-            let way = Remainder::of(set);
-            assert_eq!((way.doublings, way.cosine.len() - 1), (set.bootstrap.doublings, set.bootstrap.cosine_degree()));
+            let method = Remainder::of(set);
+            assert_eq!(
+                (method.doublings, method.cosine.len() - 1),
+                (set.bootstrap.doublings, set.bootstrap.cosine_degree())
+            );
         }
     }
 
-    /// A raised coefficient is its remainder, and the sum of as many uniform parts of the first prime as the sparse secret
-    /// has coefficients, rounded. That this is the range or more, in any coefficient, is the corner of a cube.
+    /// A raised coefficient is its remainder plus a multiple of the first prime. The multiple is
+    /// the rounded sum of as many uniform numbers as the sparse secret has coefficients that are
+    /// not zero. The probability that it reaches the range, in any coefficient, is the volume of a
+    /// corner of a cube.
     #[test]
     fn raised_coefficients_are_within_the_range() {
         for set in cloakwork_params::ckks::CKKS_SETS {
@@ -211,14 +227,14 @@ mod tests {
         }
     }
 
-    /// As it is worked out above `AMPLITUDE_LOG2`.
+    /// Checks the derivation in the documentation of `AMPLITUDE_LOG2`.
     #[test]
-    fn what_an_error_grows_to_is_known() {
-        for way in &WAYS {
-            let (doublings, last) = (way.doublings as i32, 2_f64.powi(AMPLITUDE_LOG2) / TAU);
+    fn errors_grow_as_derived_for_the_amplitude() {
+        for method in &METHODS {
+            let (doublings, last) = (method.doublings as i32, 2_f64.powi(AMPLITUDE_LOG2) / TAU);
             let factor = |step: i32| last.powf(0.5_f64.powi(doublings - step));
             let end = |y: f64, wrong: i32, error: f64| {
-                let begin = factor(0) * cosine(way, y) + if wrong == 0 { error } else { 0.0 };
+                let begin = factor(0) * cosine(method, y) + if wrong == 0 { error } else { 0.0 };
                 (1..=doublings).fold(begin, |value, step| {
                     2.0 * value * value - factor(step) + if wrong == step { error } else { 0.0 }
                 })
@@ -235,27 +251,28 @@ mod tests {
         }
     }
 
-    /// As it is worked out above `LOSSY_PART_LOG2`.
+    /// Checks the derivation in the documentation of `LOSSY_PART_LOG2`.
     #[test]
-    fn a_sine_takes_a_third_power_of_the_part() {
-        for (way, number) in WAYS.iter().flat_map(|way| [0.5, -0.75, 1.0].map(|number| (way, number))) {
+    fn the_loss_to_the_sine_is_cubic() {
+        for (method, number) in METHODS.iter().flat_map(|method| [0.5, -0.75, 1.0].map(|number| (method, number))) {
             let y = number / 2_f64.powi(LOSSY_PART_LOG2);
-            let sine = (0..way.doublings).fold(cosine(way, y), |cosine, _| 2.0 * cosine * cosine - 1.0);
+            let sine = (0..method.doublings).fold(cosine(method, y), |cosine, _| 2.0 * cosine * cosine - 1.0);
             let taken = number - sine / TAU * 2_f64.powi(LOSSY_PART_LOG2);
             let expected = number.powi(3) * 2_f64.powf(-23.28);
             assert!((taken / expected - 1.0).abs() < 0.1, "{number}: {taken:e}, not {expected:e}");
         }
     }
 
-    /// Off by so many multiples, raised coefficients are with a probability of less than 2^-20 for each.
+    /// Raised coefficients are off by more than eight multiples with a probability of less than
+    /// 2^-20 each.
     #[test]
     fn remainders_near_small_whole_numbers_are_exact() {
-        for (way, whole) in WAYS.iter().flat_map(|way| (-8..=8).map(move |whole| (way, whole))) {
+        for (method, whole) in METHODS.iter().flat_map(|method| (-8..=8).map(move |whole| (method, whole))) {
             for part in -64..=64 {
                 let y = f64::from(whole) + f64::from(part) / 4096.0;
-                let sine = (0..way.doublings).fold(cosine(way, y), |cosine, _| 2.0 * cosine * cosine - 1.0);
+                let sine = (0..method.doublings).fold(cosine(method, y), |cosine, _| 2.0 * cosine * cosine - 1.0);
                 let expected = (TAU * (y - y.round())).sin();
-                assert!((sine - expected).abs() < 2_f64.powi(-39), "at {y}, {} doublings: {sine}", way.doublings);
+                assert!((sine - expected).abs() < 2_f64.powi(-39), "at {y}, {} doublings: {sine}", method.doublings);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Ciphertexts: level, slots and scale in the header, body and mask in the payload.
+//! Ciphertexts: the header holds level, slots and scale, the payload holds body and mask.
 
 use std::io::{Read, Write};
 

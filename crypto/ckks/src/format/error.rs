@@ -1,30 +1,31 @@
-//! Why an object was not written or read.
+//! Errors of writing and reading objects.
 
 use cloakwork_params::EnvelopeError;
 
 use crate::error::CkksError;
 
-/// An object that cannot be written, or an envelope that holds none.
+/// An object that cannot be written, or an envelope that holds no valid object.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// The envelope around the object.
+    /// The envelope around the object is invalid.
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
-    /// The object itself.
+    /// The object itself is invalid.
     #[error(transparent)]
     Object(#[from] CkksError),
-    /// A word that is no residue of its prime.
+    /// A word is not a residue of its prime.
     #[error("residue {index} of row {row}: expected one below {prime}")]
     ResidueTooLarge {
         /// The row: a prime of the basis.
         row: usize,
-        /// Place in the row.
+        /// Index in the row.
         index: usize,
         /// The prime.
         prime: u64,
     },
-    /// A polynomial that is modulo other primes than the object's dimensions say, or has other coefficients than its set.
+    /// A polynomial has other primes than the object's dimensions say, or another size than its
+    /// set.
     #[error("a polynomial of other primes or another size than its object's")]
     WrongBasis,
 }

@@ -1,5 +1,5 @@
-//! Parts of a client's keys: what a part is for in the header, its bodies in the payload, the seed of their masks in the
-//! header again.
+//! Parts of a client's keys. The header holds the purpose of a part and the seed of its masks, the
+//! payload holds its bodies.
 
 use std::io::{Read, Write};
 

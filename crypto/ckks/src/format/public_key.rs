@@ -1,4 +1,4 @@
-//! Public keys: the body in the payload, the seed of the mask in the header.
+//! Public keys: the payload holds the body, the header holds the seed of the mask.
 
 use std::io::{Read, Write};
 

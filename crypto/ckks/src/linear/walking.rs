@@ -1,4 +1,4 @@
-//! A matrix times encrypted numbers with two keys.
+//! Products of a matrix and encrypted numbers with two rotation keys.
 
 use cloakwork_params::ckks::offsets::Steps;
 
@@ -6,8 +6,8 @@ use super::EncodedMatrix;
 use crate::{ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys, poly::Basis};
 
 impl Evaluator<'_> {
-    /// One key switch after the other: each baby step takes the numbers on from where the one before it left them, and each
-    /// giant step takes on the sum of those beyond it.
+    /// Multiplies with one key switch after the other. Each baby step rotates the result of the
+    /// previous baby step. Each giant step rotates the sum of the giant steps beyond it.
     pub(super) fn transform_walking(
         &self,
         a: &Ciphertext,
