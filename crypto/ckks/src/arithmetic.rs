@@ -320,7 +320,7 @@ impl<'a> SumOfRow<'a> {
 
 /// Returns the only element of a list.
 fn only(list: Vec<Ciphertext>) -> Ciphertext {
-    list.into_iter().next().expect("one for each that was given")
+    list.into_iter().next().expect("one result for each input")
 }
 
 fn check_scales(left: f64, right: f64) -> Result<(), CkksError> {

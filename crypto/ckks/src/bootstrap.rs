@@ -305,7 +305,7 @@ impl Evaluator<'_> {
         }
         if a.level() < bootstrap.level_in() {
             let (got, least) = (a.level(), bootstrap.level_in());
-            return Err(CkksError::LevelTooLow { what: "a lossy bootstrap of as many stages", got, least });
+            return Err(CkksError::LevelTooLow { what: "a lossy bootstrap with this number of stages", got, least });
         }
         let max = keys.to_dense.basis().level;
         let got = bootstrap.raised_level();
@@ -398,7 +398,7 @@ impl Evaluator<'_> {
     /// switches back. At the high level, each coefficient of the plaintext has a multiple of the
     /// first prime added.
     pub fn raise(&self, a: &Ciphertext, level: usize, keys: &BootstrapKeys) -> Ciphertext {
-        assert_eq!(a.level(), 0, "what is raised is modulo the first prime");
+        assert_eq!(a.level(), 0, "only ciphertexts of level 0 can be raised");
         let [switched, mask] = self.switch(&a.polys[1], &keys.to_sparse);
         let mut body = a.polys[0].clone();
         self.add_to(&mut body, &switched);

@@ -18,7 +18,7 @@ impl Diagonals {
     /// Builds a matrix with these diagonals. `size` is a power of two, and all other entries are
     /// zero.
     pub fn new(size: usize, diagonals: impl IntoIterator<Item = (usize, Vec<Complex>)>) -> Self {
-        assert!(size.is_power_of_two(), "as many rows as a ciphertext has numbers");
+        assert!(size.is_power_of_two(), "the number of rows is a power of two");
         let mut matrix = Self { size, by_offset: BTreeMap::new() };
         for (offset, diagonal) in diagonals {
             matrix.add(offset, &diagonal);

@@ -110,7 +110,7 @@ impl<'a> Digits<'a> {
                 let outside = indices.iter().zip(&mut others).filter(|(index, _)| !digit.rows.contains(index));
                 let (targets, to) = outside
                     .map(|(index, others)| {
-                        (digit.target(*index), others.next().expect("a row for each digit but the own"))
+                        (digit.target(*index), others.next().expect("a row for each digit except the own"))
                     })
                     .unzip();
                 let (change, prepared) = (digit.change(basis.level), rows_of(digit, prepared));

@@ -33,7 +33,7 @@ pub enum CkksError {
     #[error("{0}")]
     NoSuchBootstrap(NoSuchBootstrap),
     /// Two operands differ in the number of slots.
-    #[error("{left} slots and {right} slots: both operands must have as many")]
+    #[error("{left} slots and {right} slots: both operands must have the same number")]
     OtherSlots {
         /// Slots of the first operand.
         left: usize,
@@ -41,7 +41,7 @@ pub enum CkksError {
         right: usize,
     },
     /// Two operands of a sum differ in scale.
-    #[error("scales of 2^{left_log2:.6} and 2^{right_log2:.6}: a sum is of operands of one scale")]
+    #[error("scales of 2^{left_log2:.6} and 2^{right_log2:.6}: the operands of a sum must have one scale")]
     OtherScale {
         /// log2 of the first scale.
         left_log2: f64,
@@ -75,7 +75,7 @@ pub enum CkksError {
         what: &'static str,
     },
     /// Two objects belong to different sets.
-    #[error("{left} and {right} are two sets: all that is computed with must be of one")]
+    #[error("{left} and {right} are two sets: all objects of a computation must belong to one")]
     OtherSet {
         /// Name of the first set.
         left: &'static str,
@@ -83,7 +83,7 @@ pub enum CkksError {
         right: &'static str,
     },
     /// The watcher of a bootstrap has stopped it.
-    #[error("given up in the middle of a bootstrap")]
+    #[error("the bootstrap was stopped before its end")]
     GivenUp,
     /// A polynomial has no coefficients.
     #[error("a polynomial has at least one coefficient")]

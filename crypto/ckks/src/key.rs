@@ -85,7 +85,7 @@ impl SwitchKey {
             return malformed("it has primes that the set does not have");
         }
         if bodies.len() != gadget.parts(ring, basis.level) || bodies.iter().any(|body| body.basis() != basis) {
-            return malformed("it has more or fewer parts than its level");
+            return malformed("its parts do not fit its level");
         }
         let mut parts: Vec<[Poly; 2]> = bodies.into_iter().map(|body| [body, ring.blank_to_keep(basis)]).collect();
         let is_residues = AtomicBool::new(true);
@@ -186,7 +186,7 @@ impl MoveKey {
     /// Creates a key for the automorphism X to X^`power`.
     pub fn new(ring: &Ring, power: usize, key: SwitchKey) -> Result<Self, CkksError> {
         if power.is_multiple_of(2) || power >= 2 * ring.size() || key.basis.special != ring.set().special.len() {
-            return Err(CkksError::MalformedKey { what: "it moves nothing of this ring" });
+            return Err(CkksError::MalformedKey { what: "it is not for an automorphism of this ring" });
         }
         Ok(Self { automorphism: Arc::new(Automorphism::new(power, ring.set().size_log2)), key })
     }
@@ -231,7 +231,7 @@ impl EvaluationKeys {
         let mover = self.moves.get(&power).ok_or_else(|| CkksError::MissingKey { what: what() })?;
         let max = mover.key.basis.level;
         if level > max {
-            return Err(CkksError::LevelTooHigh { what: "the key for this move", got: level, max });
+            return Err(CkksError::LevelTooHigh { what: "the key for this rotation or conjugation", got: level, max });
         }
         Ok(mover)
     }

@@ -83,7 +83,7 @@ impl Poly {
 
     /// Keeps only the rows of a lower level without special primes, in the same memory.
     pub(crate) fn cut(mut self, level: usize) -> Self {
-        assert!(level <= self.basis.level, "a level that there is");
+        assert!(level <= self.basis.level, "a level of the polynomial");
         self.basis = Basis::of_level(level);
         self.words.cut(self.basis.len() * self.size);
         self
@@ -96,7 +96,7 @@ impl Poly {
 
     /// Copies the rows of a lower level without special primes.
     pub fn at_level(&self, level: usize) -> Self {
-        assert!(level <= self.basis.level, "a level that there is");
+        assert!(level <= self.basis.level, "a level of the polynomial");
         let basis = Basis::of_level(level);
         let mut words = self.words.others(basis.len() * self.size);
         words.copy_from_slice(&self.words[..basis.len() * self.size]);

@@ -18,7 +18,7 @@ impl Evaluator<'_> {
         keys: &EvaluationKeys,
     ) -> Result<Ciphertext, CkksError> {
         let sums = self.chebyshev_of_all(vec![x.clone()], coefficients, scale, keys)?;
-        Ok(sums.into_iter().next().expect("one for each that was given"))
+        Ok(sums.into_iter().next().expect("one result for each input"))
     }
 
     /// As [`Self::chebyshev`], for one or more ciphertexts of one level and scale. One read of the

@@ -184,12 +184,12 @@ mod tests {
         let (first, mut second) = (pool.take(100), pool.take(60));
         drop(first);
         assert_eq!(pool.memory_use(), in_use(60, 160));
-        assert_eq!(pool.memory_use(), in_use(60, 60), "since it was last asked");
+        assert_eq!(pool.memory_use(), in_use(60, 60), "since the last query");
         second.fill(7);
         second.cut(10);
         let fitted = second.fitted();
         assert_eq!((fitted[..] == [7; 10], pool.memory_use()), (true, in_use(10, 70)));
         let place = fitted.as_ptr();
-        assert_eq!(fitted.fitted().as_ptr(), place, "nothing is to be gained");
+        assert_eq!(fitted.fitted().as_ptr(), place, "the buffer fits already");
     }
 }

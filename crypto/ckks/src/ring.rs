@@ -231,7 +231,7 @@ impl Ring {
     /// The removal of the special primes of a basis and of its primes of the chain above a level.
     pub(crate) fn lowering(&self, basis: Basis, level: usize) -> &Lowering {
         let lowering = &self.lowerings[&basis.special][basis.level][basis.level - level];
-        lowering.as_ref().expect("primes that go, and primes that stay")
+        lowering.as_ref().expect("removed primes and remaining primes")
     }
 
     /// Change of basis from the first prime to all others.

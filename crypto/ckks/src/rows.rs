@@ -75,7 +75,7 @@ pub(crate) fn transposed<T>(lists: impl IntoIterator<Item: IntoIterator<Item = T
 pub(crate) fn by_source<T>(automorphism: &Automorphism, len: usize, targets: Vec<T>) -> Vec<T> {
     let places = places(automorphism, len, targets.len());
     let mut targets: Vec<Option<T>> = targets.into_iter().map(Some).collect();
-    places.map(|place| targets[place].take().expect("no two stretches go to one place")).collect()
+    places.map(|place| targets[place].take().expect("stretches have different targets")).collect()
 }
 
 /// Reorders items of source stretches of `len` words to the order of their target stretches.

@@ -79,7 +79,7 @@ pub fn blind_rotate<T: Torus, S: Torus>(
     assert_eq!(ciphertexts.len(), luts.len() * small_words, "a table for each ciphertext");
     assert!(
         luts.iter().all(|lut| lut.len() == shape.polynomial_size),
-        "tables of as many coefficients as a polynomial"
+        "a lookup table has polynomial_size coefficients"
     );
     let words = shape.accumulator_words::<T>();
     assert_eq!(accumulators.len(), luts.len() * words, "an accumulator, margins included, for each ciphertext");

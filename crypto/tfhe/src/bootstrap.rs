@@ -86,7 +86,7 @@ impl<T: Torus, S: Torus> ServerKey<T, S> {
         bootstrap: BootstrapKey<T>,
     ) -> Result<Self, ShapeError> {
         check_key_switch::<S>(set, (&key_switch).into())?;
-        ShapeError::check("secret bits a step of the bootstrap key", set.grouping, bootstrap.grouping())?;
+        ShapeError::check("secret bits per step of the bootstrap key", set.grouping, bootstrap.grouping())?;
         check_bootstrap::<T>(set, bootstrap.shape(), bootstrap.ggsw_count())?;
         Ok(Self { set, key_switch, bootstrap })
     }

@@ -26,7 +26,7 @@ pub enum LutError {
         set: &'static str,
     },
     /// The second input of a function of two has no values.
-    #[error("a right modulus of 0: the second input of a table of two must have a value")]
+    #[error("a right modulus of 0: the second input of a bivariate table needs at least one value")]
     NoRightValues,
     /// The table has no functions or too many.
     #[error("{got} functions in one table: {set} has room for 1 to {max}")]

@@ -43,7 +43,9 @@ impl BootstrapKeys {
     /// conjugation.
     pub fn new(to_sparse: SwitchKey, to_dense: SwitchKey, evaluation: EvaluationKeys) -> Result<Self, CkksError> {
         if to_sparse.basis() != (Basis { level: 0, special: 1 }) || to_dense.gadget() != Gadget::Whole {
-            return Err(CkksError::MalformedKey { what: "the sparse secret is not where it belongs" });
+            return Err(CkksError::MalformedKey {
+                what: "a key to or from the sparse secret has the wrong basis or gadget",
+            });
         }
         Ok(Self { to_sparse, to_dense, evaluation })
     }

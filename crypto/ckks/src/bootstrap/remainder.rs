@@ -223,7 +223,7 @@ mod tests {
             let factorial: f64 = (1..=weight).map(|factor| (factor as f64).log2()).sum();
             let failure = f64::from(set.size_log2 + 1) - weight as f64 - factorial;
             assert!(failure < -128.0, "{}", set.name);
-            assert!(set.size_log2 != 16 || (failure + 132.663).abs() < 0.001, "{failure}, as docs/ckks.md has it");
+            assert!(set.size_log2 != 16 || (failure + 132.663).abs() < 0.001, "{failure}, as docs/ckks.md states");
         }
     }
 

@@ -15,7 +15,7 @@ pub enum FormatError {
     #[error(transparent)]
     Object(#[from] CkksError),
     /// A word is not a residue of its prime.
-    #[error("residue {index} of row {row}: expected one below {prime}")]
+    #[error("residue {index} of row {row}: expected a value below {prime}")]
     ResidueTooLarge {
         /// The row: a prime of the basis.
         row: usize,
@@ -26,6 +26,6 @@ pub enum FormatError {
     },
     /// A polynomial has other primes than the object's dimensions say, or another size than its
     /// set.
-    #[error("a polynomial of other primes or another size than its object's")]
+    #[error("a polynomial whose primes or size differ from those of its object")]
     WrongBasis,
 }

@@ -26,7 +26,9 @@ impl WireObject for KeyPart {
         let (shape, SeededSwitchKey { basis, gadget, bodies, .. }) = (self.shape(), &self.key);
         let dimensions = shape.to_dimensions(set)?;
         if (basis.special, *gadget, bodies.len()) != (shape.special(set), gadget_of(shape), shape.bodies(set)) {
-            return Err(CkksError::MalformedKey { what: "it is not cut as keys for its purpose are" }.into());
+            return Err(
+                CkksError::MalformedKey { what: "its special primes, gadget or parts do not fit its purpose" }.into()
+            );
         }
         Ok(dimensions)
     }

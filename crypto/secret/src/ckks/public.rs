@@ -37,7 +37,7 @@ impl PublicKey {
         let SeededPublicKey { body, seed } = seeded;
         let basis = Basis::of_level(ring.set().working_level);
         if body.basis() != basis || body.words().len() != basis.len() * ring.size() {
-            return Err(CkksError::MalformedKey { what: "it is not of the level that numbers are encrypted at" }.into());
+            return Err(CkksError::MalformedKey { what: "its level is not the working level of the set" }.into());
         }
         Ok(Self { key_id, set: ring.set(), polys: [body, masks(ring, &seed, basis, 0)] })
     }

@@ -50,7 +50,7 @@ pub(super) fn decode(key_id: KeyId, first: SetId, content: &[u8]) -> Result<Clie
                 let big = glwe(set.polynomial_size, big.to_vec())?;
                 key = Some(fits(ClientKey::from_parts(key_id, set, big, small))?);
             }
-            None => return Err(KeyFileError::Malformed { what: "the header names another set than the content" }),
+            None => return Err(KeyFileError::Malformed { what: "the header and the content name different sets" }),
             Some(key) => fits(key.add_part(set, small))?,
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn encode(key: &SecretKey) -> Zeroizing<Vec<u8>> {
 pub(super) fn decode(key_id: KeyId, set: SetId, content: &[u8]) -> Result<SecretKey, KeyFileError> {
     let set = ckks::find(set).ok_or(KeyFileError::UnknownSet { got: set })?;
     if content.len() != set.size() / 4 {
-        return Err(KeyFileError::Malformed { what: "another length than its set's" });
+        return Err(KeyFileError::Malformed { what: "a length other than that of its set" });
     }
     // Read the two bits as a signed number. 2 becomes -2, which is not a valid coefficient.
     let coefficient = |byte: u8, place: usize| (byte << (6 - 2 * place)).cast_signed() >> 6;
@@ -28,6 +28,6 @@ pub(super) fn decode(key_id: KeyId, set: SetId, content: &[u8]) -> Result<Secret
     coefficients.extend(content.iter().flat_map(|byte| (0..4).map(move |place| coefficient(*byte, place))));
     let key = SecretKey::from_parts(key_id, set, coefficients);
     key.ok_or(KeyFileError::Malformed {
-        what: "no name, a coefficient that is not -1, 0 or 1, or too few that are not 0",
+        what: "an empty key id, a coefficient that is not -1, 0 or 1, or too few nonzero coefficients",
     })
 }

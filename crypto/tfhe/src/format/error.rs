@@ -12,7 +12,9 @@ pub enum FormatError {
     #[error(transparent)]
     Envelope(#[from] EnvelopeError),
     /// A word is not a value of its modulus.
-    #[error("word {index}: expected a value of a modulus of {modulus_log2} bits in the top bits, got lower ones too")]
+    #[error(
+        "word {index}: expected a value of a modulus of {modulus_log2} bits in the top bits, got nonzero lower bits"
+    )]
     LowBitsNotZero {
         /// Index among the payload's words.
         index: u64,

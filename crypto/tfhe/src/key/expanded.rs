@@ -112,7 +112,7 @@ impl<T: Torus> BootstrapKey<T> {
         let shape = seeded.shape();
         let product = ExternalProduct::new(shape);
         if !(1..=GROUPING_MAX).contains(&grouping) {
-            return Err(ShapeError { what: "secret bits a step (at most)", expected: GROUPING_MAX, got: grouping });
+            return Err(ShapeError { what: "secret bits per step (at most)", expected: GROUPING_MAX, got: grouping });
         }
         let group = if grouping == 1 { 1 } else { 1 << grouping };
         if !seeded.ggsw_count().is_multiple_of(group) {
