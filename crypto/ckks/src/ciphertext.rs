@@ -11,7 +11,7 @@ use crate::{
 pub struct Ciphertext {
     /// Body and mask.
     pub polys: [Poly; 2],
-    /// Factor of the numbers in the plaintext.
+    /// Scale: the factor of the numbers in the plaintext.
     pub scale: f64,
     /// log2 of the number of slots.
     pub slots_log2: u32,

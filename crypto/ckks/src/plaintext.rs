@@ -14,7 +14,7 @@ use crate::{
 pub struct Plaintext {
     /// The polynomial, in its evaluated form.
     pub poly: Poly,
-    /// Factor of the numbers in the polynomial.
+    /// Scale: the factor of the numbers in the polynomial.
     pub scale: f64,
     /// log2 of the number of slots.
     pub slots_log2: u32,

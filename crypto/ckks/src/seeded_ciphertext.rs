@@ -10,7 +10,7 @@ pub struct SeededCiphertext {
     pub body: Poly,
     /// Seed of the mask, prime by prime, as in the first part of a key.
     pub seed: MaskSeed,
-    /// Factor of the numbers in the plaintext.
+    /// Scale: the factor of the numbers in the plaintext.
     pub scale: f64,
     /// log2 of the number of slots.
     pub slots_log2: u32,

@@ -20,8 +20,8 @@ pub struct KeyGenerator<'a> {
     report: &'a Report<'a>,
 }
 
-/// Progress callback: receives the number of bytes of each piece of a key, as a thread completes
-/// it. The thread that completes the piece makes the call.
+/// Progress callback: receives the number of bytes of each piece of a key when the piece is
+/// complete. Any thread of the generator may make the call.
 pub type Report<'a> = dyn Fn(u64) + Sync + 'a;
 
 impl<'a> KeyGenerator<'a> {

@@ -73,8 +73,8 @@ fn public_key_encryptions_decrypt_with_the_secret_key() {
             let plain = numbers(slots, 0.3);
             let ciphertext = public.encrypt(&client.ring, &plain, level, &mut client.randomness).expect("encryption");
             assert_eq!((ciphertext.level(), ciphertext.slots()), (level, slots));
-            // The noise has 3.19 sqrt(2N / 3 + weight) per coefficient, and a number sums sqrt(N)
-            // times that.
+            // The noise is 3.19 sqrt(2N / 3 + weight) per coefficient, and sqrt(N) times that in a
+            // number.
             let precision = client.precision(&ciphertext, &plain);
             assert!(precision > f64::from(client.ring.set().scale_log2) - 16.0, "{set}, {slots}: {precision}");
         }

@@ -29,8 +29,9 @@ pub struct Scratch<T> {
     exponents: Vec<u32>,
     /// Exponent of the current step for each ciphertext. Classical keys only.
     step: Vec<u32>,
-    /// Sum of a group's rotated GGSW ciphertexts, followed by its spectrum. Multi-bit keys only.
+    /// Sum of a group's rotated GGSW ciphertexts. Multi-bit keys only.
     bundle: Vec<T>,
+    /// Spectrum of that sum. Multi-bit keys only.
     spectrum: Aligned<f64>,
 }
 

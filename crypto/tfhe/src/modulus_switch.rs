@@ -39,8 +39,9 @@ pub fn switch_subset<T: Torus>(group: &[T], subset: usize, log2: u32) -> u32 {
 /// Correction of the body: half the sum of the mask's rounding errors, less half a step.
 ///
 /// The first term cancels the mean phase error that the rounding causes over a uniform binary key.
-/// The second turns the later rounding of the body into a floor. The boxes of a lookup table begin
-/// at the values that the floor yields, so that they are centred on the encodings.
+/// The second turns the later rounding of the body into a floor. With a floor, each box of a lookup
+/// table covers the phases around its encoding evenly. With rounding, the box would be half a step
+/// off.
 fn centering<T: Torus>(log2: u32, mask: &[T]) -> T {
     let mut half_errors = T::default();
     let mut lost_doubled = 0i64;

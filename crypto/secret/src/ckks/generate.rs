@@ -97,8 +97,8 @@ impl<'a> KeyGenerator<'a> {
         Ok(sparse)
     }
 
-    /// Generates the key switch from the secret to a sparse one, modulo two primes. A sparse secret
-    /// is weak under a large modulus.
+    /// Generates the key that switches from the secret to a sparse one, modulo two primes. A sparse
+    /// secret is weak under a large modulus.
     fn to_sparse(&self, sparse: &[i8], randomness: &mut Randomness) -> Result<SeededSwitchKey, SecretError> {
         let lowest = Basis { level: 0, special: 1 };
         let (from, to) = (self.key.values(self.ring, lowest), self.values_of(sparse, lowest));
