@@ -78,19 +78,19 @@ const AMPLITUDE_LOG2: i32 = 8;
 
 /// log2 of the ratio of the first prime to a number of one in a lossy bootstrap, called p below.
 ///
-/// The sine reduces its angle by a third power: a number m at m / 2^p of the prime loses
+/// The sine reduces its angle by a third power. A number m, at m / 2^p of the prime, loses
 /// m^3 (2 pi / 2^p)^2 / 6. This is m^3 2^-23.3 at p = 13, and a quarter of that for each increment
 /// of p.
 ///
 /// The noise of remainders does not depend on p, so relative to a number it doubles with each
 /// increment of p. Its size follows from regular bootstraps of `CKKS_45_60_50`. Their numbers are
-/// 2^-8 of the prime and sum the noise of 2^16 coefficients, so an error of 2^-24.1 is 2^-40.1 of
+/// 2^-8 of the prime and sum the noise of 2^16 coefficients. An error of 2^-24.1 is thus 2^-40.1 of
 /// the prime in each coefficient. The two parts of a number then have 2^(p - 39.6): 2^-26.6 at
 /// p = 13. The worst of 2^15 numbers has three times that, 2^-25. Under `CKKS_54_60`, numbers are
 /// 2^-6 of the prime and the error is 2^-21.9, so the noise is some 16 times as much.
 ///
-/// At p = 13 the largest numbers of the first set thus lose most to the sine, and all numbers of
-/// the second set lose most to noise. Another p would improve one set at the expense of the other.
+/// At p = 13 the largest numbers of the first set thus lose most to the sine. All numbers of the
+/// second set lose most to noise. Another p would improve one set at the expense of the other.
 const LOSSY_PART_LOG2: i32 = 13;
 
 impl<'r> Bootstrap<'r> {
@@ -128,8 +128,8 @@ impl<'r> Bootstrap<'r> {
     }
 
     /// Encodes the CoeffToSlot matrices. Their product yields a coefficient in units of `RANGE`
-    /// times q. The coefficient is also halved, since its conjugate is added later, and divided by
-    /// the number of its copies, which the traces of a ciphertext of few slots have added up.
+    /// times q. The coefficient is also halved, since its conjugate is added later. With few slots,
+    /// it is divided by the number of its copies too, which the traces have added up.
     fn encoded_to_coefficients(&self, evaluator: &Evaluator<'_>) -> Result<Vec<EncodedMatrix>, CkksError> {
         let stages = self.shape.stages;
         let copies = self.ring.set().slots() / self.slots();

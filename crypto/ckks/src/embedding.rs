@@ -1,5 +1,5 @@
-//! The canonical embedding: n complex numbers are the values of a real polynomial in X^(N / 2n) at
-//! n roots of X^N + 1, one root of each conjugate pair.
+//! The canonical embedding: n complex numbers are the values of a real polynomial in X^(N / 2n).
+//! The values are taken at n roots of X^N + 1, one of each conjugate pair.
 //!
 //! Number j belongs to the root z^(5^j), where z is the first 4n-th root of unity. The coefficients
 //! of the polynomial are stored as n complex numbers too. Coefficients k and n + k are the real and

@@ -27,8 +27,8 @@ struct Excess<'r> {
 }
 
 impl Evaluator<'_> {
-    /// Divides by the product of the special primes and of the primes of the chain above a level,
-    /// at most one of the latter, and rounds to the nearest.
+    /// Divides by the product of the special primes and of those of the chain above a level, and
+    /// rounds to the nearest. At most one prime of the chain may be above the level.
     ///
     /// All polynomials have one basis.
     pub(crate) fn lowered<const COUNT: usize>(&self, mut polys: [Poly; COUNT], level: usize) -> [Poly; COUNT] {

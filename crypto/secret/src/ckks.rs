@@ -7,7 +7,7 @@
 //! against observers of ciphertexts, not against observers of decrypted results (IND-CPA-D).
 //!
 //! Rounding to the meaningful digits, some ten bits above the error, makes each result reveal less.
-//! Rounding is no proof of security: of many numbers, some lie next to a rounding boundary, and an
+//! Rounding is no proof of security. Of many numbers, some lie next to a rounding boundary, and an
 //! attacker who chooses the inputs can put all of them there. Never show results to a party that
 //! chose the inputs.
 

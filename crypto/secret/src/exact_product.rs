@@ -4,18 +4,18 @@
 //! digit's polynomial, and every coefficient of the result is rounded to the nearest integer.
 //!
 //! The rounding is exact for the following reason. A digit is at most 2^(w-1) in size and a key
-//! coefficient at most 1, so the two sides have norms of at most 2^(w-1) sqrt(kN) and sqrt(kN). The
-//! unit roundoff is e = 2^-53, the roots of unity are accurate to 2e, and the transform has
-//! n = log2(N/2) levels. Each level of each of the three transforms adds at most e for its sum, and
-//! at most sqrt(5) e + 2e for its product with a root. The second bound is theorem 5.1 of Percival,
+//! coefficient at most 1. The two sides thus have norms of at most 2^(w-1) sqrt(kN) and sqrt(kN).
+//! The unit roundoff is e = 2^-53, the roots of unity are accurate to 2e, and the transform has
+//! n = log2(N/2) levels. In each of the three transforms, the sum of a level adds at most e, and its
+//! product with a root adds at most sqrt(5) e + 2e. The latter bound is theorem 5.1 of Percival,
 //! "Rapid multiplication modulo the sum and difference of highly composite numbers". The twist is
 //! one more root in each transform, the product of the spectra adds sqrt(5) e, and the sum over k
 //! adds at most 3e.
 //!
 //! To first order, the error of a coefficient is thus at most
 //!     2^(w-1) k N e (3 n 5.24 + 3 4.24 + 2.24 + 3).
-//! This bound is 0.41 for w = 32 (k = 1, N = 8192), and 0.02 for w = 22 (k = 4, N = 2^16, the
-//! largest key allowed). Both are below 1/2.
+//! This is at most 0.41 for w = 32 (k = 1, N = 8192). For w = 22 (k = 4, N = 2^16, the largest key
+//! allowed), this is at most 0.02. Both bounds are below 1/2.
 
 use cloakwork_math::Torus;
 use dyn_stack::{PodBuffer, PodStack};

@@ -12,8 +12,8 @@ pub(crate) fn available_threads() -> usize {
 /// Runs `work(state, index, item, rng)` on every item of `item_len` elements. The last may be
 /// shorter.
 ///
-/// Each item has its own generator, forked from `rng` in the order of the items, so that the
-/// outcome does not depend on which thread takes which item. Each thread makes its own `state`.
+/// Each item has its own generator, forked from `rng` in the order of the items. The outcome
+/// therefore does not depend on which thread takes which item. Each thread makes its own `state`.
 pub(crate) fn for_each<E: Send, X>(
     threads: usize,
     item_len: usize,

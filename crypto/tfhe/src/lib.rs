@@ -2,7 +2,7 @@
 //!
 //! Start at [`ServerKey`]: it expands a seeded evaluation key and bootstraps lists of ciphertexts
 //! ([`LweList`]) through lookup tables ([`Lut`]), any number at a time. [`Gates`] are boolean gates
-//! on top of it, [`CompressionKey`] and [`DecompressionKey`] store lists in a few bits per
+//! on top of it. [`CompressionKey`] and [`DecompressionKey`] store lists in a few bits per
 //! ciphertext, and [`mod@format`] converts all objects to bytes and back.
 
 #![forbid(unsafe_code)]

@@ -48,8 +48,8 @@ impl PublicKey {
     }
 
     /// Encrypts a power of two of numbers, up to N / 2, at the given level and the set's own scale.
-    /// The noise is multiplied by a fresh ternary polynomial and by the secret, so it is sqrt(2N /
-    /// 3 + weight) times that of encryption with the secret key.
+    /// The noise is multiplied by a fresh ternary polynomial and by the secret. The result is
+    /// sqrt(2N / 3 + weight) times that of encryption with the secret key.
     pub fn encrypt(
         &self,
         ring: &Ring,

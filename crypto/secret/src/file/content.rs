@@ -1,10 +1,12 @@
 //! Content of a TFHE key file. All numbers are little-endian, and bits start from the lowest of a
-//! byte.
+//! byte. The content has, in this order:
 //!
-//! The content is, in this order: the big key's bits; the number of small keys (u16) and for each
-//! its parameter set (u16) and its bits; the number of packing keys (u16) and for each its
-//! compression set (u16) and its bits. The header names the first small key's set. Lengths follow
-//! from the sets; unused bits of a last byte are zero.
+//! - the big key's bits;
+//! - the number of small keys (u16), and for each its parameter set (u16) and its bits;
+//! - the number of packing keys (u16), and for each its compression set (u16) and its bits.
+//!
+//! The header names the first small key's set. Lengths follow from the sets; unused bits of a last
+//! byte are zero.
 
 use cloakwork_params::{CompressionId, KeyId, SetId, table};
 use zeroize::Zeroizing;

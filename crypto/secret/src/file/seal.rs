@@ -1,8 +1,8 @@
 //! Sealing with a passphrase.
 //!
 //! Argon2id with 64 MiB of memory, 3 passes and 4 lanes (the second recommendation of RFC 9106)
-//! derives a key for XChaCha20-Poly1305, which also authenticates the header. The cost is part of
-//! the format, so no file can request more.
+//! derives a key for XChaCha20-Poly1305. The cipher also authenticates the header. The cost is part
+//! of the format, so no file can request more.
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use chacha20poly1305::{AeadInPlace, KeyInit, XChaCha20Poly1305};

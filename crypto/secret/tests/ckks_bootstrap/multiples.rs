@@ -1,7 +1,8 @@
 //! Multiples of the first prime in the coefficients of a raised ciphertext.
 //!
 //! Under a sparse secret of weight h, the error of a coefficient is the rounded sum of h uniform
-//! fractions of the prime: at most h / 2 multiples. Remainders are correct for fewer than h / 2.
+//! fractions of the prime. The sum is at most h / 2 multiples. Remainders are correct for fewer
+//! than h / 2.
 
 use cloakwork_ckks::{Bootstrap, KeySize};
 

@@ -38,7 +38,7 @@ impl Errors {
     ///
     /// Mean and variance are allowed six standard deviations of their own, to either side: a
     /// correct sampler fails with probability 2^-29 each. The correlation of two items is allowed
-    /// eight, which independent items exceed with probability below 2^-36 from 128 errors on
+    /// eight. Independent items exceed this with probability below 2^-36 from 128 errors on
     /// (Chernoff bound of a sum of products of normal values). Seeds are fixed, so a test that
     /// passes once passes again.
     pub(crate) fn assert_follow(&self, noise: Noise, item: usize, key: &str) {

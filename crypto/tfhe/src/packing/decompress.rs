@@ -10,8 +10,8 @@ use crate::{
     sample_extract::sample_extract,
 };
 
-/// The key that decompresses: a bootstrap key from the packing key to the big key, and the lookup
-/// table that moves messages back to the low bits.
+/// The decompression key: a bootstrap key from the packing key to the big key, and the lookup table
+/// that moves messages back to the low bits.
 pub struct DecompressionKey {
     set: &'static CompressionSet,
     bootstrap: BootstrapKey<u64>,
