@@ -6,11 +6,11 @@
 //! The rounding is exact for the following reason. A digit is at most 2^(w-1) in size and a key
 //! coefficient at most 1. The two sides thus have norms of at most 2^(w-1) sqrt(kN) and sqrt(kN).
 //! The unit roundoff is e = 2^-53, the roots of unity are accurate to 2e, and the transform has
-//! n = log2(N/2) levels. In each of the three transforms, the sum of a level adds at most e, and its
-//! product with a root adds at most sqrt(5) e + 2e. The latter bound is theorem 5.1 of Percival,
-//! "Rapid multiplication modulo the sum and difference of highly composite numbers". The twist is
-//! one more root in each transform, the product of the spectra adds sqrt(5) e, and the sum over k
-//! adds at most 3e.
+//! n = log2(N/2) levels. In each of the three transforms, the sum of a level adds at most e, and
+//! its product with a root adds at most sqrt(5) e + 2e. The latter bound is theorem 5.1 of
+//! Percival, "Rapid multiplication modulo the sum and difference of highly composite numbers". The
+//! twist is one more root in each transform, the product of the spectra adds sqrt(5) e, and the sum
+//! over k adds at most 3e.
 //!
 //! To first order, the error of a coefficient is thus at most
 //!     2^(w-1) k N e (3 n 5.24 + 3 4.24 + 2.24 + 3).

@@ -46,8 +46,8 @@ impl Randomness {
         }
     }
 
-    /// Source of secret bits and noise in its current state. Callers must draw a mask seed first,
-    /// which mixes fresh bytes of the operating system into this source.
+    /// Source of secret bits and noise in its current state. Drawing a mask seed first mixes fresh
+    /// bytes of the operating system into this source.
     pub fn secret(&mut self) -> &mut SecretRng {
         &mut self.secret
     }
