@@ -7,7 +7,7 @@
 //! coefficient at most 1. The two sides thus have norms of at most 2^(w-1) sqrt(kN) and sqrt(kN).
 //! The unit roundoff is e = 2^-53, the roots of unity are accurate to 2e, and the transform has
 //! n = log2(N/2) levels. In each of the three transforms, the sum of a level adds at most e, and
-//! its product with a root adds at most sqrt(5) e + 2e. The latter bound is theorem 5.1 of
+//! its product with a root adds at most sqrt(5) e + 2e. Both bounds are from theorem 5.1 of
 //! Percival, "Rapid multiplication modulo the sum and difference of highly composite numbers". The
 //! twist is one more root in each transform, the product of the spectra adds sqrt(5) e, and the sum
 //! over k adds at most 3e.
