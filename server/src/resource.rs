@@ -1,6 +1,6 @@
 //! Names of resources. A name is checked when it is read, so that what is inside the server is always well formed.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use uuid::Uuid;
 

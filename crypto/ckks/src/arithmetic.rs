@@ -6,13 +6,13 @@ use cloakwork_math::{modulus::Factor, ntt::PART};
 
 use crate::{
     ciphertext::Ciphertext,
-    constants::integer,
     error::CkksError,
     evaluator::Evaluator,
     key::EvaluationKeys,
     plaintext::Plaintext,
     poly::{Basis, Poly},
-    ring::{Prime, Ring},
+    prime::Prime,
+    ring::Ring,
     rows::Stretch,
 };
 
@@ -330,3 +330,17 @@ fn check_scales(left: f64, right: f64) -> Result<(), CkksError> {
         Err(CkksError::OtherScale { left_log2: left.log2(), right_log2: right.log2() })
     }
 }
+
+/// Rounds `number` at a scale to the nearest whole number.
+pub(crate) fn integer(number: f64, scale: f64) -> Result<i128, CkksError> {
+    let scaled = (number * scale).round();
+    if scaled.abs() < INTEGER_BITS_MAX.exp2() {
+        Ok(scaled as i128)
+    } else {
+        Err(CkksError::TooLarge { scale_log2: scale.log2(), modulus_log2: INTEGER_BITS_MAX })
+    }
+}
+
+/// A signed word of 128 bits holds the whole numbers below 2^127. Rounding up from below 2^126 does
+/// not reach that.
+const INTEGER_BITS_MAX: f64 = 126.0;

@@ -27,25 +27,12 @@ use crate::{
     complex::Complex,
     diagonals::Diagonals,
     error::CkksError,
-    evaluator::Evaluator,
+    evaluator::{BootstrapStep, Evaluator},
     key::EvaluationKeys,
     linear::EncodedMatrix,
     poly::{Basis, Poly},
     ring::Ring,
 };
-
-/// The steps of a bootstrap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum BootstrapStep {
-    /// Key switch to the sparse secret, modulus raising to a high level, and key switch back.
-    Raise,
-    /// CoeffToSlot: coefficients become numbers.
-    ToCoefficients,
-    /// EvalMod: multiples of the first prime are removed.
-    Remainders,
-    /// SlotToCoeff: numbers become coefficients.
-    ToValues,
-}
 
 /// A bootstrap for a fixed number of slots: all precomputed data that contains no key. All clients
 /// share one instance.

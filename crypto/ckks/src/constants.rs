@@ -1,7 +1,7 @@
 //! Operations of ciphertexts with constants that are equal in all slots.
 
 use crate::{
-    arithmetic::Sum,
+    arithmetic::{Sum, integer},
     ciphertext::Ciphertext,
     error::CkksError,
     evaluator::Evaluator,
@@ -113,19 +113,5 @@ impl Evaluator<'_> {
     /// Adds a constant. The transform of a constant has the same value everywhere.
     fn add_integer(&self, poly: &mut Poly, number: i128) {
         self.each_row(poly, |_, prime, row| prime.pointwise.add_constant(row, prime.modulus().of_signed(number)));
-    }
-}
-
-/// A signed word of 128 bits holds the whole numbers below 2^127. Rounding up from below 2^126 does
-/// not reach that.
-const INTEGER_BITS_MAX: f64 = 126.0;
-
-/// Rounds `number` at a scale to the nearest whole number.
-pub(crate) fn integer(number: f64, scale: f64) -> Result<i128, CkksError> {
-    let scaled = (number * scale).round();
-    if scaled.abs() < INTEGER_BITS_MAX.exp2() {
-        Ok(scaled as i128)
-    } else {
-        Err(CkksError::TooLarge { scale_log2: scale.log2(), modulus_log2: INTEGER_BITS_MAX })
     }
 }

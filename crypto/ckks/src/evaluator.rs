@@ -3,10 +3,10 @@
 use cloakwork_math::{ntt::PART, threads::Team};
 
 use crate::{
-    bootstrap::BootstrapStep,
     error::CkksError,
     poly::{Basis, Poly},
-    ring::{Prime, Ring},
+    prime::Prime,
+    ring::Ring,
     rows::{Stretch, pieces},
 };
 
@@ -18,6 +18,19 @@ const ROWS_PER_SHARE: usize = 4;
 const STRETCH_MIN: usize = 2 * PART;
 /// Maximum number of words in a stretch.
 const STRETCH_MAX: usize = 8 * PART;
+
+/// The steps of a bootstrap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BootstrapStep {
+    /// Key switch to the sparse secret, modulus raising to a high level, and key switch back.
+    Raise,
+    /// CoeffToSlot: coefficients become numbers.
+    ToCoefficients,
+    /// EvalMod: multiples of the first prime are removed.
+    Remainders,
+    /// SlotToCoeff: numbers become coefficients.
+    ToValues,
+}
 
 /// Watcher of a bootstrap: receives the step that starts or continues next, and returns whether to
 /// go on.

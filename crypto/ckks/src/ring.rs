@@ -19,6 +19,7 @@ use crate::{
     embedding::Embedding,
     poly::{Basis, Poly},
     pool::{MemoryUse, Pool, Words},
+    prime::Prime,
 };
 
 /// The ring of a set with all precomputed data, some megabytes for each prime. All computations
@@ -38,21 +39,6 @@ pub struct Ring {
     /// By prime, the factors of the first and second half of all values in a multiplication by i.
     imaginary: Vec<[Factor; 2]>,
     pool: Arc<Pool>,
-}
-
-/// One prime of a ring.
-pub struct Prime {
-    /// Transform modulo the prime.
-    pub ntt: Ntt,
-    /// Sums and products modulo the prime.
-    pub pointwise: Pointwise,
-}
-
-impl Prime {
-    /// The prime itself.
-    pub fn modulus(&self) -> Modulus {
-        self.ntt.modulus()
-    }
 }
 
 /// A digit of the key-switching gadget: some adjacent primes of the chain.

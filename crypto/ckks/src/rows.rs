@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use cloakwork_math::ntt::{Automorphism, PART};
 
-use crate::ring::Prime;
+use crate::prime::Prime;
 
 /// A row of some polynomials, or one stretch or part of that row.
 pub(crate) type Rows<'r> = Vec<&'r mut [u64]>;

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod circles;
 mod dependencies;
 pub mod language;
 

@@ -1,9 +1,12 @@
 //! Jobs from bytes to bytes: those of several keys take turns, and whatever becomes of one, the others end well.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
-    mpsc,
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::{Duration, Instant},
 };
 
 use cloakwork_circuit::{
@@ -227,7 +230,7 @@ fn an_engine_that_ends_tells_those_who_wait() {
     }
     begins.recv().expect("the first one begins");
     let ending = std::thread::spawn(move || drop(engine));
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::thread::sleep(Duration::from_millis(20));
     release.store(true, Ordering::Relaxed);
     ending.join().expect("it ends");
     let ends: Vec<_> = ends.try_iter().collect();

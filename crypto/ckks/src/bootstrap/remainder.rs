@@ -10,7 +10,10 @@ use std::f64::consts::TAU;
 use cloakwork_params::ckks::{CkksSet, bootstrap::REMAINDER_DEPTH};
 
 use crate::{
-    bootstrap::BootstrapStep, ciphertext::Ciphertext, error::CkksError, evaluator::Evaluator, key::EvaluationKeys,
+    ciphertext::Ciphertext,
+    error::CkksError,
+    evaluator::{BootstrapStep, Evaluator},
+    key::EvaluationKeys,
 };
 
 /// Factor of the input numbers: a remainder is taken of `RANGE` times a number. Raised coefficients

@@ -1,0 +1,3 @@
+//! Uses nothing.
+
+pub struct Apart;

@@ -1,0 +1,5 @@
+//! Uses the second room.
+
+use crate::{apart::Apart, second::inner::{Inner, Other}};
+
+pub struct First(Apart, Inner, Other);

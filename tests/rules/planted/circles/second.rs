@@ -1,0 +1,3 @@
+//! The second room.
+
+pub mod inner;
