@@ -5,7 +5,7 @@
 # Where benchmarks write their reports. Those of short forms do not take the place of full ones.
 REPORTS = target/bench$(if $(filter --quick,$(ARGS)),/quick)
 
-.PHONY: demo demo-core test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
+.PHONY: demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
 
 # The whole service once: a server, keys, an upload, a job, its result and where its time went.
 demo:
@@ -14,6 +14,10 @@ demo:
 # The core alone: keys, encrypted lookups and a table of what they cost, in one process.
 demo-core:
 	cargo run --release -p cloakwork-tests-demo
+
+# The programs that ship, stripped, with their debug symbols in files beside them: target/dist.
+dist:
+	deploy/dist.sh
 
 # What CI runs.
 test: lint kernels proxies
