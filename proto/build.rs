@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=cloakwork");
     let descriptors = protox::compile(FILES, ["."])?;
     fs::write(PathBuf::from(env::var("OUT_DIR")?).join("descriptors.bin"), descriptors.encode_to_vec())?;
-    // Bytes stay the buffers they arrived in.
+    // Fields of bytes become `Bytes`, so decoding does not copy them out of the received buffer.
     tonic_prost_build::configure().bytes(".").compile_fds(descriptors)?;
     Ok(())
 }

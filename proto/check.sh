@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Lints the protocol and compares it with the last release. `proto/check.sh release` makes the present state the
-# one to compare with; that is done when a version is tagged, and never to silence the comparison.
+# Lints the protocol and compares it with the last release. `proto/check.sh release` makes the
+# current state the baseline of the comparison. Run it when a version is tagged, and never to
+# silence the comparison.
 #
-# buf comes from npm, into a cache outside the clone. Without npm, or when the package cannot be had, this is an error
-# where CI says so, and said loudly elsewhere.
+# buf comes from npm, into a cache outside the clone. If npm is missing or the package cannot be
+# installed, the script fails in CI, and prints a prominent notice elsewhere.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -24,12 +25,12 @@ give_up() {
 install() {
     command -v npm >/dev/null || give_up "npm is missing"
     mkdir -p "$cache"
-    # Beside its place and then moved there, so that nobody finds half of it.
+    # Install next to the target and rename, so that no other process finds a partial installation.
     fresh=$(mktemp -d "$cache/fresh.XXXXXX")
     trap 'rm -rf "$fresh"' EXIT
     npm install --silent --no-audit --no-fund --prefix "$fresh" "@bufbuild/buf@$version" ||
         give_up "@bufbuild/buf $version cannot be installed"
-    # Somebody else may have been faster; theirs is as good.
+    # Another process may have installed it first; its copy is equivalent.
     mv -T "$fresh" "$cache/$version" 2>/dev/null || [ -x "$buf" ]
 }
 

@@ -1,11 +1,12 @@
-//! What clients and workers have to agree in before they connect.
+//! Rules that clients and workers share before they connect.
 
 use std::net::IpAddr;
 
-/// Does what is sent to this host of an URL stay on the machine? Only there may a token go without TLS.
+/// Whether traffic to this host of a URL stays on the machine. Only then may a token travel without
+/// TLS.
 ///
-/// An address with or without its brackets, or `localhost`. Other names are never asked for: what they mean, somebody
-/// else decides.
+/// A loopback host is an IP address of the loopback range, with or without brackets, or
+/// `localhost`. No other name is resolved, because another party decides which address it means.
 pub fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     address.map_or_else(|_| host.eq_ignore_ascii_case("localhost"), |address| address.to_canonical().is_loopback())
@@ -16,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_this_machine_and_its_own_name_stay_on_it() {
+    fn loopback_addresses_and_localhost_stay_on_the_machine() {
         let within = [
             "127.0.0.1",
             "127.255.255.254",

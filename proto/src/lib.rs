@@ -1,9 +1,10 @@
-//! The gRPC surface of Cloakwork. The files under `proto/cloakwork/v1` are the contract and its documentation; this
-//! crate is what the compiler makes of them, and the rules that clients, workers and servers
-//! share: where a token may go, and which text of the other side is safe to show.
+//! The gRPC surface of Cloakwork. The files under `proto/cloakwork/v1` are the contract and its
+//! documentation. This crate holds the code generated from them, and the rules that clients,
+//! workers and servers share: where a token may go, and which text of the other side is safe to
+//! show.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "the protocol files are the documentation, and much of them is their own comment")]
+#![allow(missing_docs, reason = "the protocol files are the documentation, and many of their names need no comment")]
 #![allow(clippy::large_enum_variant, clippy::derive_partial_eq_without_eq, reason = "generated")]
 
 mod connect;
@@ -17,5 +18,5 @@ pub mod v1 {
     tonic::include_proto!("cloakwork.v1");
 }
 
-/// The compiled protocol, for reflection and for tests that ask what it holds.
+/// The compiled protocol, for reflection and for tests that inspect it.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

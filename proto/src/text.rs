@@ -1,15 +1,18 @@
-//! Text that the other side sent. Whoever logs, prints or stores it as one line escapes it first.
+//! Text from the other side of a connection. Code that logs, prints or stores such text as one line
+//! escapes it first.
 
 use std::{borrow::Cow, fmt::Write as _};
 
-/// Whether a character can change what a reader sees of other text.
+/// Whether a character can change how a reader sees other text.
 ///
-/// Control characters end lines and steer terminals. U+2028 and U+2029 end lines too. Bidirectional controls reorder
-/// the text around them. The other ones listed are invisible or blank: two names with and without them look equal.
+/// Control characters end lines and steer terminals. U+2028 and U+2029 end lines too. Bidirectional
+/// controls reorder the text around them. The other characters in the list are invisible or blank:
+/// two names with and without them look equal.
 ///
-/// Some invisible characters are let through, because ordinary text needs them: the joiners U+200C and U+200D in
-/// Persian, in Indian scripts and in emoji, and variation selectors (U+FE00 to U+FE0F, U+E0100 to U+E01EF) in emoji and
-/// in Japanese names. So two texts that look equal can still differ: nothing may rely on a name's looks.
+/// Some invisible characters pass, because ordinary text needs them. The joiners U+200C and U+200D
+/// occur in Persian, in Indian scripts and in emoji. Variation selectors (U+FE00 to U+FE0F, U+E0100
+/// to U+E01EF) occur in emoji and in Japanese names. Two texts that look equal can therefore
+/// differ, so no code may rely on the look of a name.
 pub fn is_deceptive(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -19,12 +22,13 @@ pub fn is_deceptive(character: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// The text with an escape in place of each deceptive character: `\n` for a line feed, `\u{202e}` for an override.
+/// Replaces each deceptive character by an escape: `\n` for a line feed, `\u{202e}` for an
+/// override.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escape_with(text, |character, escaped| escaped.extend(character.escape_default()))
 }
 
-/// As [`printable`], cut to so many bytes. No escape is cut in two.
+/// Like [`printable`], but cuts the text to `bytes_max` bytes, and never within an escape.
 pub fn printable_at_most(text: &str, bytes_max: usize) -> String {
     let mut line = String::new();
     for character in text.chars() {
@@ -41,7 +45,8 @@ pub fn printable_at_most(text: &str, bytes_max: usize) -> String {
     line
 }
 
-/// As [`printable`], for a JSON document: the escapes are those of JSON, so that its strings keep their values.
+/// Like [`printable`], for a JSON document. The escapes are JSON escapes, so strings keep their
+/// values.
 pub fn printable_json(document: &str) -> Cow<'_, str> {
     escape_with(document, |character, escaped| {
         for unit in character.encode_utf16(&mut [0; 2]) {
@@ -70,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_as_it_is_written_stays() {
+    fn ordinary_text_is_unchanged() {
         for text in ["", "a b", "é ü 漢字 नमस्ते 👩‍💻", "می\u{200c}خواهم ❤\u{fe0f}", r"C:\temp", "'\"<>"]
         {
             assert!(matches!(printable(text), Cow::Borrowed(same) if same == text), "{text}");
@@ -78,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_forges_lines_steers_terminals_or_hides_is_escaped() {
+    fn control_bidirectional_and_invisible_characters_are_escaped() {
         assert_eq!(printable("a\nb\r\t\0"), r"a\nb\r\t\u{0}");
         assert_eq!(printable("\u{1b}[2J\u{7f}\u{9b}1m"), r"\u{1b}[2J\u{7f}\u{9b}1m");
         assert_eq!(printable("a\u{2028}b\u{2029}c\u{85}"), r"a\u{2028}b\u{2029}c\u{85}");
@@ -91,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_cut_between_characters_and_between_escapes() {
+    fn text_is_cut_only_between_characters_and_between_escapes() {
         assert_eq!(printable_at_most("input 0 ('x\n\r\0ERROR'): é", 1024), r"input 0 ('x\n\r\u{0}ERROR'): é");
         for (bytes_max, cut) in [(0, ""), (1, "a"), (2, "a"), (3, "aé"), (4, "aé"), (10, "aé"), (11, r"aé\u{202e}")]
         {
