@@ -1,4 +1,4 @@
-//! Compiles the message that programs are written in, without `protoc`.
+//! Compiles the `Program` message of the protocol.
 
 use std::error::Error;
 

@@ -5,16 +5,16 @@ use prost::Message;
 
 use crate::{LIMITS, Program, ProgramError, ProgramId, ckks};
 
-/// A program, told by its parameter set.
+/// A program. Its parameter set determines the family.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnyProgram {
-    /// On blocks, under a set of TFHE.
+    /// A program on blocks, under a set of TFHE.
     Blocks(Program),
-    /// On vectors of approximate numbers, under a set of CKKS.
+    /// A program on vectors of approximate numbers, under a set of CKKS.
     Vectors(ckks::Program),
 }
 
-/// All of a program that tells its family: whatever else it has is skipped.
+/// The field of a program that determines its family. Decoding skips all other fields.
 #[derive(Clone, PartialEq, Message)]
 struct Head {
     #[prost(string, tag = "1")]
@@ -22,13 +22,13 @@ struct Head {
 }
 
 impl AnyProgram {
-    /// The set that bytes name, before anything else of them is looked at.
+    /// The parameter set that the bytes name. Nothing else in them is decoded.
     pub fn set_of(bytes: &[u8]) -> Result<AnySet, ProgramError> {
         let Head { parameter_set } = Head::decode(bytes).map_err(|error| ProgramError::Malformed(error.to_string()))?;
         AnySet::by_name(&parameter_set).ok_or(ProgramError::UnknownParameterSet(parameter_set))
     }
 
-    /// Decodes and checks a program within what every server and worker accepts.
+    /// Decodes and checks a program within the limits that every server and worker applies.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProgramError> {
         match Self::set_of(bytes)? {
             AnySet::Tfhe(_) => Program::decode(bytes, &LIMITS).map(Self::Blocks),
@@ -36,7 +36,7 @@ impl AnyProgram {
         }
     }
 
-    /// Its name.
+    /// Digest that names the program.
     pub fn id(&self) -> ProgramId {
         match self {
             Self::Blocks(program) => program.id(),
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_set_tells_the_family() {
+    fn the_parameter_set_determines_the_family() {
         let blocks = decoded("TOY_MESSAGE_2_CARRY_2", wire::Type::Bool);
         assert!(matches!(blocks, Ok(AnyProgram::Blocks(_))), "{blocks:?}");
         let vectors = decoded("TOY_CKKS_45_60_50", wire::Type::Vector);

@@ -1,14 +1,21 @@
 //! A graph under construction.
 //!
-//! A [`Cell`] is a linear combination of what inputs bring and bootstraps return: adding, subtracting and scaling cells
-//! costs nothing and makes no node. A [`Draft::lookup`] does. It looks for less to do first: a constant needs no
-//! bootstrap, the same lookup is made once, several functions of one combination share a bootstrap where they fit, and
-//! a function of a lone result is a function of what that was looked up from. Bits that are mostly added modulo 2 are
-//! better kept as [parities](Parity).
+//! A [`Cell`] is a linear combination of inputs and of results of bootstraps. Adding, subtracting
+//! and scaling cells is free and creates no node. [`Draft::lookup`] creates a node, unless a
+//! cheaper way exists:
 //!
-//! What a cell can hold and how much noise it bears is known exactly at every point, so that whoever builds can ask
-//! whether a combination [fits](Draft::fits) before looking it up. One that does not fit is a bug of the builder's, and
-//! ends in a panic that no program of a client may be able to cause: tests hold every operation to that on every set.
+//! - A constant needs no bootstrap.
+//! - Equal lookups are made once.
+//! - Several functions of one combination share a bootstrap if they fit.
+//! - A function of a single result becomes a function of the input that the result was looked up
+//!   from.
+//!
+//! Bits that are mostly added modulo 2 are better kept as [parities](Parity).
+//!
+//! Range and noise of every cell are known exactly. Code that builds a graph can therefore ask
+//! whether a combination [fits](Draft::fits) before looking it up. A lookup of a combination that
+//! does not fit is a bug in that code, and panics. No program of a client may be able to cause this
+//! panic: tests check every operation on every set.
 
 mod cell;
 #[cfg(test)]
@@ -34,47 +41,49 @@ use self::{
 };
 use crate::{Cost, Goal, Graph, Node, Output, Table, Term, ValueId};
 
-/// Values are counted in halves of a block's step.
+/// Number of counting units in a block's plaintext step: values are counted in half steps.
 const HALVES: i64 = 2;
 
 /// A graph under construction.
 pub(crate) struct Draft {
     set: &'static ParameterSet,
-    /// Values of a block: half of the torus.
+    /// Number of values of a block, which fill half of the torus.
     values: i64,
     noise_max: u64,
-    /// What the variance of noisier values counts for, in halves: that of inputs, and of results of the set's companion.
+    /// Factor, in halves, for the variance of noisier values: inputs, and results of the set's
+    /// companion.
     noisier_halves: u64,
-    /// Of what is returned.
+    /// Largest noise level of an output.
     level_max: u64,
     goal: Goal,
     sources: Vec<Source>,
     bootstraps: Vec<Bootstrap>,
-    /// For each family, the latest of its bootstraps. A family is all bootstraps of one input: their rotations are the
-    /// same, so their noise is related.
+    /// For each family, the latest of its bootstraps. A family is all bootstraps of one input: they
+    /// have equal rotations, so their noise is correlated.
     families: Vec<usize>,
-    /// The family of each input. The map shares the input with the bootstraps, because inputs of parities are long.
+    /// The family of each input. The map shares the input with the bootstraps, because inputs of
+    /// parities are long.
     known: HashMap<Rc<Combination>, FamilyId>,
-    /// What each function of a family's input returns. A program can have 100,000 functions of one input, and a search
-    /// among them for each new one would take minutes.
+    /// The result of each function of a family's input. A program can have 100,000 functions of one
+    /// input, and a linear search among them for each new function would take minutes.
     results: HashMap<(FamilyId, Rc<Function>), SourceId>,
 }
 
 /// Number of a family.
 type FamilyId = usize;
 
-/// What a bootstrap decides on: a combination that starts at 0, whose factors have no common divisor.
+/// Input of a bootstrap: a combination that starts at 0, whose factors have no common divisor.
 #[derive(Clone, PartialEq, Eq)]
 struct Combination {
     terms: Vec<(SourceId, i64)>,
-    /// In halves.
+    /// In half steps.
     constant: i64,
     /// Largest value, in steps.
     span: i64,
 }
 
 impl Hash for Combination {
-    /// Hashes one word for each term, because hashing takes most of the time of lowering AES otherwise.
+    /// Hashes one word for each term. Hashing takes most of the time of lowering AES otherwise.
     fn hash<H: Hasher>(&self, state: &mut H) {
         #[cfg(test)]
         effort::spend(1 + self.terms.len());
@@ -87,16 +96,16 @@ impl Hash for Combination {
 
 struct Bootstrap {
     input: Rc<Combination>,
-    /// Would it bear its input if everything in it were noisier?
+    /// Whether the bootstrap would still bear its input if all values in it were noisier.
     bears_noisier: bool,
     family: FamilyId,
     functions: Vec<Rc<Function>>,
-    /// What each function returns.
+    /// The result of each function.
     results: Vec<SourceId>,
 }
 
 impl Draft {
-    /// An empty one for a shortint set.
+    /// An empty draft for a shortint set.
     pub(crate) fn new(set: &'static ParameterSet, goal: Goal) -> Self {
         let Encoding::Shortint { message_modulus, carry_modulus, max_noise_level } = set.encoding else {
             unreachable!("{} has gates, not blocks", set.name)
@@ -116,7 +125,8 @@ impl Draft {
         }
     }
 
-    /// The next input of the graph: a block that holds at most `degree`, with a noise level of at most `noise_level`.
+    /// The next input of the graph: a block that holds at most `degree`, with a noise level of at
+    /// most `noise_level`.
     pub(crate) fn input(&mut self, degree: u32, noise_level: u32) -> Cell {
         debug_assert!(self.bootstraps.is_empty(), "inputs come first");
         let range = Range { min: 0, max: HALVES * i64::from(degree) };
@@ -124,15 +134,17 @@ impl Draft {
         Cell::of(self.sources.len() - 1, range)
     }
 
-    /// `function(x)`, by a bootstrap at most.
+    /// `function(x)`, with at most one bootstrap.
     ///
-    /// Over more values than a block has, up to twice as many, there is room for functions whose results at x and half
-    /// the torus further add up to a constant: signs and comparisons.
+    /// x may have more values than a block, up to twice as many. Its function must then be
+    /// symmetric: the results at x and half the torus further add up to a constant. Signs and
+    /// comparisons are symmetric.
     pub(crate) fn lookup(&mut self, x: &Cell, function: impl Fn(i64) -> i64) -> Cell {
         self.composed(x, &function).unwrap_or_else(|| self.lookup_as_asked(x, function))
     }
 
-    /// The same, not by way of what `x` was looked up from.
+    /// Like [`Self::lookup`], but always looks up `x` itself, and never the input that `x` was
+    /// looked up from.
     pub(crate) fn lookup_as_asked(&mut self, x: &Cell, function: impl Fn(i64) -> i64) -> Cell {
         let (least, step) = (x.range().min, x.divisor());
         let results: Vec<i64> = (0..=x.span()).map(|index| function(least + index * step)).collect();
@@ -145,42 +157,45 @@ impl Draft {
         self.bootstrap(input, self.noise_max, function)
     }
 
-    /// Does a bootstrap take it, with a table of any kind? It has as many values as a block, and bears its noise.
+    /// Whether a bootstrap can take `x` with any table: `x` has at most as many values as a block,
+    /// and the bootstrap bears its noise.
     pub(crate) fn fits(&self, x: &Cell) -> bool {
         x.span() < self.values && self.bears(&x.terms)
     }
 
-    /// The same over all of the torus, for functions that are symmetric.
+    /// Like [`Self::fits`], over the whole torus, for functions that are symmetric.
     pub(crate) fn fits_symmetric(&self, x: &Cell) -> bool {
         x.span() < 2 * self.values && self.bears(&x.terms)
     }
 
-    /// Is there room for so many more deviations of a bootstrap, however they and what is there depend on each other?
+    /// Whether the noise of `x` leaves room for `more` deviations of a bootstrap. The two noises
+    /// may depend on each other in any way.
     pub(crate) fn bears_more(&self, x: &Cell, more: u64) -> bool {
         (root(self.noise(&x.terms)) + more).pow(2) <= self.noise_max
     }
 
-    /// Results that one lookup can weigh 1, 2, 4 .., whatever they have to do with each other.
+    /// Number of results that one lookup can take with the weights 1, 2, 4 and so on. The noises of
+    /// the results may depend on each other in any way.
     pub(crate) fn weighable(&self) -> usize {
         (self.noise_max.isqrt() + 1).ilog2() as usize
     }
 
-    /// The same, with no more noise than the set lets a ciphertext have that is handed on.
+    /// `x`, bootstrapped if it has more noise than the set allows for outputs.
     pub(crate) fn returned(&mut self, x: Cell) -> Cell {
         if self.noise_level(&x.terms) <= self.level_max { x } else { self.lookup_as_asked(&x, |value| value) }
     }
 
-    /// The same from a bootstrap, if it is an input that counts for more than what a bootstrap returns.
+    /// `x`, bootstrapped if it is an input that counts as noisier than a bootstrap's result.
     pub(crate) fn bootstrapped(&mut self, x: &Cell) -> Cell {
         if self.noise(&x.terms) > self.noise_of(x) { self.lookup_as_asked(x, |value| value) } else { x.clone() }
     }
 
-    /// Squared noise, in multiples of a bootstrap's, where inputs count like results.
+    /// Squared noise, in multiples of a bootstrap's variance, with inputs counted like results.
     pub(crate) fn noise_of(&self, x: &Cell) -> u64 {
         self.variances(&x.terms).iter().sum()
     }
 
-    /// Bootstraps that must come before it.
+    /// Length of the longest chain of bootstraps that `x` depends on.
     pub(crate) fn depth(&self, x: &Cell) -> u32 {
         self.depth_of(&x.terms)
     }
@@ -189,27 +204,28 @@ impl Draft {
         self.noise(terms) <= self.noise_max
     }
 
-    /// What it counts for in a lookup: inputs are noisier than results.
+    /// Squared noise in a lookup, where inputs count as noisier than results.
     fn noise(&self, terms: &[(SourceId, i64)]) -> u64 {
         let [inputs, results] = self.variances(terms);
         self.noisier(inputs) + results
     }
 
-    /// The same as a noise level, in which all that is handed on counts alike.
+    /// Noise level of an output, where inputs count like results.
     fn noise_level(&self, terms: &[(SourceId, i64)]) -> u64 {
         let [inputs, results] = self.variances(terms);
         root(inputs + results)
     }
 
-    /// What a variance counts for of inputs, or of results of the companion.
+    /// Counted variance of inputs or of results of the companion.
     fn noisier(&self, variance: u64) -> u64 {
         (variance * self.noisier_halves).div_ceil(2)
     }
 
-    /// The variances of inputs and of results of bootstraps, each in multiples of its own.
+    /// The variances of inputs and of results of bootstraps, each in multiples of its own unit.
     ///
-    /// Results of bootstraps of different inputs are independent, so their variances add up. Results of one family are
-    /// not independent, and inputs may be the same ciphertext: here the deviations add up.
+    /// Results of bootstraps of different inputs are independent, so their variances add up.
+    /// Results of one family are correlated, and two inputs may be the same ciphertext. In these
+    /// cases the deviations add up.
     fn variances(&self, terms: &[(SourceId, i64)]) -> [u64; 2] {
         #[cfg(test)]
         effort::spend(1 + terms.len());
@@ -240,7 +256,8 @@ impl Draft {
         terms.iter().map(|(source, _)| self.sources[*source].depth).max().unwrap_or(0)
     }
 
-    /// A function of a lone result, as one of what that was looked up from: no deeper, and maybe by the same bootstrap.
+    /// Expresses a function of a single result as a function of what the result was looked up from.
+    /// The new lookup is no deeper, and may share the bootstrap.
     fn composed(&mut self, x: &Cell, function: impl Fn(i64) -> i64) -> Option<Cell> {
         let range = x.range();
         let [(source, factor)] = x.terms[..] else { return None };
@@ -256,13 +273,15 @@ impl Draft {
             return Some(Cell::constant(composed[0]));
         }
         let function = Function::new(&composed, self.values)?;
-        // Of a wide input each function takes a bootstrap, where those of its result could have shared one.
+        // Each function of a wide input takes its own bootstrap, while functions of the result
+        // could share one.
         let is_cheaper = self.goal == Goal::Depth || 2 * (bootstrap.input.span + 1) <= self.values;
         let family = bootstrap.family;
         is_cheaper.then(|| self.bootstrap_in(family, self.noise_max, function))
     }
 
-    /// A bootstrap of an input that it bears, being able to bear so much noise.
+    /// Looks up a function of an input. `noise_max` is the squared noise that the bootstrap bears,
+    /// and the caller has checked the input against it.
     fn bootstrap(&mut self, input: Combination, noise_max: u64, function: Function) -> Cell {
         let family = match self.known.get(&input) {
             Some(family) => *family,
@@ -277,14 +296,15 @@ impl Draft {
         self.bootstrap_in(family, noise_max, function)
     }
 
-    /// A further function of an input that has a bootstrap.
+    /// Looks up a function of the input of a family, whose bootstraps exist already.
     fn bootstrap_in(&mut self, family: FamilyId, noise_max: u64, function: Function) -> Cell {
         let (range, offset) = (function.range, function.offset);
         let key = (family, Rc::new(function));
         if let Some(result) = self.results.get(&key) {
             return Cell::of(*result, range).plus_halves(offset);
         }
-        // All bootstraps of a family have room for as many functions, so only the latest can have some left.
+        // All bootstraps of a family have room for equally many functions, so only the latest one
+        // can have room left.
         let latest = &self.bootstraps[self.families[family]];
         let input = latest.input.clone();
         let taken = (latest.functions.len() as i64 + 1) * (input.span + 1);
@@ -301,7 +321,7 @@ impl Draft {
         Cell::of(result, range).plus_halves(offset)
     }
 
-    /// A bootstrap without a function yet.
+    /// Adds a bootstrap that has no function yet.
     fn add_bootstrap(&mut self, input: Rc<Combination>, family: FamilyId, noise_max: u64) -> usize {
         let bears_noisier = self.noisier(self.variances(&input.terms).iter().sum()) <= noise_max;
         let index = self.bootstraps.len();
@@ -309,7 +329,8 @@ impl Draft {
         index
     }
 
-    /// What the graph of these cells costs, without building that graph. It panics where [`Self::finish`] does.
+    /// Cost of the graph that returns these cells, without building the graph. Panics where
+    /// [`Self::finish`] does.
     pub(crate) fn cost(&self, outputs: &[Vec<Cell>]) -> Cost {
         for cell in outputs.iter().flatten() {
             self.output_noise_level(cell);
@@ -321,7 +342,8 @@ impl Draft {
         Cost { pbs_count, depth }
     }
 
-    /// The graph that computes these cells, and nothing that none of them needs. `blocks` are those of each input.
+    /// The graph that computes these cells, without nodes that no output needs. `blocks` holds the
+    /// number of blocks of each input.
     pub(crate) fn finish(self, blocks: Vec<usize>, outputs: &[Vec<Cell>]) -> Graph {
         let needed = self.needed(outputs.iter().flatten());
         let may_be_noisier = self.may_be_noisier(&needed);
@@ -369,14 +391,16 @@ impl Draft {
         graph
     }
 
-    /// The noise level of an output, which whoever takes it as an input relies on.
+    /// The noise level of an output. Programs that take the output as an input rely on it.
     fn output_noise_level(&self, cell: &Cell) -> u64 {
         let noise_level = self.noise_level(&cell.terms);
         assert!(noise_level <= self.level_max, "an output of more noise than {} bears", self.set.name);
         noise_level
     }
 
-    /// By source: do all lookups that it is part of bear noisier values? Of what is returned, whoever takes it as an input expects it.
+    /// For each source: whether all lookups that contain it bear noisier values. Outputs are always
+    /// allowed to be noisier, because a program that takes one as an input counts inputs as
+    /// noisier.
     fn may_be_noisier(&self, needed: &[bool]) -> Vec<bool> {
         let mut may = vec![true; self.sources.len()];
         let is_needed = |bootstrap: &&Bootstrap| bootstrap.results.iter().any(|result| needed[*result]);
@@ -386,7 +410,7 @@ impl Draft {
         may
     }
 
-    /// By source: does an output depend on it?
+    /// For each source: whether an output depends on it.
     fn needed<'c>(&self, outputs: impl Iterator<Item = &'c Cell>) -> Vec<bool> {
         let mut needed = vec![false; self.sources.len()];
         for (source, _) in outputs.flat_map(|cell| &cell.terms) {
@@ -401,7 +425,7 @@ impl Draft {
     }
 }
 
-/// The root, rounded up.
+/// The square root, rounded up.
 fn root(variance: u64) -> u64 {
     variance.isqrt() + u64::from(variance.isqrt().pow(2) < variance)
 }
@@ -420,7 +444,8 @@ mod tests {
 
     use super::*;
 
-    /// A lookup of four times a sum of some results and of a sum of as many others: may its results and theirs be noisier?
+    /// The flags `may_be_noisier` of a last lookup, and of the results that it looks up. The last
+    /// lookup takes a sum of half of the results plus four times the sum of the other half.
     fn flags(set: &str, results: usize) -> (bool, Vec<bool>) {
         let mut draft = Draft::new(by_name(set).expect("a set"), Goal::Work);
         let inputs: Vec<Cell> = (0..2 * results).map(|_| draft.input(1, 1)).collect();
@@ -434,8 +459,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_summed_up_with_room_to_spare_may_be_noisier() {
-        // Of 51 that the set bears: 34, which are 51 if they count for half as much again, and 51.
+    fn only_results_whose_lookups_have_noise_to_spare_may_be_noisier() {
+        // The set bears 51. Two and two results have 34, which is 51 with a factor of 1.5. Three
+        // and three results have 51 without the factor.
         let set = "TOY_MESSAGE_2_CARRY_2_N2048";
         assert_eq!(flags(set, 2), (true, vec![true; 4]));
         assert_eq!(flags(set, 3), (true, vec![false; 6]), "what is returned is an input of others, which expect it");
@@ -443,14 +469,14 @@ mod tests {
     }
 
     #[test]
-    fn inputs_count_as_results_of_the_companion_do() {
+    fn inputs_count_like_results_of_the_companion() {
         for (name, two, three) in [("TOY_MESSAGE_2_CARRY_2_N2048", true, false), ("TOY_MESSAGE_2_CARRY_2", true, true)]
         {
             let set = by_name(name).expect("a set");
             assert_eq!(companion_of(set).is_some(), !three);
             let mut draft = Draft::new(set, Goal::Work);
             let inputs: Vec<Cell> = (0..2).map(|_| draft.input(3, 1)).collect();
-            // Deviations of inputs are added up: 25, and 49.
+            // Deviations of inputs add up: (1 + 4)^2 is 25, and (3 + 4)^2 is 49.
             let sums = [[1, 4], [3, 4]].map(|[left, right]| inputs[0].times(left).plus(&inputs[1].times(right)));
             assert_eq!(sums.each_ref().map(|sum| draft.bears(&sum.terms)), [two, three], "{name}");
             assert_eq!(sums.each_ref().map(|sum| draft.noise_of(sum)), [25, 49]);
@@ -459,7 +485,7 @@ mod tests {
         }
     }
 
-    /// One deviation more than the set lets an output have.
+    /// An output with one deviation more than the set allows.
     fn too_noisy() -> (Draft, Vec<Vec<Cell>>) {
         let mut draft = Draft::new(by_name("TOY_MESSAGE_2_CARRY_2").expect("a set"), Goal::Work);
         let input = draft.input(1, 1);
@@ -477,7 +503,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "an output of more noise")]
-    fn nor_is_it_priced() {
+    fn a_graph_whose_output_is_too_noisy_has_no_cost() {
         let (draft, outputs) = too_noisy();
         draft.cost(&outputs);
     }

@@ -1,20 +1,20 @@
-//! Why a program is refused.
+//! Reasons to refuse a program.
 
-/// Why a program is refused, and where in it.
+/// Why a program is refused, and where in it the problem is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// More than a program may have.
+    /// A count exceeds the limit for programs.
     #[error("{got} {what}: a program may have {max}")]
     TooMany {
-        /// What there is too much of.
+        /// Name of the counted parts.
         what: &'static str,
         /// The limit.
         max: u64,
-        /// What came.
+        /// The program's count.
         got: u64,
     },
-    /// More than a row of a program may take.
+    /// A row may take more bootstraps than the limit allows.
     #[error(
         "up to {got} bootstraps for a row, as its types say before it is lowered: a program may have {max}; cut it into \
          several, each of which takes what the one before it returned"
@@ -25,67 +25,67 @@ pub enum ProgramError {
         /// The upper bound.
         got: u64,
     },
-    /// Not a program at all.
+    /// The bytes do not encode a program.
     #[error("not an encoded cloakwork.v1.Program: {0}")]
     Malformed(String),
-    /// No such parameter set.
+    /// The parameter set does not exist.
     #[error("no parameter set is called '{0}'")]
     UnknownParameterSet(String),
-    /// Without an output there is nothing to compute.
+    /// A program without an output computes nothing.
     #[error("the program has no outputs")]
     NoOutputs,
-    /// An output that is no value.
+    /// An output names a value that does not exist.
     #[error("output {index} is value {value}, but there are {values} values")]
     OutputOutOfRange {
-        /// Place among the outputs.
+        /// Index of the output.
         index: usize,
-        /// The value asked for.
+        /// Number of the value that the output names.
         value: u32,
         /// Number of values.
         values: usize,
     },
-    /// An output that nobody need compute.
+    /// An output is clear. The client knows its value, so it needs no computation.
     #[error("output {index} is clear: only what is encrypted is returned")]
     ClearOutput {
-        /// Place among the outputs.
+        /// Index of the output.
         index: usize,
     },
-    /// Lengths of outputs that the values to return do not make up.
+    /// The lengths of the outputs do not add up to the number of values to return.
     #[error("the outputs' lengths say {expected} values to return: there are {got}")]
     OutputLengths {
-        /// Values that the lengths add up to.
+        /// Sum of the lengths.
         expected: u64,
-        /// Values to return.
+        /// Number of values to return.
         got: usize,
     },
-    /// An array of several types.
+    /// The elements of an output array differ in type.
     #[error("output {index} is an array of {first} and {other}: its elements must have one type")]
     MixedOutput {
-        /// Place among the outputs.
+        /// Index of the output.
         index: usize,
         /// Type of the first element.
         first: crate::Type,
-        /// Another element's.
+        /// Type of an element that differs.
         other: crate::Type,
     },
-    /// Something is wrong with an input.
+    /// An input is invalid.
     #[error("input {index} ('{name}'): {problem}")]
     Input {
-        /// Place among the inputs.
+        /// Index of the input.
         index: usize,
-        /// Its name.
+        /// Name of the input.
         name: String,
-        /// What is wrong, and what would be right.
+        /// Description of the problem and of what is expected.
         problem: String,
     },
-    /// Something is wrong with an operation.
+    /// An operation is invalid.
     #[error("operation {index} ({kind}): {problem}")]
     Operation {
-        /// Place among the operations.
+        /// Index of the operation.
         index: usize,
-        /// Its name in the protocol.
+        /// Name of the operation in the protocol.
         kind: String,
-        /// What is wrong, and what would be right.
+        /// Description of the problem and of what is expected.
         problem: String,
     },
 }

@@ -1,20 +1,20 @@
-//! Graphs on plaintexts: what a device would compute if there were no noise.
+//! Evaluation of graphs on plaintexts: the results that a device would compute without noise.
 
 use crate::{Graph, Table};
 
-/// A bootstrap that was given what its table has no entry for.
+/// A bootstrap's input has no entry in the table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("node {node} looks up {phase:#018x}, for which its table has no entry")]
 pub struct EvaluationError {
     /// Index of the node.
     pub node: usize,
-    /// What it looked up, as a fraction of the torus in units of 2^-64.
+    /// The input of the lookup, as a fraction of the torus in units of 2^-64.
     pub phase: u64,
 }
 
 impl Graph {
-    /// Runs the graph on the phases of all blocks, fractions of the torus in units of 2^-64, and returns those of all
-    /// blocks of its outputs.
+    /// Evaluates the graph on the phases of all input blocks, and returns the phases of all output
+    /// blocks. Phases are fractions of the torus in units of 2^-64.
     pub fn evaluate(&self, inputs: &[u64]) -> Result<Vec<u64>, EvaluationError> {
         let mut values = inputs.to_vec();
         for (index, node) in self.nodes.iter().enumerate() {
@@ -35,14 +35,14 @@ impl Graph {
 }
 
 impl Table {
-    /// The results at a phase, where there are any.
+    /// The results at a phase, or `None` if the table has no entry for it.
     fn look_up(&self, set: &cloakwork_params::ParameterSet, phase: u64) -> Option<Vec<u64>> {
         match self {
             Self::Sign => Some(vec![if phase < 1 << 63 { 1 << 61 } else { (1u64 << 61).wrapping_neg() }]),
             Self::Functions(functions) => {
                 let step = set.plaintext_step();
                 let (index, half) = (phase / step, (1 << 63) / step);
-                // Only a table of one function reaches around the torus.
+                // Only a table of one function covers the whole torus.
                 if !phase.is_multiple_of(step) || index >= half && functions.len() > 1 {
                     return None;
                 }

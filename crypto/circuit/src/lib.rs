@@ -1,8 +1,9 @@
-//! Typed programs, and the bootstrap graphs they become.
+//! Typed programs and their lowering to graphs of bootstraps.
 //!
-//! A [`Program`] is what a client writes and a server checks; [`Program::lower`] turns it into a [`Graph`], whose nodes
-//! are linear combinations of ciphertexts with or without a lookup table, which is what devices compute. Programs on
-//! vectors of approximate numbers are another family, [`ckks`]. Pure: no clock, no randomness, no I/O.
+//! A client writes a [`Program`] and a server checks it. [`Program::lower`] turns it into a
+//! [`Graph`] for devices to compute. The nodes of a graph are linear combinations of ciphertexts,
+//! with or without a lookup table. Programs on vectors of approximate numbers are a separate
+//! family, [`ckks`]. The crate is pure: no clock, no randomness, no I/O.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +19,7 @@ mod lower;
 mod message;
 mod program;
 
-/// The message that programs are written in.
+/// The protobuf messages that encode programs.
 #[allow(missing_docs, reason = "proto/cloakwork/v1/program.proto is its documentation")]
 pub mod wire {
     include!(concat!(env!("OUT_DIR"), "/cloakwork.v1.rs"));

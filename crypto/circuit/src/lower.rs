@@ -1,4 +1,4 @@
-//! Programs to graphs.
+//! Lowering of programs to graphs.
 
 mod blocks;
 mod gate;
@@ -10,7 +10,7 @@ use cloakwork_params::Encoding;
 use crate::{Cost, Goal, Graph, Program};
 
 impl Program {
-    /// The graph that computes the program.
+    /// Lowers the program to a graph.
     pub fn lower(&self, goal: Goal) -> Graph {
         order::by_urgency(match self.set.encoding {
             Encoding::Boolean => gates::lower(self),
@@ -18,7 +18,8 @@ impl Program {
         })
     }
 
-    /// What that graph costs. It takes less time than [`Program::lower`], because no graph is built.
+    /// Cost of the graph that [`Program::lower`] returns. This takes less time, because no graph is
+    /// built.
     pub fn cost(&self, goal: Goal) -> Cost {
         match self.set.encoding {
             Encoding::Boolean => gates::lower(self).cost(),
@@ -45,7 +46,8 @@ mod tests {
         of_set(SET, inputs, operations)
     }
 
-    /// A program that returns the result of the last operation. All but the last one may have several results.
+    /// A program that returns the result of the last operation. All operations except the last may
+    /// have several results.
     fn of_set(set: &str, inputs: Vec<Input>, operations: Vec<wire::Operation>) -> (usize, Program) {
         let values: usize = inputs.iter().map(|input| input.length.max(1) as usize).sum();
         let results: usize = operations.iter().map(|operation| operation.tables.len().max(1)).sum();
@@ -68,7 +70,7 @@ mod tests {
         wire::Operation { kind: kind.into(), arguments, ..Default::default() }
     }
 
-    /// Blocks encrypted with AES one after the other.
+    /// A chain of AES encryptions: each encrypts the result of the one before.
     fn aes(blocks: u32) -> (usize, Program) {
         let operations = (0..blocks).map(|index| operation(Kind::Aes128Encrypt, vec![0, 1 + index])).collect();
         program(vec![input("key", 128, 0), input("block", 128, 0)], operations)
@@ -79,7 +81,7 @@ mod tests {
         program(vec![input("xs", bits, length)], vec![operation(kind, (0..length).collect())])
     }
 
-    /// The sum of as many constants as fit.
+    /// A sum of 10,000 constants and an input.
     fn constants() -> (usize, Program) {
         const CONSTANTS: u32 = 10_000;
         let (ty, bits) = (wire::Type::Uint.into(), 2);
@@ -89,7 +91,8 @@ mod tests {
         program(vec![input("x", 2, 0)], operations)
     }
 
-    /// Lookups of one block, each in several tables of as many entries as the set has for each. All tables are different.
+    /// Lookups of one block, each in several tables of the largest length. All tables are
+    /// different.
     fn lookups(set: &str, lookups: u32, tables: u32) -> (usize, Program) {
         let values = if set.contains("MESSAGE_3") { 64_u32 } else { 16 };
         let entries = values / tables;
@@ -104,10 +107,12 @@ mod tests {
         of_set(set, vec![block], (0..lookups).map(operation).collect())
     }
 
-    /// Whoever admits a program goes by its estimated bootstraps, so lowering must take no more than in proportion to them.
+    /// Admission of a program relies on the estimate of its bootstraps. The time of lowering must
+    /// therefore be bounded in proportion to the estimate.
     #[test]
     fn the_effort_of_lowering_is_bounded_by_the_estimate() {
-        // AES takes 222, because its sums modulo 2 are long. Quadratic time would take thousands.
+        // AES takes 222 steps, because its sums modulo 2 are long. Quadratic time would take
+        // thousands.
         const STEPS_OF_A_BOOTSTRAP: u64 = 300;
         let programs = [
             ("14 times AES", 193, aes(14)),
@@ -136,7 +141,8 @@ mod tests {
         of_set("DEFAULT_PARAMETERS", vec![input_of("x", wire::Type::Bool), input_of("y", wire::Type::Bool)], operations)
     }
 
-    /// A lookup of two blocks, and one of its result, in blocks of so many messages.
+    /// A bivariate lookup of two blocks, and a lookup of its result, with this many messages in a
+    /// block.
     fn blocks(set: &str, messages: u32) -> (usize, Program) {
         let table = |entries: u32| vec![wire::Table { entries: (0..entries).map(|entry| entry % messages).collect() }];
         let bivariate =

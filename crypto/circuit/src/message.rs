@@ -1,10 +1,11 @@
-//! The message that a program comes in.
+//! Decoding of the message that carries a program.
 
 use prost::Message;
 
 use crate::{ProgramError, program::at_most, wire};
 
-/// How many parts a message has: what is in them is skipped, and takes no memory.
+/// Counts the parts of a message. Decoding skips the content of the parts and allocates nothing for
+/// it.
 #[derive(Clone, PartialEq, Message)]
 struct Parts {
     #[prost(message, repeated, tag = "2")]
@@ -13,8 +14,8 @@ struct Parts {
     operations: Vec<()>,
 }
 
-/// Decodes a message of up to so many bytes, inputs and operations. Parts are counted first: two bytes of a message become
-/// hundreds in memory.
+/// Decodes a message within limits on bytes, inputs and operations. Parts are counted before they
+/// are decoded, because two bytes of a message become hundreds of bytes in memory.
 pub(crate) fn decode(
     bytes: &[u8],
     bytes_max: usize,
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_counted_as_they_are_numbered_in_the_message() {
+    fn parts_are_counted_by_the_field_numbers_of_the_message() {
         let message = wire::Program {
             inputs: vec![wire::program::Input { name: "x".to_owned(), ..Default::default() }; 3],
             operations: vec![wire::Operation { arguments: vec![0, 1], ..Default::default() }; 5],

@@ -1,4 +1,4 @@
-//! Programs: decoded, checked, and only then a [`Program`].
+//! Programs on blocks. Only decoding and checking a message produces a [`Program`].
 
 mod check;
 mod price;
@@ -13,7 +13,7 @@ pub(crate) use self::check::values_returned;
 pub use self::types::{RowType, Type};
 use crate::{ProgramError, ValueId, message, wire};
 
-/// A program that has been checked: every argument has the type, degree and noise that its operation takes.
+/// A checked program: every argument has the type, degree and noise that its operation accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     pub(crate) id: ProgramId,
@@ -24,7 +24,7 @@ pub struct Program {
     pub(crate) outputs: Vec<Returned>,
 }
 
-/// What is returned as one list.
+/// Values that the program returns as one list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Returned {
     pub(crate) row: RowType,
@@ -35,23 +35,24 @@ pub(crate) struct Returned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProgramId(pub [u8; 32]);
 
-/// What a program takes for each row.
+/// An input of a program, which has a value in each row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// Name, for messages.
     pub name: String,
-    /// What it holds for each row.
+    /// Type and length of the input in each row.
     pub row: RowType,
-    /// Largest value that a block of it may hold.
+    /// Largest value that a block of the input may hold.
     pub degree_max: u32,
-    /// Largest noise level that it may have.
+    /// Largest noise level that a block of the input may have.
     pub noise_level_max: u32,
-    /// Must it be freshly encrypted?
+    /// Whether the input must be freshly encrypted.
     pub is_fresh: bool,
 }
 
 impl Input {
-    /// May a list of this kind be what it takes? What is taken for fresh must come in a form that no result has.
+    /// Whether a list of this kind is acceptable. A fresh input must come in a form that no result
+    /// has, so that a list of results, with their noise, cannot pass as fresh.
     pub fn takes(&self, kind: ObjectKind) -> bool {
         match kind {
             ObjectKind::LweList => !self.is_fresh,
@@ -64,24 +65,24 @@ impl Input {
 /// A checked operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// What it does.
+    /// Kind of the operation.
     pub kind: wire::operation::Kind,
-    /// What goes in.
+    /// Values of the arguments.
     pub arguments: Vec<ValueId>,
-    /// Tables of a lookup, padded to the number of entries that each has.
+    /// Tables of a lookup, each padded with zeros to the number of entries that the lookup reads.
     pub tables: Vec<Vec<u64>>,
-    /// What a constant holds, least significant byte first.
+    /// Value of a constant, least significant byte first.
     pub value: Vec<u8>,
 }
 
 impl Operation {
-    /// Values that it returns.
+    /// Number of values that the operation returns.
     pub(crate) fn results(&self) -> usize {
         self.tables.len().max(1)
     }
 }
 
-/// What is known of a value whatever the inputs are.
+/// Properties of a value that hold for all inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueInfo {
     pub(crate) ty: Type,
@@ -89,7 +90,7 @@ pub(crate) struct ValueInfo {
     pub(crate) noise_level: u64,
 }
 
-/// How large a program may be.
+/// Limits on the size of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Encoded bytes.
@@ -102,11 +103,11 @@ pub struct Limits {
     pub outputs: usize,
     /// Blocks of all inputs and outputs.
     pub blocks: usize,
-    /// An upper bound of the bootstraps for a row, known before the program is lowered.
+    /// Upper bound of the bootstraps for a row, computed before the program is lowered.
     pub bootstraps: u64,
 }
 
-/// What every server and worker accepts.
+/// Limits that every server and worker applies.
 pub const LIMITS: Limits = Limits {
     bytes: BYTES_MAX,
     inputs: INPUTS_MAX,
@@ -129,7 +130,7 @@ impl Program {
         let message = message::decode(bytes, limits.bytes, limits.inputs, limits.operations)?;
         let lengths = &message.output_lengths;
         at_most("outputs", limits.outputs, if lengths.is_empty() { message.outputs.len() } else { lengths.len() })?;
-        // Each takes a block at least, and is held from here on.
+        // Every element takes at least one block, and memory from here on, so count elements first.
         let elements = message.inputs.iter().map(|input| input.length.max(1) as usize).sum::<usize>();
         at_most("blocks of inputs and outputs", limits.blocks, elements.saturating_add(message.outputs.len()))?;
         let set = table::by_name(&message.parameter_set)
@@ -143,38 +144,38 @@ impl Program {
         Ok(program)
     }
 
-    /// Its name.
+    /// Digest that names the program.
     pub fn id(&self) -> ProgramId {
         self.id
     }
 
-    /// The parameter set that it is written for.
+    /// Parameter set that the program is written for.
     pub fn set(&self) -> &'static ParameterSet {
         self.set
     }
 
-    /// What it takes.
+    /// Inputs of the program.
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
     }
 
-    /// Its operations.
+    /// Operations of the program.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
 
-    /// Blocks of its inputs and outputs together.
+    /// Number of blocks of all inputs and outputs.
     fn blocks(&self) -> usize {
         let rows = self.inputs.iter().map(|input| input.row).chain(self.output_types());
         rows.map(RowType::blocks).fold(0, usize::saturating_add)
     }
 
-    /// What each of its outputs holds for each row.
+    /// Type and length of each output in each row.
     pub fn output_types(&self) -> impl ExactSizeIterator<Item = RowType> {
         self.outputs.iter().map(|output| output.row)
     }
 
-    /// Values that come before those of its operations.
+    /// Number of input values, which come before the values of the operations.
     pub(crate) fn input_values(&self) -> usize {
         self.inputs.iter().map(|input| input.row.values()).sum()
     }

@@ -9,37 +9,39 @@ use super::{Combination, HALVES};
 /// Number of a source.
 pub(super) type SourceId = usize;
 
-/// What an input brings, or a bootstrap returns.
+/// A value that cells combine: an input, or a result of a bootstrap.
 pub(super) struct Source {
-    /// The bootstrap that returns it; inputs have none.
+    /// The bootstrap that returns the value; `None` for inputs.
     pub(super) origin: Option<usize>,
-    /// In multiples of a bootstrap's deviation.
+    /// Noise in multiples of a bootstrap's deviation.
     pub(super) noise: u64,
-    /// Bootstraps that come before it, its own among them.
+    /// Length of the longest chain of bootstraps that ends here, the source's own bootstrap
+    /// included.
     pub(super) depth: u32,
 }
 
-/// Everything from `min` to `max`.
+/// All values from `min` to `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Range {
     pub(crate) min: i64,
     pub(crate) max: i64,
 }
 
-/// A block that is yet to be computed: a sum of multiples of sources, and a constant.
+/// A block that is not computed yet: a sum of multiples of sources, and a constant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cell {
-    /// In the order of sources, none twice and none with a factor of 0.
+    /// Sorted by source, without duplicates and without factors of 0.
     pub(super) terms: Vec<(SourceId, i64)>,
-    /// In halves.
+    /// In half steps.
     pub(super) constant: i64,
-    /// In halves.
+    /// In half steps.
     range: Range,
-    /// Some value of the sum, in halves: all others are multiples of its factors' divisor away.
+    /// One possible value of the sum, in half steps. All other values differ from it by multiples
+    /// of the factors' common divisor.
     witness: i64,
 }
 
-/// Terms up to which a sum is copied for each cell that is added.
+/// Number of terms up to which [`Cell::sum`] copies the sum for each cell that it adds.
 const SHORT_TERMS: usize = 16;
 
 impl Cell {
@@ -60,18 +62,18 @@ impl Cell {
         self
     }
 
-    /// What it can hold.
+    /// Range of the cell's values.
     pub(crate) fn range(&self) -> Range {
         Range { min: self.range.min / HALVES, max: self.range.max / HALVES }
     }
 
-    /// What it holds, if that is always the same.
+    /// The value, if the cell can hold only one.
     pub(crate) fn known(&self) -> Option<i64> {
         let range = self.range();
         (range.min == range.max).then_some(range.min)
     }
 
-    /// The same, known to lie within a range for a reason that its sum does not show.
+    /// The cell with its range narrowed to `min..=max`, for a reason that the sum does not show.
     pub(crate) fn within(mut self, min: i64, max: i64) -> Self {
         self.range.min = self.range.min.max(HALVES * min);
         self.range.max = self.range.max.min(HALVES * max);
@@ -122,10 +124,11 @@ impl Cell {
         }
     }
 
-    /// The sum of all of them.
+    /// The sum of all cells.
     ///
-    /// A long sum collects its terms in a map. Repeated [`Self::plus`] copies all terms for each cell, which takes
-    /// quadratic time: a program of 200 bytes can have sums of thousands of cells.
+    /// A long sum collects its terms in a map. Repeated [`Self::plus`] copies all terms for each
+    /// cell, which takes quadratic time: a program of 200 bytes can have sums of thousands of
+    /// cells.
     pub(crate) fn sum<'c>(cells: impl IntoIterator<Item = &'c Self>) -> Self {
         let mut cells = cells.into_iter();
         let mut sum = Self::constant(0);
@@ -160,7 +163,7 @@ impl Cell {
         sum
     }
 
-    /// The sum of all of them, each with `base` times the weight of the one before it.
+    /// The sum of all cells, each with `base` times the weight of the cell before it.
     pub(crate) fn weighted(cells: &[Self], base: i64) -> Self {
         cells.iter().rev().fold(Self::constant(0), |sum, cell| sum.times(base).plus(cell))
     }
@@ -169,10 +172,10 @@ impl Cell {
         self.clone().plus_halves(HALVES * value)
     }
 
-    /// What all of its values are multiples of, counted from the least.
+    /// Common divisor of the distances between the least value and all other values.
     pub(super) fn divisor(&self) -> i64 {
         let divisor = self.terms.iter().fold(0, |divisor, (_, factor)| gcd(divisor, factor.abs()));
-        // A narrowed range need not begin at a multiple.
+        // A narrowed range need not begin at a multiple of the factors' divisor.
         if divisor > 1 && self.is_aligned(divisor) { divisor } else { 1 }
     }
 
@@ -180,12 +183,12 @@ impl Cell {
         [self.range.max, self.range.min].iter().all(|end| (end - self.witness) % (HALVES * divisor) == 0)
     }
 
-    /// Values between the least and the largest, one of them counted.
+    /// Number of possible values, less 1.
     pub(super) fn span(&self) -> i64 {
         (self.range().max - self.range().min) / self.divisor()
     }
 
-    /// The combination that counts its values from 0.
+    /// The combination that maps the cell's values to 0, 1, 2 and so on.
     pub(super) fn combination(&self) -> Combination {
         let step = self.divisor();
         Combination {
@@ -207,9 +210,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Long sums are those of one cell after the other, also where terms cancel each other on the way.
+        /// A long sum equals the sum of one cell after the other, also if terms cancel in between.
         #[test]
-        fn a_long_sum_is_what_additions_make(
+        fn a_long_sum_equals_repeated_addition(
             cells in prop::collection::vec((0..40_usize, -2..3_i64, -3..4_i64), 0..120),
             mirrored: bool,
         ) {
@@ -218,7 +221,7 @@ mod tests {
             };
             let mut cells: Vec<Cell> = cells.iter().map(cell).collect();
             if mirrored {
-                // All that has been added is taken off again, and the terms are empty in the middle.
+                // The second third subtracts everything, so the terms are empty in the middle.
                 let taken_off: Vec<Cell> = cells.iter().map(|cell| cell.times(-1)).collect();
                 cells = [&cells[..], &taken_off, &cells].concat();
             }

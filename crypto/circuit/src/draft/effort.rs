@@ -1,4 +1,5 @@
-//! What drafts take, in terms read and functions compared, so that tests need no clock to notice quadratic time.
+//! Counts the steps of drafts, in terms read and functions compared. Tests can then detect
+//! quadratic time without a clock.
 
 use std::cell::Cell;
 
@@ -10,7 +11,7 @@ pub(super) fn spend(steps: usize) {
     STEPS.set(STEPS.get() + steps as u64);
 }
 
-/// Steps that this thread has taken while it did something.
+/// Number of steps that this thread takes while `something` runs.
 pub(crate) fn of(something: impl FnOnce()) -> u64 {
     let before = STEPS.get();
     something();

@@ -1,22 +1,25 @@
-//! Bits that have half of the torus for themselves.
+//! Bits that are encoded as halves of the torus.
 
 #[cfg(test)]
 use super::effort;
 use super::{Cell, Combination, Draft, HALVES, cell::SourceId, table::Function};
 
-/// A bit, as half of the torus or nothing: exclusive ors of such bits are sums, and cost no bootstrap.
+/// A bit, encoded as half of the torus or as 0. Exclusive ors of parities are sums, and take no
+/// bootstrap.
 ///
-/// A lookup of one has no neighbours to tell apart but itself and its opposite, and bears the noise of thousands of them.
+/// A lookup of a parity distinguishes only two values, the bit and its opposite, and therefore
+/// bears the noise of thousands of parities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Parity {
-    /// In the order of sources, none twice: with each, in halves, what has to be added to it.
+    /// Sources in ascending order, without duplicates, each with an offset to be added, in half
+    /// steps.
     sources: Vec<(SourceId, i64)>,
-    /// In halves, on top of all that.
+    /// Constant to be added to the sources and their offsets, in half steps.
     constant: i64,
 }
 
 impl Parity {
-    /// The bit or another one, and not both.
+    /// The exclusive or of two bits.
     pub(crate) fn xor(&self, other: &Self) -> Self {
         #[cfg(test)]
         effort::spend(1 + self.sources.len() + other.sources.len());
@@ -25,7 +28,8 @@ impl Parity {
         let (mut left, mut right) = (self.sources.iter().peekable(), other.sources.iter().peekable());
         while let (Some(&&one), Some(&&two)) = (left.peek(), right.peek()) {
             if one.0 == two.0 {
-                // Twice half of the torus is nothing; so is twice one of both and what has to be added to it.
+                // A source with its offset is a multiple of half the torus, so twice both is 0.
+                // Only the difference of the two offsets remains.
                 constant += two.1 - one.1;
             } else {
                 sources.push(if one.0 < two.0 { one } else { two });
@@ -41,7 +45,7 @@ impl Parity {
         Self { sources, constant }
     }
 
-    /// The bit as it is, or its opposite.
+    /// The bit, or its opposite if `if_set` is true.
     pub(crate) fn flipped(mut self, draft: &Draft, if_set: bool) -> Self {
         self.constant += if if_set { HALVES * draft.values } else { 0 };
         self
@@ -49,7 +53,7 @@ impl Parity {
 }
 
 impl Draft {
-    /// `function(x)` as a parity, by a bootstrap at most.
+    /// `function(x)` as a parity, with at most one bootstrap.
     pub(crate) fn parity(&mut self, x: &Cell, function: impl Fn(i64) -> bool) -> Parity {
         let half = self.values;
         let result = self.lookup(x, |x| if function(x) { half } else { 0 });
@@ -59,7 +63,7 @@ impl Draft {
         Parity { sources, constant }
     }
 
-    /// `if_not` or `if_set`, as the bit says, by a bootstrap at most.
+    /// `if_set` if the bit is set, otherwise `if_not`, with at most one bootstrap.
     pub(crate) fn of_parity(&mut self, bit: &Parity, if_not: i64, if_set: i64) -> Cell {
         #[cfg(test)]
         effort::spend(1 + bit.sources.len());
@@ -69,13 +73,15 @@ impl Draft {
             return Cell::constant(if constant == 0 { if_not } else { if_set });
         }
         let terms: Vec<(SourceId, i64)> = bit.sources.iter().map(|(source, _)| (*source, 1)).collect();
-        // Opposite bits are half of the torus apart, not one step: noise may be as many times what a lookup bears.
+        // Opposite bits are half of the torus apart instead of one step, which is `values` times as
+        // far. The squared noise may therefore be `values` squared times the usual bound.
         let noise_max = self.noise_max * (self.values * self.values) as u64;
         assert!(self.noise(&terms) <= noise_max, "a parity of more noise than {} bears", self.set.name);
         let half = self.values as usize;
         let results: Vec<i64> = (0..2 * half).map(|place| if place < half { if_not } else { if_set }).collect();
         let function = Function::new(&results, self.values).expect("both halves differ by as much everywhere");
-        // In the middle of its half, so that noise moves it to neither end.
+        // Places the bit in the middle of its half of the torus, as far from both ends as possible,
+        // because noise must not move it across an end.
         let constant = (constant + HALVES * self.values / 2) % turn;
         self.bootstrap(Combination { terms, constant, span: 2 * self.values - 1 }, noise_max, function)
     }
@@ -90,9 +96,10 @@ mod tests {
     use crate::Goal;
 
     proptest! {
-        /// Any exclusive or of bits of three digits, and of such, is what it says, and looked up once.
+        /// An exclusive or of bits of three digits has the expected value, and so has an exclusive
+        /// or of such sums. Each takes one lookup.
         #[test]
-        fn parities_are_sums(
+        fn an_exclusive_or_of_parities_is_a_sum(
             digits in any::<[u8; 3]>(),
             functions in prop::collection::vec((0..3_usize, any::<u16>()), 1..12),
             flip: bool,

@@ -1,4 +1,4 @@
-//! Functions as a bootstrap can compute them.
+//! Functions that a bootstrap can compute.
 
 use std::hash::{Hash, Hasher};
 
@@ -6,20 +6,20 @@ use std::hash::{Hash, Hasher};
 use super::effort;
 use super::{HALVES, Range};
 
-/// A function of a combination that starts at 0, as a table over half of the torus. The other half has the same
-/// entries, negated.
+/// A function of a combination that starts at 0, as a table over half of the torus. The other half
+/// of the torus has the negated entries.
 #[derive(Clone, Debug, Eq)]
 pub(super) struct Function {
-    /// In halves.
+    /// In half steps.
     pub(super) entries: Vec<i64>,
-    /// What has to be added to an entry, in halves.
+    /// Added to an entry to give the function's result, in half steps.
     pub(super) offset: i64,
-    /// Of the entries, and of the negated ones where they are reached.
+    /// Range of the entries, including the negated entries that the input reaches.
     pub(super) range: Range,
 }
 
 impl PartialEq for Function {
-    /// One whose results differ by a constant is the same to a bootstrap.
+    /// Two functions are equal if their results differ by a constant: one bootstrap computes both.
     fn eq(&self, other: &Self) -> bool {
         #[cfg(test)]
         effort::spend(1);
@@ -35,8 +35,9 @@ impl Hash for Function {
 }
 
 impl Function {
-    /// The function with these results at 0, 1, .., if there is a table for it: `values` of them fill half of the torus.
-    /// Beyond that half, results must be those of the first half taken from a constant.
+    /// The function with these results at 0, 1 and so on, if a table for it exists. `values`
+    /// results fill half of the torus. Each result beyond that half must be a constant minus the
+    /// result half a torus before.
     pub(super) fn new(results: &[i64], values: i64) -> Option<Self> {
         let (first, second) = results.split_at(results.len().min(values as usize));
         let mut sums = first.iter().zip(second).map(|(one, two)| one + two);
@@ -50,7 +51,7 @@ impl Function {
         Some(Self { entries, offset, range })
     }
 
-    /// What the bootstrap returns at `index`, in halves.
+    /// Result of the bootstrap at `index`, in half steps, without the offset.
     pub(super) fn at(&self, index: i64, values: i64) -> i64 {
         if index < values { self.entries[index as usize] } else { -self.entries[(index - values) as usize] }
     }
@@ -61,18 +62,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_a_torus_has_room_for_every_function() {
+    fn half_of_the_torus_holds_any_function() {
         let function = Function::new(&[3, 1, 0, 2], 4).expect("a table");
         assert_eq!((function.entries.as_slice(), function.offset), (&[6, 2, 0, 4][..], 0));
         assert!(Function::new(&[1, 2, 3, 4, 5], 4).is_some(), "a single value of the other half is symmetric to one");
     }
 
     #[test]
-    fn all_of_it_for_symmetric_ones() {
-        // Is x at least 4, of 0 to 7?
+    fn the_whole_torus_holds_only_symmetric_functions() {
+        // The function is x >= 4, for x from 0 to 7.
         let carry = Function::new(&[0, 0, 0, 0, 1, 1, 1, 1], 4).expect("a comparison is symmetric");
         assert_eq!((carry.entries.as_slice(), carry.offset), (&[-1, -1, -1, -1][..], 1));
-        // Is x - 3 zero?
+        // The function is x == 3.
         assert!(Function::new(&[0, 0, 0, 1, 0, 0, 0], 4).is_some());
         assert!(Function::new(&[0, 1, 2, 3, 0, 1, 2, 3], 4).is_none(), "the remainder is not");
         assert!(Function::new(&[0; 9], 4).is_none(), "more than there is");

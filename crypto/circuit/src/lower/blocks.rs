@@ -1,4 +1,4 @@
-//! Programs of shortint sets: blocks, booleans and integers.
+//! Lowering for shortint sets: blocks, booleans and integers.
 
 use cloakwork_params::Encoding;
 
@@ -16,13 +16,13 @@ pub(super) fn lower(program: &Program, goal: Goal) -> Graph {
     draft.finish(program.inputs.iter().map(|input| input.row.blocks()).collect(), &outputs)
 }
 
-/// What that graph costs.
+/// Cost of that graph.
 pub(super) fn cost(program: &Program, goal: Goal) -> Cost {
     let (draft, outputs) = draft(program, goal);
     draft.cost(&outputs)
 }
 
-/// The draft of a program, and the blocks of each of its outputs.
+/// The draft of a program's graph, and the blocks of each output.
 fn draft(program: &Program, goal: Goal) -> (Draft, Vec<Digits>) {
     let Encoding::Shortint { message_modulus, .. } = program.set.encoding else { unreachable!("a shortint set") };
     let mut lowering = Lowering {
@@ -47,10 +47,10 @@ fn draft(program: &Program, goal: Goal) -> (Draft, Vec<Digits>) {
 struct Lowering<'p> {
     program: &'p Program,
     draft: Draft,
-    /// Values of a message.
+    /// Number of messages of a block.
     messages: i64,
     goal: Goal,
-    /// The program's values, block by block; integers lazily.
+    /// The program's values so far, block by block. Integers may hold carries.
     values: Vec<Digits>,
 }
 
@@ -80,7 +80,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// An operation on booleans and integers, whose types have been checked.
+    /// Lowers an operation on booleans and integers, whose types have been checked.
     fn compute(&mut self, operation: &Operation) -> Digits {
         let ty = self.program.values[self.values.len()].ty;
         let arguments = &operation.arguments[..];
@@ -141,10 +141,11 @@ impl Lowering<'_> {
         }
     }
 
-    /// A count of bits, as so many digits.
+    /// Counts bits, with a result of this many digits.
     fn count(&mut self, kind: Kind, value: usize, digits: usize) -> Digits {
         let mut number = self.clean(value);
-        // What these count is the other thing in the complement.
+        // The functions below count ones and leading or trailing zeros. For the opposite kind of
+        // bit, count in the complement.
         if matches!(kind, Kind::CountZeros | Kind::LeadingOnes | Kind::TrailingOnes) {
             number = integer::not(&number, self.program.values[value].ty);
         }
@@ -194,7 +195,7 @@ impl Lowering<'_> {
         digits.into_iter().map(|digit| self.draft.returned(digit)).collect()
     }
 
-    /// A value without carries.
+    /// The value with all carries propagated.
     fn clean(&mut self, value: usize) -> Digits {
         match self.program.values[value].ty {
             Type::Block | Type::Bool => self.values[value].clone(),
@@ -204,7 +205,8 @@ impl Lowering<'_> {
 
     fn cast(&mut self, value: usize, ty: Type) -> Digits {
         let from = self.program.values[value].ty;
-        // What is cut off takes no carries.
+        // The digits that a truncation keeps do not depend on the others, so truncate before
+        // propagating carries.
         let mut digits = self.values[value].clone();
         digits.truncate(ty.blocks());
         if ty.blocks() > digits.len() {
@@ -216,7 +218,7 @@ impl Lowering<'_> {
     }
 }
 
-/// What a gate does to bits.
+/// Function of a gate on bits.
 fn bit_function(kind: Kind) -> fn(i64, i64) -> i64 {
     match kind {
         Kind::And => |left, right| left & right,

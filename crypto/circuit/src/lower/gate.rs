@@ -1,12 +1,13 @@
-//! Boolean gates as linear combinations whose sign is the answer. True is 1/8 of the torus, false is -1/8.
+//! Boolean gates as linear combinations whose sign is the result. True is 1/8 of the torus, false
+//! is -1/8.
 
 use crate::wire::operation::Kind;
 
 /// 1/8 of the torus, in units of 2^-64.
 const EIGHTH: u64 = 1 << 61;
 
-/// Factor of both inputs and the constant of a gate of two inputs: the sign of `factor * (left + right) + constant` is
-/// the answer.
+/// Factor and constant of a gate of two inputs: the sign of `factor * (left + right) + constant` is
+/// the result.
 pub(crate) fn combination(kind: Kind) -> Option<(i64, u64)> {
     Some(match kind {
         Kind::And => (1, EIGHTH.wrapping_neg()),
@@ -25,7 +26,7 @@ mod tests {
 
     #[test]
     fn the_sign_of_each_combination_is_the_gate() {
-        // Answers for neither, the right one, the left one, both.
+        // Expected results with no input set, only the right one, only the left one, and both.
         let truth = [
             (Kind::And, [false, false, false, true]),
             (Kind::Nand, [true, true, true, false]),

@@ -1,4 +1,4 @@
-//! Programs of boolean sets: every gate a bootstrap.
+//! Lowering for boolean sets: every gate of two inputs is a bootstrap.
 
 use super::gate;
 use crate::{Graph, Node, Output, Program, Table, Term, ValueId, program::Operation, wire::operation::Kind};
@@ -17,7 +17,7 @@ pub(super) fn lower(program: &Program) -> Graph {
 struct Lowering {
     inputs: usize,
     nodes: Vec<Node>,
-    /// The program's values by their numbers in the graph.
+    /// For each value of the program, its number in the graph.
     values: Vec<ValueId>,
 }
 
@@ -33,8 +33,8 @@ impl Lowering {
         self.values.push(result.value);
     }
 
-    /// A bit out of two by a third. The two products could be added without a third bootstrap, but the sum would have
-    /// twice the noise that the sets' failure probability stands for.
+    /// Selects one of two bits by a third. The sum of the two products could do without the third
+    /// bootstrap, but would have twice the noise that the sets' failure probability assumes.
     fn mux(&mut self, condition: Term, yes: Term, no: Term) -> Term {
         let yes = self.gate(Kind::And, condition, yes);
         let no = self.gate(Kind::And, opposite(condition), no);

@@ -1,13 +1,14 @@
-//! The order of a graph's nodes: what has the longest chain of bootstraps behind it first.
+//! The order of a graph's nodes: nodes that start the longest chain of bootstraps come first.
 //!
-//! Whoever computes the first nodes that are ready then keeps no long chain waiting, and computes nothing long before it
-//! is needed.
+//! A device that computes the first nodes that are ready then delays no long chain, and computes no
+//! value long before it is needed.
 
 use std::cmp::Reverse;
 
 use crate::{Graph, ValueId};
 
-/// The same graph, its nodes by the bootstraps that follow one another from them on, those that are equal as they were.
+/// Sorts the nodes by the longest chain of bootstraps that starts at each. Nodes with equal chains
+/// keep their order.
 pub(super) fn by_urgency(graph: Graph) -> Graph {
     let ways = ways(&graph);
     let mut order: Vec<usize> = (0..graph.nodes.len()).collect();
@@ -33,7 +34,7 @@ pub(super) fn by_urgency(graph: Graph) -> Graph {
     Graph { set, inputs, tables, nodes, outputs }
 }
 
-/// By node: the bootstraps that follow one another from it on, its own among them.
+/// For each node: the length of the longest chain of bootstraps that starts at it, itself included.
 fn ways(graph: &Graph) -> Vec<u32> {
     let mut behind = vec![0; graph.values()];
     let mut ways = vec![0; graph.nodes.len()];
@@ -56,13 +57,14 @@ mod tests {
     use crate::{Node, Output, Table, Term};
 
     proptest! {
-        /// The same values come out, what is needed comes before, and what is urgent.
+        /// The sorted graph returns the same values. Arguments come before their uses, and urgent
+        /// nodes before others.
         #[test]
         fn urgent_nodes_come_first(nodes in prop::collection::vec((prop::collection::vec(any::<u16>(), 1..4), any::<bool>()), 1..40)) {
             let set = by_name("TOY_MESSAGE_2_CARRY_2").expect("a set");
             let node = |(index, (terms, is_lookup)): (usize, &(Vec<u16>, bool))| Node {
                 terms: terms.iter().map(|seed| Term { value: usize::from(*seed) % (index + 1), factor: 1 }).collect(),
-                // Tells the nodes apart.
+                // Identifies the node after sorting.
                 constant: index as u64,
                 table: is_lookup.then_some(0),
                 first_value: index + 1,

@@ -1,4 +1,4 @@
-//! Types, degrees and noise of every value, from the inputs to the outputs.
+//! Checks types, degrees and noise of all values, from the inputs to the outputs.
 
 use cloakwork_params::{Encoding, ParameterSet};
 
@@ -65,7 +65,7 @@ fn outputs(outputs: &[u32], lengths: &[u32], values: &[ValueInfo]) -> Result<Vec
     Ok(returned)
 }
 
-/// The values to return, of so many.
+/// Checks that each output names one of the `values` values.
 pub(crate) fn values_returned(outputs: &[u32], values: usize) -> Result<Vec<ValueId>, ProgramError> {
     if outputs.is_empty() {
         return Err(ProgramError::NoOutputs);
@@ -80,7 +80,7 @@ pub(crate) fn values_returned(outputs: &[u32], values: usize) -> Result<Vec<Valu
     outputs.iter().enumerate().map(check).collect()
 }
 
-/// What a parameter set allows.
+/// Rules of a parameter set.
 struct Rules {
     is_boolean: bool,
     /// Number of messages; 2 in boolean sets.
@@ -90,8 +90,8 @@ struct Rules {
     noise_level_max: u64,
 }
 
-/// Noise level of what a bootstrap returns.
-const FRESH: u64 = 1;
+/// Noise level of a bootstrap's result.
+const NOISE_LEVEL_OF_BOOTSTRAP: u64 = 1;
 
 impl Rules {
     fn of(set: &ParameterSet) -> Self {
@@ -102,7 +102,9 @@ impl Rules {
                 values: message_modulus * carry_modulus,
                 noise_level_max: max_noise_level,
             },
-            Encoding::Boolean => Self { is_boolean: true, messages: 2, values: 2, noise_level_max: FRESH },
+            Encoding::Boolean => {
+                Self { is_boolean: true, messages: 2, values: 2, noise_level_max: NOISE_LEVEL_OF_BOOTSTRAP }
+            }
         }
     }
 
@@ -128,12 +130,12 @@ impl Rules {
             name: input.name.clone(),
             row: RowType::new(ty, input.length),
             degree_max: or(input.degree_max, largest),
-            noise_level_max: or(input.noise_level_max, FRESH),
+            noise_level_max: or(input.noise_level_max, NOISE_LEVEL_OF_BOOTSTRAP),
             is_fresh: input.fresh,
         })
     }
 
-    /// The type, if values of it exist under the set.
+    /// The type, if the set supports values of it.
     fn serves(&self, ty: Type) -> Result<Type, String> {
         let digits = self.messages == 4 && self.values == 16;
         match ty {
@@ -160,7 +162,7 @@ impl Rules {
         }
         let infos: Vec<ValueInfo> = arguments.iter().map(|&value| values[value]).collect();
         let types: Vec<Type> = infos.iter().map(|info| info.ty).collect();
-        let result = |ty, degree| ValueInfo { ty, degree, noise_level: FRESH };
+        let result = |ty, degree| ValueInfo { ty, degree, noise_level: NOISE_LEVEL_OF_BOOTSTRAP };
         if let Some(arity) = lookup_arity(kind) {
             if arguments.len() != arity {
                 return Err(format!("{} arguments: it takes {arity}", arguments.len()));
@@ -188,7 +190,7 @@ impl Rules {
         Ok((Operation { kind, arguments, tables: Vec::new(), value: operation.value }, vec![result(ty, 1)]))
     }
 
-    /// The tables with as many entries as their operation reads.
+    /// The tables, padded with zeros to the number of entries that the operation reads.
     fn tables(&self, kind: Kind, tables: Vec<wire::Table>) -> Result<Vec<Vec<u64>>, String> {
         let (least, most) = match kind {
             Kind::Lookup | Kind::LookupBivariate => (1, 1),
@@ -212,7 +214,7 @@ impl Rules {
         tables.into_iter().enumerate().map(pad).collect()
     }
 
-    /// Degrees and noise that the operation's linear combination must stay within.
+    /// Checks that the operation's linear combination stays within the degree and noise of the set.
     fn arguments(&self, kind: Kind, arguments: &[ValueInfo], tables: usize) -> Result<(), String> {
         match (kind, arguments) {
             (Kind::LookupBivariate, [left, right]) => {
@@ -249,7 +251,7 @@ impl Rules {
     }
 }
 
-/// Arguments of a lookup.
+/// Number of arguments of a lookup, or `None` for other operations.
 fn lookup_arity(kind: Kind) -> Option<usize> {
     match kind {
         Kind::Lookup | Kind::LookupMany => Some(1),

@@ -1,10 +1,11 @@
-//! What a program can cost at most, from its types alone: told before anything is built.
+//! An upper bound of a program's cost, computed from its types alone, before any graph is built.
 
 use super::{Operation, Program, ValueInfo};
 use crate::wire::operation::Kind;
 
 impl Program {
-    /// An upper bound of the bootstraps for a row; no less than the blocks that lowering it has to hold.
+    /// Upper bound of the bootstraps for a row. The bound is at least the number of blocks that
+    /// lowering holds in memory.
     pub fn bootstraps_max(&self) -> u64 {
         let mut results = &self.values[self.input_values()..];
         let price = |operation: &Operation| {
@@ -12,7 +13,7 @@ impl Program {
             price(self, operation, own)
         };
         let operations = self.operations.iter().map(price).fold(0, u64::saturating_add);
-        // What is returned is returned without carries.
+        // Outputs are returned without carries, so each may need carry propagation.
         let outputs = self.output_types().map(|row| 6 * row.blocks() as u64);
         outputs.fold(operations, u64::saturating_add)
     }
@@ -21,7 +22,8 @@ impl Program {
 fn price(program: &Program, operation: &Operation, results: &[ValueInfo]) -> u64 {
     let arguments = operation.arguments.iter().map(|&value| &program.values[value]);
     let blocks = arguments.chain(results).map(|value| value.ty.blocks()).max().unwrap_or(1) as u64;
-    // Before it adds up or compares, an operation may have to carry in each of its arguments.
+    // Before an operation adds or compares, it may have to propagate carries in each of its
+    // arguments.
     let clean = 6 * blocks * operation.arguments.len() as u64;
     clean
         + match operation.kind {
@@ -29,13 +31,13 @@ fn price(program: &Program, operation: &Operation, results: &[ValueInfo]) -> u64
             Kind::Constant => blocks,
             Kind::Multiply => 2 * blocks * blocks,
             Kind::Dot => blocks * blocks * operation.arguments.len() as u64,
-            // A comparison with each, and choices among their results.
+            // A comparison with each argument, and selections among their results.
             Kind::IsOneOf | Kind::Match => 6 * blocks * operation.arguments.len() as u64,
-            // Under sets that bear little noise; three fifths of it under others.
+            // The bound for sets that bear little noise. Other sets take three fifths of it.
             Kind::Divide | Kind::Remainder => 7 * blocks * blocks + 80 * blocks,
-            // Of numbers twice as long.
+            // Products are twice as long as their operands.
             Kind::MultiplyOverflows => 8 * blocks * blocks + 12 * blocks,
-            // 200 substitutions, and bits to digits.
+            // 200 substitutions, and the conversion of bits to digits.
             Kind::Aes128Encrypt => 200 * 40 + 2 * blocks,
             Kind::Absolute | Kind::AddOverflows | Kind::SubtractOverflows | Kind::CountOnes | Kind::CountZeros => {
                 12 * blocks

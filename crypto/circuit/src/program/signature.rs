@@ -1,16 +1,17 @@
-//! What operations take and return.
+//! Argument and result types of operations.
 
 use super::Type;
 use crate::wire::operation::Kind;
 
-/// Of bits.
-const COUNT: Type = Type::Uint(32);
-/// Of a block cipher: its keys as well.
-const BLOCK: Type = Type::Uint(128);
+/// Result type of operations that count bits.
+const COUNT_TYPE: Type = Type::Uint(32);
+/// Type of a block of AES-128, and of a key.
+const AES_BLOCK_TYPE: Type = Type::Uint(128);
 
-/// Type of what an operation returns, of these arguments; `result` is what the message says of CONSTANT and CAST.
+/// Result type of an operation with these arguments. `result` is the type that the message states
+/// for CONSTANT and CAST.
 ///
-/// Lookups are another matter: they take blocks, and what they return depends on their tables.
+/// Lookups are not handled here: they take blocks, and their results depend on their tables.
 pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String>) -> Result<Type, String> {
     let arity = |expected: usize| match arguments.len() == expected {
         true => Ok(()),
@@ -32,7 +33,7 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
         | Kind::TrailingOnes
         | Kind::TrailingZeros => {
             arity(1)?;
-            number(arguments[0]).map(|_| COUNT)
+            number(arguments[0]).map(|_| COUNT_TYPE)
         }
         Kind::And | Kind::Nand | Kind::Nor | Kind::Or | Kind::Xnor | Kind::Xor => {
             arity(2)?;
@@ -90,9 +91,9 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
         }
         Kind::Aes128Encrypt => {
             arity(2)?;
-            match arguments.iter().find(|ty| **ty != BLOCK) {
-                None => Ok(BLOCK),
-                Some(other) => Err(format!("it takes a key and a block of type {BLOCK}, not {other}")),
+            match arguments.iter().find(|ty| **ty != AES_BLOCK_TYPE) {
+                None => Ok(AES_BLOCK_TYPE),
+                Some(other) => Err(format!("it takes a key and a block of type {AES_BLOCK_TYPE}, not {other}")),
             }
         }
         Kind::Rotate
@@ -110,7 +111,8 @@ pub(super) fn result(kind: Kind, arguments: &[Type], result: Result<Type, String
     }
 }
 
-/// The type of the results among a value, keys and results in turn, and one more result.
+/// Result type of MATCH, whose arguments are a value, keys and results in turn, and a default
+/// result.
 fn matched(arguments: &[Type]) -> Result<Type, String> {
     let (value, cases, otherwise) = match arguments {
         [value, cases @ .., otherwise] if !cases.is_empty() && cases.len().is_multiple_of(2) => {
@@ -127,7 +129,7 @@ fn matched(arguments: &[Type]) -> Result<Type, String> {
     same(&results).and_then(number_or_bit)
 }
 
-/// The type that all of them have.
+/// The type that all types in the list equal.
 fn same(types: &[Type]) -> Result<Type, String> {
     let first = types[0];
     match types.iter().find(|ty| **ty != first) {

@@ -11,38 +11,38 @@ pub enum Type {
     Block,
     /// One bit.
     Bool,
-    /// An integer from 0, of so many bits.
+    /// An unsigned integer of this many bits.
     Uint(u32),
-    /// An integer in two's complement, of so many bits.
+    /// A signed integer in two's complement, of this many bits.
     Int(u32),
 }
 
-/// What a list holds for each row: a value, or an array of them.
+/// Content of a row of a list: a value, or an array of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowType {
-    /// Of the value, or of each element.
+    /// Type of the value, or of each element.
     pub ty: Type,
-    /// Elements of an array.
+    /// Number of elements of an array; `None` for a single value.
     pub length: Option<usize>,
 }
 
 impl RowType {
-    /// A value, or an array of so many.
+    /// A single value if `length` is 0, otherwise an array of `length` values.
     pub(crate) fn new(ty: Type, length: u32) -> Self {
         Self { ty, length: (length > 0).then_some(length as usize) }
     }
 
-    /// Elements of an array as a message writes them: 0 for a value on its own.
+    /// Length as encoded in a message: 0 for a single value.
     pub fn wire_length(self) -> u32 {
         self.length.unwrap_or(0) as u32
     }
 
-    /// Values of a row.
+    /// Number of values in a row.
     pub fn values(self) -> usize {
         self.length.unwrap_or(1)
     }
 
-    /// Blocks of a row.
+    /// Number of blocks in a row.
     pub fn blocks(self) -> usize {
         self.values().saturating_mul(self.ty.blocks())
     }
@@ -54,7 +54,7 @@ const DIGIT_BITS: u32 = 2;
 const BITS_MAX: u32 = 256;
 
 impl Type {
-    /// A type as a message writes it.
+    /// Decodes a type from a message.
     pub(crate) fn read(ty: wire::Type, bits: u32) -> Result<Self, String> {
         match ty {
             wire::Type::Block => Ok(Self::Block),
@@ -71,7 +71,7 @@ impl Type {
         }
     }
 
-    /// As a message writes it, and the bits beside it.
+    /// The encoding of the type in a message, and its number of bits.
     pub fn wire(self) -> (wire::Type, u32) {
         match self {
             Self::Block => (wire::Type::Block, 0),
@@ -81,12 +81,12 @@ impl Type {
         }
     }
 
-    /// Blocks of a value.
+    /// Number of blocks of a value.
     pub fn blocks(self) -> usize {
         self.bits().map_or(1, |bits| (bits / DIGIT_BITS) as usize)
     }
 
-    /// Bits of an integer.
+    /// Number of bits, for integers.
     pub fn bits(self) -> Option<u32> {
         match self {
             Self::Block | Self::Bool => None,
@@ -94,7 +94,7 @@ impl Type {
         }
     }
 
-    /// Can it be negative?
+    /// Whether the type has negative values.
     pub fn is_signed(self) -> bool {
         matches!(self, Self::Int(_))
     }
