@@ -1,7 +1,8 @@
-//! AES-128 (FIPS 197) on encrypted bits: what turns a ciphertext of a symmetric cipher into one of ours.
+//! AES-128 (FIPS 197) on encrypted bits, to convert ciphertexts of the symmetric cipher into FHE
+//! ciphertexts.
 //!
-//! All bits are [parities](Parity), so that adding keys, mixing columns and changing bases costs nothing. What is left
-//! is the inverse in a byte's substitution: 40 bootstraps, five deep.
+//! All bits are [parities](Parity), so key additions, column mixing and changes of basis cost
+//! nothing. The inverse in each byte's substitution remains: 40 bootstraps, five deep.
 
 mod field;
 
@@ -13,9 +14,9 @@ use crate::{
 
 /// A byte, least significant bit first.
 type Byte = [Parity; 8];
-/// A nibble of the tower, least significant bit first.
+/// A nibble in the tower field, least significant bit first.
 type Nibble = [Parity; 4];
-/// A pair of bits of it.
+/// A pair of bits in the tower field.
 type Pair = [Parity; 2];
 
 const ROUNDS: usize = 10;
@@ -23,8 +24,8 @@ const BYTES: usize = 16;
 /// Bytes of a column of the state, and of a word of the key.
 const COLUMN: usize = 4;
 
-/// The block that AES-128 makes of a block under a key: clean numbers of 128 bits, whose most significant byte is the
-/// standard's first.
+/// Encrypts a block under a key with AES-128. Both are clean numbers of 128 bits, whose most
+/// significant byte is the first byte of the standard.
 pub(crate) fn encrypt(draft: &mut Draft, key: &[Cell], block: &[Cell]) -> Digits {
     let substitution = Substitution::new();
     let key = bytes(draft, key);
@@ -39,7 +40,7 @@ pub(crate) fn encrypt(draft: &mut Draft, key: &[Cell], block: &[Cell]) -> Digits
     digits(draft, &state)
 }
 
-/// The keys of all rounds.
+/// The key schedule: the keys of all rounds.
 fn expand(draft: &mut Draft, substitution: &Substitution, key: Vec<Byte>) -> Vec<Vec<Byte>> {
     let mut keys = vec![key];
     let mut constant = 1;
@@ -60,12 +61,12 @@ fn expand(draft: &mut Draft, substitution: &Substitution, key: Vec<Byte>) -> Vec
     keys
 }
 
-/// Where a byte comes from when row r of the state is rotated by r.
+/// Source of a byte when row r of the state is rotated by r.
 fn shifted_from(place: usize) -> usize {
     (place + COLUMN * (place % COLUMN)) % BYTES
 }
 
-/// A column times 2, 3, 1, 1 in all four rotations.
+/// MixColumns: a column times 2, 3, 1, 1 in all four rotations.
 fn mix(column: &[Byte]) -> Vec<Byte> {
     let byte = |row: usize| {
         let at = |further: usize| &column[(row + further) % COLUMN];
@@ -75,10 +76,10 @@ fn mix(column: &[Byte]) -> Vec<Byte> {
     (0..COLUMN).map(byte).collect()
 }
 
-/// What AES does to each byte.
+/// The substitution of a byte (SubBytes).
 struct Substitution {
     map: Isomorphism,
-    /// The inverse of each nibble. A search for it at each use would take a tenth of the time of lowering.
+    /// The inverse of each nibble. A search at each use would take a tenth of the time of lowering.
     inverses: [u8; 16],
 }
 
@@ -88,6 +89,8 @@ impl Substitution {
         Self { map: Isomorphism::find(), inverses }
     }
 
+    /// Substitutes a byte.
+    ///
     /// The inverse of a t + b is a/n t + (a + b)/n, for n = mu a^2 + a (a + b) + (a + b)^2.
     fn of(&self, draft: &mut Draft, byte: &Byte) -> Byte {
         let byte = linear(byte, |byte| self.map.enter(byte));
@@ -107,7 +110,7 @@ impl Substitution {
         flip(draft, &substituted, field::SUBSTITUTION_CONSTANT)
     }
 
-    /// The parts of a nibble's inverse, in such units.
+    /// The parts of a nibble's inverse, each multiplied by `unit`.
     fn inverse_parts(&self, draft: &mut Draft, nibble: &Cell, unit: i64) -> [Cell; 3] {
         let part = |index: usize| {
             move |nibble: i64| {
@@ -120,19 +123,20 @@ impl Substitution {
     }
 }
 
-/// The low and the high pair of a nibble, and their sum: what three products of pairs make one of nibbles from.
+/// The low pair and the high pair of a nibble, and their sum. The product of two nibbles takes
+/// three products of these pairs.
 fn parts(nibble: &Nibble) -> [Pair; 3] {
     let [low, high] = halves(nibble);
     let both = sum(&low, &high);
     [low, high, both]
 }
 
-/// Each pair as a cell that counts it in such units.
+/// Each pair as a cell with the pair's value times `unit`.
 fn cells(draft: &mut Draft, parts: &[Pair; 3], unit: i64) -> [Cell; 3] {
     parts.each_ref().map(|[low, high]| draft.of_parity(low, 0, unit).plus(&draft.of_parity(high, 0, 2 * unit)))
 }
 
-/// The product of two nibbles, given in parts: the left ones in units of 1, the right ones in units of 4.
+/// The product of two nibbles, given in parts: the left parts times 1, the right parts times 4.
 fn multiply(draft: &mut Draft, left: &[Cell; 3], right: &[Cell; 3]) -> Nibble {
     let mut product = |index: usize| -> Pair {
         let factors = left[index].plus(&right[index]);
@@ -146,7 +150,7 @@ fn multiply(draft: &mut Draft, left: &[Cell; 3], right: &[Cell; 3]) -> Nibble {
     [low, above, high, top]
 }
 
-/// A map that takes sums to sums, of so many bits to as many.
+/// Applies a linear map over bits.
 fn linear<const BITS: usize>(bits: &[Parity; BITS], map: impl Fn(u8) -> u8) -> [Parity; BITS] {
     std::array::from_fn(|result| {
         let adds = |(place, _): &(usize, &Parity)| map(1 << place) >> result & 1 == 1;
@@ -162,7 +166,7 @@ fn add(left: &[Byte], right: &[Byte]) -> Vec<Byte> {
     left.iter().zip(right).map(|(left, right)| sum(left, right)).collect()
 }
 
-/// A byte, and a constant added to it.
+/// Adds a constant to a byte.
 fn flip(draft: &Draft, byte: &Byte, constant: u8) -> Byte {
     std::array::from_fn(|bit| byte[bit].clone().flipped(draft, constant >> bit & 1 == 1))
 }
@@ -172,7 +176,7 @@ fn halves<const BITS: usize, const HALF: usize>(bits: &[Parity; BITS]) -> [[Pari
     [0, HALF].map(|first| std::array::from_fn(|bit| bits[first + bit].clone()))
 }
 
-/// Clean digits of a number as bytes, the most significant one first.
+/// Converts the clean digits of a number to bytes, most significant byte first.
 fn bytes(draft: &mut Draft, number: &[Cell]) -> Vec<Byte> {
     let byte = |digits: &[Cell]| -> Byte {
         std::array::from_fn(|bit| draft.parity(&digits[bit / DIGIT_BITS], |digit| digit >> (bit % DIGIT_BITS) & 1 == 1))
@@ -180,7 +184,7 @@ fn bytes(draft: &mut Draft, number: &[Cell]) -> Vec<Byte> {
     number.rchunks(8 / DIGIT_BITS).map(byte).collect()
 }
 
-/// The number again.
+/// Converts bytes back to the digits of a number.
 fn digits(draft: &mut Draft, bytes: &[Byte]) -> Digits {
     let bits = bytes.iter().rev().flat_map(|byte| byte.as_chunks::<DIGIT_BITS>().0);
     bits.map(|[low, high]| draft.of_parity(low, 0, 1).plus(&draft.of_parity(high, 0, 2))).collect()

@@ -1,7 +1,8 @@
 //! Programs on vectors of approximate numbers, under parameter sets of CKKS.
 //!
-//! What a client writes says nothing of scales, and of levels only where it wants to: [`Program::decode`] plans when
-//! operands are brought to one level and one scale, which keys that takes, and what it costs.
+//! A message states no scales of results, and states levels only where the client wants to. When
+//! [`Program::decode`] plans a program, it aligns operands to one level and one scale, and computes
+//! which keys the plan takes and what it costs.
 
 mod cost;
 mod evaluate;
@@ -22,7 +23,7 @@ use cloakwork_params::ckks::{
     offsets::{Offsets, Way},
 };
 
-/// What plans say of bootstraps and of keys.
+/// Types of bootstraps and of key uses in plans.
 pub use cloakwork_params::ckks::{
     bootstrap::{BootstrapKind, BootstrapShape, KeySize},
     key_use::KeyUse,
@@ -47,19 +48,19 @@ pub struct Program {
     clear: Clear,
 }
 
-/// What is known of a vector whatever is in it.
+/// Properties of a vector that do not depend on its content.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Vector {
-    /// log2 of how many numbers it holds.
+    /// log2 of the number of slots. A slot holds one number.
     pub slots_log2: u32,
-    /// Its level.
+    /// Level of the vector.
     pub level: usize,
-    /// What its numbers are multiplied by.
+    /// Scale, by which the numbers are multiplied.
     pub scale: f64,
 }
 
 impl Vector {
-    /// How a ciphertext is not that, if it is not.
+    /// How a ciphertext differs from this description, or `None` if it matches.
     pub fn difference(&self, got: CiphertextShape) -> Option<String> {
         let Self { slots_log2, level, scale } = *self;
         if got.slots_log2 != slots_log2 {
@@ -74,84 +75,84 @@ impl Vector {
     }
 }
 
-/// What a program takes for each row.
+/// An input of a program, which has a vector in each row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
     /// Name, for messages.
     pub name: String,
-    /// What it holds.
+    /// Slots, level and scale of the input.
     pub vector: Vector,
 }
 
-/// What a program returns for each row.
+/// An output of a program, which has a vector in each row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Output {
-    /// The value.
+    /// The value to return.
     pub value: ValueId,
-    /// What it holds.
+    /// Slots, level and scale of the output.
     pub vector: Vector,
 }
 
 /// One step of the plan. Values are numbered from 0: inputs, then the result of each step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// What is done.
+    /// Computation of the step.
     pub action: Action,
-    /// What comes out.
+    /// Slots, level and scale of the result.
     pub vector: Vector,
-    /// The operation of the program that it belongs to.
+    /// Index of the program's operation that the step belongs to.
     pub operation: usize,
-    /// Values that no later step reads, and that are not returned.
+    /// Arguments that no later step reads and that are not returned.
     pub last_uses: Vec<ValueId>,
 }
 
 impl Step {
-    /// Bytes that it takes up.
+    /// Bytes of memory that the step takes up.
     fn held_bytes(&self) -> usize {
         let coefficients = if let Action::Chebyshev(_, coefficients) = &self.action { &coefficients[..] } else { &[] };
         size_of::<Self>() + size_of_val(coefficients) + size_of_val(&self.last_uses[..])
     }
 }
 
-/// What a step does. All that multiplies takes the level that it needs by itself.
+/// Computation of a step. Each kind of multiplication consumes the level that it needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Of vectors of one scale; the higher level is lowered to the other.
+    /// Sum of vectors of one scale. The vector of higher level is lowered to the other's level.
     Add(ValueId, ValueId),
-    /// The same.
+    /// Difference of vectors, on the conditions of a sum.
     Subtract(ValueId, ValueId),
     /// Every number negated.
     Negate(ValueId),
     /// Every number times i, exactly.
     TimesI(ValueId),
-    /// Plus a real number.
+    /// A real number added to every number.
     AddNumber(ValueId, f64),
-    /// Plus clear numbers.
+    /// Clear numbers added.
     AddClear(ValueId, usize),
-    /// Times a real number, to exactly the result's level and scale.
+    /// Product with a real number, at exactly the result's level and scale.
     MultiplyNumber(ValueId, f64),
-    /// Times clear numbers, to exactly the result's scale.
+    /// Product with clear numbers, at exactly the result's scale.
     MultiplyClear(ValueId, usize),
-    /// The product of two vectors, divided by the last prime of the lower one.
+    /// Product of two vectors, divided by the last prime of the one of lower level.
     Multiply(ValueId, ValueId),
-    /// Turned to the left.
+    /// Rotation to the left.
     Rotate(ValueId, i64),
     /// Every number conjugated.
     Conjugate(ValueId),
-    /// The sum of all numbers, in every place.
+    /// Sum of all numbers, in every slot.
     Total(ValueId),
-    /// To a lower level.
+    /// Reduction to a lower level.
     Lower(ValueId),
     /// A sum of Chebyshev polynomials.
     Chebyshev(ValueId, Vec<f64>),
-    /// A clear matrix times the vector.
+    /// Product of a clear matrix and the vector.
     Transform(ValueId, usize),
-    /// New levels.
+    /// Bootstrap to a new level.
     Bootstrap(ValueId, BootstrapShape),
 }
 
 impl Action {
-    /// What goes in.
+    /// Values of the arguments.
     pub fn arguments(&self) -> impl Iterator<Item = ValueId> {
         let [first, second] = match *self {
             Self::Add(a, b) | Self::Subtract(a, b) | Self::Multiply(a, b) => [Some(a), Some(b)],
@@ -193,17 +194,18 @@ impl Action {
     }
 }
 
-/// Clear numbers that steps name, by their real and imaginary parts.
+/// Clear numbers that steps name, as real and imaginary parts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clear {
-    /// As many as a vector holds.
+    /// Vectors, each with one number for all slots or one for each slot.
     pub vectors: Vec<Vec<[f64; 2]>>,
-    /// By their diagonals.
+    /// Matrices, by their diagonals.
     pub matrices: Vec<Vec<Diagonal>>,
 }
 
 impl Clear {
-    /// Those that steps name, which are told the new places: a program may say much that it does not use.
+    /// Keeps the numbers that steps name, and updates the steps to their new indices. A program may
+    /// contain many constants that it does not use.
     fn named_by(self, steps: &mut [Step]) -> Self {
         let Self { vectors, matrices } = self;
         let (mut vectors, mut matrices) = (Kept::new(vectors), Kept::new(matrices));
@@ -217,7 +219,7 @@ impl Clear {
         Self { vectors: vectors.kept, matrices: matrices.kept }
     }
 
-    /// Bytes that they take up.
+    /// Bytes of memory that the numbers take up.
     fn held_bytes(&self) -> usize {
         let vectors = self.vectors.iter().map(|numbers| size_of_val(&numbers[..]));
         let diagonals =
@@ -225,16 +227,16 @@ impl Clear {
         vectors.chain(diagonals).sum()
     }
 
-    /// Which diagonals a matrix has, for vectors of so many numbers.
+    /// Indices of a matrix's diagonals, for vectors of this many slots.
     fn offsets(&self, matrix: usize, slots_log2: u32) -> Offsets {
         Offsets::new(1 << slots_log2, self.matrices[matrix].iter().map(|diagonal| diagonal.offset))
     }
 }
 
-/// What is kept of a list.
+/// The kept elements of a list.
 struct Kept<T> {
     all: Vec<T>,
-    /// By old places.
+    /// New indices by old ones.
     places: HashMap<usize, usize>,
     kept: Vec<T>,
 }
@@ -244,7 +246,7 @@ impl<T: Default> Kept<T> {
         Self { all, places: HashMap::new(), kept: Vec::new() }
     }
 
-    /// Keeps what is at a place, and says where it is from now on.
+    /// Keeps the element at an index, and replaces the index by the new one.
     fn keep(&mut self, place: &mut usize) {
         let Self { all, places, kept } = self;
         *place = *places.entry(*place).or_insert_with(|| {
@@ -254,19 +256,20 @@ impl<T: Default> Kept<T> {
     }
 }
 
-/// How a product with a clear matrix turns the numbers.
+/// In a product with a clear matrix, each rotation is made on its own, with its own key.
 const WAY_OF_CLEAR_MATRICES: Way = Way::Apart { more: 0 };
 
-/// A diagonal of a square matrix: the entries so many columns to the right, around the end, row by row.
+/// A diagonal of a square matrix: in each row, the entry `offset` columns to the right, with
+/// wrap-around.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagonal {
-    /// How far to the right.
+    /// Distance from the main diagonal, to the right.
     pub offset: usize,
-    /// The entries.
+    /// The entries, row by row.
     pub numbers: Vec<[f64; 2]>,
 }
 
-/// How large a program may be.
+/// Limits on the size of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Encoded bytes.
@@ -281,15 +284,16 @@ pub struct Limits {
     pub outputs: usize,
     /// Degree of a polynomial.
     pub degree: usize,
-    /// Bytes of the matrices of one kind of bootstrap, which everybody shares.
+    /// Bytes of the matrices of one kind of bootstrap, which all jobs share.
     pub matrix_bytes: u64,
-    /// Bytes that the values of a row may take at a time, and what is worked on beside them.
+    /// Bytes of the values of a row that are in memory at a time, and of working memory beside
+    /// them.
     pub memory_bytes: u64,
     /// Cost of a row, in millions of multiplications.
     pub cost: u64,
 }
 
-/// What every server and worker accepts.
+/// Limits that every server and worker applies.
 pub const LIMITS: Limits = Limits {
     bytes: BYTES_MAX,
     inputs: INPUTS_MAX,
@@ -310,10 +314,12 @@ const OUTPUTS_MAX: usize = 256;
 const DEGREE_MAX: usize = 511;
 const MATRIX_BYTES_MAX: u64 = 6 << 30;
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
-/// Some seventy bootstraps of a whole vector, a few minutes of two processors: a job is computed to its end while others wait.
+/// About seventy bootstraps of a whole vector, which take two processors a few minutes. The limit
+/// exists because a job is computed to its end while others wait.
 const COST_MAX: u64 = 1 << 21;
 
-/// log2 of the bytes whose planning takes as long as a million multiplications, also of steps that nothing comes of.
+/// log2 of the bytes of a program whose planning takes as long as a million multiplications. Bytes
+/// of unused operations count as well.
 const PLANNED_LOG2: u32 = 10;
 
 impl Program {
@@ -344,52 +350,52 @@ impl Program {
         Ok(Self { id: ProgramId(*blake3::hash(bytes).as_bytes()), outline, steps, outputs, clear })
     }
 
-    /// Its name.
+    /// Digest that names the program.
     pub fn id(&self) -> ProgramId {
         self.id
     }
 
-    /// What it takes and returns, and what that takes.
+    /// Inputs and outputs of the program, its keys and its cost.
     pub fn outline(&self) -> &Outline {
         &self.outline
     }
 
-    /// The parameter set that it is written for.
+    /// Parameter set that the program is written for.
     pub fn set(&self) -> &'static CkksSet {
         self.outline.set
     }
 
-    /// What it takes.
+    /// Inputs of the program.
     pub fn inputs(&self) -> &[Input] {
         &self.outline.inputs
     }
 
-    /// What is done, in this order.
+    /// Steps, in the order of execution.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// What it returns.
+    /// Outputs of the program.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }
 
-    /// Clear numbers that its steps name.
+    /// Clear numbers that the steps name.
     pub fn clear(&self) -> &Clear {
         &self.clear
     }
 
-    /// Keys that it needs, each once, at the highest level that it is needed at.
+    /// Keys that the program needs, each once, with the highest level at which it is needed.
     pub fn keys(&self) -> &[KeyNeed] {
         &self.outline.keys
     }
 
-    /// What a row takes.
+    /// Cost of a row.
     pub fn cost(&self) -> Cost {
         self.outline.cost
     }
 
-    /// What a value holds.
+    /// Slots, level and scale of a value.
     pub fn vector(&self, value: ValueId) -> Vector {
         vector_of(&self.outline.inputs, &self.steps, value)
     }

@@ -1,4 +1,4 @@
-//! Arrays: what they are to a program, and which are refused.
+//! Arrays: their effect on programs, and refusals of invalid arrays.
 
 use cloakwork_circuit::{
     Goal, LIMITS, Program, ProgramError, RowType, Type,
@@ -21,7 +21,8 @@ fn decode(message: &wire::Program) -> Result<Program, ProgramError> {
     Program::decode(&message.encode_to_vec(), &LIMITS)
 }
 
-/// Three of an array and one more, a sum and a comparison; the first outputs are the array again.
+/// An array of three and one more input, with a sum and a comparison. The first outputs are the
+/// array in reverse.
 fn message(inputs: Vec<wire::program::Input>, output_lengths: &[u32]) -> wire::Program {
     wire::Program {
         parameter_set: SET.to_owned(),

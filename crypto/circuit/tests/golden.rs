@@ -1,4 +1,4 @@
-//! Programs that were stored once run for ever, and compute what they computed then.
+//! Stored programs remain valid for ever, and compute what they computed when they were stored.
 
 use std::{collections::BTreeSet, fs};
 
@@ -20,7 +20,8 @@ fn stored_programs_compute_what_they_did() {
     }
 }
 
-/// With `CLOAKWORK_UPDATE_GOLDEN=1`, stores a program for each operation that has none. What is stored stays as it is.
+/// With `CLOAKWORK_UPDATE_GOLDEN=1`, stores a program for each operation that has none. Stored
+/// programs stay unchanged.
 #[test]
 fn every_operation_has_a_stored_program() {
     let mut stored = stored();
@@ -38,13 +39,13 @@ fn every_operation_has_a_stored_program() {
 const SHORTINT: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 const BOOLEAN: &str = "DEFAULT_PARAMETERS";
 
-/// A program for each operation, with what it computes today.
+/// A program for each operation, with its current results.
 fn all() -> Vec<Golden> {
     let kinds = (1..256).filter_map(|number| Kind::try_from(number).ok());
     kinds.flat_map(|kind| [integers(kind), gates(kind)]).flatten().chain([arrays()]).collect()
 }
 
-/// An array that is returned the other way round, and its sum.
+/// A program that returns an array in reverse, and its sum.
 fn arrays() -> Golden {
     let (name, bits, length) = ("xs".to_owned(), 8, 3);
     let input = wire::program::Input { name, r#type: wire::Type::Uint.into(), bits, length, ..Default::default() };
@@ -96,7 +97,7 @@ fn integers(kind: Kind) -> Option<Golden> {
         Kind::LookupMany => vec![table(1), table(3)],
         _ => Vec::new(),
     };
-    // As many arguments as it takes.
+    // Try each number of arguments until the operation accepts it.
     (0..=inputs.len() as u32).find_map(|arguments| {
         let is_stated = matches!(kind, Kind::Constant | Kind::Cast);
         let operation = wire::Operation {
@@ -128,7 +129,7 @@ fn gates(kind: Kind) -> Option<Golden> {
     })
 }
 
-/// The program of one operation, if it is one.
+/// The program of one operation, if that operation is valid.
 fn golden(
     set: &str,
     kind: Kind,

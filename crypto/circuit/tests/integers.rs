@@ -1,4 +1,4 @@
-//! Random programs of integers: what they compute after lowering is what they say.
+//! Random programs of integers compute the same before and after lowering.
 
 use cloakwork_circuit::{
     Goal, Graph, LIMITS, Program, ProgramError, Type,
@@ -35,7 +35,7 @@ fn run(graph: &Graph, program: &RandomProgram, inputs: &[u64]) -> Vec<u64> {
 }
 
 fn seeds(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Seed>> {
-    // Numbers of few digits that are not 0 make programs of their own kind.
+    // Numbers with few digits other than 0 lead to a special kind of program.
     let value = prop_oneof![any::<u64>(), 0..4_u64, (0..64).prop_map(|place| 1_u64 << place)];
     prop::collection::vec((any::<u8>(), any::<[u16; 3]>(), value), count)
 }
@@ -75,9 +75,10 @@ proptest! {
     }
 }
 
-/// Divisions are what comes nearest to its price: of all lengths, under the sets that bear least and most noise.
+/// The cost of divisions comes closest to the estimate. The test divides numbers of all lengths,
+/// under the sets that bear least and most noise.
 #[test]
-fn divisions_cost_no_more_than_was_said() {
+fn the_estimate_bounds_the_cost_of_divisions() {
     let lengths = [2, 4, 8, 64, 80].map(|bits| (bits, [0, 1, 5])).into_iter();
     let lengths = lengths.flat_map(|(bits, levels)| levels.map(|level| (bits, level))).chain([(256, 5)]);
     for (set, (bits, level)) in SETS.iter().flat_map(|set| lengths.clone().map(move |length| (set, length))) {
@@ -108,9 +109,10 @@ fn divisions_cost_no_more_than_was_said() {
     }
 }
 
-/// Nor do a cipher and the largest table, whose lowerings are like no other's.
+/// The lowerings of the cipher and of the largest table are unlike any other, so their costs are
+/// tested as well.
 #[test]
-fn ciphers_and_tables_cost_no_more_than_was_said() {
+fn the_estimate_bounds_the_cost_of_ciphers_and_tables() {
     let input = |name: &str, bits| wire::program::Input {
         name: name.into(),
         r#type: wire::Type::Uint.into(),
@@ -124,7 +126,7 @@ fn ciphers_and_tables_cost_no_more_than_was_said() {
         value: vec![value],
         ..Default::default()
     };
-    // Keys 0 to 255, each with a result of its own.
+    // Keys 0 to 255, each with a different result.
     let keys = (0..=u8::MAX).flat_map(|key| [constant(key), constant(key.wrapping_mul(151))]);
     let lookup = |arguments: Vec<u32>| wire::Operation { kind: Kind::Match.into(), arguments, ..Default::default() };
     let table: Vec<_> = keys.chain([lookup([0].into_iter().chain(1..=512).chain([2]).collect())]).collect();
@@ -145,9 +147,9 @@ fn ciphers_and_tables_cost_no_more_than_was_said() {
     }
 }
 
-/// The price told from types alone is an upper bound.
+/// The limit on bootstraps applies to the estimate, which is computed from types alone.
 #[test]
-fn no_program_costs_more_than_was_said() {
+fn programs_with_too_many_bootstraps_are_refused() {
     let bits = 256;
     let input = |name: &str| wire::program::Input {
         name: name.into(),
@@ -169,7 +171,7 @@ fn no_program_costs_more_than_was_said() {
     assert!(matches!(refused, ProgramError::TooManyBootstraps { .. }), "{refused}");
 }
 
-/// Numbers in the clear take no bootstraps, but room.
+/// Constants take no bootstraps, but take up memory.
 #[test]
 fn constants_are_counted() {
     let constant = wire::Operation {
@@ -188,10 +190,10 @@ fn constants_are_counted() {
     assert!(matches!(refused, ProgramError::TooManyBootstraps { .. }), "{refused}");
 }
 
-/// Digits that are always 0, of products with numbers that have such, are no results of bootstraps; and what is returned bears no
-/// more noise than a set lets a ciphertext have.
+/// Digits that are always 0 in products with numbers such as 2^16 take no bootstraps. The noise of
+/// outputs stays within the set's limit.
 #[test]
-fn zeros_of_products_are_known() {
+fn digits_of_products_that_are_always_zero_are_known() {
     let input = |name: &str| wire::program::Input {
         name: name.into(),
         r#type: wire::Type::Uint.into(),
@@ -225,7 +227,7 @@ fn zeros_of_products_are_known() {
     }
 }
 
-/// What is chosen among booleans is one, and can be the condition of the next choice.
+/// A selected boolean is a boolean, and can be the condition of the next selection.
 #[test]
 fn a_chosen_boolean_is_a_condition() {
     let input = |ty: Type| {

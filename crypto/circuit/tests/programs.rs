@@ -1,4 +1,4 @@
-//! Programs are refused with a reason, and what is not refused computes the same after lowering.
+//! Invalid programs are refused with a reason, and valid programs compute the same after lowering.
 
 use cloakwork_circuit::{
     Goal, Graph, LIMITS, Program, ProgramError, RowType, Type,
@@ -85,7 +85,7 @@ fn refusals_say_where_and_what() {
 }
 
 #[test]
-fn degrees_and_noise_are_followed() {
+fn degrees_and_noise_are_checked() {
     let bivariate = operation(Kind::LookupBivariate, &[2, 3], &[&[1]]);
     let wide = operation(Kind::Lookup, &[0], &[&[15]]);
     let narrow = operation(Kind::Lookup, &[1], &[&[3]]);
@@ -117,7 +117,7 @@ fn limits_hold() {
     assert_eq!(error, ProgramError::TooMany { what: "bytes", max: 1 << 20, got: (1 << 20) + 1 });
 }
 
-/// What a graph computes on clear inputs.
+/// Runs a graph on clear inputs.
 fn run_graph(graph: &Graph, inputs: &[u64]) -> Vec<u64> {
     let step = graph.set.plaintext_step();
     let is_boolean = graph.set.encoding == Encoding::Boolean;
@@ -139,7 +139,7 @@ fn run_graph(graph: &Graph, inputs: &[u64]) -> Vec<u64> {
     graph.evaluate(&inputs).expect("every phase has an entry").into_iter().map(decode).collect()
 }
 
-/// What the program says, operation by operation.
+/// Runs a program on clear inputs, operation by operation.
 fn run_program(program: &wire::Program, inputs: &[u64]) -> Vec<u64> {
     let mut values = inputs.to_vec();
     for operation in &program.operations {
@@ -166,7 +166,7 @@ fn run_program(program: &wire::Program, inputs: &[u64]) -> Vec<u64> {
     program.outputs.iter().map(|&output| values[output as usize]).collect()
 }
 
-/// Programs that are right by construction, out of random numbers.
+/// Builds a valid program out of random numbers.
 fn any_program(ty: wire::Type, seeds: &[(u8, [u32; 3], Vec<u32>)]) -> wire::Program {
     let boolean = ty == wire::Type::Bool;
     let mut values = 3u32;

@@ -1,4 +1,5 @@
-//! Programs on vectors: refused with a reason, or planned so that levels and scales meet and the numbers are right.
+//! Programs on vectors: invalid ones are refused with a reason. In valid ones, levels and scales
+//! are aligned, and the numbers are right.
 
 use cloakwork_circuit::{
     ProgramError,
@@ -174,10 +175,10 @@ fn limits_hold() {
     }
 }
 
-/// Three diagonals side by side take two baby steps and no giant one: what these turn modulo one prime is there for as many primes
-/// at once as threads need, besides the encoded matrix.
+/// Three adjacent diagonals take two baby steps and no giant step. Besides the encoded matrix,
+/// memory holds their rotations modulo a prime, for as many primes at once as the threads need.
 #[test]
-fn turned_numbers_are_charged_for_each_prime_that_threads_work_on() {
+fn rotations_take_memory_for_each_prime_that_threads_work_on() {
     for (set, threads_of_prime) in [(SET, 1), ("CKKS_45_60_50", 16)] {
         let matrix = Operation { offsets: vec![0, 1, 2], ..with_numbers(Kind::Matrix, &[0], &[0.25; 3 * 8]) };
         let mut message = program(&[3], vec![matrix]);
@@ -185,7 +186,7 @@ fn turned_numbers_are_charged_for_each_prime_that_threads_work_on() {
         let program = decode(&message).expect("a program");
         let (cost, set) = (program.cost(), program.set());
         let on = |threads: usize| cost.memory_bytes_on(threads);
-        // Body and mask, thrice; pieces of the argument and of a product, for each thread.
+        // Body and mask, three times, and pieces of the argument and of a product, for each thread.
         let own = 9 * 8 * set.size() as u64;
         let more = |primes: usize| on(primes * threads_of_prime + 1) - on(primes * threads_of_prime);
         assert_eq!((on(1), on(threads_of_prime), more(1), more(2)), (cost.memory_bytes, cost.memory_bytes, own, own));
@@ -194,9 +195,9 @@ fn turned_numbers_are_charged_for_each_prime_that_threads_work_on() {
     }
 }
 
-/// Planning is work, also of what nothing comes of, and what is planned takes memory.
+/// Planning counts as work, also for steps that no output needs. The plan counts as memory.
 #[test]
-fn what_planning_takes_is_counted() {
+fn planning_counts_as_work_and_memory() {
     let polynomial = with_numbers(Kind::Polynomial, &[0], &[0.25; 512]);
     let mut operations = vec![Operation { r#type: 0, ..polynomial }; 200];
     operations.push(operation(Kind::Negate, &[0]));
@@ -210,9 +211,10 @@ fn what_planning_takes_is_counted() {
     assert!(sum.outline().planned_bytes >= sum.steps().len() as u64 * 64 && sum.steps().len() >= 999);
 }
 
-/// As the comment of the limit says: a job is computed to its end while others wait.
+/// About seventy bootstraps, as documented at the limit: a job is computed to its end while others
+/// wait.
 #[test]
-fn a_job_has_some_seventy_bootstraps_at_most() {
+fn the_cost_limit_is_about_seventy_bootstraps() {
     let mut message = program(&[0], vec![bootstrap(0, 5)]);
     message.parameter_set = "CKKS_45_60_50".to_owned();
     message.inputs[0].slots_log2 = 15;
@@ -220,9 +222,10 @@ fn a_job_has_some_seventy_bootstraps_at_most() {
     assert!((25_000..35_000).contains(&work) && (60..80).contains(&(LIMITS.cost / work)), "{work}");
 }
 
-/// A sum of a product and something that never was one: the latter has a level to spare, which makes up for the scale.
+/// A sum of a product and a value that is no product. The latter has a level to spare, which aligns
+/// the scale.
 #[test]
-fn operands_meet_at_one_level_and_scale() {
+fn operands_are_aligned_to_one_level_and_scale() {
     let operations = vec![operation(Kind::Multiply, &[0, 0]), operation(Kind::Add, &[2, 1])];
     let program = decode(&program(&[9, 9], operations)).expect("a program");
     let actions: Vec<&Action> = program.steps().iter().map(|step| &step.action).collect();
@@ -231,7 +234,7 @@ fn operands_meet_at_one_level_and_scale() {
 }
 
 #[test]
-fn what_nothing_needs_is_not_computed() {
+fn steps_that_no_output_needs_are_dropped() {
     let mut message = program(&[9], vec![bootstrap(0, 2), operation(Kind::Negate, &[0])]);
     message.outputs = vec![2];
     let program = decode(&message).expect("a program");
@@ -240,12 +243,13 @@ fn what_nothing_needs_is_not_computed() {
 }
 
 #[test]
-fn bootstraps_give_new_levels_as_often_as_one_likes() {
+fn bootstraps_can_be_repeated() {
     for set in SETS {
         for stages in [2, 3] {
             let mut operations = Vec::new();
             for _ in 0..6 {
-                // All levels that it gives but one, which makes the scale the set's own again.
+                // One of the bootstrap's levels restores the set's own scale. The multiplications
+                // use all others.
                 operations.push(bootstrap(operations.len() as u32, stages));
                 for _ in 0..6 {
                     let last = operations.len() as u32;
@@ -263,7 +267,8 @@ fn bootstraps_give_new_levels_as_often_as_one_likes() {
     }
 }
 
-/// Of as many levels as stages, a lossy bootstrap makes more of them than a regular one, with the scale that it is given.
+/// Given as many levels as stages, a lossy bootstrap returns more levels than a regular one, and
+/// keeps the scale.
 #[test]
 fn a_lossy_bootstrap_takes_levels_beforehand() {
     for set in SETS {
@@ -283,8 +288,8 @@ fn a_lossy_bootstrap_takes_levels_beforehand() {
     }
 }
 
-/// Two of real numbers take one bootstrap, and come back whole: a level beforehand or, where there is none, one afterwards
-/// makes up for their being doubled.
+/// Two vectors of real numbers take one bootstrap, and both come back unchanged. The bootstrap
+/// doubles them: a level beforehand halves them or, where there is none, a level afterwards.
 #[test]
 fn two_vectors_of_real_numbers_take_one_bootstrap() {
     for (levels, operation, kind, lost) in [
@@ -314,7 +319,7 @@ fn two_vectors_of_real_numbers_take_one_bootstrap() {
     }
 }
 
-/// Reads both results of an operation before it, behind two inputs.
+/// Reads both results of the preceding operation, which follow two inputs.
 fn operation_on_both() -> Operation {
     operation(Kind::Subtract, &[3, 2])
 }
@@ -334,12 +339,13 @@ fn keys_are_named_once_with_the_highest_level_and_the_first_operation() {
     let keys: Vec<_> = program.keys().iter().map(|need| (need.purpose, need.level, need.operation)).collect();
     let rotation = KeyUse::Rotation { steps: 3, slots_log2: 3 };
     assert_eq!(keys, [(KeyUse::Multiplication, 2, 4), (KeyUse::Conjugation, 7, 3), (rotation, 7, 1)]);
-    // Five is a generator of the turns: its third power turns by three places, and so does one that goes the other way.
+    // Five generates the rotations: its third power rotates by three slots, and so does a rotation
+    // in the other direction.
     let purposes = rotation.purposes(program.set());
     assert_eq!((purposes.len(), purposes[0]), (2, Purpose::Move { power: 125 }));
 }
 
-/// Nobody makes two keys for one power of X: the key store takes one.
+/// A client makes only one key for each power of X: the key store accepts no second one.
 #[test]
 fn one_key_meets_all_needs_for_its_power() {
     let turn = |argument, steps| Operation { steps, ..operation(Kind::Rotate, &[argument]) };
@@ -358,7 +364,7 @@ fn one_key_meets_all_needs_for_its_power() {
 }
 
 #[test]
-fn keys_are_chosen_among_those_that_there_are_or_the_missing_one_is_named() {
+fn the_outline_chooses_keys_or_names_the_missing_one() {
     let turn = Operation { steps: 3, ..operation(Kind::Rotate, &[0]) };
     let program = decode(&program(&[7], vec![turn, operation(Kind::Multiply, &[1, 1])])).expect("a program");
     let turns = program.keys()[1].purpose.purposes(program.set());
@@ -378,9 +384,9 @@ fn keys_are_chosen_among_those_that_there_are_or_the_missing_one_is_named() {
     assert!(refusal(&others).starts_with("operation 1 takes a key for products up to level 7"));
 }
 
-/// Bootstraps of all kinds cost as much beside one another as they take.
+/// The estimated costs of bootstraps of all kinds are in proportion to their measured times.
 #[test]
-fn a_bootstrap_costs_what_it_takes() {
+fn costs_of_bootstraps_are_proportional_to_their_times() {
     let work = |slots_log2, operation| {
         let mut message = program(&[5], vec![operation]);
         message.parameter_set = "CKKS_45_60_50".to_owned();
@@ -388,7 +394,7 @@ fn a_bootstrap_costs_what_it_takes() {
         decode(&message).expect("a program").cost().work as f64
     };
     let known = work(15, bootstrap(0, 5));
-    // Seconds on one thread, as docs/ckks.md has them.
+    // Seconds on one thread, from docs/ckks.md.
     for (slots_log2, size, stages, kind, seconds) in [
         (15, Size::Small, 3, WireKind::Unspecified, 5.03),
         (15, Size::Small, 4, WireKind::Unspecified, 4.42),
@@ -414,7 +420,7 @@ fn a_bootstrap_costs_what_it_takes() {
     }
 }
 
-/// What random programs are worth as a test.
+/// Checks that the random programs of the tests cover every kind of step.
 #[test]
 fn random_programs_have_steps_of_every_kind() {
     let mut kinds = std::collections::BTreeSet::new();
@@ -430,7 +436,7 @@ fn random_programs_have_steps_of_every_kind() {
     assert_eq!(kinds.into_iter().collect::<Vec<_>>().join(" "), all);
 }
 
-/// Operations with anything in them.
+/// Operations with arbitrary fields.
 fn anything() -> impl Strategy<Value = Operation> {
     let kind = prop_oneof![
         any::<i32>(),
@@ -466,17 +472,17 @@ fn seeds() -> impl Strategy<Value = Vec<Seed>> {
     prop::collection::vec((any::<u8>(), any::<[u16; 3]>(), any::<u64>()), 1..40)
 }
 
-/// What a program says often, or says and does not use, takes no memory for each time.
+/// A constant takes memory once, however often it is used, and takes none if it is not used.
 #[test]
 fn clear_numbers_are_kept_once_and_only_where_a_step_names_them() {
     let numbers: Vec<f64> = (0..8).map(f64::from).collect();
     let mut operations = vec![with_numbers(Kind::Constant, &[], &numbers), with_numbers(Kind::Constant, &[], &numbers)];
-    // x - c, many times over, of which one is returned.
+    // x - c, fifty times. The program returns one of the results.
     operations.extend((0..50).map(|_| operation(Kind::Subtract, &[0, 1])));
     let planned = decode(&program(&[3], operations.clone())).expect("a program");
     assert_eq!((planned.clear().vectors.len(), planned.steps().len()), (1, 1));
     assert_eq!(planned.evaluate(&[vec![[1.0, 0.0]; 8]])[0][3], [-2.0, 0.0]);
-    // All of them, and a product with the other constant.
+    // All of these results, and a product with the other constant.
     operations.push(operation(Kind::Multiply, &[0, 2]));
     let mut message = program(&[3], operations);
     message.outputs = (3..54).collect();
@@ -505,9 +511,9 @@ proptest! {
         }
     }
 
-    /// Whatever is sent is a program or is refused.
+    /// Every message is either a valid program or refused.
     #[test]
-    fn no_message_is_too_much(
+    fn every_message_is_a_program_or_is_refused(
         inputs in prop::collection::vec((prop_oneof![0..5_u32, any::<u32>()], prop_oneof![0..15_u32, any::<u32>()], prop_oneof![Just(0.0), any::<f64>()]), 0..4),
         operations in prop::collection::vec(anything(), 0..12),
         outputs in prop::collection::vec(0..20_u32, 0..3),
@@ -516,7 +522,8 @@ proptest! {
         let input = |(slots_log2, level, scale)| wire::program::Input { r#type: wire::Type::Vector.into(), slots_log2, level, scale, ..Default::default() };
         let inputs = inputs.into_iter().map(input).collect();
         let message = wire::Program { parameter_set: SETS[2].to_owned(), inputs, operations, outputs, output_lengths };
-        // What of it is right, one after the other: or else an early mistake would hide all later ones.
+        // Keep only the valid operations, one after the other. Otherwise an early mistake would
+        // hide all later ones.
         let mut right = wire::Program { operations: Vec::new(), output_lengths: Vec::new(), ..message.clone() };
         for operation in message.operations.iter().cloned() {
             right.operations.push(operation);
@@ -533,7 +540,7 @@ proptest! {
         let _ = decode(&message);
     }
 
-    /// What evaluation would refuse, or get wrong, never is in a plan.
+    /// No plan contains a step that evaluation would refuse or compute wrongly.
     #[test]
     fn levels_and_scales_of_plans_are_right(
         set in 0..4_usize,

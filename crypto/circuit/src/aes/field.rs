@@ -1,16 +1,16 @@
 //! The field of AES as a tower: bytes as pairs of nibbles, nibbles as pairs of pairs of bits.
 //!
-//! An inverse costs a handful of products half as long in it, down to such that one lookup takes. All of its numbers are
-//! found by what they must satisfy, not typed in.
+//! In a tower, an inverse takes a few products of half the length, down to a length that one lookup
+//! takes. The tables are computed from their defining equations, not typed in.
 
-/// What a byte is reduced by: x^8 + x^4 + x^3 + x + 1, without its highest term.
+/// Reduction polynomial of a byte: x^8 + x^4 + x^3 + x + 1, without its highest term.
 const POLYNOMIAL: u8 = 0x1b;
-/// z^2 = z + NU over pairs of bits: the least that makes it irreducible.
+/// z^2 = z + NU over pairs of bits. NU is the least value for which this is irreducible.
 const NU: u8 = 2;
 /// t^2 = t + MU over nibbles.
 const MU: u8 = 8;
 
-/// Twice a byte, as the standard counts.
+/// Twice a byte in the standard's representation.
 pub(super) fn double(byte: u8) -> u8 {
     byte << 1 ^ if byte >> 7 == 1 { POLYNOMIAL } else { 0 }
 }
@@ -37,7 +37,7 @@ pub(super) fn square(nibble: u8) -> u8 {
     multiply_nibbles(nibble, nibble)
 }
 
-/// The nibble that makes 1 of a nibble; 0 for 0.
+/// The multiplicative inverse of a nibble; 0 for 0.
 pub(super) fn inverse_of_nibble(nibble: u8) -> u8 {
     (0..16).find(|other| multiply_nibbles(nibble, *other) == 1).unwrap_or(0)
 }
@@ -51,7 +51,8 @@ fn multiply(left: u8, right: u8) -> u8 {
     multiply_extended(left, right, 4, MU, multiply_nibbles)
 }
 
-/// The product in a field twice as long, where the square of what is added to it is itself plus `norm`.
+/// The product in a field of twice the length. The square of its generator is the generator plus
+/// `norm`.
 fn multiply_extended(left: u8, right: u8, bits: u32, norm: u8, multiply: fn(u8, u8) -> u8) -> u8 {
     let low_part = (1 << bits) - 1;
     let (left, right) = ([left & low_part, left >> bits], [right & low_part, right >> bits]);
@@ -60,14 +61,14 @@ fn multiply_extended(left: u8, right: u8, bits: u32, norm: u8, multiply: fn(u8, 
     low | (multiply(left[0], right[1]) ^ multiply(left[1], right[0]) ^ high) << bits
 }
 
-/// The way from the standard's bytes to the tower's and back.
+/// The isomorphism between the standard's bytes and the tower's.
 pub(super) struct Isomorphism {
     to_tower: [u8; 8],
     from_tower: [u8; 8],
 }
 
 impl Isomorphism {
-    /// The one that takes the standard's x to the least root of its polynomial.
+    /// The isomorphism that maps the standard's x to the least root of its polynomial.
     pub(super) fn find() -> Self {
         let powers = |root: u8| {
             let mut powers = [1; 8];
@@ -96,24 +97,25 @@ impl Isomorphism {
     }
 }
 
-/// The sum of those images whose bits are set.
+/// The sum of the images whose bits are set.
 fn combine(images: &[u8; 8], byte: u8) -> u8 {
     images.iter().enumerate().filter(|(bit, _)| byte >> bit & 1 == 1).fold(0, |sum, (_, image)| sum ^ image)
 }
 
-/// What follows the inverse in a byte's substitution: each bit and the four above it, around the end.
+/// The linear part of a byte's substitution: the sum of each bit and the four bits above it, with
+/// wrap-around.
 pub(super) fn spread(byte: u8) -> u8 {
     (0..5).fold(0, |sum, by| sum ^ byte.rotate_left(by))
 }
 
-/// Added to every substituted byte.
+/// Constant that is added to every substituted byte.
 pub(super) const SUBSTITUTION_CONSTANT: u8 = 0x63;
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    /// The substitution of a byte as the standard says it, without a tower.
+    /// The substitution of a byte as the standard defines it, without a tower.
     pub(in crate::aes) fn substitute(byte: u8) -> u8 {
         let product = |left: u8, right: u8| {
             let multiples = std::iter::successors(Some(left), |multiple| Some(double(*multiple)));
@@ -133,7 +135,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_tower_is_a_field_and_the_same_one() {
+    fn the_tower_is_a_field_isomorphic_to_the_standards() {
         let map = Isomorphism::find();
         for left in 0..=u8::MAX {
             assert_eq!(map.leave(map.enter(left)), left);

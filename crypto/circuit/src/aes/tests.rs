@@ -12,7 +12,7 @@ fn digits_of(number: u128) -> impl Iterator<Item = i64> {
     (0..64).map(move |place| (number >> (2 * place) & 3) as i64)
 }
 
-/// The graph for numbers that are encrypted, or in the clear.
+/// The graph for a key and blocks, each encrypted (`None`) or in the clear.
 fn graph(set: &'static ParameterSet, goal: Goal, key: Option<u128>, blocks: &[Option<u128>]) -> Graph {
     let mut draft = Draft::new(set, goal);
     let mut inputs = Vec::new();
@@ -97,8 +97,8 @@ fn blocks_under_one_key_expand_it_once() {
     let block = 160 * substitution + 128;
     assert_eq!(count(&[None]), key + number + block);
     assert_eq!(count(&[None, None]), key + 2 * (number + block));
-    // Numbers that count differ in one byte in the first round and in four in the second; and where a byte is 0, the
-    // first substitutions are those of the key.
+    // Counter blocks differ in one byte in the first round and in four in the second. Where a byte
+    // is 0, the first substitutions are those of the key.
     assert!(count(&[Some(0), Some(1)]) <= key + 2 * block - (15 + 12 + 4) * substitution);
 }
 

@@ -1,4 +1,4 @@
-//! What a plan takes: work in the unit that jobs are counted in, and memory.
+//! Cost of a plan: work in the unit in which jobs are counted, and memory.
 
 use std::collections::BTreeMap;
 
@@ -11,40 +11,41 @@ use cloakwork_params::ckks::{
 
 use super::{Action, Clear, Input, Output, Step, Vector, WAY_OF_CLEAR_MATRICES, polynomial, vector_of};
 
-/// What a row takes.
+/// Cost of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Millions of multiplications, at least 1.
     pub work: u64,
-    /// Bytes of the values that there are at a time, and of what is worked on beside them, on one thread.
+    /// Bytes of the values in memory at a time, and of working memory beside them, on one thread.
     pub memory_bytes: u64,
-    /// The same where it is more on more threads.
+    /// Peak memory of steps that take more memory on more threads.
     threaded: Threaded,
-    /// Bootstraps.
+    /// Number of bootstraps.
     pub bootstraps: u64,
 }
 
-/// What there is at a time, in bytes or in rows, where threads work on as many primes at once as give each of them something to do.
+/// Memory at a time, in bytes or in rows, of steps whose threads work on several primes at once.
+/// The number of primes in work is as large as it takes to keep every thread busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Threaded {
-    /// However many they are.
+    /// Memory that does not depend on the number of threads.
     shared: u64,
-    /// For each prime that is worked on.
+    /// Memory for each prime in work.
     of_prime: u64,
-    /// Primes, at most.
+    /// Largest number of primes in work.
     primes: u64,
-    /// Words modulo one of them.
+    /// Words of a polynomial modulo one prime.
     size: usize,
 }
 
 impl Threaded {
     fn on(self, threads: usize) -> u64 {
-        // Where there is nothing for each prime, there is no size either.
+        // Without memory for each prime, the size is 0.
         let primes = (rows_turned_together(self.size.max(1), threads) as u64).min(self.primes);
         self.shared.saturating_add(self.of_prime.saturating_mul(primes))
     }
 
-    /// Enough for both, which are of one set.
+    /// The maximum of both, which must be of one parameter set.
     fn or(self, other: Self) -> Self {
         Self {
             shared: self.shared.max(other.shared),
@@ -55,8 +56,9 @@ impl Threaded {
     }
 }
 
-/// Multiplications modulo a prime of up to 61 bits take so many times as long as the ones that bootstraps of TFHE are made of:
-/// a transform of N = 2^16 takes 120 microseconds, and as many of the others 40.
+/// Time of a multiplication modulo a prime of up to 61 bits, in multiplications of the kind that
+/// bootstraps of TFHE consist of: a transform of N = 2^16 takes 120 microseconds, and as many of
+/// the others take 40.
 pub const MULTIPLICATIONS_OF_A_MODULAR_ONE: u64 = 3;
 
 impl Cost {
@@ -87,7 +89,7 @@ impl Cost {
         cost
     }
 
-    /// Bytes at a time on so many threads.
+    /// Bytes in memory at a time on this many threads.
     pub fn memory_bytes_on(&self, threads: usize) -> u64 {
         self.memory_bytes.max(self.threaded.on(threads))
     }
@@ -98,21 +100,21 @@ fn bytes(set: &CkksSet, vector: Vector) -> u64 {
     2 * (vector.level as u64 + 1) * row_bytes(set)
 }
 
-/// Of a polynomial modulo one prime.
+/// Bytes of a row: a polynomial modulo one prime.
 fn row_bytes(set: &CkksSet) -> u64 {
     8 * set.size() as u64
 }
 
-/// What is done, by polynomials modulo one prime.
+/// Amount of work, counted in polynomials modulo one prime, which are called rows.
 #[derive(Clone, Copy, Default)]
 struct Work {
-    /// To values or back.
+    /// Transforms of a row, in either direction.
     transforms: u64,
-    /// Multiplied word by word.
+    /// Word by word multiplications of a row.
     products: u64,
-    /// That there are at a time, beside arguments and results, on one thread.
+    /// Rows in memory at a time, in addition to arguments and results, on one thread.
     rows_at_a_time: u64,
-    /// The same where it is more on more threads.
+    /// Rows in memory at a time, if the work takes more memory on more threads.
     threaded: Threaded,
 }
 
@@ -126,7 +128,7 @@ impl Work {
         }
     }
 
-    /// One after the other.
+    /// This work, followed by other work.
     fn and(self, other: Self) -> Self {
         Self {
             transforms: self.transforms + other.transforms,
@@ -136,7 +138,7 @@ impl Work {
         }
     }
 
-    /// With so many rows more all the while, however many threads there are.
+    /// The work with additional rows in memory throughout, on any number of threads.
     fn beside(mut self, rows: usize) -> Self {
         self.rows_at_a_time += rows as u64;
         self.threaded.shared += rows as u64;
@@ -150,7 +152,7 @@ impl Work {
 
 struct Counts<'s> {
     set: &'s CkksSet,
-    /// Of each kind, worked out once.
+    /// Work of each kind of bootstrap, computed once.
     bootstraps: BTreeMap<BootstrapShape, Work>,
 }
 
@@ -190,13 +192,13 @@ impl Counts<'_> {
         self.set.special.len()
     }
 
-    /// Primes of each digit that a level has.
+    /// Number of primes in each digit at a level.
     fn digits(&self, level: usize) -> impl Iterator<Item = usize> + Clone {
         let digits = self.set.digits().take_while(move |digit| digit.start <= level);
         digits.map(move |digit| digit.end.min(level + 1) - digit.start)
     }
 
-    /// Cutting a polynomial into digits.
+    /// Gadget decomposition of a polynomial into digits.
     fn cut(&self, level: usize) -> Work {
         let (rows, all) = (level + 1, level + 1 + self.special());
         let moved: usize = self.digits(level).map(|own| all - own).sum();
@@ -204,13 +206,13 @@ impl Counts<'_> {
         Work::new(rows + moved, changes, self.digits(level).count() * all + rows)
     }
 
-    /// Digits times a key.
+    /// Products of digits and a key.
     fn times_key(&self, level: usize) -> Work {
         let all = level + 1 + self.special();
         Work::new(0, 2 * self.digits(level).count() * all, 2 * all)
     }
 
-    /// Primes taken away from a polynomial.
+    /// Division of a polynomial by some of its primes.
     fn lowered(&self, gone: usize, kept: usize) -> Work {
         Work::new(gone + kept, gone * kept + kept, kept)
     }
@@ -221,12 +223,13 @@ impl Counts<'_> {
 
     fn turn(&self, level: usize) -> Work {
         let switch = self.cut(level).and(self.times_key(level)).and(self.lowered(self.special(), level + 1).times(2));
-        // Each part of a row moves as soon as it is divided, so that the result is there beside the product. A total has one more
-        // ciphertext.
+        // Each part of a row moves as soon as it is divided, so the result is in memory beside the
+        // product. A total holds one more ciphertext.
         switch.and(Work::new(0, 0, self.switched(level) + 2 * (level + 1)))
     }
 
-    /// Rows that a key switch takes at a time: what is cut, the product, and either digits or what is taken away.
+    /// Rows in memory during a key switch: the input, the product, and either the digits or the
+    /// rows that are divided away.
     fn switched(&self, level: usize) -> usize {
         let (rows, all) = (level + 1, level + 1 + self.special());
         let moved: usize = self.digits(level).map(|own| all - own).sum();
@@ -238,11 +241,11 @@ impl Counts<'_> {
         self.sum_of_products(level, 1)
     }
 
-    /// A sum of so many: one key switch and one rescale do for all of them.
+    /// A sum of products, which share one key switch and one rescaling.
     fn sum_of_products(&self, level: usize, count: usize) -> Work {
         let own = Work::new(0, 8 * count * (level + 1), 0);
         let switch = self.cut(level).and(self.times_key(level));
-        // What goes with the square of the secret stays until the end.
+        // The parts that belong to the square of the secret stay in memory until the end.
         let held = Work::new(0, 0, count * (level + 1 + self.switched(level)));
         own.and(switch).and(held).and(self.lowered(self.special() + 1, level).times(2))
     }
@@ -259,12 +262,12 @@ impl Counts<'_> {
         work.and(self.rescale(level).and(Work::new(0, 16 * (level + 1), 0)).times(sums)).beside(powers)
     }
 
-    /// A matrix that is encoded.
+    /// A product with a matrix that is encoded already.
     fn matrix(&self, matrix: &Offsets, way: Way, level: usize) -> Work {
         let [babies, giants] = matrix.turns(way);
         if way == Way::Walked {
             let rows = level + 1;
-            // Where each baby step leaves the numbers is kept.
+            // The result of each baby step stays in memory.
             let diagonals = Work::new(0, 2 * matrix.count() * rows, 2 * (babies + 3) * rows);
             let turns = self.turn(level).times(babies + giants);
             let rows_at_a_time = diagonals.rows_at_a_time + turns.rows_at_a_time;
@@ -274,8 +277,9 @@ impl Counts<'_> {
         let diagonals = Work::new(0, 2 * matrix.count() * all, 0);
         let giant = self.lowered(self.special(), level + 1).and(self.cut(level)).and(self.times_key(level));
         let cut = self.cut(level);
-        // Beside the sums of all giant steps there are first the digits that the baby steps share, and modulo one prime what each
-        // of these has turned, and of as many threads as one is enough for, a piece of the argument and of a product.
+        // First, memory holds the sums of all giant steps and the digits that the baby steps share.
+        // For each prime in work, it also holds the rotations of all baby steps. Threads that work
+        // on this prime add a piece of the argument and of a product.
         let sums = 2 * (giants + 1) * all;
         let turned_by_babies = Threaded {
             shared: cut.rows_at_a_time + sums as u64,
@@ -283,7 +287,8 @@ impl Counts<'_> {
             primes: all as u64,
             size: self.set.size(),
         };
-        // Then what the masks of all of them are rounded by at once; then digits of one after the other.
+        // Then memory holds the rounding terms for the masks of all giant steps at once, and after
+        // that the digits of one giant step at a time.
         let rounded = giants * (level + 2);
         let mut work = cut.and(self.times_key(level).times(babies)).and(diagonals);
         work.threaded = turned_by_babies;
@@ -303,7 +308,7 @@ impl Counts<'_> {
         turns.chain(matrices).fold(raise, Work::and).and(self.turn(remainder)).and(self.remainders(remainder, parts))
     }
 
-    /// Of one part of some numbers, or of both.
+    /// Remainders of one part of the numbers, real or imaginary, or of both parts.
     fn remainders(&self, level: usize, parts: usize) -> Work {
         let bootstrap = &self.set.bootstrap;
         let degree = bootstrap.cosine_degree();
@@ -311,7 +316,7 @@ impl Counts<'_> {
         let doubled = level - chebyshev::depth(degree);
         let last = bootstrap.doublings - 1;
         let of_part = (0..last).map(|below| self.product(doubled - below)).fold(cosine, Work::and);
-        // Both are there at once, until the last doubling makes one of them.
+        // Both parts are in memory at once, until the last doubling combines them.
         let rows_at_a_time = of_part.rows_at_a_time * parts as u64;
         let of_parts = Work { rows_at_a_time, ..of_part.times(parts) };
         of_parts.and(self.sum_of_products(doubled - last, parts))

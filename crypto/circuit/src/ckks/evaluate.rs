@@ -1,10 +1,10 @@
-//! Plans on plaintexts: what a worker would compute if there were no noise.
+//! Evaluation of plans on plaintexts: the results that a worker would compute without noise.
 
 use super::{Action, Diagonal, Program};
 
 impl Program {
-    /// Runs the plan on numbers by their real and imaginary parts, as many for each input as it has places, and returns
-    /// those of its outputs.
+    /// Runs the plan on numbers, given as real and imaginary parts, with as many numbers for each
+    /// input as it has slots. Returns the numbers of the outputs.
     pub fn evaluate(&self, inputs: &[Vec<[f64; 2]>]) -> Vec<Vec<[f64; 2]>> {
         let mut values = inputs.to_vec();
         for step in &self.steps {

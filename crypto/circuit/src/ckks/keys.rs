@@ -1,4 +1,4 @@
-//! Which keys a plan needs.
+//! Keys that a plan needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,20 +9,21 @@ use super::{Action, Clear, Input, Step, WAY_OF_CLEAR_MATRICES, vector_of};
 /// A key that a program needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyNeed {
-    /// What for.
+    /// Use of the key.
     pub purpose: KeyUse,
-    /// The highest level that it is needed at: a key for a higher one will do.
+    /// Highest level at which the key is needed. A key for a higher level is acceptable as well.
     pub level: usize,
-    /// The first operation that needs it.
+    /// Index of the first operation that needs the key.
     pub operation: usize,
 }
 
-/// A key that a program needs, and a client has not given.
+/// A key that a program needs and a client has not supplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingKey {
     /// The need.
     pub need: KeyNeed,
-    /// The level of a key that would do but for that.
+    /// Highest level of the supplied keys for this use, which is too low; `None` if there is no
+    /// such key.
     pub level: Option<usize>,
 }
 
@@ -67,19 +68,20 @@ pub(super) fn of_steps(set: &'static CkksSet, inputs: &[Input], steps: &[Step], 
     distinct(set, needs.found)
 }
 
-/// Needs that one key meets, as one: a turn of few numbers is also one of all that the ring holds.
+/// Merges needs that one key meets. A key for rotations of all slots of the ring may also rotate
+/// vectors of fewer slots.
 fn distinct(set: &CkksSet, found: BTreeMap<KeyUse, (usize, usize)>) -> Vec<KeyNeed> {
     let all = set.size_log2 - 1;
     let is_of_all = |purpose: &KeyUse| !matches!(purpose, KeyUse::Rotation { slots_log2, .. } if *slots_log2 < all);
     let (of_all, of_few): (Vec<_>, Vec<_>) = found.into_iter().partition(|(purpose, _)| is_of_all(purpose));
-    // By the first purpose of a key that meets each.
+    // Needs by the first purpose of a key that meets each.
     let mut needs: BTreeMap<Purpose, KeyNeed> = BTreeMap::new();
     for (purpose, (level, operation)) in of_all.into_iter().chain(of_few) {
         let purposes = purpose.purposes(set);
         let other = purposes.iter().find(|purpose| needs.contains_key(purpose)).unwrap_or(&purposes[0]);
         let need = needs.entry(*other).or_insert(KeyNeed { purpose, level, operation });
         if let (true, KeyUse::Rotation { slots_log2, .. }) = (need.purpose != purpose, &mut need.purpose) {
-            // The one key that both can be met by.
+            // Only a key for all slots meets both needs.
             *slots_log2 = all;
         }
         need.level = need.level.max(level);
@@ -94,7 +96,7 @@ struct Needs {
     set: &'static CkksSet,
     operation: usize,
     found: BTreeMap<KeyUse, (usize, usize)>,
-    /// Kinds of bootstraps whose keys are in there.
+    /// Kinds of bootstraps whose keys are in `found` already.
     bootstraps: BTreeSet<BootstrapShape>,
 }
 
@@ -104,7 +106,7 @@ impl Needs {
         *highest = level.max(*highest);
     }
 
-    /// Either of the keys that turn so many numbers.
+    /// Needs one of the keys that rotate vectors of this many slots.
     fn turn(&mut self, by: i64, slots_log2: u32, level: usize) {
         self.add(KeyUse::rotation(by, slots_log2), level);
     }

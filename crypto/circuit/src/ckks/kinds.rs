@@ -1,4 +1,4 @@
-//! How many kinds of bootstraps a message asks for, told before it is planned.
+//! Counts the kinds of bootstraps that a message asks for, before the program is planned.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use prost::Message;
 
 use crate::wire;
 
-/// All of a message that tells kinds of bootstraps; the rest is skipped.
+/// The fields of a message that determine kinds of bootstraps. Decoding skips all other fields.
 #[derive(Clone, PartialEq, Message)]
 struct Asked {
     #[prost(message, repeated, tag = "2")]
@@ -27,13 +27,13 @@ struct Operation {
     bootstrap: Option<wire::operation::Bootstrap>,
 }
 
-/// An upper bound of the kinds of bootstraps that planning a program works out. Each takes far longer than reading the 15
-/// bytes that ask for it, and is worked out once.
+/// An upper bound of the kinds of bootstraps that planning a program computes. Each kind takes far
+/// longer than reading the 15 bytes that ask for it, and is computed once.
 ///
-/// Bytes that are no message ask for none: they are refused before anything is planned.
+/// Bytes that are no message ask for no bootstrap: they are refused before planning begins.
 pub fn bootstrap_kinds_max(bytes: &[u8]) -> usize {
     let Ok(Asked { inputs, operations }) = Asked::decode(bytes) else { return 0 };
-    // No operation changes how many numbers a vector has.
+    // No operation changes the number of slots of a vector.
     let slots: HashSet<u32> = inputs.iter().map(|input| input.slots_log2).collect();
     let bootstraps: HashSet<_> = operations.iter().filter_map(|operation| operation.bootstrap).collect();
     slots.len() * bootstraps.len()
@@ -65,7 +65,7 @@ mod tests {
         wire::Operation { kind, arguments: vec![value], bootstrap, ..Default::default() }
     }
 
-    /// Every kind of vectors of so many numbers, each twice.
+    /// A program with every kind of bootstrap for vectors of these sizes, each twice.
     fn message(slots: std::ops::RangeInclusive<u32>) -> wire::Program {
         let inputs: Vec<_> = slots.clone().map(input).collect();
         let mut operations = Vec::new();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_kinds_are_planned_than_were_told() {
+    fn the_count_bounds_the_kinds_that_are_planned() {
         for (slots, kinds) in [(3..=3, 18), (5..=5, 30), (1..=9, 6 * (1 + 2 + 3 + 4 + 5 * 5))] {
             let message = message(slots);
             let bytes = message.encode_to_vec();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_for_none_tells_none() {
+    fn a_message_without_bootstraps_has_no_kinds() {
         let without = wire::Program { operations: Vec::new(), ..message(3..=3) };
         assert_eq!(bootstrap_kinds_max(&without.encode_to_vec()), 0);
         assert_eq!(bootstrap_kinds_max(&[0xff; 9]), 0);

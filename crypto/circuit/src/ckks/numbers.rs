@@ -1,8 +1,8 @@
-//! Clear numbers of a message.
+//! Clear numbers in a message.
 
 use crate::wire;
 
-/// Numbers with both parts, all of them finite.
+/// Complex numbers, all of them finite.
 pub(super) fn complex(operation: &wire::Operation) -> Result<Vec<[f64; 2]>, String> {
     let (real, imaginary) = (&operation.numbers, &operation.imaginary);
     if !imaginary.is_empty() && imaginary.len() != real.len() {

@@ -1,4 +1,4 @@
-//! What whoever takes jobs in has to know of a program, and no more.
+//! Everything that admission needs to know of a program, and no more.
 
 use std::collections::BTreeSet;
 
@@ -6,25 +6,25 @@ use cloakwork_params::ckks::{CkksSet, layout::KeyShape};
 
 use super::{Cost, Input, KeyNeed, MissingKey, Vector};
 
-/// What a program takes and returns, and what running it takes.
+/// Inputs and outputs of a program, and the cost of running it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
     /// The parameter set.
     pub set: &'static CkksSet,
-    /// What goes in.
+    /// Inputs of the program.
     pub inputs: Vec<Input>,
-    /// What comes out.
+    /// Slots, level and scale of each output.
     pub outputs: Vec<Vector>,
-    /// Keys, each once, at the highest level that it is needed at.
+    /// Keys, each once, with the highest level at which it is needed.
     pub keys: Vec<KeyNeed>,
     /// Work and memory.
     pub cost: Cost,
-    /// Bytes that its steps and clear numbers take up.
+    /// Bytes of memory that its steps and clear numbers take up.
     pub planned_bytes: u64,
 }
 
 impl Outline {
-    /// Which keys it runs with, out of those that there are, by their places; or the first one that is missing.
+    /// Indices of the given keys that the program runs with, or the first key that is missing.
     pub fn choose_keys(&self, keys: &[KeyShape]) -> Result<Vec<usize>, MissingKey> {
         let mut chosen = BTreeSet::new();
         for need in &self.keys {
@@ -38,18 +38,19 @@ impl Outline {
         Ok(chosen.into_iter().collect())
     }
 
-    /// Bytes of ciphertexts that a row takes and returns, in the longest form that they come in.
+    /// Bytes of the ciphertexts that a row takes and returns, in their longest encoding.
     pub fn row_bytes(&self) -> u64 {
         let vectors = self.inputs.iter().map(|input| &input.vector).chain(&self.outputs);
         vectors.map(|vector| 2 * self.set.packed_bytes(vector.level, 0)).sum()
     }
 
-    /// The same in a worker's memory, where words of 64 bits are up to half as long again.
+    /// Bytes of a row's ciphertexts in a worker's memory, where 64-bit words take up to half as
+    /// much again.
     pub fn held_row_bytes(&self) -> u64 {
         self.row_bytes().saturating_mul(3) / 2
     }
 
-    /// Bytes that it takes up itself, roughly.
+    /// Approximate bytes of memory that the outline takes up.
     pub fn held_bytes(&self) -> usize {
         let names: usize = self.inputs.iter().map(|input| input.name.len()).sum();
         names + size_of_val(&self.inputs[..]) + size_of_val(&self.outputs[..]) + size_of_val(&self.keys[..])

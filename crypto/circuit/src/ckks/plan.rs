@@ -10,7 +10,7 @@ use super::{
 };
 use crate::ValueId;
 
-/// A plan that grows.
+/// A plan under construction.
 pub(super) struct Plan {
     set: &'static CkksSet,
     scales: Scales,
@@ -18,16 +18,17 @@ pub(super) struct Plan {
     inputs: usize,
     steps: Vec<Step>,
     pub(super) clear: Clear,
-    /// The greatest magnitude in each vector of clear numbers, which may be used often.
+    /// The greatest magnitude in each vector of clear numbers. Computed once, as a vector may be
+    /// used often.
     largest: Vec<f64>,
-    /// The operation that is being planned.
+    /// Index of the operation that is being planned.
     pub(super) operation: usize,
-    /// Values that were brought to a level and a scale, by its bits.
+    /// Values that have been aligned to a level and a scale. The scale is a key by its bits.
     brought: HashMap<(ValueId, usize, u64), ValueId>,
 }
 
 impl Plan {
-    /// Without steps.
+    /// An empty plan.
     pub(super) fn new(set: &'static CkksSet, inputs: &[Input]) -> Self {
         Self {
             set,
@@ -46,7 +47,7 @@ impl Plan {
         self.values[value]
     }
 
-    /// Takes clear numbers on, and names them.
+    /// Adds clear numbers to the plan, and returns their index.
     pub(super) fn push_clear(&mut self, numbers: Vec<[f64; 2]>) -> usize {
         self.largest.push(largest(&numbers));
         self.clear.vectors.push(numbers);
@@ -67,7 +68,7 @@ impl Plan {
         self.push(Action::Negate(a), self.vector(a))
     }
 
-    /// Plus clear numbers.
+    /// Adds clear numbers to a vector.
     pub(super) fn add_clear(&mut self, a: ValueId, clear: usize) -> Result<ValueId, String> {
         let vector = self.vector(a);
         let action = match self.number(clear) {
@@ -78,7 +79,7 @@ impl Plan {
         Ok(self.push(action, vector))
     }
 
-    /// Times clear numbers.
+    /// Multiplies a vector by clear numbers.
     pub(super) fn multiply_clear(&mut self, a: ValueId, clear: usize) -> Result<ValueId, String> {
         let vector = self.vector(a);
         let result = self.below(vector, 1)?;
@@ -99,7 +100,8 @@ impl Plan {
         }
         if self.vector(a).level != self.vector(b).level {
             let (upper, lower) = if self.vector(a).level > level { (&mut a, b) } else { (&mut b, a) };
-            // What has a level to spare makes up for what the other's scale has moved.
+            // The operand of higher level has a level to spare. Use that to compensate for the
+            // drift of the other operand's scale.
             let scale = self.scales.at(level - 1) * self.prime(level) / self.vector(lower).scale;
             if self.scales.bears(scale) {
                 *upper = self.bring(*upper, level, scale);
@@ -146,7 +148,7 @@ impl Plan {
         }
     }
 
-    /// A sum of Chebyshev polynomials, of one at least.
+    /// A sum of Chebyshev polynomials, with at least one coefficient.
     pub(super) fn chebyshev(&mut self, a: ValueId, mut coefficients: Vec<f64>) -> Result<ValueId, String> {
         while coefficients.len() > 1 && coefficients.last() == Some(&0.0) {
             coefficients.pop();
@@ -157,7 +159,7 @@ impl Plan {
         Ok(self.push(Action::Chebyshev(a, coefficients), result))
     }
 
-    /// A matrix, whose diagonals have as many numbers as the vector.
+    /// Multiplies by a matrix, whose diagonals have as many numbers as the vector.
     pub(super) fn transform(&mut self, a: ValueId, diagonals: Vec<Diagonal>) -> Result<ValueId, String> {
         let vector = self.vector(a);
         let result = self.below(vector, 1)?;
@@ -168,7 +170,7 @@ impl Plan {
         Ok(self.push(Action::Transform(a, self.clear.matrices.len() - 1), result))
     }
 
-    /// With matrices of up to so many bytes.
+    /// Bootstraps a vector, with matrices of at most `bytes_max` bytes.
     pub(super) fn bootstrap(
         &mut self,
         a: ValueId,
@@ -190,14 +192,16 @@ impl Plan {
                  one of any level"
             ));
         }
-        // It gives back the scale that it is given: a level that is left makes it the set's own.
+        // A bootstrap keeps the scale of its argument. If the argument has a level to spare, that
+        // level restores the set's own scale.
         let a = if level > level_in { self.bring(a, level_in, self.scales.own()) } else { a };
         let result = Vector { level: bootstrap.level_out(self.set), ..self.vector(a) };
         Ok(self.push(Action::Bootstrap(a, bootstrap), result))
     }
 
-    /// The same of two vectors of real numbers, which are the parts of complex ones: with its conjugate added, each comes back
-    /// twice. A level that is left beforehand halves them; if there is none, one that is new does.
+    /// Bootstraps two vectors of real numbers as the real and imaginary parts of one vector. Adding
+    /// or subtracting the conjugate returns each part doubled. If both arguments have a level to
+    /// spare, that level halves them beforehand. Otherwise a level of the results halves those.
     pub(super) fn bootstrap_both(
         &mut self,
         parts: [ValueId; 2],
@@ -226,7 +230,7 @@ impl Plan {
         Ok(twice.map(|twice| self.halved(twice, below)))
     }
 
-    /// All that it takes to compute some values, and what they are.
+    /// The steps that the outputs need, the outputs, and the clear numbers that these steps name.
     pub(super) fn finish(self, outputs: Vec<ValueId>) -> (Vec<Step>, Vec<Output>, Clear) {
         let Self { values, inputs, steps, clear, .. } = self;
         let mut needed = vec![false; values.len()];
@@ -269,7 +273,7 @@ impl Plan {
         }
     }
 
-    /// Brings values to one scale, so that they can be added.
+    /// Aligns values to one level and scale, so that they can be added.
     fn of_one_scale(&mut self, values: &[ValueId]) -> Result<Vec<ValueId>, String> {
         self.same_slots(values)?;
         let level = values.iter().map(|value| self.vector(*value).level).min().unwrap_or(0);
@@ -285,7 +289,8 @@ impl Plan {
         Ok(values.iter().map(|value| self.bring(*value, level, scale)).collect())
     }
 
-    /// A value at a level and a scale: what has another scale has a higher level as well.
+    /// Aligns a value to a level and a scale. A value of another scale must have a higher level as
+    /// well.
     fn bring(&mut self, value: ValueId, level: usize, scale: f64) -> ValueId {
         let vector = self.vector(value);
         if is_same(vector.scale, scale) && vector.level == level {
@@ -304,7 +309,7 @@ impl Plan {
         brought
     }
 
-    /// A step on two values of one scale.
+    /// Adds a step on two values of one scale.
     fn joined(&mut self, action: Action) -> ValueId {
         let lowest = action.arguments().map(|value| self.vector(value)).min_by_key(|vector| vector.level);
         let vector = lowest.expect("it has arguments");
@@ -325,7 +330,7 @@ impl Plan {
         self.push(Action::MultiplyNumber(a, 0.5), to)
     }
 
-    /// What is so many levels below, at the scale that values have there.
+    /// A vector `levels` levels lower, with the scale that values have at that level.
     fn below(&self, vector: Vector, levels: usize) -> Result<Vector, String> {
         let level = vector.level.checked_sub(levels);
         let level = level.ok_or_else(|| match levels {
@@ -338,7 +343,7 @@ impl Plan {
         Ok(Vector { level, scale: self.scales.at(level), ..vector })
     }
 
-    /// What clear factors are multiplied by, so that the product has its scale.
+    /// Scale of clear factors for which the product has the scale of `to`.
     fn factor_scale(&self, from: Vector, to: Vector) -> f64 {
         to.scale * self.prime(from.level) / from.scale
     }
@@ -351,7 +356,7 @@ impl Plan {
         self.set.chain[level] as f64
     }
 
-    /// The only number of these, if it is real.
+    /// The number, if there is only one and it is real.
     fn number(&self, clear: usize) -> Option<f64> {
         match self.clear.vectors[clear][..] {
             [[re, 0.0]] => Some(re),
@@ -359,7 +364,7 @@ impl Plan {
         }
     }
 
-    /// Clear numbers that go with a vector: one for all places, or one for each.
+    /// Checks that clear numbers suit a vector: one for all slots, or one for each.
     fn as_many(&self, clear: usize, vector: Vector) -> Result<usize, String> {
         match (self.clear.vectors[clear].len(), 1 << vector.slots_log2) {
             (1, _) => Ok(clear),
@@ -368,7 +373,8 @@ impl Plan {
         }
     }
 
-    /// Refuses numbers, up to so large ones, that do not fit the modulus of a level once they are multiplied by a scale.
+    /// Refuses clear numbers of magnitude up to `largest` if, multiplied by the scale, they do not
+    /// fit the modulus of the level.
     fn fits(&self, largest: f64, scale: f64, level: usize) -> Result<(), String> {
         let room: f64 = self.set.chain[..=level].iter().map(|prime| (*prime as f64).log2()).sum::<f64>() - 1.0;
         let room = room.min(BITS_MAX) - scale.log2();
@@ -379,13 +385,14 @@ impl Plan {
     }
 }
 
-/// The greatest magnitude of numbers.
+/// The greatest magnitude of the numbers.
 fn largest(numbers: &[[f64; 2]]) -> f64 {
     numbers.iter().map(|[re, im]| re.hypot(*im)).fold(0.0, f64::max)
 }
 
-/// Numbers times their scale are of fewer bits. Encoding refuses coefficients of 120, and none is greater than the greatest number; the
-/// bit between is for the rounding of the transform.
+/// Largest log2 of numbers times their scale. Encoding refuses coefficients of 120 bits, and no
+/// coefficient is greater than the greatest number. The bit between is for the rounding of the
+/// transform.
 const BITS_MAX: f64 = 119.0;
 
 const OUT_OF_LEVELS: &str = "it takes a level, and its argument has none left: a bootstrap before it gives new ones";

@@ -1,15 +1,16 @@
-//! Polynomials: from powers to Chebyshev polynomials, and what evaluating one takes.
+//! Polynomials: conversion from powers to Chebyshev polynomials, and the cost of evaluation.
 
 use std::collections::BTreeMap;
 
 use cloakwork_params::ckks::chebyshev::{Split, depth, factors};
 
-/// The same polynomial as a sum of Chebyshev polynomials. Every step adds numbers halved, so that nothing is lost.
+/// Converts a polynomial to a sum of Chebyshev polynomials. Every step adds halved numbers, so no
+/// precision is lost.
 pub(super) fn chebyshev_of_powers(coefficients: &[f64]) -> Vec<f64> {
     let mut sum = Vec::with_capacity(coefficients.len());
     for coefficient in coefficients.iter().rev() {
         let mut times_x = vec![0.0; sum.len() + usize::from(!sum.is_empty())];
-        // x T_0 = T_1, and x T_k is half of its two neighbours.
+        // x T_0 = T_1, and x T_k is half of the sum of T_(k-1) and T_(k+1).
         for (degree, number) in sum.iter().enumerate() {
             if degree == 0 {
                 times_x[1] += number;
@@ -27,8 +28,8 @@ pub(super) fn chebyshev_of_powers(coefficients: &[f64]) -> Vec<f64> {
     sum
 }
 
-/// Key switches that a sum of Chebyshev polynomials up to a degree takes, each with the levels it is below the start: products of
-/// one level share theirs.
+/// Key switches of a sum of Chebyshev polynomials up to a degree: for each, the number of levels
+/// below the start. Products of one level share their key switch.
 pub(super) fn products(degree: usize) -> Vec<usize> {
     let mut products = Products { found: BTreeMap::from([(1, 0)]), below: Vec::new() };
     products.sum(&Split::of(degree), depth(degree));
@@ -82,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_are_one_polynomial(coefficients in prop::collection::vec(-1.0..1.0, 1..64), x in -1.0..1.0) {
+        fn the_conversion_keeps_the_polynomial(coefficients in prop::collection::vec(-1.0..1.0, 1..64), x in -1.0..1.0) {
             let powers: f64 = coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient);
             let converted = chebyshev_of_powers(&coefficients);
             prop_assert_eq!(converted.len(), coefficients.len());

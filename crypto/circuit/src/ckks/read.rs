@@ -1,4 +1,4 @@
-//! A message, operation by operation, as a plan.
+//! Reads a message, operation by operation, into a plan.
 
 use std::collections::HashMap;
 
@@ -29,11 +29,11 @@ use crate::{
 #[derive(Clone, Copy)]
 enum Value {
     Vector(ValueId),
-    /// Clear numbers, by their place in the plan.
+    /// Clear numbers, by their index in the plan.
     Clear(usize),
 }
 
-/// What it takes, the plan, and the values that it returns.
+/// The inputs, the plan, and the values to return.
 pub(super) fn program(
     set: &'static CkksSet,
     limits: &Limits,
@@ -69,7 +69,7 @@ pub(super) fn program(
     Ok((inputs, reader.plan, outputs))
 }
 
-/// What an input declares.
+/// Slots, level and scale that an input declares.
 fn vector(set: &CkksSet, input: &wire::program::Input) -> Result<Vector, String> {
     if input.r#type() != wire::Type::Vector {
         return Err(format!("under {} values are vectors", set.name));
@@ -105,7 +105,7 @@ struct Reader<'l> {
 }
 
 impl Reader<'_> {
-    /// What it returns: of most, one value.
+    /// Plans an operation and returns its values. Most operations return one.
     fn operation(&mut self, kind: Kind, operation: wire::Operation) -> Result<Vec<Value>, String> {
         let there = self.values.len();
         let value = |value: &u32| {
@@ -179,7 +179,7 @@ impl Reader<'_> {
         Ok(vec![Value::Vector(value)])
     }
 
-    /// The bootstrap of a vector that an operation asks for.
+    /// The kind of bootstrap that an operation asks for, on the vector `a`.
     fn shape(&self, a: ValueId, operation: &wire::Operation) -> Result<BootstrapShape, String> {
         let bootstrap = operation.bootstrap.unwrap_or_default();
         let size = match Size::try_from(bootstrap.size) {
@@ -200,7 +200,7 @@ impl Reader<'_> {
         Ok(BootstrapShape { slots_log2, stages: bootstrap.stages as usize, size, kind })
     }
 
-    /// The sum of vectors and clear numbers, of one vector at least.
+    /// The sum of vectors and clear numbers, with at least one vector.
     fn sum(&mut self, arguments: &[Value]) -> Result<ValueId, String> {
         let vectors: Vec<ValueId> = arguments.iter().filter_map(|value| vector_of(*value)).collect();
         if vectors.is_empty() {
@@ -279,7 +279,7 @@ fn none(arguments: &[Value]) -> Result<(), String> {
     some::<0>(arguments).map(|_| ())
 }
 
-/// The only argument, which is encrypted.
+/// The only argument, which must be encrypted.
 fn only(arguments: &[Value]) -> Result<ValueId, String> {
     let [argument] = some(arguments)?;
     vector_of(argument).ok_or_else(|| ALL_CLEAR.to_owned())

@@ -1,25 +1,28 @@
-//! What numbers are multiplied by, level by level.
+//! Scales, level by level. A ciphertext holds numbers multiplied by its scale.
 //!
-//! A product's scale is that of both operands over a prime, and primes are not powers of two: with every multiplication the
-//! scale moves a little, and with each one after that twice as far. Two values of one level have one scale if as much has
-//! been done to them from one start. Where they have not, whatever has a level to spare is brought to the other's scale by a
-//! multiplication with 1.
+//! A product's scale is the product of both operands' scales divided by a prime, and primes are not
+//! powers of two. With every multiplication the scale drifts a little, and each further
+//! multiplication doubles the drift. Two values of one level have one scale if equal
+//! multiplications led there from an equal start. Otherwise the value with a level to spare is
+//! brought to the other's scale by a multiplication with 1.
 
 use cloakwork_params::ckks::CkksSet;
 
-/// Are two scales one? Sums of ciphertexts are off by this part of their numbers where they are not quite.
+/// Whether two scales count as equal. The sum of ciphertexts with such scales has this relative
+/// error.
 pub fn is_same(left: f64, right: f64) -> bool {
-    (left - right).abs() <= left.abs() * SAME
+    (left - right).abs() <= left.abs() * SCALE_TOLERANCE
 }
 
-/// Less than what sums bear.
-const SAME: f64 = 1.0 / (1_u64 << 42) as f64;
+/// Relative tolerance of [`is_same`], below the error that sums tolerate.
+const SCALE_TOLERANCE: f64 = 1.0 / (1_u64 << 42) as f64;
 
-/// How far a scale may move from the set's own, as a factor up or down. A bootstrap bears one that is twice as large.
+/// Largest factor, up or down, between a scale and the set's own. A bootstrap bears a scale twice
+/// as large.
 const DRIFT_MAX: f64 = 1.25;
 
-/// The scale that values have at each level, where there is a choice: the set's own at the working level, and below it
-/// that of a product of two values of the level above.
+/// The scale of values at each level, where there is a choice. The working level has the set's own
+/// scale. Each lower level has the scale of a product of two values of the level above.
 #[derive(Clone, Debug)]
 pub(super) struct Scales {
     by_level: Vec<f64>,
@@ -44,13 +47,13 @@ impl Scales {
         self.own
     }
 
-    /// Is it near enough to the set's own to be worked with?
+    /// Whether a scale is near enough to the set's own to compute with.
     pub(super) fn bears(&self, scale: f64) -> bool {
         scale.is_finite() && (self.own / DRIFT_MAX..=self.own * DRIFT_MAX).contains(&scale)
     }
 }
 
-/// The set's own.
+/// The set's own scale.
 pub(super) fn own(set: &CkksSet) -> f64 {
     2_f64.powi(set.scale_log2 as i32)
 }

@@ -9,7 +9,7 @@ pub(crate) fn add(draft: &mut Draft, left: &[Cell], right: &[Cell], goal: Goal) 
     if sum.iter().all(|digit| is_lazy(draft, digit)) {
         return sum;
     }
-    // The one with more in it first.
+    // Propagate the carries of the operand with the larger digits first: the other may not need it.
     let weight = |digits: &[Cell]| digits.iter().map(|digit| digit.range().max).max();
     let (more, less) = if weight(left) >= weight(right) { (left, right) } else { (right, left) };
     let more = settled(draft, more, goal);
@@ -21,7 +21,7 @@ pub(crate) fn add(draft: &mut Draft, left: &[Cell], right: &[Cell], goal: Goal) 
     digitwise(&more, &less)
 }
 
-/// Clean digits with as little noise as there can be.
+/// Clean digits with as little noise as possible.
 fn settled(draft: &mut Draft, digits: &[Cell], goal: Goal) -> Digits {
     clean(draft, digits, goal).iter().map(|digit| fresh(draft, digit)).collect()
 }
@@ -52,12 +52,14 @@ pub(crate) fn negate(draft: &mut Draft, number: &[Cell], goal: Goal) -> Digits {
     subtract(draft, &zero, number, goal)
 }
 
-/// `-number`: every digit from the largest that it can be, and what that adds up to taken off again.
+/// `-number`. Each digit is subtracted from its largest value, so that no digit becomes negative. A
+/// constant takes off what these largest values add up to.
 pub(crate) fn negative(number: &[Cell]) -> Digits {
     let mut borrow = 0;
     let digit = |digit: &Cell| {
         let max = digit.range().max;
-        // The next digit of the constant, which is less than none.
+        // The next digit of the constant. The constant is negative, so it borrows from the digits
+        // above.
         let owed = borrow - max;
         borrow = owed.div_euclid(BASE);
         Cell::constant(max + owed.rem_euclid(BASE)).minus(digit)

@@ -1,4 +1,4 @@
-//! Digit by digit.
+//! Operations on each digit, or on each pair of digits.
 
 use super::{BASE, Digits, digit_max, fresh};
 use crate::{

@@ -1,4 +1,4 @@
-//! One of many: by what a number equals.
+//! Selection of one of many results by comparison with keys.
 
 use super::{
     BASE, Digits,
@@ -8,13 +8,14 @@ use super::{
 };
 use crate::draft::{Cell, Draft};
 
-/// Is a clean number one of some others? 1 or 0.
+/// 1 if a clean number equals one of the others, otherwise 0.
 pub(crate) fn is_one_of(draft: &mut Draft, number: &[Cell], others: &[Digits]) -> Cell {
     let flags = others.iter().map(|other| equal(draft, number, other)).collect();
     any(draft, flags)
 }
 
-/// The result of the first key that equals a number, or `otherwise`: all of them clean.
+/// The result of the first key that equals `number`, or `otherwise` if no key does. All numbers are
+/// clean.
 pub(crate) fn choose(draft: &mut Draft, number: &[Cell], cases: &[(Digits, Digits)], otherwise: &[Cell]) -> Digits {
     let keys: Option<Vec<Vec<i64>>> = cases.iter().map(|(key, _)| key.iter().map(Cell::known).collect()).collect();
     let is_distinct = keys.is_some_and(|mut keys| {
@@ -27,7 +28,7 @@ pub(crate) fn choose(draft: &mut Draft, number: &[Cell], cases: &[(Digits, Digit
             |chosen: Digits, (flag, (_, result)): (&Cell, &(Digits, Digits))| select(draft, flag, result, &chosen);
         return flags.iter().zip(cases).rev().fold(otherwise.to_vec(), chosen);
     }
-    // No two of the flags are set.
+    // All keys differ, so at most one flag is set.
     let any = any(draft, flags.clone());
     let none = Cell::constant(1).minus(&any);
     let mut results: Vec<(&Cell, &[Cell])> = flags.iter().zip(cases.iter().map(|(_, result)| &result[..])).collect();
@@ -37,7 +38,7 @@ pub(crate) fn choose(draft: &mut Draft, number: &[Cell], cases: &[(Digits, Digit
         .collect()
 }
 
-/// The digit beside the only flag that is set.
+/// The digit of the case whose flag is set. Exactly one flag is set.
 fn digit<'c>(draft: &mut Draft, cases: impl Iterator<Item = (&'c Cell, &'c Cell)>) -> Cell {
     let (mut parts, mut most) = (Vec::new(), 0);
     let mut known: [Vec<Cell>; BASE as usize] = Default::default();
@@ -48,7 +49,7 @@ fn digit<'c>(draft: &mut Draft, cases: impl Iterator<Item = (&'c Cell, &'c Cell)
             None => parts.push(of_two(draft, flag, digit, |flag, digit| flag * digit)),
         }
     }
-    // Of those with the same digit one flag does for all, and none is needed where it is 0.
+    // Cases with equal known digits share one flag, and cases with the digit 0 need none.
     for (value, flags) in known.into_iter().enumerate().skip(1).filter(|(_, flags)| !flags.is_empty()) {
         let is_any = any(draft, flags);
         parts.push(draft.lookup(&is_any, |is_any| is_any * value as i64));

@@ -1,14 +1,14 @@
-//! Carries: from lazy digits to clean ones.
+//! Carry propagation: from lazy digits to clean digits.
 
 use super::{BASE, Digits, Goal, is_clean};
 use crate::draft::{Cell, Draft};
 
-/// Largest digits that carry at most one.
+/// Largest digit that, with an incoming carry of 1, carries at most 1.
 const SMALL_MAX: i64 = 6;
 
-/// The digits from 0 to 3 of the same number.
+/// The number with clean digits, from 0 to 3.
 pub(crate) fn clean(draft: &mut Draft, digits: &[Cell], goal: Goal) -> Digits {
-    // Below the first digit that is not clean nothing is carried.
+    // Digits below the first digit that is not clean produce no carry.
     let settled = digits.iter().take_while(|digit| is_clean(digit)).count();
     let (settled, rest) = digits.split_at(settled);
     let rest = match goal {
@@ -18,7 +18,8 @@ pub(crate) fn clean(draft: &mut Draft, digits: &[Cell], goal: Goal) -> Digits {
     [settled, &rest].concat()
 }
 
-/// Digit after digit: a bootstrap for each, where it and its carry need not more than half of a block.
+/// Propagates carries digit by digit. A digit and its carry share one bootstrap if their sum takes
+/// at most half of the values of a block.
 fn ripple(draft: &mut Draft, digits: &[Cell]) -> Digits {
     let mut carry = Cell::constant(0);
     let mut clean = Vec::with_capacity(digits.len());
@@ -45,12 +46,13 @@ fn quotient(value: i64) -> i64 {
     value / BASE
 }
 
-/// All digits at once: what each group of them does to a carry, then all carries, then the digits.
+/// Propagates carries in parallel: first the effect of each group of digits on a carry, then all
+/// carries, then all digits.
 fn look_ahead(draft: &mut Draft, digits: &[Cell]) -> Digits {
     if digits.len() <= 3 {
         return ripple(draft, digits);
     }
-    // Into the first one nothing is carried.
+    // The first digit has no incoming carry, so it may be larger by 1.
     let most = |place: usize| if place == 0 { SMALL_MAX + 1 } else { SMALL_MAX };
     let is_small = digits.iter().enumerate().all(|(place, digit)| digit.range().max <= most(place));
     let digits = if is_small { digits.to_vec() } else { carry_once(draft, digits) };
@@ -73,12 +75,12 @@ fn look_ahead(draft: &mut Draft, digits: &[Cell]) -> Digits {
     clean
 }
 
-/// Do two neighbours fit one lookup of whether they carry?
+/// Whether one lookup can take two neighbouring digits to decide if they carry.
 fn takes_pairs(draft: &Draft, digits: &[Cell]) -> bool {
     digits.chunks(2).all(|pair| draft.fits_symmetric(&Cell::weighted(pair, BASE)))
 }
 
-/// Every digit's carry moved to the next one, and no further: digits up to 6.
+/// Moves every digit's carry to the next digit, and no further. The results are digits up to 6.
 fn carry_once(draft: &mut Draft, digits: &[Cell]) -> Digits {
     let mut carry = Cell::constant(0);
     let mut moved = Vec::with_capacity(digits.len());
@@ -93,8 +95,9 @@ fn carry_once(draft: &mut Draft, digits: &[Cell]) -> Digits {
     moved
 }
 
-/// What a group does to a carry that comes in: 1 where it carries in any case, 0 where it passes the carry on, -1 where
-/// it ends it. The first group knows that none comes in: 1 or 0, the carry itself.
+/// Effect of a group on an incoming carry: 1 if the group always carries, 0 if it passes the carry
+/// on, -1 if it absorbs the carry. The first group has no incoming carry, so its state is 1 or 0,
+/// the carry itself.
 fn state(draft: &mut Draft, group: &[Cell], is_first: bool) -> Cell {
     let overflow = BASE.pow(group.len() as u32);
     let sum = Cell::weighted(group, BASE);
@@ -105,12 +108,13 @@ fn state(draft: &mut Draft, group: &[Cell], is_first: bool) -> Cell {
     }
 }
 
-/// The carry out of every group: the first state is one, and what the others make of it.
+/// The carry out of every group. The first state is a carry, and each further state maps the carry
+/// before it.
 ///
-/// With each state weighing twice the one below it, the sign of a sum is that of its highest state that passes nothing
-/// on. Three states, or two, are as much as the noise allows.
+/// Each state weighs twice the state below it, so the sign of a sum is that of its highest state
+/// that is not 0. The noise limits how many states a sum can take: [`Draft::weighable`].
 fn carries(draft: &mut Draft, states: &[Cell]) -> Vec<Cell> {
-    let (first, rest) = states.split_at(states.len().min(1 + AFTER));
+    let (first, rest) = states.split_at(states.len().min(1 + STATES_PER_CARRY_LOOKUP));
     let mut carries = after(draft, first[0].clone(), &first[1..]);
     let chunks: Vec<&[Cell]> = rest.chunks(draft.weighable()).collect();
     let Some((last, before_last)) = chunks.split_last() else { return carries };
@@ -118,7 +122,7 @@ fn carries(draft: &mut Draft, states: &[Cell]) -> Vec<Cell> {
     for chunk in before_last {
         heads.push(draft.lookup(&Cell::weighted(chunk, 2), i64::signum));
     }
-    // The carry into each chunk; what comes out of its last group is the next one's.
+    // Carries into each chunk. The carry out of a chunk's last group is the next chunk's carry.
     let heads = self::carries(draft, &heads);
     for (head, chunk) in heads.iter().zip(before_last) {
         carries.extend(after(draft, head.clone(), &chunk[..chunk.len() - 1]));
@@ -127,13 +131,13 @@ fn carries(draft: &mut Draft, states: &[Cell]) -> Vec<Cell> {
     carries
 }
 
-/// States that one lookup takes together with a carry.
-const AFTER: usize = 2;
+/// Number of states that one lookup takes together with a carry.
+const STATES_PER_CARRY_LOOKUP: usize = 2;
 
-/// A carry, and the carries out of some groups that it comes into.
+/// A carry, followed by the carries out of the groups that it passes through.
 fn after(draft: &mut Draft, carry: Cell, states: &[Cell]) -> Vec<Cell> {
     let mut carries = vec![carry];
-    for states in states.chunks(AFTER) {
+    for states in states.chunks(STATES_PER_CARRY_LOOKUP) {
         let carry = &carries[carries.len() - 1];
         let mut sum = carry.times(2).plus_constant(-1);
         for (index, state) in states.iter().enumerate() {

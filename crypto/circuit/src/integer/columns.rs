@@ -3,10 +3,11 @@
 use super::{BASE, Digits, fresh, is_lazy};
 use crate::draft::{Cell, Draft};
 
-/// Lazy digits of a sum whose digits stand in columns.
+/// Lazy digits of a sum, whose summands are given in columns of one weight each.
 ///
-/// Round by round, as many digits of a column as one block holds become a digit and a carry. A digit comes into a group
-/// as soon as it is there: those that took fewer bootstraps first.
+/// Each round turns groups of digits of a column, as many as fit into one block, into a digit and a
+/// carry. Digits of smaller depth are grouped first, so that each joins a group as soon as it is
+/// ready.
 pub(super) fn add_up(draft: &mut Draft, mut columns: Vec<Vec<Cell>>) -> Digits {
     loop {
         let sums: Digits = columns.iter().map(Cell::sum).collect();
@@ -21,7 +22,7 @@ pub(super) fn add_up(draft: &mut Draft, mut columns: Vec<Vec<Cell>>) -> Digits {
             }
             column.sort_by_key(|digit| draft.depth(digit));
             for Group { digits, sum } in groups(draft, column) {
-                // What is not a group yet waits for the next round's carries.
+                // A single small digit waits for the carries of the next round.
                 if digits == 1 && sum.range().max < BASE {
                     next[place].push(fresh(draft, &sum));
                     continue;
@@ -38,16 +39,17 @@ pub(super) fn add_up(draft: &mut Draft, mut columns: Vec<Vec<Cell>>) -> Digits {
 
 /// Digits that one lookup takes.
 struct Group {
-    /// How many there are.
+    /// Number of digits.
     digits: usize,
     sum: Cell,
 }
 
-/// The digits in groups, each as long as one lookup takes.
+/// Splits the digits into groups, each as long as one lookup takes.
 fn groups(draft: &Draft, digits: Vec<Cell>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for digit in digits {
-        // The sum grows with its group. A new sum for each digit would take quadratic time for constants, which always fit.
+        // The sum grows with its group. A new sum for each digit would take quadratic time for
+        // constants, which always fit.
         let longer = groups.last().map(|group| group.sum.plus(&digit));
         match (groups.last_mut(), longer) {
             (Some(group), Some(sum)) if draft.fits(&sum) => *group = Group { digits: group.digits + 1, sum },

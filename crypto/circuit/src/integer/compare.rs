@@ -1,11 +1,11 @@
-//! Comparisons: from the differences of digits, two at a time, to one sign.
+//! Comparisons: from the differences of digits, two at a time, to a single sign.
 
 use std::collections::HashSet;
 
 use super::{BASE, Digits, bits::of_two, fresh};
 use crate::draft::{Cell, Draft};
 
-/// How two numbers may stand.
+/// A comparison of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     Less,
@@ -25,7 +25,7 @@ impl Relation {
     }
 }
 
-/// Are two clean numbers equal? 1 or 0.
+/// 1 if two clean numbers are equal, otherwise 0.
 pub(crate) fn equal(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Cell {
     let different = differences(draft, left, right)
         .into_iter()
@@ -35,21 +35,21 @@ pub(crate) fn equal(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Cell {
     Cell::constant(1).minus(&any)
 }
 
-/// Flags that one lookup takes: as many as there are values in half of the torus.
-pub(super) const FLAGS: i64 = 16;
+/// Number of flags that one lookup takes: the number of values in half of the torus.
+pub(super) const FLAGS_MAX: i64 = 16;
 
-/// Is any of the flags set, or of digits not 0?
+/// 1 if any flag is set, or any digit is not 0; otherwise 0.
 pub(super) fn any(draft: &mut Draft, mut flags: Vec<Cell>) -> Cell {
     loop {
         let mut sums: Vec<Cell> = Vec::new();
         let mut seen = HashSet::with_capacity(flags.len());
         for flag in &flags {
-            // Digits that are alike differ alike.
+            // Equal digits give equal flags, so each is counted once.
             if !seen.insert(flag) {
                 continue;
             }
             match sums.last_mut().map(|sum| (sum.plus(flag), sum)) {
-                Some((more, sum)) if more.range().max <= FLAGS && draft.fits_symmetric(&more) => *sum = more,
+                Some((more, sum)) if more.range().max <= FLAGS_MAX && draft.fits_symmetric(&more) => *sum = more,
                 _ => sums.push(flag.clone()),
             }
         }
@@ -60,14 +60,15 @@ pub(super) fn any(draft: &mut Draft, mut flags: Vec<Cell>) -> Cell {
     }
 }
 
-/// Does the relation hold between two clean numbers? 1 or 0.
+/// 1 if the relation holds between two clean numbers, otherwise 0.
 pub(crate) fn relation(draft: &mut Draft, left: &[Cell], right: &[Cell], is_signed: bool, relation: Relation) -> Cell {
     let signs = signs(draft, left, right, is_signed);
     let sum = weighted(draft, signs);
     draft.lookup(&sum, |sum| i64::from(relation.holds(sum)))
 }
 
-/// Is a clean number at least another one, which goes on above it if `above` is 1? 1 or 0.
+/// 1 if `left` is at least `right`, otherwise 0. `right` has further digits above if `above` is 1,
+/// and is then larger.
 pub(super) fn at_least(draft: &mut Draft, left: &[Cell], right: &[Cell], above: &Cell) -> Cell {
     let mut signs = signs(draft, left, right, false);
     signs.push(above.times(-1));
@@ -83,7 +84,7 @@ fn signs(draft: &mut Draft, left: &[Cell], right: &[Cell], is_signed: bool) -> D
         .map(|difference| draft.lookup(&difference, i64::signum))
         .collect();
     if is_signed {
-        // The digit with the sign: 2 and 3 are below 0 and 1.
+        // In the digit with the sign, 2 and 3 rank below 0 and 1.
         let rank = |digit: i64| (digit + BASE / 2) % BASE;
         signs.push(of_two(draft, &left[unsigned], &right[unsigned], |left, right| (rank(left) - rank(right)).signum()));
     }
@@ -100,7 +101,8 @@ fn weighted(draft: &mut Draft, mut signs: Digits) -> Cell {
     Cell::weighted(&signs, 2)
 }
 
-/// The differences of two neighbouring digits each, or of one where the noise of two is too much.
+/// Differences of pairs of neighbouring digits, or of single digits where a pair has too much
+/// noise.
 fn differences(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Vec<Cell> {
     let mut differences = Vec::with_capacity(left.len().div_ceil(2));
     for (left, right) in left.chunks(2).zip(right.chunks(2)) {

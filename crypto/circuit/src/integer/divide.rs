@@ -1,15 +1,16 @@
-//! Quotients and remainders, as by hand: digit after digit, from the highest one.
+//! Long division: quotients and remainders, digit by digit, from the highest digit.
 
 use super::{BASE, Digits, Goal, add, bits::of_two, clean, compare::at_least, fresh, negate, select, subtract};
 use crate::draft::{Cell, Draft};
 
-/// A quotient, and what is left.
+/// A quotient and a remainder.
 pub(crate) struct Division {
     pub(crate) quotient: Digits,
     pub(crate) remainder: Digits,
 }
 
-/// Two clean numbers, the quotient rounded towards zero. A division by zero has a quotient of ones only, and all is left.
+/// Divides two clean numbers, with the quotient rounded towards zero. A division by zero has a
+/// quotient of ones only, and the dividend as the remainder.
 pub(crate) fn divide(draft: &mut Draft, left: &[Cell], right: &[Cell], is_signed: bool, goal: Goal) -> Division {
     if !is_signed {
         return divide_unsigned(draft, left, right, goal);
@@ -24,13 +25,13 @@ pub(crate) fn divide(draft: &mut Draft, left: &[Cell], right: &[Cell], is_signed
     Division { quotient, remainder }
 }
 
-/// A clean signed number without its sign.
+/// The absolute value of a clean signed number.
 pub(crate) fn absolute(draft: &mut Draft, number: &[Cell], goal: Goal) -> Digits {
     let sign = sign(draft, number);
     negate_if(draft, &sign, number, goal)
 }
 
-/// Is a clean signed number below zero?
+/// 1 if a clean signed number is negative, otherwise 0.
 fn sign(draft: &mut Draft, number: &[Cell]) -> Cell {
     draft.lookup(&number[number.len() - 1], |top| i64::from(top >= BASE / 2))
 }
@@ -42,7 +43,8 @@ fn negate_if(draft: &mut Draft, condition: &Cell, number: &[Cell], goal: Goal) -
 }
 
 fn divide_unsigned(draft: &mut Draft, left: &[Cell], right: &[Cell], goal: Goal) -> Division {
-    // Each digit is part of many sums. With more noise, pairs of them would have to be settled before they are compared.
+    // Each digit is part of many sums. With more noise, pairs of digits would have to be
+    // bootstrapped before each comparison.
     let [left, right]: [Digits; 2] =
         [left, right].map(|number| number.iter().map(|digit| draft.bootstrapped(digit)).collect());
     let multiples = multiples(draft, &right, goal);
@@ -50,21 +52,23 @@ fn divide_unsigned(draft: &mut Draft, left: &[Cell], right: &[Cell], goal: Goal)
     let mut quotient = vec![Cell::constant(0); left.len()];
     let mut remainder: Digits = Vec::with_capacity(left.len());
     for place in (0..left.len()).rev() {
-        // With more noise, every digit's product would have to be settled before it is taken off.
+        // With more noise, the product of every digit would have to be bootstrapped before it is
+        // subtracted.
         remainder.insert(0, fresh(draft, &left[place]));
         let len = remainder.len();
         let contains = |multiple: &Digits| {
             let above = of_two(draft, &occupied[len], &multiple[len], |above, digit| i64::from(above + digit > 0));
             at_least(draft, &remainder, &multiple[..len], &above)
         };
-        // As often as it contains the divisor: each of the multiples once.
+        // The quotient's digit counts the multiples of the divisor that the remainder contains:
+        // one, two and three times the divisor.
         quotient[place] = Cell::sum(&multiples.each_ref().map(contains));
         remainder = less_product(draft, &remainder, &quotient[place], &right, goal);
     }
     Division { quotient, remainder }
 }
 
-/// A clean number once, twice and three times, with a digit more.
+/// One, two and three times a clean number, with one digit more.
 fn multiples(draft: &mut Draft, number: &[Cell], goal: Goal) -> [Digits; 3] {
     let mut once = number.to_vec();
     once.push(Cell::constant(0));
@@ -75,7 +79,7 @@ fn multiples(draft: &mut Draft, number: &[Cell], goal: Goal) -> [Digits; 3] {
     [once, twice, thrice]
 }
 
-/// For every place: is there anything in a clean number from there on?
+/// For every place: 1 if any digit of a clean number from that place on is not 0.
 fn occupied(draft: &mut Draft, number: &[Cell]) -> Digits {
     let mut occupied = vec![Cell::constant(0); number.len() + 1];
     for place in (1..number.len()).rev() {
@@ -85,7 +89,7 @@ fn occupied(draft: &mut Draft, number: &[Cell]) -> Digits {
     occupied
 }
 
-/// `number - digit * factor`, which is not negative, as far as the number goes.
+/// `number - digit * factor`, which is not negative, cut to the length of `number`.
 fn less_product(draft: &mut Draft, number: &[Cell], digit: &Cell, factor: &[Cell], goal: Goal) -> Digits {
     let mut carry = Cell::constant(0);
     let product = |factor: &Cell| {

@@ -3,12 +3,13 @@
 use super::{BASE, Digits, bits::of_two, columns};
 use crate::draft::{Cell, Draft};
 
-/// `left * right`, lazily, of two clean numbers.
+/// `left * right` of two clean numbers, with lazy digits.
 pub(crate) fn multiply(draft: &mut Draft, left: &[Cell], right: &[Cell]) -> Digits {
     dot(draft, &[(left, right)])
 }
 
-/// The sum of products of clean numbers, lazily: what the digits of all of them give is added up at once.
+/// The sum of products of clean numbers, with lazy digits. The partial products of all pairs are
+/// added up at once.
 pub(crate) fn dot(draft: &mut Draft, pairs: &[(&[Cell], &[Cell])]) -> Digits {
     let digits = pairs.first().map_or(0, |(left, _)| left.len());
     let mut columns: Vec<Vec<Cell>> = vec![Vec::new(); digits];

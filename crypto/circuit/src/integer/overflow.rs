@@ -1,4 +1,4 @@
-//! Do results fit the type of their operands?
+//! Overflow checks: whether results fit the type of their operands.
 
 use super::{
     BASE, Digits, Goal, add,
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::draft::{Cell, Draft};
 
-/// Is the sum of two clean numbers more than they can be? 1 or 0.
+/// 1 if the sum of two clean numbers is outside the range of their type, otherwise 0.
 pub(crate) fn sum_overflows(draft: &mut Draft, left: &[Cell], right: &[Cell], is_signed: bool, goal: Goal) -> Cell {
     let longer = left.len() + 1;
     let [left, right] = [left, right].map(|number| extended(draft, number, longer, is_signed));
@@ -17,7 +17,7 @@ pub(crate) fn sum_overflows(draft: &mut Draft, left: &[Cell], right: &[Cell], is
     goes_beyond(draft, &sum, longer - 1, is_signed, goal)
 }
 
-/// The same of their difference.
+/// 1 if the difference of two clean numbers is outside the range of their type, otherwise 0.
 pub(crate) fn difference_overflows(
     draft: &mut Draft,
     left: &[Cell],
@@ -34,7 +34,7 @@ pub(crate) fn difference_overflows(
     goes_beyond(draft, &difference, longer - 1, true, goal)
 }
 
-/// The same of their product.
+/// 1 if the product of two clean numbers is outside the range of their type, otherwise 0.
 pub(crate) fn product_overflows(draft: &mut Draft, left: &[Cell], right: &[Cell], is_signed: bool, goal: Goal) -> Cell {
     let longer = 2 * left.len();
     let [left, right] = [left, right].map(|number| extended(draft, number, longer, is_signed));
@@ -49,7 +49,7 @@ fn extended(draft: &mut Draft, number: &[Cell], digits: usize, is_signed: bool) 
     number
 }
 
-/// Is a number another one than its first so many digits?
+/// 1 if a number differs from its lowest `digits` digits, extended with zeros or the sign.
 fn goes_beyond(draft: &mut Draft, number: &[Cell], digits: usize, is_signed: bool, goal: Goal) -> Cell {
     let number = clean(draft, number, goal);
     let (kept, above) = number.split_at(digits);

@@ -1,9 +1,10 @@
-//! One of two numbers.
+//! Selection of one of two numbers.
 
 use super::{Digits, fresh};
 use crate::draft::{Cell, Draft};
 
-/// If `condition`, then `yes`, else `no`: a bootstrap a digit. Both are clean.
+/// `yes` if `condition` is 1, otherwise `no`, with about one bootstrap for each digit. Both are
+/// clean.
 pub(crate) fn select(draft: &mut Draft, condition: &Cell, yes: &[Cell], no: &[Cell]) -> Digits {
     if let Some(condition) = condition.known() {
         return if condition == 1 { yes.to_vec() } else { no.to_vec() };
@@ -11,14 +12,14 @@ pub(crate) fn select(draft: &mut Draft, condition: &Cell, yes: &[Cell], no: &[Ce
     yes.iter().zip(no).map(|(yes, no)| digit(draft, condition, yes, no)).collect()
 }
 
-/// `no`, and the difference on top if the condition holds: it then comes so high that it cannot be confused with what
-/// does not count.
+/// `no`, plus the difference of `yes` and `no` if the condition holds. In that case a lift moves
+/// the difference above its own range, so that a lookup can tell both cases apart.
 fn digit(draft: &mut Draft, condition: &Cell, yes: &Cell, no: &Cell) -> Cell {
     let (least, most) = (yes.range().min.min(no.range().min), yes.range().max.max(no.range().max));
     let difference = yes.minus(no);
     let range = difference.range();
     let lift = range.max - range.min + 1;
-    // As the condition was looked up, not a multiple of it: that would multiply its noise.
+    // Look up the lift instead of multiplying the condition: a product would multiply its noise.
     let lifted = draft.lookup(condition, |condition| condition * lift);
     let mut sum = difference.plus(&lifted);
     let mut no = no.clone();

@@ -3,20 +3,20 @@
 use super::{BASE, DIGIT_BITS, Digits, compare::any, select};
 use crate::draft::{Cell, Draft};
 
-/// Where bits go, and what comes after them.
+/// Direction in which bits move, and the bits that fill the gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
-    /// Up; zeros come in.
+    /// Towards higher bits, filled with zeros.
     Left,
-    /// Down; zeros come in, or copies of the sign.
+    /// Towards lower bits, filled with zeros or copies of the sign.
     Right { is_signed: bool },
-    /// Up; what leaves comes in.
+    /// Towards higher bits, filled with the bits that leave.
     RotateLeft,
-    /// Down; what leaves comes in.
+    /// Towards lower bits, filled with the bits that leave.
     RotateRight,
 }
 
-/// Clean digits moved by so many bits, fewer than there are.
+/// Clean digits moved by a known number of bits, which is below their total.
 pub(super) fn shift_by(draft: &mut Draft, digits: &[Cell], bits: usize, direction: Direction) -> Digits {
     let up = matches!(direction, Direction::Left | Direction::RotateLeft);
     let is_signed = direction == Direction::Right { is_signed: true };
@@ -38,8 +38,9 @@ pub(super) fn shift_by(draft: &mut Draft, digits: &[Cell], bits: usize, directio
     places.map(moved).collect()
 }
 
-/// Clean digits moved by an encrypted number of bits. A shift by as many as there are, or more, leaves what comes in; of
-/// the number that a rotation is by, those bits count that tell the digits' bits apart.
+/// Clean digits moved by an encrypted number of bits. A shift by at least as many bits as there are
+/// leaves only filling bits. A rotation reads as many low bits of the amount as it takes to number
+/// the digits' bits.
 pub(crate) fn shift(draft: &mut Draft, digits: &[Cell], by: &[Cell], direction: Direction) -> Digits {
     let bits = digits.len() * DIGIT_BITS;
     let stages = bits.next_power_of_two().ilog2() as usize;
@@ -58,7 +59,7 @@ pub(crate) fn shift(draft: &mut Draft, digits: &[Cell], by: &[Cell], direction: 
     select(draft, &is_beyond, &vec![filler; digits.len()], &moved)
 }
 
-/// Is a clean number 2^bits or more? 1 or 0.
+/// 1 if a clean number is 2^bits or more, otherwise 0.
 fn reaches(draft: &mut Draft, number: &[Cell], bits: usize) -> Cell {
     let (whole, rest) = (bits / DIGIT_BITS, bits % DIGIT_BITS);
     let mut above: Digits = number.iter().skip(whole + rest.min(1)).cloned().collect();
@@ -68,7 +69,7 @@ fn reaches(draft: &mut Draft, number: &[Cell], bits: usize) -> Cell {
     if above.is_empty() { Cell::constant(0) } else { any(draft, above) }
 }
 
-/// Digits, and those around them.
+/// Digits, and the digits beyond both ends.
 struct Source<'a> {
     digits: &'a [Cell],
     filler: Cell,
@@ -86,7 +87,7 @@ impl Source<'_> {
     }
 }
 
-/// The digit that comes above the highest one: 0, or as many ones as a negative number has.
+/// The digit above the highest one: 0, or ones only for a negative number.
 pub(crate) fn filler(draft: &mut Draft, digits: &[Cell], is_signed: bool) -> Cell {
     match digits.last() {
         Some(top) if is_signed => draft.lookup(top, |top| if top >= BASE / 2 { BASE - 1 } else { 0 }),

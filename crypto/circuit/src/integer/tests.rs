@@ -1,11 +1,12 @@
-//! Every operation on plaintexts, with edge values and random ones, for both goals and every set.
+//! Tests every operation on plaintexts, with edge values and random ones, for both goals and every
+//! set.
 
 use cloakwork_params::{Encoding, ParameterSet, table::SETS};
 use proptest::prelude::*;
 
 use super::{shift::shift_by, *};
 
-/// A circuit under test: what it makes of its inputs.
+/// A circuit under test, which builds outputs from inputs.
 type Circuit<'a> = &'a dyn Fn(&mut Draft, &[Digits], Goal) -> Digits;
 
 const GOALS: [Goal; 2] = [Goal::Work, Goal::Depth];
@@ -14,14 +15,14 @@ fn sets() -> impl Iterator<Item = &'static ParameterSet> {
     SETS.iter().filter(|set| matches!(set.encoding, Encoding::Shortint { message_modulus: 4, carry_modulus: 4, .. }))
 }
 
-/// A circuit, ready for numbers.
+/// A lowered circuit, ready to run on numbers.
 struct Compiled {
     graph: crate::Graph,
     digits: Vec<usize>,
 }
 
 impl Compiled {
-    /// With inputs of this noise level: 0 is that of a fresh encryption.
+    /// Builds the circuit with inputs of this noise level. 0 is the level of a fresh encryption.
     fn with_noise(noise: u32, set: &'static ParameterSet, digits: &[usize], goal: Goal, circuit: Circuit<'_>) -> Self {
         let mut draft = Draft::new(set, goal);
         let inputs: Vec<Digits> =
@@ -59,7 +60,7 @@ fn mask(digits: usize) -> u128 {
     if digits >= 64 { u128::MAX } else { (1 << (2 * digits)) - 1 }
 }
 
-/// Values where something could break.
+/// Edge values.
 fn edges(digits: usize) -> Vec<u128> {
     let top = mask(digits);
     let mut edges = vec![0, 1, 2, 3, 4, top, top - 1, top / 2, top / 2 + 1, top / 3, top / 3 * 2, 5];
@@ -69,8 +70,8 @@ fn edges(digits: usize) -> Vec<u128> {
     edges
 }
 
-/// Two numbers in, one out, as the oracle says, on edge values and random ones.
-fn holds(name: &str, circuit: Circuit<'_>, oracle: impl Fn(u128, u128, usize) -> u128) {
+/// Compares a circuit of two inputs and one output with an oracle, on edge values and random ones.
+fn check_against_oracle(name: &str, circuit: Circuit<'_>, oracle: impl Fn(u128, u128, usize) -> u128) {
     for set in sets() {
         for digits in [1, 2, 3, 4, 8, 32] {
             for (goal, noise) in [(Goal::Work, 0), (Goal::Work, 1), (Goal::Depth, 0), (Goal::Depth, 1)] {
@@ -103,12 +104,12 @@ fn sums_and_differences() {
         let sum = add(draft, &numbers[0], &numbers[1], goal);
         clean(draft, &sum, goal)
     };
-    holds("the sum", add, |left, right, digits| left.wrapping_add(right) & mask(digits));
+    check_against_oracle("the sum", add, |left, right, digits| left.wrapping_add(right) & mask(digits));
     let subtract: Circuit<'_> = &|draft, numbers, goal| {
         let difference = subtract(draft, &numbers[0], &numbers[1], goal);
         clean(draft, &difference, goal)
     };
-    holds("the difference", subtract, |left, right, digits| left.wrapping_sub(right) & mask(digits));
+    check_against_oracle("the difference", subtract, |left, right, digits| left.wrapping_sub(right) & mask(digits));
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn overflows() {
         for is_signed in [false, true] {
             let circuit: Circuit<'_> =
                 &|draft, numbers, goal| vec![overflows(draft, &numbers[0], &numbers[1], is_signed, goal)];
-            holds(name, circuit, |left, right, digits| {
+            check_against_oracle(name, circuit, |left, right, digits| {
                 let number = |bits: u128| if is_signed { signed(bits, digits) } else { bits as i128 };
                 let result = oracle(number(left), number(right));
                 u128::from(result.is_none_or(|result| number(result as u128 & mask(digits)) != result))
@@ -135,7 +136,7 @@ fn overflows() {
 
 #[test]
 fn long_lazy_chains() {
-    // ((a + b) + a - b - b) + .., twenty times.
+    // ((a + b) + a - b - b) and so on, twenty times.
     let chain: Circuit<'_> = &|draft, numbers, goal| {
         let mut value = numbers[0].clone();
         for step in 0..20 {
@@ -147,7 +148,7 @@ fn long_lazy_chains() {
         }
         clean(draft, &value, goal)
     };
-    holds("the chain", chain, |left, right, digits| {
+    check_against_oracle("the chain", chain, |left, right, digits| {
         let step = |value: u128, step: usize| match step % 3 {
             0 => value.wrapping_add(right),
             1 => left.wrapping_sub(value),
@@ -160,14 +161,16 @@ fn long_lazy_chains() {
 #[test]
 fn comparisons() {
     let one = |cell: Cell| vec![cell];
-    holds("equality", &|draft, numbers, _| one(equal(draft, &numbers[0], &numbers[1])), |left, right, _| {
-        u128::from(left == right)
-    });
+    check_against_oracle(
+        "equality",
+        &|draft, numbers, _| one(equal(draft, &numbers[0], &numbers[1])),
+        |left, right, _| u128::from(left == right),
+    );
     for is_signed in [false, true] {
         for relation in [Relation::Less, Relation::LessOrEqual, Relation::Greater, Relation::GreaterOrEqual] {
             let circuit: Circuit<'_> =
                 &|draft, numbers, _| one(super::relation(draft, &numbers[0], &numbers[1], is_signed, relation));
-            holds(&format!("{relation:?}, signed: {is_signed}"), circuit, |left, right, digits| {
+            check_against_oracle(&format!("{relation:?}, signed: {is_signed}"), circuit, |left, right, digits| {
                 let order = match is_signed {
                     true => signed(left, digits).cmp(&signed(right, digits)),
                     false => left.cmp(&right),
@@ -185,7 +188,7 @@ fn bits() {
         ("or", |left, right| left | right),
         ("xor", |left, right| left ^ right),
     ] {
-        holds(
+        check_against_oracle(
             name,
             &|draft, numbers, _| bitwise(draft, &numbers[0], &numbers[1], Type::Uint(0), function),
             |left, right, digits| match name {
@@ -195,30 +198,32 @@ fn bits() {
             },
         );
     }
-    holds("not", &|_, numbers, _| not(&numbers[0], Type::Uint(0)), |left, _, digits| !left & mask(digits));
+    check_against_oracle("not", &|_, numbers, _| not(&numbers[0], Type::Uint(0)), |left, _, digits| {
+        !left & mask(digits)
+    });
 }
 
 #[test]
 fn counts_of_bits() {
     let unused = |digits: usize| 128 - 2 * digits as u32;
-    // Of 1 digit, 2 is the most that can be counted.
+    // With one digit, 2 is the largest possible count.
     let counted = |count: u32, digits: usize| u128::from(count) & mask(digits);
     let ones: Circuit<'_> = &|draft, numbers, goal| {
         let ones = ones(draft, &numbers[0], numbers[0].len());
         clean(draft, &ones, goal)
     };
-    holds("ones", ones, |number, _, digits| counted(number.count_ones(), digits));
+    check_against_oracle("ones", ones, |number, _, digits| counted(number.count_ones(), digits));
     for end in [End::Highest, End::Lowest] {
         let zeros: Circuit<'_> = &|draft, numbers, goal| {
             let zeros = zeros_before(draft, &numbers[0], end, numbers[0].len());
             clean(draft, &zeros, goal)
         };
-        holds(&format!("zeros before the {end:?}"), zeros, |number, _, digits| match end {
+        check_against_oracle(&format!("zeros before the {end:?}"), zeros, |number, _, digits| match end {
             End::Highest => counted(number.leading_zeros() - unused(digits), digits),
             End::Lowest => counted(number.trailing_zeros().min(2 * digits as u32), digits),
         });
     }
-    holds("reversed", &|draft, numbers, _| reverse(draft, &numbers[0]), |number, _, digits| {
+    check_against_oracle("reversed", &|draft, numbers, _| reverse(draft, &numbers[0]), |number, _, digits| {
         number.reverse_bits() >> unused(digits)
     });
 }
@@ -229,14 +234,14 @@ fn choices() {
         let condition = relation(draft, &numbers[0], &numbers[1], false, Relation::Less);
         select(draft, &condition, &numbers[0], &numbers[1])
     };
-    holds("the lesser", select, |left, right, _| left.min(right));
+    check_against_oracle("the lesser", select, |left, right, _| left.min(right));
 }
 
 #[test]
 fn one_of_many() {
     let clear = |number: u128, digits: usize| constant(&number.to_le_bytes(), digits, Type::Uint(0));
     let function = |key: u128, digits: usize| key.wrapping_mul(key).wrapping_add(7 * key) & mask(digits);
-    // The result of 1 is encrypted, and so is the last one.
+    // The result of 1 and the default result are encrypted.
     for (name, keys, is_clear) in [("a table", 21, true), ("one key", 1, true), ("encrypted keys", 2, false)] {
         let circuit: Circuit<'_> = &|draft, numbers, _| {
             let digits = numbers[0].len();
@@ -249,7 +254,7 @@ fn one_of_many() {
             let cases: Vec<_> = (0..keys).map(|index| (key(index), result(index))).collect();
             choose(draft, &numbers[0], &cases, &numbers[1])
         };
-        holds(name, circuit, |number, other, digits| match number {
+        check_against_oracle(name, circuit, |number, other, digits| match number {
             0 if is_clear => function(0, digits),
             1 if is_clear => other,
             _ if is_clear && number < keys => function(number, digits),
@@ -262,7 +267,7 @@ fn one_of_many() {
             others.push(numbers[1].clone());
             vec![is_one_of(draft, &numbers[0], &others)]
         };
-        holds(name, circuit, |number, other, digits| {
+        check_against_oracle(name, circuit, |number, other, digits| {
             u128::from(number == other || (0..keys).any(|key| number == (5 * key) & mask(digits)))
         });
     }
@@ -274,7 +279,7 @@ fn products() {
         let product = multiply(draft, &numbers[0], &numbers[1]);
         clean(draft, &product, goal)
     };
-    holds("the product", multiply, |left, right, digits| left.wrapping_mul(right) & mask(digits));
+    check_against_oracle("the product", multiply, |left, right, digits| left.wrapping_mul(right) & mask(digits));
 }
 
 #[test]
@@ -292,18 +297,20 @@ fn quotients_and_remainders() {
                 left.checked_div(right).unwrap_or(by_zero) as u128 & mask(digits)
             }
         };
-        holds(&format!("the quotient, signed: {is_signed}"), quotient, quotient_of);
+        check_against_oracle(&format!("the quotient, signed: {is_signed}"), quotient, quotient_of);
         let remainder: Circuit<'_> = &|draft, numbers, goal| {
             let remainder = divide(draft, &numbers[0], &numbers[1], is_signed, goal).remainder;
             clean(draft, &remainder, goal)
         };
-        holds(&format!("the remainder, signed: {is_signed}"), remainder, |left, right, digits| {
+        check_against_oracle(&format!("the remainder, signed: {is_signed}"), remainder, |left, right, digits| {
             left.wrapping_sub(quotient_of(left, right, digits).wrapping_mul(right)) & mask(digits)
         });
     }
-    holds("the magnitude", &|draft, numbers, goal| absolute(draft, &numbers[0], goal), |left, _, digits| {
-        signed(left, digits).unsigned_abs() & mask(digits)
-    });
+    check_against_oracle(
+        "the magnitude",
+        &|draft, numbers, goal| absolute(draft, &numbers[0], goal),
+        |left, _, digits| signed(left, digits).unsigned_abs() & mask(digits),
+    );
 }
 
 #[test]
@@ -334,22 +341,22 @@ fn shifts() {
                 Direction::RotateRight => down(number, by % bits) | up(number, bits - by % bits),
             }
         };
-        holds(name, &|draft, numbers, _| shift(draft, &numbers[0], &numbers[1], direction), oracle);
+        check_against_oracle(name, &|draft, numbers, _| shift(draft, &numbers[0], &numbers[1], direction), oracle);
         for bits in [0, 1, 2, 3, 7, 15] {
             let circuit: Circuit<'_> = &|draft, numbers, _| {
                 let bits = bits.min(2 * numbers[0].len() - 1);
                 shift_by(draft, &numbers[0], bits, direction)
             };
-            holds(&format!("{name} by {bits}"), circuit, |number, _, digits| {
+            check_against_oracle(&format!("{name} by {bits}"), circuit, |number, _, digits| {
                 oracle(number, bits.min(2 * digits - 1) as u128, digits)
             });
         }
     }
 }
 
-/// [`Draft::weighable`] counts on it.
+/// The bounds of [`Draft::weighable`] in every set.
 #[test]
-fn every_set_bears_two_weighed_results_and_no_more_than_four() {
+fn every_set_weighs_two_to_four_results_in_a_lookup() {
     assert!(sets().all(|set| (9..961).contains(&set.squared_noise_max)));
 }
 
@@ -369,7 +376,7 @@ proptest! {
     }
 
     #[test]
-    fn clear_numbers_are_numbers(left: u64, right: u64) {
+    fn clear_operands_compute_like_encrypted_ones(left: u64, right: u64) {
         let set = sets().next().expect("a set");
         let bytes = right.to_le_bytes();
         let clear = constant(&bytes, 32, Type::Uint(64));
@@ -390,7 +397,7 @@ proptest! {
     }
 }
 
-/// Bootstraps and depth of what people use most, as docs/integers.md has them.
+/// Bootstraps and depth of the most common operations, compared with the table of docs/integers.md.
 #[test]
 fn costs() {
     let set = sets().next().expect("a set");
@@ -447,7 +454,7 @@ fn costs() {
 }
 
 #[test]
-fn what_is_saved_follows_from_how_much_a_device_can_do() {
+fn the_goal_depends_on_rows_and_lanes() {
     let goals = [(7, 32), (8, 32), (8, 33), (255, 1024), (256, 1024), (u64::MAX, 1), (1, 0)];
     let depth = goals.map(|(rows, lanes)| Goal::of_rows(rows, lanes) == Goal::Depth);
     assert_eq!(depth, [true, false, true, true, false, false, false]);
