@@ -11,10 +11,11 @@ use crate::{
     retry::{Attempts, retry},
 };
 
-/// Lists up to here are put in one call; longer ones are uploaded, which resumes.
+/// Largest list that is stored by a single call. Longer lists use resumable uploads.
 const PUT_BYTES_MAX: usize = 4 << 20;
 
-/// No list is longer, whatever a server says: it is held in memory.
+/// Largest list that the client accepts, whatever size a server states, because lists are held in
+/// memory.
 const LIST_BYTES_MAX: u64 = 4 << 30;
 
 /// Bytes of each message of a put.
@@ -37,7 +38,7 @@ impl Client {
         names::checked(required(answer.await?.ciphertext, "ciphertext")?.name)
     }
 
-    /// What a list says of itself in the clear.
+    /// Description of a list, as far as its envelope tells in the clear.
     pub async fn describe(&self, name: &str) -> Result<v1::Ciphertext> {
         let request = DescribeRequest { name: name.into() };
         let send = |client: Self, request| async move { client.ciphertexts().describe(request).await };
@@ -55,14 +56,14 @@ impl Client {
         let request = DeleteRequest { name: name.into() };
         let send = |client: Self, request| async move { client.ciphertexts().delete(request).await };
         match self.call(request, send).await {
-            // An earlier attempt got through.
+            // An earlier attempt has deleted the list.
             Err(ClientError::Refused(refusal)) if refusal.code == Code::NotFound => Ok(()),
             answer => answer.map(drop),
         }
     }
 
-    /// The bytes of a job's output, from inside the job or from the server, checked against their digest: up to 4 GiB, for they
-    /// are held in memory.
+    /// The bytes of a job's output, inline or from the server, checked against their digest. At
+    /// most 4 GiB, because they are held in memory.
     pub async fn output(&self, output: &JobOutput) -> Result<Bytes> {
         let digest = required(output.digest.as_ref(), "digest of an output")?;
         let digest = Digest::from_message(digest)?;
@@ -81,7 +82,7 @@ impl Client {
         }
     }
 
-    /// `size` bytes, from wherever the stream breaks off as often as it does.
+    /// Fetches `size` bytes, and resumes whenever the stream breaks off.
     async fn fetch(&self, name: &str, size: u64) -> Result<Bytes> {
         let mut bytes = BytesMut::new();
         let mut attempts = Attempts::new(self.policy());

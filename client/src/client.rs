@@ -1,4 +1,4 @@
-//! The handle on a server, and what all calls have in common.
+//! The client of a server, and the parts that all calls share.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,35 +18,35 @@ use crate::{
     retry::retry,
 };
 
-/// A server, as its clients see it. Cheap to clone; all clones share one connection.
+/// A client of a server. Cloning is cheap, and all clones share one connection.
 #[derive(Clone, Debug)]
 pub struct Client {
     service: Service,
     policy: RetryPolicy,
     call_timeout: Duration,
-    /// The server names it once; resource names begin with it.
+    /// Tenant name from the server, with which resource names begin. Requested once.
     tenant: Arc<OnceCell<String>>,
 }
 
 pub(crate) type Service = InterceptedService<Channel, Authorization>;
 
 impl Client {
-    /// Prepares a connection and asks the server who it takes the caller for, so that a wrong address, certificate or
-    /// token shows here.
+    /// Prepares a connection, and asks the server for the caller's tenant. A wrong address,
+    /// certificate or token therefore fails here.
     pub async fn connect(options: &ConnectOptions) -> Result<Self> {
         let client = Self::lazy(options)?;
         client.tenant().await?;
         Ok(client)
     }
 
-    /// As [`Self::connect`], with the first call yet to be made.
+    /// Like [`Self::connect`], without any call yet.
     pub fn lazy(options: &ConnectOptions) -> Result<Self> {
         let channel = options.channel()?;
         Ok(Self::from_channel(channel, options.token.clone(), options.retry).call_timeout(options.call_timeout))
     }
 
-    /// Over a channel of one's own; [`crate::sized`] gives it windows that suit long keys. Whether a token may go over
-    /// it is for whoever made it to know.
+    /// Uses a channel that the caller has made. [`crate::sized`] gives it windows that suit long
+    /// keys. The caller decides whether a token may go over this channel.
     pub fn from_channel(channel: Channel, token: Option<Token>, policy: RetryPolicy) -> Self {
         Self {
             service: InterceptedService::new(channel, Authorization(token)),
@@ -56,17 +56,17 @@ impl Client {
         }
     }
 
-    /// With another time for calls that only ask or tell.
+    /// Sets the timeout of short calls, which neither transfer bulk data nor wait for a job.
     pub fn call_timeout(self, call_timeout: Duration) -> Self {
         Self { call_timeout, ..self }
     }
 
-    /// With another rule of when to try again.
+    /// Sets the retry policy.
     pub fn retry_policy(self, policy: RetryPolicy) -> Self {
         Self { policy, ..self }
     }
 
-    /// What the server can do: versions, limits, parameter sets, pools.
+    /// The server's capabilities: versions, limits, parameter sets, pools.
     pub async fn capabilities(&self) -> Result<GetCapabilitiesResponse> {
         self.call(GetCapabilitiesRequest {}, |client, request| async move {
             stub!(client, CapabilityServiceClient).get_capabilities(request).await
@@ -74,7 +74,7 @@ impl Client {
         .await
     }
 
-    /// The tenant that the server takes the caller for.
+    /// Tenant of the caller, according to the server.
     pub async fn tenant(&self) -> Result<&str> {
         let ask = async || names::checked(self.capabilities().await?.tenant);
         self.tenant.get_or_try_init(ask).await.map(String::as_str)
@@ -84,7 +84,7 @@ impl Client {
         self.policy
     }
 
-    /// A call with one answer, within the time of a call, tried again as the policy says.
+    /// Makes a short call within the call timeout, with retries according to the policy.
     pub(crate) async fn call<M, A, F>(&self, message: M, send: impl Fn(Self, Request<M>) -> F) -> Result<A>
     where
         M: Clone,
@@ -120,7 +120,7 @@ impl Client {
     }
 }
 
-/// A service's stub with the limits that all have.
+/// Creates the stub of a service with the size limits that all stubs share.
 macro_rules! stub {
     ($client:expr, $stub:ident) => {
         $stub::new($client.service.clone())
@@ -130,12 +130,12 @@ macro_rules! stub {
 }
 use stub;
 
-/// A field that an answer must have.
+/// A field that a response must have.
 pub(crate) fn required<T>(field: Option<T>, what: &str) -> Result<T> {
     field.ok_or_else(|| ClientError::malformed(format!("it has no {what}")))
 }
 
-/// A fresh request id.
+/// A fresh request id, which serves as an idempotency key.
 pub(crate) fn request_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }

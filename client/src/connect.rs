@@ -1,4 +1,4 @@
-//! The way to a server.
+//! Connection to a server.
 
 use std::time::Duration;
 
@@ -12,28 +12,30 @@ use tonic::{
 
 use crate::{ClientError, Result, RetryPolicy};
 
-/// Where the server is, and how to speak to it.
+/// Address of the server, and how to connect to it.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// `http://host:port`, or `https://` for TLS. A token is not sent over `http` but to loopback, where it cannot be
-    /// read on the way.
+    /// `http://host:port`, or `https://` for TLS. A token goes over `http` only to loopback, where
+    /// it cannot be read on the way.
     pub url: String,
-    /// API token; anonymous without one. It goes over TLS, or stays on this machine: see [`Self::url`].
+    /// API token; calls without a token are anonymous. For where the token may go, see
+    /// [`Self::url`].
     pub token: Option<Token>,
-    /// PEM certificate to trust instead of the system's.
+    /// PEM certificate to trust instead of the system's certificates.
     pub ca_pem: Option<Vec<u8>>,
-    /// The caller's own certificate, where the server, or what stands before it, asks for one.
+    /// Client certificate, if the server or a proxy in front of it requires one.
     pub identity: Option<Identity>,
-    /// Time to make a connection in.
+    /// Timeout of establishing a connection.
     pub connect_timeout: Duration,
-    /// Time for a call that only asks or tells. Transfers and waits have none: a dead connection is found by its pings.
+    /// Timeout of short calls. Transfers of bulk data and calls that wait for a job have no
+    /// timeout: keep-alive pings detect a dead connection.
     pub call_timeout: Duration,
-    /// When to try again.
+    /// Retry policy.
     pub retry: RetryPolicy,
 }
 
 impl ConnectOptions {
-    /// The usual options for a server.
+    /// Default options for a server.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -46,12 +48,12 @@ impl ConnectOptions {
         }
     }
 
-    /// With a token.
+    /// Sets the token.
     pub fn token(self, token: Token) -> Self {
         Self { token: Some(token), ..self }
     }
 
-    /// A channel that connects with the first call.
+    /// A channel that connects on the first call.
     pub(crate) fn channel(&self) -> Result<Channel> {
         let refused = |problem: String| ClientError::Endpoint { url: self.url.clone(), problem };
         let endpoint = Endpoint::from_shared(self.url.clone()).map_err(|error| refused(root_cause(&error)))?;
@@ -75,7 +77,7 @@ impl ConnectOptions {
         }
     }
 
-    /// What must not be asked of a connection that everybody on the way can read.
+    /// Refuses secrets and certificates over a connection without encryption.
     fn check_plain(&self, host: &str) -> std::result::Result<(), String> {
         if self.ca_pem.is_some() || self.identity.is_some() {
             return Err("a certificate was given, but only https:// uses one".into());
@@ -91,12 +93,12 @@ impl ConnectOptions {
     }
 }
 
-/// A client's certificate and its private key. Never printed.
+/// A client's certificate and its private key. `Debug` does not print them.
 #[derive(Clone)]
 pub struct Identity(tonic::transport::Identity);
 
 impl Identity {
-    /// From PEM texts. What is wrong with them shows when a connection is prepared.
+    /// Reads PEM texts. Invalid texts are refused when a connection is prepared.
     pub fn from_pem(certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
         Self(tonic::transport::Identity::from_pem(certificate, key))
     }
@@ -108,7 +110,8 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// Sets what HTTP/2 holds on the way: enough for a fast line of 100 ms to run full with a key of 400 MB.
+/// Sets HTTP/2 windows and keep-alive. The windows let a fast line with 100 ms of latency run full
+/// with a key of 400 MB.
 pub fn sized(endpoint: Endpoint) -> Endpoint {
     endpoint
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -121,10 +124,10 @@ pub fn sized(endpoint: Endpoint) -> Endpoint {
 const STREAM_WINDOW_BYTES: u32 = 16 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 
-/// Largest message either way. Keys and long lists travel in pieces far below it.
+/// Largest message in either direction. Keys and long lists travel in chunks far below this size.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// An API token. Never printed.
+/// An API token. `Debug` does not print it.
 #[derive(Clone)]
 pub struct Token(MetadataValue<Ascii>);
 
@@ -147,7 +150,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Puts the token into every call.
+/// Adds the token to every call.
 #[derive(Clone, Debug)]
 pub(crate) struct Authorization(pub(crate) Option<Token>);
 
@@ -160,7 +163,7 @@ impl Interceptor for Authorization {
     }
 }
 
-/// The last cause of an error, which says most.
+/// The last cause of an error, which is the most specific one.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

@@ -1,4 +1,4 @@
-//! The names of blobs.
+//! Digests, which name blobs.
 
 use std::{fmt, fs::File, io::Read as _, path::Path};
 
@@ -7,7 +7,7 @@ use cloakwork_proto::v1;
 
 use crate::{ClientError, Result};
 
-/// Names a blob by what is in it: BLAKE3 and length.
+/// Identifies a blob by its content: BLAKE3 and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest {
     /// BLAKE3 of the bytes.
@@ -17,12 +17,12 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Of bytes in memory.
+    /// Digest of bytes in memory.
     pub fn of(bytes: &[u8]) -> Self {
         Self { blake3: *blake3::hash(bytes).as_bytes(), size_bytes: bytes.len() as u64 }
     }
 
-    /// Of a file's bytes, read in pieces. Blocks.
+    /// Digest of a file, read in pieces. This call blocks.
     pub fn of_file(path: &Path) -> Result<Self> {
         let failed = |error| ClientError::io(path, &error);
         let mut file = File::open(path).map_err(failed)?;
@@ -43,7 +43,7 @@ impl Digest {
         v1::Digest { blake3: Bytes::copy_from_slice(&self.blake3), size_bytes: self.size_bytes }
     }
 
-    /// As a message has it.
+    /// Decodes the digest of a message.
     pub(crate) fn from_message(message: &v1::Digest) -> Result<Self> {
         let blake3 = message.blake3[..].try_into();
         let blake3 = blake3.map_err(|_| ClientError::malformed("a digest that is not 32 bytes long"))?;
@@ -51,7 +51,7 @@ impl Digest {
     }
 }
 
-/// The hash in hexadecimal, as resource names have it.
+/// The hash in hexadecimal, as in resource names.
 impl fmt::Display for Digest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.blake3.iter().try_for_each(|byte| write!(out, "{byte:02x}"))

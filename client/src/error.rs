@@ -1,4 +1,4 @@
-//! What can go wrong: with the server, on the way to it, and at home.
+//! Errors of the server, of the connection, and of the client.
 
 mod refusal;
 
@@ -11,11 +11,11 @@ use tonic::{Code, Status, TimeoutExpired};
 
 pub use refusal::Refusal;
 
-/// A failure of a call, or of what was to be sent with it. No text carries a secret or a plaintext.
+/// A failure of a call, or of preparing its data. No text contains a secret or a plaintext.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// A part of a CKKS key or a ciphertext that is not what it should be.
+    /// A part of a CKKS key or a CKKS ciphertext is invalid.
     #[error(transparent)]
     CkksFormat(#[from] cloakwork_secret::ckks::format::FormatError),
     /// The address or the certificate cannot be used.
@@ -23,112 +23,113 @@ pub enum ClientError {
     Endpoint {
         /// The address as given.
         url: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
-    /// A key or a list of ciphertexts that is not what it should be.
+    /// A key or a list of ciphertexts is invalid.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// A file that is not a key directory's.
+    /// A file of a key directory cannot be read or written.
     #[error("{path}: {problem}")]
     Io {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error message.
         problem: String,
     },
-    /// A job that has ended without a result.
+    /// A job has ended without a result.
     #[error("{name} {state}: {reason}: {message}")]
     JobFailed {
         /// The job's resource name.
         name: String,
-        /// How it ended.
+        /// The final state.
         state: String,
-        /// Stable code; docs/errors says what it means.
+        /// Stable code; docs/errors explains it.
         reason: String,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
-    /// The file of the client key.
+    /// The file of the client key is invalid.
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
-    /// A part of an evaluation key that is not in its directory.
+    /// A part of an evaluation key is missing in its directory.
     #[error("{path} is missing: make the key again, or fetch the file from where it was made")]
     KeyPartMissing {
         /// The file.
         path: String,
     },
-    /// A file of a key that is not what it should be, or that the server does not take.
+    /// A file of a key is invalid, or the server refused it.
     #[error("{path}: {error}")]
     KeyPart {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         error: Box<ClientError>,
     },
-    /// Two arrays that were to go together pair by pair.
+    /// Two arrays differ in length and cannot be combined pair by pair.
     #[error("arrays of {left} and {right} elements: expected as many in both")]
     Lengths {
-        /// Elements of the first.
+        /// Elements of the first array.
         left: usize,
-        /// Elements of the second.
+        /// Elements of the second array.
         right: usize,
     },
-    /// An answer that the protocol does not allow.
+    /// The protocol does not allow the response.
     #[error("the server's answer breaks the protocol: {what}")]
     Malformed {
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// A program that no server would take.
+    /// Every server would refuse the program.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The server said no.
+    /// The server refused the call.
     #[error(transparent)]
     Refused(#[from] Box<Refusal>),
-    /// The client key, or what it was asked to do.
+    /// The client key is unsuitable for the request.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// No answer within the call's time.
+    /// The call's timeout expired.
     #[error("no answer within the time of the call")]
     Timeout,
-    /// The connection could not be made, or broke.
+    /// The connection could not be established, or broke.
     #[error("the connection to the server failed: {problem}")]
     Transport {
-        /// What the transport said.
+        /// The transport's error message.
         problem: String,
     },
-    /// No parameter set has that name.
+    /// No parameter set has this name.
     #[error("no parameter set is called '{name}'; `cloakwork sets` lists those of the server")]
     UnknownSet {
         /// The name.
         name: String,
     },
-    /// The set is of the other scheme.
+    /// The parameter set belongs to the other scheme.
     #[error("{name} is a set of {scheme}: `{keygen}` makes its keys")]
     OtherScheme {
         /// The name.
         name: String,
-        /// What it is of.
+        /// The scheme of the set.
         scheme: &'static str,
-        /// The command for it.
+        /// The command that makes keys for this scheme.
         keygen: &'static str,
     },
-    /// A value above the largest that was announced for its list. It is not told.
+    /// A value exceeds the largest value declared for its list. The error does not contain the
+    /// value.
     #[error("the value at index {index} is too large: expected at most {max}")]
     ValueTooLarge {
-        /// Place in the list.
+        /// Index in the list.
         index: usize,
         /// Largest value allowed.
         max: u64,
     },
 }
 
-/// What a call returns.
+/// Result of a call.
 pub type Result<T> = std::result::Result<T, ClientError>;
 
 impl ClientError {
-    /// No set of the scheme that is asked for has that name.
+    /// The error for a name that no set of the requested scheme has.
     pub(crate) fn no_such_set(name: &str) -> Self {
         let name = name.to_owned();
         match AnySet::by_name(&name) {
@@ -138,7 +139,8 @@ impl ClientError {
         }
     }
 
-    /// Is it worth to try again, with the same request id? So it is after a break, and where the server says so.
+    /// Whether a retry with the same request id may succeed: after a broken connection, and where
+    /// the server says so.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Transport { .. } => true,
@@ -152,7 +154,7 @@ impl ClientError {
         }
     }
 
-    /// Is it unknown whether the request has arrived?
+    /// Whether the request may have arrived at the server.
     pub fn is_break(&self) -> bool {
         match self {
             Self::Transport { .. } => true,
@@ -162,7 +164,7 @@ impl ClientError {
         }
     }
 
-    /// What the server said, where it was the server.
+    /// The server's refusal, if the server caused the error.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
@@ -171,7 +173,7 @@ impl ClientError {
         }
     }
 
-    /// With the name of a key's file.
+    /// Adds the name of a key's file.
     pub(crate) fn of_part(self, path: &Path) -> Self {
         Self::KeyPart { path: path.display().to_string(), error: Box::new(self) }
     }
@@ -194,11 +196,11 @@ impl From<Status> for ClientError {
             if error.is::<TimeoutExpired>() {
                 return Self::Timeout;
             }
-            // The last one says most: 'connection refused', not 'transport error'.
+            // The last cause is the most specific one: 'connection refused', not 'transport error'.
             problem = error.to_string();
             cause = error.source();
         }
-        // What the server sends has no cause; what the transport makes up has one.
+        // A status from the server has no source. A status that the transport made has one.
         match status.code() {
             Code::Unknown | Code::Internal | Code::Unavailable | Code::Cancelled if local => {
                 Self::Transport { problem }

@@ -1,4 +1,4 @@
-//! Running programs on ciphertexts.
+//! Jobs, which run programs on ciphertexts.
 
 mod request;
 mod watch;
@@ -18,9 +18,9 @@ use crate::{Client, ClientError, Result, add_transit, has_ended, names, pages, r
 /// A job that has succeeded.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// The job; the `transit` of its latency record is filled in.
+    /// The job, with the `transit` of its latency record filled in.
     pub job: Job,
-    /// The client's wall time, from the request to the answer.
+    /// The client's wall time, from the request to the response.
     pub wall: Duration,
 }
 
@@ -35,27 +35,29 @@ impl Finished {
 }
 
 impl Client {
-    /// Hands in a job. Once this returns, the job ends in exactly one way.
+    /// Submits a job. Once this call returns, the job ends in exactly one way.
     pub async fn submit(&self, request: &JobRequest) -> Result<Job> {
         let spec = self.spec(request).await?;
         request.set_handed_in(true);
         self.submit_spec(&request.request_id, spec).await
     }
 
-    /// Hands in a job and waits for its end. A job that has failed or was cancelled is an error.
+    /// Submits a job and waits for its end. A job that has failed or was cancelled is an error.
     ///
-    /// When the connection breaks meanwhile, the job goes on; the client finds it again by its request id.
+    /// If the connection breaks, the job continues, and the client finds it again by its request
+    /// id.
     pub async fn run(&self, request: &JobRequest) -> Result<Finished> {
         let spec = self.spec(request).await?;
         let started = Instant::now();
         let message = RunJobRequest { request_id: request.request_id.clone(), spec: Some(spec.clone()) };
-        // Overload is worth another attempt. After a break the job may be running: that is what watching is for.
+        // Retry after overload. After a broken connection the job may be running, so submit it
+        // again with its request id and watch it instead.
         let outcome = retry(self.policy(), || async {
             request.set_handed_in(true);
             match self.jobs_stub().run_job(message.clone()).await.map_err(ClientError::from) {
                 Err(error) if error.is_break() => Ok(None),
                 Err(error) => {
-                    // The server has said that it does not have the job.
+                    // The server has refused the job, so it does not have it.
                     request.set_handed_in(false);
                     Err(error)
                 }
@@ -70,14 +72,15 @@ impl Client {
         finished(job, started.elapsed())
     }
 
-    /// A job as it stands.
+    /// The current state of a job.
     pub async fn job(&self, name: &str) -> Result<Job> {
         let request = GetJobRequest { name: name.into() };
         let send = |client: Self, request| async move { client.jobs_stub().get_job(request).await };
         names::job(self.call(request, send).await?.job)
     }
 
-    /// The tenant's jobs in some states (all where empty), newest first; further pages are fetched as the stream is read.
+    /// The tenant's jobs in the given states (all states if empty), newest first. Further pages are
+    /// fetched as the stream is read.
     pub fn jobs(&self, states: &[JobState]) -> impl Stream<Item = Result<Job>> + Send + Unpin + use<> {
         let (client, states) = (self.clone(), states.iter().map(|&state| state.into()).collect::<Vec<i32>>());
         pages::stream(move |page_token| {
@@ -105,7 +108,7 @@ impl Client {
         names::job(self.call(request, send).await?.job)
     }
 
-    /// The request as a message: short inputs inside it, long ones stored first.
+    /// The request as a message. Short inputs are inline; long inputs are stored first.
     async fn spec(&self, request: &JobRequest) -> Result<JobSpec> {
         let mut spec = request.spec.clone();
         let inline = request.inline_bytes() <= INLINE_BYTES_MAX;
@@ -121,7 +124,7 @@ impl Client {
     }
 }
 
-/// Inputs that travel inside a request, all together.
+/// Largest total size of inputs that travel inside a request.
 const INLINE_BYTES_MAX: usize = 1 << 20;
 
 fn finished(mut job: Job, wall: Duration) -> Result<Finished> {

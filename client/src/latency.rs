@@ -1,10 +1,10 @@
-//! Where a job's time went.
+//! Latency records of jobs.
 
 use std::time::Duration;
 
 use cloakwork_proto::v1::{Job, JobState, LatencyRecord};
 
-/// Names of the stages, in the order that a job passes through them.
+/// Names of the stages, in the order in which a job passes through them.
 pub const STAGES: [&str; 12] = [
     "transit",
     "validate",
@@ -20,7 +20,8 @@ pub const STAGES: [&str; 12] = [
     "commit",
 ];
 
-/// Nanoseconds in each stage, in the order of [`STAGES`]. But for the first, they add up to the server's wall time.
+/// Nanoseconds in each stage, in the order of [`STAGES`]. All except the first add up to the
+/// server's wall time.
 pub fn stage_nanos(record: &LatencyRecord) -> [u64; STAGES.len()] {
     [
         record.transit_nanos,
@@ -38,13 +39,13 @@ pub fn stage_nanos(record: &LatencyRecord) -> [u64; STAGES.len()] {
     ]
 }
 
-/// Fills in what only the client knows: what is left of its wall time without the server's.
+/// Fills in the transit time: the client's wall time minus the server's.
 pub fn add_transit(record: &mut LatencyRecord, client_wall: Duration) {
     let wall = u64::try_from(client_wall.as_nanos()).unwrap_or(u64::MAX);
     record.transit_nanos = wall.saturating_sub(record.wall_nanos);
 }
 
-/// Will the job never change again?
+/// Whether the job is in a final state.
 pub fn has_ended(job: &Job) -> bool {
     matches!(job.state(), JobState::Succeeded | JobState::Failed | JobState::Cancelled)
 }
@@ -59,7 +60,7 @@ mod tests {
         add_transit(&mut record, Duration::from_nanos(1000));
         assert_eq!(stage_nanos(&record).iter().sum::<u64>(), 1000);
         assert_eq!(stage_nanos(&record)[0], 300);
-        // Clocks of two machines may differ in speed: never below zero.
+        // Clocks of two machines may differ in speed, but the transit time is never negative.
         add_transit(&mut record, Duration::from_nanos(500));
         assert_eq!(record.transit_nanos, 0);
     }

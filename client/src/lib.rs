@@ -1,6 +1,7 @@
 //! The Rust SDK of Cloakwork: keys, encrypted values, programs and jobs.
 //!
-//! Secret keys never leave the process; the server gets evaluation keys and ciphertexts. Encrypted values have operators:
+//! Secret keys never leave the process: the server gets evaluation keys and ciphertexts. Encrypted
+//! values have operators:
 //!
 //! ```no_run
 //! use cloakwork_client::{Client, ConnectOptions, Keys, Progress, Session, set_by_name};
@@ -18,7 +19,7 @@
 //! # }
 //! ```
 //!
-//! Single blocks, tables of one's own and many rows are programs, put together value by value:
+//! Computations on single blocks, custom tables and many rows are programs, built value by value:
 //!
 //! ```no_run
 //! use cloakwork_client::{Client, ConnectOptions, JobRequest, Keys, ProgramBuilder, Progress, set_by_name};
@@ -68,9 +69,9 @@ pub use ckks::{
 };
 pub use client::Client;
 pub use cloakwork_circuit::{LIMITS, ProgramError, RowType, Type, wire::operation::Kind};
-/// Parameter sets: what a program is written for.
+/// Parameter sets, for which programs are written.
 pub use cloakwork_params as params;
-/// Text of the other side, made safe to show.
+/// Makes text from the other side safe to show.
 pub use cloakwork_proto::printable;
 /// The messages of the protocol.
 pub use cloakwork_proto::v1 as proto;

@@ -1,4 +1,5 @@
-//! Names that a server gives. Users copy them into commands and addresses, so they are names and nothing else.
+//! Checks of names that a server sends. Users copy names into commands and addresses, so a name
+//! must not contain shell syntax, spaces or control characters.
 
 use std::mem;
 
@@ -9,19 +10,19 @@ use cloakwork_proto::{
 
 use crate::{ClientError, Result, client::required};
 
-/// Longer than any.
-const BYTES_MAX: usize = 512;
+/// Longer than any valid name.
+const NAME_BYTES_MAX: usize = 512;
 
-/// A name of letters, digits and what stands between them.
+/// Accepts names of letters, digits and separators.
 pub(crate) fn checked(name: String) -> Result<String> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
-    match (1..=BYTES_MAX).contains(&name.len()) && name.bytes().all(is_part) {
+    match (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_part) {
         true => Ok(name),
         false => Err(ClientError::malformed("a name with characters that no name has")),
     }
 }
 
-/// The name of what a tenant has: nothing else begins like it, no file and no option.
+/// Accepts names of a tenant's resources. Their prefix distinguishes them from files and options.
 fn of_tenant(name: &mut String) -> Result<()> {
     *name = checked(mem::take(name))?;
     match name.starts_with("tenants/") {
@@ -30,7 +31,7 @@ fn of_tenant(name: &mut String) -> Result<()> {
     }
 }
 
-/// A job that there must be, with its names checked.
+/// Requires a job, and checks its names.
 pub(crate) fn job(job: Option<Job>) -> Result<Job> {
     let mut job = required(job, "job")?;
     of_tenant(&mut job.name)?;
@@ -41,20 +42,20 @@ pub(crate) fn job(job: Option<Job>) -> Result<Job> {
     Ok(job)
 }
 
-/// The same of a key.
+/// Requires a key, and checks its name.
 pub(crate) fn key(key: Option<Key>) -> Result<Key> {
     let mut key = required(key, "key")?;
     of_tenant(&mut key.name)?;
     Ok(key)
 }
 
-/// The same of an upload.
+/// Checks the name of an upload.
 pub(crate) fn upload(mut upload: Upload) -> Result<Upload> {
     of_tenant(&mut upload.name)?;
     Ok(upload)
 }
 
-/// What a server says, as one line that shows every character of it.
+/// A server's text as one line, with all invisible characters escaped.
 pub(crate) fn one_line(message: &str) -> String {
     printable(message).into_owned()
 }
@@ -64,11 +65,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_run_nothing() {
+    fn names_contain_no_shell_syntax() {
         for name in ["local", "tenants/a-1/jobs/0f/outputs/0", "tenants/t/keys/00_.A"] {
             assert_eq!(checked(name.to_owned()).expect("a name"), name);
         }
-        for name in ["", "a b", "$(x)", "a;b", "a\nb", "\u{1b}[2J", "é", &"a".repeat(BYTES_MAX + 1)] {
+        for name in ["", "a b", "$(x)", "a;b", "a\nb", "\u{1b}[2J", "é", &"a".repeat(NAME_BYTES_MAX + 1)] {
             checked(name.to_owned()).expect_err(name);
         }
         for name in ["x.ckks", "--json"] {

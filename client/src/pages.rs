@@ -1,4 +1,4 @@
-//! Lists that come page by page.
+//! Streams over paginated lists.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,8 @@ use futures_util::{Stream, stream};
 
 use crate::Result;
 
-/// The items of all pages. `fetch` takes a page's token and returns its items and the next one's token.
+/// The items of all pages. `fetch` takes a page token, and returns the page's items and the next
+/// token.
 pub(crate) fn stream<T, F>(fetch: impl Fn(String) -> F + Send) -> impl Stream<Item = Result<T>> + Send + Unpin
 where
     T: Send,

@@ -1,36 +1,37 @@
-//! How far long work has come.
+//! Progress of long operations.
 
 use std::{fmt, sync::Arc};
 
-/// Where a piece of long work stands.
+/// State of a long operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// What is being worked on: 'bootstrap key', say.
+    /// Name of the operation's object, for example 'bootstrap key'.
     pub what: &'a str,
-    /// Bytes done. Falls back when something has to be sent again.
+    /// Bytes done. The number falls if bytes have to be sent again.
     pub done: u64,
-    /// Bytes in all.
+    /// Total bytes.
     pub total: u64,
 }
 
-/// Is told of every step, from whatever thread makes it. Should be quick.
+/// Receives every step, on the thread that makes it. The listener should return quickly.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<Listener>>);
 
 type Listener = dyn Fn(Step<'_>) + Send + Sync;
 
 impl Progress {
-    /// Tells `listener`.
+    /// Reports steps to `listener`.
     pub fn new(listener: impl Fn(Step<'_>) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(listener)))
     }
 
-    /// Tells nobody.
+    /// Discards all steps.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// For a piece of longer work: tells how far all of it is, `before` bytes of `total` being done already.
+    /// Progress of a part of a longer operation. Reports the whole operation, of which `before`
+    /// bytes of `total` are done already.
     pub(crate) fn within(&self, what: &'static str, before: u64, total: u64) -> Self {
         let outer = self.clone();
         Self::new(move |step| outer.step(what, before + step.done, total))

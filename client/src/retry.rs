@@ -1,4 +1,4 @@
-//! Trying again: only where it helps, ever more slowly, and not for ever.
+//! Retry with exponential backoff and jitter, limited in number and time.
 
 use std::time::Duration;
 
@@ -6,19 +6,20 @@ use tokio::time::{Instant, sleep};
 
 use crate::{ClientError, Result};
 
-/// How often and how long a call is tried again.
+/// How often and for how long a call is retried.
 ///
-/// Only breaks (UNAVAILABLE, or a connection that failed) and refusals for overload that name a time are tried again.
-/// Every request that creates something carries a request id, so that trying again never does a thing twice.
+/// Two kinds of failures are retried: broken connections (including UNAVAILABLE), and refusals for
+/// overload that state a delay. Every request that creates something carries a request id as the
+/// idempotency key, so a retry never repeats an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts in all; 1 is never to try again.
+    /// Total number of attempts; 1 disables retries.
     pub attempts_max: u32,
-    /// The first pause is drawn from zero up to this, each further one from twice the range.
+    /// Upper bound of the first random pause. The bound doubles for each further pause.
     pub first_pause: Duration,
-    /// Largest range that pauses are drawn from.
+    /// Largest bound of a pause.
     pub pause_max: Duration,
-    /// Time from the first attempt on in which a further one may begin.
+    /// Time since the first attempt within which a further attempt may begin.
     pub total_max: Duration,
 }
 
@@ -34,11 +35,11 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// One attempt and no other.
+    /// A single attempt without retries.
     pub const NEVER: Self =
         Self { attempts_max: 1, first_pause: Duration::ZERO, pause_max: Duration::ZERO, total_max: Duration::ZERO };
 
-    /// The range of the pause behind attempt number `attempt`, the first being 1.
+    /// Upper bound of the pause after attempt number `attempt`, counted from 1.
     fn range(&self, attempt: u32) -> Duration {
         let doubled = self.first_pause.saturating_mul(1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
         doubled.min(self.pause_max)
@@ -57,21 +58,21 @@ impl Attempts {
         Self { policy, made: 0, started: Instant::now() }
     }
 
-    /// Something was achieved: what fails from now on is a new trouble.
+    /// Resets the count after progress: the next failure is the first of a new series.
     pub(crate) fn progress(&mut self) {
         *self = Self::new(self.policy);
     }
 
-    /// Pauses after an attempt that failed, or returns the error when there is no further one.
+    /// Pauses after a failed attempt, or returns the error if there is no further attempt.
     pub(crate) async fn pause(&mut self, error: ClientError) -> Result<()> {
         if error.is_retryable() { self.pause_anyway(error).await } else { Err(error) }
     }
 
-    /// As [`Self::pause`] for an error that the caller knows how to recover from.
+    /// Like [`Self::pause`], for an error that the caller knows how to recover from.
     pub(crate) async fn pause_anyway(&mut self, error: ClientError) -> Result<()> {
         self.made += 1;
         let asked_for = error.refusal().and_then(|refusal| refusal.retry_after).unwrap_or_default();
-        // Full jitter, so that clients that failed together do not come back together.
+        // Full jitter spreads the retries of clients that failed at one time.
         let pause = asked_for + self.policy.range(self.made).mul_f64(fraction());
         if self.made >= self.policy.attempts_max || self.started.elapsed() + pause > self.policy.total_max {
             return Err(error);
@@ -81,7 +82,7 @@ impl Attempts {
     }
 }
 
-/// Calls until it succeeds, fails for good, or the policy ends it.
+/// Repeats a call until it succeeds, fails permanently, or reaches a limit of the policy.
 pub(crate) async fn retry<T, F, C>(policy: RetryPolicy, mut call: C) -> Result<T>
 where
     F: Future<Output = Result<T>>,
@@ -96,9 +97,9 @@ where
     }
 }
 
-/// A random number from 0 up to 1.
+/// A random number from 0 to 1.
 fn fraction() -> f64 {
-    // Without randomness there is no jitter, which is no reason to fail.
+    // If the system has no randomness, use the middle instead of failing the call.
     getrandom::u32().map_or(0.5, |number| f64::from(number) / f64::from(u32::MAX))
 }
 

@@ -1,4 +1,4 @@
-//! Blobs to the server, resumed wherever they broke off.
+//! Resumable uploads of blobs.
 
 mod pump;
 
@@ -20,17 +20,17 @@ use crate::{
     retry::Attempts,
 };
 
-/// Where the bytes of a blob are.
+/// Source of a blob's bytes.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// In memory.
+    /// Bytes in memory.
     Bytes(Bytes),
-    /// In a file, which must not change meanwhile.
+    /// A file, which must not change during the upload.
     File(PathBuf),
 }
 
 impl Source {
-    /// Names the blob. Files are read on a thread of their own.
+    /// Digest of the bytes. Files are read on a blocking thread.
     pub async fn digest(&self) -> Result<Digest> {
         let source = self.clone();
         let work = move || match source {
@@ -42,7 +42,7 @@ impl Source {
 }
 
 impl Client {
-    /// Which of these blobs the server has yet to get.
+    /// Returns which of these blobs the server does not have yet.
     pub async fn find_missing(&self, digests: &[Digest]) -> Result<Vec<Digest>> {
         let request = FindMissingRequest { digests: digests.iter().map(|digest| digest.message()).collect() };
         let send = |client: Self, request| async move { client.blobs().find_missing(request).await };
@@ -51,8 +51,8 @@ impl Client {
 
     /// Uploads a blob, unless the server has it.
     ///
-    /// Goes on where an earlier upload of the same bytes broke off, in this process or in one before it. Holds a few
-    /// chunks in memory, however long the blob is.
+    /// The upload resumes where an earlier upload of the same bytes broke off, in this process or
+    /// an earlier one. Only a few chunks are in memory, however long the blob is.
     pub async fn upload(&self, what: &str, source: &Source, digest: Digest, progress: &Progress) -> Result<()> {
         let mut attempts = Attempts::new(self.policy());
         let mut upload = self.begin_upload(digest).await?;
@@ -76,7 +76,7 @@ impl Client {
         Ok(())
     }
 
-    /// The tenant's uploads that have begun and not ended; further pages are fetched as the stream is read.
+    /// The tenant's open uploads. Further pages are fetched as the stream is read.
     pub fn uploads(&self) -> impl Stream<Item = Result<v1::Upload>> + Send + Unpin {
         let client = self.clone();
         pages::stream(move |page_token| {
@@ -91,9 +91,10 @@ impl Client {
         })
     }
 
-    /// Ends an upload by its resource name, and throws away what the server has of it. Its place and its bytes are free
-    /// when this returns. An upload that is not there, is complete, or is no client's is left as it is. A client
-    /// that is between two attempts to send the upload begins it again.
+    /// Aborts an upload by its resource name, and deletes the bytes received so far. The upload's
+    /// place and bytes are free when this call returns. An upload that does not exist, is complete,
+    /// or belongs to no client stays unchanged. A client that is about to resume the upload begins
+    /// it again.
     pub async fn abort_upload(&self, name: &str) -> Result<()> {
         let request = AbortUploadRequest { name: name.into() };
         let send = |client: Self, request| async move { client.blobs().abort_upload(request).await };
@@ -106,7 +107,7 @@ impl Client {
         checked(required(self.call(request, send).await?.upload, "upload")?, digest)
     }
 
-    /// How far an upload is; a new one where the server has forgotten it.
+    /// The committed offset of an upload, or a new upload if the server has forgotten it.
     async fn committed(&self, name: &str, digest: Digest) -> Result<v1::Upload> {
         let request = GetUploadRequest { name: name.to_owned() };
         let send = |client: Self, request| async move { client.blobs().get_upload(request).await };
@@ -117,7 +118,7 @@ impl Client {
         }
     }
 
-    /// Sends everything from the committed offset on.
+    /// Sends all bytes from the committed offset on.
     async fn write(
         &self,
         what: &str,
@@ -137,10 +138,10 @@ impl Client {
             progress: progress.clone(),
         };
         let source = source.clone();
-        // Ends by itself when the call does, because nobody takes its messages any more.
+        // Ends when the call ends, because the channel of messages is then closed.
         tokio::task::spawn_blocking(move || {
             if let Err(error) = pump.run(&source, &messages) {
-                // The call is told first that it was cut short; this says why.
+                // The call fails first because its stream was cut short. This error has the cause.
                 let _ = failed.send(error);
             }
         });
@@ -152,13 +153,15 @@ impl Client {
         if upload.complete {
             Ok(upload)
         } else {
-            // Not an answer that the protocol has for a whole blob; asking again shows where to go on.
+            // The protocol has no such response for a whole blob. Retrying finds out the committed
+            // offset.
             Err(ClientError::Transport { problem: "the upload ended before its last byte was stored".into() })
         }
     }
 }
 
-/// Can the upload go on from its committed offset? So it can when two writers met, or offsets differ.
+/// Whether the upload can resume from its committed offset. Concurrent writers and wrong offsets
+/// are resumable as well.
 fn resumable(error: &ClientError) -> bool {
     let mismatch = |code| matches!(code, Code::Aborted | Code::OutOfRange);
     error.is_retryable() || error.refusal().is_some_and(|refusal| mismatch(refusal.code))
@@ -171,7 +174,7 @@ fn checked(upload: v1::Upload, digest: Digest) -> Result<v1::Upload> {
     Ok(upload)
 }
 
-/// The server's hint, within reason.
+/// The server's recommended chunk size, limited to a reasonable range.
 fn chunk_bytes(hint: u32) -> usize {
     match hint {
         0 => CHUNK_BYTES_DEFAULT,
@@ -182,7 +185,7 @@ fn chunk_bytes(hint: u32) -> usize {
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
-        // The runtime is going down, or the work has panicked, which goes on here.
+        // The runtime is shutting down, or the work has panicked. A panic continues here.
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(ClientError::Transport { problem: "the runtime is shutting down".into() }),
@@ -190,7 +193,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T>
     }
 }
 
-/// Chunks read ahead of the transport.
+/// Number of chunks read ahead of the transport.
 const CHUNKS_IN_FLIGHT: usize = 4;
 const CHUNK_BYTES_DEFAULT: usize = 1 << 20;
 const CHUNK_BYTES_MIN: usize = 4 << 10;

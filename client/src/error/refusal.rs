@@ -1,4 +1,4 @@
-//! The server's no, with everything it sent along.
+//! A refusal by the server, with all its details.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -12,21 +12,22 @@ use crate::names::one_line;
 pub struct Refusal {
     /// The gRPC code.
     pub code: Code,
-    /// Stable code such as `KEY_NOT_FOUND`; docs/errors has a page on each. Empty where the server sent none.
+    /// Stable code such as `KEY_NOT_FOUND`; docs/errors has a page on each. Empty if the server
+    /// sent none.
     pub reason: String,
-    /// A sentence that says what to do.
+    /// A sentence that tells the user what to do.
     pub message: String,
-    /// When to try again, where the server says.
+    /// Delay before the next attempt, if the server states one.
     pub retry_after: Option<Duration>,
-    /// The values behind the message, by name.
+    /// The values in the message, by name.
     pub metadata: BTreeMap<String, String>,
-    /// Fields of the request that are wrong, and why.
+    /// Invalid fields of the request, each with the reason.
     pub fields: Vec<(String, String)>,
 }
 
 impl From<&Status> for Refusal {
     fn from(status: &Status) -> Self {
-        // Details that cannot be read are left out: the code and the message still stand.
+        // Unreadable details are left out, because code and message are still useful.
         let details = status.get_error_details();
         let info = details.error_info().cloned();
         let (reason, metadata) = info.map_or_else(Default::default, |info| (info.reason, info.metadata));

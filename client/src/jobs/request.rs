@@ -1,4 +1,4 @@
-//! What to run.
+//! The definition of a job.
 
 use std::{
     sync::{
@@ -12,27 +12,27 @@ use cloakwork_proto::v1::{JobSpec, job_spec};
 
 use crate::{Encrypted, client::request_id, program::ProgramBytes};
 
-/// One input of a program: a ciphertext for each row.
+/// An input of a program: a ciphertext for each row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A list that travels with the job, or is stored first where it is long.
+    /// A list that travels with the job, or is stored first if it is long.
     Encrypted(Encrypted),
     /// The resource name of a stored list, or of another job's output.
     Name(String),
 }
 
-/// A job to be handed in. Handed in twice, it is the same job: it has a request id from the start.
+/// A job to submit. Its request id is fixed from the start, so submitting it twice creates one job.
 #[derive(Clone, Debug)]
 pub struct JobRequest {
     pub(crate) request_id: String,
     pub(crate) spec: JobSpec,
     pub(crate) inputs: Vec<Input>,
-    /// Shared by its copies, which are the same job.
+    /// Shared by all clones, which are one job.
     is_handed_in: Arc<AtomicBool>,
 }
 
 impl JobRequest {
-    /// A job that carries its program, under the key of that resource name.
+    /// A job that carries its program, under the key with this resource name.
     pub fn new(program: impl ProgramBytes, key: &str) -> Self {
         Self::with(job_spec::Program::ProgramInline(program.bytes().clone()), key)
     }
@@ -47,13 +47,13 @@ impl JobRequest {
         Self { request_id: request_id(), spec, inputs: Vec::new(), is_handed_in: Arc::default() }
     }
 
-    /// With one more input.
+    /// Adds an input.
     pub fn input(mut self, input: Input) -> Self {
         self.inputs.push(input);
         self
     }
 
-    /// With one more input, encrypted.
+    /// Adds an encrypted input.
     pub fn encrypted(self, list: Encrypted) -> Self {
         self.input(Input::Encrypted(list))
     }
@@ -64,31 +64,32 @@ impl JobRequest {
         self
     }
 
-    /// Time from the server's acceptance in which the job must end.
+    /// Time between the server's acceptance and the job's deadline.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.spec.time_limit = limit.try_into().ok();
         self
     }
 
-    /// How long to keep outputs that nobody fetches.
+    /// How long the server keeps outputs that are not fetched.
     pub fn keep_outputs(mut self, time: Duration) -> Self {
         self.spec.keep_outputs = time.try_into().ok();
         self
     }
 
-    /// Leaves even small outputs on the server, for the next job to name.
+    /// Leaves even small outputs on the server, so that the next job can name them.
     pub fn outputs_by_name(mut self) -> Self {
         self.spec.inline_outputs = false;
         self
     }
 
-    /// The id that makes it the same job however often it is handed in.
+    /// The idempotency key: repeated submissions with this id return one job.
     pub fn request_id(&self) -> &str {
         &self.request_id
     }
 
-    /// Was it sent to a server? Then the server may have it, and [`Client::submit`](crate::Client::submit) tells its name,
-    /// and makes no second job. While its inputs are on their way, and after a refusal, it is not.
+    /// Whether the request was sent to a server, which may then have the job. In this case
+    /// [`Client::submit`](crate::Client::submit) returns the job's name and creates no second job.
+    /// This is false while inputs are being stored, and after a refusal.
     pub fn is_handed_in(&self) -> bool {
         self.is_handed_in.load(Ordering::Relaxed)
     }

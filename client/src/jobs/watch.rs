@@ -1,4 +1,4 @@
-//! Following a job to its end, over however many connections it takes.
+//! Watching a job until its end, over several connections if necessary.
 
 use cloakwork_proto::v1::{Job, WatchJobRequest, WatchJobResponse};
 use futures_util::{Stream, TryStreamExt as _, stream};
@@ -7,7 +7,8 @@ use tonic::Streaming;
 use crate::{Client, ClientError, Result, client::required, has_ended, names, retry::Attempts};
 
 impl Client {
-    /// The job now and whenever it changes; ends when the job has ended. Attaches again after a break.
+    /// Yields the job now and after each change, and ends when the job has ended. A broken
+    /// connection is replaced by a new one.
     pub fn watch(&self, name: &str) -> impl Stream<Item = Result<Job>> + Send + Unpin + use<> {
         let watch = Watch {
             client: self.clone(),
@@ -19,7 +20,7 @@ impl Client {
         Box::pin(stream::try_unfold(watch, |mut watch| async move { Ok(watch.next().await?.map(|job| (job, watch))) }))
     }
 
-    /// Waits for a job's end, whatever it is.
+    /// Waits for the end of a job, in any final state.
     pub async fn wait(&self, name: &str) -> Result<Job> {
         let mut watch = self.watch(name);
         let mut last = None;
@@ -39,14 +40,14 @@ struct Watch {
 }
 
 impl Watch {
-    /// The next change; none behind the end of the job.
+    /// The next change, or `None` after the end of the job.
     async fn next(&mut self) -> Result<Option<Job>> {
         if self.last.as_ref().is_some_and(has_ended) {
             return Ok(None);
         }
         loop {
             match self.receive().await {
-                // What a new attachment repeats is no news.
+                // A new connection repeats the current state, which is no change.
                 Ok(job) if self.last.as_ref() == Some(&job) => {}
                 Ok(job) => {
                     self.attempts.progress();

@@ -8,17 +8,18 @@ use cloakwork_secret::file::KeyFileError;
 use super::{Keys, Part, directory::client_key_path};
 use crate::{CkksKeys, Result};
 
-/// The keys of a directory, whatever they are of: what can be pushed, and named.
+/// The keys of a directory, of either scheme, with the operations that both schemes share: pushing
+/// the parts and naming the key.
 #[derive(Debug)]
 pub enum AnyKeys {
-    /// Of TFHE.
+    /// Keys of TFHE.
     Tfhe(Box<Keys>),
-    /// Of CKKS.
+    /// Keys of CKKS.
     Ckks(Box<CkksKeys>),
 }
 
 impl AnyKeys {
-    /// Reads a directory of keys, of which its client key's file says what they are.
+    /// Reads a directory of keys. The file of the client key determines the scheme.
     pub fn load(directory: &Path, passphrase: Option<&str>) -> Result<Self> {
         let path = client_key_path(directory);
         let file = File::open(&path).map_err(|error| crate::ClientError::io(&path, &error))?;
@@ -29,7 +30,7 @@ impl AnyKeys {
         }
     }
 
-    /// The public name that everything made under the key carries.
+    /// Public identifier, carried by everything that is made under the key.
     pub fn key_id(&self) -> KeyId {
         match self {
             Self::Tfhe(keys) => keys.key_id(),

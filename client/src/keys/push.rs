@@ -8,13 +8,14 @@ use super::{Keys, Part};
 use crate::{Client, Progress, Result, Source, client::request_id, names, pages};
 
 impl Client {
-    /// Uploads the parts that the server lacks and registers the key; where the server has it already, the parts of
-    /// further sets are added. Called again after a break, it goes on where it was, from another process too.
+    /// Uploads the parts that the server lacks and registers the key. If the server has the key
+    /// already, the call adds the parts of further sets. After a broken connection, a second call
+    /// resumes, also from another process.
     pub async fn push_key(&self, keys: &Keys, progress: &Progress) -> Result<v1::Key> {
         self.push_parts(keys.parts(), progress).await
     }
 
-    /// As [`Self::push_key`], for the parts of whatever key.
+    /// Like [`Self::push_key`], for the parts of any key.
     pub async fn push_parts(&self, parts: &[Part], progress: &Progress) -> Result<v1::Key> {
         let parts = self.upload_parts(parts, progress).await?;
         let request = RegisterKeyRequest { request_id: request_id(), parts };
@@ -22,8 +23,9 @@ impl Client {
         names::key(self.call(request, send).await?.key)
     }
 
-    /// Uploads parts that the server lacks and adds them to a key that it has: those of another set, say. Unlike
-    /// [`Self::push_key`] it makes no key, so that one which was deleted meanwhile stays deleted.
+    /// Uploads parts that the server lacks and adds them to a registered key, for example those of
+    /// another set. Unlike [`Self::push_key`], this call registers no key, so a key that was
+    /// deleted in the meantime stays deleted.
     pub async fn add_parts(&self, name: &str, parts: &[Part], progress: &Progress) -> Result<v1::Key> {
         let parts = self.upload_parts(parts, progress).await?;
         let request = AddPartRequest { request_id: request_id(), name: name.into(), parts };
@@ -43,11 +45,11 @@ impl Client {
         for (part, digest) in to_send() {
             let sending = match part.shape {
                 None => self.upload(&part.kind.to_string(), &part.source, *digest, progress).await,
-                // One of many: what counts is how far the whole key is.
+                // The key has many parts, so report the progress of the whole key.
                 Some(_) => self.upload(KEY, &part.source, *digest, &progress.within(KEY, sent, total)).await,
             };
             sending.map_err(|error| match &part.source {
-                // It was this file that the server did not take.
+                // The server refused this file.
                 Source::File(path) if error.refusal().is_some() => error.of_part(path),
                 _ => error,
             })?;
@@ -68,7 +70,7 @@ impl Client {
         names::key(self.call(request, send).await?.key)
     }
 
-    /// The tenant's keys; further pages are fetched as the stream is read.
+    /// The tenant's keys. Further pages are fetched as the stream is read.
     pub fn keys(&self) -> impl Stream<Item = Result<v1::Key>> + Send + Unpin {
         let client = self.clone();
         pages::stream(move |page_token| {
@@ -83,7 +85,7 @@ impl Client {
         })
     }
 
-    /// Deletes a key; its parts go when no live job uses them any more.
+    /// Deletes a key. The server deletes its parts when no live job uses them.
     pub async fn delete_key(&self, name: &str) -> Result<v1::Key> {
         let request = DeleteKeyRequest { name: name.into() };
         let send = |client: Self, request| async move { client.keys_stub().delete_key(request).await };
@@ -91,5 +93,5 @@ impl Client {
     }
 }
 
-/// What progress calls a key of many parts.
+/// Progress name of a key with many parts.
 const KEY: &str = "evaluation key";

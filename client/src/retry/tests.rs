@@ -13,7 +13,7 @@ const POLICY: RetryPolicy = RetryPolicy {
     total_max: Duration::from_secs(60),
 };
 
-/// Calls that fail `failures` times; returns the outcome and the number of calls.
+/// Makes calls that fail `failures` times. Returns the outcome and the number of calls.
 async fn calls(policy: RetryPolicy, failures: u32, status: impl Fn() -> Status) -> (Result<u32>, u32) {
     let made = Cell::new(0);
     let outcome = retry(policy, || {
@@ -29,7 +29,7 @@ fn overload(delay: Duration) -> Status {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_break_is_tried_again_and_no_more_often_than_allowed() {
+async fn a_broken_call_is_retried_up_to_the_limit() {
     let down = || Status::unavailable("down");
     assert_eq!(calls(POLICY, 4, down).await, (Ok(5), 5));
     let (outcome, made) = calls(POLICY, 5, down).await;
@@ -45,7 +45,8 @@ async fn pauses_are_random_and_within_their_ranges() {
         let started = Instant::now();
         let (outcome, _) = calls(POLICY, 4, || Status::unavailable("down")).await;
         assert!(outcome.is_ok());
-        // 100, 200, then 300 twice instead of 400 and 800; timers count whole milliseconds.
+        // Bounds are 100, 200, then 300 twice instead of 400 and 800. Timers count whole
+        // milliseconds.
         assert!(started.elapsed() <= Duration::from_millis(900 + 4), "{:?}", started.elapsed());
         pauses.push(started.elapsed());
     }
@@ -54,7 +55,7 @@ async fn pauses_are_random_and_within_their_ranges() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn overload_is_tried_again_only_when_the_server_names_a_time_and_not_before_it() {
+async fn overload_is_retried_only_after_the_delay_that_the_server_states() {
     let started = Instant::now();
     assert_eq!(calls(POLICY, 2, || overload(Duration::from_secs(7))).await, (Ok(3), 3));
     assert!(started.elapsed() >= Duration::from_secs(14));
@@ -64,7 +65,7 @@ async fn overload_is_tried_again_only_when_the_server_names_a_time_and_not_befor
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_beyond_the_total_is_not_waited_for() {
+async fn a_delay_beyond_the_total_time_ends_the_call() {
     let started = Instant::now();
     let (outcome, made) = calls(POLICY, 1, || overload(Duration::from_secs(3600))).await;
     assert!(outcome.is_err());
@@ -72,7 +73,7 @@ async fn a_time_beyond_the_total_is_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_other_refusal_is_tried_again() {
+async fn no_other_refusal_is_retried() {
     for number in 1..=16 {
         let code = Code::from_i32(number);
         let expected = if code == Code::Unavailable { 2 } else { 1 };
@@ -81,7 +82,7 @@ async fn no_other_refusal_is_tried_again() {
 }
 
 #[test]
-fn the_range_grows_to_its_limit_whatever_the_attempt() {
+fn the_bound_of_pauses_grows_to_its_limit() {
     let ranges = [1, 2, 3, 33, u32::MAX].map(|attempt| POLICY.range(attempt).as_millis());
     assert_eq!(ranges, [100, 200, 300, 300, 300]);
 }

@@ -1,4 +1,4 @@
-//! A blob's bytes into messages, on a thread that may block.
+//! Sends a blob's bytes as messages, on a thread that may block.
 
 use std::{
     fs::File,
@@ -13,7 +13,7 @@ use tokio::sync::mpsc::Sender;
 use super::Source;
 use crate::{ClientError, Progress, Result};
 
-/// Makes messages from an offset to the end.
+/// Sends the messages from an offset to the end.
 pub(super) struct Pump {
     pub(super) what: String,
     pub(super) upload: String,
@@ -24,7 +24,7 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    /// Sends until the end, or until nobody takes the messages.
+    /// Sends until the end, or until the receiver is gone.
     pub(super) fn run(mut self, source: &Source, messages: &Sender<WriteRequest>) -> Result<()> {
         match source {
             Source::Bytes(bytes) => {
@@ -40,7 +40,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Sends the next chunk; false when it was the last one.
+    /// Sends the next chunk. Returns false after the last chunk, or if the receiver is gone.
     fn send(
         &mut self,
         messages: &Sender<WriteRequest>,
