@@ -1,5 +1,5 @@
-//! A client's keys for CKKS, arithmetic on encrypted approximate numbers: the secret one, and the many parts of the
-//! evaluation key that the server gets.
+//! A client's keys for CKKS, which computes on encrypted approximate numbers: the secret key, and
+//! the many parts of the evaluation key that the server gets.
 
 mod directory;
 mod generate;
@@ -23,9 +23,10 @@ use cloakwork_secret::{
 };
 use zeroize::Zeroizing;
 
-/// What a ciphertext holds: how many numbers, at which level and scale.
+/// Description of a ciphertext: number of slots, level and scale.
 pub use cloakwork_circuit::ckks::Vector;
-/// A complex number, which matrices of a bootstrap come first, and how many keys for rotations it has.
+/// Complex numbers, and the options of bootstraps: which matrices come first, and how many rotation
+/// keys there are.
 pub use cloakwork_secret::ckks::{BootstrapKind, Complex, KeySize};
 pub use generate::{CkksBootstrap, CkksWish};
 pub use program::{VectorProgram, VectorProgramBuilder, VectorValue};
@@ -33,16 +34,18 @@ pub use public::CkksPublicKey;
 
 use crate::{ClientError, Encrypted, Part, Result};
 
-/// A secret key for CKKS and its evaluation key. Prints no secret; is wiped on drop.
+/// A secret key for CKKS and its evaluation key. `Debug` prints no secret, and the key is wiped on
+/// drop.
 pub struct CkksKeys {
     key: SecretKey,
     parts: Vec<Part>,
-    /// Some hundred megabytes for a real set: made when numbers are encrypted, not to push a key.
+    /// Takes some hundred megabytes for a real set. Created when numbers are encrypted or
+    /// decrypted, and not to push a key.
     ring: OnceLock<Ring>,
 }
 
 impl CkksKeys {
-    /// The public name that everything made under the key carries.
+    /// Public identifier, carried by everything that is made under the key.
     pub fn key_id(&self) -> KeyId {
         self.key.key_id()
     }
@@ -57,8 +60,8 @@ impl CkksKeys {
         &self.parts
     }
 
-    /// Encrypts a power of two of numbers, up to half the ring's size, at a level: so many multiplications can follow
-    /// each other. The mask travels as a seed.
+    /// Encrypts a power of two of numbers, up to half the ring's size. The level is the number of
+    /// multiplications that can follow each other. The mask travels as a seed.
     pub fn encrypt(&self, numbers: &[Complex], level: usize) -> Result<Encrypted> {
         let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
         let ciphertext = self.key.encrypt_seeded(self.ring(), numbers, level, &mut randomness)?;
@@ -67,7 +70,8 @@ impl CkksKeys {
         Ok(Encrypted { envelope: envelope.into(), count: numbers.len() })
     }
 
-    /// Makes a public key, as bytes: whoever has it encrypts numbers for whoever has these keys. Each call makes another one.
+    /// Generates an encoded public key. Its holders can encrypt numbers, and only the owner of
+    /// these keys can decrypt the results. Each call returns a different public key.
     pub fn public_key(&self) -> Result<Bytes> {
         let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
         let public = self.key.public_key(self.ring(), &mut randomness)?;
@@ -76,11 +80,12 @@ impl CkksKeys {
         Ok(envelope.into())
     }
 
-    /// Decrypts numbers that were encrypted, or computed, under the key, checked down to their digest. They are wiped on
-    /// drop.
+    /// Decrypts numbers that were encrypted or computed under the key. The ciphertext is checked,
+    /// including its digest. The numbers are wiped on drop.
     ///
-    /// Their errors depend on the secret key: whoever publishes them with all their digits, again and again, gives it
-    /// away. Round what others will see to the digits that are meant, some ten bits above the error.
+    /// The errors of the numbers depend on the secret key. Publishing many results with all their
+    /// digits therefore discloses the key. Before you show results to others, round them to their
+    /// significant digits, some ten bits above the error.
     pub fn decrypt(&self, envelope: &[u8]) -> Result<Zeroizing<Vec<Complex>>> {
         let (ring, key_id) = (self.ring(), Some(self.key_id()));
         let ciphertext = match EnvelopeReader::open(envelope)?.header().kind {
@@ -104,19 +109,19 @@ impl fmt::Debug for CkksKeys {
     }
 }
 
-/// What a ciphertext says of itself in the clear. Nothing of it is verified.
+/// Description of a ciphertext from its header, in the clear and unverified.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VectorHeader {
-    /// Its set.
+    /// Parameter set of the ciphertext.
     pub set: &'static CkksSet,
-    /// The key that it was made under.
+    /// The key that the ciphertext was made under.
     pub key_id: KeyId,
-    /// What it holds.
+    /// Slots, level and scale.
     pub vector: Vector,
 }
 
 impl VectorHeader {
-    /// Of an envelope.
+    /// Reads the header of an envelope.
     pub fn of(envelope: &[u8]) -> Result<Self> {
         let reader = EnvelopeReader::open(envelope)?;
         let header = reader.header();
@@ -130,7 +135,7 @@ impl VectorHeader {
     }
 }
 
-/// The set of CKKS of that name.
+/// The set of CKKS with this name.
 pub fn ckks_set_by_name(name: &str) -> Result<&'static CkksSet> {
     cloakwork_params::ckks::by_name(name).ok_or_else(|| ClientError::no_such_set(name))
 }

@@ -136,7 +136,7 @@ impl Token {
     pub fn new(token: &str) -> Result<Self> {
         let refused = || ClientError::Endpoint {
             url: "the token".into(),
-            problem: "it holds characters that no token has".into(),
+            problem: "it contains characters that a token cannot have".into(),
         };
         let mut value: MetadataValue<Ascii> = format!("Bearer {}", token.trim()).parse().map_err(|_| refused())?;
         value.set_sensitive(true);

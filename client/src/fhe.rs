@@ -1,5 +1,5 @@
-//! Encrypted values with operators. An expression is only written down until somebody waits for it: then all of it is one
-//! program and one job.
+//! Encrypted values with operators. Operators only record an expression. When the program awaits a
+//! value, the whole expression becomes one program and one job.
 
 mod array;
 mod clear;
@@ -18,7 +18,7 @@ use self::node::{Element, List, Node, Origin, Source, Wanted};
 pub use self::{array::FheArray, clear::Clear};
 use crate::{Client, ClientError, Integer, JobRequest, Keys, Kind, ProgramBuilder, Result, Type};
 
-/// A client, its keys, and a server that has the evaluation key: where encrypted values live.
+/// The context of encrypted values: a client, its keys, and a server that has the evaluation key.
 #[derive(Clone)]
 pub struct Session(Arc<Inner>);
 
@@ -29,10 +29,11 @@ struct Inner {
     key: String,
 }
 
-/// An encrypted value of the type that `T` is in the clear, or what one will be computed from.
+/// An encrypted value, or an expression for one. `T` is the type of the value in the clear.
 ///
-/// Operators build expressions and compute nothing. `.await` does: one job, whose result stays on the server and may be part
-/// of further expressions. [`decrypt`](Self::decrypt) does that where need be, and fetches and decrypts the result.
+/// Operators build expressions and compute nothing. `.await` computes the expression in one job.
+/// The result stays on the server and may be part of further expressions.
+/// [`decrypt`](Self::decrypt) computes the value if necessary, fetches the result and decrypts it.
 ///
 /// ```no_run
 /// # async fn example(session: cloakwork_client::Session) -> Result<(), cloakwork_client::ClientError> {
@@ -51,25 +52,25 @@ pub struct Fhe<T> {
 
 /// An encrypted boolean.
 pub type FheBool = Fhe<bool>;
-/// An encrypted integer.
+/// An encrypted `u8`.
 pub type FheUint8 = Fhe<u8>;
-/// An encrypted integer.
+/// An encrypted `u16`.
 pub type FheUint16 = Fhe<u16>;
-/// An encrypted integer.
+/// An encrypted `u32`.
 pub type FheUint32 = Fhe<u32>;
-/// An encrypted integer.
+/// An encrypted `u64`.
 pub type FheUint64 = Fhe<u64>;
-/// An encrypted integer.
+/// An encrypted `u128`.
 pub type FheUint128 = Fhe<u128>;
-/// An encrypted integer.
+/// An encrypted `i8`.
 pub type FheInt8 = Fhe<i8>;
-/// An encrypted integer.
+/// An encrypted `i16`.
 pub type FheInt16 = Fhe<i16>;
-/// An encrypted integer.
+/// An encrypted `i32`.
 pub type FheInt32 = Fhe<i32>;
-/// An encrypted integer.
+/// An encrypted `i64`.
 pub type FheInt64 = Fhe<i64>;
-/// An encrypted integer.
+/// An encrypted `i128`.
 pub type FheInt128 = Fhe<i128>;
 
 /// An encrypted value of any type, or an array.
@@ -92,12 +93,12 @@ mod sealed {
 }
 
 impl Session {
-    /// On a server that has the evaluation key under that resource name.
+    /// A session on a server that has the evaluation key with this resource name.
     pub fn new(client: Client, keys: Keys, key: &str) -> Self {
         Self(Arc::new(Inner { client, keys, key: key.to_owned() }))
     }
 
-    /// Encrypts a value. It travels with the first job that needs it.
+    /// Encrypts a value, which travels with the first job that needs it.
     pub fn encrypt<T: Clear>(&self, value: T) -> Result<Fhe<T>> {
         let list = self.fresh(&[value], None)?;
         Ok(self.of_node(&list.nodes(T::TYPE)[0]))
@@ -109,12 +110,12 @@ impl Session {
         Ok(Arc::new(List { source: Source::Fresh(list), length }))
     }
 
-    /// A value that everybody may know: what is computed with it takes fewer bootstraps.
+    /// A public value. Operations with a public operand take fewer bootstraps.
     pub fn constant<T: Clear>(&self, value: T) -> Fhe<T> {
         self.value(Node::new(T::TYPE, Origin::Constant(value.to_integer())))
     }
 
-    /// A value that is on the server already, as [`Fhe::name`] gave it.
+    /// A value that is already on the server, under the name that [`Fhe::name`] returned.
     pub async fn stored<T: Clear>(&self, name: &str) -> Result<Fhe<T>> {
         let (blocks, noise_level) = self.describe(name).await?;
         if blocks != T::TYPE.blocks() {
@@ -125,13 +126,14 @@ impl Session {
         Ok(self.of_node(&Arc::new(List { source, length: None }).nodes(T::TYPE)[0]))
     }
 
-    /// Blocks of a list on the server, and its noise level.
+    /// Number of blocks of a list on the server, and its noise level.
     async fn describe(&self, name: &str) -> Result<(usize, u32)> {
         let described = self.0.client.describe(name).await?;
         Ok((usize::try_from(described.count).unwrap_or(usize::MAX), described.noise_level_max))
     }
 
-    /// Computes several values by one job. They stay on the server. What has been computed is not computed again.
+    /// Computes several values in one job, and leaves them on the server. Values that have been
+    /// computed are not computed again.
     pub async fn compute(&self, values: &[&dyn AnyFhe]) -> Result<()> {
         let wanted: Vec<Wanted<'_>> = values.iter().map(|value| value.wanted()).filter(Wanted::is_open).collect();
         if wanted.is_empty() {
@@ -152,7 +154,7 @@ impl Session {
         Ok(())
     }
 
-    /// Values in the clear, of nodes of one type that need not be computed. Each list is fetched once.
+    /// Decrypts nodes of one type that are computed already. Each list is fetched once.
     async fn reveal(&self, nodes: &[Arc<Node>], ty: Type) -> Result<Vec<Integer>> {
         let Inner { client, keys, .. } = &*self.0;
         let mut lists: HashMap<*const List, Vec<Integer>> = HashMap::new();
@@ -188,19 +190,20 @@ impl Session {
 }
 
 impl<T: Clear> Fhe<T> {
-    /// Computes the value where need be, fetches it and decrypts it.
+    /// Computes the value if necessary, fetches it and decrypts it.
     pub async fn decrypt(&self) -> Result<T> {
         self.session.compute(&[self]).await?;
         let values = self.session.reveal(std::slice::from_ref(&self.node), T::TYPE).await?;
         Ok(T::from_integer(&values[0]))
     }
 
-    /// The resource name of the value on the server, once it has been computed by itself; an array's element has none.
+    /// The resource name of the value on the server, once it has been computed by itself. An
+    /// element of an array has no name.
     pub fn name(&self) -> Option<&str> {
         self.node.element().filter(|element| element.list.length.is_none())?.list.name()
     }
 
-    /// The same value of another type: cut off, or filled up with zeros or the sign.
+    /// Converts to another type: truncates, or extends with zeros or the sign.
     pub fn cast<U: Clear>(&self) -> Fhe<U> {
         self.session.value(Node::new(U::TYPE, Origin::Cast(self.node.clone())))
     }

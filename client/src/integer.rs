@@ -1,23 +1,24 @@
-//! Integers as programs know them.
+//! Integers, with the types of programs.
 
 use std::fmt;
 
 use cloakwork_circuit::Type;
 use zeroize::Zeroize;
 
-/// A value of up to 256 bits, in two's complement. Prints as nothing in `Debug`: it may be what was encrypted.
+/// A value of up to 256 bits, in two's complement. `Debug` does not print the value, which may be
+/// secret.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Zeroize)]
 pub struct Integer([u8; BYTES]);
 
 const BYTES: usize = 32;
 
 impl Integer {
-    /// Its digits of two bits, as many as a value of the type has, least significant first.
+    /// The digits of two bits of a value of the type, least significant first.
     pub fn digits(&self, ty: Type) -> impl Iterator<Item = u64> + '_ {
         (0..ty.blocks()).map(|place| u64::from(self.0[place / 4] >> (2 * (place % 4)) & 3))
     }
 
-    /// The value of the type that has these digits; what they carry counts for the next.
+    /// The value of the type with these digits. Digits above 3 carry into the next digit.
     pub fn from_digits(digits: &[u64], ty: Type) -> Self {
         let mut value = Self::default();
         let mut carry = 0;
@@ -29,19 +30,20 @@ impl Integer {
         value.extended(ty)
     }
 
-    /// Least significant byte first, as many as a value of the type has.
+    /// The bytes of a value of the type, least significant first.
     pub fn bytes(&self, ty: Type) -> &[u8] {
         &self.0[..ty.blocks().div_ceil(4)]
     }
 
-    /// Its lowest 128 bits.
+    /// The lowest 128 bits.
     pub(crate) fn low_bits(&self) -> u128 {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&self.0[..16]);
         u128::from_le_bytes(bytes)
     }
 
-    /// A number in decimal, or in hexadecimal behind `0x`; `true` and `false` as well. Refused if the type has no such value.
+    /// Parses a decimal number, a hexadecimal number after `0x`, or `true` and `false`. Refuses
+    /// values that the type does not have.
     pub fn parse(text: &str, ty: Type) -> Result<Self, String> {
         let (is_negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
         let (radix, digits) = digits.strip_prefix("0x").map_or((10, digits), |digits| (16, digits));
@@ -57,13 +59,13 @@ impl Integer {
             }
         };
         let value = if is_negative { magnitude.negative() } else { magnitude };
-        // Of the right sign, and the same after it was cut to the type.
+        // The value has the right sign, and truncation to the type does not change it.
         let fits =
             value.extended(ty) == value && (magnitude == Self::default() || value.is_negative(ty) == is_negative);
         if fits { Ok(value) } else { Err(none()) }
     }
 
-    /// In decimal, of a value of the type; true or false, of a boolean.
+    /// The value in decimal, or true or false for a boolean.
     pub fn display(&self, ty: Type) -> String {
         if ty == Type::Bool {
             return (*self != Self::default()).to_string();
@@ -81,7 +83,7 @@ impl Integer {
         ty.is_signed() && self.0[BYTES - 1] >= 0x80
     }
 
-    /// Cut to the type, and filled up with zeros or the sign.
+    /// Truncates to the type, and extends with zeros or the sign.
     fn extended(mut self, ty: Type) -> Self {
         let bits = ty.bits().unwrap_or(1) as usize;
         let is_set = |value: &Self, bit: usize| value.0[bit / 8] >> (bit % 8) & 1 == 1;
@@ -110,7 +112,7 @@ impl Integer {
         (carry == 0).then_some(self)
     }
 
-    /// Divides, and returns what is left.
+    /// Divides by ten, and returns the remainder.
     fn divide_by_ten(&mut self) -> u8 {
         let mut left = 0;
         for byte in self.0.iter_mut().rev() {
@@ -121,7 +123,7 @@ impl Integer {
     }
 }
 
-/// What a type has, where that is short enough to say.
+/// The range of a type, if it is short enough for a message.
 fn range(ty: Type) -> String {
     match ty {
         Type::Uint(bits @ ..=64) => format!(": {} to {}", 0, u64::MAX >> (64 - bits)),
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_and_shown() {
+    fn values_are_parsed_and_displayed() {
         let long = "115792089237316195423570985008687907853269984665640564039457584007913129639935";
         for (text, ty, expected) in [
             ("0", Type::Uint(2), "0"),
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_type_does_not_hold_is_refused() {
+    fn values_outside_the_type_are_refused() {
         for (text, ty) in [
             ("", Type::Uint(8)),
             ("-", Type::Int(8)),
@@ -204,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_is_said() {
+    fn refusals_state_the_range_of_the_type() {
         assert_eq!(shown("300", Type::Uint(8)), Err("'300' is no u8: 0 to 255".to_owned()));
         assert_eq!(shown("40", Type::Int(6)), Err("'40' is no i6: -32 to 31".to_owned()));
     }
 
     #[test]
-    fn carries_count() {
+    fn digits_carry_into_the_next_digit() {
         assert!(Integer::from_digits(&[7, 3, 0, 0], Type::Uint(8)) == Integer::from(19_u128));
         assert!(Integer::from_digits(&[4, 3, 3, 3], Type::Int(8)) == Integer::default());
     }

@@ -1,4 +1,4 @@
-//! A client's keys: the secret one, and the parts of the evaluation key that the server gets.
+//! A client's keys: the secret key, and the parts of the evaluation key that the server gets.
 
 mod any;
 mod directory;
@@ -18,65 +18,66 @@ use zeroize::Zeroizing;
 
 pub use any::AnyKeys;
 pub use directory::CLIENT_KEY_FILE;
-pub(crate) use directory::{UNFINISHED, client_key_path, make_directory, unfinished_path};
+pub(crate) use directory::{UNFINISHED_SUFFIX, client_key_path, make_directory, unfinished_path};
 
 use crate::{ClientError, Digest, Integer, Result, Source, Type};
 
-/// A client key and its evaluation key. Prints no secret; is wiped on drop.
+/// A client key and its evaluation key. `Debug` prints no secret, and the keys are wiped on drop.
 #[derive(Debug)]
 pub struct Keys {
     client: ClientKey,
     parts: Vec<Part>,
-    /// One of the client key's sets.
+    /// One of the client key's sets, used for encryption.
     set: &'static ParameterSet,
 }
 
 /// A part of the evaluation key: one envelope.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What it is.
+    /// Kind of the part.
     pub kind: ObjectKind,
-    /// The parameter set that it is for.
+    /// Parameter set of the part.
     pub set: AnySet,
-    /// Of a part of a CKKS key: what it is for, and up to which level.
+    /// For a part of a CKKS key: its purpose, and the highest level that it serves.
     pub shape: Option<KeyShape>,
-    /// Where its bytes are.
+    /// Source of the part's bytes.
     pub source: Source,
 }
 
-/// Values that only the key's owner can read: a list of ciphertexts in its envelope.
+/// Encrypted values, which only the key's owner can read: a list of ciphertexts in its envelope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encrypted {
-    /// The bytes that travel.
+    /// The encoded list.
     pub envelope: Bytes,
     /// Number of values.
     pub count: usize,
 }
 
 impl Encrypted {
-    /// Their name on the server.
+    /// Digest of the envelope, which names the list on the server.
     pub fn digest(&self) -> Digest {
         Digest::of(&self.envelope)
     }
 }
 
 impl Keys {
-    /// The public name that everything made under the key carries.
+    /// Public identifier, carried by everything that is made under the key.
     pub fn key_id(&self) -> KeyId {
         self.client.key_id()
     }
 
-    /// The set that values are encrypted for: the one that the key was made for, unless [`Self::using`] says otherwise.
+    /// The set for which values are encrypted: the key's first set, unless [`Self::using`] selects
+    /// another.
     pub fn set(&self) -> &'static ParameterSet {
         self.set
     }
 
-    /// The sets that the key has parts for, the one that it was made for first.
+    /// The sets that the key has parts for. The set that the key was made for comes first.
     pub fn sets(&self) -> impl Iterator<Item = &'static ParameterSet> {
         self.client.sets()
     }
 
-    /// The same keys, encrypting for another of their sets.
+    /// Selects another of the key's sets for encryption.
     pub fn using(self, set: &'static ParameterSet) -> Result<Self> {
         self.client.small(set)?;
         Ok(Self { set, ..self })
@@ -87,11 +88,12 @@ impl Keys {
         &self.parts
     }
 
-    /// Encrypts values of which none is above `degree_max`, for the set that [`Self::set`] tells. The masks travel as a
-    /// seed, so that a value takes a word and not thousands.
+    /// Encrypts values of at most `degree_max`, for the set that [`Self::set`] returns. The masks
+    /// travel as a seed, so a value takes one word instead of thousands.
     ///
-    /// The bound travels in the clear with the ciphertexts, and a program may ask for a lower one. It must not depend
-    /// on the values: the largest message, or the largest value of a block, are good ones.
+    /// The bound travels in the clear with the ciphertexts, and a program may require a lower
+    /// bound. Choose a bound that does not depend on the values, such as the largest message or the
+    /// largest value of a block.
     pub fn encrypt(&self, values: &[u64], degree_max: u32) -> Result<Encrypted> {
         if let Some(index) = values.iter().position(|value| *value > u64::from(degree_max)) {
             return Err(ClientError::ValueTooLarge { index, max: degree_max.into() });
@@ -103,7 +105,8 @@ impl Keys {
         Ok(Encrypted { envelope: envelope.into(), count: values.len() })
     }
 
-    /// Encrypts values of a type: a ciphertext for each block of each of them, one after the other.
+    /// Encrypts values of a type. Each value becomes a ciphertext for each of its blocks, one after
+    /// the other.
     pub fn encrypt_integers(&self, values: &[Integer], ty: Type) -> Result<Encrypted> {
         let digits: Zeroizing<Vec<u64>> = Zeroizing::new(values.iter().flat_map(|value| value.digits(ty)).collect());
         let largest = if ty == Type::Bool { 1 } else { 3 };
@@ -127,11 +130,11 @@ impl Keys {
         Ok(envelope)
     }
 
-    /// Decrypts a list that was made under the key for any of its sets, checked down to its digest. The values are wiped
-    /// on drop.
+    /// Decrypts a list that was made under the key for any of its sets. The list is checked,
+    /// including its digest. The values are wiped on drop.
     pub fn decrypt(&self, envelope: &[u8]) -> Result<Zeroizing<Vec<u64>>> {
         let id = EnvelopeReader::open(envelope)?.header().set;
-        // A list of a set that is not ours is refused by its header.
+        // Decoding refuses a list of any other set by its header.
         let set = self.sets().find(|set| set.id == id).unwrap_or(self.set);
         match set.torus {
             TorusWidth::U32 => self.decrypt_words::<u32>(set, envelope),
@@ -152,7 +155,7 @@ impl Keys {
     }
 }
 
-/// The set of that name.
+/// The set with this name.
 pub fn set_by_name(name: &str) -> Result<&'static ParameterSet> {
     cloakwork_params::table::by_name(name).ok_or_else(|| ClientError::no_such_set(name))
 }

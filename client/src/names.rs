@@ -18,7 +18,7 @@ pub(crate) fn checked(name: String) -> Result<String> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
     match (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_part) {
         true => Ok(name),
-        false => Err(ClientError::malformed("a name with characters that no name has")),
+        false => Err(ClientError::malformed("a name with characters that are not allowed in names")),
     }
 }
 
@@ -27,7 +27,7 @@ fn of_tenant(name: &mut String) -> Result<()> {
     *name = checked(mem::take(name))?;
     match name.starts_with("tenants/") {
         true => Ok(()),
-        false => Err(ClientError::malformed(format!("{name}, which is no name of a tenant's"))),
+        false => Err(ClientError::malformed(format!("{name}, which is not the name of a tenant's resource"))),
     }
 }
 

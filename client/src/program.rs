@@ -1,4 +1,4 @@
-//! Writing programs.
+//! Construction of programs.
 
 mod gate;
 
@@ -30,17 +30,17 @@ impl Program {
         Ok(Self { bytes, checked })
     }
 
-    /// The bytes that name it.
+    /// The encoded program, whose digest is its name.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Its name: the BLAKE3 of its bytes.
+    /// The BLAKE3 of the program's bytes, which is its name.
     pub fn id(&self) -> ProgramId {
         self.checked.id()
     }
 
-    /// The parameter set that it is written for.
+    /// The parameter set that the program is written for.
     pub fn set(&self) -> &'static ParameterSet {
         self.checked.set()
     }
@@ -55,12 +55,12 @@ impl Program {
         self.checked.output_types().len()
     }
 
-    /// What each of the outputs holds for each row.
+    /// Type and length of each output in each row.
     pub fn output_types(&self) -> Vec<RowType> {
         self.checked.output_types().collect()
     }
 
-    /// Bootstraps for each row, in a job of so many on a small device.
+    /// Number of bootstraps for each row, in a job of `rows` rows on a small device.
     pub fn pbs_count(&self, rows: u64) -> u64 {
         self.checked.cost(Goal::of_rows(rows, LANES_ASSUMED)).pbs_count
     }
@@ -70,13 +70,13 @@ impl Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value(u32);
 
-/// Puts a program together, value by value. What is wrong with it shows in [`ProgramBuilder::build`].
+/// Builds a program, value by value. [`ProgramBuilder::build`] reports errors.
 #[derive(Clone, Debug)]
 pub struct ProgramBuilder {
     set: &'static ParameterSet,
     message: wire::Program,
     values: u32,
-    /// Of each output so far.
+    /// Length of each output so far.
     output_lengths: Vec<u32>,
 }
 
@@ -92,7 +92,7 @@ impl ProgramBuilder {
         self.input_up_to(name, 0)
     }
 
-    /// An input that may hold values up to `degree_max`, carries among them; 0 stands for the largest message.
+    /// An input of values up to `degree_max`, including carries; 0 stands for the largest message.
     pub fn input_up_to(&mut self, name: &str, degree_max: u32) -> Value {
         let ty = match self.set.encoding {
             Encoding::Shortint { .. } => Type::Block,
@@ -101,44 +101,44 @@ impl ProgramBuilder {
         self.any_input(wire::program::Input { degree_max, ..declared(name, ty) })[0]
     }
 
-    /// An integer or a boolean that is encrypted for the job: a program then takes fewer bootstraps than for the result of
-    /// another one.
+    /// An integer or a boolean that is encrypted for the job. A program takes fewer bootstraps on
+    /// fresh inputs than on results of other jobs.
     pub fn fresh(&mut self, name: &str, ty: Type) -> Value {
         self.any_input(wire::program::Input { fresh: true, ..declared(name, ty) })[0]
     }
 
-    /// The same of an array: its elements.
+    /// An array of fresh values: returns its elements.
     pub fn fresh_array(&mut self, name: &str, ty: Type, length: usize) -> Vec<Value> {
         self.any_input(wire::program::Input { fresh: true, length: word(length), ..declared(name, ty) })
     }
 
-    /// An integer or a boolean that may be the result of another job, with a noise level of at most `noise_level_max`; 0
-    /// stands for 1.
+    /// An integer or a boolean that may be the result of another job, with a noise level of at most
+    /// `noise_level_max`; 0 stands for 1.
     pub fn stored(&mut self, name: &str, ty: Type, noise_level_max: u32) -> Value {
         self.any_input(wire::program::Input { noise_level_max, ..declared(name, ty) })[0]
     }
 
-    /// The same of an array: its elements.
+    /// An array of stored values: returns its elements.
     pub fn stored_array(&mut self, name: &str, ty: Type, length: usize, noise_level_max: u32) -> Vec<Value> {
         self.any_input(wire::program::Input { noise_level_max, length: word(length), ..declared(name, ty) })
     }
 
     fn any_input(&mut self, input: wire::program::Input) -> Vec<Value> {
-        // A value that an operation made would get another number by an input behind it.
+        // A later input would change the numbers of the operations' results.
         debug_assert!(self.message.operations.is_empty(), "inputs come before all operations");
         let values = input.length.max(1);
         self.message.inputs.push(input);
         self.results(values)
     }
 
-    /// A number in the clear. What is computed with it takes fewer bootstraps.
+    /// A number in the clear. Operations with a constant operand take fewer bootstraps.
     pub fn constant(&mut self, ty: Type, value: &Integer) -> Value {
         let (r#type, bits) = ty.wire();
         let (kind, value) = (Kind::Constant.into(), value.bytes(ty).to_vec());
         self.push(wire::Operation { kind, r#type: r#type.into(), bits, value, ..Default::default() }, 1)[0]
     }
 
-    /// A value as one of another type: cut off, or filled up with zeros or the sign.
+    /// Converts a value to another type: truncates, or extends with zeros or the sign.
     pub fn cast(&mut self, value: Value, ty: Type) -> Value {
         let (r#type, bits) = ty.wire();
         let (kind, arguments) = (Kind::Cast.into(), vec![value.0]);
@@ -163,7 +163,8 @@ impl ProgramBuilder {
         self.operation(Kind::LookupBivariate, &[x, y], vec![table], 1)[0]
     }
 
-    /// Several functions of x in one bootstrap. x must stay below the number of values over the number of functions.
+    /// Several functions of x in one bootstrap. x must be below the number of a block's values
+    /// divided by the number of functions.
     pub fn many(&mut self, x: Value, functions: &[&dyn Fn(u64) -> u64]) -> Vec<Value> {
         let inputs = self.values_of_a_block() / functions.len().max(1) as u64;
         let tables = functions.iter().map(|function| (0..inputs).map(function).collect()).collect();
@@ -175,38 +176,39 @@ impl ProgramBuilder {
         self.operation(gate::kind(gate), &[left, right], Vec::new(), 1)[0]
     }
 
-    /// The other bit; takes no bootstrap.
+    /// The negated bit, without a bootstrap.
     pub fn not(&mut self, bit: Value) -> Value {
         self.operation(Kind::Not, &[bit], Vec::new(), 1)[0]
     }
 
-    /// If `condition`, then `yes`, else `no`.
+    /// `yes` if `condition` is true, otherwise `no`.
     pub fn mux(&mut self, condition: Value, yes: Value, no: Value) -> Value {
         self.operation(Kind::Mux, &[condition, yes, no], Vec::new(), 1)[0]
     }
 
-    /// Returns a value.
+    /// Returns a value from the program.
     pub fn output(&mut self, value: Value) {
         self.message.outputs.push(value.0);
         self.output_lengths.push(0);
     }
 
-    /// Returns values of one type as an array.
+    /// Returns values of one type from the program, as an array.
     pub fn output_array(&mut self, values: &[Value]) {
         self.message.outputs.extend(values.iter().map(|value| value.0));
         self.output_lengths.push(word(values.len()));
     }
 
-    /// Checks the program as a server will.
+    /// Checks the program as a server does.
     pub fn build(mut self) -> Result<Program> {
-        // As it was written before there were arrays, where there are none: the same program keeps its name.
+        // A program without arrays omits the lengths, and so keeps the encoding and the name that
+        // it had before arrays existed.
         if self.output_lengths.iter().any(|length| *length > 0) {
             self.message.output_lengths = self.output_lengths;
         }
         Program::decode(self.message.encode_to_vec())
     }
 
-    /// Number of values that a block holds, with carries.
+    /// Number of values that a block holds, including carries.
     pub fn values_of_a_block(&self) -> u64 {
         match self.set.encoding {
             Encoding::Shortint { message_modulus, carry_modulus, .. } => message_modulus * carry_modulus,
@@ -223,7 +225,8 @@ impl ProgramBuilder {
     }
 
     fn operation(&mut self, kind: Kind, arguments: &[Value], tables: Vec<Vec<u64>>, results: u32) -> Vec<Value> {
-        // What does not fit a word is no block either, and is refused as such.
+        // An entry that does not fit 32 bits exceeds every block, and the check refuses `u32::MAX`
+        // as well.
         let entry = |entry| u32::try_from(entry).unwrap_or(u32::MAX);
         let table = |table: Vec<u64>| wire::Table { entries: table.into_iter().map(entry).collect() };
         let operation = wire::Operation {
@@ -247,7 +250,8 @@ impl ProgramBuilder {
     }
 }
 
-/// A length as messages have it; what does not fit a word is no length that a program may have.
+/// A length as a message's field. A length above 32 bits exceeds the limits, and so does
+/// `u32::MAX`.
 fn word(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -257,9 +261,9 @@ fn declared(name: &str, ty: Type) -> wire::program::Input {
     wire::program::Input { name: name.into(), r#type: r#type.into(), bits, ..Default::default() }
 }
 
-/// A program of either family, as servers get it.
+/// A program of either family, encoded for servers.
 pub trait ProgramBytes {
-    /// The bytes that name it.
+    /// The encoded program, whose digest is its name.
     fn bytes(&self) -> &Bytes;
 }
 
@@ -270,14 +274,14 @@ impl ProgramBytes for Program {
 }
 
 impl Client {
-    /// Stores a program, so that jobs can name it.
+    /// Stores a program on the server, so that jobs can name it.
     pub async fn register_program(&self, program: &impl ProgramBytes) -> Result<ProgramReport> {
         let request = RegisterRequest { program: program.bytes().clone() };
         let send = |client: Self, request| async move { client.programs().register(request).await };
         required(self.call(request, send).await?.report, "report")
     }
 
-    /// What the server makes of a program: its bootstraps, its depth, its time on each pool.
+    /// The server's report on a program: bootstraps, depth, and time on each pool.
     pub async fn check_program(&self, program: &impl ProgramBytes) -> Result<ProgramReport> {
         let request = CheckRequest { program: program.bytes().clone() };
         let send = |client: Self, request| async move { client.programs().check(request).await };

@@ -46,6 +46,6 @@ impl Progress {
 
 impl fmt::Debug for Progress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Progress({})", if self.0.is_some() { "told" } else { "not told" })
+        write!(out, "Progress({})", if self.0.is_some() { "listener" } else { "none" })
     }
 }

@@ -29,7 +29,7 @@ async fn a_directory_of_keys_is_checked_when_it_is_read() {
     assert_eq!((loaded.key_id(), loaded.set()), (made.key_id(), set));
     let shapes = |keys: &CkksKeys| keys.parts().iter().map(|part| part.shape).collect::<Vec<_>>();
     assert_eq!(shapes(&loaded), shapes(&made));
-    // Whoever has the keys reads what was encrypted under them, and nobody else.
+    // Only the owner of the keys can decrypt numbers that were encrypted under them.
     let numbers = [0.5, -1.0].map(Complex::from);
     let envelope = made.encrypt(&numbers, 1).expect("a ciphertext").envelope;
     let got = loaded.decrypt(&envelope).expect("numbers");
@@ -58,12 +58,12 @@ async fn a_directory_of_keys_is_checked_when_it_is_read() {
 }
 
 #[tokio::test]
-async fn what_an_interrupted_generation_left_is_in_nobodys_way() {
+async fn an_interrupted_generation_does_not_block_the_next() {
     let directory = tempfile::tempdir().expect("a directory");
     let (set, path) = (ckks_set_by_name(SET).expect("a toy"), directory.path().join("keys"));
     let make = |wish| CkksKeys::generate_in(path.clone(), set, wish, None, Progress::none());
     make(wish()).await.expect("keys");
-    // Of a process that died in the middle of a part, before the client key.
+    // Simulates a process that died in the middle of a part, before it wrote the client key.
     std::fs::remove_file(path.join(CLIENT_KEY_FILE)).expect("a file");
     std::fs::write(path.join(format!("{SET}.move-5.unfinished")), "half").expect("a file");
     std::fs::write(path.join("notes.txt"), "mine").expect("a file");
@@ -75,7 +75,7 @@ async fn what_an_interrupted_generation_left_is_in_nobodys_way() {
 }
 
 #[tokio::test]
-async fn wishes_that_no_set_fulfils_are_told_before_anything_is_made() {
+async fn impossible_wishes_are_refused_before_generation() {
     let directory = tempfile::tempdir().expect("a directory");
     let (set, path) = (ckks_set_by_name(SET).expect("a toy"), directory.path().join("keys"));
     let bootstrap = |slots, stages| CkksWish {

@@ -1,4 +1,4 @@
-//! What the server says, as the client understands it.
+//! Errors of the server and of the connection, as the client reports them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -9,7 +9,7 @@ use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 #[test]
-fn details_are_taken_apart() {
+fn error_details_are_decoded() {
     let mut details = ErrorDetails::new();
     details
         .set_error_info("QUOTA_EXCEEDED", "cloakwork", [("limit".to_owned(), "100".to_owned())])
@@ -27,7 +27,7 @@ fn details_are_taken_apart() {
 }
 
 #[test]
-fn a_bare_status_will_do_and_damaged_details_do_no_harm() {
+fn missing_or_damaged_details_leave_code_and_message() {
     let error = ClientError::from(Status::not_found("no such key"));
     assert_eq!(error.to_string(), "NotFound: no such key");
     let damaged = Status::with_details(Code::Internal, "oops", vec![0xff; 40].into());
@@ -37,8 +37,8 @@ fn a_bare_status_will_do_and_damaged_details_do_no_harm() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_failed_connection() {
-    // A port that was free a moment ago, and that nobody listens on.
+async fn a_refused_connection_is_a_transport_error() {
+    // A port that was free a moment ago, so no process listens on it.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let options =
         ConnectOptions { retry: RetryPolicy::NEVER, ..ConnectOptions::new(format!("http://127.0.0.1:{port}")) };
@@ -88,7 +88,7 @@ async fn a_token_does_not_leave_the_machine_in_the_clear() {
         assert!(text.contains("use https://") && text.contains(beyond) && !text.contains("secret"), "{text}");
         assert!(Client::lazy(&ConnectOptions::new(beyond)).is_ok(), "without a token nothing can be stolen");
     }
-    // A host that only begins like loopback is somewhere else.
+    // A host name that only starts like a loopback name is on another machine.
     for beyond in ["http://127.0.0.1.example.org:1", "http://localhost.example.org:1", "http://me@example.org:1"] {
         assert!(Client::lazy(&with_token(beyond)).is_err(), "{beyond}");
     }
@@ -100,7 +100,7 @@ async fn a_token_does_not_leave_the_machine_in_the_clear() {
 }
 
 #[test]
-fn a_set_of_the_other_scheme_is_told_from_one_that_there_is_not() {
+fn a_set_of_the_other_scheme_has_its_own_error() {
     let [tfhe, ckks] = ["TOY_MESSAGE_2_CARRY_2", "CKKS_45_60_50"];
     let text = |error: Option<ClientError>| error.expect("a refusal").to_string();
     assert!(text(cloakwork_client::set_by_name(ckks).err()).contains("`cloakwork ckks keygen`"));

@@ -1,4 +1,4 @@
-//! Jobs that outlive the connections they were handed in over.
+//! Jobs that outlive the connections over which they were submitted.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -89,9 +89,9 @@ async fn a_job_that_failed_is_an_error_with_its_reason() {
     assert!(!error.is_retryable());
 }
 
-/// Users are shown names in commands to copy.
+/// Names must be safe, because users copy them into commands.
 #[tokio::test]
-async fn a_server_gives_no_names_that_are_commands() {
+async fn names_with_shell_syntax_are_refused() {
     let jobs = Jobs::default();
     let named = |name: &str| Job { name: name.into(), ..job(JobState::Succeeded) };
     let output = JobOutput { name: "tenants/t/jobs/1/outputs/0\n$(rm x)".into(), ..Default::default() };
@@ -107,7 +107,7 @@ async fn a_server_gives_no_names_that_are_commands() {
 }
 
 #[tokio::test]
-async fn no_list_is_longer_than_memory_is_given_to() {
+async fn lists_above_the_memory_limit_are_refused() {
     let digest = Digest { blake3: vec![0; 32].into(), size_bytes: 1 << 40 };
     let output = JobOutput { name: "tenants/t/jobs/1/outputs/0".into(), digest: Some(digest), ..Default::default() };
     let error = connect(&Jobs::default()).output(&output).await.unwrap_err();
@@ -136,7 +136,7 @@ async fn a_watch_without_news_is_given_up() {
     let jobs = Jobs::default();
     jobs.script().watches = vec![vec![Ok(running(1)), Err(unavailable())]; 1].into();
     for _ in 0..50 {
-        // Always the same: no news, and so no progress.
+        // The state repeats, so there is no progress.
         jobs.script().watches.push_back(vec![Ok(running(1))]);
     }
     let watch: Result<Vec<Job>, ClientError> = connect(&jobs).watch("tenants/t/jobs/1").try_collect().await;

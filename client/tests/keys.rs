@@ -1,4 +1,4 @@
-//! Keys in memory and on disk, and what they encrypt.
+//! Keys in memory and on disk, and the values that they encrypt.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -23,7 +23,7 @@ async fn values_come_back_under_every_word_width() {
 }
 
 #[tokio::test]
-async fn a_value_above_its_bound_is_refused_and_not_told() {
+async fn a_value_above_its_bound_is_refused_without_disclosing_it() {
     let keys = Keys::generate(set_by_name(SETS[0]).expect("a toy"), Progress::none()).await.expect("keys");
     let error = keys.encrypt(&[3, 13], 12).unwrap_err();
     assert_eq!(error, ClientError::ValueTooLarge { index: 1, max: 12 });
@@ -31,7 +31,7 @@ async fn a_value_above_its_bound_is_refused_and_not_told() {
 }
 
 #[tokio::test]
-async fn a_directory_holds_what_was_made_and_nobody_overwrites_it() {
+async fn a_directory_holds_the_generated_keys_and_is_not_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("keys");
     let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -44,7 +44,7 @@ async fn a_directory_holds_what_was_made_and_nobody_overwrites_it() {
     assert_eq!(*loaded.decrypt(&made.encrypt(&[7], 15).expect("a list").envelope).expect("values"), [7]);
     let (done, total) = *told.lock().unwrap().last().expect("steps");
     assert_eq!(done, total);
-    // The parts are most of their files.
+    // Most of a file's bytes are the part's payload.
     let sizes: u64 = loaded
         .parts()
         .iter()
@@ -65,7 +65,7 @@ async fn a_second_set_of_the_family_joins_a_key_and_its_directory() {
     let path = directory.path().join("keys");
     let passphrase = || Some(Zeroizing::new("tree".to_owned()));
     let made = Keys::generate_in(path.clone(), first, passphrase(), Progress::none()).await.expect("keys");
-    // Of a process that died just before it was done.
+    // Simulates a process that died before it completed the file.
     std::fs::write(path.join("client.key.unfinished"), "half").unwrap();
     let both = Keys::add_in(path.clone(), second, passphrase(), Progress::none()).await.expect("keys");
     assert_eq!((both.key_id(), both.parts().len(), both.set().name), (made.key_id(), 4, first.name));
@@ -74,7 +74,8 @@ async fn a_second_set_of_the_family_joins_a_key_and_its_directory() {
     assert!(!path.join("client.key.unfinished").exists());
     let loaded = loaded.using(second).expect("a set of the key");
     let list = loaded.encrypt(&[5, 6], 15).expect("a list");
-    // Whoever has both sets reads both, whichever is in use; whoever has one reads that one.
+    // Keys with both sets decrypt lists of either set, regardless of the set in use. Keys with one
+    // set decrypt lists of that set.
     assert_eq!(*both.decrypt(&list.envelope).expect("values"), [5, 6]);
     assert_eq!(*loaded.decrypt(&both.encrypt(&[7], 15).expect("a list").envelope).expect("values"), [7]);
     assert!(matches!(made.decrypt(&list.envelope), Err(ClientError::Format(_))));
@@ -89,7 +90,7 @@ async fn a_second_set_of_the_family_joins_a_key_and_its_directory() {
 }
 
 #[test]
-fn sets_that_no_client_key_serves_together_are_told_before_it_is_made() {
+fn incompatible_sets_are_refused_before_generation() {
     let [first, second, stranger] = [SETS[0], SETS[1], SETS[3]].map(|name| set_by_name(name).expect("a toy"));
     Keys::check_sets([]).expect("nothing to make");
     Keys::check_sets([first]).expect("one");

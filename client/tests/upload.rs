@@ -28,7 +28,7 @@ fn blob(len: usize) -> (Source, Digest, Vec<u8>) {
 }
 
 #[test]
-fn an_upload_ends_whole_wherever_it_breaks() {
+fn an_upload_completes_wherever_it_breaks() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let cases = (0_usize..200_000, prop::collection::vec(1_usize..60_000, 0..4), 1_usize..20_000);
     let mut runner = TestRunner::new(ProptestConfig::with_cases(40));
@@ -41,7 +41,8 @@ fn an_upload_ends_whole_wherever_it_breaks() {
                 client.upload("blob", &source, digest, &Progress::none()).await.expect("an upload")
             });
             prop_assert_eq!(blobs.bytes(digest).expect("it is there"), bytes);
-            // A break costs what was on the way and not committed: pipe, window and granule, and never the blob again.
+            // A broken connection costs the bytes in flight that were not committed: pipe, window
+            // and granule, and never the whole blob.
             let lost = budgets.len() as u64 * (granule as u64 + 160_000);
             prop_assert!(blobs.store().received <= len as u64 + lost, "{}", blobs.store().received);
             Ok(())
@@ -58,7 +59,7 @@ async fn another_process_goes_on_where_the_first_one_died() {
         let source = source.clone();
         async move { first.upload("blob", &source, digest, &Progress::none()).await }
     });
-    // Dies in the middle, as a killed process would.
+    // Stops in the middle, like a killed process.
     while blobs.store().received < 50_000 {
         tokio::task::yield_now().await;
     }
@@ -83,7 +84,7 @@ async fn an_upload_that_the_server_forgot_begins_anew() {
 }
 
 #[tokio::test]
-async fn what_the_server_has_is_not_sent() {
+async fn stored_blobs_are_not_sent_again() {
     let (source, digest, _) = blob(50_000);
     let blobs = Blobs::default();
     let client = connect(&blobs, vec![]);
@@ -115,7 +116,7 @@ async fn progress_reaches_the_end_and_files_are_read_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_file_that_shrank_is_said_to_have() {
+async fn a_truncated_file_is_reported() {
     let (_, digest, bytes) = blob(70_000);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &bytes[..60_000]).unwrap();
@@ -127,7 +128,7 @@ async fn a_file_that_shrank_is_said_to_have() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_holds_is_given_up() {
+async fn an_upload_without_progress_is_abandoned() {
     let (source, digest, _) = blob(100_000);
     let blobs = Blobs::with_granule(usize::MAX);
     let client = connect(&blobs, vec![5_000; 1000]);

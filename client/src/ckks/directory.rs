@@ -18,11 +18,12 @@ use cloakwork_secret::ckks::SecretKey;
 use super::CkksKeys;
 use crate::{
     ClientError, Part, Result, Source,
-    keys::{UNFINISHED, client_key_path},
+    keys::{UNFINISHED_SUFFIX, client_key_path},
 };
 
 impl CkksKeys {
-    /// Reads a directory of keys. Parts are checked by their headers; their bytes are read when they are uploaded.
+    /// Reads a directory of keys. Parts are checked by their headers; their bytes are read on
+    /// upload.
     pub fn load(directory: &Path, passphrase: Option<&str>) -> Result<Self> {
         let key = SecretKey::load(&client_key_path(directory), passphrase)?;
         let expected = Expected { set: Some(key.set()), key_id: Some(key.key_id()) };
@@ -37,7 +38,7 @@ impl CkksKeys {
     }
 }
 
-/// What a part is for, by its header.
+/// Purpose and level of a part, read from its header.
 fn shape(file: File, set: &CkksSet, expected: &Expected) -> Result<KeyShape> {
     let envelope = EnvelopeReader::open(file)?;
     conform(envelope.header(), ObjectKind::SeededCkksSwitchKey, expected)?;
@@ -48,7 +49,7 @@ pub(super) fn part(set: &'static CkksSet, shape: KeyShape, source: Source) -> Pa
     Part { kind: ObjectKind::SeededCkksSwitchKey, set: AnySet::Ckks(set), shape: Some(shape), source }
 }
 
-/// Where a part is.
+/// Path of a part.
 pub(super) fn part_path(directory: &Path, set: &CkksSet, purpose: Purpose) -> PathBuf {
     let name = match purpose {
         Purpose::Relinearization => "products".to_owned(),
@@ -59,8 +60,8 @@ pub(super) fn part_path(directory: &Path, set: &CkksSet, purpose: Purpose) -> Pa
     directory.join(format!("{}.{name}", set.name))
 }
 
-/// Removes what an interrupted generation left: without the client key that comes last, parts are of no use, and another
-/// key's would be in the way.
+/// Removes files that an interrupted generation left. The client key is written last, and parts
+/// without it are useless. Parts of a different key would conflict with the new ones.
 pub(super) fn remove_parts(directory: &Path, set: &CkksSet) -> Result<()> {
     for path in files(directory, set)? {
         std::fs::remove_file(&path).map_err(|error| ClientError::io(&path, &error))?;
@@ -68,13 +69,13 @@ pub(super) fn remove_parts(directory: &Path, set: &CkksSet) -> Result<()> {
     Ok(())
 }
 
-/// The files of whole parts.
+/// Files of complete parts.
 fn part_files(directory: &Path, set: &CkksSet) -> Result<Vec<PathBuf>> {
-    let is_whole = |path: &PathBuf| !path.to_string_lossy().ends_with(UNFINISHED);
+    let is_whole = |path: &PathBuf| !path.to_string_lossy().ends_with(UNFINISHED_SUFFIX);
     Ok(files(directory, set)?.into_iter().filter(is_whole).collect())
 }
 
-/// The files that are called as parts are.
+/// Files with names of parts.
 fn files(directory: &Path, set: &CkksSet) -> Result<Vec<PathBuf>> {
     let failed = |error: std::io::Error| ClientError::io(directory, &error);
     let prefix = format!("{}.", set.name);

@@ -1,4 +1,4 @@
-//! Making CKKS keys.
+//! Generation of CKKS keys.
 
 use std::{
     fs::File,
@@ -31,17 +31,17 @@ use crate::{
     upload::blocking,
 };
 
-/// What an evaluation key is to be good for. Products always are.
+/// The operations that an evaluation key is to support. Products are always supported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CkksWish {
     /// Bootstraps.
     pub bootstraps: Vec<CkksBootstrap>,
-    /// Rotations by so many places to the left.
+    /// Rotations, in steps to the left.
     pub rotations: Vec<i64>,
-    /// Conjugates?
+    /// Whether the key supports conjugation.
     pub conjugation: bool,
-    /// The highest level of products, and of these rotations and conjugates: the set's working level where absent.
-    /// Bootstraps have levels of their own.
+    /// Highest level of products, and of these rotations and conjugations. The default is the set's
+    /// working level. Bootstraps have their own levels.
     pub level: Option<usize>,
 }
 
@@ -50,18 +50,19 @@ pub struct CkksWish {
 pub struct CkksBootstrap {
     /// Numbers in a ciphertext, a power of two.
     pub slots: usize,
-    /// Matrices in each direction: fewer keep more levels, and take longer.
+    /// Matrices in each direction: fewer matrices keep more levels, and take longer.
     pub stages: usize,
-    /// How many keys for rotations.
+    /// How many rotation keys the bootstrap has.
     pub size: KeySize,
     /// Which matrices come first.
     pub kind: BootstrapKind,
 }
 
 impl CkksKeys {
-    /// Makes keys for a set in a directory: the client key in a file that only its owner may use, sealed where there is a
-    /// passphrase, and the parts of the evaluation key beside it, one after the other. A client key that is there already
-    /// stays as it is, and is an error.
+    /// Generates keys for a set in a directory. The client key's file is accessible only to its
+    /// owner, and sealed if there is a passphrase. The parts of the evaluation key are written
+    /// beside it, one after the other. If the directory contains a client key already, that key
+    /// stays unchanged and the call fails.
     pub async fn generate_in(
         directory: PathBuf,
         set: &'static CkksSet,
@@ -81,7 +82,7 @@ impl CkksKeys {
             let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
             let key = SecretKey::generate(set, &mut randomness)?;
             let parts = parts(&key, &ring, &plan, &directory, &progress, &mut randomness)?;
-            // Last, so that a directory with a client key is whole.
+            // Written last, so that a directory with a client key is complete.
             key.save(&path, passphrase.as_ref().map(|passphrase| passphrase.as_str()))?;
             Ok(Self { key, parts, ring: OnceLock::from(ring) })
         })
@@ -89,7 +90,7 @@ impl CkksKeys {
     }
 }
 
-/// Which keys a wish comes to.
+/// The keys that a wish requires.
 pub(super) fn plan(ring: &Ring, wish: &CkksWish) -> Result<KeyPlan> {
     let (level, max) = (wish.level.unwrap_or(ring.set().working_level), ring.set().working_level);
     if level > max {
@@ -113,7 +114,7 @@ pub(super) fn plan(ring: &Ring, wish: &CkksWish) -> Result<KeyPlan> {
     Ok(plan)
 }
 
-/// Makes the parts of a plan, of which no more than one is in memory.
+/// Generates the parts of a plan, with at most one part in memory.
 fn parts(
     key: &SecretKey,
     ring: &Ring,
@@ -137,7 +138,7 @@ fn parts(
     Ok(parts)
 }
 
-/// Puts a part where it belongs, whole or not at all.
+/// Stores a part atomically.
 fn put(made: &KeyPart, ring: &Ring, key_id: KeyId, directory: &Path) -> Result<Part> {
     let path = part_path(directory, ring.set(), made.purpose);
     let unfinished = unfinished_path(&path);

@@ -1,4 +1,4 @@
-//! What a program on vectors takes of a key, and of a worker's memory.
+//! Requirements of a program on vectors: the keys, and a worker's memory.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use cloakwork_params::ckks::layout::KeyShape;
 use super::{CkksBootstrap, CkksWish, VectorProgram};
 
 impl VectorProgram {
-    /// The least that a key is made for which runs this program.
+    /// The smallest key that runs this program.
     pub fn wish(&self) -> CkksWish {
         let shapes = self.shapes();
-        // Keys of bootstraps serve other operations as well, as far as their levels go.
+        // Keys of bootstraps also serve other operations, up to their levels.
         let of_bootstraps: Vec<KeyShape> = shapes.iter().flat_map(|shape| self.keys_of(*shape)).collect();
         let further = self.checked.keys().iter().filter(|need| !self.is_met(need, &of_bootstraps));
         let mut wish = CkksWish { level: Some(0), ..CkksWish::default() };
@@ -20,7 +20,7 @@ impl VectorProgram {
             match *purpose {
                 KeyUse::Rotation { steps, slots_log2 } => wish.rotations.push(shorter_way(steps, slots_log2)),
                 KeyUse::Conjugation => wish.conjugation = true,
-                // Products always can be had, up to the level; the others are a bootstrap's.
+                // Every key has products, up to the level. The other keys belong to bootstraps.
                 KeyUse::Multiplication | KeyUse::ToSparse | KeyUse::ToDense => {}
             }
         }
@@ -31,7 +31,8 @@ impl VectorProgram {
         CkksWish { bootstraps: shapes.into_iter().map(bootstrap).collect(), ..wish }
     }
 
-    /// Bytes that its keys take in a worker's memory, masks and all, where they go no higher than they need to.
+    /// Bytes of the program's keys in a worker's memory, including masks, if no key goes to a
+    /// higher level than necessary.
     pub fn key_bytes(&self) -> u64 {
         let set = self.set();
         let bytes = |need: &KeyNeed| {
@@ -42,12 +43,12 @@ impl VectorProgram {
         self.checked.keys().iter().map(bytes).sum()
     }
 
-    /// The same of the matrices of its bootstraps.
+    /// Bytes of the matrices of the program's bootstraps in a worker's memory.
     pub fn matrix_bytes(&self) -> u64 {
         self.shapes().into_iter().map(|shape| shape.matrix_bytes(self.set())).sum()
     }
 
-    /// Its bootstraps, each kind once.
+    /// Kinds of bootstraps of the program, each once.
     fn shapes(&self) -> BTreeSet<BootstrapShape> {
         let shape = |action: &Action| match action {
             Action::Bootstrap(_, shape) => Some(*shape),
@@ -71,7 +72,7 @@ impl VectorProgram {
     }
 }
 
-/// To the right, where that is fewer places.
+/// Rotates to the right if that takes fewer steps.
 fn shorter_way(steps: usize, slots_log2: u32) -> i64 {
     let (steps, slots) = (steps as i64, 1_i64 << slots_log2);
     if steps > slots / 2 { steps - slots } else { steps }
@@ -87,7 +88,7 @@ mod tests {
 
     const SET: &str = "TOY_CKKS_45_60_50";
 
-    /// What is made of a vector of 16 numbers at level 9, and the wish that this comes to.
+    /// Builds a program on a vector of 16 numbers at level 9, and returns the key that it requires.
     fn wish(make: impl FnOnce(&mut VectorProgramBuilder, VectorValue) -> VectorValue) -> CkksWish {
         let mut program = VectorProgramBuilder::new(ckks_set_by_name(SET).expect("a set"));
         let x = program.input("x", 4, 9);
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_made_as_a_program_wishes_is_enough_for_it() {
+    fn a_key_made_to_the_requirements_of_a_program_suffices() {
         let bootstrap = |slots, kind| CkksBootstrap { slots, stages: 2, size: KeySize::Medium, kind };
         let (none, regular) = (CkksWish::default(), bootstrap(16, BootstrapKind::Regular));
         assert_eq!(wish(|program, x| program.negate(x)), CkksWish { level: Some(0), ..none.clone() });
@@ -118,7 +119,7 @@ mod tests {
         let rotations = turned.rotations.iter().copied().collect::<BTreeSet<_>>();
         assert_eq!(rotations, [-1, 3].into());
         assert!(turned.conjugation && turned.bootstraps.is_empty() && turned.level == Some(9), "{turned:?}");
-        // Its keys go up to higher levels than products afterwards do.
+        // The bootstrap's keys reach higher levels than the product afterwards.
         let fresh = wish(|program, x| {
             let fresh = program.bootstrap(x, 2, KeySize::Medium, BootstrapKind::Regular);
             program.multiply(fresh, fresh)

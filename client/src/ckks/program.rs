@@ -1,4 +1,4 @@
-//! Writing programs on vectors of approximate numbers.
+//! Construction of programs on vectors of approximate numbers.
 
 use bytes::Bytes;
 use cloakwork_circuit::{
@@ -33,27 +33,28 @@ impl VectorProgram {
         Ok(Self { bytes, checked })
     }
 
-    /// Its name: the BLAKE3 of its bytes.
+    /// The BLAKE3 of the program's bytes, which is its name.
     pub fn id(&self) -> ProgramId {
         self.checked.id()
     }
 
-    /// The parameter set that it is written for.
+    /// The parameter set that the program is written for.
     pub fn set(&self) -> &'static CkksSet {
         self.checked.set()
     }
 
-    /// What each of its outputs holds: how many numbers, at which level.
+    /// Slots, level and scale of each output.
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = Vector> {
         self.checked.outputs().iter().map(|output| output.vector)
     }
 
-    /// Bootstraps that it takes.
+    /// Number of bootstraps for each row.
     pub fn bootstraps(&self) -> u64 {
         self.checked.cost().bootstraps
     }
 
-    /// What it returns for clear numbers: what a job returns, but for errors of encryption.
+    /// Evaluates the program on clear numbers. A job returns these numbers with the errors of
+    /// encryption.
     pub fn evaluate(&self, inputs: &[Vec<Complex>]) -> Vec<Vec<Complex>> {
         let inputs: Vec<Vec<[f64; 2]>> =
             inputs.iter().map(|input| input.iter().map(|number| [number.re, number.im]).collect()).collect();
@@ -72,10 +73,11 @@ impl ProgramBytes for VectorProgram {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VectorValue(u32);
 
-/// Puts a program on vectors together, operation by operation. What is wrong with it shows in [`VectorProgramBuilder::build`].
+/// Builds a program on vectors, operation by operation. [`VectorProgramBuilder::build`] reports
+/// errors.
 ///
-/// Nothing is ever rescaled by hand, and operands need not have one level: a product, a polynomial and a matrix take levels,
-/// and a bootstrap gives new ones.
+/// No rescaling is needed, and operands may differ in level. A product, a polynomial and a matrix
+/// take levels, and a bootstrap gives new ones.
 #[derive(Clone, Debug)]
 pub struct VectorProgramBuilder {
     message: wire::Program,
@@ -88,21 +90,22 @@ impl VectorProgramBuilder {
         Self { message: wire::Program { parameter_set: set.name.into(), ..Default::default() }, values: 0 }
     }
 
-    /// An input of 2^`slots_log2` numbers that are encrypted at a level. Inputs come before all operations.
+    /// An input of 2^`slots_log2` numbers that are encrypted at a level. Inputs come before all
+    /// operations.
     pub fn input(&mut self, name: &str, slots_log2: u32, level: usize) -> VectorValue {
         self.stored(name, slots_log2, level, 0.0)
     }
 
-    /// An input that is the output of another job, with the scale that this says.
+    /// An input that is the output of another job, at the given scale.
     pub fn stored(&mut self, name: &str, slots_log2: u32, level: usize, scale: f64) -> VectorValue {
-        // A value that an operation made would get another number by an input behind it.
+        // A later input would change the numbers of the operations' results.
         debug_assert!(self.message.operations.is_empty(), "inputs come before all operations");
         let (name, r#type, level) = (name.to_owned(), wire::Type::Vector.into(), word(level));
         self.message.inputs.push(wire::program::Input { name, r#type, slots_log2, level, scale, ..Default::default() });
         self.value()
     }
 
-    /// Clear numbers: one for all places, or one for each.
+    /// Clear numbers: one for all slots, or one for each.
     pub fn constant(&mut self, numbers: &[Complex]) -> VectorValue {
         let operation = Operation { r#type: wire::Type::Vector.into(), ..clear(numbers) };
         self.push(Kind::Constant, &[], operation)
@@ -118,7 +121,7 @@ impl VectorProgramBuilder {
         self.push(Kind::Subtract, &[a, b], Operation::default())
     }
 
-    /// The sum of all of these.
+    /// The sum of all values.
     pub fn sum(&mut self, values: &[VectorValue]) -> VectorValue {
         self.push(Kind::Sum, values, Operation::default())
     }
@@ -128,12 +131,13 @@ impl VectorProgramBuilder {
         self.push(Kind::Negate, &[a], Operation::default())
     }
 
-    /// a * b, place by place: a level.
+    /// a * b, slot by slot. Takes one level.
     pub fn multiply(&mut self, a: VectorValue, b: VectorValue) -> VectorValue {
         self.push(Kind::Multiply, &[a, b], Operation::default())
     }
 
-    /// Place i becomes what place i + `steps` was, around the end.
+    /// Rotates to the left: slot i of the result is slot i + `steps` of the argument, with
+    /// wrap-around.
     pub fn rotate(&mut self, a: VectorValue, steps: i32) -> VectorValue {
         self.push(Kind::Rotate, &[a], Operation { steps, ..Default::default() })
     }
@@ -143,41 +147,42 @@ impl VectorProgramBuilder {
         self.push(Kind::Conjugate, &[a], Operation::default())
     }
 
-    /// The sum of all places, in every place.
+    /// The sum of all slots, in every slot.
     pub fn total(&mut self, a: VectorValue) -> VectorValue {
         self.push(Kind::Total, &[a], Operation::default())
     }
 
-    /// A polynomial of each number, by its coefficients from degree 0 on: a level for each binary digit of its degree.
+    /// A polynomial of each number, by its coefficients from degree 0 on. Takes one level for each
+    /// binary digit of its degree.
     pub fn polynomial(&mut self, a: VectorValue, coefficients: &[f64]) -> VectorValue {
         self.push(Kind::Polynomial, &[a], Operation { numbers: coefficients.to_vec(), ..Default::default() })
     }
 
-    /// The same with coefficients of Chebyshev polynomials.
+    /// Like [`Self::polynomial`], with coefficients of Chebyshev polynomials.
     pub fn chebyshev(&mut self, a: VectorValue, coefficients: &[f64]) -> VectorValue {
         self.push(Kind::Chebyshev, &[a], Operation { numbers: coefficients.to_vec(), ..Default::default() })
     }
 
-    /// A clear square matrix times the vector, by its diagonals: of each, how many columns it is to the right, and its entries
-    /// row by row. A level.
+    /// A clear square matrix times the vector. Each diagonal has its distance from the main
+    /// diagonal, in columns to the right, and its entries row by row. Takes one level.
     pub fn matrix(&mut self, a: VectorValue, diagonals: &[(usize, Vec<Complex>)]) -> VectorValue {
         let entries: Vec<Complex> = diagonals.iter().flat_map(|(_, entries)| entries).copied().collect();
         let offsets = diagonals.iter().map(|(offset, _)| word(*offset)).collect();
         self.push(Kind::Matrix, &[a], Operation { offsets, ..clear(&entries) })
     }
 
-    /// The same numbers at a lower level, where less has to be computed and sent.
+    /// Lowers the level, so that less has to be computed and sent. The numbers stay as they are.
     pub fn level_down(&mut self, a: VectorValue, level: usize) -> VectorValue {
         self.push(Kind::LevelDown, &[a], Operation { level: word(level), ..Default::default() })
     }
 
-    /// The same numbers, of magnitude up to about one, with new levels.
+    /// Bootstraps to a new level. The numbers' magnitude is at most about one.
     pub fn bootstrap(&mut self, a: VectorValue, stages: usize, size: KeySize, kind: BootstrapKind) -> VectorValue {
         self.push(Kind::Bootstrap, &[a], bootstrap(stages, size, kind))
     }
 
-    /// The same of two vectors of real numbers, in one bootstrap. An imaginary part that one of them has is taken for a real part
-    /// of the other.
+    /// Bootstraps two vectors of real numbers in one bootstrap. Arguments must have no imaginary
+    /// parts: each would mix into the other argument's real part.
     pub fn bootstrap_both(
         &mut self,
         real: [VectorValue; 2],
@@ -189,12 +194,12 @@ impl VectorProgramBuilder {
         [first, self.value()]
     }
 
-    /// Returns a vector.
+    /// Returns a vector from the program.
     pub fn output(&mut self, value: VectorValue) {
         self.message.outputs.push(value.0);
     }
 
-    /// Checks the program as a server will.
+    /// Checks the program as a server does.
     pub fn build(self) -> Result<VectorProgram> {
         VectorProgram::decode(self.message.encode_to_vec())
     }
@@ -231,7 +236,8 @@ fn clear(numbers: &[Complex]) -> Operation {
     Operation { numbers: numbers.iter().map(|number| number.re).collect(), imaginary, ..Default::default() }
 }
 
-/// As messages have it; what does not fit a word is nothing that a program may have.
+/// A number as a message's field. A number above 32 bits exceeds the limits, and so does
+/// `u32::MAX`.
 fn word(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
@@ -247,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_computes_what_it_says() {
+    fn built_programs_compute_their_operations() {
         let mut program = builder();
         let (x, y) = (program.input("x", 2, 5), program.input("y", 2, 9));
         let i = program.constant(&[Complex::new(0.0, 1.0)]);
@@ -308,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_shows_when_it_is_built() {
+    fn invalid_programs_are_refused_by_the_builder() {
         let mut program = builder();
         let x = program.input("x", 2, 0);
         let square = program.multiply(x, x);

@@ -1,4 +1,4 @@
-//! Encryption by those who have no secret key.
+//! Encryption with a public key.
 
 use cloakwork_params::{
     EnvelopeReader, KeyId, ObjectKind,
@@ -17,16 +17,18 @@ use cloakwork_secret::{
 
 use crate::{Encrypted, Result};
 
-/// A public key for CKKS: numbers that it encrypts only the secret key decrypts. Those who encrypt with it must not see what is
-/// decrypted: they know more of the errors than others, and can make up ciphertexts that are none.
+/// A public key for CKKS. Only the secret key decrypts the numbers that it encrypts.
+///
+/// Clients that encrypt with a public key must not see the decrypted results: these clients know
+/// more about the errors than others, and can send invalid ciphertexts.
 pub struct CkksPublicKey {
     key: PublicKey,
     ring: Ring,
 }
 
 impl CkksPublicKey {
-    /// Reads what [`super::CkksKeys::public_key`] has made, checked down to its digest. Whose it is its bytes do not prove: get
-    /// them from whoever you encrypt for.
+    /// Reads a key made by [`super::CkksKeys::public_key`], and checks it, including its digest.
+    /// The bytes do not prove whose key it is: get it from the recipient of the numbers.
     pub fn read(envelope: &[u8]) -> Result<Self> {
         let header = EnvelopeReader::open(envelope)?.header().clone();
         let set = conform(&header, ObjectKind::SeededCkksPublicKey, &Expected::default())?;
@@ -35,18 +37,18 @@ impl CkksPublicKey {
         Ok(Self { key: PublicKey::expand(&ring, decoded.key_id, decoded.object)?, ring })
     }
 
-    /// The public name of the secret key.
+    /// Public identifier of the secret key.
     pub fn key_id(&self) -> KeyId {
         self.key.key_id()
     }
 
-    /// Its set.
+    /// Parameter set of the key.
     pub fn set(&self) -> &'static CkksSet {
         self.ring.set()
     }
 
-    /// Encrypts as [`super::CkksKeys::encrypt`] does. What comes out is twice as long, and has more noise: sqrt(2N / 3 + the
-    /// secret's weight) times as much, some 8 bits at N = 2^16.
+    /// Encrypts like [`super::CkksKeys::encrypt`]. The ciphertext is twice as long and has more
+    /// noise: the factor is sqrt(2N / 3 + the secret's weight), some 8 bits at N = 2^16.
     pub fn encrypt(&self, numbers: &[Complex], level: usize) -> Result<Encrypted> {
         let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
         let ciphertext = self.key.encrypt(&self.ring, numbers, level, &mut randomness)?;

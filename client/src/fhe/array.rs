@@ -1,4 +1,5 @@
-//! Arrays of encrypted values: one input or output of a job, element by element in programs.
+//! Arrays of encrypted values. An array is one input or output of a job, and programs compute on
+//! its elements.
 
 use std::{
     future::IntoFuture,
@@ -29,7 +30,7 @@ use crate::{ClientError, Kind, Result};
 pub struct FheArray<T> {
     session: Session,
     nodes: Vec<Arc<Node>>,
-    /// What it is as a whole, once it is.
+    /// The list that holds the whole array, once there is one.
     list: OnceLock<Arc<List>>,
     clear: PhantomData<fn() -> T>,
 }
@@ -43,7 +44,7 @@ impl<T> sealed::Sealed for FheArray<T> {
 }
 
 impl Session {
-    /// Encrypts values as an array. It travels with the first job that needs it.
+    /// Encrypts values as an array, which travels with the first job that needs it.
     pub fn encrypt_array<T: Clear>(&self, values: &[T]) -> Result<FheArray<T>> {
         check_length(values.len(), T::TYPE)?;
         match values.is_empty() {
@@ -52,7 +53,7 @@ impl Session {
         }
     }
 
-    /// An array that is on the server already, as [`FheArray::name`] gave it.
+    /// An array that is already on the server, under the name that [`FheArray::name`] returned.
     pub async fn stored_array<T: Clear>(&self, name: &str) -> Result<FheArray<T>> {
         let ((blocks, noise_level), each) = (self.describe(name).await?, T::TYPE.blocks());
         if !blocks.is_multiple_of(each) {
@@ -74,33 +75,33 @@ impl Session {
 }
 
 impl<T: Clear> FheArray<T> {
-    /// Number of its elements.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Has it none?
+    /// Whether the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// An element.
+    /// The element at an index.
     pub fn get(&self, index: usize) -> Option<Fhe<T>> {
         self.nodes.get(index).map(|node| self.session.of_node(node))
     }
 
-    /// Its elements.
+    /// The elements.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Fhe<T>> + '_ {
         self.nodes.iter().map(|node| self.session.of_node(node))
     }
 
-    /// What a function makes of each element.
+    /// Applies a function to each element.
     pub fn map<U: Clear>(&self, function: impl FnMut(&Fhe<T>) -> Fhe<U>) -> FheArray<U> {
         let elements: Vec<Fhe<T>> = self.iter().collect();
         self.session.array(elements.iter().map(function).map(|result| result.node).collect())
     }
 
-    /// What a function makes of its elements and another array's, pair by pair. Both must be of one length.
+    /// Applies a function to pairs of elements of two arrays, which must have one length.
     pub fn zip<U: Clear, V: Clear>(
         &self,
         other: &FheArray<U>,
@@ -111,25 +112,26 @@ impl<T: Clear> FheArray<T> {
         Ok(self.session.array(pairs.map(|(left, right)| function(&left, &right).node).collect()))
     }
 
-    /// All of them added up; 0 of none.
+    /// The sum of all elements; 0 for an empty array.
     #[must_use]
     pub fn sum(&self) -> Fhe<T> {
         self.of_all(Kind::Sum, self.nodes.clone())
     }
 
-    /// The sum of its elements times another array's, pair by pair. Both must be of one length.
+    /// The sum of products of pairs of elements of two arrays, which must have one length.
     pub fn dot(&self, other: &Self) -> Result<Fhe<T>> {
         self.same_length(other)?;
         let pairs = self.nodes.iter().zip(&other.nodes);
         Ok(self.of_all(Kind::Dot, pairs.flat_map(|(left, right)| [left.clone(), right.clone()]).collect()))
     }
 
-    /// Is that one of them?
+    /// Whether an element equals the value.
     pub fn contains(&self, value: &Fhe<T>) -> FheBool {
         if self.is_empty() { self.session.constant(false) } else { value.is_one_of(&self.iter().collect::<Vec<_>>()) }
     }
 
-    /// The element of that number, counted from 0, without anybody's learning which; 0 behind the last one.
+    /// The element at an encrypted index, counted from 0, which stays secret; 0 if the index is
+    /// beyond the end.
     pub fn at(&self, index: &Fhe<u32>) -> Fhe<T> {
         let keys: Vec<Fhe<u32>> = (0..self.len() as u32).map(|key| self.session.constant(key)).collect();
         let elements: Vec<Fhe<T>> = self.iter().collect();
@@ -137,17 +139,17 @@ impl<T: Clear> FheArray<T> {
         if self.is_empty() { otherwise } else { index.choose(keys.iter().zip(&elements), &otherwise) }
     }
 
-    /// The least of them, if there are any.
+    /// The least element, or `None` for an empty array.
     pub fn min(&self) -> Option<Fhe<T>> {
         self.fold_in_pairs(Fhe::min)
     }
 
-    /// The greatest of them, if there are any.
+    /// The greatest element, or `None` for an empty array.
     pub fn max(&self) -> Option<Fhe<T>> {
         self.fold_in_pairs(Fhe::max)
     }
 
-    /// Computes the elements where need be, fetches them and decrypts them.
+    /// Computes the elements if necessary, fetches them and decrypts them.
     pub async fn decrypt(&self) -> Result<Vec<T>> {
         self.session.compute(&[self]).await?;
         let values = self.session.reveal(&self.nodes, T::TYPE).await?;
@@ -159,7 +161,7 @@ impl<T: Clear> FheArray<T> {
         self.list.get()?.name()
     }
 
-    /// Neighbours first, so that few depend on each other.
+    /// Combines neighbours in rounds, so that chains of dependent operations stay short.
     fn fold_in_pairs(&self, combine: impl Fn(&Fhe<T>, &Fhe<T>) -> Fhe<T>) -> Option<Fhe<T>> {
         let mut level: Vec<Fhe<T>> = self.iter().collect();
         while level.len() > 1 {
@@ -187,7 +189,7 @@ impl<T: Clear> FheArray<T> {
 }
 
 impl<T: Clear> Fhe<T> {
-    /// Values as an array: of one session, and of one type.
+    /// Combines values of one session into an array.
     pub fn array<'a>(values: impl IntoIterator<Item = &'a Self>) -> Option<FheArray<T>> {
         let values: Vec<&Self> = values.into_iter().collect();
         let nodes = values.iter().map(|value| value.node.clone()).collect();

@@ -1,14 +1,14 @@
-//! Types that values have in the clear.
+//! Types of values in the clear.
 
 use crate::{Integer, Type};
 
-/// What an encrypted value is in the clear: `bool`, or an integer of 8 to 128 bits.
+/// Type of an encrypted value in the clear: `bool`, or an integer of 8 to 128 bits.
 pub trait Clear: Copy + Send + Sync + 'static + sealed::Sealed {
-    /// The type that programs know it by.
+    /// The corresponding type of programs.
     const TYPE: Type;
-    /// As programs know it.
+    /// Converts to the integer type of programs.
     fn to_integer(self) -> Integer;
-    /// From what programs know.
+    /// Converts from the integer type of programs.
     fn from_integer(value: &Integer) -> Self;
 }
 
@@ -28,7 +28,7 @@ macro_rules! integers {
             }
 
             fn from_integer(value: &Integer) -> Self {
-                // Two's complement: what is cut off are zeros or copies of the sign.
+                // In two's complement, truncation removes only zeros or copies of the sign.
                 value.low_bits() as Self
             }
         }

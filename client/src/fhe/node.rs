@@ -1,4 +1,4 @@
-//! Expressions, and the programs that they become.
+//! Expressions, and their conversion to programs.
 
 use std::{
     collections::HashMap,
@@ -9,11 +9,11 @@ use cloakwork_circuit::LIMITS;
 
 use crate::{Encrypted, Input, Integer, Kind, ProgramBuilder, ProgramError, Result, Type, Value};
 
-/// A value, and what it comes from.
+/// A value and its origin.
 pub struct Node {
     ty: Type,
     origin: Origin,
-    /// Where it is, once it has been computed.
+    /// Location of the value, once it has been computed.
     computed: OnceLock<Element>,
 }
 
@@ -24,23 +24,23 @@ pub(super) enum Origin {
     Operation(Kind, Vec<Arc<Node>>),
 }
 
-/// A value on its own, or one of an array.
+/// A single value, or an element of an array.
 #[derive(Clone)]
 pub(super) struct Element {
     pub(super) list: Arc<List>,
     pub(super) index: usize,
 }
 
-/// What is one input of a job.
+/// A list of ciphertexts, which is one input of a job.
 pub struct List {
     pub(super) source: Source,
-    /// Elements, where it is an array.
+    /// Number of elements, for an array.
     pub(super) length: Option<usize>,
 }
 
 pub(super) enum Source {
     Fresh(Encrypted),
-    /// On the server.
+    /// A list on the server.
     Stored {
         name: String,
         noise_level: u32,
@@ -48,13 +48,13 @@ pub(super) enum Source {
 }
 
 impl List {
-    /// The nodes of its values.
+    /// The nodes of the list's values.
     pub(super) fn nodes(self: &Arc<Self>, ty: Type) -> Vec<Arc<Node>> {
         let node = |index| Arc::new(Node::new(ty, Origin::Element(Element { list: self.clone(), index })));
         (0..self.length.unwrap_or(1)).map(node).collect()
     }
 
-    /// The name of one that is on the server.
+    /// The name of a list on the server.
     pub(super) fn name(&self) -> Option<&str> {
         match &self.source {
             Source::Stored { name, .. } => Some(name),
@@ -79,7 +79,7 @@ impl List {
     }
 }
 
-/// Refuses a length that no program has a list of.
+/// Refuses a length above the limit on blocks of a program.
 pub(super) fn check_length(length: usize, ty: Type) -> Result<()> {
     let (max, got) = (LIMITS.blocks, length.saturating_mul(ty.blocks()));
     if got <= max {
@@ -97,19 +97,20 @@ impl Node {
         self.ty
     }
 
-    /// Does it have to be computed?
+    /// Whether the node still has to be computed.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.origin, Origin::Cast(_) | Origin::Operation(..)) && self.computed.get().is_none()
     }
 
-    /// It has been computed. If somebody else had it computed meanwhile, either will do.
+    /// Records the location of the computed value. If another task has recorded one in the
+    /// meantime, that location stays, because both are valid.
     pub(super) fn settle(&self, element: Element) {
         if self.is_open() {
             let _ = self.computed.set(element);
         }
     }
 
-    /// Where it is, here or on the server.
+    /// Location of the value, in this process or on the server.
     pub(super) fn element(&self) -> Option<&Element> {
         match &self.origin {
             Origin::Element(element) => Some(element),
@@ -121,7 +122,7 @@ impl Node {
         if let Origin::Constant(value) = &self.origin { Some(*value) } else { None }
     }
 
-    /// What has to be computed before it.
+    /// Operands that have to be computed first.
     fn operands(&self) -> &[Arc<Node>] {
         match &self.origin {
             _ if !self.is_open() => &[],
@@ -132,7 +133,8 @@ impl Node {
     }
 }
 
-/// Expressions may be chains of many thousands: what only one of them holds is let go of here, not by each in turn.
+/// Drops operands in a loop. Expressions may be chains of many thousands of nodes, and recursive
+/// drops would overflow the stack.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut left = self.take_operands();
@@ -154,11 +156,11 @@ impl Node {
     }
 }
 
-/// What a program is to return as one list.
+/// Values that a program returns as one list.
 #[derive(Clone, Copy)]
 pub enum Wanted<'n> {
     Value(&'n Arc<Node>),
-    /// And the list that it is, once it is one.
+    /// The elements of an array, and the place for the list that will hold them.
     Array(&'n [Arc<Node>], &'n OnceLock<Arc<List>>),
 }
 
@@ -170,12 +172,12 @@ impl<'n> Wanted<'n> {
         }
     }
 
-    /// Does any of it have to be computed?
+    /// Whether any of the values still has to be computed.
     pub(super) fn is_open(&self) -> bool {
         self.nodes().iter().any(|node| node.is_open())
     }
 
-    /// It has been computed, and is on the server.
+    /// Records the location of the computed values on the server.
     pub(super) fn settle(self, source: Source) {
         let length = if let Self::Array(nodes, _) = self { Some(nodes.len()) } else { None };
         let list = Arc::new(List { source, length });
@@ -188,12 +190,12 @@ impl<'n> Wanted<'n> {
     }
 }
 
-/// Writes the program that returns `wanted`, and gives the inputs that it takes.
+/// Writes the program that returns `wanted`, and returns the program's inputs.
 pub(super) fn write(builder: &mut ProgramBuilder, wanted: &[Wanted<'_>]) -> Vec<Input> {
     let order = order(wanted);
     let mut lists: HashMap<*const List, Vec<Value>> = HashMap::new();
     let mut inputs = Vec::new();
-    // Inputs come before all operations.
+    // All inputs must come before the operations.
     for (list, ty) in order.iter().filter_map(|node| Some((&node.element()?.list, node.ty))) {
         lists.entry(Arc::as_ptr(list)).or_insert_with(|| {
             let name = format!("x{}", inputs.len());
@@ -226,7 +228,7 @@ pub(super) fn write(builder: &mut ProgramBuilder, wanted: &[Wanted<'_>]) -> Vec<
     inputs
 }
 
-/// Everything that `wanted` needs, each once and behind what it needs itself.
+/// All nodes that `wanted` depends on, in topological order and without duplicates.
 fn order<'n>(wanted: &[Wanted<'n>]) -> Vec<&'n Arc<Node>> {
     let (mut order, mut seen) = (Vec::new(), HashMap::<*const Node, bool>::new());
     let mut left: Vec<&Arc<Node>> = wanted.iter().flat_map(|wanted| wanted.nodes()).collect();

@@ -1,11 +1,12 @@
-//! What can be written down.
+//! Operators and methods that build expressions.
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
 use super::{Clear, Fhe, FheBool, Node, Origin};
 use crate::{Integer, Kind};
 
-/// `operator` between two encrypted values, owned or not, and between one and a clear one.
+/// Implements an operator for two encrypted values, owned or borrowed, and for an encrypted and a
+/// clear value.
 macro_rules! binary {
     ($($operator:ident, $method:ident, $kind:expr;)*) => {$(
         impl<T: Clear> $operator<&Fhe<T>> for &Fhe<T> {
@@ -69,7 +70,7 @@ binary! {
     BitXor, bitxor, Kind::Xor;
 }
 
-/// Shifts by a clear number of bits.
+/// Implements shifts by a clear or an encrypted number of bits.
 macro_rules! shifts {
     ($($operator:ident, $method:ident, $kind:expr;)*) => {$(
         impl<T: Clear> $operator<u32> for &Fhe<T> {
@@ -111,7 +112,7 @@ impl<T: Clear> Not for &Fhe<T> {
     }
 }
 
-/// Methods that return a value of the same type, or a boolean, of two operands.
+/// Defines methods on two operands that return a value of their type, or a boolean.
 macro_rules! of_two {
     ($($name:ident, $kind:expr, $returns:ty, $says:literal;)*) => {
         impl<T: Clear> Fhe<T> {$(
@@ -124,20 +125,20 @@ macro_rules! of_two {
 }
 
 of_two! {
-    equal, Kind::Equal, FheBool, "Are they equal?";
-    differs, Kind::NotEqual, FheBool, "Are they different?";
-    below, Kind::Less, FheBool, "Is it less than the other?";
-    at_most, Kind::LessOrEqual, FheBool, "Is it no more than the other?";
-    above, Kind::Greater, FheBool, "Is it more than the other?";
-    at_least, Kind::GreaterOrEqual, FheBool, "Is it no less than the other?";
+    equal, Kind::Equal, FheBool, "Whether both values are equal.";
+    differs, Kind::NotEqual, FheBool, "Whether the values differ.";
+    below, Kind::Less, FheBool, "Whether this value is less than the other.";
+    at_most, Kind::LessOrEqual, FheBool, "Whether this value is at most the other.";
+    above, Kind::Greater, FheBool, "Whether this value is greater than the other.";
+    at_least, Kind::GreaterOrEqual, FheBool, "Whether this value is at least the other.";
     min, Kind::Min, Self, "The lesser of the two.";
     max, Kind::Max, Self, "The greater of the two.";
-    add_overflows, Kind::AddOverflows, FheBool, "Is their sum none of their type?";
-    sub_overflows, Kind::SubtractOverflows, FheBool, "Is their difference none of their type?";
-    mul_overflows, Kind::MultiplyOverflows, FheBool, "Is their product none of their type?";
+    add_overflows, Kind::AddOverflows, FheBool, "Whether the sum overflows the type.";
+    sub_overflows, Kind::SubtractOverflows, FheBool, "Whether the difference overflows the type.";
+    mul_overflows, Kind::MultiplyOverflows, FheBool, "Whether the product overflows the type.";
 }
 
-/// Methods that count bits.
+/// Defines methods that count bits.
 macro_rules! counts {
     ($($name:ident, $kind:expr, $says:literal;)*) => {
         impl<T: Clear> Fhe<T> {$(
@@ -150,34 +151,34 @@ macro_rules! counts {
 }
 
 counts! {
-    count_ones, Kind::CountOnes, "How many of its bits are 1.";
-    count_zeros, Kind::CountZeros, "How many of its bits are 0.";
-    leading_ones, Kind::LeadingOnes, "Ones from the highest bit down to the first 0.";
-    leading_zeros, Kind::LeadingZeros, "Zeros from the highest bit down to the first 1.";
-    trailing_ones, Kind::TrailingOnes, "Ones from the lowest bit up to the first 0.";
-    trailing_zeros, Kind::TrailingZeros, "Zeros from the lowest bit up to the first 1.";
+    count_ones, Kind::CountOnes, "The number of bits that are 1.";
+    count_zeros, Kind::CountZeros, "The number of bits that are 0.";
+    leading_ones, Kind::LeadingOnes, "The number of ones from the highest bit down to the first 0.";
+    leading_zeros, Kind::LeadingZeros, "The number of zeros from the highest bit down to the first 1.";
+    trailing_ones, Kind::TrailingOnes, "The number of ones from the lowest bit up to the first 0.";
+    trailing_zeros, Kind::TrailingZeros, "The number of zeros from the lowest bit up to the first 1.";
 }
 
 impl<T: Clear> Fhe<T> {
-    /// Without its sign; of signed integers only.
+    /// The absolute value, for signed integers only.
     #[must_use]
     pub fn abs(&self) -> Self {
         self.apply(Kind::Absolute, &[])
     }
 
-    /// Its bits the other way round.
+    /// The value with its bits in reverse order.
     #[must_use]
     pub fn reverse_bits(&self) -> Self {
         self.apply(Kind::ReverseBits, &[])
     }
 
-    /// Its bits moved up by so many; what leaves comes in again.
+    /// Rotates the bits towards higher places.
     #[must_use]
     pub fn rotate_left(&self, bits: &Fhe<u32>) -> Self {
         self.apply(Kind::RotateLeft, &[&bits.node])
     }
 
-    /// Its bits moved down by so many; what leaves comes in again.
+    /// Rotates the bits towards lower places.
     #[must_use]
     pub fn rotate_right(&self, bits: &Fhe<u32>) -> Self {
         self.apply(Kind::RotateRight, &[&bits.node])
@@ -185,24 +186,24 @@ impl<T: Clear> Fhe<T> {
 }
 
 impl<T: Clear> Fhe<T> {
-    /// All of them added up.
+    /// The sum of this value and all others.
     #[must_use]
     pub fn sum<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> Self {
         self.of_many(Kind::Sum, others)
     }
 
-    /// This times the other, and each further pair's product on top.
+    /// The product of this value and the other, plus the product of each further pair.
     #[must_use]
     pub fn dot<'a>(&self, other: &'a Self, pairs: impl IntoIterator<Item = [&'a Self; 2]>) -> Self {
         self.of_many(Kind::Dot, [other].into_iter().chain(pairs.into_iter().flatten()))
     }
 
-    /// Is it one of these?
+    /// Whether this value equals one of the others.
     pub fn is_one_of<'a>(&self, values: impl IntoIterator<Item = &'a Self>) -> FheBool {
         self.of_many(Kind::IsOneOf, values)
     }
 
-    /// The result of the first case whose key it equals, or `otherwise`.
+    /// The result of the first case whose key equals this value, or `otherwise` if no key does.
     pub fn choose<'a, U: Clear>(
         &self,
         cases: impl IntoIterator<Item = (&'a Self, &'a Fhe<U>)>,
@@ -212,22 +213,22 @@ impl<T: Clear> Fhe<T> {
         self.apply(Kind::Match, &cases.chain([&otherwise.node]).collect::<Vec<_>>())
     }
 
-    /// Is it odd?
+    /// Whether the value is odd.
     pub fn is_odd(&self) -> FheBool {
         (self.cast::<u8>() & 1).equal(&self.session.constant(1))
     }
 
-    /// Is it even?
+    /// Whether the value is even.
     pub fn is_even(&self) -> FheBool {
         !&self.is_odd()
     }
 
-    /// The place of the highest bit that is set; of 0, the greatest number.
+    /// The place of the highest set bit, counted from 0. For 0, the result is the largest `u32`.
     pub fn ilog2(&self) -> Fhe<u32> {
         self.session.constant(T::TYPE.bits().unwrap_or(1) - 1) - self.leading_zeros()
     }
 
-    /// The same, and whether there is such a bit.
+    /// Like [`Self::ilog2`], and whether the value has a set bit.
     pub fn checked_ilog2(&self) -> (Fhe<u32>, FheBool) {
         let zero = self.session.value(Node::new(T::TYPE, Origin::Constant(Integer::default())));
         (self.ilog2(), self.differs(&zero))
@@ -242,7 +243,7 @@ impl<T: Clear> Fhe<T> {
 }
 
 impl Fhe<u128> {
-    /// What AES-128 makes of a block under this key; the most significant byte is the first.
+    /// The AES-128 encryption of a block under this key. The most significant byte comes first.
     #[must_use]
     pub fn aes128_encrypt(&self, block: &Self) -> Self {
         self.apply(Kind::Aes128Encrypt, &[&block.node])
@@ -250,12 +251,12 @@ impl Fhe<u128> {
 }
 
 impl FheBool {
-    /// `yes` where this is true, else `no`.
+    /// `yes` if this boolean is true, otherwise `no`.
     pub fn select<T: Clear>(&self, yes: &Fhe<T>, no: &Fhe<T>) -> Fhe<T> {
         self.apply(Kind::Mux, &[&yes.node, &no.node])
     }
 
-    /// The other way round where this is true, else as they are.
+    /// Swaps two values if this boolean is true.
     pub fn flip<T: Clear>(&self, first: &Fhe<T>, second: &Fhe<T>) -> (Fhe<T>, Fhe<T>) {
         (self.select(second, first), self.select(first, second))
     }

@@ -14,12 +14,13 @@ use crate::{ClientError, Result, Source};
 /// Name of the client key's file.
 pub const CLIENT_KEY_FILE: &str = "client.key";
 
-/// The parts that a set needs, and what their files are called.
+/// The parts that a set needs, and the names of their files.
 const PARTS: [(ObjectKind, &str); 2] =
     [(ObjectKind::SeededKeySwitchKey, "key-switch"), (ObjectKind::SeededBootstrapKey, "bootstrap")];
 
 impl Keys {
-    /// Reads a directory of keys. Parts are checked by their headers; their bytes are read when they are uploaded.
+    /// Reads a directory of keys. Parts are checked by their headers; their bytes are read on
+    /// upload.
     pub fn load(directory: &Path, passphrase: Option<&str>) -> Result<Self> {
         let client = ClientKey::load(&client_key_path(directory), passphrase)?;
         let mut parts = Vec::new();
@@ -44,7 +45,7 @@ fn check(path: &Path, kind: ObjectKind, expected: &Expected) -> Result<()> {
     conforms.map_err(|error| ClientError::from(error).of_part(path))
 }
 
-/// Makes the directory, open to its owner only, where there is none.
+/// Creates the directory if it does not exist, accessible only to its owner.
 pub(crate) fn make_directory(directory: &Path) -> Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -53,11 +54,11 @@ pub(crate) fn make_directory(directory: &Path) -> Result<()> {
     builder.create(directory).map_err(|error| ClientError::io(directory, &error))
 }
 
-/// Puts a client key in the place of the one that is there, whole or not at all.
+/// Replaces the file of the client key atomically.
 pub(super) fn replace_client_key(directory: &Path, client: &ClientKey, passphrase: Option<&str>) -> Result<()> {
     let (path, fresh) = (client_key_path(directory), unfinished_path(&client_key_path(directory)));
     match std::fs::remove_file(&fresh) {
-        // What an interrupted process left; the key in use is the other one.
+        // An interrupted process left this file. The key in use is in the other file.
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(ClientError::io(&fresh, &error)),
@@ -71,15 +72,15 @@ pub(crate) fn client_key_path(directory: &Path) -> PathBuf {
     directory.join(CLIENT_KEY_FILE)
 }
 
-/// Where a file is while it is written.
+/// Path of a file while it is being written.
 pub(crate) fn unfinished_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(UNFINISHED);
+    name.push(UNFINISHED_SUFFIX);
     name.into()
 }
 
-/// How the names of such files end.
-pub(crate) const UNFINISHED: &str = ".unfinished";
+/// Suffix of files that are being written.
+pub(crate) const UNFINISHED_SUFFIX: &str = ".unfinished";
 
 pub(super) fn part_path(directory: &Path, set: &ParameterSet, kind: ObjectKind) -> PathBuf {
     let name = PARTS.iter().find(|(part, _)| *part == kind).map_or("part", |(_, name)| name);

@@ -1,4 +1,4 @@
-//! Making keys.
+//! Key generation.
 
 use std::{
     fs::File,
@@ -21,14 +21,14 @@ use super::{
 use crate::{ClientError, Progress, Result, Source, upload::blocking};
 
 impl Keys {
-    /// Makes keys for a set and keeps them in memory.
+    /// Generates keys for a set and keeps them in memory.
     pub async fn generate(set: &'static ParameterSet, progress: Progress) -> Result<Self> {
-        blocking(move || make(set, &Shelf::Memory, &progress)).await
+        blocking(move || make(set, &PartStore::Memory, &progress)).await
     }
 
-    /// Makes keys for a set in a directory: the client key in a file that only its owner may use, sealed where there
-    /// is a passphrase, and the parts of the evaluation key beside it. A client key that is there already stays as it
-    /// is, and is an error.
+    /// Generates keys for a set in a directory. The client key's file is accessible only to its
+    /// owner, and sealed if there is a passphrase. The parts of the evaluation key lie beside it.
+    /// If the directory contains a client key already, that key stays unchanged and the call fails.
     pub async fn generate_in(
         directory: PathBuf,
         set: &'static ParameterSet,
@@ -41,27 +41,28 @@ impl Keys {
             if path.exists() {
                 return Err(cloakwork_secret::file::KeyFileError::Exists { path }.into());
             }
-            let keys = make(set, &Shelf::Directory(&directory), &progress)?;
-            // Last, so that a directory with a client key is whole.
+            let keys = make(set, &PartStore::Directory(&directory), &progress)?;
+            // Written last, so that a directory with a client key is complete.
             keys.client.save(&path, text(&passphrase))?;
             Ok(keys)
         })
         .await
     }
 
-    /// Would one client key serve all of these sets? Refuses those of two families, and one that is there twice, before
-    /// anything is made of them.
+    /// Checks that one client key can serve all of these sets, before any key is generated. Refuses
+    /// sets of different families, and duplicate sets.
     pub fn check_sets(sets: impl IntoIterator<Item = &'static ParameterSet>) -> Result<()> {
         Ok(cloakwork_secret::key::check_sets(sets)?)
     }
 
-    /// Adds a set to keys in memory, with parts of its own. It must be of the same family: sets that differ only in how
-    /// they bootstrap share a client key.
+    /// Adds a set, with its own parts, to keys in memory. The set must be of the same family: sets
+    /// that differ only in how they bootstrap share a client key.
     pub async fn add(self, set: &'static ParameterSet, progress: Progress) -> Result<Self> {
-        blocking(move || self.extend(set, &Shelf::Memory, &progress)).await
+        blocking(move || self.extend(set, &PartStore::Memory, &progress)).await
     }
 
-    /// As [`Self::add`], for the keys of a directory. The client key's file is replaced by one that knows both sets.
+    /// Like [`Self::add`], for the keys of a directory. A client key file with both sets replaces
+    /// the old one.
     pub async fn add_in(
         directory: PathBuf,
         set: &'static ParameterSet,
@@ -70,18 +71,18 @@ impl Keys {
     ) -> Result<Self> {
         blocking(move || {
             let keys = Self::load(&directory, text(&passphrase))?;
-            let keys = keys.extend(set, &Shelf::Directory(&directory), &progress)?;
-            // Last, so that a set that the client key knows has all its parts.
+            let keys = keys.extend(set, &PartStore::Directory(&directory), &progress)?;
+            // Written last, so that every set of the client key has all its parts.
             replace_client_key(&directory, &keys.client, text(&passphrase))?;
             Ok(keys)
         })
         .await
     }
 
-    fn extend(mut self, set: &'static ParameterSet, shelf: &Shelf<'_>, progress: &Progress) -> Result<Self> {
+    fn extend(mut self, set: &'static ParameterSet, store: &PartStore<'_>, progress: &Progress) -> Result<Self> {
         let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
         self.client.add(set, &mut randomness)?;
-        self.parts.extend(parts(&self.client, set, shelf, progress, &mut randomness)?);
+        self.parts.extend(parts(&self.client, set, store, progress, &mut randomness)?);
         Ok(self)
     }
 }
@@ -90,14 +91,14 @@ fn text(passphrase: &Option<Zeroizing<String>>) -> Option<&str> {
     passphrase.as_ref().map(|passphrase| passphrase.as_str())
 }
 
-/// Where parts are put.
-enum Shelf<'a> {
+/// Storage for parts.
+enum PartStore<'a> {
     Memory,
     Directory(&'a Path),
 }
 
-impl Shelf<'_> {
-    /// Puts a part where it belongs, whole or not at all.
+impl PartStore<'_> {
+    /// Stores a part atomically.
     fn put<O: WireObject>(&self, object: &O, set: &'static ParameterSet, key_id: KeyId) -> Result<Part> {
         let source = match self {
             Self::Memory => {
@@ -120,18 +121,18 @@ impl Shelf<'_> {
     }
 }
 
-fn make(set: &'static ParameterSet, shelf: &Shelf<'_>, progress: &Progress) -> Result<Keys> {
+fn make(set: &'static ParameterSet, store: &PartStore<'_>, progress: &Progress) -> Result<Keys> {
     let mut randomness = Randomness::from_os().map_err(SecretError::from)?;
     let client = ClientKey::generate(set, &mut randomness)?;
-    let parts = parts(&client, set, shelf, progress, &mut randomness)?.into();
+    let parts = parts(&client, set, store, progress, &mut randomness)?.into();
     Ok(Keys { client, parts, set })
 }
 
-/// Makes the parts of one of the client key's sets.
+/// Generates the parts for one of the client key's sets.
 fn parts(
     client: &ClientKey,
     set: &'static ParameterSet,
-    shelf: &Shelf<'_>,
+    store: &PartStore<'_>,
     progress: &Progress,
     randomness: &mut Randomness,
 ) -> Result<[Part; 2]> {
@@ -140,13 +141,13 @@ fn parts(
         (TorusWidth::U64, 32) => parts_of_words::<u64, u32>,
         (TorusWidth::U64, _) => parts_of_words::<u64, u64>,
     };
-    make(client, set, shelf, progress, randomness)
+    make(client, set, store, progress, randomness)
 }
 
 fn parts_of_words<T: Torus, S: Torus>(
     client: &ClientKey,
     set: &'static ParameterSet,
-    shelf: &Shelf<'_>,
+    store: &PartStore<'_>,
     progress: &Progress,
     randomness: &mut Randomness,
 ) -> Result<[Part; 2]> {
@@ -158,18 +159,18 @@ fn parts_of_words<T: Torus, S: Torus>(
         let before = done.fetch_add(bytes, Ordering::Relaxed);
         progress.step("evaluation key", (before + bytes).min(total), total);
     };
-    // One part at a time in memory.
+    // Only one part at a time is in memory.
     let generator = || Ok::<_, ClientError>(KeyGenerator::new(client, set)?.reporting(&report));
-    let switch = shelf.put(&generator()?.key_switch_key::<S>(randomness)?, set, key_id)?;
-    let bootstrap = shelf.put(&generator()?.bootstrap_key::<T>(randomness)?, set, key_id)?;
+    let switch = store.put(&generator()?.key_switch_key::<S>(randomness)?, set, key_id)?;
+    let bootstrap = store.put(&generator()?.bootstrap_key::<T>(randomness)?, set, key_id)?;
     progress.step("evaluation key", total, total);
     Ok([switch, bootstrap])
 }
 
 const BOOTSTRAP: ObjectKind = ObjectKind::SeededBootstrapKey;
 
-/// Bytes of the payload of a part.
+/// Payload bytes of a part.
 fn bytes_of(kind: ObjectKind, set: &ParameterSet) -> u64 {
-    // Only lists have dimensions of their own, and keys are none.
+    // Only lists depend on dimensions, and keys are no lists.
     Layout::of(kind, set, &Dimensions::default()).map_or(0, |layout| layout.payload_len)
 }

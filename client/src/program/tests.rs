@@ -11,7 +11,7 @@ fn builder(set: &str) -> ProgramBuilder {
     ProgramBuilder::new(table::by_name(set).expect("a set of that name"))
 }
 
-/// Outputs of a checked program on clear values: follows its operations, whatever built them.
+/// Evaluates a checked program on clear values, operation by operation.
 fn evaluate(program: &Program, inputs: &[u64]) -> Vec<u64> {
     let mut values = inputs.to_vec();
     let bit = |value: u64| value == 1;
@@ -30,14 +30,15 @@ fn evaluate(program: &Program, inputs: &[u64]) -> Vec<u64> {
             (kind, _) => panic!("{kind:?}"),
         }
     }
-    // The numbers of outputs are private to the checked program; the message has them.
+    // The checked program does not expose the numbers of its outputs, so read them from the
+    // message.
     let message = wire::Program::decode(&program.bytes[..]).expect("a program");
     message.outputs.iter().map(|&value| values[value as usize]).collect()
 }
 
 proptest! {
     #[test]
-    fn what_is_built_computes_the_functions(
+    fn built_programs_compute_their_functions(
         x in 0_u64..4, y in 0_u64..4,
         one in prop::collection::vec(0_u64..16, 16), both in prop::collection::vec(0_u64..16, 16),
         many in prop::collection::vec(prop::collection::vec(0_u64..16, 4), 4),
@@ -59,13 +60,13 @@ proptest! {
         expected.extend(many.iter().map(|table| table[y as usize]));
         prop_assert_eq!(evaluate(&program, &[x, y]), expected);
         prop_assert_eq!((program.inputs(), program.outputs()), (2, 7));
-        // Fewer where a table says the same of every message, or two tables are the same.
+        // The count is lower if a table is constant, or if two tables are equal.
         prop_assert!(program.pbs_count(1) <= 4);
     }
 }
 
 #[test]
-fn gates_are_the_gates() {
+fn gates_compute_their_truth_tables() {
     let mut program = builder(BOOLEAN);
     let bits = ["c", "x", "y"].map(|name| program.input(name));
     let mut outputs: Vec<Value> = Gate::ALL.map(|gate| program.gate(gate, bits[1], bits[2])).to_vec();
@@ -79,12 +80,12 @@ fn gates_are_the_gates() {
         expected.extend([1 - c, if c == 1 { x } else { y }]);
         assert_eq!(evaluate(&program, &[c, x, y]), expected);
     }
-    // One each, three for the choice, none for the negation.
+    // Each gate takes one bootstrap, the selection three, the negation none.
     assert_eq!(program.pbs_count(1), 9);
 }
 
 #[test]
-fn what_no_server_takes_is_refused_here() {
+fn invalid_programs_are_refused_by_the_builder() {
     let refused = |build: fn(&mut ProgramBuilder)| {
         let mut program = builder(SHORTINT);
         build(&mut program);
@@ -121,7 +122,7 @@ fn what_no_server_takes_is_refused_here() {
 }
 
 #[test]
-fn gates_are_known_by_their_names() {
+fn gates_are_parsed_from_their_names() {
     for gate in Gate::ALL {
         assert_eq!(gate.to_string().to_lowercase().parse(), Ok(gate));
     }

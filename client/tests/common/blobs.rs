@@ -1,4 +1,4 @@
-//! A blob service that keeps what it has been given.
+//! A blob service that stores blobs in memory.
 
 use std::{
     collections::HashMap,
@@ -12,22 +12,23 @@ use v1::blob_service_server::BlobService;
 
 type Answer<T> = Result<Response<T>, Status>;
 
-/// Clones share the store, as restarts of one server do.
+/// Clones share the store, like restarts of one server.
 #[derive(Clone, Default)]
 pub struct Blobs(Arc<Mutex<Store>>);
 
 #[derive(Default)]
 pub struct Store {
-    /// By name: what the bytes must be, and those that have come.
+    /// Uploads by name: the expected digest, the bytes received, and whether the upload is
+    /// complete.
     uploads: HashMap<String, (Digest, Vec<u8>, bool)>,
-    /// Bytes that came in all, those sent twice counted twice.
+    /// Total bytes received, with repeated bytes counted each time.
     pub received: u64,
     /// Calls of Write, and of BeginUpload.
     pub writes: u32,
     pub begins: u32,
-    /// Forget an upload this often when asked how far it is.
+    /// Number of GetUpload calls that forget the upload.
     pub forget: u32,
-    /// Commit in steps of so many bytes: what lies between is lost with the stream.
+    /// Commit in steps of this many bytes. A broken stream loses the bytes since the last step.
     pub granule: usize,
 }
 
@@ -42,7 +43,7 @@ impl Blobs {
         self.0.lock().unwrap()
     }
 
-    /// The bytes of a blob that has been committed.
+    /// The bytes of a committed blob.
     pub fn bytes(&self, digest: Digest) -> Option<Vec<u8>> {
         let store = self.store();
         store.uploads.values().find(|(wanted, _, done)| *done && *wanted == digest).map(|(_, bytes, _)| bytes.clone())
@@ -127,7 +128,7 @@ impl BlobService for Blobs {
     }
 
     async fn list_uploads(&self, request: Request<v1::ListUploadsRequest>) -> Answer<v1::ListUploadsResponse> {
-        // One on each page, so that a client has to turn pages.
+        // One upload to a page, so that a client has to fetch several pages.
         let store = self.store();
         let mut open: Vec<&String> =
             store.uploads.iter().filter(|(_, (.., done))| !done).map(|(name, _)| name).collect();

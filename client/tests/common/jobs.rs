@@ -11,23 +11,24 @@ use v1::{Job, JobState, job_service_server::JobService};
 
 type Answer<T> = Result<Response<T>, Status>;
 
-/// What happens in turn; clones share it.
+/// The script, which clones share.
 #[derive(Clone, Default)]
 pub struct Jobs(pub Arc<Mutex<Script>>);
 
 #[derive(Default)]
 pub struct Script {
-    /// Answers of RunJob.
+    /// Responses of RunJob.
     pub runs: VecDeque<Result<Job, Status>>,
-    /// What each attachment of a watch sends; an error breaks it off, an end without one as well.
+    /// Responses of each WatchJob stream. An error breaks the stream, and so does the end of the
+    /// responses.
     pub watches: VecDeque<Vec<Result<Job, Status>>>,
     /// Jobs to list, in pages of two.
     pub jobs: Vec<Job>,
     /// Request ids of RunJob and SubmitJob, in order.
     pub request_ids: Vec<String>,
-    /// Specs that came with them.
+    /// Specs of these calls.
     pub specs: Vec<v1::JobSpec>,
-    /// States asked for by ListJobs.
+    /// States in requests of ListJobs.
     pub states: Vec<i32>,
 }
 

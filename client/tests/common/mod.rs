@@ -1,4 +1,4 @@
-//! A server that remembers and forgets what a test wants, over pipes that break when a test wants.
+//! Test servers with scripted behaviour, over in-process connections that break on demand.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file is a crate and uses its share")]
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cloakwork_client::RetryPolicy;
 
-/// Quick, and long enough for a slow machine.
+/// Short pauses, with enough total time for a slow machine.
 pub const POLICY: RetryPolicy = RetryPolicy {
     attempts_max: 10,
     first_pause: Duration::from_millis(1),

@@ -17,8 +17,8 @@ use tokio::{
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Endpoint, server::Router};
 
-/// A client of `router`. Connection number i breaks when the client has written `budgets[i]` bytes; those behind the
-/// last one hold.
+/// A client of `router`. Connection number i breaks when the client has written `budgets[i]` bytes.
+/// The connections after the last budget do not break.
 pub fn client(router: Router, budgets: impl Into<VecDeque<usize>>, policy: RetryPolicy) -> Client {
     let (accept, incoming) = mpsc::unbounded_channel::<io::Result<DuplexStream>>();
     tokio::spawn(router.serve_with_incoming(UnboundedReceiverStream::new(incoming)));

@@ -16,8 +16,8 @@ pub enum ProgramError {
     },
     /// A row may take more bootstraps than the limit allows.
     #[error(
-        "up to {got} bootstraps for a row, as its types say before it is lowered: a program may have {max}; cut it into \
-         several, each of which takes what the one before it returned"
+        "up to {got} bootstraps for a row, as estimated from its types: a program may have {max}; cut it into several, \
+         each of which takes the results of the one before it"
     )]
     TooManyBootstraps {
         /// The limit.
@@ -45,7 +45,7 @@ pub enum ProgramError {
         values: usize,
     },
     /// An output is clear. The client knows its value, so it needs no computation.
-    #[error("output {index} is clear: only what is encrypted is returned")]
+    #[error("output {index} is clear: a program returns only encrypted values")]
     ClearOutput {
         /// Index of the output.
         index: usize,

@@ -90,7 +90,7 @@ fn vector(set: &CkksSet, input: &wire::program::Input) -> Result<Vector, String>
     let own = scales::own(set);
     let scale = if scale == 0.0 { own } else { scale };
     if !Scales::of(set).bears(scale) {
-        return Err(format!("a scale of {scale}: it is about the set's own, {own}"));
+        return Err(format!("a scale of {scale}: it must be close to the set's own, {own}"));
     }
     Ok(Vector { slots_log2, level, scale })
 }
@@ -289,6 +289,6 @@ fn some<const COUNT: usize>(arguments: &[Value]) -> Result<[Value; COUNT], Strin
     arguments.try_into().map_err(|_| format!("{} arguments: it takes {COUNT}", arguments.len()))
 }
 
-const ALL_CLEAR: &str = "no argument is encrypted: what is clear is worked out by whoever writes the program";
+const ALL_CLEAR: &str = "no argument is encrypted: compute on clear numbers in the client";
 
-const ONE_CLEAR: &str = "an argument is clear: a bootstrap is of what is encrypted";
+const ONE_CLEAR: &str = "an argument is clear: a bootstrap takes encrypted vectors";

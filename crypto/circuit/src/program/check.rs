@@ -116,7 +116,7 @@ impl Rules {
     fn input_of(&self, ty: Result<Type, String>, input: &wire::program::Input) -> Result<Input, String> {
         let ty = ty?;
         if ty != Type::Block && input.degree_max != 0 {
-            return Err(format!("a bound of what a block may hold: it is no block, but {ty}"));
+            return Err(format!("a largest value of blocks: the input is no block, but {ty}"));
         }
         if u64::from(input.degree_max) >= self.values {
             return Err(format!("a largest value of {}: blocks hold 0 to {}", input.degree_max, self.values - 1));
