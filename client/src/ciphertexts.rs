@@ -5,9 +5,8 @@ use cloakwork_proto::v1::{self, DeleteRequest, DescribeRequest, GetRequest, JobO
 use tonic::Code;
 
 use crate::{
-    Client, ClientError, Digest, Encrypted, Progress, Result, Source,
-    client::required,
-    names,
+    Client, ClientError, Digest, Encrypted, Progress, Result, Source, names,
+    response::required,
     retry::{Attempts, retry},
 };
 

@@ -130,11 +130,6 @@ macro_rules! stub {
 }
 use stub;
 
-/// A field that a response must have.
-pub(crate) fn required<T>(field: Option<T>, what: &str) -> Result<T> {
-    field.ok_or_else(|| ClientError::malformed(format!("it has no {what}")))
-}
-
 /// A fresh request id, which serves as an idempotency key.
 pub(crate) fn request_id() -> String {
     uuid::Uuid::new_v4().to_string()

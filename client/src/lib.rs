@@ -59,6 +59,7 @@ mod names;
 mod pages;
 mod program;
 mod progress;
+mod response;
 mod retry;
 mod upload;
 

@@ -8,7 +8,7 @@ use cloakwork_proto::{
     v1::{Job, Key, Upload},
 };
 
-use crate::{ClientError, Result, client::required};
+use crate::{ClientError, Result, response::required};
 
 /// Longer than any valid name.
 const NAME_BYTES_MAX: usize = 512;

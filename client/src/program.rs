@@ -13,7 +13,7 @@ use prost::Message as _;
 
 use cloakwork_secret::Gate;
 
-use crate::{Client, Integer, Result, client::required};
+use crate::{Client, Integer, Result, response::required};
 
 /// A program that has passed the checks that every server makes.
 #[derive(Clone, Debug)]

@@ -14,9 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
 use crate::{
-    Client, ClientError, Digest, Progress, Result,
-    client::{request_id, required},
-    names, pages,
+    Client, ClientError, Digest, Progress, Result, client::request_id, names, pages, response::required,
     retry::Attempts,
 };
 

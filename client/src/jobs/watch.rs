@@ -4,7 +4,7 @@ use cloakwork_proto::v1::{Job, WatchJobRequest, WatchJobResponse};
 use futures_util::{Stream, TryStreamExt as _, stream};
 use tonic::Streaming;
 
-use crate::{Client, ClientError, Result, client::required, has_ended, names, retry::Attempts};
+use crate::{Client, ClientError, Result, has_ended, names, response::required, retry::Attempts};
 
 impl Client {
     /// Yields the job now and after each change, and ends when the job has ended. A broken

@@ -36,7 +36,10 @@ pub use self::{
     outline::Outline,
     scales::is_same,
 };
-use crate::{ProgramError, ProgramId, ValueId, message, program::at_most};
+use crate::{
+    ProgramError, ProgramId, ValueId,
+    message::{self, at_most},
+};
 
 /// A program that has been checked and planned.
 #[derive(Clone, Debug, PartialEq)]

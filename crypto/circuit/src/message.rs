@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::{ProgramError, program::at_most, wire};
+use crate::{ProgramError, wire};
 
 /// Counts the parts of a message. Decoding skips the content of the parts and allocates nothing for
 /// it.
@@ -28,6 +28,11 @@ pub(crate) fn decode(
     at_most("inputs", inputs_max, parts.inputs.len())?;
     at_most("operations", operations_max, parts.operations.len())?;
     wire::Program::decode(bytes).map_err(malformed)
+}
+
+/// Refuses more than `max` of something.
+pub(crate) fn at_most(what: &'static str, max: usize, got: usize) -> Result<(), ProgramError> {
+    if got <= max { Ok(()) } else { Err(ProgramError::TooMany { what, max: max as u64, got: got as u64 }) }
 }
 
 #[cfg(test)]

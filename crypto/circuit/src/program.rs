@@ -11,7 +11,11 @@ use cloakwork_params::{ObjectKind, ParameterSet, table};
 
 pub(crate) use self::check::values_returned;
 pub use self::types::{RowType, Type};
-use crate::{ProgramError, ValueId, message, wire};
+use crate::{
+    ProgramError, ValueId,
+    message::{self, at_most},
+    wire,
+};
 
 /// A checked program: every argument has the type, degree and noise that its operation accepts.
 #[derive(Clone, Debug, PartialEq)]
@@ -185,8 +189,4 @@ impl fmt::Display for ProgramId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
     }
-}
-
-pub(crate) fn at_most(what: &'static str, max: usize, got: usize) -> Result<(), ProgramError> {
-    if got <= max { Ok(()) } else { Err(ProgramError::TooMany { what, max: max as u64, got: got as u64 }) }
 }
