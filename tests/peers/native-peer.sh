@@ -1,6 +1,8 @@
 #!/bin/sh
-# Stands between cargo and rustc: every crate but our own is compiled for the machine at hand, or for the processor
-# that PEER_CPU names. Ours are compiled as they ship, for any machine, and choose their kernels at run time.
+# Wraps rustc for cargo. Crates other than ours are compiled for this machine, or for the processor
+# that
+# PEER_CPU names. Ours are compiled as they ship, for any machine, and choose their kernels at run
+# time.
 set -eu
 crate= previous=
 for argument in "$@"; do
@@ -12,8 +14,9 @@ cloakwork_*) exec "$@" ;;
 esac
 cpu=${PEER_CPU:-native}
 if [ "$cpu" = x86-64-v3 ]; then
-    # No AVX-512 code at all. Cargo's features alone don't get there: tfhe takes tfhe-fft and tfhe-ntt with their
-    # default features, and `avx512` is one of them, so these crates would choose AVX-512 at run time all the same.
+    # Removes all AVX-512 code. Cargo's features alone do not suffice: tfhe takes tfhe-fft and
+    # tfhe-ntt with their default features. These include `avx512`, so those crates would still
+    # choose AVX-512 at run time.
     left=$#
     while [ "$left" -gt 0 ]; do
         case "$1 ${2:-}" in

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ours against tfhe-rs. Options go through: see README.md.
+# Compares ours with tfhe-rs. Passes its options on: see README.md.
 set -eu
 cd "$(dirname "$0")/../.."
 export RUSTC_WRAPPER="$PWD/tests/peers/native-peer.sh"
@@ -10,7 +10,7 @@ build() {
 }
 build peers
 if [ "$(uname -m)" = x86_64 ]; then
-    # The same program with a peer that has no AVX-512, for the comparison that does without it.
+    # This second build of the program has a peer without AVX-512, for the comparison on AVX2.
     PEER_CPU=x86-64-v3 build peers-avx2 --no-default-features
     set -- --narrow target/peers-avx2/release/cloakwork-peers "$@"
 fi

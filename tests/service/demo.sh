@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The whole service once: builds server and command line, starts a server as it is without any configuration, but in a
-# directory and on ports of its own, and runs `cloakwork demo` against it. Arguments go to that command. Whatever
-# happens, nothing is left behind.
+# Runs the whole service once. Builds server and command line, and starts a server with the default
+# configuration, except for a directory and ports of its own. Then runs `cloakwork demo` against the
+# server, with the arguments of this script. Leaves nothing behind, whatever happens.
 #
-# With DEMO_SERVER and DEMO_CLIENT it takes these programs and builds none.
+# With DEMO_SERVER and DEMO_CLIENT, uses these programs and builds none.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -26,7 +26,7 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# What this shell has set for other servers is not for this one.
+# Variables that this shell has set for other servers must not reach this server.
 for name in ${!CLOAKWORK_@}; do
     unset "$name"
 done
@@ -35,7 +35,7 @@ log=$directory/server.log
     2>"$log" &
 server=$!
 
-# The server's own word that it is ready names the port that it got.
+# The server's log line that reports readiness contains its port.
 address=
 for _ in $(seq 600); do
     address=$(sed -n 's/.*the server is ready address=\([^ ]*\) .*/\1/p' "$log")
@@ -49,7 +49,7 @@ if [ -z "$address" ]; then
     exit 1
 fi
 
-# In the background, so that a signal to this script is heard at once.
+# The client runs in the background, so that the script handles a signal at once.
 "$DEMO_CLIENT" demo --server "http://$address" "$@" &
 client=$!
 trap 'kill "$client" 2>/dev/null; exit 130' INT

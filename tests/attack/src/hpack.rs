@@ -1,6 +1,6 @@
 //! Header blocks in HPACK (RFC 7541), encoded field by field without Huffman codes.
 
-/// Index of the newest entry of the dynamic table; the static table ends before it.
+/// Index of the newest entry of the dynamic table. The static table ends before this index.
 const NEWEST_ENTRY: u8 = 62;
 
 /// A header block that is being written.
@@ -56,7 +56,8 @@ impl HeaderBlock {
         self
     }
 
-    /// A string's length has a prefix of seven bits; what does not fit follows in groups of seven bits.
+    /// Writes a string. Its length has a prefix of seven bits; the rest of a longer length follows
+    /// in groups of seven bits.
     fn string(&mut self, text: &str) {
         const PREFIX_MAX: usize = 127;
         if text.len() < PREFIX_MAX {
@@ -80,7 +81,8 @@ mod tests {
 
     #[test]
     fn long_strings_have_lengths_of_several_bytes() {
-        // RFC 7541, appendix C.1.2 encodes 1337 with a prefix of five bits; with seven bits, 1337 - 127 = 1210 remain.
+        // RFC 7541, appendix C.1.2 encodes 1337 with a prefix of five bits. With a prefix of seven
+        // bits, 1337 - 127 = 1210 remain.
         let block = HeaderBlock::default().field("x", &"v".repeat(1337)).into_bytes();
         assert_eq!(block[..6], [0x00, 1, b'x', 127, 1210_u16.rem_euclid(128) as u8 | 0x80, (1210 / 128) as u8]);
         assert_eq!(block.len(), 6 + 1337);

@@ -1,4 +1,4 @@
-//! HTTP/2 frames (RFC 9113) and a connection that sends any of them.
+//! HTTP/2 frames (RFC 9113) and a connection that sends arbitrary frames.
 
 use std::{
     io,
@@ -17,70 +17,70 @@ use tokio_rustls::TlsConnector;
 
 use crate::HeaderBlock;
 
-/// What a client sends first.
+/// The connection preface, which a client sends first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const FRAME_HEADER_BYTES: usize = 9;
 
-/// The kinds of frames that attacks use.
+/// Kinds of frames that attacks use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
     /// Bytes of a body.
     Data = 0,
-    /// A header block, or its beginning.
+    /// A header block, or its first part.
     Headers = 1,
-    /// The end of a stream, before its time.
+    /// RST_STREAM: ends a stream early.
     ResetStream = 3,
     /// Parameters of the connection.
     Settings = 4,
-    /// A question that the peer must answer.
+    /// A ping, which the peer must acknowledge.
     Ping = 6,
-    /// The end of the connection.
+    /// GOAWAY: announces the end of the connection.
     GoAway = 7,
-    /// Credit for the peer's data.
+    /// Flow-control credit for the peer's data.
     WindowUpdate = 8,
-    /// More of a header block.
+    /// The next part of a header block.
     Continuation = 9,
 }
 
 /// Flags of frames.
 pub mod flags {
-    /// The sender's side of the stream ends.
+    /// The sender ends its side of the stream.
     pub const END_STREAM: u8 = 0x1;
-    /// The header block ends.
+    /// The frame ends the header block.
     pub const END_HEADERS: u8 = 0x4;
-    /// Of SETTINGS and PING: an acknowledgement.
+    /// The frame acknowledges a SETTINGS or PING frame.
     pub const ACK: u8 = 0x1;
 }
 
 /// A frame that was received.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Its kind, as a number: a server may send kinds that attacks do not name.
+    /// Kind of the frame, as a number: a server may send kinds that [`FrameKind`] lacks.
     pub kind: u8,
-    /// Its flags.
+    /// Flags of the frame.
     pub flags: u8,
-    /// Its stream; zero is the connection.
+    /// Stream of the frame. Zero is the connection.
     pub stream: u32,
-    /// What it carries.
+    /// Payload of the frame.
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    /// Whether it is of this kind.
+    /// Whether the frame is of this kind.
     #[must_use]
     pub fn is(&self, kind: FrameKind) -> bool {
         self.kind == kind as u8
     }
 }
 
-/// What a connection runs over: TCP, or TLS.
+/// The byte stream below a connection: TCP or TLS.
 trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
-/// A client's side of a connection.
+/// The client's side of an HTTP/2 connection.
 pub struct Connection {
     stream: Box<dyn Transport>,
     next_stream: u32,
@@ -94,7 +94,8 @@ impl Connection {
         Self::over(Box::new(stream)).await
     }
 
-    /// The same over TLS to a server that is called `localhost`, as a caller who trusts the authority.
+    /// Connects like [`Self::open`], but over TLS, to a server named `localhost` and with this
+    /// authority as the only root.
     pub async fn open_tls(from: IpAddr, server: SocketAddr, authority_pem: &[u8]) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         let authority = rustls::pki_types::CertificateDer::from_pem_slice(authority_pem).map_err(io::Error::other)?;
@@ -118,20 +119,21 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Bytes that were sent on it.
+    /// Number of bytes sent on the connection.
     #[must_use]
     pub fn bytes_sent(&self) -> u64 {
         self.bytes_sent
     }
 
-    /// The number of a stream that was not used before.
+    /// Returns the number of an unused stream.
     pub fn new_stream(&mut self) -> u32 {
         let stream = self.next_stream;
         self.next_stream += 2;
         stream
     }
 
-    /// Opens a stream with a complete header block. Without `END_STREAM` among the flags the stream stays half-open.
+    /// Opens a stream with a complete header block. Without `END_STREAM` among the flags, the
+    /// stream stays half-open.
     pub async fn open_stream(&mut self, flags: u8, headers: HeaderBlock) -> io::Result<u32> {
         let stream = self.new_stream();
         self.send(FrameKind::Headers, flags | flags::END_HEADERS, stream, &headers.into_bytes()).await?;
@@ -145,7 +147,7 @@ impl Connection {
         self.write(&frame).await
     }
 
-    /// The nine bytes before a frame's payload.
+    /// Encodes the nine bytes before a frame's payload.
     #[must_use]
     pub fn frame_header(kind: FrameKind, flags: u8, stream: u32, payload_bytes: usize) -> Vec<u8> {
         let mut header = Vec::with_capacity(FRAME_HEADER_BYTES + payload_bytes);
@@ -155,7 +157,7 @@ impl Connection {
         header
     }
 
-    /// Sends bytes as they are. A peer that does not read for five seconds is an error.
+    /// Sends bytes unchanged. Fails if the peer reads nothing for five seconds.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         const WRITE_LIMIT: Duration = Duration::from_secs(5);
         let write = async {
@@ -167,7 +169,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives the next frame; nothing once the server has closed the connection.
+    /// Receives the next frame. Returns `None` once the server has closed the connection.
     pub async fn receive(&mut self) -> io::Result<Option<Frame>> {
         let mut header = [0; FRAME_HEADER_BYTES];
         match self.stream.read_exact(&mut header).await {
@@ -181,7 +183,8 @@ impl Connection {
         Ok(Some(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload }))
     }
 
-    /// Receives frames until `fits` accepts one, and returns it. Returns nothing if none fits within `limit`.
+    /// Receives frames until `fits` accepts a frame, and returns it. Returns `None` if no frame
+    /// fits within `limit`.
     pub async fn receive_until(&mut self, limit: Duration, fits: impl Fn(&Frame) -> bool) -> Option<Frame> {
         let search = async {
             loop {
@@ -204,7 +207,8 @@ impl Connection {
 
 async fn connect(from: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
-    // Thousands of connections from one address must not run out of ports that are still closing.
+    // Floods open thousands of connections from one address. Without this option, ports of closing
+    // connections run out.
     socket.set_reuseaddr(true)?;
     socket.bind(SocketAddr::new(from, 0))?;
     socket.connect(server).await

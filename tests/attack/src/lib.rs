@@ -1,5 +1,5 @@
-//! Foreign clients: HTTP/2 spoken frame by frame, so that a test can send what no client library would send. And the
-//! proxies that servers are run behind.
+//! An HTTP/2 client that writes frame by frame, so that a test can send frames that no client
+//! library sends. Also the proxies that tests put before servers.
 
 #![forbid(unsafe_code)]
 

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 /// The version that `proxies.sh` installs.
 const ENVOY: &str = "envoy-1.40.0";
 
-/// A proxy of one of these kinds.
+/// The kind of a proxy.
 #[derive(Clone, Copy, Debug)]
 pub enum ProxyKind {
     /// nginx, with a connection to the server for each running call.
@@ -24,7 +24,7 @@ pub enum ProxyKind {
     Envoy,
 }
 
-/// A proxy that takes callers over TLS, for a server on the same machine.
+/// A running proxy that takes callers over TLS, for a server on the same machine.
 pub struct Proxy {
     port: u16,
     directory: TempDir,
@@ -32,7 +32,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy. Nothing is returned where the proxy is not installed, which CI does not allow.
+    /// Starts a proxy. Returns `None` where the proxy is not installed, which is an error in CI.
     pub async fn start(kind: ProxyKind, server: &Server) -> Option<Self> {
         let Some(program) = kind.program() else {
             assert!(std::env::var("CI").as_deref() != Ok("true"), "{kind:?} is missing: tests/attack/proxies.sh");
@@ -53,7 +53,7 @@ impl Proxy {
         Some(Self { port, directory, process })
     }
 
-    /// Where callers connect.
+    /// Address that callers connect to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
@@ -65,7 +65,7 @@ impl Proxy {
         fs::read(self.directory.path().join("ca.pem")).expect("a certificate")
     }
 
-    /// A client behind the proxy, which makes no call twice.
+    /// Connects a client to the proxy. The client never retries a call.
     pub async fn client(&self, token: Option<&str>) -> Result<Client, ClientError> {
         let options = ConnectOptions {
             token: token.map(|token| Token::new(token).expect("a token")),
@@ -76,7 +76,7 @@ impl Proxy {
         Client::connect(&options).await
     }
 
-    /// What the proxy has printed.
+    /// Output of the proxy so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
@@ -101,7 +101,7 @@ impl ProxyKind {
         }
     }
 
-    /// The file that operators get, with the test's ports and paths.
+    /// Returns the configuration that operators get, with the test's ports and paths.
     fn configuration(self, directory: &Path, port: u16, server_port: u16) -> String {
         let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/proxy").join(self.file());
         let mut text = fs::read_to_string(shipped).expect("a configuration");
@@ -117,7 +117,7 @@ impl ProxyKind {
             Self::Nginx => {
                 replace("listen 443 ", &format!("listen 127.0.0.1:{port} "));
                 replace("server 127.0.0.1:7270;", &format!("server 127.0.0.1:{server_port};"));
-                // The places of nginx's temporary files belong to the system's nginx.
+                // nginx's default places for temporary files belong to the system's nginx.
                 let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
                     .map(|kind| format!("{kind}_temp_path {kind};"));
                 replace("access_log off;", &format!("access_log off; {}", temporary.join(" ")));

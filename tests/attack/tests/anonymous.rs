@@ -1,4 +1,4 @@
-//! Calls without a token that come through a proxy: the tenant `local` is for direct callers alone.
+//! Calls without a token that come through a proxy: the tenant `local` is only for direct callers.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -7,10 +7,10 @@ use cloakwork_tests_service::{Server, Setup};
 
 const LIST_JOBS: &str = "/cloakwork.v1.JobService/ListJobs";
 
-/// An empty message, with the five bytes before it.
+/// An empty gRPC message: the five bytes of its prefix.
 const EMPTY_MESSAGE: [u8; 5] = [0; 5];
 
-/// Whether a call without a token is answered with data, which only a tenant gets.
+/// Whether the server answers a call without a token with data, which only a tenant gets.
 async fn is_let_in(server: &Server, headers: HeaderBlock) -> bool {
     let mut connection = Connection::open(Ipv4Addr::LOCALHOST.into(), server.address()).await.expect("a connection");
     let stream = connection.open_stream(0, headers).await.expect("the request is sent");

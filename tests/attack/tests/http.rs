@@ -1,4 +1,4 @@
-//! Requests that are no gRPC calls, and requests that break off.
+//! Requests that are not gRPC calls, and requests that break off.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -7,15 +7,16 @@ use cloakwork_tests_service::{Server, Setup, eventually};
 
 const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
-/// Static table of HPACK (RFC 7541, appendix A): statuses that have an entry of their own start at index 8.
+/// Entry of HPACK's static table (RFC 7541, appendix A) for status 200. Entries for statuses start
+/// at index 8.
 const STATUS_200: u8 = 0x80 | 8;
 
 async fn open(server: &Server) -> Connection {
     Connection::open(Ipv4Addr::LOCALHOST.into(), server.address()).await.expect("the server takes connections")
 }
 
-/// The header block of the answer to a request without a body. Each request has a connection of its own, whose table of
-/// HPACK is empty, so that the status stands in the block itself.
+/// Returns the header block of the answer to a request without a body. Each request has its own
+/// connection with an empty HPACK table, so the block itself contains the status.
 async fn answer(server: &Server, headers: HeaderBlock) -> Vec<u8> {
     let mut connection = open(server).await;
     let stream = connection.open_stream(flags::END_STREAM, headers).await.expect("the request is sent");
@@ -27,7 +28,8 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// An answer is Huffman-coded or not; its status of three digits is a literal for what has no entry in the table.
+/// Whether a header block has this status. A status of three digits without a table entry is a
+/// literal, Huffman-coded or plain.
 fn status_is(headers: &[u8], status: &str) -> bool {
     contains(headers, status.as_bytes()) || contains(headers, &huffman_digits(status))
 }
@@ -74,7 +76,8 @@ async fn connections_that_break_during_a_request_are_no_errors_of_the_server() {
         for call in 0..CALLS {
             let mut connection = open(&server).await;
             let stream = connection.open_stream(0, HeaderBlock::grpc_call(path)).await.expect("the request is sent");
-            // The answer to a ping shows that the request has arrived. A stream that is reset earlier is no call.
+            // The answer to a ping shows that the request has arrived. The server does not count a
+            // stream that is reset before its request arrives.
             connection.send(FrameKind::Ping, 0, 0, &[7; 8]).await.expect("a ping is sent");
             let answered =
                 |frame: &cloakwork_tests_attack::Frame| frame.is(FrameKind::Ping) && frame.flags & flags::ACK != 0;
@@ -107,7 +110,7 @@ async fn header_lists_have_a_limited_number_of_fields() {
     let many = HeaderBlock::grpc_call(HEALTH).stored_field("x", "").repeat_newest(64);
     let headers = answer(&server, many).await;
     let few = answer(&server, HeaderBlock::grpc_call(HEALTH).stored_field("x", "").repeat_newest(32)).await;
-    // 8 is RESOURCE_EXHAUSTED. A call without a message gets another status.
+    // Status 8 is RESOURCE_EXHAUSTED. A call without a message gets another status.
     assert_ne!(headers, few);
     let metrics = server.metrics().await;
     assert_eq!(counted(&metrics, "cloakwork_rejected_total{", "\"REQUEST_TOO_LARGE\""), 1.0, "{metrics}");

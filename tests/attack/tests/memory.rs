@@ -1,4 +1,4 @@
-//! Memory that callers without a token can make a server take.
+//! Memory that a server spends on callers without a token.
 
 use std::{
     io,
@@ -12,26 +12,28 @@ use cloakwork_tests_service::{Server, Setup, dev_certificates};
 
 const MIB: u64 = 1 << 20;
 
-/// What connections without a token may take together, as these tests set it.
+/// Limit for the memory of all connections without a token, as these tests set it.
 const UNAUTHENTICATED_BYTES: u64 = 64 * MIB;
 
-/// What may be measured beyond that: the allocator's own, and pages that it has not yet returned.
+/// Growth allowed beyond the limit: the allocator's own memory, and pages that it has not yet
+/// returned.
 const SLACK_BYTES: u64 = 64 * MIB;
 
-/// What may be left of a flood once its connections are closed.
+/// Growth allowed after a flood, once its connections are closed.
 const LEFT_BYTES_MAX: u64 = 100 * MIB;
 
-/// For how long a flood stays open after its last byte, so that the server has worked it off.
+/// Time for which a flood stays open after its last byte, so that the server processes all of it.
 const SETTLING_TIME: Duration = Duration::from_secs(3);
 
-/// When that must be so.
+/// Time within which memory must fall to [`LEFT_BYTES_MAX`].
 const RETURN_LIMIT: Duration = Duration::from_secs(20);
 
-/// Connections of a flood, and streams on each.
+/// Connections of a flood, and streams on each connection.
 const CONNECTIONS: u8 = 200;
 const STREAMS: u32 = 256;
 
-/// Fields that fill a header list of 16 KiB: each counts its name, its value and 32 bytes.
+/// Number of fields that fill a header list of 16 KiB. Each field counts its name, its value and 32
+/// bytes.
 const INFLATED_FIELDS: usize = 480;
 
 async fn start(certificates: Option<&Path>) -> Server {
@@ -46,12 +48,13 @@ async fn start(certificates: Option<&Path>) -> Server {
     Server::start(setup).await
 }
 
-/// One address of its own for each connection of a flood, as a botnet has them.
+/// Source address of a connection. Each connection of a flood has its own, like those of a botnet.
 fn source(number: u8) -> IpAddr {
     Ipv4Addr::new(127, 0, 1, number).into()
 }
 
-/// Runs a flood, which is what a caller does with each connection. `CLOAKWORK_TEST_ALL` runs it over TLS as well.
+/// Runs a flood: `flood` sends the traffic of each connection. With `CLOAKWORK_TEST_ALL`, runs it
+/// over TLS as well.
 async fn withstand<F: AsyncFn(Connection) -> io::Result<Connection>>(what: &str, flood: F) {
     withstand_over(what, None, &flood).await;
     if std::env::var_os("CLOAKWORK_TEST_ALL").is_some() {
@@ -59,7 +62,8 @@ async fn withstand<F: AsyncFn(Connection) -> io::Result<Connection>>(what: &str,
     }
 }
 
-/// Runs a flood, and holds the server's memory to its bound while the flood lasts and after it.
+/// Runs a flood, and checks that the server's memory stays within its bound during the flood and
+/// after it.
 async fn withstand_over<F>(what: &str, certificates: Option<&Path>, flood: &F)
 where
     F: AsyncFn(Connection) -> io::Result<Connection>,
@@ -75,7 +79,7 @@ where
     let (mut peak, mut sent, begun) = (before, 0, Instant::now());
     let mut connections = Vec::new();
     for number in 0..CONNECTIONS {
-        // A server may close a connection at any time; that is a defence as well.
+        // A server may close a connection at any time, which is a valid defence.
         if let Ok(connection) = open(number).await
             && let Ok(connection) = flood(connection).await
         {
@@ -112,7 +116,8 @@ where
     assert!(peak <= before + bound, "{what}: {} MiB taken, {} allowed", (peak - before) / MIB, bound / MIB);
 }
 
-/// Opens as many streams as the server allows, each with headers that HPACK inflates a hundredfold.
+/// Opens as many streams as the server allows. HPACK inflates the headers of each stream a
+/// hundredfold.
 async fn half_open_streams(path: &str, mut connection: Connection) -> io::Result<Connection> {
     for stream in 0..STREAMS {
         let headers = HeaderBlock::grpc_call(path);
@@ -184,13 +189,14 @@ async fn answers_that_nobody_reads_take_bounded_memory() {
     .await;
 }
 
-/// A string that is longer than a header list, in the largest frames: the HTTP library waits for its last byte.
+/// A string that is longer than a header list, in the largest frames. The HTTP library waits for
+/// its last byte.
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_strings_of_header_blocks_take_bounded_memory() {
     withstand("unfinished strings", async |mut connection| {
         const FRAME_BYTES: usize = 1 << 20;
         let stream = connection.new_stream();
-        // A literal field whose name is announced with 100 MB.
+        // A literal field whose name has an announced length of 100 MB.
         let mut block = vec![0x00, 0x7f, 0x81, 0xe1, 0xd7, 0x2f];
         block.resize(FRAME_BYTES, b'x');
         connection.send(FrameKind::Headers, 0, stream, &block).await?;

@@ -13,13 +13,13 @@ use futures_util::future::join_all;
 
 const LIST_JOBS: &str = "/cloakwork.v1.JobService/ListJobs";
 
-/// An empty message, with the five bytes before it.
+/// An empty gRPC message: the five bytes of its prefix.
 const EMPTY_MESSAGE: [u8; 5] = [0; 5];
 
-/// The error code of a caller who does not want the answer any more.
+/// HTTP/2 error code CANCEL: the caller no longer wants the answer.
 const CANCEL: [u8; 4] = 8_u32.to_be_bytes();
 
-/// A server as an operator runs one behind a proxy.
+/// Starts a server and a proxy in the configuration for operators.
 async fn start(kind: ProxyKind) -> Option<(Server, Proxy)> {
     let setup = Setup::default().with("listen.trusted_proxies", "127.0.0.1").with("auth.anonymous", false);
     let server = Server::start(setup).await;
@@ -40,7 +40,7 @@ fn is_unauthenticated(error: &ClientError) -> bool {
     matches!(error, ClientError::Refused(refusal) if refusal.reason == "UNAUTHENTICATED")
 }
 
-/// Calls that were refused for a reason.
+/// Number of calls that the server has refused for this reason.
 async fn refused(server: &Server, reason: &str) -> u64 {
     let series = format!("cloakwork_rejected_total{{reason=\"{reason}\"}} ");
     let metrics = server.metrics().await;
@@ -69,7 +69,8 @@ async fn tenants_work_behind_envoy_and_strangers_do_not() {
     tenants_work_and_strangers_do_not(ProxyKind::Envoy).await;
 }
 
-/// The tenant `local` is for callers on this machine, and a proxy on this machine brings others.
+/// Checks that callers behind a proxy are not the tenant `local`. That tenant is for callers on
+/// this machine, and a proxy on this machine brings remote callers.
 async fn nobody_is_local(kind: ProxyKind) {
     let server = Server::start(Setup::default().without_worker()).await;
     let Some(proxy) = Proxy::start(kind, &server).await else { return };
@@ -89,9 +90,10 @@ async fn a_caller_behind_envoy_is_not_the_tenant_local() {
     nobody_is_local(ProxyKind::Envoy).await;
 }
 
-/// An address that guesses tokens gets no further lookups, whatever it writes into `x-forwarded-for` itself.
+/// Checks that an address that guesses tokens gets no further lookups, whatever it writes into
+/// `x-forwarded-for`.
 async fn guesses_count_for_the_callers_address(kind: ProxyKind) {
-    // More than `address_failures_per_minute`.
+    // More guesses than `address_failures_per_minute`.
     const GUESSES: u32 = 75;
     let Some((server, proxy)) = start(kind).await else { return };
     let client = proxy.client(Some(&server.token("acme", "jobs,keys,read"))).await.expect("the proxy answers");
@@ -120,8 +122,8 @@ async fn guesses_behind_envoy_count_for_the_callers_address() {
     guesses_count_for_the_callers_address(ProxyKind::Envoy).await;
 }
 
-/// Opens calls and resets each at once, all in one write, so that the server receives many resets together. Envoy itself
-/// closes a caller's connection after some hundreds of resets.
+/// Opens calls and resets each at once, all in one write, so that the server receives many resets
+/// together. Envoy itself closes a caller's connection after some hundreds of resets.
 async fn reset_calls(proxy: &Proxy, token: &str, calls: u32) -> std::io::Result<()> {
     let mut connection = connect(proxy, Ipv4Addr::new(127, 0, 1, 8).into()).await?;
     let mut burst = Vec::new();
@@ -133,7 +135,7 @@ async fn reset_calls(proxy: &Proxy, token: &str, calls: u32) -> std::io::Result<
         burst.extend(CANCEL);
     }
     connection.write(&burst).await?;
-    // An answer to what follows the resets says that Envoy has passed them on.
+    // Envoy's answer to the ping after the resets shows that Envoy has passed them on.
     connection.send(FrameKind::Ping, 0, 0, &[0; 8]).await?;
     connection.receive_until(Duration::from_secs(5), |frame| frame.is(FrameKind::Ping)).await;
     Ok(())

@@ -1,4 +1,4 @@
-//! Floods of calls with unknown tokens, beside a tenant at work.
+//! Floods of calls with unknown tokens while a tenant makes calls.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -16,13 +16,13 @@ use cloakwork_tests_service::{Server, Setup, eventually};
 /// Connections of the flood.
 const CONNECTIONS: u8 = 50;
 
-/// Calls of the tenant that are timed in each phase.
+/// Number of tenant calls that are timed in each phase.
 const CALLS: usize = 500;
 
-/// How much longer the tenant's 99th percentile may be during a flood.
+/// Largest allowed ratio of the tenant's 99th percentile during a flood to that without.
 const RATIO_MAX: f64 = 1.5;
 
-/// A token of the right form that nobody made.
+/// A well-formed token that no administrator has issued.
 fn unknown_token(number: u64) -> String {
     format!("cw_{:012x}_{:064x}", number, u128::from(number) << 64)
 }
@@ -31,9 +31,10 @@ fn call_with(token: &str) -> HeaderBlock {
     HeaderBlock::grpc_call("/cloakwork.v1.JobService/GetJob").field("authorization", &format!("Bearer {token}"))
 }
 
-/// Sends calls with unknown tokens on one connection after the other, as fast as the server reads them.
+/// Sends calls with unknown tokens on one connection after another, as fast as the server reads
+/// them.
 async fn flood(number: u8, server: SocketAddr, stop: Arc<AtomicBool>, sent: Arc<AtomicU64>) {
-    // The tenant's own address among them: an attacker may sit behind the same NAT.
+    // Even numbers use the tenant's own address: an attacker may sit behind the same NAT.
     let source = if number.is_multiple_of(2) { Ipv4Addr::LOCALHOST } else { Ipv4Addr::new(127, 0, 1, number) };
     while !stop.load(Relaxed) {
         let Ok(mut connection) = Connection::open(source.into(), server).await else { continue };
@@ -48,7 +49,7 @@ async fn flood(number: u8, server: SocketAddr, stop: Arc<AtomicBool>, sent: Arc<
     }
 }
 
-/// The 99th percentile of a tenant's calls, each of which must succeed.
+/// Measures the 99th percentile of a tenant's call times. Each call must succeed.
 async fn p99(client: &Client) -> Duration {
     let mut times = Vec::with_capacity(CALLS);
     for _ in 0..CALLS {
@@ -61,7 +62,8 @@ async fn p99(client: &Client) -> Duration {
     times[CALLS * 99 / 100]
 }
 
-/// Floods the server while the tenant makes its calls. Returns their 99th percentile and the flood's answered calls a second.
+/// Floods the server while the tenant makes its calls. Returns the tenant's 99th percentile and the
+/// number of flood calls answered per second.
 async fn p99_in_flood(server: &Server, client: &Client) -> (Duration, f64) {
     let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let flooding: Vec<_> = (0..CONNECTIONS)
@@ -84,7 +86,8 @@ fn median(times: &mut [Duration]) -> Duration {
     times[times.len() / 2]
 }
 
-/// How much longer the tenant's 99th percentile is during a flood, by the medians of alternating rounds.
+/// Ratio of the tenant's 99th percentile during a flood to that without, from the medians of
+/// alternating rounds.
 async fn slowdown(server: &Server, client: &Client) -> f64 {
     const ROUNDS: usize = 3;
     let (mut quiet, mut flooded) = (Vec::new(), Vec::new());
@@ -106,10 +109,11 @@ async fn a_flood_of_unknown_tokens_takes_no_call_of_a_tenant() {
     const ATTEMPTS: usize = 3;
     let setup = Setup::default().without_worker().with("auth.anonymous", false);
     let server = Server::start(setup).await;
-    // Without retries, which would hide refused calls.
+    // Retries would hide refused calls.
     let client = server.client_with(&server.token("acme", "jobs,keys,read")).await.retry_policy(RetryPolicy::NEVER);
     p99(&client).await;
-    // Other programs on the test's machine slow single rounds down. A server that serves the flood first fails each time.
+    // Other programs on the test's machine slow single rounds down. A server that serves the flood
+    // first fails every attempt.
     let mut ratio = f64::INFINITY;
     for _ in 0..ATTEMPTS {
         ratio = ratio.min(slowdown(&server, &client).await);
@@ -119,19 +123,19 @@ async fn a_flood_of_unknown_tokens_takes_no_call_of_a_tenant() {
     }
     assert!(server.metric("cloakwork_rejected_total").await > 1000.0, "the flood reaches the server");
     assert!(ratio <= RATIO_MAX, "the flood makes the tenant's 99th percentile {ratio:.2} times as long");
-    // A new caller gets in as well, once the flood is over.
+    // A new caller also gets in once the flood is over.
     let other = server.client_with(&server.token("other", "read")).await;
     eventually("a new tenant gets in", || async { other.capabilities().await.is_ok() }).await;
 }
 
-/// The sum of a counter over its series with this label.
+/// Sum of a counter over its series with this label.
 async fn counted(server: &Server, counter: &str, label: &str) -> f64 {
     let metrics = server.metrics().await;
     let series = metrics.lines().filter(|line| line.starts_with(counter) && line.contains(label));
     series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// Makes a call with an unknown token on a connection of its own, and waits for the answer.
+/// Makes a call with an unknown token on a new connection, and waits for the answer.
 async fn guess(server: &Server, from: Ipv4Addr) {
     let mut connection = Connection::open(from.into(), server.address()).await.expect("a connection");
     connection.open_stream(flags::END_STREAM, call_with(&unknown_token(0))).await.expect("a call");
@@ -141,7 +145,7 @@ async fn guess(server: &Server, from: Ipv4Addr) {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_are_reset_while_their_tokens_are_looked_up_count_as_failures() {
     const CANCEL: u32 = 8;
-    // More than the budget of an address, `address_failures_per_minute`.
+    // More calls than the budget of an address, `address_failures_per_minute`.
     const CALLS: u32 = 75;
     let server = Server::start(Setup::default().without_worker().with("auth.anonymous", false)).await;
     let [guesser, other] = [1, 2].map(|number| Ipv4Addr::new(127, 0, 2, number));

@@ -1,4 +1,4 @@
-//! Bootstraps, row by row of the seed page of DESILO's library.
+//! Times of bootstraps, row by row of the seed page of DESILO's library.
 
 mod rows;
 
@@ -20,7 +20,8 @@ use crate::{
 
 const ROUNDS: usize = 5;
 
-/// Of those whose name has `case` in it: as in `CKKS_45_60_50 regular 32768 medium 5`.
+/// Measures the rows whose name contains `case`. A name looks like `CKKS_45_60_50 regular 32768
+/// medium 5`.
 pub(crate) fn measure(is_quick: bool, case: &str) -> Vec<Value> {
     let sets = if is_quick { ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"] } else { ["CKKS_45_60_50", "CKKS_54_60"] };
     let mut measured = Vec::new();
@@ -52,13 +53,14 @@ fn measure_one(set: &str, table: &Table, row: &Row, is_quick: bool) -> Option<Va
         evaluator.bootstrap(&ciphertext, &bootstrap, &keys).expect("a bootstrap")
     };
     let cores = cloakwork_tests_machine::cores();
-    // What memory is got from the system is got before.
+    // The first run allocates memory from the system, so that the timed runs do not.
     let result = run(cores);
-    // How much two bootstraps on a thread each slow each other down is how much of two cores the machine's memory leaves.
+    // Two single-threaded bootstraps at once slow each other down through the shared memory
+    // bandwidth. The ratio shows how much of two cores remains.
     let two_at_once =
         || thread::scope(|scope| [(); 2].map(|()| scope.spawn(|| run(1))).map(|one| one.join().expect("a bootstrap")));
     let rounds = 0..if is_quick { 1 } else { ROUNDS };
-    // In turn: other work on the machine slows all of them down.
+    // The measurements alternate, so that other work on the machine slows all of them down alike.
     let round = |_| [seconds(|| drop(run(1))), seconds(|| drop(run(cores))), seconds(|| drop(two_at_once()))];
     let times: Vec<[f64; 3]> = rounds.map(round).collect();
     let middle = |value: &dyn Fn(&[f64; 3]) -> f64| quartiles(times.iter().map(value).collect())[1];

@@ -1,4 +1,4 @@
-//! How exact bootstraps are, over many secrets, and that it is exact enough.
+//! Precision of bootstraps over many secrets, compared with a floor for each row.
 
 use cloakwork_ckks::{BootstrapKeys, Evaluator, Ring};
 use cloakwork_params::ckks;
@@ -13,15 +13,17 @@ use crate::{
     precision::{bits, numbers_from},
 };
 
-/// A row of the tables, and the bits behind the point that the mean error and the greatest one leave at least.
+/// A row of the tables, with the fewest bits after the point that its mean error and its greatest
+/// error must leave.
 struct Floor {
     row: &'static str,
     real: [f64; 2],
-    /// Of a toy's few coefficients the sine is less of a straight line, and there is less noise.
+    /// Floors for toy rings. Their few coefficients are larger, so the sine is less linear over
+    /// them, but the noise is smaller.
     toy: [f64; 2],
 }
 
-/// Some tenths of a bit below what was measured, as docs/ckks.md has it.
+/// Floors that lie some tenths of a bit below the measured values in docs/ckks.md.
 const FLOORS: [Floor; 4] = [
     Floor { row: "CKKS_54_60 regular 32768 medium 5", real: [21.5, 19.0], toy: [19.5, 18.0] },
     Floor { row: "CKKS_45_60_50 regular 32768 medium 5", real: [23.5, 20.5], toy: [23.5, 21.5] },
@@ -29,17 +31,18 @@ const FLOORS: [Floor; 4] = [
     Floor { row: "CKKS_45_60_50 lossy 32768 medium 5", real: [24.5, 22.0], toy: [25.0, 22.5] },
 ];
 
-/// How much is measured.
+/// The amount of work of a measurement.
 pub(crate) struct Extent {
-    /// On toys.
+    /// Whether toy rings are measured.
     pub(crate) is_quick: bool,
-    /// Secrets, each with keys of its own.
+    /// Number of secrets, each with its own keys.
     pub(crate) secrets: usize,
-    /// Messages under each.
+    /// Number of messages under each secret.
     pub(crate) messages: usize,
 }
 
-/// Of rows whose name has `case` in it: what was measured, or what was not exact enough.
+/// Measures the rows whose name contains `case`. Returns the measured values, or an error that
+/// names the first row below its floor.
 pub(crate) fn measure(extent: &Extent, case: &str) -> Result<Vec<Value>, String> {
     let floors: Vec<&Floor> = FLOORS.iter().filter(|floor| floor.row.contains(case)).collect();
     if floors.is_empty() {
@@ -80,7 +83,7 @@ fn measure_one(extent: &Extent, floor: &Floor) -> Result<Value, String> {
     let worst = found.iter().flatten().map(|[_, worst]| *worst).fold(f64::MAX, f64::min);
     let (row, [mean_floor, worst_floor]) = (floor.row, if extent.is_quick { floor.toy } else { floor.real });
     println!("| {row} | {mean:.2} | {least:.2} | {worst:.2} | {mean_floor} | {worst_floor} |");
-    // Written so that what is no number is not enough.
+    // The comparison is negated so that a NaN fails as well.
     if !(mean >= mean_floor && worst >= worst_floor) {
         return Err(format!("{row}: {mean:.2} and {worst:.2} bits, not {mean_floor} and {worst_floor}"));
     }
@@ -90,7 +93,7 @@ fn measure_one(extent: &Extent, floor: &Floor) -> Result<Value, String> {
     }))
 }
 
-/// The set, the table and the row that a name is of.
+/// The set, the table and the row with this name.
 fn find(name: &str) -> Option<(&str, &'static Table, &'static Row)> {
     let (set, _) = name.split_once(' ')?;
     let rows = TABLES.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
@@ -98,7 +101,7 @@ fn find(name: &str) -> Option<(&str, &'static Table, &'static Row)> {
     Some((set, table, row))
 }
 
-/// Bits of the mean of errors, of each of which the bits are given.
+/// Bits of the mean error, from the bits of each error.
 fn mean_bits(bits: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = bits.len() as f64;
     -(bits.map(|bits| (-bits).exp2()).sum::<f64>() / count).log2()
@@ -115,7 +118,7 @@ mod tests {
         assert_eq!(measured.len(), FLOORS.len());
     }
 
-    /// Gigabytes, and minutes.
+    /// Takes minutes and gigabytes, so it runs only with `CLOAKWORK_TEST_ALL`.
     #[test]
     fn real_rings_are_as_exact_as_they_are_to_be() {
         if std::env::var_os("CLOAKWORK_TEST_ALL").is_none() {

@@ -1,4 +1,5 @@
-//! The examples of the seed page of DESILO's library, as one writes them with ours. docs/ckks.md has them word for word.
+//! The examples of the seed page of DESILO's library, written with our library. docs/ckks.md
+//! repeats them word for word.
 
 use cloakwork_ckks::{
     Bootstrap, BootstrapKeys, Complex, Evaluator, KeyPlan, KeySize, Ring, bootstrap::SeededBootstrapKeys,
@@ -9,7 +10,7 @@ use cloakwork_secret::{
     ckks::{KeyGenerator, SecretKey},
 };
 
-/// What came back, and what should have.
+/// The decrypted numbers, and the expected numbers.
 pub(crate) struct Outcome {
     pub(crate) got: Vec<Complex>,
     pub(crate) expected: Vec<Complex>,
@@ -17,7 +18,7 @@ pub(crate) struct Outcome {
 
 type Example = fn(&'static CkksSet, usize) -> Result<Vec<Outcome>, SecretError>;
 
-/// By name, as in the headings of docs/ckks.md.
+/// Examples by name. The names are headings of docs/ckks.md.
 pub(crate) const EXAMPLES: [(&str, Example); 6] = [
     ("A regular bootstrap", regular),
     ("With a small key", small),
@@ -148,7 +149,7 @@ fn lossy_small(set: &'static CkksSet, threads: usize) -> Result<Vec<Outcome>, Se
         .collect()
 }
 
-/// As on the page, or half of what a toy has.
+/// Number of slots of the sparse examples: as on the page, or half the slots of a toy ring.
 fn slots_of_example(set: &CkksSet) -> usize {
     1024.min(set.slots() / 2)
 }
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
     use crate::precision::bits;
 
-    /// The lines between an example's name and its end, without what they are indented by.
+    /// The lines between an example's name and its end, without their indentation.
     fn code(name: &str) -> String {
         let lines = include_str!("examples.rs").lines().map(|line| line.strip_prefix("    ").unwrap_or(line));
         let of_example =

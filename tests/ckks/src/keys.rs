@@ -1,4 +1,5 @@
-//! The parts of a key: how long they take to make, to write, and to read, which is what a worker does before a key's first job.
+//! Times to make, write and read the parts of a key. A worker reads all parts before the first job
+//! of a key.
 
 use cloakwork_ckks::{
     KeyPart, KeyPlan, Ring, SwitchKey,
@@ -13,10 +14,11 @@ use serde_json::{Value, json};
 
 use crate::seconds;
 
-/// Parts that are measured. All stay, as those of a worker do, so that each gets its memory from the system.
+/// Number of measured parts. All stay in memory, as in a worker, so that each allocates its memory
+/// from the system.
 const PARTS: i64 = 8;
 
-/// What a part goes through, and how long each step takes, all parts together.
+/// Seconds of each step of a part, summed over all parts.
 #[derive(Default)]
 struct Times {
     make: f64,

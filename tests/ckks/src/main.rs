@@ -1,5 +1,5 @@
-//! How long CKKS takes: transforms, beside those of another library, keys, and bootstraps, also in turn with Lattigo's. And how exact
-//! bootstraps are.
+//! Times of CKKS: transforms compared with another library's, keys, and bootstraps, also in turn
+//! with Lattigo's. Also the precision of bootstraps.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +14,8 @@ mod transforms;
 
 use std::{path::PathBuf, time::Instant};
 
-/// What can be asked for. The last one needs a program to compare with, and is measured only where it is named.
+/// Names of the measurements. The last needs a program to compare with, so it runs only if `--only`
+/// names it.
 const PARTS: [&str; 6] = ["transforms", "keys", "bootstraps", "examples", "exactness", "peer"];
 
 fn main() {
@@ -89,7 +90,7 @@ fn main() {
     }
 }
 
-/// Those of docs/ckks.md, from keys to numbers.
+/// Runs the examples of docs/ckks.md, including the making of keys.
 fn run_examples(set: &str) {
     let set = cloakwork_params::ckks::by_name(set).unwrap_or_else(|| fail(&format!("there is no set '{set}'")));
     println!("| example | seconds, keys and all | bits: mean | worst |\n|---|---|---|---|");
@@ -124,14 +125,14 @@ fn fail(message: &str) -> ! {
     std::process::exit(2);
 }
 
-/// Seconds that it takes.
+/// Seconds that `run` takes.
 fn seconds(run: impl FnOnce()) -> f64 {
     let start = Instant::now();
     run();
     start.elapsed().as_secs_f64()
 }
 
-/// The middle one, and those at a quarter and three quarters.
+/// The lower quartile, the median and the upper quartile.
 fn quartiles(mut values: Vec<f64>) -> [f64; 3] {
     values.sort_by(f64::total_cmp);
     [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])

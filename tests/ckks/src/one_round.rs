@@ -1,4 +1,5 @@
-//! A process that makes keys, warms up with one bootstrap and times the next: our side of [`crate::peer`].
+//! A process that makes keys, warms up with one bootstrap and times the next: our side of
+//! [`crate::peer`].
 
 use std::fmt::Display;
 
@@ -15,15 +16,15 @@ use crate::{
     seconds,
 };
 
-/// What the process is started with, followed by the name of a set and of a size of keys.
+/// Option that starts the process, followed by the name of a set and of a size of keys.
 pub(crate) const FLAG: &str = "--one-round";
 
-/// The sizes of keys that are compared.
+/// Sizes of keys that are compared.
 pub(crate) const SIZES: [(&str, KeySize); 2] = [("medium", KeySize::Medium), ("large", KeySize::Large)];
 
 const STAGES: usize = 5;
 
-/// Prints what the peer's process prints, under the same names.
+/// Prints the fields of the peer's process, under the same names.
 pub(crate) fn print(set: &str, size: &str) -> Result<(), String> {
     let named = SIZES.into_iter().find(|(name, _)| *name == size);
     let (_, key_size) = named.ok_or_else(|| format!("no keys of size '{size}' are compared"))?;

@@ -1,7 +1,8 @@
-//! Bootstraps of ours and of Lattigo in turn, on one thread.
+//! Bootstraps of our library and of Lattigo in turn, on one thread.
 //!
-//! Keys of both do not fit into memory together. So each round of each side is a process of its own, which makes keys,
-//! warms up with one bootstrap and times the next; a side starts when the other's process has ended.
+//! The keys of both do not fit into memory together. So each round of each side is a process of its
+//! own. The process makes keys, warms up with one bootstrap and times the next. A side starts when
+//! the other's process has ended.
 
 use std::{
     path::Path,
@@ -12,11 +13,12 @@ use serde_json::{Value, json};
 
 use crate::{one_round, quartiles};
 
-/// Lattigo's default set, whose secret has only 192 coefficients that are not zero, and its default of those with a dense
-/// one: ours, with 1024, is in between.
+/// Lattigo's default set, whose secret has only 192 nonzero coefficients, and its default set with
+/// a dense secret. Our sets, with 1024 nonzero coefficients, lie in between.
 const THEIR_SETS: [&str; 2] = ["N16QP1546H192H32", "N16QP1767H32768H32"];
 
-/// Their sets whose name has `case` in it against ours with keys of two sizes, each measured once a round.
+/// Measures each of Lattigo's sets whose name contains `case`, and our set with keys of two sizes,
+/// once a round.
 pub(crate) fn measure(program: &Path, rounds: usize, is_quick: bool, case: &str) -> Result<Vec<Value>, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let ours = if is_quick { "TOY_CKKS_45_60_50" } else { "CKKS_45_60_50" };
@@ -28,7 +30,7 @@ pub(crate) fn measure(program: &Path, rounds: usize, is_quick: bool, case: &str)
     let sides = our_sizes.len() + their_sets.len();
     let mut found = vec![Vec::new(); sides];
     for round in 0..rounds {
-        // Who goes first alternates too.
+        // The side that goes first alternates as well.
         for side in (0..sides).map(|side| (side + round) % sides) {
             let (mut command, set) = match side.checked_sub(our_sizes.len()).map(|index| their_sets[index]) {
                 None => (started_with(&this, &[one_round::FLAG, ours, our_sizes[side]]), ours),
@@ -57,7 +59,7 @@ fn started_with(program: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The line that a process prints.
+/// Runs a process and parses the JSON line that it prints.
 fn run(command: &mut Command) -> Result<Value, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stderr(Stdio::inherit()).output().map_err(|error| format!("{name}: {error}"))?;

@@ -1,4 +1,4 @@
-//! Transforms of 2^16 coefficients, ours and those of tfhe-ntt in turn.
+//! Times of transforms of 2^16 coefficients, alternating between ours and those of tfhe-ntt.
 
 use cloakwork_math::{modulus::Modulus, ntt::Ntt, simd::Level};
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use crate::{quartiles, seconds};
 
 const SIZE_LOG2: u32 = 16;
 const ROUNDS: usize = 41;
-/// Transforms of one prime in a row: what a key switch does.
+/// Number of transforms under one prime in a row, as in a key switch.
 const TOGETHER: usize = 4;
 
-/// Of a prime below 2^50, one next to 2^54 and one next to 2^60.
+/// A prime below 2^50, a prime next to 2^54 and a prime next to 2^60.
 const PRIMES: [u64; 3] = [0x3_ffff_fea6_0001, 0x40_0000_0012_0001, 0x1000_0000_006e_0001];
 
 pub(crate) fn measure() -> Vec<Value> {
@@ -40,7 +40,7 @@ fn measure_one(modulus: Modulus, level: Level) -> Value {
         times[1].push(seconds(|| ours.inverse(&mut all)));
         times[2].push(seconds(|| all.iter_mut().for_each(|one| theirs.fwd(one))));
         times[3].push(seconds(|| all.iter_mut().for_each(|one| theirs.inv(one))));
-        // Theirs leaves N times the coefficients.
+        // The inverse of tfhe-ntt leaves N times the coefficients.
         let shrink = modulus.factor(modulus.inverse(1 << SIZE_LOG2));
         polynomials.iter_mut().flatten().for_each(|word| *word = shrink.times(*word));
     }

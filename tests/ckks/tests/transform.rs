@@ -1,4 +1,4 @@
-//! Our transform against another one: products of polynomials are the same.
+//! Products of polynomials by our transform equal those by another library's transform.
 
 use cloakwork_math::{
     modulus::Modulus,

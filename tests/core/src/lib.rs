@@ -1,4 +1,4 @@
-//! A key pair and both sides of a computation, for tests that hold the core against the plaintext.
+//! A key pair and both sides of a computation, for tests that compare the core with the plaintext.
 
 #![forbid(unsafe_code)]
 
@@ -7,25 +7,25 @@ use cloakwork_params::{Encoding, ParameterSet};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tfhe::{Scratch, ServerKey};
 
-/// Threads that tests use.
+/// Number of threads that tests use.
 pub const THREADS: usize = 2;
 
 /// Both halves of a key, and working memory.
 pub struct Pair<T, S> {
-    /// The set.
+    /// The parameter set.
     pub set: &'static ParameterSet,
     /// The client's half.
     pub client: ClientKey,
     /// The server's half.
     pub server: ServerKey<T, S>,
-    /// The client's generator, seeded: a failing test fails again.
+    /// The client's generator, with a fixed seed so that a failing test fails again.
     pub randomness: Randomness,
-    /// One for each thread.
+    /// Scratch memory of each thread.
     pub scratches: Vec<Scratch<T, S>>,
 }
 
 impl<T: Torus, S: Torus> Pair<T, S> {
-    /// A key pair for the set of this name.
+    /// Generates a key pair for the set of this name.
     pub fn generate(name: &str) -> Self {
         let set = cloakwork_params::table::by_name(name).expect("a set of that name");
         let mut randomness = Randomness::insecure_for_tests(0x5eed);
@@ -38,7 +38,7 @@ impl<T: Torus, S: Torus> Pair<T, S> {
         Self { set, client, server, randomness, scratches }
     }
 
-    /// Number of values under the padding bit.
+    /// Number of values below the padding bit.
     pub fn values(&self) -> u64 {
         match self.set.encoding {
             Encoding::Shortint { message_modulus, carry_modulus, .. } => message_modulus * carry_modulus,
@@ -47,7 +47,7 @@ impl<T: Torus, S: Torus> Pair<T, S> {
     }
 }
 
-/// Keeps the code of docs/core.md working.
+/// Compiles and runs the code of docs/core.md as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/core.md")]
 struct Documentation;

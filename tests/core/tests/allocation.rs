@@ -1,4 +1,4 @@
-//! Working memory belongs to the caller: once its scratch is warm, a bootstrap allocates nothing.
+//! Working memory belongs to the caller: a bootstrap with a warm scratch allocates nothing.
 
 use cloakwork_math::Torus;
 use cloakwork_tests_core::Pair;

@@ -1,4 +1,5 @@
-//! Every parameter set computes lookup tables, alone and in batches, with fresh and with used inputs.
+//! Every parameter set computes lookup tables, alone and in batches, with fresh inputs and with
+//! outputs as inputs.
 
 use cloakwork_math::{
     Torus,
@@ -8,7 +9,7 @@ use cloakwork_params::{Encoding, ParameterSet, table::SETS};
 use cloakwork_tests_core::Pair;
 use cloakwork_tfhe::{Lut, LweList, ServerKey};
 
-/// Bytes of evaluation key up to which a set belongs to the everyday tests.
+/// Largest evaluation key, in bytes, of a set that is tested without `CLOAKWORK_TEST_ALL`.
 const EVERYDAY_KEY_BYTES: usize = 1 << 30;
 
 #[test]
@@ -31,7 +32,7 @@ fn applies_tables<S: Torus>(name: &str) {
     let mut pair = Pair::<u64, S>::generate(name);
     let values = pair.values();
     let words = random_words(values as usize * 4);
-    // Each lane its own table; every input value occurs.
+    // Each lane has its own table, and every input value occurs.
     let messages: Vec<u64> = (0..values).chain(words.iter().map(|word| word % values)).take(20).collect();
     let tables: Vec<Vec<u64>> = messages
         .iter()
@@ -48,7 +49,7 @@ fn applies_tables<S: Torus>(name: &str) {
     let expected: Vec<u64> = messages.iter().zip(&tables).map(|(message, table)| table[*message as usize]).collect();
     assert_eq!(pair.client.decrypt(pair.set, &outputs).expect("messages"), expected, "{name}, fresh inputs");
 
-    // A second time, on outputs, with one scratch: same tables, other order of work.
+    // A second time, on the outputs, with one scratch: the same tables, another order of work.
     let mut again = LweList::zeros(inputs.dimension(), inputs.len());
     pair.server.bootstrap(&outputs, &luts, &mut again, &mut pair.scratches[..1]).expect("shapes that fit");
     let expected: Vec<u64> = expected.iter().zip(&tables).map(|(message, table)| table[*message as usize]).collect();
@@ -77,7 +78,7 @@ fn the_batch_changes_no_bit() {
 #[test]
 fn the_batch_changes_no_bit_of_a_multi_bit_bootstrap() {
     batch_changes_no_bit("V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", 33);
-    // Two masks a row.
+    // Two masks in each row.
     batch_changes_no_bit("V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", 33);
     batch_changes_no_bit("TOY_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2", 40);
 }
@@ -98,7 +99,8 @@ fn batch_changes_no_bit(name: &str, count: usize) {
     assert_eq!(run(&inputs, &mut pair.scratches[..1]), together, "{name}: one thread or two");
     let expected: Vec<u64> = messages.iter().map(|message| function(*message)).collect();
     assert_eq!(pair.client.decrypt(pair.set, &together).expect("messages"), expected, "{name}");
-    // On both sides of a tile's end, and of a part's on one thread and on two.
+    // Lanes on both sides of the end of a tile, and of the end of a thread's part with one thread
+    // and with two.
     for lane in [0, 15, 16, 31, 32, 63, 64, 79, 80, 109, 110, 149].into_iter().filter(|lane| *lane < count) {
         let single = LweList::from_words(inputs.dimension(), inputs.get(lane).to_vec()).expect("one ciphertext");
         assert_eq!(run(&single, &mut pair.scratches[..1]).get(0), together.get(lane), "{name}: lane {lane} alone");
@@ -124,7 +126,7 @@ fn tables_of_two_inputs_and_of_many_functions() {
     let expected: Vec<u64> = left.iter().zip(&right).map(|(left, right)| left * right % 4).collect();
     assert_eq!(pair.client.decrypt(pair.set, &outputs).expect("messages"), expected);
 
-    // One blind rotation, three answers; inputs go up to a third of the values.
+    // One blind rotation gives three outputs. The inputs go up to a third of the values.
     let functions: [&dyn Fn(u64) -> u64; 3] = [&|x| x, &|x| (x * x) % 16, &|x| 15 - x];
     let many = Lut::from_fns(pair.set, &functions).expect("a table");
     let messages = [0, 1, 2, 3, 4];

@@ -18,11 +18,11 @@ fn tables_of_several_outputs_work_with_the_bootstrap_first() {
     let mut pair = Pair::<u32, u32>::generate("TOY_BOOLEAN");
     let bits: Vec<u64> = (0..100).map(|lane| lane / 3 % 2).collect();
     let inputs = pair.client.encrypt(pair.set, &bits, &mut pair.randomness).expect("ciphertexts");
-    // A quarter of the torus further on, both bits are on the positive side.
+    // An output at a quarter of the torus further on is positive for both bits.
     let size = pair.set.polynomial_size;
     let lut = Lut::from_parts(vec![1 << 29; size], vec![0, size / 2]).expect("a table");
     let expected: Vec<u64> = bits.iter().flat_map(|bit| [*bit, 1]).collect();
-    // On one thread a part has more results than are key switched at once.
+    // With one thread, a part has more results than one call of the key switch takes.
     for threads in [pair.scratches.len(), 1] {
         let mut outputs = LweList::zeros(inputs.dimension(), 200);
         let scratches = &mut pair.scratches[..threads];
@@ -47,7 +47,7 @@ fn computes_gates(name: &str) {
     let expected: Vec<u64> = cases.iter().map(|(gate, left, right)| u64::from(gate.evaluate(*left, *right))).collect();
     assert_eq!(pair.client.decrypt(pair.set, &outputs).expect("bits"), expected, "{name}: gates on fresh bits");
 
-    // The outputs choose between the inputs, and what was chosen is negated.
+    // The outputs choose between the inputs, and the chosen bits are negated.
     let mut chosen = LweList::zeros(left.dimension(), left.len());
     evaluator.mux(&outputs, &left, &right, &mut chosen, &mut pair.scratches).expect("shapes that fit");
     gates::not(&mut chosen);
@@ -57,7 +57,8 @@ fn computes_gates(name: &str) {
         .collect();
     assert_eq!(pair.client.decrypt(pair.set, &chosen).expect("bits"), expected, "{name}: mux and not");
 
-    // What comes out of a mux carries two bootstraps' noise and must still go into the hungriest gate.
+    // The output of a mux carries the noise of two bootstraps. That noise must still fit into the
+    // gate with the tightest bound.
     let xors = vec![Gate::Xor; cases.len()];
     evaluator.evaluate(&xors, &chosen, &chosen.clone(), &mut outputs, &mut pair.scratches).expect("shapes that fit");
     assert_eq!(pair.client.decrypt(pair.set, &outputs).expect("bits"), vec![0; cases.len()], "{name}: xor of a mux");

@@ -1,4 +1,4 @@
-//! What does not belong together is refused, and what is legal but odd costs no more than it should.
+//! Mismatched arguments are refused, and legal but unusual arguments cost no extra memory.
 
 use cloakwork_math::{Torus, random::MaskSeed};
 use cloakwork_params::{Decomposition, table};
@@ -9,7 +9,8 @@ use cloakwork_tfhe::{
     SeededLweList, SeededPackingKey, ServerKey, key_switch::key_switch,
 };
 
-/// Bootstraps one table with every output there is, and sees what a cold scratch allocates.
+/// Bootstraps one table with the largest possible number of outputs, and bounds the bytes that a
+/// cold scratch allocates.
 fn every_output_of_a_table<T: Torus, S: Torus>(name: &str) -> LweList<T> {
     let pair = Pair::<T, S>::generate(name);
     let size = pair.set.polynomial_size;
@@ -21,7 +22,7 @@ fn every_output_of_a_table<T: Torus, S: Torus>(name: &str) -> LweList<T> {
     let mut scratches = [pair.server.scratch()];
     let run = || pair.server.bootstrap(&inputs, &[&lut], &mut outputs, &mut scratches).expect("it fits");
     let bytes = allocation_counter::measure(run).bytes_total;
-    // What remains is the key switch's digits of one part.
+    // The remaining bytes hold the key switch's digits for one part of the outputs.
     let results = size * (pair.set.big_dimension() + 1) * size_of::<T>();
     assert!(bytes < results as u64 / 4, "{name}: {bytes} bytes for {results} bytes of results");
     outputs
@@ -30,7 +31,8 @@ fn every_output_of_a_table<T: Torus, S: Torus>(name: &str) -> LweList<T> {
 #[test]
 fn the_outputs_of_a_table_cost_no_working_memory() {
     let outputs = every_output_of_a_table::<u64, u64>("TOY_MESSAGE_2_CARRY_2");
-    // Neighbouring outputs are neighbouring coefficients of the table, but where it wraps round.
+    // Neighbouring outputs are neighbouring coefficients of the table, except where the table wraps
+    // around.
     let bodies: Vec<u64> = outputs.iter().map(|output| output[output.len() - 1]).collect();
     assert!(bodies.windows(2).filter(|pair| pair[1].wrapping_sub(pair[0]) == 1 << 44).count() >= bodies.len() - 2);
     every_output_of_a_table::<u32, u32>("DEFAULT_PARAMETERS");
@@ -64,7 +66,7 @@ fn keys_of_another_set_are_refused_before_they_are_expanded() {
         ServerKey::expand(wanted, &key_switch, &bootstrap, 1).err().expect("another set's keys");
     };
     assert_eq!(allocation_counter::measure(run).bytes_total, 0);
-    // Words of another width than the set's never make a key.
+    // Words of another width than the set's are refused too.
     let shape = GgswShape::of_set(wanted, wanted.bootstrap);
     let bodies = vec![0_u32; wanted.ggsw_count() * shape.body_words()];
     let narrow = SeededBootstrapKey::new(shape, wanted.ggsw_count(), SEED, bodies).expect("whole ciphertexts");

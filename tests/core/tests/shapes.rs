@@ -1,4 +1,4 @@
-//! Keys that no computation was made for are refused where they are made, with a typed error.
+//! Constructors refuse keys whose shape no computation supports, with a typed error.
 
 use cloakwork_math::{GgswShape, random::MaskSeed};
 use cloakwork_params::Decomposition;
@@ -28,7 +28,8 @@ fn bootstrap_keys_have_a_shape_that_the_kernels_are_made_for() {
         (1, 64, gadget(32, 1)),
         (1, 64, gadget(23, 0)),
         (1, 64, gadget(16, 4)),
-        // Well formed, but no parameter set has so many levels with so many polynomials.
+        // The shape is well formed, but no parameter set has as many levels with as many
+        // polynomials.
         (3, 64, gadget(10, 3)),
     ] {
         assert!(new(k, size, gadget, 3).is_err(), "k = {k}, N = {size}, {gadget:?}");

@@ -1,5 +1,5 @@
-//! Both sides of an encrypted computation in one process: the client makes keys and encrypts, the server
-//! multiplies pairs of numbers that it cannot read, the client decrypts.
+//! Both sides of an encrypted computation in one process. The client makes keys and encrypts, the
+//! server multiplies pairs of numbers that it cannot read, and the client decrypts.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let seeded = size_of_val(key_switch.bodies()) + size_of_val(bootstrap.bodies());
     println!("  evaluation key, seeded     {:>7.1} MB in {:.2} s", megabytes(seeded), seconds(started));
 
-    // All products of two numbers below 4, each pair in one ciphertext: left in the carry, right in the message.
+    // All products of two numbers below 4. Each pair is one ciphertext: left in the carry, right in
+    // the message.
     let pairs: Vec<(u64, u64)> = (0..64).map(|lane| (lane / 4 % 4, lane % 4)).collect();
     let messages: Vec<u64> = pairs.iter().map(|(left, right)| left * 4 + right).collect();
     let inputs = client.encrypt::<u64>(set, &messages, &mut randomness)?;

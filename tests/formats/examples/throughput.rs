@@ -1,4 +1,4 @@
-//! How fast keys of a hundred megabytes pass through the codec, one thread, in memory.
+//! Throughput of the codec for keys of a hundred megabytes, on one thread and in memory.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Writes the golden file of every case that has none yet. Existing ones are never touched: they stand for
-//! what earlier builds wrote.
+//! Writes the golden file of every case that has none yet. Existing files are never changed: they
+//! record the output of earlier builds.
 
 #![forbid(unsafe_code)]
 

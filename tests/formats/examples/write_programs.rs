@@ -1,4 +1,4 @@
-//! Writes the corpus of programs on vectors: random ones, always the same.
+//! Writes the corpus of programs on vectors: pseudorandom programs, the same in every run.
 
 use std::{fs, path::Path};
 

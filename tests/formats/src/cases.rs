@@ -1,5 +1,5 @@
-//! One small object of every kind. Their words come from a fixed formula, so that golden files can be
-//! compared with objects and not only with themselves.
+//! One small object of every kind. Their words come from a fixed formula, so that tests compare
+//! golden files with objects and not only with themselves.
 
 use cloakwork_math::{Torus, random::MaskSeed};
 use cloakwork_params::{Decomposition, Expected, KeyId, ObjectKind, ParameterSet, table};
@@ -11,27 +11,27 @@ use cloakwork_tfhe::{
 
 /// An object, its encoding and its decoder.
 pub struct Case {
-    /// Name, as of its golden file.
+    /// Name of the case and of its golden file.
     pub name: &'static str,
-    /// What it is.
+    /// Kind of the object.
     pub kind: ObjectKind,
-    /// Its parameter set.
+    /// Parameter set of the object.
     pub set: &'static ParameterSet,
-    /// Its envelope.
+    /// Encoding of the object: its envelope.
     pub bytes: Vec<u8>,
-    /// Decodes other bytes as such an object, and encodes it again.
+    /// Decodes other bytes as an object of this kind, and encodes the result again.
     pub decode: fn(&[u8], &Expected) -> Result<Vec<u8>, FormatError>,
-    /// Decodes bytes and compares with the object itself.
+    /// Decodes bytes and compares the result with the object.
     pub is_object: Comparison,
 }
 
-/// Are these bytes a certain object?
+/// Returns whether bytes encode a certain object.
 pub type Comparison = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
-/// The key that every case claims to be made under.
+/// Key identifier of all cases that belong to a key.
 pub const KEY_ID: KeyId = KeyId(*b"golden key id 16");
 
-/// Every case there is.
+/// All cases.
 pub fn all() -> Vec<Case> {
     vec![
         case("lwe_list_u64", "TOY_MESSAGE_2_CARRY_2", |set| lwe_list::<u64>(set, &[(3, 1), (15, 5), (0, 0)])),
@@ -164,8 +164,8 @@ fn key_switch_key<S: Torus>(set: &ParameterSet) -> SeededKeySwitchKey<S> {
     SeededKeySwitchKey::new(input, output, gadget, set.small_modulus_log2, SEED, bodies).expect("a body for each digit")
 }
 
-/// Values of a modulus from the additive sequence of the golden ratio. It repeats so that the files compress
-/// well, and with a prime period so that a displaced piece shows.
+/// Values of a modulus from the additive sequence of the golden ratio. The sequence repeats, so
+/// that the files compress well. Its period is prime, so that a displaced piece changes the object.
 fn words<T: Torus>(modulus_log2: u32, count: usize) -> Vec<T> {
     (1..=count as u64)
         .map(|index| {

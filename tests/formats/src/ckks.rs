@@ -1,5 +1,5 @@
-//! One small object of every kind of CKKS, and what any bytes whatever must survive: as `cases` and `inputs` have them for
-//! TFHE.
+//! One small object of every kind of CKKS, and the checks of their decoders on arbitrary bytes, as
+//! `cases` and `inputs` have them for TFHE.
 
 use std::sync::LazyLock;
 
@@ -21,19 +21,20 @@ use crate::{cases::KEY_ID, inputs::reseal};
 
 /// An object, its encoding and its decoder.
 pub struct CkksCase {
-    /// Name, as of its golden file.
+    /// Name of the case and of its golden file.
     pub name: &'static str,
-    /// What it is.
+    /// Kind of the object.
     pub kind: ObjectKind,
-    /// The ring of its parameter set.
+    /// Ring of the object's parameter set.
     pub ring: &'static Ring,
-    /// Its envelope.
+    /// Encoding of the object: its envelope.
     pub bytes: Vec<u8>,
-    /// Decodes other bytes as such an object of a ring under a key, and encodes it again.
+    /// Decodes other bytes as an object of this kind, for a ring and under a key, and encodes the
+    /// result again.
     pub decode: Decoder,
 }
 
-/// Reads bytes as an object of a ring, and writes it again.
+/// Reads bytes as an object of a ring, and writes the object again.
 pub type Decoder = fn(&[u8], &Ring, Option<KeyId>) -> Result<Vec<u8>, FormatError>;
 
 static MIXED: LazyLock<Ring> = LazyLock::new(|| ring("TOY_CKKS_45_60_50"));
@@ -43,7 +44,7 @@ fn ring(set: &str) -> Ring {
     Ring::new(by_name(set).expect("a row of the table"))
 }
 
-/// Every case there is.
+/// All cases of CKKS.
 pub fn all_of_ckks() -> Vec<CkksCase> {
     let key = |ring: &Ring, purpose, level| {
         let shape = KeyShape { purpose, level };
@@ -83,7 +84,7 @@ fn again<O: WireObject>(bytes: &[u8], ring: &Ring, key_id: Option<KeyId>) -> Res
     Ok(again)
 }
 
-/// Residues from the additive sequence of the golden ratio, as those of TFHE's cases.
+/// Residues from the additive sequence of the golden ratio, like the words of TFHE's cases.
 fn poly(ring: &Ring, basis: Basis) -> Poly {
     let mut poly = ring.zero(basis);
     for (prime, row) in ring.primes(basis).zip(poly.rows_mut()) {
@@ -96,22 +97,22 @@ fn poly(ring: &Ring, basis: Basis) -> Poly {
 
 const SEED: MaskSeed = MaskSeed { key: 0x0f0e_0d0c_0b0a_0908_0706_0504_0302_0100, block: 1 << 100, byte: 11 };
 
-/// A ciphertext.
+/// Decodes the bytes as a ciphertext.
 pub fn decode_ckks_ciphertext_input(bytes: &[u8]) {
     check::<Ciphertext>(bytes);
 }
 
-/// A seeded ciphertext.
+/// Decodes the bytes as a seeded ciphertext.
 pub fn decode_seeded_ckks_ciphertext_input(bytes: &[u8]) {
     check::<SeededCiphertext>(bytes);
 }
 
-/// A public key.
+/// Decodes the bytes as a public key.
 pub fn decode_seeded_ckks_public_key_input(bytes: &[u8]) {
     check::<SeededPublicKey>(bytes);
 }
 
-/// A part of a key.
+/// Decodes the bytes as a part of a key.
 pub fn decode_seeded_ckks_switch_key_input(bytes: &[u8]) {
     check::<KeyPart>(bytes);
 }

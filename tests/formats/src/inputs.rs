@@ -1,4 +1,5 @@
-//! Any bytes whatever: they are refused, or they are the one encoding of what they hold.
+//! Decoders on arbitrary bytes: a decoder refuses the bytes, or they are the only encoding of the
+//! decoded object.
 
 use std::io::Read;
 
@@ -16,15 +17,15 @@ use cloakwork_tfhe::{
 
 use crate::ckks;
 
-/// A decoder that is fuzzed.
+/// A decoder to fuzz.
 pub struct Target {
     /// Name of its fuzz target and of its corpus folder.
     pub name: &'static str,
-    /// Survives any bytes.
+    /// Decodes arbitrary bytes. Panics if an invariant is violated.
     pub run: fn(&[u8]),
 }
 
-/// Every decoder.
+/// All decoders.
 pub const TARGETS: &[Target] = &[
     Target { name: "envelope", run: verify_envelope_input },
     Target { name: "lwe_list", run: decode_lwe_list_input },
@@ -45,7 +46,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "seeded_ckks_switch_key", run: ckks::decode_seeded_ckks_switch_key_input },
 ];
 
-/// The envelope alone, read in one go and in small steps.
+/// Verifies an envelope without its object, both in one go and in small steps.
 pub fn verify_envelope_input(bytes: &[u8]) {
     for bytes in [bytes.to_vec(), reseal(bytes)] {
         let whole = EnvelopeReader::open_secret(&bytes[..]).and_then(EnvelopeReader::verify);
@@ -65,15 +66,15 @@ pub fn verify_envelope_input(bytes: &[u8]) {
     }
 }
 
-/// A lookup table in either width.
+/// Decodes a lookup table in either width.
 pub fn decode_lut_input(bytes: &[u8]) {
     check::<Lut<u64>>(bytes);
     check::<Lut<u32>>(bytes);
 }
 
-/// A program: refused, or lowered to no more than was said.
+/// Decodes a program. An accepted program lowers to at most the announced number of bootstraps.
 pub fn decode_program_input(bytes: &[u8]) {
-    // Small ones, so that many are tried.
+    // Small programs, so that the fuzzer tries many.
     let limits = Limits { bootstraps: 4096, ..LIMITS };
     let Ok(program) = Program::decode(bytes, &limits) else { return };
     for goal in [Goal::Work, Goal::Depth] {
@@ -84,9 +85,10 @@ pub fn decode_program_input(bytes: &[u8]) {
     }
 }
 
-/// A program on vectors: refused, or a plan whose steps follow one another, and that runs with the keys which it names.
+/// Decodes a program on vectors. The steps of an accepted program refer only to earlier values, and
+/// it runs with the keys that it names.
 pub fn decode_vector_program_input(bytes: &[u8]) {
-    // Small ones, so that many are tried.
+    // Small programs, so that the fuzzer tries many.
     let limits = vectors::Limits { degree: 31, ..vectors::LIMITS };
     let Ok(program) = vectors::Program::decode(bytes, &limits) else { return };
     let (outline, set) = (program.outline(), program.set());
@@ -109,63 +111,63 @@ pub fn decode_vector_program_input(bytes: &[u8]) {
     }
 }
 
-/// Programs of up to so many numbers and steps are computed in the clear as well.
+/// Programs up to this number of slots (as log2) and steps are also evaluated in the clear.
 const SLOTS_LOG2: u32 = 6;
 const STEPS: usize = 64;
 
-/// A list of LWE ciphertexts in either width.
+/// Decodes a list of LWE ciphertexts in either width.
 pub fn decode_lwe_list_input(bytes: &[u8]) {
     check::<CiphertextList<LweList<u64>>>(bytes);
     check::<CiphertextList<LweList<u32>>>(bytes);
 }
 
-/// A list of seeded LWE ciphertexts in either width.
+/// Decodes a list of seeded LWE ciphertexts in either width.
 pub fn decode_seeded_lwe_list_input(bytes: &[u8]) {
     check::<CiphertextList<SeededLweList<u64>>>(bytes);
     check::<CiphertextList<SeededLweList<u32>>>(bytes);
 }
 
-/// A compact list in either width.
+/// Decodes a compact list in either width.
 pub fn decode_compact_list_input(bytes: &[u8]) {
     check::<CiphertextList<CompactList<u64>>>(bytes);
     check::<CiphertextList<CompactList<u32>>>(bytes);
 }
 
-/// A compact public key in either width.
+/// Decodes a compact public key in either width.
 pub fn decode_compact_public_key_input(bytes: &[u8]) {
     check::<CompactPublicKey<u64>>(bytes);
     check::<CompactPublicKey<u32>>(bytes);
 }
 
-/// A compressed list.
+/// Decodes a compressed list.
 pub fn decode_compressed_list_input(bytes: &[u8]) {
     check::<CiphertextList<CompressedList>>(bytes);
 }
 
-/// A packing key.
+/// Decodes a packing key.
 pub fn decode_seeded_packing_key_input(bytes: &[u8]) {
     check::<SeededPackingKey<u64>>(bytes);
 }
 
-/// A decompression key.
+/// Decodes a decompression key.
 pub fn decode_seeded_decompression_key_input(bytes: &[u8]) {
     check::<SeededDecompressionKey>(bytes);
 }
 
-/// A bootstrap key in either width.
+/// Decodes a bootstrap key in either width.
 pub fn decode_seeded_bootstrap_key_input(bytes: &[u8]) {
     check::<SeededBootstrapKey<u64>>(bytes);
     check::<SeededBootstrapKey<u32>>(bytes);
 }
 
-/// A key-switch key in either width.
+/// Decodes a key-switch key in either width.
 pub fn decode_seeded_key_switch_key_input(bytes: &[u8]) {
     check::<SeededKeySwitchKey<u64>>(bytes);
     check::<SeededKeySwitchKey<u32>>(bytes);
 }
 
-/// The same bytes with the payload length and the digest that they should have, so that what is wrong
-/// elsewhere is reached.
+/// Returns the bytes with the correct payload length and digest, so that a decoder gets past the
+/// envelope and reaches other errors.
 pub fn reseal(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if let Some(payload_len) = bytes.len().checked_sub(HEADER_BYTES + TRAILER_BYTES) {

@@ -1,5 +1,5 @@
-//! One small object of every kind, and what any bytes whatever must survive. The fuzz targets of `tests/fuzz`
-//! and the tests of this crate call the same functions.
+//! One small object of every kind, and checks of decoders on arbitrary bytes. The fuzz targets of
+//! `tests/fuzz` and the tests of this crate call the same functions.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! The tables of `docs/parameters.md`, printed from the table of sets so that the page cannot drift.
+//! The tables of `docs/parameters.md`, printed from the table of sets so that the page cannot
+//! drift.
 
 use std::fmt::Write;
 
@@ -7,10 +8,10 @@ use cloakwork_params::{
     table::{self, COMPRESSION_SETS, Companion, SETS},
 };
 
-/// Between these lines of the page stand the tables.
+/// Lines of the page that enclose the tables.
 pub const MARKERS: (&str, &str) = ("<!-- tables: begin -->\n", "<!-- tables: end -->\n");
 
-/// The page with the tables as they should be.
+/// Returns the page with up-to-date tables.
 pub fn update(page: &str) -> String {
     let (before, rest) = page.split_once(MARKERS.0).expect("the page has a first marker");
     let (_, after) = rest.split_once(MARKERS.1).expect("the page has a second marker");

@@ -1,4 +1,4 @@
-//! Objects of CKKS: golden files, and whatever happens to an envelope.
+//! Golden files of CKKS objects, and refusal of their corrupted envelopes.
 
 use std::{fs, path::Path, sync::LazyLock};
 
@@ -72,7 +72,8 @@ proptest! {
         let mut bytes = case.bytes.clone();
         bytes[32 + 4 * index..][..4].copy_from_slice(&lie.to_le_bytes());
         let bytes = reseal(&bytes);
-        // Slots, scale and the power of a move are free, each within its bounds, and then nothing else changes.
+        // Slots, scale and the power of a move are free within bounds. A change of one of them
+        // changes nothing else.
         if let Ok(again) = (case.decode)(&bytes, case.ring, None) {
             prop_assert!(again == bytes);
             let is_free = match case.kind {
@@ -99,11 +100,11 @@ proptest! {
 fn a_residue_that_is_not_below_its_prime_is_refused() {
     for case in &*CASES {
         let mut bytes = case.bytes.clone();
-        // The first residue, in as many bits as the first prime has: seven bytes at least.
+        // The first residue has as many bits as the first prime, at least seven bytes.
         bytes[HEADER_BYTES..][..8].fill(0xff);
         let prime = case.ring.set().chain[0];
         assert_eq!(refusal(case, &reseal(&bytes)), FormatError::ResidueTooLarge { row: 0, index: 0, prime });
-        // The last one of the last row, as many whole bytes of it as it has.
+        // The last residue of the last row: fill as many whole bytes as it has.
         let mut bytes = case.bytes.clone();
         let end = bytes.len() - TRAILER_BYTES;
         let whole = (last_prime(case).ilog2() as usize + 1) / 8;

@@ -1,4 +1,4 @@
-//! Every input that a fuzz target ever started from or tripped over, through the same functions.
+//! Runs the fuzz targets' functions on their whole corpus: seeds, and inputs that once failed.
 
 use std::{collections::BTreeSet, fs, path::Path};
 

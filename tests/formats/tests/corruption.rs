@@ -1,4 +1,4 @@
-//! Whatever happens to an envelope, a decoder says what is wrong with it.
+//! A decoder refuses a corrupted envelope with an error that names the corruption.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ static CASES: LazyLock<Vec<Case>> = LazyLock::new(all);
 
 const ANY: Expected = Expected { set: None, key_id: None };
 
-/// What a case's decoder says of bytes that it must refuse.
+/// The error of a case's decoder for bytes that it must refuse.
 fn refusal(case: &Case, bytes: &[u8]) -> FormatError {
     (case.decode)(bytes, &ANY).expect_err("must be refused")
 }
@@ -86,7 +86,8 @@ proptest! {
         bytes[at..at + 4].copy_from_slice(&lie.to_le_bytes());
         let error = envelope_refusal(case, &reseal(&bytes));
         if (is_list(case.kind) || case.kind == ObjectKind::Lut) && index == 0 {
-            // The count of a list, or of a table's outputs, is free, so the payload's length gives the lie away.
+            // The count of a list, or of a table's outputs, is free, so the length of the payload
+            // reveals the lie.
             let is_length = matches!(error, EnvelopeError::WrongPayloadLength { .. });
             prop_assert!(is_length, "{}", error);
         } else {
@@ -133,7 +134,7 @@ fn another_set_or_key_than_expected_is_refused() {
             assert_eq!(refused(&Expected { set: Some(wanted), key_id: None }), error.into());
         }
         if case.kind == ObjectKind::Lut {
-            // A table belongs to no key, so it fits every one.
+            // A table belongs to no key, so every key fits.
             continue;
         }
         let stranger = KeyId([9; 16]);
@@ -176,8 +177,9 @@ fn bits_below_a_modulus_are_refused() {
 
 #[test]
 fn bits_behind_a_packed_ciphertext_are_refused() {
-    // 19 ciphertexts of 8 bytes of bookkeeping, then packs of 8, 8 and 3: (16 + 8) 9-bit values leave 40 bits
-    // of each fourth word, (16 + 3) leave 21 of the third.
+    // 19 ciphertexts with 8 bytes of bookkeeping each, then packs of 8, 8 and 3. A full pack has
+    // (16 + 8) 9-bit values and leaves 40 bits of its fourth word unused. The last has (16 + 3) and
+    // leaves 21 bits of its third word.
     let case = named("compressed_list");
     for (index, used) in [(3, 24), (7, 24), (10, 43)] {
         let mut bytes = case.bytes.clone();

@@ -1,4 +1,4 @@
-//! What cannot be read back is not written either.
+//! The encoder refuses objects that no decoder accepts.
 
 use cloakwork_math::random::MaskSeed;
 use cloakwork_params::{EnvelopeError, ParameterSet, table};
@@ -46,7 +46,7 @@ fn words_that_are_no_values_of_their_modulus_are_refused() {
     let seed = MaskSeed { key: 0, block: 0, byte: 0 };
     let key = SeededKeySwitchKey::new(input, output, gadget, 21, seed, bodies).expect("a body for each digit");
     assert_eq!(refusal(&key, toy), FormatError::LowBitsNotZero { index: 77, modulus_log2: 21 });
-    // Moduli up to 2^32 do not travel in wider words.
+    // Values of moduli up to 2^32 are not encoded in wider words.
     let wide = vec![0_u64; input * gadget.levels];
     let key = SeededKeySwitchKey::new(input, output, gadget, 21, seed, wide).expect("a body for each digit");
     assert_eq!(refusal(&key, toy), FormatError::WrongWord { expected: 32, got: 64 });

@@ -1,4 +1,4 @@
-//! What earlier builds wrote is read forever, and this build still writes the same bytes.
+//! Every build reads the files of earlier builds, and this build writes the same bytes.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -12,7 +12,7 @@ fn golden_files_are_read_and_written_as_ever() {
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .collect();
     let cases = all();
-    // Those of CKKS are compared in `ckks`.
+    // The test `ckks` compares the golden files of CKKS.
     let names = cases.iter().map(|case| case.name).chain(all_of_ckks().into_iter().map(|case| case.name));
     let named: BTreeSet<String> = names.map(|name| format!("{name}.bin")).collect();
     assert_eq!(files, named, "run the example `write_golden` for a new case");

@@ -1,4 +1,5 @@
-//! A header that lies costs nothing: alone in its process, because it watches the process grow.
+//! A header with false sizes allocates nothing. The test is alone in its process, because it
+//! measures the growth of the process.
 #![cfg(target_os = "linux")]
 
 use cloakwork_params::{
@@ -7,14 +8,14 @@ use cloakwork_params::{
 use cloakwork_tests_formats::all;
 use cloakwork_tfhe::format::FormatError;
 
-/// Largest size of the address space of this process so far, in KiB.
+/// Largest size of this process's address space so far, in KiB.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("the state of this process");
     let line = status.lines().find(|line| line.starts_with("VmPeak:")).expect("its peak");
     line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
 }
 
-/// A header that claims as much as it can, true to its set in all but the count.
+/// A header with the largest possible count. Everything else matches its set.
 fn boast(kind: ObjectKind, set: &ParameterSet) -> Option<(u64, Vec<u8>)> {
     let layout = Layout::of(kind, set, &[u32::MAX; DIMENSIONS]).ok()?;
     let mut dimensions = [0; DIMENSIONS];

@@ -1,4 +1,4 @@
-//! The page on parameters says what the table says.
+//! The tables on the page of parameters equal those of the code.
 
 use std::{fs, path::Path};
 

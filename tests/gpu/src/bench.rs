@@ -1,4 +1,4 @@
-//! The measurement.
+//! Measures one device.
 
 use std::{
     sync::Arc,
@@ -18,8 +18,8 @@ use crate::{
     report::Spread,
 };
 
-/// Measures a device, and what it draws where there is a meter. A set that it does not serve is no reason to stop, but is
-/// left out.
+/// Measures a device, and its energy if there is a meter. A set that the device does not serve is
+/// left out, and the run continues.
 pub fn bench(device: &Arc<dyn Device>, meter: Option<&Meter>, plan: &Plan) -> Report {
     let info = device.describe();
     let sets = plan.sets.iter().map(|name| table::by_name(name).expect("a set of that name"));
@@ -32,7 +32,7 @@ pub fn bench(device: &Arc<dyn Device>, meter: Option<&Meter>, plan: &Plan) -> Re
         report.left_out.extend(left_out);
     }
     for (index, &set) in served.iter().enumerate() {
-        // What is left is for all of them.
+        // The sets that follow share the remaining time.
         let now = Instant::now();
         let ends = now + plan.ends.saturating_duration_since(now) / (served.len() - index) as u32;
         if now >= plan.ends {
@@ -72,7 +72,7 @@ fn set_report<T: Word, S: Torus>(
     SetReport { set: set.name.to_owned(), key_load_ms, key_bytes: again.bytes, widths, per_joule, checked, wrong }
 }
 
-/// Ciphertexts on a device, a table, and what should come of them.
+/// Ciphertexts on a device, a table, and the expected results.
 struct Lanes<'d, T: Word> {
     bench: Bench<'d>,
     keys: Keys,
@@ -87,7 +87,7 @@ impl<'d, T: Word> Lanes<'d, T> {
     fn new<S: Torus>(device: &'d dyn Device, set: &'static ParameterSet, widest: usize) -> Self {
         let mut keys = Keys::generate::<T, S>(set.name, 1);
         let bench = Bench::new(device, &keys, 2 * widest as u64);
-        // Whatever comes, in no order.
+        // Pseudorandom messages.
         let draw = |index: usize, below: u64| (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 & (below - 1);
         let (messages, expected, lut): (Vec<u64>, Vec<u64>, _) = match set.encoding {
             Encoding::Boolean => {
@@ -108,7 +108,8 @@ impl<'d, T: Word> Lanes<'d, T> {
         Self { bench, keys, inputs, lut, expected, checked: 0, wrong: 0 }
     }
 
-    /// One wave, its results decrypted. Also the time with ciphertexts written before and read after.
+    /// Runs one wave and decrypts its results. Also returns the time that includes writing the
+    /// inputs and reading the outputs.
     fn run(&mut self, width: usize) -> (WorkStats, Duration) {
         let (wave, inputs, outputs) = self.wave(width);
         let words = width * (self.inputs.dimension() + 1);
@@ -137,7 +138,8 @@ impl<'d, T: Word> Lanes<'d, T> {
         (wave, inputs, outputs)
     }
 
-    /// Bootstraps for each joule. Nothing is decrypted meanwhile, which the GPUs would spend idle.
+    /// Bootstraps per joule. Nothing is decrypted during the measurement, because the GPUs would be
+    /// idle meanwhile.
     fn per_joule(&mut self, width: usize, meter: &Meter, plan: &Plan) -> Option<f64> {
         let (before, began, mut count) = (meter.joules()?, Instant::now(), 0);
         while count == 0 || began.elapsed() < plan.width_time && Instant::now() < plan.ends {
@@ -149,7 +151,7 @@ impl<'d, T: Word> Lanes<'d, T> {
     }
 
     fn time(&mut self, width: usize, plan: &Plan) -> WidthReport {
-        // The first one makes the device ready.
+        // The first wave warms the device up.
         self.run(width);
         let (began, mut runs) = (Instant::now(), Vec::new());
         let lasts = |waves: usize| {

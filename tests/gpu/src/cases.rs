@@ -1,4 +1,4 @@
-//! The programs that are timed, and what they mean in the clear.
+//! The timed programs, and their meaning in the clear.
 
 use bytes::Bytes;
 use cloakwork_circuit::{
@@ -7,29 +7,29 @@ use cloakwork_circuit::{
 };
 use prost::Message as _;
 
-/// A program of one row, as data. Its values are numbered as a message numbers them: inputs, constants, results.
+/// A program of one row, as data. Values are numbered as in a message: inputs, constants, results.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    /// What goes in, encrypted just before.
+    /// Types of the inputs, which are encrypted just before a job.
     pub(crate) inputs: &'static [Type],
-    /// What they hold; where there is nothing, numbers are drawn.
+    /// Values of the inputs. If empty, the values are pseudorandom.
     pub(crate) fixed: &'static [u128],
-    /// Numbers in the clear, of the first input's type.
+    /// Constants in the clear, of the first input's type.
     constants: &'static [u128],
     operations: &'static [(Kind, &'static [u32])],
     outputs: &'static [u32],
-    /// The same in the clear.
+    /// The function of the program in the clear.
     pub(crate) clear: fn(&[u128]) -> Vec<u128>,
 }
 
 const U64: Type = Type::Uint(64);
 
-/// One operation on numbers of 64 bits.
+/// A program of one operation on numbers of 64 bits.
 const fn of_u64(name: &'static str, kind: &'static [(Kind, &'static [u32])], clear: fn(&[u128]) -> Vec<u128>) -> Case {
     Case { name, inputs: &[U64, U64], fixed: &[], constants: &[], operations: kind, outputs: &[2], clear }
 }
 
-/// Everything that is timed, the shortest first.
+/// All timed programs, the shortest first.
 pub(crate) const CASES: [Case; 6] = [
     Case {
         inputs: &[Type::Bool, U64, U64],
@@ -57,7 +57,7 @@ const CIPHER_BLOCKS: [u128; 2] = [0x6bc1_bee2_2e40_9f96_e93d_7e11_7393_172a, 0xa
 const CIPHERTEXTS: [u128; 2] = [0x3ad7_7bb4_0d7a_3660_a89e_caf3_2466_ef97, 0xf5d3_d585_03b9_699d_e785_895a_96fd_baaf];
 
 impl Case {
-    /// It as a message.
+    /// The program as a message.
     pub(crate) fn program(&self, set: &str) -> Bytes {
         let input = |(index, ty): (usize, &Type)| {
             let (r#type, bits) = ty.wire();
@@ -88,12 +88,12 @@ impl Case {
     }
 }
 
-/// Messages of a value's blocks.
+/// Messages of the blocks of a value.
 pub(crate) fn digits(value: u128, ty: Type) -> Vec<u64> {
     (0..ty.blocks()).map(|place| (value >> (2 * place)) as u64 & largest_digit(ty)).collect()
 }
 
-/// The value of such blocks.
+/// The value of blocks with these messages.
 pub(crate) fn value(digits: &[u64]) -> u128 {
     digits.iter().rev().fold(0, |value, digit| value << 2 | u128::from(*digit))
 }

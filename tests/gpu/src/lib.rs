@@ -1,7 +1,7 @@
-//! What a device computes, how often it is wrong, and how fast it comes. For GPUs, but any device will do.
+//! Correctness, error rate and speed of a device. Made for GPUs, but any device works.
 //!
-//! Every wave and every job that is timed is also decrypted, with keys that every run makes alike: a fast wrong answer is
-//! none.
+//! The results of every timed wave and job are also decrypted, because a wrong answer has no speed.
+//! Every run generates the same keys.
 
 #![forbid(unsafe_code)]
 

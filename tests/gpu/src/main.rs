@@ -20,15 +20,16 @@ use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tests_device::conformance;
 use cloakwork_tests_gpu::{CHECKED, LIMIT, Meter, Plan, WIDTH_SECONDS, WIDTHS, bench};
 
-/// Measures the GPUs of this machine: first whether they compute what they should, then how fast.
+/// Measures the GPUs of this machine: first whether their results are right, then their speed.
 ///
-/// Programs of integers come first (u64 select, compare, add, multiply, divide, and AES-128 of two blocks), as jobs of a
-/// worker, one at a time; then waves of bootstraps. Every result is decrypted, and a wrong one fails the run. It ends
-/// within six minutes: what there is no time left for is left out, and named, and what hangs is stopped.
+/// Programs of integers come first (u64 select, compare, add, multiply, divide, and AES-128 of two
+/// blocks), as jobs of a worker, one at a time. Waves of bootstraps follow. Every result is
+/// decrypted, and a wrong result fails the run. The run ends within six minutes: it names the
+/// measurements that it had no time for, and a run that hangs is stopped.
 #[derive(Parser)]
 struct Cli {
-    /// Parameter sets; by default those for 4-bit blocks, classical and multi-bit, and one for small blocks. Programs run
-    /// under the first that takes integers
+    /// Parameter sets; by default those for 4-bit blocks, classical and multi-bit, and one for
+    /// small blocks. Programs run under the first set that takes integers
     #[arg(long = "set", value_name = "NAME")]
     sets: Vec<String>,
     /// Widths of waves
@@ -43,7 +44,7 @@ struct Cli {
     /// Use one GPU only
     #[arg(long)]
     one: bool,
-    /// Measure toy sets for some seconds: this shows that everything works, and not how fast
+    /// Measure toy sets for some seconds: the run shows that everything works, but not how fast
     #[arg(long, conflicts_with_all = ["sets", "widths", "seconds", "checked"])]
     quick: bool,
     /// Use an emulated GPU, where there is no real one
@@ -55,7 +56,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    // What hangs is not waited for.
+    // A run that hangs is stopped.
     std::thread::spawn(|| {
         std::thread::sleep(LIMIT);
         eprintln!("cloakwork-gpu-bench: stopped, as it did not end within {LIMIT:?}");
@@ -114,7 +115,7 @@ fn found(only_one: bool) -> Result<Gpus, Box<dyn std::error::Error>> {
     Ok((gpus, meter))
 }
 
-/// A GPU that this processor stands in for.
+/// An emulated GPU, computed by this processor.
 fn emulated() -> Gpus {
     const MEMORY: u64 = 512 << 20;
     let gpu = Arc::new(Emulated::new(MEMORY));
@@ -122,7 +123,7 @@ fn emulated() -> Gpus {
     (vec![gpu], Some(meter))
 }
 
-/// What tells the energy that they draw. Without it everything else is measured.
+/// Opens the energy sensors. Without them, everything else is measured.
 fn meter(gpus: &[Arc<dyn Driver>]) -> Option<Meter> {
     let gpus: Vec<_> = gpus.iter().map(|gpu| gpu.describe().clone()).collect();
     match sensors::open(&gpus) {

@@ -1,19 +1,19 @@
-//! What GPUs draw while they compute.
+//! Energy that GPUs draw while they compute.
 
 use std::sync::Arc;
 
 use cloakwork_cuda::{gpu::Description, sensors::Sensors};
 
-/// The energy that some GPUs have drawn.
+/// Sensors for the energy of some GPUs.
 pub struct Meter {
-    /// What reads their sensors.
+    /// Reader of the sensors.
     pub sensors: Arc<dyn Sensors>,
     /// The GPUs.
     pub gpus: Vec<Description>,
 }
 
 impl Meter {
-    /// Joules of all of them so far, if every one tells.
+    /// Joules that all GPUs have drawn so far, or `None` if a sensor is missing.
     pub fn joules(&self) -> Option<f64> {
         self.gpus.iter().map(|gpu| self.sensors.read(gpu).energy).sum()
     }

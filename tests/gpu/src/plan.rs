@@ -1,27 +1,28 @@
-//! What is measured, and for how long.
+//! Contents and duration of a measurement.
 
 use std::time::{Duration, Instant};
 
 use crate::cases::CASES;
 
-/// What to measure.
+/// Contents and duration of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Parameter sets, by name. Programs run under the first that takes integers.
     pub sets: Vec<String>,
     /// Widths of waves.
     pub widths: Vec<usize>,
-    /// How long each width is timed, and how long the widest draws power unchecked.
+    /// Time for each width, and time for which the widest waves draw power without checks.
     pub width_time: Duration,
-    /// Waves of each width, at least, if there is time.
+    /// Fewest waves of each width, if there is time.
     pub waves: usize,
-    /// How long each program is timed.
+    /// Time for each program.
     pub program_time: Duration,
-    /// Jobs of each program, at least, if there is time.
+    /// Fewest jobs of each program, if there is time.
     pub rounds: usize,
     /// Bootstraps of each set whose results are decrypted, if there is time.
     pub checked: u64,
-    /// When all of it ends. What has not begun by then is left out, and what has begun goes on to its first result at most.
+    /// End of the run. Measurements that have not begun before the end are left out. Those that
+    /// have begun continue to their first result at most.
     pub ends: Instant,
 }
 
@@ -35,20 +36,22 @@ const SETS: [&str; 3] = [
 const QUICK_SETS: [&str; 2] = ["TOY_MESSAGE_2_CARRY_2", "TOY_BOOLEAN"];
 /// Widths of waves.
 pub const WIDTHS: [usize; 7] = [1, 16, 132, 528, 1056, 4096, 8192];
-/// Seconds for each of them.
+/// Seconds for each width.
 pub const WIDTH_SECONDS: f64 = 3.0;
 /// Bootstraps of each set whose results are decrypted.
 pub const CHECKED: u64 = 1_000_000;
 
-/// A run that takes longer is stopped.
+/// Longest duration of a run, after which it is stopped.
 pub const LIMIT: Duration = Duration::from_secs(6 * 60);
-/// For all that is timed and checked, and for the suite before it. The rest is for what has begun by then.
+/// Time for the conformance suite and for all timed and checked work. The rest of [`LIMIT`] is for
+/// measurements that are still running then.
 const WHOLE: Duration = Duration::from_secs(330);
-/// For each program.
+/// Time for each program.
 const PROGRAM: Duration = Duration::from_secs(8);
 
 impl Plan {
-    /// A whole run that began then. Time that nothing is timed in goes to keys and to results that are only checked.
+    /// A whole run that began at `began`. Time without timed work goes to keys and to results that
+    /// are only checked.
     pub fn whole(began: Instant) -> Self {
         Self {
             sets: SETS.map(str::to_owned).to_vec(),
@@ -62,7 +65,7 @@ impl Plan {
         }
     }
 
-    /// A run of seconds on toy sets: its figures mean nothing, but that it runs does.
+    /// A run of seconds on toy sets. Its figures mean nothing, but it shows that everything runs.
     pub fn quick(began: Instant) -> Self {
         Self {
             sets: QUICK_SETS.map(str::to_owned).to_vec(),
@@ -76,7 +79,7 @@ impl Plan {
         }
     }
 
-    /// What is timed takes so long.
+    /// Total time for all timed work.
     pub fn timed(&self) -> Duration {
         let of_set = self.width_time * (self.widths.len() as u32 + 1);
         self.program_time * CASES.len() as u32 + of_set * self.sets.len() as u32

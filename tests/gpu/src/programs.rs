@@ -1,5 +1,5 @@
-//! Programs of integers, as jobs are computed: by a worker around the device, which lowers them and cuts them into waves.
-//! One job at a time, so that a job's time is what its waves take one after the other.
+//! Programs of integers, computed as jobs by a worker around the device. The worker lowers a
+//! program and cuts it into waves. Jobs run one at a time, so a job's time is the sum of its waves.
 
 use std::{sync::Arc, time::Instant};
 
@@ -17,12 +17,12 @@ use crate::{
     report::Spread,
 };
 
-/// Has a set blocks that integers are made of?
+/// Whether the set has blocks that integers are made of.
 pub(crate) fn takes_integers(set: &ParameterSet) -> bool {
     Program::decode(&CASES[0].program(set.name), &LIMITS).is_ok()
 }
 
-/// Times every program, but those that the plan leaves no time for.
+/// Times every program, except those that the plan leaves no time for.
 pub(crate) fn time(device: &Arc<dyn Device>, set: &'static ParameterSet, plan: &Plan) -> Vec<ProgramReport> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("threads").block_on(time_in_worker(device.clone(), set, plan))
@@ -64,7 +64,7 @@ struct Jobs {
 impl Jobs {
     async fn time(&mut self, case: &Case, plan: &Plan) -> ProgramReport {
         let program = case.program(self.client.keys.set.name);
-        // The first one has the key loaded and the program lowered.
+        // The first job loads the key and lowers the program.
         let (_, mut wrong) = self.run(case, &program).await;
         let (began, mut records) = (Instant::now(), Vec::new());
         let lasts = |rounds: usize| {
@@ -79,7 +79,7 @@ impl Jobs {
         report(case, &records, wrong)
     }
 
-    /// One job. Its worker's record, and 1 where its results are wrong.
+    /// Runs one job. Returns its worker's record, and 1 if its results are wrong.
     async fn run(&mut self, case: &Case, program: &Bytes) -> (LatencyRecord, u64) {
         let inputs = match case.fixed {
             [] => case.inputs.iter().map(|ty| self.draw(*ty)).collect(),
@@ -97,7 +97,7 @@ impl Jobs {
         (end.latency, u64::from(is_wrong))
     }
 
-    /// A number of a length of its own, or a bit.
+    /// Draws a bit, or a pseudorandom number of pseudorandom length.
     fn draw(&mut self, ty: Type) -> u128 {
         self.draws += 1;
         let word = self.draws.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,26 +1,26 @@
-//! What came out.
+//! Results of a measurement.
 
 use serde::Serialize;
 
-/// Everything that one run measured.
+/// All results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// What computed.
+    /// Name of the device.
     pub device: String,
-    /// Programs of integers, and the set that they ran under.
+    /// Programs of integers.
     pub programs: Vec<ProgramReport>,
-    /// Its name; empty where no set of the plan takes integers.
+    /// Name of the set that the programs ran under. Empty where no set of the plan takes integers.
     pub programs_set: String,
-    /// Each set.
+    /// Results of each set.
     pub sets: Vec<SetReport>,
-    /// What there was no time left for.
+    /// Measurements that there was no time left for.
     pub left_out: Vec<String>,
 }
 
-/// One program, as jobs of one row, one at a time.
+/// Results of one program, run as jobs of one row, one at a time.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProgramReport {
-    /// What it computes.
+    /// Name of the program.
     pub program: String,
     /// Bootstraps of a job.
     pub bootstraps: u64,
@@ -28,71 +28,71 @@ pub struct ProgramReport {
     pub waves: u64,
     /// Jobs that were timed.
     pub rounds: usize,
-    /// Milliseconds from a job's arrival at the worker to its results: half of the jobs took at most so long.
+    /// Milliseconds from a job's arrival at the worker to its results: the median.
     pub median_ms: f64,
-    /// And 99 of 100 so long; absent where there are fewer than a hundred.
+    /// The 99th percentile. Absent with fewer than a hundred jobs.
     pub p99_ms: Option<f64>,
-    /// And all of them so long.
+    /// The maximum.
     pub max_ms: f64,
-    /// Of it, the median of key switches.
+    /// Milliseconds of a job's key switches: the median.
     pub key_switch_ms: f64,
-    /// And of blind rotations.
+    /// Milliseconds of a job's blind rotations: the median.
     pub blind_rotate_ms: f64,
-    /// Jobs whose results came out wrong. All were decrypted, also the one before those that were timed.
+    /// Jobs with wrong results. All jobs were decrypted, including the one before the timed jobs.
     pub wrong: u64,
 }
 
-/// What one parameter set showed.
+/// Results of one parameter set.
 #[derive(Clone, Debug, Serialize)]
 pub struct SetReport {
-    /// Its name.
+    /// Name of the set.
     pub set: String,
-    /// Milliseconds from a key's stored bytes to a key that is ready, the bytes in memory.
+    /// Milliseconds from a key's stored bytes, in memory, to a key that is ready.
     pub key_load_ms: f64,
     /// Bytes of the key on each GPU.
     pub key_bytes: u64,
-    /// Each width of wave.
+    /// Results of each width of waves.
     pub widths: Vec<WidthReport>,
-    /// Bootstraps for each joule that the GPUs draw, in waves of the largest width that follow one another; absent where
-    /// they do not tell.
+    /// Bootstraps for each joule that the GPUs draw, in successive waves of the largest width.
+    /// Absent where the GPUs have no sensor.
     pub per_joule: Option<f64>,
     /// Bootstraps whose results were decrypted.
     pub checked: u64,
-    /// Those that came out wrong.
+    /// Bootstraps whose results were wrong.
     pub wrong: u64,
 }
 
-/// Waves of one width.
+/// Results of waves of one width.
 #[derive(Clone, Debug, Serialize)]
 pub struct WidthReport {
     /// Bootstraps in a wave, each with its key switch.
     pub width: usize,
     /// Waves that were timed.
     pub waves: usize,
-    /// Microseconds of a wave, by the device: half of the waves took at most so long.
+    /// Microseconds of a wave, measured by the device: the median.
     pub median_us: f64,
-    /// And 99 of 100 so long; absent where there are fewer than a hundred.
+    /// The 99th percentile. Absent with fewer than a hundred waves.
     pub p99_us: Option<f64>,
-    /// And all of them so long.
+    /// The maximum.
     pub max_us: f64,
-    /// Of it, the median of key switches.
+    /// Microseconds of a wave's key switches: the median.
     pub key_switch_us: f64,
-    /// And of blind rotations.
+    /// Microseconds of a wave's blind rotations: the median.
     pub blind_rotate_us: f64,
-    /// Median with ciphertexts written before and read after.
+    /// Median that includes writing the inputs and reading the outputs.
     pub with_transfers_us: f64,
-    /// Bootstraps a second, from the median.
+    /// Bootstraps per second, from the median.
     pub per_second: f64,
 }
 
 impl Report {
-    /// Results that came out wrong, of bootstraps and of programs.
+    /// Number of wrong results, of bootstraps and of programs.
     pub fn wrong(&self) -> u64 {
         let bootstraps = self.sets.iter().map(|set| set.wrong);
         bootstraps.chain(self.programs.iter().map(|program| program.wrong)).sum()
     }
 
-    /// As tables in Markdown.
+    /// The results as tables in Markdown.
     pub fn table(&self) -> String {
         let mut table = format!("{}\n", self.device);
         if !self.programs.is_empty() {
@@ -157,17 +157,17 @@ impl Report {
     }
 }
 
-/// What values are at most: half of them, 99 of 100, and all.
+/// Median, 99th percentile and maximum of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
-    /// Of a hundred at least: of fewer, it would be the greatest by another name.
+    /// Absent with fewer than a hundred values, where it would equal the maximum.
     pub(crate) p99: Option<f64>,
     pub(crate) max: f64,
 }
 
 impl Spread {
-    /// Of one value at least.
+    /// Computes the spread of at least one value.
     pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_unstable_by(f64::total_cmp);
         let at_most = |percent: usize| values[(values.len() * percent).div_ceil(100) - 1];

@@ -1,4 +1,4 @@
-//! The benchmark on an emulated GPU: its figures mean nothing, but that it counts does.
+//! The benchmark on an emulated GPU. Its figures mean nothing, but its counts are checked.
 
 use std::{
     sync::Arc,
@@ -35,9 +35,9 @@ fn it_counts_what_it_runs_and_checks_what_it_counts() {
     assert_eq!(report.sets.len(), sets.len());
     for set in &report.sets {
         assert_eq!(set.wrong, 0, "{}", set.set);
-        // A joule a launch, and few of them in a wave.
+        // The emulator counts one joule a launch, and a wave has few launches.
         assert!(set.per_joule.is_some_and(|rate| (1.0..10.0).contains(&rate)), "{:?}", set.per_joule);
-        // A wave that warms up and two that are timed, of each width, and then waves of the widest.
+        // One warm-up wave and two timed waves of each width, and then waves of the largest width.
         assert_eq!(set.checked, 63, "{}", set.set);
         assert_eq!(set.widths.iter().map(|row| row.waves).collect::<Vec<_>>(), [2, 2]);
         for row in &set.widths {
@@ -77,7 +77,7 @@ fn what_there_is_no_time_for_is_left_out_and_named() {
 
 #[test]
 fn what_has_begun_ends_when_the_time_is_over() {
-    // It would take for ever.
+    // Without the time limit, the run would never end.
     let plan = Plan {
         sets: vec!["TOY_BOOLEAN".to_owned()],
         widths: vec![1, 2, 3],

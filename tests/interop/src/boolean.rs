@@ -1,4 +1,4 @@
-//! Client keys, server keys and ciphertexts of the boolean sets.
+//! Conversion of client keys, server keys and ciphertexts of the boolean sets.
 
 use cloakwork_params::{KeyId, ParameterSet};
 use cloakwork_secret::{ClientKey, GlweSecretKey, LweSecretKey};
@@ -13,10 +13,10 @@ use tfhe::{
 
 use crate::{ConversionError, EvaluationKeys, entity, parameters};
 
-/// 1/8 of the torus: true.
+/// An eighth of the torus, which encodes true.
 const EIGHTH: u32 = 1 << 29;
 
-/// The client key of tfhe-rs, under a public name of the caller's choice.
+/// Converts a client key of tfhe-rs, under a public name of the caller's choice.
 pub fn client_key_from_tfhe(key: boolean::client_key::ClientKey, key_id: KeyId) -> Result<ClientKey, ConversionError> {
     let (small, big, parameters) = key.into_raw_parts();
     let set = parameters::find_boolean(&parameters)?;
@@ -25,7 +25,7 @@ pub fn client_key_from_tfhe(key: boolean::client_key::ClientKey, key_id: KeyId) 
     Ok(ClientKey::from_parts(key_id, set, big, small)?)
 }
 
-/// The part of a client key that serves `set`, as tfhe-rs takes it. SECRET.
+/// Converts the part of a client key that serves `set` to a key of tfhe-rs. SECRET.
 pub fn client_key_into_tfhe(
     key: &ClientKey,
     set: &'static ParameterSet,
@@ -39,7 +39,7 @@ pub fn client_key_into_tfhe(
 }
 
 impl EvaluationKeys<u32, u32> {
-    /// A compressed server key of tfhe-rs, made under the parameters of `set`.
+    /// Converts a compressed server key of tfhe-rs, made under the parameters of `set`.
     pub fn from_boolean(set: &'static ParameterSet, key: CompressedServerKey) -> Result<Self, ConversionError> {
         let (bootstrap, key_switch, order) = key.into_raw_parts();
         ConversionError::check("order of key switch and bootstrap", parameters::pbs_order(set.order), order)?;
@@ -47,7 +47,7 @@ impl EvaluationKeys<u32, u32> {
         Ok(Self { set, key_switch: entity::key_switch_key_from_tfhe(key_switch)?, bootstrap })
     }
 
-    /// The keys as a compressed server key of tfhe-rs.
+    /// Converts the keys to a compressed server key of tfhe-rs.
     pub fn to_boolean(&self) -> CompressedServerKey {
         CompressedServerKey::from_raw_parts(
             entity::bootstrap_key_into_tfhe(&self.bootstrap),
@@ -57,7 +57,7 @@ impl EvaluationKeys<u32, u32> {
     }
 }
 
-/// Ciphertexts of a boolean set. Trivial ones become words without a mask.
+/// Converts ciphertexts of a boolean set. Trivial ciphertexts become words with a mask of zeros.
 pub fn ciphertexts_from_tfhe<'a>(
     set: &ParameterSet,
     ciphertexts: impl IntoIterator<Item = &'a Ciphertext>,
@@ -76,7 +76,7 @@ pub fn ciphertexts_from_tfhe<'a>(
     entity::lwe_list_from_tfhe(set.input_dimension(), &encrypted)
 }
 
-/// Ciphertexts of a boolean set as tfhe-rs takes them.
+/// Converts ciphertexts of a boolean set to those of tfhe-rs.
 pub fn ciphertexts_into_tfhe(set: &ParameterSet, list: &LweList<u32>) -> Result<Vec<Ciphertext>, ConversionError> {
     ConversionError::check("dimension of the ciphertexts", set.input_dimension(), list.dimension())?;
     Ok(entity::lwe_list_into_tfhe(list).map(Ciphertext::Encrypted).collect())

@@ -1,4 +1,4 @@
-//! The keys that compress and decompress lists of ciphertexts.
+//! Conversion of the keys that compress and decompress lists of ciphertexts.
 
 use cloakwork_params::CompressionSet;
 use cloakwork_secret::GlweSecretKey;
@@ -17,7 +17,7 @@ use tfhe::{
 
 use crate::{ConversionError, entity, parameters};
 
-/// The parameters of a compression set.
+/// Returns the parameters of a compression set as those of tfhe-rs.
 pub fn parameters(set: &CompressionSet) -> CompressionParameters {
     CompressionParameters::Classic(ClassicCompressionParameters {
         br_level: DecompositionLevelCount(set.bootstrap.levels),
@@ -32,14 +32,14 @@ pub fn parameters(set: &CompressionSet) -> CompressionParameters {
     })
 }
 
-/// The secret key of packed ciphertexts. SECRET.
+/// Converts the secret key of packed ciphertexts. SECRET.
 pub fn secret_from_tfhe(set: &CompressionSet, key: &CompressionPrivateKeys) -> Result<GlweSecretKey, ConversionError> {
     ConversionError::check("compression parameters", parameters(set), key.params)?;
     let bits = entity::bits_from_tfhe(key.post_packing_ks_key.as_ref());
     Ok(GlweSecretKey::from_bits(set.packing_polynomial_size, bits)?)
 }
 
-/// The secret key of packed ciphertexts, as tfhe-rs takes it. SECRET.
+/// Converts the secret key of packed ciphertexts to a key of tfhe-rs. SECRET.
 pub fn secret_into_tfhe(set: &CompressionSet, key: &GlweSecretKey) -> CompressionPrivateKeys {
     let size = PolynomialSize(key.polynomial_size());
     CompressionPrivateKeys {
@@ -48,7 +48,7 @@ pub fn secret_into_tfhe(set: &CompressionSet, key: &GlweSecretKey) -> Compressio
     }
 }
 
-/// The key that compresses.
+/// Converts the packing key, which compresses.
 pub fn packing_key_from_tfhe(
     set: &CompressionSet,
     key: CompressedCompressionKey,
@@ -59,7 +59,7 @@ pub fn packing_key_from_tfhe(
     entity::packing_key_from_tfhe(key.packing_key_switching_key)
 }
 
-/// The key that compresses, as tfhe-rs takes it.
+/// Converts the packing key, which compresses, to a key of tfhe-rs.
 pub fn packing_key_into_tfhe(set: &CompressionSet, key: &SeededPackingKey<u64>) -> CompressedCompressionKey {
     CompressedCompressionKey {
         packing_key_switching_key: entity::packing_key_into_tfhe(key),
@@ -68,7 +68,7 @@ pub fn packing_key_into_tfhe(set: &CompressionSet, key: &SeededPackingKey<u64>) 
     }
 }
 
-/// The key that decompresses.
+/// Converts the decompression key.
 pub fn decompression_key_from_tfhe(
     set: &CompressionSet,
     key: CompressedDecompressionKey,
@@ -89,7 +89,7 @@ pub fn decompression_key_from_tfhe(
     }
 }
 
-/// The key that decompresses, as tfhe-rs takes it.
+/// Converts the decompression key to a key of tfhe-rs.
 pub fn decompression_key_into_tfhe(set: &CompressionSet, key: &SeededDecompressionKey) -> CompressedDecompressionKey {
     let key = ShortintCompressedBootstrappingKey::Classic {
         bsk: entity::bootstrap_key_into_tfhe(&key.0),

@@ -1,4 +1,4 @@
-//! The building blocks: secret keys, seeded keys and LWE ciphertexts, word for word.
+//! Conversion of the building blocks, word for word: secret keys, seeded keys and LWE ciphertexts.
 
 use cloakwork_math::Torus;
 use cloakwork_params::Decomposition;
@@ -17,13 +17,13 @@ use tfhe::core_crypto::prelude::{
 
 use crate::{ConversionError, parameters::modulus, seed};
 
-/// A torus word that both libraries know.
+/// A torus word that both libraries support.
 pub trait Word: Torus + UnsignedTorus {}
 
 impl Word for u32 {}
 impl Word for u64 {}
 
-/// A seeded classical bootstrap key.
+/// Converts a seeded classical bootstrap key.
 pub fn bootstrap_key_from_tfhe<T: Word>(
     key: SeededLweBootstrapKeyOwned<T>,
 ) -> Result<SeededBootstrapKey<T>, ConversionError> {
@@ -31,7 +31,7 @@ pub fn bootstrap_key_from_tfhe<T: Word>(
     Ok(SeededBootstrapKey::new(shape, count, seed, key.into_container())?)
 }
 
-/// A seeded multi-bit bootstrap key and its grouping factor.
+/// Converts a seeded multi-bit bootstrap key. Also returns its grouping factor.
 pub fn multi_bit_bootstrap_key_from_tfhe<T: Word>(
     key: SeededLweMultiBitBootstrapKeyOwned<T>,
 ) -> Result<(SeededBootstrapKey<T>, usize), ConversionError> {
@@ -40,7 +40,7 @@ pub fn multi_bit_bootstrap_key_from_tfhe<T: Word>(
     Ok((SeededBootstrapKey::new(shape, count, seed, key.into_container())?, grouping))
 }
 
-/// A seeded key-switch key.
+/// Converts a seeded key-switch key.
 pub fn key_switch_key_from_tfhe<S: Word>(
     key: SeededLweKeyswitchKeyOwned<S>,
 ) -> Result<SeededKeySwitchKey<S>, ConversionError> {
@@ -51,7 +51,7 @@ pub fn key_switch_key_from_tfhe<S: Word>(
     Ok(SeededKeySwitchKey::new(input, output, gadget, modulus_log2, seed, key.into_container())?)
 }
 
-/// A classical bootstrap key as tfhe-rs takes it.
+/// Converts a classical bootstrap key to a key of tfhe-rs.
 pub fn bootstrap_key_into_tfhe<T: Word>(key: &SeededBootstrapKey<T>) -> SeededLweBootstrapKeyOwned<T> {
     let GgswShape { glwe_dimension, polynomial_size, gadget } = key.shape();
     SeededLweBootstrapKey::from_container(
@@ -65,7 +65,7 @@ pub fn bootstrap_key_into_tfhe<T: Word>(key: &SeededBootstrapKey<T>) -> SeededLw
     )
 }
 
-/// A multi-bit bootstrap key as tfhe-rs takes it.
+/// Converts a multi-bit bootstrap key to a key of tfhe-rs.
 pub fn multi_bit_bootstrap_key_into_tfhe<T: Word>(
     key: &SeededBootstrapKey<T>,
     grouping: usize,
@@ -83,7 +83,7 @@ pub fn multi_bit_bootstrap_key_into_tfhe<T: Word>(
     )
 }
 
-/// A key-switch key as tfhe-rs takes it.
+/// Converts a key-switch key to a key of tfhe-rs.
 pub fn key_switch_key_into_tfhe<S: Word>(key: &SeededKeySwitchKey<S>) -> SeededLweKeyswitchKeyOwned<S> {
     SeededLweKeyswitchKey::from_container(
         key.bodies().to_vec(),
@@ -95,7 +95,7 @@ pub fn key_switch_key_into_tfhe<S: Word>(key: &SeededKeySwitchKey<S>) -> SeededL
     )
 }
 
-/// A seeded packing key.
+/// Converts a seeded packing key.
 pub fn packing_key_from_tfhe<T: Word>(
     key: SeededLwePackingKeyswitchKeyOwned<T>,
 ) -> Result<SeededPackingKey<T>, ConversionError> {
@@ -108,7 +108,7 @@ pub fn packing_key_from_tfhe<T: Word>(
     Ok(SeededPackingKey::new(input, glwe_dimension, size, gadget, seed, key.into_container())?)
 }
 
-/// A packing key as tfhe-rs takes it.
+/// Converts a packing key to a key of tfhe-rs.
 pub fn packing_key_into_tfhe<T: Word>(key: &SeededPackingKey<T>) -> SeededLwePackingKeyswitchKeyOwned<T> {
     SeededLwePackingKeyswitchKey::from_container(
         key.bodies().to_vec(),
@@ -121,7 +121,7 @@ pub fn packing_key_into_tfhe<T: Word>(key: &SeededPackingKey<T>) -> SeededLwePac
     )
 }
 
-/// A seeded compact public key.
+/// Converts a seeded compact public key.
 pub fn compact_public_key_from_tfhe<T: Word>(
     key: SeededLweCompactPublicKeyOwned<T>,
 ) -> Result<CompactPublicKey<T>, ConversionError> {
@@ -132,13 +132,13 @@ pub fn compact_public_key_from_tfhe<T: Word>(
     Ok(CompactPublicKey::new(seed, key.into_container())?)
 }
 
-/// A compact public key as tfhe-rs takes it.
+/// Converts a compact public key to a key of tfhe-rs.
 pub fn compact_public_key_into_tfhe<T: Word>(key: &CompactPublicKey<T>) -> SeededLweCompactPublicKeyOwned<T> {
     let seed = seed::into_tfhe(key.seed());
     SeededLweCompactPublicKey::from_container(key.body().to_vec(), seed, CiphertextModulus::new_native())
 }
 
-/// A list of ciphertexts that share masks.
+/// Converts a list of ciphertexts that share masks.
 pub fn compact_list_from_tfhe<T: Word>(
     list: LweCompactCiphertextListOwned<T>,
 ) -> Result<CompactList<T>, ConversionError> {
@@ -148,7 +148,7 @@ pub fn compact_list_from_tfhe<T: Word>(
     Ok(CompactList::new(dimension, masks, bodies)?)
 }
 
-/// A list of ciphertexts that share masks, as tfhe-rs takes it.
+/// Converts a list of ciphertexts that share masks to a list of tfhe-rs.
 pub fn compact_list_into_tfhe<T: Word>(list: &CompactList<T>) -> LweCompactCiphertextListOwned<T> {
     LweCompactCiphertextList::from_container(
         [list.masks(), list.bodies()].concat(),
@@ -158,7 +158,7 @@ pub fn compact_list_into_tfhe<T: Word>(list: &CompactList<T>) -> LweCompactCiphe
     )
 }
 
-/// A list of seeded ciphertexts.
+/// Converts a list of seeded ciphertexts.
 pub fn seeded_lwe_list_from_tfhe<T: Word>(
     list: SeededLweCiphertextListOwned<T>,
 ) -> Result<SeededLweList<T>, ConversionError> {
@@ -169,7 +169,7 @@ pub fn seeded_lwe_list_from_tfhe<T: Word>(
     Ok(SeededLweList::new(dimension, seed, list.into_container())?)
 }
 
-/// A list of seeded ciphertexts as tfhe-rs takes it.
+/// Converts a list of seeded ciphertexts to a list of tfhe-rs.
 pub fn seeded_lwe_list_into_tfhe<T: Word>(list: &SeededLweList<T>) -> SeededLweCiphertextListOwned<T> {
     SeededLweCiphertextList::from_container(
         list.bodies().to_vec(),
@@ -179,7 +179,7 @@ pub fn seeded_lwe_list_into_tfhe<T: Word>(list: &SeededLweList<T>) -> SeededLweC
     )
 }
 
-/// Ciphertexts of one dimension as a list.
+/// Collects ciphertexts of one dimension in a list.
 pub fn lwe_list_from_tfhe<'a, T: Word>(
     dimension: usize,
     ciphertexts: impl IntoIterator<Item = &'a LweCiphertextOwned<T>>,
@@ -192,17 +192,18 @@ pub fn lwe_list_from_tfhe<'a, T: Word>(
     Ok(LweList::from_words(dimension, words)?)
 }
 
-/// The ciphertexts of a list, one by one, as tfhe-rs takes them.
+/// Converts the ciphertexts of a list, one by one, to those of tfhe-rs.
 pub fn lwe_list_into_tfhe<T: Word>(list: &LweList<T>) -> impl Iterator<Item = LweCiphertextOwned<T>> {
     list.iter().map(|words| LweCiphertext::from_container(words.to_vec(), CiphertextModulus::new_native()))
 }
 
-/// Secret bits as the words that tfhe-rs keeps them in. SECRET.
+/// Converts secret bits to words of tfhe-rs. SECRET.
 pub(crate) fn bits_into_tfhe<S: Word>(bits: &[u8]) -> Vec<S> {
     bits.iter().map(|&bit| S::from_u64(u64::from(bit))).collect()
 }
 
-/// Secret words of tfhe-rs as bytes; what is not a bit stays recognisable. SECRET.
+/// Converts secret words of tfhe-rs to bytes. A word that is not a bit becomes a byte that is not a
+/// bit. SECRET.
 pub(crate) fn bits_from_tfhe<S: Word>(words: &[S]) -> Vec<u8> {
     words.iter().map(|word| u8::try_from(word.to_u64()).unwrap_or(u8::MAX)).collect()
 }

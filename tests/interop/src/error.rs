@@ -1,52 +1,52 @@
-//! What cannot be converted. No message carries a secret.
+//! Errors of conversions. No message contains a secret.
 
 use cloakwork_secret::SecretError;
 use cloakwork_tfhe::ShapeError;
 
-/// A key or ciphertext that the other side has no counterpart for.
+/// A key or ciphertext without a counterpart in the other library.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConversionError {
-    /// The two sides hold something under the same name that differs.
+    /// A property differs between the two libraries.
     #[error("{what}: expected {expected}, got {got}")]
     Mismatch {
-        /// What was compared.
+        /// The compared property.
         what: &'static str,
-        /// What the parameter set asks for.
+        /// Value that the parameter set requires.
         expected: String,
-        /// What came.
+        /// Value of the converted object.
         got: String,
     },
-    /// The client side's refusal.
+    /// The client library refused the secret key.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// Numbers that do not fit each other.
+    /// The shapes of two objects do not fit each other.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// tfhe-rs parameters that no named set has.
+    /// No named set has these parameters of tfhe-rs.
     #[error("no named set has the parameters {parameters}")]
     UnknownParameters {
         /// The parameters, as tfhe-rs prints them.
         parameters: String,
     },
-    /// A feature of tfhe-rs that the core leaves out.
+    /// The core does not support a feature of tfhe-rs.
     #[error("{what} is not supported")]
     Unsupported {
         /// The feature.
         what: &'static str,
     },
-    /// A set of one kind where another is needed.
+    /// The conversion needs a set of another kind.
     #[error("{set} is not a {expected} set")]
     WrongKind {
         /// The set.
         set: &'static str,
-        /// Kind that was needed.
+        /// Kind that the conversion needs.
         expected: &'static str,
     },
 }
 
 impl ConversionError {
-    /// Compares what a set asks for with what came.
+    /// Compares the value that a set requires with the value of the converted object.
     pub(crate) fn check<V: PartialEq + std::fmt::Debug>(
         what: &'static str,
         expected: V,

@@ -1,7 +1,8 @@
-//! Keys and ciphertexts moved between the evaluation core and tfhe-rs, in both directions.
+//! Conversion of keys and ciphertexts between the evaluation core and tfhe-rs, in both directions.
 //!
-//! Nothing is recomputed on the way: both libraries lay words out in the same order, so that a conversion is
-//! a change of wrapper. The tests of this crate hold the core against tfhe-rs, which is the oracle.
+//! A conversion recomputes nothing and only changes the wrapper, because both libraries lay words
+//! out in the same order. The tests of this crate compare the core with tfhe-rs, which is the
+//! oracle.
 
 #![forbid(unsafe_code)]
 
@@ -20,16 +21,16 @@ use cloakwork_tfhe::{SeededBootstrapKey, SeededKeySwitchKey, ServerKey, ShapeErr
 
 pub use error::ConversionError;
 
-/// The seeded evaluation keys of one parameter set: what a client hands to a server.
+/// The seeded evaluation keys of one parameter set, which a client gives to a server.
 ///
 /// `T` is the word of the big key, `S` that of the small one, as in [`ServerKey`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EvaluationKeys<T, S> {
     /// The parameter set.
     pub set: &'static ParameterSet,
-    /// From the big key to the small one.
+    /// Key-switch key, from the big key to the small key.
     pub key_switch: SeededKeySwitchKey<S>,
-    /// From the small key to the big one.
+    /// Bootstrap key, from the small key to the big key.
     pub bootstrap: SeededBootstrapKey<T>,
 }
 

@@ -1,4 +1,4 @@
-//! Parameter sets as tfhe-rs writes them.
+//! Conversion of parameter sets.
 
 use cloakwork_params::{Encoding, ModulusSwitch, Noise, Order, ParameterSet, table};
 use tfhe::{
@@ -16,7 +16,7 @@ use tfhe::{
 
 use crate::ConversionError;
 
-/// The parameters of a shortint set.
+/// Returns the parameters of a shortint set as those of tfhe-rs.
 pub fn shortint(set: &ParameterSet) -> Result<AtomicPatternParameters, ConversionError> {
     let plaintext = plaintext(set)?;
     Ok(match (set.small_modulus_log2, set.grouping) {
@@ -26,7 +26,7 @@ pub fn shortint(set: &ParameterSet) -> Result<AtomicPatternParameters, Conversio
     })
 }
 
-/// The parameters of a boolean set.
+/// Returns the parameters of a boolean set as those of tfhe-rs.
 pub fn boolean(set: &ParameterSet) -> Result<BooleanParameters, ConversionError> {
     let Encoding::Boolean = set.encoding else {
         return Err(ConversionError::WrongKind { set: set.name, expected: "boolean" });
@@ -45,8 +45,8 @@ pub fn boolean(set: &ParameterSet) -> Result<BooleanParameters, ConversionError>
     })
 }
 
-/// The named set with these parameters. What a user may choose freely (whether a multi-bit bootstrap repeats
-/// itself exactly, the stated failure probability) does not count.
+/// Finds the named set with these parameters. The comparison ignores free choices of a user:
+/// whether a multi-bit bootstrap is deterministic, and the stated failure probability.
 pub fn find_shortint(parameters: &AtomicPatternParameters) -> Result<&'static ParameterSet, ConversionError> {
     let wanted = without_choices(*parameters);
     table::SETS
@@ -55,7 +55,7 @@ pub fn find_shortint(parameters: &AtomicPatternParameters) -> Result<&'static Pa
         .ok_or_else(|| ConversionError::UnknownParameters { parameters: format!("{parameters:?}") })
 }
 
-/// The named boolean set with these parameters.
+/// Finds the named boolean set with these parameters.
 pub fn find_boolean(parameters: &BooleanParameters) -> Result<&'static ParameterSet, ConversionError> {
     table::SETS
         .iter()
@@ -73,7 +73,7 @@ pub(crate) fn plaintext(set: &ParameterSet) -> Result<(MessageModulus, CarryModu
     }
 }
 
-/// How tfhe-rs calls what it does with ciphertexts of a shortint set.
+/// Returns the atomic pattern of tfhe-rs for ciphertexts of a shortint set.
 pub(crate) fn atomic_pattern(set: &ParameterSet) -> AtomicPatternKind {
     match set.small_modulus_log2 {
         64 => AtomicPatternKind::Standard(pbs_order(set.order)),
@@ -88,7 +88,7 @@ pub(crate) fn pbs_order(order: Order) -> PBSOrder {
     }
 }
 
-/// A modulus that the word can hold.
+/// Returns a modulus that the word can hold.
 pub(crate) fn modulus<S: UnsignedInteger>(log2: u32) -> CiphertextModulus<S> {
     CiphertextModulus::try_new_power_of_2(log2 as usize).expect("a set's modulus fits its word")
 }
@@ -186,7 +186,7 @@ fn modulus_switch(rule: ModulusSwitch) -> ModulusSwitchType {
     }
 }
 
-/// Sets of our own state no failure probability; tfhe-rs wants a number.
+/// The stated failure probability. Our own sets state none, but tfhe-rs needs a number.
 fn stated_failure(set: &ParameterSet) -> f64 {
     set.failure.published_log2.unwrap_or(0.0)
 }

@@ -1,4 +1,4 @@
-//! Mask seeds.
+//! Conversion of mask seeds.
 
 use cloakwork_math::random::MaskSeed;
 use tfhe::core_crypto::commons::math::random::{CompressionSeed, Seed};
@@ -9,10 +9,10 @@ use tfhe_csprng::{
 
 use crate::ConversionError;
 
-/// AES blocks whose bytes a `u128` can count.
+/// Number of AES blocks whose bytes a `u128` can count.
 const COUNTABLE_BLOCKS: u128 = 1 << 124;
 
-/// The seed of a seeded key or ciphertext of tfhe-rs.
+/// Converts the seed of a seeded key or ciphertext of tfhe-rs.
 pub fn from_tfhe(seed: &CompressionSeed) -> Result<MaskSeed, ConversionError> {
     let SeedKind::Ctr(Seed(key)) = seed.inner.seed else {
         return Err(ConversionError::Unsupported { what: "a mask seed of the XOF kind" });
@@ -21,15 +21,16 @@ pub fn from_tfhe(seed: &CompressionSeed) -> Result<MaskSeed, ConversionError> {
     Ok(MaskSeed { key, block, byte })
 }
 
-/// The seed as tfhe-rs takes it.
+/// Converts a seed to a seed of tfhe-rs.
 pub fn into_tfhe(seed: &MaskSeed) -> CompressionSeed {
     let first_index = TableIndex::new(AesIndex(seed.block), ByteIndex(usize::from(seed.byte)));
     CompressionSeed { inner: AesCtrParams { seed: SeedKind::Ctr(Seed(seed.key)), first_index } }
 }
 
-/// Block and byte of a table index, which tells neither, only its distance from another one in bytes.
+/// Computes the block and byte of a table index. The index reveals only its distance in bytes from
+/// another index.
 fn position(index: &TableIndex) -> (u128, u8) {
-    // The distance saturates at 2^128 bytes, so it is taken from the nearest of 16 marks.
+    // The distance saturates at 2^128 bytes, so the code measures from the nearest of 16 marks.
     let marks = (0..16).rev().map(|sixteenth| sixteenth * COUNTABLE_BLOCKS);
     let distances = marks.filter_map(|mark| {
         let mark_index = TableIndex::new(AesIndex(mark), ByteIndex(0));

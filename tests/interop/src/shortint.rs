@@ -1,4 +1,4 @@
-//! Client keys, server keys and ciphertexts of the shortint sets.
+//! Conversion of client keys, server keys and ciphertexts of the shortint sets.
 
 use cloakwork_params::{KeyId, ModulusSwitch, ParameterSet};
 use cloakwork_secret::{ClientKey, GlweSecretKey, LweSecretKey};
@@ -29,7 +29,7 @@ use crate::{
     parameters,
 };
 
-/// The client key of tfhe-rs, under a public name of the caller's choice.
+/// Converts a client key of tfhe-rs, under a public name of the caller's choice.
 pub fn client_key_from_tfhe(key: shortint::ClientKey, key_id: KeyId) -> Result<ClientKey, ConversionError> {
     let (big, small, parameters) = match key.atomic_pattern {
         AtomicPatternClientKey::Standard(key) => {
@@ -46,7 +46,7 @@ pub fn client_key_from_tfhe(key: shortint::ClientKey, key_id: KeyId) -> Result<C
     Ok(ClientKey::from_parts(key_id, set, big, LweSecretKey::from_bits(small)?)?)
 }
 
-/// The part of a client key that serves `set`, as tfhe-rs takes it. SECRET.
+/// Converts the part of a client key that serves `set` to a key of tfhe-rs. SECRET.
 pub fn client_key_into_tfhe(
     key: &ClientKey,
     set: &'static ParameterSet,
@@ -68,14 +68,14 @@ pub fn client_key_into_tfhe(
     Ok(shortint::ClientKey { atomic_pattern })
 }
 
-/// The word of a shortint set's small key, and the kind of server key that goes with it.
+/// The word of a shortint set's small key, which determines the kind of the server key.
 pub trait SmallWord: Word {
-    /// Takes a key of this kind apart.
+    /// Takes a server key of this kind apart.
     fn split(
         key: CompressedAtomicPatternServerKey,
     ) -> Option<(SeededLweKeyswitchKeyOwned<Self>, ShortintCompressedBootstrappingKey<Self>, PBSOrder)>;
 
-    /// Puts a key of this kind together.
+    /// Assembles a server key of this kind.
     fn join(
         key_switch: SeededLweKeyswitchKeyOwned<Self>,
         bootstrap: ShortintCompressedBootstrappingKey<Self>,
@@ -129,7 +129,7 @@ impl SmallWord for u32 {
 }
 
 impl<S: SmallWord> EvaluationKeys<u64, S> {
-    /// A compressed server key of tfhe-rs, made under the parameters of `set`.
+    /// Converts a compressed server key of tfhe-rs, made under the parameters of `set`.
     pub fn from_shortint(set: &'static ParameterSet, key: CompressedServerKey) -> Result<Self, ConversionError> {
         let (message_modulus, carry_modulus, _) = parameters::plaintext(set)?;
         ConversionError::check("message modulus", message_modulus, key.message_modulus)?;
@@ -141,7 +141,7 @@ impl<S: SmallWord> EvaluationKeys<u64, S> {
         Ok(Self { set, key_switch: entity::key_switch_key_from_tfhe(key_switch)?, bootstrap })
     }
 
-    /// The keys as a compressed server key of tfhe-rs, for blocks that may be filled to the brim.
+    /// Converts the keys to a compressed server key of tfhe-rs, for blocks with full carries.
     pub fn to_shortint(&self) -> Result<CompressedServerKey, ConversionError> {
         let (message_modulus, carry_modulus, max_noise_level) = parameters::plaintext(self.set)?;
         let key_switch = entity::key_switch_key_into_tfhe(&self.key_switch);
@@ -157,7 +157,7 @@ impl<S: SmallWord> EvaluationKeys<u64, S> {
     }
 }
 
-/// Ciphertexts of a set.
+/// Converts ciphertexts of a set.
 pub fn ciphertexts_from_tfhe<'a>(
     set: &ParameterSet,
     ciphertexts: impl IntoIterator<Item = &'a Ciphertext>,
@@ -170,8 +170,8 @@ pub fn ciphertexts_from_tfhe<'a>(
     entity::lwe_list_from_tfhe(set.input_dimension(), ciphertexts.into_iter().map(|ciphertext| &ciphertext.ct))
 }
 
-/// Ciphertexts of a set as tfhe-rs takes them: freshly encrypted or bootstrapped ones, whose messages go up
-/// to `degree`.
+/// Converts ciphertexts of a set to those of tfhe-rs. The ciphertexts must be freshly encrypted or
+/// bootstrapped, with messages up to `degree`.
 pub fn ciphertexts_into_tfhe(
     set: &ParameterSet,
     list: &LweList<u64>,

@@ -1,5 +1,5 @@
-//! What involves no transform agrees with tfhe-rs bit for bit: decomposition, modulus switch, sample
-//! extraction.
+//! Operations without a transform agree with tfhe-rs bit for bit: decomposition, modulus switch and
+//! sample extraction.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use tfhe::core_crypto::prelude::*;
 fn digits_agree_for_every_gadget() {
     let mut random = Random::new(1);
     let mut gadgets: Vec<_> = table::SETS.iter().flat_map(|set| [set.bootstrap, set.key_switch]).collect();
-    // Base 2, and all but two of a word's bits, the most that tfhe-rs can round to.
+    // Base 2, and bases that use all but two bits of a word, the most that tfhe-rs can round to.
     gadgets.extend(
         [(1, 1), (1, 20), (30, 1), (15, 2), (3, 10)].map(|(base_log, levels)| Decomposition { base_log, levels }),
     );
@@ -55,13 +55,14 @@ fn modulus_switches_agree() {
         for dimension in [1, 16, 918] {
             modulus_switch_agrees::<u64>(log2, 64, dimension, &mut random);
             modulus_switch_agrees::<u32>(log2, 32, dimension, &mut random);
-            // The HPU's ciphertexts have 21 bits, on top of a 32-bit word.
+            // The HPU's ciphertexts use the top 21 bits of a 32-bit word.
             modulus_switch_agrees::<u32>(log2, 21, dimension, &mut random);
         }
     }
 }
 
-/// On random masks and on masks made of edges, each with bodies that are edges and bodies that are not.
+/// Compares both modulus switches on random masks and on masks of edges, each with random bodies
+/// and with edges as bodies.
 fn modulus_switch_agrees<T: Word + CastInto<u64>>(log2: u32, modulus_log2: u32, dimension: usize, random: &mut Random) {
     let unit = u64::MAX << (<T as Torus>::BITS - modulus_log2);
     let edges = edges::<T>(log2);
@@ -129,14 +130,14 @@ fn exponents_of_multi_bit_groups_agree() {
             for round in 0..2000 {
                 let mut group = random.words::<u64>(grouping);
                 if round % 2 == 1 {
-                    // The sum of the group is an edge, and so are its other words.
+                    // The sum of the group is an edge, and so are all words but the first.
                     group.fill_with(|| edges[random.below(edges.len() as u64) as usize]);
                     let rest = group[1..].iter().fold(0_u64, |sum, word| sum.wrapping_add(*word));
                     group[0] = edges[random.below(edges.len() as u64) as usize].wrapping_sub(rest);
                 }
                 let log = CiphertextModulusLog(log2 as usize);
                 let theirs = modulus_switch_multi_bit(log, LweBskGroupingFactor(grouping), &group);
-                // The empty subset rotates by nothing, and tfhe-rs leaves it out.
+                // The empty subset rotates by zero, so tfhe-rs leaves it out.
                 let ours = (1..1 << grouping).map(|subset| switch_subset(&group, subset, log2) as usize);
                 assert!(ours.eq(theirs), "{group:x?} to 2^{log2}");
             }

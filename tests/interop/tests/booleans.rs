@@ -1,4 +1,4 @@
-//! Boolean gates under keys of either side, in both orders of key switch and bootstrap.
+//! Boolean gates under keys of either library, in both orders of key switch and bootstrap.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ use tfhe::boolean::{
 
 const GATES: [Gate; 6] = [Gate::And, Gate::Nand, Gate::Nor, Gate::Or, Gate::Xnor, Gate::Xor];
 
-/// A client key and a server key, ours and theirs, of one secret.
+/// A client key and a server key of one secret, in both libraries.
 struct Pair {
     set: &'static ParameterSet,
     ours: ClientKey,
@@ -70,8 +70,8 @@ impl Pair {
         self.circuit();
     }
 
-    /// Every gate on every input, encrypted by either side and evaluated here; encrypted here and evaluated by
-    /// tfhe-rs.
+    /// Evaluates every gate on every input. Our server gets inputs encrypted by either library, and
+    /// tfhe-rs gets inputs that we encrypted.
     fn truth_tables(&self) {
         let cases: Vec<_> = GATES.iter().flat_map(|&gate| (0..4).map(move |bits| (gate, bits))).collect();
         let selected: Vec<_> = cases.iter().map(|&(gate, _)| gate).collect();
@@ -100,7 +100,7 @@ impl Pair {
         self.expect(&theirs, &expected);
     }
 
-    /// Layers of random gates on a row of bits, evaluated by turns.
+    /// Evaluates layers of random gates on a row of bits, with the libraries alternating.
     fn circuit(&self) {
         let mut random = Random::new(40);
         let mut bits: Vec<_> = (0..8).map(|_| random.below(2) == 1).collect();
@@ -134,7 +134,8 @@ impl Pair {
                 .map(|place| if bits[condition[place]] { result_bits[place] } else { bits[left[place]] })
                 .collect();
             self.expect(&chosen, &bits);
-            // Inverted bits go on from here, so that a layer's inputs are both bootstrapped and negated.
+            // The next layer gets inverted bits after some layers, so that inputs are both
+            // bootstrapped and negated.
             ciphertexts = if layer % 3 == 0 { self.our_not(&chosen) } else { chosen };
             bits.iter_mut().for_each(|bit| *bit ^= layer % 3 == 0);
         }
@@ -188,7 +189,7 @@ impl Pair {
         boolean::ciphertexts_from_tfhe(self.set, ciphertexts).unwrap()
     }
 
-    /// Both sides decrypt `ciphertexts` to `bits`.
+    /// Checks that both libraries decrypt `ciphertexts` to `bits`.
     fn expect(&self, ciphertexts: &[Ciphertext], bits: &[bool]) {
         let theirs: Vec<_> = ciphertexts.iter().map(|ciphertext| self.theirs.decrypt(ciphertext)).collect();
         assert_eq!(theirs, bits, "{}, decrypted by tfhe-rs", self.set.name);

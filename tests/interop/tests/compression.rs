@@ -1,4 +1,5 @@
-//! Packing and list compression: the same words, and lists that either side's keys read back.
+//! Packing and list compression: both libraries compute the same words, and keys of either read the
+//! lists.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +22,7 @@ use tfhe::{
     },
 };
 
-/// A secret with its compression keys, ours and theirs.
+/// A secret with its compression keys, in both libraries.
 struct Pair {
     set: &'static CompressionSet,
     parameter_set: &'static ParameterSet,
@@ -80,7 +81,7 @@ impl Pair {
         pair
     }
 
-    /// Packing random words, and words that are nothing but ties of the decomposition.
+    /// Compares packs of random words, and of words that are all ties of the decomposition.
     fn packs_agree(&self) {
         let mut random = Random::new(60);
         let words = self.parameter_set.big_dimension() + 1;
@@ -105,7 +106,8 @@ impl Pair {
         glwe
     }
 
-    /// A full pack and a part of another: stored in the same words by both sides, and read back by both.
+    /// Compares a full pack with a part of another: both libraries store the same words, and both
+    /// read them back.
     fn lists_agree(&self) {
         let mut random = Random::new(61);
         let modulus = self.client.parameters().message_modulus().0;
@@ -130,7 +132,8 @@ impl Pair {
         self.expect(&outputs, &expected);
     }
 
-    /// The list that tfhe-rs stores, built from its parts, which it shows where the list itself is closed.
+    /// Builds the list that tfhe-rs stores from its parts, because the list type itself hides its
+    /// words.
     fn their_list(&self, list: &LweList<u64>, modulus: u64) -> CompressedList {
         let raised: Vec<_> = list.words().iter().map(|word| word.wrapping_mul(modulus)).collect();
         let words = list.dimension() + 1;
@@ -150,7 +153,7 @@ impl Pair {
     }
 }
 
-/// The published sets with the first parameter set that each serves.
+/// The published sets, each with the first parameter set that it serves.
 fn sets() -> impl Iterator<Item = (&'static CompressionSet, &'static ParameterSet)> {
     let published = table::COMPRESSION_SETS.iter().filter(|set| set.name.starts_with("V1_8"));
     published.map(|set| (set, table::find(set.parameter_sets[0]).unwrap()))

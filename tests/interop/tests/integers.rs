@@ -1,4 +1,4 @@
-//! tfhe-rs's integers on keys made here, and blocks of its integers bootstrapped here.
+//! Integers of tfhe-rs under our keys, and blocks of its integers bootstrapped by our server.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use cloakwork_tfhe::{Lut, LweList};
 use common::*;
 use tfhe::{ConfigBuilder, FheInt16, FheUint8, integer::IntegerCiphertext, prelude::*, set_server_key};
 
-/// Arithmetic of tfhe-rs on our keys: every operation here is a chain of dozens of bootstraps.
+/// Runs tfhe-rs's arithmetic on our keys. Every operation is a chain of dozens of bootstraps.
 fn arithmetic_on_our_keys<S: SmallWord>(name: &str) {
     let set = set(name);
     let mut randomness = Randomness::from_os().unwrap();
@@ -60,14 +60,15 @@ fn blocks_of_an_integer_are_bootstrapped_here() {
     let server = tfhe::CompressedServerKey::new(&client);
     set_server_key(server.decompress());
     let key = server.into_raw_parts().0.into_raw_parts();
-    // The default of tfhe-rs is this very set.
+    // The default parameters of tfhe-rs are this set.
     let shortint_client = client.clone().into_raw_parts().0.into_raw_parts();
     let their_set = shortint::client_key_from_tfhe(shortint_client, cloakwork_params::KeyId([7; 16])).unwrap();
     assert_eq!(their_set.sets().map(|set| set.name).collect::<Vec<_>>(), [set.name]);
     assert_eq!(parameters::shortint(set).unwrap().max_noise_level(), key.max_noise_level);
     let ours = EvaluationKeys::<u64, u64>::from_shortint(set, key).unwrap().expand(2).unwrap();
 
-    // Not quite the complement: each block's message becomes three minus it, then tfhe-rs adds one.
+    // Our server replaces each block's message m by 3 - m, which inverts all bits. tfhe-rs then
+    // adds one, which negates the number.
     let number = 0b01_10_00_11_u8;
     let (radix, id, tag, metadata) = FheUint8::encrypt(number, &client).into_raw_parts();
     let blocks = shortint::ciphertexts_from_tfhe(set, radix.blocks()).unwrap();

@@ -1,4 +1,4 @@
-//! Keys made here, used here and by tfhe-rs.
+//! Keys that our library generates, used by our library and by tfhe-rs.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Keys that tfhe-rs made, used here and there.
+//! Keys that tfhe-rs generates, used by our library and by tfhe-rs.
 
 #![allow(clippy::unwrap_used)]
 

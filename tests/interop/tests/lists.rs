@@ -1,4 +1,4 @@
-//! Lists: seeded, and with shared masks, all of them word for word those of tfhe-rs.
+//! Seeded lists and lists with shared masks equal those of tfhe-rs word for word.
 
 #![allow(clippy::unwrap_used)]
 
@@ -58,7 +58,7 @@ fn compact_public_keys_expand_to_the_same_words() {
     }
 }
 
-/// Either side encrypts with a public key that either side made; both decrypt.
+/// Each library encrypts with a public key from either library, and both decrypt.
 #[test]
 fn compact_public_keys_encrypt_for_both_sides() {
     let set = set(CLASSICAL_2_2);
@@ -79,7 +79,7 @@ fn encrypt_both_ways(
     theirs: &TheirClientKey,
     parameters: CompactPublicKeyEncryptionParameters,
 ) {
-    // More than one mask's worth.
+    // More messages than one mask serves.
     let messages = Random::new(54).list_below(4, set.input_dimension() + 5);
     let list = encrypt_compact(set, public, &messages, &mut Randomness::from_os().unwrap()).unwrap();
     let head = shortint::ciphertexts_into_tfhe(set, &list.expand_range(0..9), 3).unwrap();

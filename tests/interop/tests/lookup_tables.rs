@@ -1,4 +1,4 @@
-//! Lookup tables are word for word those of tfhe-rs, and so are the parameters they are made for.
+//! Lookup tables equal those of tfhe-rs word for word, and so do the parameters of their sets.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ use tfhe::{
     },
 };
 
-/// A server key of tfhe-rs that has a size and no key: enough to make lookup tables.
+/// A server key of tfhe-rs with a size but without a key, which suffices to make lookup tables.
 struct Keyless(LookupTableSize);
 
 impl Keyless {
@@ -83,7 +83,7 @@ impl AtomicPattern for Keyless {
     }
 }
 
-/// Every shortint set, with a server key that can make its tables.
+/// All shortint sets, each with a server key that can make its tables.
 fn sets() -> impl Iterator<Item = (&'static ParameterSet, GenericServerKey<Keyless>)> {
     table::SETS.iter().filter_map(|set| Some((set, Keyless::server_key(set)?)))
 }
@@ -118,7 +118,8 @@ fn tables_of_two_inputs_agree() {
         let theirs = server_key.generate_lookup_table_bivariate(function).acc;
         let ours = Lut::bivariate(set, messages, function).unwrap();
         assert!(ours.body() == words(&theirs.acc), "{}", set.name);
-        // With another factor, tfhe-rs reduces both inputs to messages before it calls the function.
+        // With another factor, tfhe-rs reduces both inputs to messages before it calls the
+        // function.
         for factor in [2, messages + 1, values / 2] {
             let theirs = server_key.generate_lookup_table_bivariate_with_factor(function, MessageModulus(factor)).acc;
             let reduced = |left: u64, right: u64| function(left % messages, right % messages);
@@ -152,7 +153,7 @@ fn shortint_sets_are_those_of_tfhe_rs() {
     let multi_bit = v1_8::VEC_ALL_MULTI_BIT_PBS_PARAMETERS.map(|(parameters, name)| (name, (*parameters).into()));
     let key_switch_32 = v1_8::VEC_ALL_KS32_PARAMETERS.map(|(parameters, name)| (name, (*parameters).into()));
     let theirs: Vec<_> = classic.into_iter().chain(multi_bit).chain(key_switch_32).collect();
-    // tfhe-rs shows the HPU's parameters to no one without the drivers.
+    // tfhe-rs exports the HPU's parameters only in builds with the HPU's drivers.
     let ours: Vec<_> =
         sets().map(|(set, _)| set).filter(|set| set.name.starts_with("V1_8") && set.name != HPU_2_2).collect();
     assert_eq!(ours.len(), 29);

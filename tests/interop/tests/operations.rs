@@ -1,7 +1,8 @@
-//! What operations on integers give: tfhe-rs computes it, and our graphs the same, edges included.
+//! Results of operations on integers: tfhe-rs and our graphs compute the same values, edge cases
+//! included.
 //!
-//! One pair of each operation is really encrypted on tfhe-rs's side. The others are what it calls trivial: its own
-//! algorithms on ciphertexts without masks, fast enough for all edges.
+//! Only one pair of each operation is really encrypted in tfhe-rs. The other inputs are its trivial
+//! ciphertexts: they run the same algorithms without masks, fast enough for all edge cases.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,10 +19,12 @@ use tfhe::{
     set_server_key,
 };
 
-/// Zero, one, the largest, the least of signed ones, changes of sign, shifts by the width and beyond it.
+/// Zero, one, the largest value, the least signed value, changes of sign, and shifts by the width
+/// and beyond it.
 const EDGES: [u8; 10] = [201, 0, 1, 2, 7, 8, 100, 127, 128, 255];
 
-/// An operation on two of our numbers, by either goal's lowering; what it returns are bits without a sign.
+/// Evaluates an operation on two numbers with our lowering for either goal. The result is returned
+/// as bits without a sign.
 fn ours(ty: Type, kind: Kind, by: Type, values: &[u8]) -> u64 {
     let input = |(index, ty): (usize, Type)| {
         let (r#type, bits) = ty.wire();
@@ -60,7 +63,7 @@ fn ours(ty: Type, kind: Kind, by: Type, values: &[u8]) -> u64 {
     results[0]
 }
 
-/// Ciphertexts of tfhe-rs: really encrypted where there is a key.
+/// A ciphertext of tfhe-rs, really encrypted if there is a key.
 fn unsigned(value: u8, key: Option<&ClientKey>) -> FheUint8 {
     key.map_or_else(|| FheUint8::encrypt_trivial(value), |key| FheUint8::encrypt(value, key))
 }
@@ -78,7 +81,7 @@ fn count(value: &FheUint32, key: &ClientKey) -> u64 {
     count.into()
 }
 
-/// What tfhe-rs makes of two numbers, operation by operation.
+/// Results of tfhe-rs for two numbers, operation by operation.
 macro_rules! theirs {
     ($encrypt:ident, $clear:ty, $x:expr, $y:expr, $key:expr, $real:expr) => {{
         let (x, y) = ($encrypt($x, $real), $encrypt($y, $real));
@@ -131,7 +134,7 @@ fn results_are_those_of_tfhe_rs() {
     set_server_key(server);
     let pairs = EDGES.iter().flat_map(|x| EDGES.iter().map(move |y| (*x, *y)));
     for (index, (x, y)) in pairs.enumerate() {
-        // Of the first edge, the last one.
+        // Only one pair is really encrypted: the first edge, 201, with 127.
         let real = (index == EDGES.len() - 3).then_some(&key);
         for (ty, results) in [
             (Type::Uint(8), theirs!(unsigned, u8, x, y, &key, real)),
@@ -193,7 +196,8 @@ fn so_are_those_of_one_three_and_more() {
             let one_of = ours(Type::Uint(8), Kind::IsOneOf, Type::Uint(8), &values);
             assert_eq!(one_of, bit(&contains, &key), "{value} among {values:?}");
         }
-        // Ours takes keys and results that are encrypted as well; their keys are clear.
+        // Our operation accepts encrypted keys and results. Keys and results of tfhe-rs are in the
+        // clear.
         let cases = MatchValues::new(vec![(y, 7_u8), (z, 200)]).unwrap();
         let (matched, is_any): (FheUint8, FheBool) = numbers[2].match_value(&cases).unwrap();
         let (matched, is_any): (u8, bool) = (matched.decrypt(&key), is_any.decrypt(&key));

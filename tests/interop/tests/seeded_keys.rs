@@ -1,4 +1,5 @@
-//! Seeded keys expand to the same words as in tfhe-rs, and expanded key-switch keys switch to the same words.
+//! Seeded keys expand to the same words as in tfhe-rs, and expanded key-switch keys switch to the
+//! same words.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +14,8 @@ use cloakwork_tfhe::{
 use common::*;
 use tfhe::core_crypto::prelude::*;
 
-/// Shapes with every number of mask polynomials, one level and several, large and the smallest.
+/// Shapes with every number of mask polynomials, one level and several, large sizes and the
+/// smallest size.
 const SHAPES: [(usize, usize, u32, usize); 5] =
     [(1, 2048, 23, 1), (4, 512, 23, 1), (2, 1024, 10, 2), (3, 512, 10, 2), (1, 64, 7, 3)];
 
@@ -37,7 +39,7 @@ fn random_bootstrap_key<T: Word>(shape: GgswShape, ggsw_count: usize, random: &m
 
 fn expanded<T: Word>(key: &SeededBootstrapKey<T>) -> Vec<T> {
     let mut words = vec![T::default(); key.ggsw_count() * key.shape().words()];
-    // Backwards, since each ciphertext must find its own place in the mask stream.
+    // The order is backwards, because each ciphertext must find its own place in the mask stream.
     for (index, ggsw) in words.chunks_exact_mut(key.shape().words()).enumerate().rev() {
         expand_ggsw(key, index, ggsw);
     }
@@ -70,7 +72,7 @@ fn random_key_switch_key<S: Word>(
     SeededKeySwitchKey::new(input_dimension, set.lwe_dimension, gadget, log2, random.seed(), bodies).unwrap()
 }
 
-/// The key in both forms, once they have been found equal.
+/// Expands one key in both libraries, and checks that the words are equal.
 fn expanded_key_switch_key<S: Word>(
     set: &ParameterSet,
     input_dimension: usize,
@@ -88,7 +90,8 @@ fn expanded_key_switch_key<S: Word>(
     (KeySwitchKey::expand(&key, 2), theirs)
 }
 
-/// Ciphertexts of random words, then of edges of the set's gadget and of the modulus that bodies round to.
+/// Ciphertexts of random words, then of edges: of the set's gadget, and of the modulus that bodies
+/// are rounded to.
 fn inputs<T: Torus>(set: &ParameterSet, dimension: usize, random: &mut Random) -> Vec<T> {
     let words = dimension + 1;
     let edges: Vec<T> = gadget_edges(set.key_switch);

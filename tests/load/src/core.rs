@@ -1,4 +1,4 @@
-//! The bare core: what the service is held against.
+//! The bare core, which the service is compared with.
 
 use std::{
     io::{self, Read},
@@ -14,20 +14,21 @@ use cloakwork_tfhe::{
     format::{CiphertextList, decode},
 };
 
-/// A key expanded in this process, with inputs to run it on.
+/// A key that is expanded in this process, with inputs for bootstraps.
 pub(crate) struct Core {
     key: ServerKey<u64, u64>,
     scratches: Vec<Scratch<u64, u64>>,
     lut: Lut<u64>,
-    /// One batch of the best width.
+    /// A batch of the fastest width.
     inputs: LweList<u64>,
     one: LweList<u64>,
 }
 
-/// Bootstraps on each thread that a batch is tried with; the widest is what shares one pass over the key-switch key.
+/// Bootstraps per thread of the batches that are tried. The bootstraps of the widest share one pass
+/// over the key-switch key.
 const WIDTHS: [usize; 3] = [16, 32, 64];
 
-/// How often each is tried, by turns, and for how long.
+/// Number of trials of each width, which take turns, and duration of a trial.
 const TRIALS: usize = 4;
 const TRIAL: Duration = Duration::from_millis(700);
 
@@ -59,12 +60,12 @@ impl Core {
         self.scratches.len()
     }
 
-    /// Bootstraps in a batch.
+    /// Number of bootstraps in a batch.
     pub(crate) fn width(&self) -> usize {
         self.inputs.len()
     }
 
-    /// Bootstraps a second, in batches on all threads.
+    /// Measures bootstraps per second, in batches on all threads.
     pub(crate) fn batch(&mut self, time: Duration) -> f64 {
         let mut outputs = LweList::zeros(self.inputs.dimension(), self.inputs.len());
         let luts = vec![&self.lut; self.inputs.len()];
@@ -77,7 +78,7 @@ impl Core {
         done as f64 / begun.elapsed().as_secs_f64()
     }
 
-    /// How long a single bootstrap takes.
+    /// Measures the time of a single bootstrap.
     pub(crate) fn single(&mut self) -> Duration {
         let mut output = LweList::zeros(self.one.dimension(), 1);
         let begun = Instant::now();
@@ -86,14 +87,14 @@ impl Core {
     }
 }
 
-/// An encrypted list as the core takes it.
+/// Expands an encrypted list for the core.
 fn expanded(keys: &Keys, list: &Encrypted) -> LweList<u64> {
     let expected = Expected { set: Some(keys.set()), key_id: Some(keys.key_id()) };
     let decoded = decode::<CiphertextList<SeededLweList<u64>>>(&list.envelope[..], &expected).expect("a list of ours");
     decoded.object.into_parts().0.expand()
 }
 
-/// The parts of keys that are kept in memory.
+/// The parts of keys in memory.
 struct InMemory<'k>(&'k Keys);
 
 impl KeySource for InMemory<'_> {

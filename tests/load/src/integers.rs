@@ -1,4 +1,5 @@
-//! Small jobs on integers, few and many at once: what a bootstrap takes must not grow with the number of jobs.
+//! Small jobs on integers, few and many at once. The time of a bootstrap must not grow with the
+//! number of jobs.
 
 use std::{
     sync::Arc,
@@ -15,12 +16,13 @@ use crate::{
     report::{Bound, Report, Row},
 };
 
-/// What every job adds up: a thousand of longer ones would take minutes to come through once.
+/// Width of the integers that every job adds. A thousand jobs on wider integers would take minutes
+/// to complete once.
 const BITS: u32 = 16;
 const TYPE: Type = Type::Uint(BITS);
 const VALUES: [u128; 2] = [0xd1e7, 0x6ca4];
 
-/// Jobs at once.
+/// Numbers of concurrent jobs.
 const FEW: usize = 32;
 const MANY: usize = 1000;
 const CONNECTIONS: usize = 32;
@@ -42,7 +44,7 @@ impl Work {
         Arc::new(Self { program, key: tenant.key.clone(), inputs })
     }
 
-    /// Adds once. Gives the bootstraps that were computed for it.
+    /// Runs one addition. Returns the number of its bootstraps.
     async fn run(&self, client: &Client, tenant: &Tenant) -> u64 {
         let mut request = JobRequest::new(self.program.clone(), &self.key);
         for input in &self.inputs {
@@ -57,7 +59,7 @@ impl Work {
     }
 }
 
-/// One job at a time, 32 and 1,000, against the core's batches.
+/// Measures one job at a time, 32 and 1,000, alternating with the core's batches.
 pub(crate) fn measure(
     runtime: &Runtime,
     server: &Server,
@@ -96,7 +98,7 @@ pub(crate) fn measure(
     report.add(Row::of(&format!("a bootstrap, {MANY} at once over one"), "ratio", &alone).required(Bound::Most(1.0)));
 }
 
-/// Keeps so many jobs going, each followed by the next. Bootstraps a second.
+/// Keeps this number of jobs running, each followed by the next. Returns bootstraps per second.
 async fn run(clients: &[Client], work: &Arc<Work>, tenant: &Arc<Tenant>, jobs: usize, time: Duration) -> f64 {
     let begun = Instant::now();
     let mut tasks = JoinSet::new();

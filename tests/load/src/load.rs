@@ -1,4 +1,4 @@
-//! Many bootstraps: as batch jobs of one tenant, and as single ones from many clients.
+//! Many bootstraps: as batch jobs of one tenant, and as single bootstraps from many clients.
 
 use std::{
     collections::BTreeMap,
@@ -19,16 +19,16 @@ use crate::{
 
 /// Rows of a batch job.
 const ROWS: usize = 256;
-/// Batch jobs that are handed in and have not ended.
+/// Number of batch jobs that are submitted and have not ended.
 const IN_FLIGHT: usize = 4;
-/// Clients that send one bootstrap at a time.
+/// Number of clients that send one bootstrap at a time.
 const CLIENTS: usize = 64;
 
-/// What the measured tasks send.
+/// Requests of the measured tasks.
 struct Work {
     program: Program,
     key: String,
-    /// Lists that were encrypted before the clock ran.
+    /// Lists that were encrypted before the measurement.
     lists: Vec<Encrypted>,
 }
 
@@ -49,7 +49,7 @@ impl Work {
     }
 }
 
-/// Batch jobs of one tenant, a few in flight, against the core's batches.
+/// Measures batch jobs of one tenant, a few in flight, alternating with the core's batches.
 pub(crate) fn batches(runtime: &Runtime, tenant: &Tenant, core: &mut Core, effort: Effort, report: &mut Report) {
     let work = Work::new(tenant, effort.jobs, ROWS);
     let (mut bare, mut served, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -84,7 +84,8 @@ async fn run_batches(client: Client, work: Arc<Work>) -> Vec<(usize, Bytes)> {
     outputs
 }
 
-/// Clients with a connection each, which send a bootstrap when the last one is back, against the core's batches.
+/// Measures clients with a connection each, alternating with the core's batches. A client sends a
+/// bootstrap when its last one has returned.
 pub(crate) fn clients(
     runtime: &Runtime,
     server: &Server,
@@ -113,7 +114,7 @@ pub(crate) fn clients(
             check(tenant, shot.list, 1, &shot.output);
             latencies.push(shot.wall.as_secs_f64() * 1e3);
             for wave in shot.finished.job.latency.iter().flat_map(|record| &record.waves) {
-                // Everybody in a wave tells of it.
+                // Every job of a wave reports the wave, so each report counts by its share.
                 *widths.entry(wave.width).or_default() += f64::from(wave.own_width) / f64::from(wave.width.max(1));
             }
         }
@@ -131,7 +132,7 @@ pub(crate) fn clients(
     report.histogram("waves by width", &buckets(&widths));
 }
 
-/// A job of one of many clients.
+/// A job of one of the clients.
 struct Shot {
     list: usize,
     wall: Duration,
@@ -157,7 +158,7 @@ async fn run_clients(clients: Vec<Client>, work: Arc<Work>, time: Duration) -> V
     tasks.join_all().await.into_iter().flatten().collect()
 }
 
-/// Waves by width: alone, and up to each power of two.
+/// Groups waves by width: width one, and up to each power of two.
 fn buckets(widths: &BTreeMap<u32, f64>) -> Vec<(String, f64)> {
     let mut buckets = BTreeMap::<u32, f64>::new();
     for (width, waves) in widths {

@@ -1,5 +1,6 @@
-//! What the service costs: a real server process under load, alternating with the bare core in this process, so that
-//! the ratios hold on whatever machine this is. Prints a table and writes `target/bench/service.json`.
+//! Cost of the service: a real server process under load, alternating with the bare core in this
+//! process, so that the ratios hold on any machine. Prints a table and writes
+//! `target/bench/service.json`.
 
 #![forbid(unsafe_code)]
 
@@ -22,27 +23,27 @@ use crate::{
     report::{Bound, Report, Row},
 };
 
-/// The set that everything but the upload is measured with.
+/// The set of all measurements except the upload.
 const SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
 /// Measures the service against the core.
 #[derive(Parser)]
 struct Options {
-    /// Rounds; each measures the core and the service by turns.
+    /// Number of rounds. Each measures the core and the service in turn.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Two short rounds: shows that everything works, and roughly how fast.
+    /// Run two short rounds, which show that everything works and roughly how fast.
     #[arg(long)]
     quick: bool,
-    /// Measures only these.
+    /// Run only these measurements.
     #[arg(long, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Where the JSON goes.
+    /// File for the results as JSON.
     #[arg(long, default_value = "target/bench/service.json")]
     out: PathBuf,
 }
 
-/// What can be measured on its own.
+/// A measurement that can run on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     Batch,
@@ -53,17 +54,17 @@ enum Part {
     Scheduler,
 }
 
-/// How long and how often.
+/// Duration and number of the measurements.
 #[derive(Clone, Copy)]
 struct Effort {
     rounds: usize,
-    /// Of the core's batch, and of the 64 clients.
+    /// Duration of the core's batch, and of the run with 64 clients.
     slice: Duration,
-    /// Jobs of a round of batches.
+    /// Number of jobs in a round of batches.
     jobs: usize,
-    /// Single bootstraps in a round.
+    /// Number of single bootstraps in a round.
     singles: usize,
-    /// Of each of the scheduler's measurements.
+    /// Duration of each measurement of the scheduler.
     scheduler: Duration,
 }
 
@@ -90,7 +91,7 @@ fn main() {
     if wanted(Part::Scheduler) {
         scheduler_rates(effort, &mut report);
     }
-    // One thread: what the client computes is taken from the service it measures.
+    // One thread, because the client's computation takes time from the service that it measures.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
     if [Part::Batch, Part::Clients, Part::Integers, Part::Single].into_iter().any(wanted) {
@@ -115,7 +116,8 @@ fn scheduler_rates(effort: Effort, report: &mut Report) {
         let name = format!("scheduler, {queued} jobs queued, {} tenants", scheduler::TENANTS);
         report.add(Row::of(&name, "events/s", rates).required(Bound::Least(200_000.0)));
     }
-    // The steps are as many; what is left is memory, which is slower the more of it there is.
+    // The number of steps per event is constant. The remaining growth comes from memory, which is
+    // slower for larger queues.
     let growth: Vec<f64> = rates[0].iter().zip(&rates[2]).map(|(few, many)| few / many).collect();
     report.add(Row::of("    cost of an event, 100000 over 1000 queued", "", &growth).required(Bound::Most(1.5)));
 }

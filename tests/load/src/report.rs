@@ -1,18 +1,18 @@
-//! The table on the terminal and the file beside it.
+//! The results, as a table on the terminal and as a file.
 
 use std::{fs, io, path::Path};
 
 use cloakwork_tests_machine::{cores, cpu, date, load};
 use serde_json::{Value, json};
 
-/// What a figure must keep to.
+/// Bound that a result must keep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     Least(f64),
     Most(f64),
 }
 
-/// A figure of every round.
+/// A quantity, measured in every round.
 pub(crate) struct Row {
     name: String,
     unit: &'static str,
@@ -30,7 +30,7 @@ impl Row {
     }
 }
 
-/// Everything that one run found out.
+/// All results of a run.
 pub(crate) struct Report {
     header: Value,
     rows: Vec<Value>,
@@ -38,7 +38,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Prints what is measured on what, and the table's head.
+    /// Prints the machine, the set and the head of the table.
     pub(crate) fn begin(set: &str) -> Self {
         println!("{}, {} cores, load {}, {}", cpu(), cores(), load().unwrap_or(f64::NAN), date());
         println!("{set}\n");
@@ -47,7 +47,7 @@ impl Report {
         Self { header, rows: Vec::new(), histograms: Vec::new() }
     }
 
-    /// Prints a row and keeps it.
+    /// Prints a row and adds it to the report.
     pub(crate) fn add(&mut self, row: Row) {
         let mut sorted = row.rounds.clone();
         let median = percentile(&mut sorted, 0.5);
@@ -74,7 +74,7 @@ impl Report {
         }));
     }
 
-    /// Prints how often something fell into each bucket, and keeps it.
+    /// Prints the count of each bucket, and adds the histogram to the report.
     pub(crate) fn histogram(&mut self, name: &str, buckets: &[(String, f64)]) {
         let total: f64 = buckets.iter().map(|(_, count)| count).sum();
         println!("{name}:");
@@ -87,7 +87,7 @@ impl Report {
         self.histograms.push(json!({ "name": name, "buckets": buckets }));
     }
 
-    /// Writes the report as JSON, making the folder if it is missing.
+    /// Writes the report as JSON, and creates the folder if it is missing.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
@@ -97,7 +97,7 @@ impl Report {
     }
 }
 
-/// The value that `share` of the values do not exceed. Sorts them.
+/// The value that `share` of the values do not exceed. Sorts the values.
 pub(crate) fn percentile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let rank = (share * values.len() as f64).ceil() as usize;

@@ -1,7 +1,7 @@
-//! How many events a second the scheduler takes.
+//! Number of events per second that the scheduler processes.
 //!
-//! Each round submits a job, records an attempt, commits one and, now and then, reports, with [`TENANTS`] tenants and the
-//! queue kept at its length.
+//! Each round submits a job, records an attempt and commits an attempt. Some rounds also deliver a
+//! worker's report. There are [`TENANTS`] tenants, and the length of the queue stays constant.
 
 use std::{
     collections::VecDeque,
@@ -13,12 +13,13 @@ use cloakwork_scheduler::{
     Config, Effect, Event, Group, JobId, LeaseReport, NewJob, Outcome, Report, Scheduler, Stage, TenantId, WorkerId,
 };
 
-/// Tenants that the jobs are of.
+/// Number of tenants that own the jobs.
 pub(crate) const TENANTS: u64 = 1000;
 
 const WORKERS: u64 = 4;
 
-/// Job events a second that the scheduler takes on this thread for `time`, with `queued` jobs in its queue.
+/// Measures job events per second on this thread for `time`, with `queued` jobs in the scheduler's
+/// queue.
 pub(crate) fn events_per_second(queued: usize, time: Duration) -> f64 {
     let mut bench = Bench::new();
     while bench.scheduler.stats().queued < queued {
@@ -37,7 +38,8 @@ pub(crate) fn events_per_second(queued: usize, time: Duration) -> f64 {
     bench.events as f64 / busy.unwrap_or_else(|| begun.elapsed()).as_secs_f64()
 }
 
-/// Time that this thread was on a core, where the system tells: other load on the machine is none of ours.
+/// Time that this thread has spent on a core, where the system reports it. Other load on the
+/// machine does not count.
 fn busy_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(stat.split_whitespace().next()?.parse().ok()?))
@@ -95,7 +97,8 @@ impl Bench {
         self.feed(Event::Submitted(NewJob { id, group, cost, rows: cost, priority, deadline }));
     }
 
-    /// A job comes, a job ends; once for a batch, assignments go out and a worker reports.
+    /// Submits a job and ends a job. Every 32 rounds, assignments go out. Every 256 rounds, a
+    /// worker reports.
     fn round(&mut self) {
         self.rounds += 1;
         self.submit();

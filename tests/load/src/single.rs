@@ -1,4 +1,4 @@
-//! One bootstrap at a time, with nobody else there.
+//! One bootstrap at a time, without other load.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
     report::{Bound, Report, Row, percentile},
 };
 
-/// What the service adds to the latency of a single bootstrap, and in which stages.
+/// Measures the latency that the service adds to a single bootstrap, in total and by stage.
 pub(crate) fn measure(runtime: &Runtime, tenant: &Tenant, core: &mut Core, effort: Effort, report: &mut Report) {
     let program = tenant.lookup(|x| x * x % VALUES);
     let list = tenant.keys.encrypt(&[3], 15).expect("a value of a block");
@@ -24,7 +24,8 @@ pub(crate) fn measure(runtime: &Runtime, tenant: &Tenant, core: &mut Core, effor
             bare.push(millis(core.single()));
             let request = JobRequest::new(program.clone(), &tenant.key).encrypted(list.clone());
             let client = tenant.client.clone();
-            // On the runtime's own thread, so that no hop between threads counts as the service's.
+            // The call runs on the runtime's own thread, so that no hop between threads counts as
+            // the service's time.
             let finished = runtime.block_on(runtime.spawn(async move { client.run(&request).await }));
             let finished = finished.expect("no panic").expect("the job succeeds");
             served.push(millis(finished.wall));

@@ -1,4 +1,4 @@
-//! A key of some hundred megabytes on its way to the server.
+//! Upload of a key of some hundred megabytes.
 
 use std::{
     fs::File,
@@ -18,14 +18,15 @@ use tokio::runtime::Runtime;
 use crate::report::{Bound, Report, Row};
 
 const KIND: ObjectKind = ObjectKind::SeededBootstrapKey;
-/// At least as long as the key should be.
+/// Smallest size of the key.
 const WANTED_BYTES: u64 = 400_000_000;
 
-/// Where files lie in memory, on systems that have such a place.
+/// Directory of files in memory, on systems that have one.
 const MEMORY: &str = "/dev/shm";
 
-/// Megabytes a second: as a user would see it, beside what the disk alone takes of the same bytes; and with the server's
-/// directory in memory, which shows the service itself. Disks of rented machines are fast for some gigabytes only.
+/// Measures the upload in megabytes per second. The first rate is the user's, compared with writing
+/// the bytes to the disk alone. The second has the server's directory in memory, which shows the
+/// service itself. Disks of rented machines are fast for some gigabytes only.
 pub(crate) fn measure(runtime: &Runtime, rounds: usize, report: &mut Report) {
     let set = smallest_of(WANTED_BYTES);
     let (mut disk, mut sent, mut hashed, mut in_memory) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -36,7 +37,7 @@ pub(crate) fn measure(runtime: &Runtime, rounds: usize, report: &mut Report) {
         let Times { hashing, sending } = upload(runtime, directory, &bytes);
         sent.push(rate(bytes.len(), sending));
         hashed.push(rate(bytes.len(), hashing + sending));
-        // A container may have little room there.
+        // A container may have little room in this directory.
         if let Some(directory) = tempfile::tempdir_in(MEMORY).ok().filter(|place| written(place, &bytes).is_ok()) {
             in_memory.push(rate(bytes.len(), upload(runtime, directory, &bytes).sending));
         }
@@ -58,7 +59,7 @@ struct Times {
     sending: Duration,
 }
 
-/// To a new server with its files there.
+/// Uploads the bytes to a new server with its files in `directory`.
 fn upload(runtime: &Runtime, directory: TempDir, bytes: &Bytes) -> Times {
     let server = runtime.block_on(Server::start_in(directory, Setup::as_shipped()));
     let client = runtime.block_on(server.client());
@@ -71,7 +72,7 @@ fn upload(runtime: &Runtime, directory: TempDir, bytes: &Bytes) -> Times {
     Times { hashing, sending: begun.elapsed() }
 }
 
-/// How long the system takes for the bytes. Nothing of them is left.
+/// Measures the time that the system takes to write and sync the bytes. Removes the file.
 fn written(directory: &TempDir, bytes: &[u8]) -> io::Result<Duration> {
     let path = directory.path().join("bytes");
     let begun = Instant::now();
@@ -85,7 +86,7 @@ fn rate(bytes: usize, time: Duration) -> f64 {
     bytes as f64 * 1e-6 / time.as_secs_f64()
 }
 
-/// Of the sets that are served, the one with the smallest bootstrap key of so many bytes.
+/// The served set with the smallest bootstrap key of at least `bytes` bytes.
 fn smallest_of(bytes: u64) -> &'static ParameterSet {
     let served = SETS.iter().filter(|set| set.standing == Standing::Served && bytes_of(set) >= bytes);
     served.min_by_key(|set| bytes_of(set)).expect("some set is as large")
@@ -95,7 +96,7 @@ fn bytes_of(set: &ParameterSet) -> u64 {
     Layout::of(KIND, set, &Dimensions::default()).map_or(0, |layout| layout.payload_len)
 }
 
-/// A key by its form. Its words are random, as those of a real one look.
+/// A key with the correct form and pseudorandom words, which look like those of a real key.
 fn key(set: &'static ParameterSet, salt: u64) -> Bytes {
     let layout = Layout::of(KIND, set, &Dimensions::default()).expect("every set has the kind");
     let mut dimensions = Dimensions::default();

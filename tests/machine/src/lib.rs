@@ -1,10 +1,10 @@
-//! What a benchmark ran on, and when: without it, a figure says nothing.
+//! Machine and date of a benchmark, without which its figures mean nothing.
 
 #![forbid(unsafe_code)]
 
 use std::{fs, process::Command};
 
-/// The processor.
+/// Name, family and model of the processor.
 pub fn cpu() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
@@ -12,16 +12,16 @@ pub fn cpu() -> String {
         line.split_once(": ").map(|(_, value)| value.trim().to_owned())
     };
     let part = |name| field(name).unwrap_or_default();
-    // Virtual machines hide the name; family and model still tell the generation.
+    // Virtual machines hide the name. Family and model still identify the generation.
     format!("{} (family {} model {})", part("model name"), part("cpu family"), part("model\t"))
 }
 
-/// Its cores, as far as this process may use them.
+/// Number of cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Load average over the last minute: how far to trust the figures.
+/// Load average over the last minute, which shows how far the figures can be trusted.
 pub fn load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next()?.parse().ok()
@@ -33,7 +33,7 @@ pub fn date() -> String {
     output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The most memory that this process has ever held.
+/// Peak resident memory of this process in bytes.
 pub fn peak_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let rest = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! Reproducible keys whose secrets the measurement may look at. They protect nothing.
+//! Reproducible keys whose secrets the measurement may read. The keys protect nothing.
 
 use cloakwork_math::{Torus, random::SecretRng};
 use cloakwork_params::{ParameterSet, noise::KeyWeight};
@@ -9,12 +9,12 @@ use cloakwork_tfhe::{KeySwitchKey, ServerKey};
 pub struct Keys<T, S> {
     /// Both secret keys.
     pub client: ClientKey,
-    /// What a server would hold.
+    /// The server's key.
     pub server: ServerKey<T, S>,
 }
 
 impl<T: Torus, S: Torus> Keys<T, S> {
-    /// The keys of `set` that belong to `seed`.
+    /// Generates the keys of `set` from `seed`.
     pub fn generate(set: &'static ParameterSet, seed: u64) -> Self {
         let mut randomness = Randomness::insecure_for_tests(seed);
         let client = ClientKey::generate(set, &mut randomness).expect("test randomness never fails");
@@ -40,13 +40,13 @@ impl<T: Torus, S: Torus> Keys<T, S> {
         self.client.big()
     }
 
-    /// What the formula asks about a key.
+    /// The weights of the keys, which the formula takes.
     pub fn weight(&self) -> KeyWeight {
         weight(self.set(), self.small(), self.big())
     }
 
-    /// Mean square of the errors that the key-switch key was made with: a few thousand, few enough to miss their
-    /// expectation by a percent or two.
+    /// Mean square of the errors in the key-switch key. The errors number a few thousand, so their
+    /// mean can miss its expectation by a percent or two.
     pub fn key_switch_square(&self) -> f64 {
         let key: &KeySwitchKey<S> = self.server.key_switch_key();
         let (gadget, small) = (key.gadget(), self.small());
@@ -75,15 +75,15 @@ pub fn weight(set: &ParameterSet, small: &LweSecretKey, big: &GlweSecretKey) -> 
     }
 }
 
-/// A word as a signed fraction of the torus.
+/// Converts a word to a signed fraction of the torus.
 pub fn fraction<T: Torus>(word: T) -> f64 {
     word.to_i64() as f64 * (-f64::from(T::BITS)).exp2()
 }
 
-/// Uniform words of a modulus, kept in the top bits.
+/// Uniform words of a modulus, in the top bits.
 pub fn uniform<T: Torus>(rng: &mut SecretRng, modulus_log2: u32, count: usize) -> Vec<T> {
     (0..count).map(|_| T::from_u64(rng.word() << (T::BITS - modulus_log2))).collect()
 }
 
-/// Threads that keys are made and ciphertexts measured on.
+/// Number of threads for making keys and measuring ciphertexts.
 pub const THREADS: usize = 2;

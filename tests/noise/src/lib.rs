@@ -1,4 +1,5 @@
-//! Measures the noise of the evaluation core and holds the formula of `cloakwork_params::noise` against it.
+//! Measures the noise of the evaluation core and compares it with the formula of
+//! `cloakwork_params::noise`.
 
 #![forbid(unsafe_code)]
 

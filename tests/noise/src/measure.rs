@@ -12,7 +12,7 @@ use cloakwork_tfhe::{
 
 use crate::keys::{Keys, THREADS, fraction, uniform};
 
-/// What the key switch adds to each of `count` random ciphertexts, or a few more.
+/// Errors that the key switch adds to `count` random ciphertexts, rounded up to whole tiles.
 pub fn key_switch_errors<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usize, seed: u64) -> Vec<f64> {
     on_threads(count, seed, |count, rng| {
         let (big, small) = (keys.big().flattened(), keys.small());
@@ -36,8 +36,8 @@ pub fn key_switch_errors<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usize, se
     })
 }
 
-/// What the modulus switch adds to each of `count` random ciphertexts under the small key: the phase that the blind
-/// rotation sees, less the one that came in.
+/// Errors that the modulus switch adds to `count` random ciphertexts under the small key. An error
+/// is the phase that the blind rotation sees, minus the phase of the input.
 pub fn modulus_switch_errors<S: Torus>(set: &ParameterSet, small: &LweSecretKey, count: usize, seed: u64) -> Vec<f64> {
     let position = 0.5 / set.polynomial_size as f64;
     on_threads(count, seed, |count, rng| {
@@ -50,14 +50,16 @@ pub fn modulus_switch_errors<S: Torus>(set: &ParameterSet, small: &LweSecretKey,
     })
 }
 
-/// The mean square of the error over all coefficients of the rotated table, for each of `count` random ciphertexts, or
-/// a few more.
+/// The mean square of the error over all coefficients of the rotated table, for each of `count`
+/// random ciphertexts, rounded up to whole tiles.
 ///
-/// Coefficients of one result share much of their error, results do not: the mean squares are independent.
+/// Coefficients of one result share much of their error, but results do not: the mean squares are
+/// independent.
 pub fn blind_rotation_squares<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usize, seed: u64) -> Vec<f64> {
     on_threads(count, seed, |count, rng| {
         let (set, key) = (keys.set(), keys.server.bootstrap_key());
-        // Any table will do whose words the gadget represents, as it does a real one's.
+        // The table may be arbitrary, provided that the gadget represents its words exactly, as it
+        // does for real tables.
         let lut: Vec<T> = uniform(rng, LUT_BITS, set.polynomial_size);
         let width = tile::<T>(key.shape());
         let mut scratch = blind_rotation::Scratch::new(key);
@@ -82,8 +84,8 @@ pub fn blind_rotation_squares<T: Torus, S: Torus>(keys: &Keys<T, S>, count: usiz
     })
 }
 
-/// The noise of `count` fresh encryptions, and of what the whole bootstrap makes of them: messages in turn, through the
-/// table that keeps them.
+/// The noise of `count` fresh encryptions, and of their bootstraps. The messages take turns, and
+/// the table is the identity.
 pub fn bootstrap_noise<T: Torus, S: Torus>(
     keys: &Keys<T, S>,
     lut: &Lut<T>,
@@ -137,12 +139,12 @@ fn small_ciphertext<S: Torus>(set: &ParameterSet, rng: &mut SecretRng) -> Vec<S>
     uniform(rng, set.small_modulus_log2, set.lwe_dimension + 1)
 }
 
-/// The representative in [-1/2, 1/2].
+/// The representative of the difference in [-1/2, 1/2].
 fn nearest(difference: f64) -> f64 {
     difference - difference.round()
 }
 
-/// An equal share of `count` on each thread, each with randomness of its own.
+/// Runs an equal share of `count` on each thread, each with its own randomness.
 fn on_threads(count: usize, seed: u64, job: impl Fn(usize, &mut SecretRng) -> Vec<f64> + Sync) -> Vec<f64> {
     let mut rng = SecretRng::insecure_for_tests(seed);
     let job = &job;

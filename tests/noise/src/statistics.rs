@@ -1,23 +1,24 @@
-//! Comparing a measured mean with a predicted one.
+//! Comparison of a measured mean with a predicted mean.
 
 /// A measured mean next to its prediction.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
     /// Mean of the samples.
     pub measured: f64,
-    /// What the formula says.
+    /// Prediction of the formula.
     pub predicted: f64,
-    /// How far the two may be apart.
+    /// Largest allowed difference between the two.
     pub tolerance: f64,
 }
 
-/// Standard deviations that a measurement may be off: a two-sided false alarm in a million.
+/// Number of standard deviations that a measurement may be off, which gives a two-sided false alarm
+/// in a million.
 pub const DEVIATIONS: f64 = 4.9;
 
 impl Comparison {
-    /// Of the mean of independent samples, where the formula may be wrong by `model_error`.
+    /// Compares the mean of independent samples. The formula may be wrong by `model_error`.
     ///
-    /// The mean of some hundred samples is normal, with a deviation that the samples themselves tell.
+    /// The mean of some hundred samples is normal, and the samples determine its deviation.
     pub fn of_mean(samples: &[f64], predicted: f64, model_error: f64) -> Self {
         let count = samples.len() as f64;
         let measured = samples.iter().sum::<f64>() / count;
@@ -25,23 +26,23 @@ impl Comparison {
         Self { measured, predicted, tolerance: DEVIATIONS * (spread / count).sqrt() + model_error }
     }
 
-    /// Of the mean square of independent samples around `centre`.
+    /// Compares the mean square of independent samples around `centre`.
     pub fn of_variance(samples: &[f64], centre: f64, predicted: f64, model_error: f64) -> Self {
         let squares: Vec<f64> = samples.iter().map(|sample| (sample - centre).powi(2)).collect();
         Self::of_mean(&squares, predicted, model_error)
     }
 
-    /// Of the variance of `count` independent normal samples.
+    /// Compares the variance of `count` independent normal samples.
     pub fn of_normal_variance(measured: f64, count: usize, predicted: f64, model_error: f64) -> Self {
         Self { measured, predicted, tolerance: DEVIATIONS * measured * (2.0 / count as f64).sqrt() + model_error }
     }
 
-    /// Does the measurement agree with the prediction?
+    /// Whether the measurement agrees with the prediction.
     pub fn holds(&self) -> bool {
         (self.measured - self.predicted).abs() <= self.tolerance
     }
 
-    /// The same measurement next to another prediction.
+    /// Returns the same measurement next to another prediction.
     pub fn against(self, predicted: f64) -> Self {
         Self { predicted, ..self }
     }
@@ -53,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// Uniform on [-1/2, 1/2): variance 1/12.
+    /// Uniform samples on [-1/2, 1/2), whose variance is 1/12.
     fn samples(count: usize) -> Vec<f64> {
         let mut rng = SecretRng::insecure_for_tests(1);
         (0..count).map(|_| rng.word() as i64 as f64 * (-64.0_f64).exp2()).collect()

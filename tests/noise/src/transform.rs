@@ -1,4 +1,4 @@
-//! The external product against exact arithmetic.
+//! The external product compared with exact arithmetic.
 
 use cloakwork_math::{
     ExternalProduct, GgswShape, Torus,
@@ -13,16 +13,19 @@ use crate::keys::{fraction, uniform};
 /// Mean squares of the error of one external product, as fractions of the torus squared.
 #[derive(Clone, Copy, Debug)]
 pub struct ProductError {
-    /// Of one coefficient of the result.
+    /// Mean square of one coefficient of the result.
     pub coefficient: f64,
-    /// Of the phase under a binary key, over 1 + the ones of the key: the same, were the error white. It is not: the
-    /// lowest frequency, to which a key of zeros and ones is most sensitive, passes through the fewest roundings.
+    /// Mean square of the phase under a binary key, divided by 1 + the number of ones in the key.
+    /// For white error it would equal `coefficient`. The error is not white: the lowest frequency
+    /// passes through the fewest roundings, and a key of zeros and ones is most sensitive to that
+    /// frequency.
     pub phase: f64,
 }
 
-/// The error of the step `glwe += ggsw * (X^r glwe - glwe)` where `classical`, of `glwe = ggsw * glwe` otherwise.
+/// Measures the error of the step `glwe += ggsw * (X^r glwe - glwe)` if `classical`, of `glwe =
+/// ggsw * glwe` otherwise.
 ///
-/// GGSW and GLWE ciphertext are uniform words, as they are to a blind rotation.
+/// GGSW and GLWE ciphertext are uniform words, as in a blind rotation.
 pub fn product_error<T: Torus>(
     shape: GgswShape,
     level: Level,
@@ -53,7 +56,7 @@ pub fn product_error<T: Torus>(
     ProductError { coefficient: coefficient / products as f64, phase: phase / products as f64 }
 }
 
-/// What the error is measured in: the variance of the exact product before it is reduced, times (2^-53)^2.
+/// Unit of the error: the variance of the exact product before its reduction, times (2^-53)^2.
 pub fn magnitude(shape: GgswShape) -> f64 {
     let base = f64::from(shape.gadget.base_log).exp2();
     let unit = f64::EPSILON / 2.0;
@@ -64,7 +67,7 @@ fn mean_square<T: Torus>(words: &[T]) -> f64 {
     words.iter().map(|word| fraction(*word).powi(2)).sum::<f64>() / words.len() as f64
 }
 
-/// `glwe += ggsw * (X^rotation glwe - glwe)`, or `glwe = ggsw * glwe` without a rotation.
+/// Computes `glwe += ggsw * (X^rotation glwe - glwe)`, or `glwe = ggsw * glwe` without a rotation.
 fn step<T: Torus>(
     kernel: &ExternalProduct<T>,
     spectrum: &[f64],
@@ -84,12 +87,13 @@ fn step<T: Torus>(
     }
 }
 
-/// What [`step`] should give, with digits cut as the kernel cuts them.
+/// The exact result of [`step`], with digits cut as the kernel cuts them.
 ///
-/// The same kernel multiplies by 8 bits of the key at a time. Those products are whole numbers that a double holds,
-/// so its error is far below the distance between them and rounds away.
+/// The function multiplies with the kernel itself, by 8 bits of the key at a time. Those products
+/// are integers that a double holds. So the kernel's error is far below the distance between them,
+/// and rounding removes it.
 fn exact_step<T: Torus>(shape: GgswShape, ggsw: &[T], glwe: &[T], rotation: Option<u32>) -> Vec<T> {
-    // Narrow words go to the top of wide ones, where the gadget cuts the same digits.
+    // Narrow words go to the top of wide words, where the gadget cuts the same digits.
     let lift = 64 - T::BITS;
     let kernel = ExternalProduct::<u64>::new(shape);
     let mut scratch = kernel.scratch();
@@ -112,8 +116,8 @@ fn exact_step<T: Torus>(shape: GgswShape, ggsw: &[T], glwe: &[T], rotation: Opti
 }
 
 const PIECE_BITS: u32 = 8;
-/// Room for the error of a piece's product, and for words that come out in steps of 2^-52 of the torus: together they
-/// stay below half of 2^14.
+/// Room for the error of a piece's product, and for words that come out in steps of 2^-52 of the
+/// torus. Together, both stay below half of 2^14.
 const GUARD_BITS: u32 = 14;
 
 #[cfg(test)]
@@ -131,7 +135,7 @@ mod tests {
             let ggsw: Vec<u64> = uniform(&mut rng, 64, shape.words());
             let glwe: Vec<u64> = uniform(&mut rng, 64, shape.glwe_words());
             assert_eq!(exact_step(shape, &ggsw, &glwe, None), by_definition(shape, &ggsw, &glwe));
-            // One quarter turn of each polynomial, less itself.
+            // A quarter turn of each polynomial, minus the polynomial.
             let quarter = |words: &[u64]| -> Vec<u64> {
                 let (stays, wraps) = words.split_at(32);
                 let turned = wraps.iter().map(|word| word.wrapping_neg()).chain(stays.iter().copied());
@@ -148,7 +152,7 @@ mod tests {
         let (size, Decomposition { base_log, levels }) = (shape.polynomial_size, shape.gadget);
         let mut result = vec![0_u64; glwe.len()];
         for (row, key) in ggsw.chunks_exact(shape.glwe_words()).enumerate() {
-            // The first rows carry the smallest weight.
+            // The first rows have the smallest weight.
             let (level, polynomial) = (row / shape.glwe_size(), row % shape.glwe_size());
             for (exponent, word) in glwe[polynomial * size..][..size].iter().enumerate() {
                 let half = 1_u64 << (base_log - 1);

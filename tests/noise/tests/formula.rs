@@ -1,7 +1,9 @@
-//! The formula predicts what the evaluation core does: two-sided, seeded, with one false alarm in a million for each
-//! comparison of a new seed, and a stated allowance for what the formula leaves out.
+//! The formula predicts the noise of the evaluation core. The comparisons are two-sided and seeded.
+//! With a new seed, each has one false alarm in a million. Each allows a stated error for effects
+//! that the formula leaves out.
 //!
-//! One set of each kind: the other sets differ in numbers only, and 4_4 is too large for an ordinary run.
+//! One set of each kind is tested: the other sets differ only in numbers, and 4_4 is too large for
+//! an ordinary run.
 
 use cloakwork_math::{Torus, decomposition};
 use cloakwork_params::noise::{NoiseBudget, variance};
@@ -19,7 +21,8 @@ fn classical_1_1() {
     check::<u64, u64>("V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", ROTATIONS);
 }
 
-/// Here also that the comparison can tell: a formula that misses one of its terms, or an eighth, does not pass.
+/// Also checks the power of the comparison: it rejects a formula that lacks one of its terms, or
+/// that is off by an eighth.
 #[test]
 fn classical_2_2() {
     let name = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
@@ -36,7 +39,7 @@ fn classical_2_2() {
     }
 }
 
-/// Two levels, and a key of half a gigabyte: fewer rotations.
+/// The set has two levels and a key of half a gigabyte, so the test runs fewer rotations.
 #[test]
 fn classical_3_3() {
     check::<u64, u64>("V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", ROTATIONS / 3);
@@ -97,13 +100,14 @@ fn whole_bootstrap_boolean() {
     }
 }
 
-/// The digits of a key switch, all of them: every word of 16 bits that a gadget tells apart.
+/// Compares the formula with all digits of a key switch, for every word of up to 16 bits that a
+/// gadget distinguishes.
 #[test]
 fn mean_squares_of_digits_are_exact() {
     for (base_log, levels) in [(2, 8), (3, 5), (4, 4), (5, 3), (8, 2), (10, 1)] {
         let gadget = Decomposition { base_log, levels };
         let kept = base_log * levels as u32;
-        // One bit more than is kept decides the rounding.
+        // One bit below the kept bits decides the rounding.
         let squares = (0..2_u64 << kept).map(|word| {
             let mut state = decomposition::round(gadget, word << (63 - kept));
             (0..levels).map(|_| decomposition::next_digit(gadget, &mut state).pow(2)).sum::<i64>()
@@ -117,7 +121,8 @@ fn mean_squares_of_digits_are_exact() {
     }
 }
 
-/// Every operation of a set, one by one. Returns what the key switch and the blind rotation gave.
+/// Checks every operation of a set, one by one. Returns the comparisons of the key switch and the
+/// blind rotation.
 fn check<T: Torus, S: Torus>(name: &str, rotations: usize) -> [Comparison; 2] {
     let keys = keys::<T, S>(name);
     let set = keys.set();
@@ -136,16 +141,17 @@ fn check<T: Torus, S: Torus>(name: &str, rotations: usize) -> [Comparison; 2] {
     [switch, expect("blind rotation", rotation(&keys, &budget, rotations))]
 }
 
-/// The errors that a key was made with follow their distribution.
+/// The errors in a key follow their distribution.
 fn key_switch_key<T: Torus, S: Torus>(keys: &Keys<T, S>) -> Comparison {
     let set = keys.set();
     let rows = keys.big().bits().len() * set.key_switch.levels;
     let predicted = variance(set.lwe_noise, set.small_modulus_log2);
-    // TUniform's square spreads less than a normal one's, so this is generous.
+    // The square of TUniform spreads less than that of a normal variable, so the tolerance is
+    // generous.
     Comparison::of_normal_variance(keys.key_switch_square(), rows, predicted, 0.0)
 }
 
-/// What they become in the key switch, given how large they happen to be in this key.
+/// The noise of the key switch, given the measured size of the errors in this key.
 fn key_switch<T: Torus, S: Torus>(keys: &Keys<T, S>, budget: &NoiseBudget) -> Comparison {
     let set = keys.set();
     let excess = keys.key_switch_square() / variance(set.lwe_noise, set.small_modulus_log2) - 1.0;
@@ -154,7 +160,8 @@ fn key_switch<T: Torus, S: Torus>(keys: &Keys<T, S>, budget: &NoiseBudget) -> Co
     Comparison::of_variance(&errors, 0.0, predicted, EXACT * predicted)
 }
 
-/// Mean and variance. The centered switch floors the body: half a position below on average.
+/// Mean and variance of the modulus switch. The centered switch floors the body, which is half a
+/// position below on average.
 fn modulus_switch<T: Torus, S: Torus>(keys: &Keys<T, S>, budget: &NoiseBudget) -> (Comparison, Comparison) {
     let set: &ParameterSet = keys.set();
     let mean = match set.modulus_switch {
@@ -163,7 +170,7 @@ fn modulus_switch<T: Torus, S: Torus>(keys: &Keys<T, S>, budget: &NoiseBudget) -
     };
     let errors = modulus_switch_errors::<S>(set, keys.small(), MODULUS_SWITCHES, SEED);
     let predicted = budget.modulus_switch.mask + budget.modulus_switch.body;
-    // Rounding ties one way moves the mean by a fraction of a least step.
+    // Rounding ties in one direction moves the mean by a fraction of the smallest step.
     let least = (-f64::from(set.small_modulus_log2)).exp2() * set.lwe_dimension as f64;
     (Comparison::of_mean(&errors, mean, least), Comparison::of_variance(&errors, mean, predicted, EXACT * predicted))
 }
@@ -173,7 +180,8 @@ fn rotation<T: Torus, S: Torus>(keys: &Keys<T, S>, budget: &NoiseBudget, count: 
     Comparison::of_mean(&blind_rotation_squares(keys, count, SEED), predicted, ROTATION_MODEL * predicted)
 }
 
-/// Key switch, modulus switch and blind rotation together, through the public call, from fresh encryptions.
+/// Checks key switch, modulus switch and blind rotation together, through the public call, from
+/// fresh encryptions.
 fn check_whole<T: Torus, S: Torus>(keys: &Keys<T, S>, lut: &Lut<T>) {
     let set = keys.set();
     let budget = NoiseBudget::with_key(set, keys.weight());
@@ -196,8 +204,8 @@ const MODULUS_SWITCHES: usize = 16_384;
 const ROTATIONS: usize = 600;
 const BOOTSTRAPS: usize = 1024;
 
-/// Integer operations: what is left out is the grid of least steps.
+/// Allowance for integer operations: the formula leaves out the grid of smallest steps.
 const EXACT: f64 = 0.005;
-/// Blind rotation: the transform's constants hold to 5% where that error is a quarter of the variance, and the first
-/// steps meet an accumulator that is not random yet.
+/// Allowance for the blind rotation. The transform's constants hold to 5% where that error is a
+/// quarter of the variance. The accumulator of the first steps is not random yet.
 const ROTATION_MODEL: f64 = 0.02;

@@ -1,5 +1,5 @@
-//! Programs of integers: along the deepest chain results are as noisy at the end as at the beginning, and sums that are looked up
-//! bear no more noise than the graph was built for.
+//! Noise of integer programs. Along the deepest chain, the noise of results does not grow. Sums
+//! before lookups have no more noise than the graph was built for.
 
 use cloakwork_circuit::{
     Goal, Graph, LIMITS, Program, Table,
@@ -44,12 +44,13 @@ fn noise_does_not_grow_along_the_deepest_chain() {
 
 const SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 const SEED: u64 = 0xc4a1;
-/// What the formula of a rotation leaves out, and what results of one rotation have in common.
+/// Allowance for effects that the formula of a rotation leaves out, and for what results of one
+/// rotation have in common.
 const MODEL: f64 = 0.06;
-/// None of some thousand sums is as many deviations off.
+/// No sum among some thousand is off by this many standard deviations.
 const DEVIATIONS: f64 = 6.5;
 
-/// A division of 64 bits, of results of other jobs.
+/// A division of 64 bits whose inputs are results of other jobs.
 fn quotient() -> Graph {
     let input = |name: &str| wire::program::Input {
         name: name.to_owned(),
@@ -72,13 +73,13 @@ fn mean_square(errors: &[f64]) -> f64 {
     errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64
 }
 
-/// A graph run on ciphertexts, with the errors that they had.
+/// A graph that has run on ciphertexts, with their errors.
 struct Run {
-    /// Every value without its error.
+    /// All values without their errors.
     exact: Vec<u64>,
-    /// Errors of what is looked up.
+    /// Errors of the sums before lookups.
     sums: Vec<f64>,
-    /// Errors of what is returned, those with the longest chain before them last.
+    /// Errors of the results of lookups. Results with the longest chains before them come last.
     results: Vec<f64>,
 }
 
@@ -87,7 +88,7 @@ impl Run {
         let big = keys.big().flattened();
         let stride = big.dimension() + 1;
         let half_step = graph.set.plaintext_step() / 2;
-        // All values are multiples of half a step, and no error comes near a quarter of one.
+        // All values are multiples of half a step, and no error comes near a quarter of a step.
         let split = |words: &[u64]| {
             let phase = big.phase(words).expect("ciphertexts of the key's shape");
             let exact = (phase.wrapping_add(half_step / 2) / half_step).wrapping_mul(half_step);
@@ -148,7 +149,7 @@ impl Run {
     }
 }
 
-/// Nodes by the bootstraps that come before them.
+/// Nodes by the number of bootstraps on the longest chain before them.
 fn levels(graph: &Graph) -> Vec<Vec<usize>> {
     let mut depths = vec![0; graph.values()];
     let mut levels: Vec<Vec<usize>> = Vec::new();

@@ -1,11 +1,11 @@
-//! What the table of failure probabilities takes for the transform's error is enough on every instruction set, not only
-//! on the best one of the machine at hand.
+//! The transform's error in the table of failure probabilities is an upper bound on every
+//! instruction set, not only on the best instruction set of the machine.
 
 use cloakwork_math::{GgswShape, simd::Level};
 use cloakwork_params::{Decomposition, noise::transform_loss};
 use cloakwork_tests_noise::transform::{magnitude, product_error};
 
-/// k, N, log2 of the base and gadget levels of sets on words of 64 bits: every size that there is.
+/// k, N, log2 of the base and gadget levels of sets on words of 64 bits, with every size in use.
 const SHAPES: [(usize, usize, u32, usize); 10] = [
     (1, 256, 23, 1),
     (1, 512, 22, 1),
@@ -43,7 +43,8 @@ fn no_level_loses_more_than_the_formula_says() {
 const SEED: u64 = 0x1e7e15;
 const WORDS: usize = 1 << 21;
 const PRODUCTS_MIN: usize = 8;
-/// What the mean square of one product may be off. Much of it is the error of the lowest frequency, which is a single number.
+/// Relative error of the mean square of one product. Much of it is the error of the lowest
+/// frequency, which is a single number.
 const SPREAD: f64 = 0.4;
-/// What the mean of many may be off.
+/// Relative error of the mean of many products, as a factor.
 const SPREAD_MIN: f64 = 1.05;

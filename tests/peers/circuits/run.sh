@@ -1,10 +1,10 @@
 #!/bin/sh
-# Computations by our service and by tfhe-rs. Options go through: see ../README.md.
+# Compares computations by our service with tfhe-rs. Passes its options on: see ../README.md.
 set -eu
 cd "$(dirname "$0")/../../.."
 cargo build --release --locked -p cloakwork-tests-service --bins --target-dir target
 RUSTC_WRAPPER="$PWD/tests/peers/native-peer.sh" cargo build --release --locked \
     --manifest-path tests/peers/Cargo.toml -p cloakwork-peers-circuits --target-dir target/peers
-# Programs that a test starts lie beside it.
+# A test looks for the programs that it starts in its own directory.
 ln -sf "$PWD/target/release/tested-server" target/peers/release/tested-server
 exec target/peers/release/cloakwork-peers-circuits "$@"

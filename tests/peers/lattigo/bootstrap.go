@@ -19,7 +19,7 @@ import (
 	"github.com/tuneinsight/lattigo/v6/schemes/ckks"
 )
 
-// Lattigo's own names for its default sets.
+// sets are Lattigo's default sets, under Lattigo's names.
 var sets = map[string]struct {
 	scheme    ckks.ParametersLiteral
 	bootstrap bootstrapping.ParametersLiteral
@@ -32,11 +32,13 @@ var sets = map[string]struct {
 	},
 }
 
-// Of the heap, in percent, that may be garbage once the keys are there. They are large pieces without a pointer in
-// them, so that looking for garbage takes next to no time, and the usual 100 would double twelve gigabytes.
+// garbagePercent is the share of garbage in the heap, in percent, once the keys are made. The keys
+// are large blocks without pointers, so the collector takes next to no time. The usual 100 would
+// double twelve gigabytes.
 const garbagePercent = 5
 
-// measured is what a process prints. The names that our own process prints too mean the same there.
+// measured is the output of a process. Fields that our own process prints too have the same meaning
+// there.
 type measured struct {
 	Set              string    `json:"set"`
 	SizeLog2         int       `json:"size_log2"`
@@ -112,10 +114,10 @@ func parameters(name string, sizeLog2 int) (bootstrapping.Parameters, error) {
 	return bootstrapping.NewParametersFromLiteral(residual, set.bootstrap)
 }
 
-// prepare makes matrices and keys, so that not much more memory is ever taken than both need.
+// prepare makes matrices and keys. Its peak memory is little more than both need together.
 func prepare(params bootstrapping.Parameters) (*bootstrapping.Evaluator, *rlwe.SecretKey, error) {
-	// Matrices first, whose numbers of many digits take more than what is made of them: the evaluator wants to see
-	// which keys there are, but reads none of them before it bootstraps.
+	// The matrices come first, because their numbers of many digits take more memory than the
+	// matrices. The evaluator checks which keys exist, but reads no key before it bootstraps.
 	elements := params.GaloisElements(params.BootstrappingParameters)
 	names := make([]*rlwe.GaloisKey, len(elements))
 	for place, element := range elements {
@@ -158,7 +160,7 @@ func (found *measured) measure(evaluator *bootstrapping.Evaluator, secret *rlwe.
 		results, errs := make([]*rlwe.Ciphertext, found.Threads), make([]error, found.Threads)
 		inputs := make([]*rlwe.Ciphertext, found.Threads)
 		for thread := range inputs {
-			// A bootstrap writes into what it is given.
+			// A bootstrap overwrites its input.
 			inputs[thread] = encrypted.CopyNew()
 		}
 		start := time.Now()
@@ -201,7 +203,7 @@ func (found *measured) measure(evaluator *bootstrapping.Evaluator, secret *rlwe.
 	return nil
 }
 
-// bits behind the point, of the mean and of the greatest error.
+// bits counts the bits after the point of the mean and of the greatest error.
 func bits(got, expected []complex128) (mean, worst float64) {
 	var sum, greatest float64
 	for place := range got {
@@ -212,7 +214,7 @@ func bits(got, expected []complex128) (mean, worst float64) {
 	return -math.Log2(sum / float64(len(got))), -math.Log2(greatest)
 }
 
-// numbers in the unit disc that have nothing to do with each other: those of our own benchmark.
+// numbers returns pseudorandom numbers in the unit disc, the same as in our own benchmark.
 func numbers(count int) []complex128 {
 	list := make([]complex128, count)
 	for at := range list {
@@ -222,7 +224,7 @@ func numbers(count int) []complex128 {
 	return list
 }
 
-// garbageSeconds that all threads have spent looking for garbage.
+// garbageSeconds returns the processor time of the garbage collector on all threads.
 func garbageSeconds() float64 {
 	sample := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
 	metrics.Read(sample)

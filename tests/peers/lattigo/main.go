@@ -1,5 +1,5 @@
-// Lattigo as an outside judge of CKKS, and as a peer: what it encodes, decodes and computes, and how long its
-// bootstraps take.
+// Lattigo as an independent oracle and as a peer for CKKS: the program prints Lattigo's encodings,
+// decodings and results, and the times of its bootstraps.
 package main
 
 import (

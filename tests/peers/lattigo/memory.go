@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// peakBytes of memory that this process has ever held.
+// peakBytes returns the peak resident memory of this process.
 func peakBytes() (uint64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

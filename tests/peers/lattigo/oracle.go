@@ -12,17 +12,18 @@ import (
 	"github.com/tuneinsight/lattigo/v6/schemes/ckks"
 )
 
-// Far more than a double has: what is encoded and decoded here is exact but for its last rounding.
+// precisionBits is far more than the precision of a double, so encoding and decoding are exact
+// except for the last rounding.
 const precisionBits = 128
 
-// The chain and the special prime that requests are answered under. A scale of up to 60 bits fits twice.
+// The chain and the special prime of all requests. A scale of up to 60 bits fits twice.
 var (
 	chainBits   = []int{60, 60, 60}
 	specialBits = []int{61}
 )
 
-// request is one of "encode", which takes numbers, "decode", which takes coefficients, and "compute", which takes
-// two lists of numbers and steps to rotate by.
+// request is an "encode" with numbers, a "decode" with coefficients, or a "compute" with two lists
+// of numbers and steps of rotations.
 type request struct {
 	Do           string       `json:"do"`
 	SizeLog2     int          `json:"size_log2"`
@@ -34,20 +35,20 @@ type request struct {
 	Coefficients []string     `json:"coefficients"`
 }
 
-// response is a line for each request.
+// response is the line that answers a request.
 type response struct {
-	// Of "encode": whole numbers, in decimal, from X^0 to X^(N-1).
+	// Result of "encode": integers in decimal, from X^0 to X^(N-1).
 	Coefficients []string `json:"coefficients,omitempty"`
-	// Of "decode".
+	// Result of "decode".
 	Numbers [][2]float64 `json:"numbers,omitempty"`
-	// Of "compute", each decrypted.
+	// Results of "compute", decrypted.
 	Sum        [][2]float64   `json:"sum,omitempty"`
 	Product    [][2]float64   `json:"product,omitempty"`
 	Conjugates [][2]float64   `json:"conjugates,omitempty"`
 	Rotations  [][][2]float64 `json:"rotations,omitempty"`
 }
 
-// answer reads requests to the end of the input.
+// answer reads and answers requests to the end of the input.
 func answer(in io.Reader, out io.Writer) error {
 	decoder, encoder := json.NewDecoder(in), json.NewEncoder(out)
 	for {
@@ -123,7 +124,7 @@ func (asked request) decode(params ckks.Parameters) (response, error) {
 	return response{Numbers: numbers}, err
 }
 
-// compute encrypts both lists, and decrypts what Lattigo's evaluator makes of them.
+// compute encrypts both lists, computes with Lattigo's evaluator, and decrypts the results.
 func (asked request) compute(params ckks.Parameters) (response, error) {
 	generator := rlwe.NewKeyGenerator(params)
 	secret := generator.GenSecretKeyNew()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Bootstraps of CKKS, ours and Lattigo's in turn. Options go through: see ../README.md.
+# Compares bootstraps of CKKS, ours and Lattigo's in turn. Passes its options on: see ../README.md.
 set -eu
 cd "$(dirname "$0")/../../.."
 mkdir -p target/peers

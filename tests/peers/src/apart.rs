@@ -1,5 +1,5 @@
-//! Sets whose keys are too large for two of them at once: each side in a process of its own, with keys of
-//! its own, one after the other.
+//! Sets whose keys are too large for two of them at once. Each side has a process of its own, with
+//! its own keys. The processes run one after the other.
 
 use std::process::{Command, Stdio};
 
@@ -15,13 +15,13 @@ use crate::{
     run::{set, table, threads},
 };
 
-/// What the process of one side is started with, followed by the side, the case's label, the number of slices
-/// and the kinds of rows.
+/// Option that starts the process of one side, followed by the side, the case's label, the number
+/// of slices and the kinds of rows.
 pub const FLAG: &str = "--one-side";
 
 const SIDES: [&str; 2] = ["ours", "tfhe-rs"];
 
-/// Measures the rows of `case` that are wanted.
+/// Measures the selected rows of `case`.
 pub fn run(case: &'static Case, options: &Options, report: &mut Report) -> std::result::Result<(), String> {
     let rows = options.rows(case);
     if rows.is_empty() {
@@ -29,7 +29,8 @@ pub fn run(case: &'static Case, options: &Options, report: &mut Report) -> std::
     }
     let slices = options.pairs(case.pairs);
     let mut sides = Vec::new();
-    // The second starts when the first has ended: their keys together would not fit.
+    // The second process starts when the first has ended, because their keys together do not fit
+    // into memory.
     for side in SIDES {
         let this = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut child = Command::new(this);
@@ -51,7 +52,7 @@ pub fn run(case: &'static Case, options: &Options, report: &mut Report) -> std::
     Ok(())
 }
 
-/// Enough inputs for every core.
+/// Number of inputs of a batch, enough for every core.
 fn batch(case: &Case) -> usize {
     case.batch.max(threads())
 }
@@ -94,7 +95,8 @@ fn peer_side(case: &Case, slices: usize, kinds: &[Kind]) -> Option<()> {
     let threads = threads();
     let peer = peer_tfhe::peer_without_seeded_key(case.set, &table(set(case)), batch(case))?;
     let on_all_cores = |kind, inputs| {
-        // One bootstrap of tfhe-rs runs in one thread: all cores work on as many at once.
+        // One bootstrap of tfhe-rs runs in one thread, so each core works on a bootstrap of its
+        // own.
         let workers = Workers::new(&peer, threads, inputs);
         print_slices(kind, slices, || workers.compute_all());
     };
@@ -110,7 +112,7 @@ fn peer_side(case: &Case, slices: usize, kinds: &[Kind]) -> Option<()> {
     Some(())
 }
 
-/// Slices after one that warms up.
+/// Prints slices after a warm-up slice.
 fn print_slices(kind: Kind, count: usize, mut work: impl FnMut()) {
     work();
     for _ in 0..count {

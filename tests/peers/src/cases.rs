@@ -1,32 +1,33 @@
-//! What is compared.
+//! The compared operations.
 
-/// One parameter set and the rows measured with it.
+/// A parameter set and the rows measured with it.
 pub struct Case {
-    /// What the row's name starts with.
+    /// First part of the row's name.
     pub label: &'static str,
-    /// Parameter set.
+    /// Name of the parameter set.
     pub set: &'static str,
-    /// Inputs in a batch for all cores.
+    /// Number of inputs in a batch for all cores.
     pub batch: usize,
-    /// Pairs of slices.
+    /// Number of pairs of slices.
     pub pairs: usize,
     /// Rows, in order.
     pub rows: &'static [Row],
-    /// Where both sides run.
+    /// Processes in which both sides run.
     pub place: Place,
-    /// Is it stated how much of the bootstrap key each bootstrap reads?
+    /// Whether the report states the share of the bootstrap key that each bootstrap reads.
     pub key_read: bool,
 }
 
-/// Where the two sides of a case run.
+/// Processes in which the two sides of a case run.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Place {
-    /// Alternately in this process.
+    /// Both sides alternate in this process.
     Together,
-    /// Each in a process of its own, one after the other, since two keys would not fit into memory. Only where asked
-    /// for.
+    /// Each side has a process of its own, one after the other, since two keys do not fit into
+    /// memory. Measured only on request.
     Apart,
-    /// Alternately in a process of the program whose peer was built without AVX-512, ours forced to AVX2.
+    /// Both sides alternate in a process of the program whose peer was built without AVX-512. Ours
+    /// is forced to AVX2.
     WithoutAvx512,
 }
 
@@ -37,40 +38,40 @@ impl Case {
     }
 }
 
-/// One comparison.
+/// A comparison of one kind.
 #[derive(Clone, Copy)]
 pub struct Row {
-    /// What is done.
+    /// Kind of the measurement.
     pub kind: Kind,
-    /// Least ratio that the project asks of itself.
+    /// Least ratio that the project requires of itself.
     pub required: f64,
-    /// Where it wants to be.
+    /// Ratio that the project aims at.
     pub aim: Option<f64>,
 }
 
-/// What a row times.
+/// Kind of a measurement.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// One operation after the other, on one core.
+    /// One operation after another, on one core.
     Latency,
     /// A batch on all cores.
     Throughput,
-    /// As many operations at once as there are cores, one on each, until all are done.
+    /// One operation on each core at once, until all are done.
     OnEachCore,
-    /// A seeded evaluation key for a given secret key, on all cores.
+    /// Generation of a seeded evaluation key for a given secret key, on all cores.
     Generation,
-    /// From the seeded key to one ready for use, on all cores.
+    /// Expansion of a seeded key to a key that is ready, on all cores.
     Expansion,
 }
 
 impl Kind {
-    /// The kind whose [`label`](Self::label) this is.
+    /// The kind with this [`label`](Self::label).
     pub fn by_label(label: &str) -> Option<Self> {
         let all = [Self::Latency, Self::Throughput, Self::OnEachCore, Self::Generation, Self::Expansion];
         all.into_iter().find(|kind| kind.label() == label)
     }
 
-    /// What the row's name ends with.
+    /// Last part of the row's name.
     pub fn label(self) -> &'static str {
         match self {
             Self::Latency => "latency, one core",
@@ -94,7 +95,7 @@ const fn row(kind: Kind, required: f64, aim: f64) -> Row {
     Row { kind, required, aim: Some(aim) }
 }
 
-/// No slower than the peer, but for the noise of the measurement.
+/// A row that requires ours to be as fast as the peer, within the noise of the measurement.
 const fn par(kind: Kind) -> Row {
     Row { kind, required: 0.97, aim: None }
 }
@@ -105,7 +106,7 @@ const CLASSICAL: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 const INTEGERS: &[Row] = &[par(Kind::Latency), row(Kind::Throughput, 2.7, 3.6)];
 const BITS: &[Row] = &[par(Kind::Latency), row(Kind::Throughput, 2.5, 3.5)];
 
-/// Every comparison.
+/// All comparisons.
 pub const CASES: &[Case] = &[
     Case {
         label: "2_2",

@@ -1,6 +1,6 @@
-//! Ours and tfhe-rs, alternately, on the same keys and ciphertexts, in one process.
+//! Our library and tfhe-rs in turn, on the same keys and ciphertexts, in one process.
 //!
-//! `make bench-peers` builds this so that tfhe-rs is compiled for the machine at hand and ours as it ships.
+//! `make bench-peers` compiles tfhe-rs for this machine, and our code as it ships.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +28,7 @@ usage: cloakwork-peers [--quick] [--huge] [--case TEXT] [--json FILE] [--narrow 
   --json FILE    where to write the report (target/bench/peers.json)
   --narrow FILE  this program, built with a peer that has no AVX-512 (run.sh says where it is)";
 
-/// What the command line asks for.
+/// Options of the command line.
 pub struct Options {
     quick: bool,
     huge: bool,
@@ -38,17 +38,17 @@ pub struct Options {
 }
 
 impl Options {
-    /// Number of pairs of slices where a full run makes `pairs`.
+    /// Number of pairs of slices, where a full run makes `pairs`.
     pub fn pairs(&self, pairs: usize) -> usize {
         if self.quick { (pairs / 5).max(3) } else { pairs }
     }
 
-    /// The rows of a case that are wanted.
+    /// The selected rows of a case.
     pub fn rows(&self, case: &'static Case) -> Vec<&'static Row> {
         case.rows.iter().filter(|row| self.wants(&case.name(row.kind))).collect()
     }
 
-    /// Is the row with this name wanted?
+    /// Whether the row with this name is selected.
     fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|text| name.contains(text))
     }
@@ -109,7 +109,7 @@ fn compare(options: &Options) -> Result<(), String> {
     report.write(&options.json).map_err(|error| format!("{}: {error}", options.json))
 }
 
-/// Says so, where the case was wanted.
+/// Prints the reason why the selected rows of a case are not measured.
 fn not_measured(case: &'static Case, options: &Options, reason: &str) {
     for row in options.rows(case) {
         println!("{:<40} not measured: {reason}", case.name(row.kind));

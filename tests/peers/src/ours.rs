@@ -1,4 +1,5 @@
-//! Our side of a case: a server key expanded from tfhe-rs's own seeded key, and tfhe-rs's own ciphertexts.
+//! Our side of a case: a server key expanded from tfhe-rs's own seeded key, and tfhe-rs's own
+//! ciphertexts.
 
 use std::any::Any;
 
@@ -12,19 +13,19 @@ use peer_tfhe::{Peer, SeededKey, SeededPart, Words};
 
 /// One operation under one key, on a fixed batch of inputs.
 pub trait Ours: Send {
-    /// Computes on so many of the inputs.
+    /// Computes on this number of inputs.
     fn compute(&mut self, amount: Amount);
 
-    /// Computes on all inputs, under an evaluation key of our own making.
+    /// Computes on all inputs, under an evaluation key that our library generates.
     fn compute_all_under_new_key(&mut self);
 
-    /// The results of the last computation on all inputs.
+    /// Results of the last computation on all inputs.
     fn results(&self) -> Words;
 
-    /// The results of the last computation on so many inputs, decrypted.
+    /// Results of the last computation on this number of inputs, decrypted.
     fn decrypted(&self, amount: Amount) -> Vec<u64>;
 
-    /// Bytes of the bootstrap key, and ciphertexts that share one read of it.
+    /// Bytes of the bootstrap key, and the number of ciphertexts that share one read of it.
     fn bootstrap_key(&self) -> (usize, usize);
 
     /// Makes another seeded evaluation key for the same secret key, on all cores.
@@ -34,18 +35,18 @@ pub trait Ours: Send {
     fn expand_key(&self) -> Box<dyn Any>;
 }
 
-/// How many of the inputs are computed on, from the first on.
+/// Number of inputs to compute on, from the first.
 #[derive(Clone, Copy, Debug)]
 pub enum Amount {
-    /// One, in the calling thread.
+    /// One input, in the calling thread.
     One,
-    /// One on each core.
+    /// One input on each core.
     OnePerCore,
-    /// All, on all cores.
+    /// All inputs, on all cores.
     All,
 }
 
-/// Our side of an operation of `set`, from the peer's keys and operands.
+/// Builds our side of an operation of `set` from the peer's keys and operands.
 pub fn from_peer(set: &'static ParameterSet, peer: &dyn Peer, table: &[u64], threads: usize) -> Box<dyn Ours> {
     let key = peer.key();
     match (&key.bootstrap.bodies, &key.key_switch.bodies) {
@@ -56,7 +57,8 @@ pub fn from_peer(set: &'static ParameterSet, peer: &dyn Peer, table: &[u64], thr
     }
 }
 
-/// Lookups in `table` on ciphertexts of `clear`, all of our own making. The seeded key is not kept.
+/// Builds lookups in `table` on ciphertexts of `clear`, with keys and ciphertexts that our library
+/// generates. Drops the seeded key.
 pub fn own(set: &'static ParameterSet, clear: &[u64], table: &[u64], threads: usize) -> Box<dyn Ours> {
     let mut randomness = Randomness::from_os().expect("the operating system gives random bytes");
     let client = ClientKey::generate(set, &mut randomness).expect("the set is whole");
@@ -84,11 +86,11 @@ fn boxed<T: Word, S: Word, O: Operation<T, S> + 'static>(
     Box::new(Batch::new(client, Some(seeded), key, operands, operation, threads))
 }
 
-/// A word that the peer's word lists are made of.
+/// A word of the peer's word lists.
 pub trait Word: Torus {
-    /// The words, which must be of this width.
+    /// Unwraps the words, which must have this width.
     fn from_words(words: Words) -> Vec<Self>;
-    /// The other way.
+    /// Wraps the words.
     fn to_words(words: &[Self]) -> Words;
 }
 
@@ -117,14 +119,14 @@ impl Word for u64 {
 /// A seeded key in our form.
 pub struct Seeded<T, S> {
     set: &'static ParameterSet,
-    /// Big key to small key.
+    /// Key-switch key, from the big key to the small key.
     pub key_switch: SeededKeySwitchKey<S>,
-    /// Small key to big key.
+    /// Bootstrap key, from the small key to the big key.
     pub bootstrap: SeededBootstrapKey<T>,
 }
 
 impl<T: Word, S: Word> Seeded<T, S> {
-    /// From tfhe-rs's.
+    /// Converts a seeded key of tfhe-rs.
     pub fn from_peer(set: &'static ParameterSet, key: SeededKey) -> Self {
         let seed = |part: &SeededPart| MaskSeed { key: part.seed, block: 0, byte: 0 };
         let (key_switch_seed, bootstrap_seed) = (seed(&key.key_switch), seed(&key.bootstrap));
@@ -143,7 +145,7 @@ impl<T: Word, S: Word> Seeded<T, S> {
         Self { set, key_switch: key_switch.expect(message), bootstrap: bootstrap.expect(message) }
     }
 
-    /// From a client key of ours.
+    /// Generates a seeded key from a client key of our library.
     pub fn generate(set: &'static ParameterSet, client: &ClientKey) -> Self {
         let mut randomness = Randomness::from_os().expect("the operating system gives random bytes");
         let generator = KeyGenerator::new(client, set).expect("the client key is of the set");
@@ -155,13 +157,13 @@ impl<T: Word, S: Word> Seeded<T, S> {
         }
     }
 
-    /// The key, ready for use.
+    /// Expands the key, so that it is ready for use.
     pub fn expand(&self, threads: usize) -> ServerKey<T, S> {
         ServerKey::expand(self.set, &self.key_switch, &self.bootstrap, threads).expect("the key has its set's shape")
     }
 }
 
-/// What is computed on one ciphertext from each operand.
+/// A computation on one ciphertext from each operand.
 trait Operation<T, S>: Send {
     fn compute(
         &self,
@@ -209,18 +211,18 @@ impl Operation<u32, u32> for Nand {
     }
 }
 
-/// An operation, its key, its inputs and what it has made of them.
+/// An operation, its key, its inputs and its results.
 struct Batch<T, S, O> {
     client: ClientKey,
     seeded: Option<Seeded<T, S>>,
     key: ServerKey<T, S>,
     operation: O,
-    /// One for each [`Amount`].
+    /// A part of the inputs for each [`Amount`].
     parts: [Part<T>; 3],
     scratches: Vec<Scratch<T, S>>,
 }
 
-/// So many ciphertexts from each operand, and what was made of them.
+/// A number of ciphertexts from each operand, and their results.
 struct Part<T> {
     operands: Vec<LweList<T>>,
     outputs: LweList<T>,
@@ -294,7 +296,7 @@ impl<T: Word, S: Word, O: Operation<T, S>> Ours for Batch<T, S, O> {
     }
 }
 
-/// What our crates were compiled for, beyond the least x86-64. Nothing, as they ship.
+/// Target features of our crates beyond the baseline of x86-64. There are none in shipped builds.
 pub fn target_features() -> Vec<&'static str> {
     let features = [
         (cfg!(target_feature = "avx2"), "avx2"),

@@ -1,8 +1,9 @@
-//! One core for one-core measurements.
+//! Pins one-core measurements to a core.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Runs `work` in a thread that, with all threads it starts, stays on the last core that we may use.
+/// Runs `work` in a thread that is pinned to the last core that the process may use. Threads that
+/// it starts are pinned too.
 pub fn on_one_core<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
         let pinned = scope.spawn(|| {

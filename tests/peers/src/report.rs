@@ -1,4 +1,4 @@
-//! The table on the terminal and the file beside it.
+//! The results, as a table on the terminal and as a file.
 
 use std::{fs, io, path::Path};
 
@@ -15,45 +15,46 @@ use crate::{
 
 /// A measured row.
 pub struct Result {
-    /// Case and kind.
+    /// Name of the row, from its case and kind.
     pub name: String,
-    /// Parameter set.
+    /// Name of the parameter set.
     pub set: &'static str,
-    /// What was measured, and the ratio it should reach.
+    /// Kind of the measurement, and the required ratio.
     pub row: Row,
-    /// What came out.
+    /// Result of the measurement.
     pub measurement: Measurement,
-    /// What both sides were, where they were not what the header says.
+    /// Versions and builds of both sides, where they differ from the header.
     pub sides: Option<Value>,
 }
 
 impl Result {
-    /// What `slices` say of a row.
+    /// Computes the result of a row from its slices.
     pub fn new(case: &Case, row: &Row, slices: Slices) -> Self {
         let measurement = Measurement::of(slices);
         Self { name: case.name(row.kind), set: case.set, row: *row, measurement, sides: None }
     }
 
-    /// Measured in a program of another build.
+    /// Marks the result as measured in a program of another build.
     pub fn of_other_build(self, sides: &Value) -> Self {
         Self { sides: Some(sides.clone()), ..self }
     }
 
-    /// A time per operation in the row's unit.
+    /// Converts a time per operation to the row's unit.
     fn figure(&self, seconds: f64) -> f64 {
         if self.row.kind == Kind::Throughput { 1.0 / seconds } else { 1e3 * seconds }
     }
 }
 
-/// How much of the bootstrap key a bootstrap may read at the default tile, and how much it should.
+/// Largest allowed share of the bootstrap key that a bootstrap reads at the default tile, and the
+/// share that is aimed at.
 const KEY_READ: (f64, f64) = (1.0 / 8.0, 1.0 / 16.0);
 
-/// Name of the row that says how much it reads.
+/// Name of the row that states the share of the bootstrap key that is read.
 pub fn key_read_name(case: &Case) -> String {
     format!("{} bootstrap key read, at the tile", case.label)
 }
 
-/// What both sides of this program are.
+/// Versions and builds of both sides of this program.
 pub fn sides_json() -> Value {
     json!({
         "ours": {
@@ -70,7 +71,7 @@ pub fn sides_json() -> Value {
     })
 }
 
-/// The same in words.
+/// Formats versions and builds of both sides as text.
 fn sides_text(sides: &Value) -> String {
     let (ours, peer) = (&sides["ours"], &sides["peer"]);
     let feature = if peer["avx512"] == true { "with" } else { "without" };
@@ -83,14 +84,14 @@ fn sides_text(sides: &Value) -> String {
     )
 }
 
-/// Everything that one run found out.
+/// All results of a run.
 pub struct Report {
     header: Value,
     rows: Vec<Value>,
 }
 
 impl Report {
-    /// An empty report that knows the machine.
+    /// Makes an empty report that describes the machine.
     pub fn new() -> Self {
         let mut header = sides_json();
         header["date"] = date().into();
@@ -101,7 +102,7 @@ impl Report {
         Self { header, rows: Vec::new() }
     }
 
-    /// What was compared on what, and the table's head.
+    /// Prints the machine, both sides and the head of the table.
     pub fn print_header(&self) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let Value::Object(header) = &self.header else { return };
@@ -116,7 +117,7 @@ impl Report {
         println!("{:<40} {:>9} {:>9}              ratio  middle half    cpu    required  aim", "", "ours", "tfhe-rs");
     }
 
-    /// Prints a row and keeps it.
+    /// Prints a row and adds it to the report.
     pub fn add(&mut self, result: Result) {
         let Measurement { pairs, ours, peer, least, ratio, cpu_ratio } = &result.measurement;
         let (ours, peer, least) =
@@ -156,7 +157,8 @@ impl Report {
         }));
     }
 
-    /// Prints how much of a bootstrap key of `bytes` a bootstrap reads when `tile` share one read, and keeps it.
+    /// Prints and records the share of a bootstrap key of `bytes` that a bootstrap reads when
+    /// `tile` bootstraps share one read.
     pub fn add_key_read(&mut self, case: &Case, bytes: usize, tile: usize) {
         let (name, share, (limit, aim)) = (key_read_name(case), 1.0 / tile as f64, KEY_READ);
         let (met, mebibytes) = (share <= limit, |bytes: f64| bytes / f64::from(1 << 20));
@@ -181,7 +183,7 @@ impl Report {
         }));
     }
 
-    /// Prints the memory row and keeps it.
+    /// Prints the memory row and adds it to the report.
     pub fn add_memory(&mut self, name: &str, memory: Resident) {
         let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let ratio = memory.loaded as f64 / memory.key as f64;
@@ -206,7 +208,7 @@ impl Report {
         }));
     }
 
-    /// Writes the report as JSON, making the folder if it is missing.
+    /// Writes the report as JSON, and creates the folder if it is missing.
     pub fn write(&self, path: &str) -> io::Result<()> {
         if let Some(folder) = Path::new(path).parent() {
             fs::create_dir_all(folder)?;

@@ -13,22 +13,22 @@ use cloakwork_tfhe::{SeededBootstrapKey, SeededKeySwitchKey, ServerKey, format};
 
 use crate::ours::Seeded;
 
-/// What the process that loads the key is started with, followed by the names of the two files.
+/// Option that starts the process that loads the key, followed by the names of the two files.
 pub const FLAG: &str = "--load-and-report-memory";
 
 /// Name of the row.
 pub const NAME: &str = "2_2 memory after loading";
 
-/// Most memory that the project allows itself, over the key's own.
+/// Largest memory that the project allows itself, as a multiple of the key's own.
 pub const LIMIT: f64 = 1.3;
 
 /// Memory of a process that has loaded a key, in bytes.
 pub struct Resident {
-    /// Transformed bootstrap key and expanded key-switch key.
+    /// Size of the transformed bootstrap key and the expanded key-switch key.
     pub key: u64,
-    /// In use once the key is ready.
+    /// Memory in use once the key is ready.
     pub loaded: u64,
-    /// Most that was in use on the way there.
+    /// Peak memory while the key was loaded.
     pub peak: u64,
 }
 

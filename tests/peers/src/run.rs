@@ -1,4 +1,5 @@
-//! One case: the same key and inputs on both sides, both checked, then its rows.
+//! Runs one case: both sides get the same key and inputs, both are checked, then the rows are
+//! measured.
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use crate::{
     report::{self, Report, Result},
 };
 
-/// Seconds that a slice of one-core work should last at least.
+/// Least seconds of a slice of one-core work.
 const SLICE: f64 = 0.02;
 
-/// Measures the rows of `case` that are wanted.
+/// Measures the selected rows of `case`.
 pub fn run(case: &'static Case, options: &Options, report: &mut Report) {
     let rows = options.rows(case);
     let key_read = case.key_read && options.wants(&report::key_read_name(case));
@@ -35,7 +36,7 @@ pub fn run(case: &'static Case, options: &Options, report: &mut Report) {
     }
 }
 
-/// Both sides of a case, after both have computed everything and have been found right.
+/// Builds both sides of a case, after both have computed everything correctly.
 pub fn sides(case: &Case) -> (Arc<dyn Peer>, Box<dyn Ours>) {
     let set = set(case);
     let (table, threads) = (table(set), threads());
@@ -50,7 +51,7 @@ pub fn set(case: &Case) -> &'static ParameterSet {
     table::by_name(case.set).expect("cases name sets of the table")
 }
 
-/// The function that is looked up: a permutation of the set's values.
+/// The function of the lookup table: a permutation of the set's values.
 pub fn table(set: &ParameterSet) -> Vec<u64> {
     let values = match set.encoding {
         Encoding::Shortint { message_modulus, carry_modulus, .. } => message_modulus * carry_modulus,
@@ -59,12 +60,12 @@ pub fn table(set: &ParameterSet) -> Vec<u64> {
     (0..values).map(|value| (5 * value + 3) % values).collect()
 }
 
-/// As many as the machine runs at once.
+/// Number of threads that the machine runs at once.
 pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Both sides must compute what they are timed for.
+/// Checks that both sides compute the right results before they are timed.
 fn check(case: &Case, peer: &dyn Peer, ours: &mut dyn Ours) {
     let expected = peer.expected();
     assert_eq!(peer.decrypt(&peer.results()), expected, "{}: tfhe-rs computes something else", case.label);
@@ -77,7 +78,7 @@ fn check(case: &Case, peer: &dyn Peer, ours: &mut dyn Ours) {
     }
 }
 
-/// Pairs of slices of one kind of row, with the number of operations in each slice.
+/// Measures pairs of slices of one kind of row, with the number of operations in each slice.
 pub fn measure(case: &Case, kind: Kind, pairs: usize, peer: &Arc<dyn Peer>, ours: &mut dyn Ours) -> Slices {
     let threads = threads();
     let mut batches = |inputs: usize, amount: Amount| {

@@ -1,5 +1,5 @@
-//! Both sides without AVX-512: in a process of a second build of this program, whose peer has none, with ours
-//! forced to AVX2.
+//! Both sides without AVX-512, in a process of a second build of this program. Its peer has no
+//! AVX-512, and ours is forced to AVX2.
 
 use std::{
     path::Path,
@@ -17,20 +17,21 @@ use crate::{
     run::{measure, sides},
 };
 
-/// What the process is started with, followed by the case's label, the number of pairs and the kinds of rows.
+/// Option that starts the process, followed by the case's label, the number of pairs and the kinds
+/// of rows.
 pub const FLAG: &str = "--without-avx512";
 
-/// The instruction set that ours is forced to.
+/// Instruction set that ours is forced to.
 const LEVEL: &str = "avx2";
 
-/// Code with AVX-512 that may be in the program although nothing that is measured may run it, by parts of the names.
+/// Parts of the names of functions that may contain AVX-512, because no measured code runs them.
 const ELSEWHERE: [&str; 3] = [
     "cloakwork_", // Ours, and not run: the level is avx2.
     "aes::",      // Masks of keys and fresh ciphertexts, made before anything is measured.
     "blake3_",    // Names of files.
 ];
 
-/// Measures the rows of `case` that are wanted in a process of `program`.
+/// Measures the selected rows of `case` in a process of `program`.
 pub fn run(
     case: &'static Case,
     program: &Path,
@@ -59,7 +60,8 @@ pub fn run(
     Ok(())
 }
 
-/// Measures in this process, if it is the one to do so, and prints what it is and a line for each pair of slices.
+/// Checks that this process may measure, then measures. Prints both sides, and a line for each pair
+/// of slices.
 pub fn measure_here(arguments: &[String]) -> std::result::Result<(), String> {
     let message = "expected a case, a number of pairs and kinds of rows";
     let [label, pairs, kinds @ ..] = arguments else { return Err(message.into()) };
@@ -87,10 +89,10 @@ fn parse(line: &str) -> Option<(Kind, usize, (Slice, Slice))> {
     Some((Kind::by_label(words.next()?)?, operations, (ours, peer)))
 }
 
-/// Is neither side going to run AVX-512?
+/// Checks that neither side can run AVX-512.
 ///
-/// What tfhe-rs was told is not enough: its parts look for instruction sets at run time, so what counts is whether
-/// any such code is in the program.
+/// The build options of tfhe-rs are not enough: its parts detect instruction sets at run time. So
+/// the check looks for AVX-512 code in the program itself.
 fn check() -> std::result::Result<(), String> {
     if cfg!(feature = "avx512") || peer_tfhe::target_features() != ["avx2"] {
         return Err(format!(
@@ -110,7 +112,7 @@ fn check() -> std::result::Result<(), String> {
     Err(format!("the peer has AVX-512 compiled in, in {} functions, such as {}", found.len(), found[0]))
 }
 
-/// Names of functions with AVX-512 in them that may be measured.
+/// Names of functions that contain AVX-512 and may be measured.
 fn avx512(functions: Vec<Function>) -> Vec<String> {
     let measured = |name: &str| !ELSEWHERE.iter().any(|part| name.contains(part));
     functions.into_iter().filter(|function| function.avx512 && measured(&function.name)).map(|f| f.name).collect()

@@ -1,16 +1,17 @@
-//! Programs that were stored once, with what they compute.
+//! Stored programs with their results.
 
 use std::{fmt::Write as _, fs, path::PathBuf};
 
-/// One line of the file: a name, the program's bytes, and the phases of its input and output blocks.
+/// One line of the file: a name, the program's bytes, and the phases of its input and output
+/// blocks.
 pub struct Golden {
-    /// The operation's and the set's.
+    /// Names of the operation and of the set.
     pub name: String,
-    /// An encoded program.
+    /// The encoded program.
     pub program: Vec<u8>,
-    /// Of its input blocks, fractions of the torus in units of 2^-64.
+    /// Phases of the input blocks, as fractions of the torus in units of 2^-64.
     pub inputs: Vec<u64>,
-    /// Of its output blocks.
+    /// Phases of the output blocks.
     pub outputs: Vec<u64>,
 }
 
@@ -29,7 +30,7 @@ impl Golden {
         Self { name, program, inputs, outputs }
     }
 
-    /// It as a line.
+    /// Formats the program as a line of the file.
     pub fn line(&self) -> String {
         let hex = self.program.iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
@@ -40,12 +41,12 @@ impl Golden {
     }
 }
 
-/// Where they are stored.
+/// Path of the file.
 pub fn file() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/programs.txt")
 }
 
-/// All of them.
+/// Reads all stored programs.
 pub fn stored() -> Vec<Golden> {
     let text = fs::read_to_string(file()).expect("a file of this crate");
     text.lines().map(Golden::parse).collect()

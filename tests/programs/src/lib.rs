@@ -1,4 +1,4 @@
-//! Programs for tests, with what they mean in the clear: random ones, and those that were stored once.
+//! Programs for tests, with their results in the clear: random programs, and stored programs.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Random programs of integers, and what they mean.
+//! Random programs of integers, with their results in the clear.
 
 use cloakwork_circuit::{
     LIMITS, Program, Type,
@@ -6,7 +6,7 @@ use cloakwork_circuit::{
 };
 use prost::Message as _;
 
-/// Types that a random program has values of.
+/// Types of the values of a random program.
 const TYPES: [Type; 8] = [
     Type::Bool,
     Type::Uint(2),
@@ -18,20 +18,20 @@ const TYPES: [Type; 8] = [
     Type::Int(32),
 ];
 
-/// A random choice for each operation, and numbers for its arguments.
+/// A random choice of an operation, numbers that choose its arguments, and a value.
 pub type Seed = (u8, [u16; 3], u64);
 
-/// A program that is right by construction, and the types of its values.
+/// A program that is valid by construction, and the types of its values.
 pub struct RandomProgram {
-    /// As it is sent.
+    /// The encoded form of the program.
     pub message: wire::Program,
-    /// Its first values, which go in.
+    /// Number of inputs, which are the first values.
     pub inputs: usize,
-    /// Of its values, all of which come out.
+    /// Types of all values. All values are outputs.
     pub types: Vec<Type>,
 }
 
-/// Seeds of so many operations, the same for the same number.
+/// Seeds of `operations` operations. Equal numbers give equal seeds.
 pub(crate) fn numbered_seeds(number: u64, operations: usize) -> Vec<Seed> {
     seeds(&mut words(number), operations)
 }
@@ -39,7 +39,7 @@ pub(crate) fn numbered_seeds(number: u64, operations: usize) -> Vec<Seed> {
 fn words(number: u64) -> impl FnMut() -> u64 {
     let mut state = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     move || {
-        // Any sequence without a pattern that operations could follow would do: this one is Marsaglia's xorshift.
+        // Any sequence without a pattern would do. This is Marsaglia's xorshift.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -50,7 +50,8 @@ fn words(number: u64) -> impl FnMut() -> u64 {
 fn seeds(next: &mut impl FnMut() -> u64, operations: usize) -> Vec<Seed> {
     let seed = |_| {
         let (choice, arguments) = (next() as u8, [next() as u16, next() as u16, next() as u16]);
-        // Numbers of few digits that are not 0 make programs of their own kind.
+        // Half of the values have a single one bit: numbers of few nonzero digits take other paths
+        // through the program.
         let value = if next().is_multiple_of(2) { next() } else { 1 << (next() % 64) };
         (choice, arguments, value)
     };
@@ -58,14 +59,14 @@ fn seeds(next: &mut impl FnMut() -> u64, operations: usize) -> Vec<Seed> {
 }
 
 impl RandomProgram {
-    /// One of so many operations, the same for the same number.
+    /// A program of `operations` operations. Equal numbers give equal programs.
     pub fn numbered(number: u64, set: &str, operations: usize) -> Self {
         let mut next = words(number);
         let inputs: Vec<(u8, u32)> = (0..4).map(|_| (next() as u8, (next() % 3) as u32)).collect();
         Self::new(set, &inputs, &seeds(&mut next, operations))
     }
 
-    /// Inputs are types and noise levels; 0 stands for a fresh one.
+    /// Builds a program. Inputs are types and noise levels, where 0 stands for a fresh input.
     pub fn new(set: &str, inputs: &[(u8, u32)], seeds: &[Seed]) -> Self {
         let types: Vec<Type> = inputs.iter().map(|(ty, _)| TYPES[*ty as usize % TYPES.len()]).collect();
         let levels = inputs.iter().map(|(_, level)| *level);
@@ -172,12 +173,12 @@ impl RandomProgram {
         self.types.push(result);
     }
 
-    /// It, checked.
+    /// Decodes the program, which checks it.
     pub fn program(&self) -> Program {
         Program::decode(&self.message.encode_to_vec(), &LIMITS).expect("right by construction")
     }
 
-    /// What its values are, as bits without a sign.
+    /// Evaluates the program in the clear. Returns all values as bits without a sign.
     pub fn run(&self, inputs: &[u64]) -> Vec<u64> {
         let types = &self.types[..self.inputs];
         let mut values: Vec<u64> = inputs.iter().zip(types).map(|(value, ty)| value & mask(*ty)).collect();
@@ -240,7 +241,8 @@ impl RandomProgram {
                 Kind::GreaterOrEqual => (number(0) >= number(1)).into(),
                 Kind::Min => number(0).min(number(1)),
                 Kind::Max => number(0).max(number(1)),
-                // Beyond the width everything has left, whichever of 64 bits there were.
+                // A shift of 64 bits or more moves all bits out, so limiting it to 127 changes
+                // nothing.
                 Kind::ShiftLeft => number(0) << bits(1).min(127),
                 Kind::ShiftRight => number(0) >> bits(1).min(127),
                 Kind::RotateLeft => {
@@ -256,12 +258,13 @@ impl RandomProgram {
     }
 }
 
-/// Neighbours of one type are an array; a value without such is none.
+/// The length of an array. Neighbouring values of one type form an array, and a single value does
+/// not.
 fn length(values: usize) -> u32 {
     if values > 1 { values as u32 } else { 0 }
 }
 
-/// The bits that a value of the type has.
+/// A mask of the bits of the type.
 pub fn mask(ty: Type) -> u64 {
     u64::MAX >> (64 - ty.bits().unwrap_or(1))
 }

@@ -1,4 +1,4 @@
-//! Random programs on vectors, and what any of them means.
+//! Random programs on vectors, and an evaluator in the clear.
 
 use cloakwork_circuit::{
     ckks::{LIMITS, Program},
@@ -14,24 +14,24 @@ use prost::Message as _;
 
 use crate::{Seed, random::numbered_seeds};
 
-/// A program that is right, and how large its values may be.
+/// A valid program, and bounds for the magnitudes of its values.
 pub struct RandomVectors {
-    /// As it is sent. All of its encrypted values come out.
+    /// The encoded form of the program. All encrypted values are outputs.
     pub message: wire::Program,
-    /// The same, decoded.
+    /// The decoded program.
     pub program: Program,
-    /// log2 of the numbers of a vector.
+    /// log2 of the number of slots of a vector.
     pub slots_log2: u32,
-    /// Of each value: is it encrypted, and what is its greatest magnitude?
+    /// For each value, whether it is encrypted, and its greatest magnitude.
     values: Vec<(bool, f64)>,
 }
 
-/// Greatest magnitude of the numbers that go in.
+/// Greatest magnitude of the inputs' numbers.
 const INPUT_MAX: f64 = 0.3;
 
 impl RandomVectors {
-    /// With inputs of these levels. Of the operations that the seeds stand for, those are left out that would be refused, or
-    /// make numbers of a magnitude above one.
+    /// Builds a program with inputs of these levels. Skips operations that the decoder would
+    /// refuse, or whose results could have a magnitude above one.
     pub fn new(set: &str, slots_log2: u32, levels: &[u32], seeds: &[Seed]) -> Self {
         let input = |(index, level): (usize, &u32)| wire::program::Input {
             name: format!("x{index}"),
@@ -49,7 +49,8 @@ impl RandomVectors {
         random
     }
 
-    /// One of so many operations, with inputs of three levels, the same for the same number.
+    /// A program of up to `operations` operations, with inputs of three levels. Equal numbers give
+    /// equal programs.
     pub fn numbered(number: u64, set: &str, slots_log2: u32, operations: usize) -> Self {
         Self::new(set, slots_log2, &[9, 5, 3], &numbered_seeds(number, operations))
     }
@@ -100,7 +101,8 @@ impl RandomVectors {
                 (Kind::LevelDown, 1, magnitude(arguments[0]))
             }
             13 => {
-                // Keys that turn numbers are many: one number of stages and of keys.
+                // Bootstraps need many rotation keys, so all use one number of stages and one key
+                // size.
                 let kind = if value.is_multiple_of(2) { bootstrap::Kind::Unspecified } else { bootstrap::Kind::Lossy };
                 operation.bootstrap = Some(Bootstrap { stages: 3, size: Size::Medium.into(), kind: kind.into() });
                 if value % 4 < 2 {
@@ -149,7 +151,7 @@ fn decode(message: &wire::Program) -> Option<Program> {
     Program::decode(&message.encode_to_vec(), &LIMITS).ok()
 }
 
-/// Numbers of a magnitude up to `max` that have nothing to do with each other.
+/// Pseudorandom numbers with a magnitude of up to `max`.
 fn numbers(count: usize, seed: u64, max: f64) -> Vec<[f64; 2]> {
     let start = (seed % 1000) as f64;
     let number = |at: usize| {
@@ -161,7 +163,8 @@ fn numbers(count: usize, seed: u64, max: f64) -> Vec<[f64; 2]> {
     (0..count).map(number).collect()
 }
 
-/// What a program on vectors returns, operation by operation as its message says, whatever is planned of it.
+/// Evaluates a program on vectors in the clear. Follows the operations of the message one by one,
+/// independent of any plan.
 pub fn evaluate(message: &wire::Program, inputs: &[Vec<[f64; 2]>]) -> Vec<Vec<[f64; 2]>> {
     let slots = 1_usize << message.inputs[0].slots_log2;
     let mut values = inputs.to_vec();
@@ -199,7 +202,8 @@ pub fn evaluate(message: &wire::Program, inputs: &[Vec<[f64; 2]>]) -> Vec<Vec<[f
                 coefficients.fold([0.0; 2], |sum, coefficient| add(multiply(sum, x), [*coefficient, 0.0]))
             }),
             Kind::Chebyshev => each(&|x| {
-                // T_0 is 1, T_1 is x, and each one after that is 2 x times the one before less the one before that.
+                // T_0 is 1, T_1 is x, and each later polynomial is 2 x times the previous one minus
+                // the one before that.
                 let (mut sum, mut now, mut next) = ([0.0; 2], [1.0, 0.0], x);
                 for coefficient in &operation.numbers {
                     sum = add(sum, [coefficient * now[0], coefficient * now[1]]);
@@ -220,7 +224,7 @@ pub fn evaluate(message: &wire::Program, inputs: &[Vec<[f64; 2]>]) -> Vec<Vec<[f
             }
             Kind::LevelDown | Kind::Bootstrap => argument(0).clone(),
             Kind::BootstrapBoth => {
-                // Both results are the parts of one number.
+                // The parts of one complex number are the two results.
                 let [first, second] = [zip(|a, b| [a[0] - b[1], 0.0]), zip(|a, b| [a[1] + b[0], 0.0])];
                 values.push(first);
                 second

@@ -1,12 +1,13 @@
-//! The programs under test.
+//! Paths of the programs under test.
 
 use std::path::PathBuf;
 
-/// The path of a program of this crate: `tested-server`, `tested-worker` or `tested-client`. Cargo builds them before
-/// it runs a test.
+/// The path of a program of this crate: `tested-server`, `tested-worker` or `tested-client`. Cargo
+/// builds them before it runs a test.
 ///
-/// They are the shipped programs' own main functions. The shipped programs themselves would have to be built by a second
-/// run of Cargo, with other features of other crates, and so from the ground up.
+/// The programs call the main functions of the shipped programs. The shipped programs themselves
+/// would need a second run of Cargo. That run would build everything again, because features of
+/// other crates differ.
 pub fn binary(name: &str) -> PathBuf {
     // Programs lie in {target}/{profile}, tests in {target}/{profile}/deps.
     let caller = std::env::current_exe().expect("a program has a path");

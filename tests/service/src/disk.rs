@@ -1,4 +1,4 @@
-//! A disk that can be filled.
+//! A disk that tests can fill.
 
 use std::{
     fs::File,
@@ -8,10 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A file system of a few megabytes that only programs started within it see. It goes when this is dropped.
+/// A file system of a few megabytes, visible only to programs that start within it. The file system
+/// is removed when this value is dropped.
 ///
-/// It is a `tmpfs` in a mount namespace of its own, which takes no rights where user namespaces are allowed, and else
-/// those of root.
+/// The disk is a `tmpfs` in a mount namespace of its own. The mount needs no rights where user
+/// namespaces are allowed, and root otherwise.
 pub struct SmallDisk {
     holder: Child,
     enter: Vec<String>,
@@ -19,7 +20,8 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts one over a directory, or says why this machine does not allow it.
+    /// Mounts a disk over a directory. The error names the reason if this machine does not allow
+    /// the mount.
     pub fn mount(directory: &Path, bytes: u64) -> Result<Self, String> {
         let mut problems = Vec::new();
         for (how, enter) in [("-Urm", &["-U", "--preserve-credentials"][..]), ("-m", &[])] {
@@ -32,7 +34,8 @@ impl SmallDisk {
     }
 
     fn mount_by(how: &str, enter: &[&str], directory: &Path, bytes: u64) -> Result<Self, String> {
-        // The holder says that it has mounted by making a file within, and stays until its input ends.
+        // The holder creates a file on the disk to report that the disk is mounted. The holder runs
+        // until its input ends.
         let script = "mount -t tmpfs -o mode=0700,size=\"$2\" cloakwork-test \"$1\" && : > \"$1/mounted\" && exec cat";
         let mut command = Command::new("unshare");
         command.args([how, "sh", "-c", script, "sh"]).arg(directory).arg(bytes.to_string());
@@ -57,12 +60,12 @@ impl SmallDisk {
         if entered { Ok(disk) } else { Err("the namespace cannot be entered".to_owned()) }
     }
 
-    /// What a command line must begin with to see the disk.
+    /// Prefix of a command line that runs within the namespace and sees the disk.
     pub fn within(&self) -> &[String] {
         &self.enter
     }
 
-    /// Fills it to the last byte.
+    /// Fills the disk to the last byte.
     pub fn fill(&self) {
         let mut file = File::create(self.outside("filler")).expect("one more file");
         let mut piece = vec![0; 1 << 16];
@@ -73,12 +76,12 @@ impl SmallDisk {
         }
     }
 
-    /// Frees what [`Self::fill`] took.
+    /// Frees the space that [`Self::fill`] took.
     pub fn free(&self) {
         std::fs::remove_file(self.outside("filler")).expect("it was full");
     }
 
-    /// The way to a file of the disk for whoever is not within.
+    /// Path of a file of the disk from outside the namespace.
     fn outside(&self, name: &str) -> PathBuf {
         let directory = self.directory.strip_prefix("/").unwrap_or(&self.directory);
         PathBuf::from(format!("/proc/{}/root", self.holder.id())).join(directory).join(name)

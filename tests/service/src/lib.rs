@@ -1,4 +1,4 @@
-//! Servers and workers as processes on loopback, to be started, killed, stopped and started again.
+//! Servers and workers as processes on loopback, which tests start, kill, stop and start again.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ pub use worker::Worker;
 
 use std::time::{Duration, Instant};
 
-/// Waits until `done` says so. What does not happen within a minute never will.
+/// Waits until `done` returns true. Panics after a minute.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() -> F) {
     let begun = Instant::now();
     while !done().await {

@@ -1,4 +1,4 @@
-//! A child process and what can be done to it.
+//! A child process and operations on it.
 
 use std::{
     collections::BTreeSet,
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Identifiers of the processes that this one has started and that have not ended.
+/// Identifiers of the child processes that this process has started and that have not ended.
 static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// A process that does not outlive its test.
@@ -18,18 +18,18 @@ pub struct Process {
     log: PathBuf,
 }
 
-/// What a process can be sent.
+/// Signals for a process.
 #[derive(Clone, Copy, Debug)]
 pub enum Signal {
-    /// The end, without a word.
+    /// SIGKILL: ends the process without warning.
     Kill,
-    /// Please end.
+    /// SIGTERM: asks the process to end.
     Terminate,
-    /// Stand still.
+    /// SIGSTOP: suspends the process.
     Stop,
-    /// Go on.
+    /// SIGCONT: resumes the process.
     Continue,
-    /// Look at the certificates again.
+    /// SIGHUP: the process reads its certificates again.
     Hangup,
 }
 
@@ -56,14 +56,14 @@ impl Process {
         assert!(status.success(), "kill {name} failed");
     }
 
-    /// Kills it and waits until it is gone.
+    /// Kills the process and waits until it has ended.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.forget();
     }
 
-    /// Asks it to end and waits for that; true if it ended well.
+    /// Asks the process to end and waits for its end. Returns whether it succeeded.
     pub fn terminate(&mut self, within: Duration) -> bool {
         self.signal(Signal::Terminate);
         let begun = Instant::now();
@@ -77,7 +77,7 @@ impl Process {
         }
     }
 
-    /// Is it running?
+    /// Whether the process is running.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -90,12 +90,12 @@ impl Process {
         kib.unwrap_or(0u64) * 1024
     }
 
-    /// What it has printed.
+    /// Output of the process so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The process has ended, and its identifier may become another one's.
+    /// Forgets the process, which has ended: the system may reuse its identifier.
     fn forget(&self) {
         RUNNING.lock().expect("no holder panics").remove(&self.child.id());
     }

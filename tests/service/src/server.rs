@@ -14,13 +14,13 @@ use tempfile::TempDir;
 
 use crate::{Process, binary, eventually, watchdog::Watchdog};
 
-/// A set whose bootstraps take no time. It protects nothing.
+/// A set with bootstraps that take next to no time. The set protects nothing.
 pub const TOY: &str = "TOY_MESSAGE_2_CARRY_2";
 
-/// The name of the file that takes a server's log.
+/// Name of the file that takes a server's log.
 const LOG: &str = "server.log";
 
-/// How to run a server.
+/// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct Setup {
     embedded_worker: bool,
@@ -28,7 +28,7 @@ pub struct Setup {
     within: Vec<String>,
 }
 
-/// A server that can be killed and started again on the same data and ports.
+/// A server that tests can kill and start again on the same data and ports.
 pub struct Server {
     setup: Setup,
     directory: TempDir,
@@ -41,7 +41,7 @@ pub struct Server {
 impl Default for Setup {
     fn default() -> Self {
         let settings = [
-            // Short enough for tests to see what happens when time is up.
+            // Times are short, so that tests see what happens after a timeout.
             ("limits.lease_ms", "3000"),
             ("limits.report_ms", "200"),
             ("limits.drain_ms", "5000"),
@@ -54,27 +54,28 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// What an operator gets who sets nothing.
+    /// The configuration of an operator who sets nothing.
     #[must_use]
     pub fn as_shipped() -> Self {
         Self { embedded_worker: true, settings: Vec::new(), within: Vec::new() }
     }
 
-    /// Without the worker inside the server.
+    /// Removes the worker inside the server.
     #[must_use]
     pub fn without_worker(mut self) -> Self {
         self.embedded_worker = false;
         self
     }
 
-    /// Started by another program, which gets the server's command line behind its own.
+    /// Starts the server through another program. The server's command line follows that program's
+    /// arguments.
     #[must_use]
     pub fn within(mut self, command: &[String]) -> Self {
         self.within = command.to_vec();
         self
     }
 
-    /// With a setting of the configuration, `section.name`.
+    /// Sets a setting of the configuration, `section.name`.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.settings.retain(|(known, _)| known != name);
@@ -89,7 +90,7 @@ impl Server {
         Self::start_in(tempfile::tempdir().expect("a directory"), setup).await
     }
 
-    /// The same in a given directory.
+    /// Starts a server in the given directory and waits until it is ready.
     pub async fn start_in(directory: TempDir, setup: Setup) -> Self {
         let (port, admin_port) = (free_port(), free_port());
         let watchdog = Watchdog::start(directory.path().join(LOG));
@@ -98,20 +99,20 @@ impl Server {
         server
     }
 
-    /// Starts it, again if need be, and waits until it is ready.
+    /// Starts the server, again if it has run before, and waits until it is ready.
     pub async fn restart(&mut self) {
         self.launch();
         let admin = self.admin_port;
         let process = self.process();
         eventually("the server is ready", || {
-            // It says why in its log, and nobody need wait for it.
+            // A server that has ended never becomes ready. Its log says why it ended.
             assert!(process.is_running(), "the server ended at its start:\n{}", process.log());
             async move { http_get(admin, "/readyz").await.is_some_and(|(code, _)| code == 200) }
         })
         .await;
     }
 
-    /// Starts it without waiting.
+    /// Starts the server without waiting.
     pub fn launch(&mut self) {
         self.process = None;
         let mut command = self.command();
@@ -119,7 +120,7 @@ impl Server {
         self.process = Some(Process::start(command, &self.log_path()));
     }
 
-    /// The server's program with this server's configuration, to be given a subcommand.
+    /// The server's program with this server's configuration. The caller adds a subcommand.
     pub fn command(&self) -> Command {
         let program = binary("tested-server");
         let mut command = match self.setup.within.split_first() {
@@ -150,18 +151,18 @@ impl Server {
         self.process.as_mut().expect("the server was started")
     }
 
-    /// Kills it at once.
+    /// Kills the server at once.
     pub fn kill(&mut self) {
         self.process().kill();
     }
 
-    /// Asks it to end and waits for that.
+    /// Asks the server to end, and waits for its end.
     pub fn stop(&mut self) {
         let ended_well = self.process().terminate(Duration::from_secs(30));
         assert!(ended_well, "the server did not end well:\n{}", self.log());
     }
 
-    /// Where it listens.
+    /// URL of the gRPC port.
     pub fn url(&self) -> String {
         let tls = self.setup.settings.iter().any(|(name, _)| name == "listen.tls_certificate");
         format!("{}://127.0.0.1:{}", if tls { "https" } else { "http" }, self.port)
@@ -172,18 +173,18 @@ impl Server {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// A client of the tenant `local`.
+    /// Connects a client of the tenant `local`.
     pub async fn client(&self) -> Client {
         Client::connect(&ConnectOptions::new(self.url())).await.expect("the server answers")
     }
 
-    /// A client with a token.
+    /// Connects a client with a token.
     pub async fn client_with(&self, token: &str) -> Client {
         let options = ConnectOptions::new(self.url()).token(Token::new(token).expect("a token"));
         Client::connect(&options).await.expect("the server answers")
     }
 
-    /// Makes a tenant, if there is none of that name, and a token for it.
+    /// Creates a token for a tenant, and the tenant if it is missing.
     pub fn token(&self, tenant: &str, scopes: &str) -> String {
         let _ = self.command().args(["tenant", "create", tenant]).output().expect("the command runs");
         let arguments = ["token", "create", "--tenant", tenant, "--scopes", scopes, "--note", "test"];
@@ -193,29 +194,29 @@ impl Server {
         printed.split_whitespace().find(|word| word.starts_with("cw_")).expect("a token was printed").to_owned()
     }
 
-    /// What a scrape of its metrics shows.
+    /// Scrapes the server's metrics.
     pub async fn metrics(&self) -> String {
         http_get(self.admin_port, "/metrics").await.expect("the admin port answers").1
     }
 
-    /// The value of a metric: of all its series together.
+    /// The sum of a metric over all its series.
     pub async fn metric(&self, name: &str) -> f64 {
         let scrape = self.metrics().await;
         let series = scrape.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
         series.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 
-    /// Its answer to a probe.
+    /// Status code of the server's answer to a probe.
     pub async fn probe(&self, path: &str) -> Option<u16> {
         http_get(self.admin_port, path).await.map(|(code, _)| code)
     }
 
-    /// Its files.
+    /// Directory of the server's files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// What it has printed.
+    /// Output of the server so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -236,8 +237,8 @@ impl Drop for Server {
     }
 }
 
-/// A port that nobody listened on a moment ago, and that this function has not returned before. Until the caller listens
-/// on the port, another process may take it.
+/// A port that was free a moment ago, and that this function has not returned before. Until the
+/// caller listens on the port, another process may take it.
 pub fn free_port() -> u16 {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     loop {
@@ -248,7 +249,7 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// Status and body; nothing if nobody answers.
+/// Sends a GET request. Returns status and body, or `None` without an answer.
 async fn http_get(port: u16, path: &str) -> Option<(u16, String)> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

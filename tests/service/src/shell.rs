@@ -1,4 +1,4 @@
-//! The command line, as somebody uses it.
+//! The command line, run as a user runs it.
 
 use std::{
     path::Path,
@@ -9,19 +9,19 @@ use serde_json::Value;
 
 use crate::{Server, binary};
 
-/// The command line in a directory, with a server, and keys in the directory `numbers`.
+/// The command line in a directory, with a server, and with keys in the subdirectory `numbers`.
 pub struct Shell<'a> {
     server: String,
     home: &'a Path,
 }
 
 impl<'a> Shell<'a> {
-    /// In a directory of one's own.
+    /// Makes a shell for a server, in a directory of its own.
     pub fn new(server: &Server, home: &'a Path) -> Self {
         Self { server: server.url(), home }
     }
 
-    /// A command, not begun.
+    /// Builds a command without starting it.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(binary("tested-client"));
         command.current_dir(self.home).args(["--server", &self.server, "--keys", "numbers"]).args(args);
@@ -33,19 +33,19 @@ impl<'a> Shell<'a> {
         self.command(args).output().expect("it runs")
     }
 
-    /// What a command prints that succeeds.
+    /// Runs a command that must succeed. Returns its output.
     pub fn text(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8(output.stdout).expect("text")
     }
 
-    /// The same as a document.
+    /// Runs a command that must succeed, with `--json`. Returns the parsed document.
     pub fn document(&self, args: &[&str]) -> Value {
         serde_json::from_str(&self.text(&[&["--json"], args].concat())).expect("a document")
     }
 
-    /// Exit code and message of a command that fails.
+    /// Runs a command that must fail. Returns its exit code and message.
     pub fn refusal(&self, args: &[&str]) -> (Option<i32>, String) {
         let output = self.run(args);
         assert!(!output.status.success(), "{args:?}");

@@ -1,4 +1,4 @@
-//! Somebody with keys who checks what comes back.
+//! A tenant with keys that checks its results.
 
 use cloakwork_client::{
     Client, Finished, JobRequest, Keys, Program, ProgramBuilder, Progress, Result, params::table::companion_of,
@@ -7,17 +7,17 @@ use cloakwork_client::{
 
 use crate::TOY;
 
-/// A client with a key that is registered.
+/// A client with a registered key.
 pub struct Tenant {
-    /// Talks to the server.
+    /// Client that is connected to the server.
     pub client: Client,
-    /// The keys.
+    /// Keys of the tenant.
     pub keys: Keys,
-    /// Resource name of the key.
+    /// Resource name of the registered key.
     pub key: String,
 }
 
-/// Values of a block of the toy set.
+/// Number of values of a block of the toy set.
 pub const VALUES: u64 = 16;
 
 impl Tenant {
@@ -33,7 +33,7 @@ impl Tenant {
         Self { client, keys, key: key.name }
     }
 
-    /// The same, with the key of the set's companion as well, in one upload.
+    /// Makes keys of a set and of its companion, and registers both in one upload.
     pub async fn with_companion(client: Client, set: &str) -> Self {
         let set = set_by_name(set).expect("a set");
         let companion = companion_of(set).expect("a companion").set;
@@ -44,7 +44,7 @@ impl Tenant {
         Self { client, keys, key: key.name }
     }
 
-    /// A program that looks `x` up in the table of a function.
+    /// Builds a program that looks `x` up in the table of a function.
     pub fn lookup(&self, function: impl Fn(u64) -> u64) -> Program {
         let mut program = ProgramBuilder::new(self.keys.set());
         let x = program.input_up_to("x", VALUES as u32 - 1);
@@ -53,13 +53,13 @@ impl Tenant {
         program.build().expect("a program")
     }
 
-    /// A job that squares each value modulo 16.
+    /// Builds a job that squares each value modulo 16.
     pub fn squares(&self, values: &[u64]) -> JobRequest {
         let list = self.keys.encrypt(values, VALUES as u32 - 1).expect("values of a block");
         JobRequest::new(self.lookup(|x| x * x % VALUES), &self.key).encrypted(list)
     }
 
-    /// The values of a finished job's first output.
+    /// Decrypts the values of a finished job's first output.
     pub async fn values(&self, finished: &Finished) -> Result<Vec<u64>> {
         let envelope = self.client.output(finished.output(0)?).await?;
         Ok(self.keys.decrypt(&envelope)?.to_vec())

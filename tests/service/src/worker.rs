@@ -4,7 +4,7 @@ use std::{path::Path, process::Command};
 
 use crate::{Process, Server, binary};
 
-/// A worker that can be killed, stopped and started again.
+/// A worker that tests can kill, stop and start again.
 pub struct Worker {
     process: Process,
 }
@@ -15,7 +15,7 @@ impl Worker {
         Self::start_with(server, name, token, &[])
     }
 
-    /// The same with further options.
+    /// Starts a worker for this server with further options.
     pub fn start_with(server: &Server, name: &str, token: &str, options: &[&str]) -> Self {
         let directory = server.directory();
         let token_file = directory.join(format!("{name}.token"));
@@ -26,7 +26,8 @@ impl Worker {
         Self { process: Process::start(command, &directory.join(format!("{name}.log"))) }
     }
 
-    /// Starts a worker that shows a certificate instead: `worker.pem` of a directory, which also holds the authority.
+    /// Starts a worker that shows a certificate instead of a token. The directory holds
+    /// `worker.pem` and the authority.
     pub fn start_certified(server: &Server, name: &str, certificates: &Path) -> Self {
         let mut command = Command::new(binary("tested-worker"));
         command.args(["--server", &server.url(), "--name", name, "--threads", "1"]);

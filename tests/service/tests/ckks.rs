@@ -1,4 +1,5 @@
-//! CKKS from the command line: keys, their way to a server part by part, and numbers there and back.
+//! CKKS from the command line: making keys, uploading them part by part, and encrypting and
+//! decrypting numbers.
 
 use cloakwork_client::{CLIENT_KEY_FILE, ClientError, Digest, Encrypted, Progress, Source};
 use cloakwork_tests_service::{Server, Setup, Shell};
@@ -41,17 +42,18 @@ async fn keys_reach_the_server_part_by_part() {
     assert!(with("to_sparse")[0]["ckks"]["level"] == 0, "the sparse secret is weak where the modulus is large");
     assert!(with("move").iter().any(|part| part["ckks"]["power"] == 5), "a rotation by one");
     assert!(with("move").iter().any(|part| part["ckks"]["power"] == 2047), "conjugates");
-    // Again: nothing is sent, and the key is the same.
+    // A second push sends nothing, and the key stays the same.
     assert_eq!(shell.document(&["keys", "push"])["key"]["parts"], pushed["key"]["parts"]);
     let listed = shell.text(&["keys", "ls"]);
     let line = listed.lines().nth(1).expect("a key");
     assert!(line.contains("seeded CKKS switch key") && line.contains(&format!(" {parts} ")), "{listed}");
     let shown = shell.text(&["keys", "show"]);
     assert!(shown.contains("X to X^5 up to level") && shown.contains("into a bootstrap"), "{shown}");
-    // What such a key is complete for depends on what is computed.
+    // The program decides whether the key of a CKKS set is complete, so the command does not print
+    // it.
     assert!(shown.contains(&format!("active, {parts} parts\n")) && !shown.contains("complete"), "{shown}");
 
-    // The client key stays where it is, whatever a client tries.
+    // The server refuses the client key, even if a client tries to upload it.
     let secret = std::fs::read(home.path().join("numbers").join(CLIENT_KEY_FILE)).expect("a client key");
     let (source, digest) = (Source::Bytes(secret.clone().into()), Digest::of(&secret));
     let refused = server.client().await.upload("key", &source, digest, &Progress::none()).await;
@@ -67,7 +69,7 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
     shell.text(&["ckks", "keygen", "--set", SET, "--level", "2"]);
     shell.text(&["ckks", "encrypt", "0.5", "-1.25", "0.5+0.25i", "--level", "2", "--out", "x"]);
     let printed = shell.run(&["ckks", "decrypt", "x", "--digits", "4", "--real"]);
-    // Zero is about zero, on either side.
+    // Noise decides the sign of a zero.
     let numbers = String::from_utf8_lossy(&printed.stdout).replace("-0.0000", "0.0000");
     assert_eq!(numbers, "0.5000\n-1.2500\n0.5000\n0.0000\n");
     assert!(printed.stderr.is_empty(), "what is rounded needs no warning");
@@ -80,7 +82,7 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
     let numbers: Vec<f64> = serde_json::from_value(numbers["numbers"].clone()).expect("numbers");
     assert_eq!(numbers, [1.0, 0.5, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
 
-    // Whoever has the public key encrypts, without the client key.
+    // The public key suffices to encrypt, without the client key.
     shell.text(&["ckks", "public-key", "--out", "numbers.public"]);
     let with = |key| ["ckks", "encrypt", "--public-key", key, "0.25", "-3", "--level", "1", "--out", "z"];
     let (code, message) = shell.refusal(&with("x"));
@@ -117,7 +119,7 @@ async fn numbers_come_back_and_the_server_knows_their_level_slots_and_scale() {
     }
 }
 
-/// A file is wrong in one way, whichever command it is given to.
+/// Every command reports an unusable file with the same code and with its name.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_cannot_be_used_are_named_before_anything_is_sent() {
     let server = Server::start(Setup::default()).await;
@@ -137,7 +139,7 @@ async fn files_that_cannot_be_used_are_named_before_anything_is_sent() {
     std::fs::write(file(0, "numbers.csv"), "0.5, 0.25").expect("a file");
     let whole = std::fs::read(file(0, "x")).expect("a ciphertext");
     std::fs::write(file(0, "short"), &whole[..100]).expect("a file");
-    // What the server has been given is held to the keys as well.
+    // A ciphertext that is stored on the server must match the keys as well.
     let envelope = std::fs::read(file(1, "x")).expect("a ciphertext");
     let stored = server.client().await.store(&Encrypted { envelope: envelope.into(), count: 2 }).await.expect("a name");
     let (keys, sets) = ([&ids[0][..], &ids[1]], [sets[0], sets[2]]);
@@ -177,7 +179,7 @@ async fn results_that_cannot_be_read_are_damaged_or_wrong() {
     std::fs::write(home.path().join("damaged"), damaged).expect("a file");
     let (code, message) = shell.refusal(&["ckks", "decrypt", "damaged"]);
     assert!(code == Some(4) && message.contains("damaged: "), "{code:?} {message}");
-    // 2^59.8, where numbers below 2^52 are read.
+    // The square is 2^59.8, but decryption reads numbers below 2^52.
     shell.text(&["ckks", "run", "x * x", "x=x", "--out", "square"]);
     let (code, message) = shell.refusal(&["ckks", "decrypt", "square"]);
     assert!(code == Some(7) && message.contains("square: the numbers are too large"), "{code:?} {message}");
@@ -192,7 +194,7 @@ async fn a_part_that_is_damaged_is_named() {
     let part = home.path().join("numbers").join(format!("{SET}.products"));
     let whole = std::fs::read(&part).expect("a part");
     let named = format!("{SET}.products: ");
-    // The server sees what is wrong with the end, and the client what is wrong with the beginning.
+    // The server detects damage at the end of the part, and the client at its beginning.
     for (place, expected) in [(whole.len() - 1, 4), (0, 8)] {
         let mut damaged = whole.clone();
         damaged[place] ^= 1;
@@ -202,7 +204,7 @@ async fn a_part_that_is_damaged_is_named() {
     }
 }
 
-/// One mistake, one code: a bootstrap that there is not is wrong whichever command names it, and no job is made of it.
+/// Every command reports an impossible bootstrap with the same code, and creates no job.
 #[tokio::test(flavor = "multi_thread")]
 async fn computations_that_cannot_be_are_wrong_arguments() {
     let server = Server::start(Setup::default()).await;

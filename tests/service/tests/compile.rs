@@ -1,4 +1,5 @@
-//! Programs that take long to compile: a tenant that sends them without pause holds up nobody else.
+//! Programs that take long to compile: a tenant that sends them without pause does not delay other
+//! tenants.
 
 use std::{
     sync::{
@@ -15,7 +16,8 @@ use prost::Message as _;
 
 const SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
-/// Operations one after the other, on inputs of so many bits. Programs of different names are different bytes.
+/// A chain of operations on inputs of `bits` bits. Different names make the bytes of the programs
+/// differ.
 fn program(name: &str, kind: Kind, operations: u32, bits: u32) -> Program {
     let input = |name: &str| wire::program::Input {
         name: name.to_owned(),
@@ -34,16 +36,19 @@ fn program(name: &str, kind: Kind, operations: u32, bits: u32) -> Program {
     Program::decode(message.encode_to_vec()).expect("a program")
 }
 
-/// Expensive programs of one tenant are compiled all the time, and small ones of another tenant wait for none of them.
+/// The server compiles expensive programs of one tenant all the time, and small programs of another
+/// tenant wait for none of them.
 ///
-/// Programs are counted and not timed, because the time that one takes depends on what else the machine does.
+/// The test counts programs and measures no times, because the time of a compilation depends on
+/// other load of the machine.
 #[tokio::test(flavor = "multi_thread")]
 async fn expensive_programs_of_one_tenant_do_not_hold_up_small_ones_of_another() {
     const SENDERS: usize = 4;
     const CHECKS: usize = 40;
-    /// Expensive programs that end during all checks. If each check waited for one, there would be as many as checks.
+    /// Largest number of expensive programs that end during all checks. If each check waited for
+    /// one, the number would equal that of the checks.
     const EXPENSIVE_MAX: usize = CHECKS / 4;
-    // Two of the four expensive programs may wait or run at a time.
+    // At any time, two of the four expensive programs may wait or run.
     let setup = Setup::default().without_worker().with("limits.tenant_compile_bootstraps", 265_000);
     let server = Server::start(setup).await;
     let expensive = server.client_with(&server.token("expensive", "jobs,read")).await.retry_policy(RetryPolicy::NEVER);
@@ -72,7 +77,7 @@ async fn expensive_programs_of_one_tenant_do_not_hold_up_small_ones_of_another()
         })
     };
     let senders: Vec<_> = (0..SENDERS).map(send).collect();
-    // The load is there once programs have been compiled and refused.
+    // The load has reached its full level once a program was compiled and another refused.
     while done.load(SeqCst) == 0 || refused.load(SeqCst) == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -80,7 +85,8 @@ async fn expensive_programs_of_one_tenant_do_not_hold_up_small_ones_of_another()
     let before = done.load(SeqCst);
     let mut times = Vec::new();
     for number in 0..CHECKS {
-        // Of 800 bootstraps: it waits for its turn, as all programs do, but with the cheap ones.
+        // The program has 800 bootstraps. The check waits for its turn like all programs, but in
+        // the queue of cheap programs.
         let program = program(&number.to_string(), Kind::Multiply, 1, 32);
         let began = Instant::now();
         small.check_program(&program).await.expect("a small program");
@@ -97,7 +103,7 @@ async fn expensive_programs_of_one_tenant_do_not_hold_up_small_ones_of_another()
     println!("of the expensive programs {done:?} were compiled and {refused:?} refused");
     assert!(during <= EXPENSIVE_MAX, "{during} expensive programs ended during {CHECKS} checks");
 
-    // What is known takes no time, whoever asks.
+    // A program that the server knows takes no time, whichever tenant checks it.
     let known = program("0:0", Kind::Aes128Encrypt, 14, 128);
     let began = Instant::now();
     for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! The script behind `make demo`, and what it leaves behind.
+//! The script behind `make demo` works, and leaves nothing behind.
 
 use std::{
     path::Path,
@@ -8,7 +8,7 @@ use std::{
 
 use cloakwork_tests_service::{Process, Signal, TOY, binary};
 
-/// The script, on the programs under test, with a temporary directory to call its own.
+/// The script with the programs under test, and with a temporary directory of its own.
 fn script(temporary: &Path) -> Command {
     let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("demo.sh"));
     command.env("DEMO_SERVER", binary("tested-server")).env("DEMO_CLIENT", binary("tested-client"));
@@ -35,7 +35,7 @@ fn it_computes_and_leaves_nothing_behind() {
 #[test]
 fn its_failure_is_seen_and_leaves_nothing_behind() {
     let temporary = tempfile::tempdir().expect("a directory");
-    // The server's defaults do not take a set that protects nothing.
+    // The server's default configuration refuses sets that protect nothing.
     let output = script(temporary.path()).args(["--set", TOY]).output().expect("the script runs");
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("WEAK_SET_REFUSED"), "{output:?}");

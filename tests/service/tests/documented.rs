@@ -1,4 +1,4 @@
-//! The commands that the documentation shows exist: each is called as it stands there, and asked for its manual.
+//! The commands in the documentation exist: the test calls each as documented, with `--help`.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,17 +7,17 @@ use std::{
 
 use cloakwork_tests_service::binary;
 
-/// Our programs as they are called, and as they are called under test.
+/// Names of our programs, and the names of their builds under test.
 const PROGRAMS: [(&str, &str); 3] =
     [("cloakwork", "tested-client"), ("cloakwork-server", "tested-server"), ("cloakwork-worker", "tested-worker")];
 
-/// The program of a documented command, if it is one of ours.
+/// The program of a documented command, if it is one of our programs.
 fn program(words: &[String]) -> Option<PathBuf> {
     let (_, tested) = PROGRAMS.into_iter().find(|(name, _)| words.first().is_some_and(|word| word == name))?;
     Some(binary(tested))
 }
 
-/// The front page, and every page of docs.
+/// The README and every page of docs.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let docs = std::fs::read_dir(root.join("docs")).expect("a readable directory");
@@ -25,7 +25,7 @@ fn pages() -> Vec<PathBuf> {
     docs.chain([root.join("README.md")]).collect()
 }
 
-/// Lines of code blocks that call a program of ours, continued lines joined.
+/// Lines of code blocks that call one of our programs, with continued lines joined.
 fn commands(page: &str) -> Vec<Vec<String>> {
     let mut inside = false;
     let mut code = String::new();
@@ -41,7 +41,8 @@ fn commands(page: &str) -> Vec<Vec<String>> {
     code.lines().map(words).filter(|words| program(words).is_some()).collect()
 }
 
-/// A line as a shell would split it, up to what is no argument any more; without variables set for the command.
+/// Splits a line as a shell does. Drops variables that are set for the command, and everything
+/// after its arguments.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quote, mut begun) = (String::new(), None, false);
@@ -73,7 +74,8 @@ fn documented_commands_exist() {
     for page in pages() {
         let text = std::fs::read_to_string(&page).expect("a readable page");
         for words in commands(&text) {
-            // What comes before is checked first; what is missing is not.
+            // `--help` comes last: the parser checks the arguments before it, and ignores missing
+            // ones.
             let program = program(&words).expect("one of ours");
             let output = Command::new(program).args(&words[1..]).arg("--help").output().expect("it runs");
             let said = String::from_utf8_lossy(&output.stderr);

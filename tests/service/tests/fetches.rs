@@ -1,4 +1,4 @@
-//! When a job's outputs count as fetched, and are dropped soon.
+//! Conditions under which a job's outputs count as fetched, so that the server drops them soon.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, eventually};
 use futures_util::TryStreamExt as _;
 use tonic::{Request, Streaming, transport::Channel};
 
-/// Bytes that the server may send to a client that does not read.
+/// Number of bytes that the server may send to a client that does not read.
 const WINDOW_BYTES: u32 = 65_535;
 
 /// A tenant with a job that has succeeded.
@@ -18,7 +18,8 @@ struct Case {
     finished: Finished,
 }
 
-/// Outputs that lie in the database, and outputs that lie in the key store; all larger than the window.
+/// A case with outputs in the database, and a case with outputs in the key store. All outputs are
+/// larger than the window.
 async fn cases() -> [Case; 2] {
     let inside = Setup::default();
     let outside = Setup::default().with("limits.inline_bytes", 65_536);
@@ -29,7 +30,7 @@ async fn cases() -> [Case; 2] {
     cases
 }
 
-/// With so many values in the output.
+/// Runs a job whose output has this number of values.
 async fn case(setup: Setup, values: u64) -> Case {
     let server = Server::start(setup).await;
     let token = server.token("acme", "jobs,keys,read");
@@ -47,7 +48,7 @@ impl Case {
         digest.expect("a digest").size_bytes
     }
 
-    /// How long the outputs are kept from now on.
+    /// Time for which the server still keeps the outputs.
     async fn kept(&self) -> Duration {
         let job = self.tenant.client.job(&self.finished.job.name).await.expect("the job is remembered");
         let expires = SystemTime::try_from(job.output_expire_time.expect("outputs have an end")).expect("a time");
@@ -69,7 +70,7 @@ impl Case {
         CiphertextServiceClient::new(channel).get(request).await.expect("a stream").into_inner()
     }
 
-    /// Reads the output to its end, and returns the number of bytes.
+    /// Reads the output to its end. Returns the number of bytes.
     async fn read(&self, token: &str, offset_bytes: u64) -> u64 {
         let messages: Vec<GetResponse> = self.get(token, offset_bytes).await.try_collect().await.expect("bytes");
         messages.iter().map(|message| message.data.len() as u64).sum()
@@ -88,8 +89,9 @@ async fn a_token_that_only_reads_never_shortens_the_life_of_a_result() {
     }
 }
 
-/// Nothing tells the server what has arrived of an output that fits into the caller's window. Such a read counts even
-/// if the caller breaks off before it has looked at a byte, and that is why the output stays for a while.
+/// The server cannot know which bytes of an output have arrived if the output fits into the
+/// caller's window. The read counts even if the caller breaks off before it has seen a byte. That
+/// is why the server keeps the output for a while.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_within_the_window_counts_although_its_caller_breaks_off() {
     let case = case(Setup::default(), 10).await;
@@ -111,20 +113,21 @@ async fn only_a_delivered_result_counts_as_fetched() {
         assert_eq!(case.read(&token, size).await, 0);
         case.is_kept("a read of nothing").await;
 
-        // The server has put the last byte into its buffers, and the client's window holds it back there.
+        // The server has put the last byte into its buffers. The client's window holds the byte
+        // back there.
         let sent = case.server.metric("cloakwork_download_bytes_total").await;
         let stalled = case.get(&token, 0).await;
         eventually("the server has sent all that it has", || async {
             case.server.metric("cloakwork_download_bytes_total").await >= sent + size as f64
         })
         .await;
-        // Two calls more: whatever the server does at the last byte, it has done by then.
+        // Each of the two calls proves that the server has finished its work at the last byte.
         case.is_kept("a read that stalls").await;
         drop(stalled);
         assert_eq!(case.read(&token, size).await, 0);
         case.is_kept("a read that was broken off").await;
 
-        // As a client does that goes on behind a break.
+        // The read resumes behind a break, as a client does.
         assert_eq!(case.read(&token, size / 2).await, size - size / 2);
         let kept = case.kept().await;
         assert!(kept <= Duration::from_secs(600), "{kept:?} after the last byte was delivered");

@@ -1,4 +1,4 @@
-//! What every user does, against a server and its embedded worker.
+//! The common calls of all users, against a server with its embedded worker.
 
 use cloakwork_client::{
     ClientError, Gate, Input, JobRequest, ProgramBuilder, Progress, proto::JobState, set_by_name, stage_nanos,
@@ -23,7 +23,7 @@ async fn a_key_a_job_a_result_and_an_honest_record() {
     assert_eq!(stages, record.wall_nanos + record.transit_nanos, "the stages are a partition: {record:?}");
     assert!(finished.wall.as_nanos() as u64 >= record.wall_nanos, "the server's time lies within the client's");
 
-    // The second job finds the key where the first has left it, and the stored record adds up as well.
+    // The second job finds the key loaded by the first. The stored record adds up as well.
     let second = tenant.check_squares(&values).await;
     assert_eq!(second.job.latency.as_ref().expect("a record").key_load_nanos, 0);
     let stored = tenant.client.job(&job.name).await.expect("the job is remembered");
@@ -58,7 +58,7 @@ async fn bivariate_many_and_chained_jobs() {
     let products: Vec<u64> = left.iter().zip(&right).map(|(x, y)| x * y % 4).collect();
     assert_eq!(outputs, [products.clone(), products.iter().map(|x| 3 - x).collect()]);
 
-    // An output is the input of the next job, without a way through the client.
+    // An output becomes the input of the next job without passing through the client.
     let next = JobRequest::new(tenant.lookup(|x| (x + 1) % VALUES), &tenant.key)
         .input(Input::Name(finished.output(0).expect("an output").name.clone()));
     let finished = tenant.client.run(&next).await.expect("the job succeeds");
@@ -86,7 +86,8 @@ async fn boolean_gates() {
     }
 }
 
-/// What lies in the server's database once may be more than one message to a worker takes, if a job reads it often.
+/// A job that reads a small output many times can exceed the size of one message to a worker,
+/// although the database stores the output once.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_output_may_be_many_inputs() {
     let server = Server::start(Setup::default()).await;
@@ -128,7 +129,7 @@ async fn a_long_program_runs_and_may_be_repeated() {
     let list = tenant.keys.encrypt(&[0, 3], 3).expect("messages");
     let job = JobRequest::new(program, &tenant.key).encrypted(list);
     let finished = tenant.client.run(&job).await.expect("the job succeeds");
-    // 400 times one, and 200 times one more: 600 is 0 modulo 4.
+    // 400 times one, and 200 times one more, is 600, which is 0 modulo 4.
     assert_eq!(tenant.values(&finished).await.expect("messages"), [0, 3]);
 }
 
@@ -223,7 +224,7 @@ async fn a_second_set_joins_a_key_and_jobs_run_under_both() {
     let key = first.client.add_parts(&name, &added, &Progress::none()).await.expect("the parts are taken");
     assert_eq!((key.name.as_str(), key.parts.len()), (name.as_str(), 4));
     assert_eq!(key.parameter_sets, sets);
-    // A push of all of it has nothing left to do, and no key of its own makes.
+    // A push of all parts has nothing left to do, and makes no second key.
     let key = first.client.push_key(&keys, &Progress::none()).await.expect("the key is there");
     assert_eq!((key.name.as_str(), &key.parameter_sets[..]), (name.as_str(), &sets.map(str::to_owned)[..]));
     assert_eq!(first.client.key(&name).await.expect("a key").parameter_sets, sets);

@@ -1,4 +1,4 @@
-//! A server whose disk is full, and then no longer.
+//! A server whose disk is full, and then has room again.
 
 use cloakwork_client::{Client, ClientError, Keys, Progress, Refusal, RetryPolicy, set_by_name};
 use cloakwork_tests_service::{Server, Setup, SmallDisk, TOY, Tenant, Worker, eventually};
@@ -6,7 +6,7 @@ use cloakwork_tests_service::{Server, Setup, SmallDisk, TOY, Tenant, Worker, eve
 /// Room for the databases, a few toy keys and some jobs.
 const DISK_BYTES: u64 = 24 << 20;
 
-/// Most jobs that could go into what a full disk still holds, in pages and logs that are there already.
+/// Upper bound for the jobs that still fit into existing pages and logs of a full disk.
 const LAST_JOBS_MAX: usize = 2000;
 
 fn refusal(error: ClientError) -> Refusal {
@@ -46,7 +46,7 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     }
 
     disk.fill();
-    // Pages that are free already may still take some; what is acknowledged now counts as well.
+    // Free pages may still take some jobs. The server must not lose those either.
     let impatient = server.client().await.retry_policy(RetryPolicy::NEVER);
     let mut refused = None;
     for index in 0..LAST_JOBS_MAX {
@@ -61,17 +61,17 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     }
     is_documented(&refused.expect("at some time nothing fits any more"));
     is_documented(&push_new_key(&impatient).await.expect_err("no room for a key"));
-    // What is there can be read, and the server is well but for that.
+    // Stored objects can still be read, and the server is healthy otherwise.
     let (name, _) = &acknowledged[0];
     assert_eq!(tenant.client.job(name).await.expect("it can be read").name, *name);
     assert_eq!(server.probe("/livez").await, Some(200));
 
-    // A worker finds the disk full as well, and its results have nowhere to go. Nothing is lost by it.
+    // A worker cannot deliver its results while the disk is full, and no result is lost.
     let mut worker = Worker::start(&server, "first", &token);
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     assert!(worker.process().is_running(), "a full disk is no reason for a worker to end");
     assert!(server.process().is_running(), "nor for the server");
-    // Although what the worker hands in cannot be written down, others are answered.
+    // The server answers other calls, although it cannot store the worker's results.
     let (name, _) = acknowledged.last().expect("some");
     let answer = tokio::time::timeout(std::time::Duration::from_secs(10), tenant.client.job(name)).await;
     assert_eq!(answer.expect("at once").expect("it can be read").name, *name);
@@ -90,7 +90,7 @@ async fn a_full_disk_refuses_and_loses_nothing() {
     }
     tenant.check_squares(&[5]).await;
 
-    // And it is all on disk: a server that is killed and started again knows every one of them.
+    // All jobs are on disk: a server that is killed and started again knows every one.
     server.kill();
     server.restart().await;
     for (name, _) in &acknowledged {

@@ -1,4 +1,4 @@
-//! The service with a worker on GPUs: emulated ones, but everything else as it is run.
+//! The service with a worker on GPUs. The GPUs are emulated, everything else is as in production.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ struct GpuWorker {
 }
 
 impl GpuWorker {
-    /// A worker on two GPUs, within this process.
+    /// Starts a worker on two GPUs, within this process.
     fn start(server: &Server, token: String) -> Self {
         let gpus: Vec<_> = (0..2).map(|_| Arc::new(Emulated::new(512 << 20))).collect();
         let device = CudaDevice::new(gpus.iter().map(|gpu| gpu.clone() as _).collect()).expect("memory");
@@ -47,7 +47,7 @@ async fn jobs_run_on_gpus_and_go_elsewhere_when_one_is_lost() {
     let capabilities = tenant.client.capabilities().await.expect("an answer");
     assert!(capabilities.pools.iter().any(|pool| pool.kind == "gpu"), "{:?}", capabilities.pools);
 
-    // A GPU is lost, and the worker with it; the job goes on where there is another worker.
+    // A GPU is lost, and its worker ends. The job continues on another worker.
     worker.gpus[0].fail_after(0);
     let another = Worker::start(&server, "another", &server.token("cpus", "worker"));
     let finished = tenant.check_squares(&values).await;
@@ -70,7 +70,7 @@ async fn waves_go_under_the_companion_where_it_is_faster_or_was_never_tried() {
         waves[0] += record.wave_count - record.companion_waves;
         waves[1] += record.companion_waves;
     }
-    // Each has been tried at each width at least, whichever is faster here.
+    // Each set was tried at each width at least once, whichever is faster on this machine.
     assert!(waves.iter().all(|waves| *waves >= 1), "{waves:?}");
     let key = tenant.client.key(&tenant.key).await.expect("an answer");
     assert_eq!(key.resident_workers.len(), 1, "{:?}", key.resident_workers);

@@ -1,15 +1,16 @@
-//! Encrypted integers through a server: every operation once, on values that wrap around and change sign.
+//! Encrypted integers through a server: every operation once, on values that wrap around and change
+//! sign.
 
 use cloakwork_client::{ClientError, Input, Integer, JobRequest, Kind, ProgramBuilder, Type, Value};
 use cloakwork_tests_service::{Server, Setup, Tenant};
 
-/// Values of x and y, and of what is computed from them, as signed numbers of 8 bits.
+/// Values of x and y, as signed numbers of 8 bits.
 const ROWS: [(i8, i8); 9] =
     [(0, 0), (1, -1), (-128, 127), (127, 127), (-128, -128), (100, 50), (-7, 3), (5, 2), (-1, 7)];
 
 type Oracle = fn(i8, i8) -> i8;
 
-/// Operations of two numbers, and what they mean.
+/// Operations on two numbers, with their results in the clear.
 const OPERATIONS: [(Kind, Oracle); 14] = [
     (Kind::Add, |x, y| x.wrapping_add(y)),
     (Kind::Subtract, |x, y| x.wrapping_sub(y)),
@@ -27,7 +28,7 @@ const OPERATIONS: [(Kind, Oracle); 14] = [
     (Kind::GreaterOrEqual, |x, y| (x >= y).into()),
 ];
 
-/// Operations on the bits of one.
+/// Operations on the bits of one number.
 const BIT_OPERATIONS: [(Kind, Oracle); 7] = [
     (Kind::ReverseBits, |x, _| x.reverse_bits()),
     (Kind::CountOnes, |x, _| x.count_ones() as i8),
@@ -67,7 +68,7 @@ async fn operations_on_few_rows_and_on_many() {
     outputs.iter().for_each(|(value, _, _)| program.output(*value));
     let program = program.build().expect("a program");
 
-    // Few rows are lowered for depth, many for work.
+    // The server lowers few rows for depth, and many rows for work.
     for count in [3, ROWS.len()] {
         let rows = &ROWS[ROWS.len() - count..];
         let column = |of: fn(&(i8, i8)) -> i8| {
@@ -107,7 +108,8 @@ async fn a_result_is_stored_and_not_fresh() {
     let job = JobRequest::new(least.build().expect("a program"), &tenant.key).encrypted(list(500)).encrypted(list(400));
     let stored = tenant.client.run(&job).await.expect("the job succeeds").output(0).expect("an output").name.clone();
 
-    // Its digits have the noise of a lookup, and the next program says that it takes such.
+    // The digits of a result have the noise of a lookup. The next program declares that it accepts
+    // them.
     let double = |declare: fn(&mut ProgramBuilder, Type) -> Value| {
         let mut program = ProgramBuilder::new(tenant.keys.set());
         let x = declare(&mut program, ty);

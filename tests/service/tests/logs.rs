@@ -1,4 +1,4 @@
-//! No peer fills the log, and no text in it passes for something else.
+//! No peer can fill the log, and no text in the log can imitate another line.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use tokio::{
     time::{Duration, timeout},
 };
 
-/// Frames that each make `h2` log a warning.
+/// Number of frames, each of which makes `h2` log a warning.
 const FRAMES: usize = 10_000;
 
 /// A PING frame of HTTP/2.
@@ -21,7 +21,8 @@ fn ping(flags: u8, payload: [u8; 8]) -> Vec<u8> {
     [&[0, 0, 8, 6, flags, 0, 0, 0, 0][..], &payload].concat()
 }
 
-/// Sends acknowledgements of pings that nobody has sent, without a token, until the server has read all of them.
+/// Without a token, sends acknowledgements of pings that the server never sent, until the server
+/// has read all of them.
 async fn flood(address: &str) {
     const ACK: u8 = 1;
     let (lie, last) = (ping(ACK, *b"not sent"), *b"the last");
@@ -31,7 +32,7 @@ async fn flood(address: &str) {
     bytes.extend(lie.repeat(FRAMES));
     bytes.extend(ping(0, last));
     stream.write_all(&bytes).await.expect("the server reads");
-    // Frames are read in turn: the answer to the last one comes behind all.
+    // The server reads frames in order, so the answer to the last frame follows all others.
     let mut answer = Vec::new();
     while !answer.windows(17).any(|frame| frame == ping(ACK, last)) {
         assert_ne!(stream.read_buf(&mut answer).await.expect("no error"), 0, "the server hung up");
@@ -46,7 +47,7 @@ async fn warnings_that_a_stranger_causes_are_limited_counted_and_summed_up() {
     timeout(Duration::from_secs(60), flood(address)).await.expect("frames are read");
     let log = server.log();
     let lines = log.lines().filter(|line| line.contains("recv PING ack that we never sent")).count();
-    // A minute may have ended meanwhile.
+    // The limit is per minute, and a minute may have ended during the flood.
     assert!((1..=20).contains(&lines), "{lines} lines");
     let scrape = server.metrics().await;
     let counted = format!("cloakwork_log_suppressed_total{{target=\"h2\"}} {}", FRAMES - lines);
@@ -57,15 +58,15 @@ async fn warnings_that_a_stranger_causes_are_limited_counted_and_summed_up() {
     assert!(summary.is_some_and(|line| line.contains("h2::proto::ping_pong")), "{log}");
 }
 
-/// A name that ends a line, clears the screen, and reverses what follows.
+/// A name that ends a line, clears the screen, and reverses the text after it.
 const FORGED: &str = "data\nFORGED\u{1b}[2J\u{202e}";
 
-/// A server whose data directory has this name, and the directory.
+/// Starts a server whose data directory has this name. Also returns the directory.
 async fn start_on_forged(format: &str) -> (Server, PathBuf) {
     let home = tempfile::tempdir().expect("a directory");
     let data = home.path().join(FORGED);
     fs::create_dir(&data).expect("a directory");
-    // The server says of a directory that others can read that it closes it.
+    // The server logs a line when it closes a directory that others can read.
     set_mode(&data, 0o755);
     let named = format!("CLOAKWORK_STORAGE__DIRECTORY={}", data.display());
     let setup = Setup::default().without_worker().with("log.format", format).within(&["env".to_owned(), named]);

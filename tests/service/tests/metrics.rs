@@ -1,4 +1,4 @@
-//! Every metric that is declared is recorded by a service that is used.
+//! A service in use records every metric that it declares.
 
 use bytes::Bytes;
 use cloakwork_client::Input;
@@ -7,7 +7,7 @@ use cloakwork_server::metrics::never_recorded;
 use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, Worker, eventually};
 use tonic::transport::Channel;
 
-/// Metrics of faults that this test does not make.
+/// Metrics of faults that this test does not cause.
 const FAULTS: &[&str] =
     &["cloakwork_log_suppressed_total", "cloakwork_stale_results_total", "cloakwork_worker_false_alarms_total"];
 
@@ -16,7 +16,7 @@ async fn nothing_is_declared_that_is_never_recorded() {
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
     let tenant = Tenant::new(server.client().await).await;
-    // A worker that dies with a job, and one that does it.
+    // The first worker dies with a job, and the second completes the job.
     let mut first = Worker::start(&server, "first", &token);
     let values: Vec<u64> = (0..30_000).map(|row| row % VALUES).collect();
     let list = tenant.keys.encrypt(&values, VALUES as u32 - 1).expect("values");
@@ -30,7 +30,7 @@ async fn nothing_is_declared_that_is_never_recorded() {
     tenant.client.output(&ended.outputs[0]).await.expect("an output");
     tenant.check_squares(&[1, 2, 3]).await;
     broken_uploads(&server, &tenant).await;
-    // A refusal, and a worker that leaves in good order.
+    // A refusal, and a worker that shuts down in good order.
     tenant.client.job("tenants/local/jobs/none").await.expect_err("no such name");
     assert!(second.process().terminate(std::time::Duration::from_secs(20)), "{}", second.process().log());
     eventually("all that is declared is recorded", || async {
@@ -42,7 +42,8 @@ async fn nothing_is_declared_that_is_never_recorded() {
     .await;
 }
 
-/// An upload that goes on after a break, and one whose bytes are not what was announced.
+/// Resumes an upload after a break, and makes an upload whose bytes differ from their announced
+/// digest.
 async fn broken_uploads(server: &Server, tenant: &Tenant) {
     let channel = Channel::from_shared(server.url()).expect("a URL").connect().await.expect("the server answers");
     let mut blobs = BlobServiceClient::new(channel);
@@ -71,7 +72,7 @@ async fn broken_uploads(server: &Server, tenant: &Tenant) {
     answer.expect_err("not what was announced");
 }
 
-/// The hash that names some bytes.
+/// Bytes whose name is their hash.
 trait Named {
     fn digest_bytes(&self) -> Bytes;
 }

@@ -1,4 +1,4 @@
-//! What the server writes is for its user alone.
+//! Files that the server writes are accessible only to its user.
 
 use std::{
     fs,
@@ -8,12 +8,12 @@ use std::{
 
 use cloakwork_tests_service::{Server, Setup, Tenant, eventually};
 
-/// A server whose files would be open to everybody, if it were left to the umask.
+/// A setup with umask 0: without explicit modes, all users could access the server's files.
 fn with_open_umask() -> Setup {
     Setup::default().within(&["sh", "-c", "umask 0 && exec \"$@\"", "sh"].map(str::to_owned))
 }
 
-/// Every directory and file below, with its mode.
+/// Collects every directory and file below `root`, with its mode.
 fn modes(root: &Path, found: &mut Vec<(PathBuf, u32)>) {
     let metadata = fs::metadata(root).expect("it is there");
     found.push((root.to_owned(), metadata.mode() & 0o777));
@@ -22,7 +22,7 @@ fn modes(root: &Path, found: &mut Vec<(PathBuf, u32)>) {
     }
 }
 
-/// Checks that nothing is open to others, and returns the names of all that there is.
+/// Checks that nothing is open to others. Returns the names of all files and directories.
 fn check_closed(data: &Path) -> Vec<String> {
     let mut found = Vec::new();
     modes(data, &mut found);
@@ -45,7 +45,8 @@ async fn all_that_a_server_writes_is_closed_to_others_from_the_first_start_on() 
         assert!(names.iter().any(|found| found == name), "{name} is not among {names:?}");
     }
     assert!(names.iter().any(|name| name.len() == 64), "no blob is among {names:?}");
-    // What an earlier version wrote was open to readers. A process that was killed leaves its logs of transactions too.
+    // Earlier versions wrote files that all users could read. A killed process also leaves its
+    // transaction logs.
     server.kill();
     let mut found = Vec::new();
     modes(&data, &mut found);
@@ -75,7 +76,7 @@ async fn a_directory_that_others_may_write_to_is_refused_with_the_remedy() {
         let output = server.command().args(["tenant", "list"]).output().expect("the command runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(&remedy), "{said}");
-        // The remedy helps.
+        // The remedy in the message works.
         fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).expect("a mode");
         server.restart().await;
         server.stop();

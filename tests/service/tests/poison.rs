@@ -1,5 +1,5 @@
-//! A job that kills whatever runs it. Somebody watches that job and kills its worker whenever it runs: the worker, or
-//! the server with the worker inside.
+//! A job that kills its worker. The test watches the job and kills its worker whenever the job
+//! runs: the worker process, or the server with its embedded worker.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, Worker};
 
 const NEIGHBOURS: usize = 12;
 
-/// Halving 13 suspects takes four crashes; then the culprit dies alone three times.
+/// Halving 13 suspects takes four crashes. Then the culprit crashes alone three times.
 const CRASHES_MAX: u32 = 4 + 3;
 
-/// Submits a job that will be called poison, among others that are none.
+/// Submits a job that the test treats as poison, among jobs that are harmless.
 async fn submit(tenant: &Tenant) -> (Job, Vec<Job>) {
     let mut neighbours = Vec::new();
     let mut poison = None;
     for number in 0..=NEIGHBOURS {
-        // Long enough that nobody ends before somebody has looked.
+        // Jobs are long enough that none ends before the test has observed it.
         let rows = if number == NEIGHBOURS / 2 { 30_000 } else { 200 };
         let values: Vec<u64> = (0..rows).map(|row| (row + number as u64) % VALUES).collect();
         let job = tenant.client.submit(&tenant.squares(&values)).await.expect("accepted");
@@ -47,7 +47,8 @@ async fn the_culprit_alone_fails_when_workers_die() {
     let ended = loop {
         match state(&tenant, &poison).await {
             Some(job) if job.end_time.is_some() => break job,
-            // A new attempt, and not the one whose end the server has yet to notice.
+            // The state shows a new attempt, and not the previous one, whose end the server has yet
+            // to notice.
             Some(job) if job.state() == JobState::Running && job.attempts > crashes => {
                 crashes = job.attempts;
                 assert!(crashes <= CRASHES_MAX, "a culprit among {NEIGHBOURS} should stand alone by now");

@@ -1,4 +1,4 @@
-//! What is printed to where nobody reads, and to where nothing can be written.
+//! Output to a closed pipe and to a full disk.
 
 use std::{
     fs::File,
@@ -7,7 +7,7 @@ use std::{
 
 use cloakwork_tests_service::binary;
 
-/// Some that print much, and some that print little.
+/// Commands with long output and commands with short output.
 const COMMANDS: [(&str, &[&str]); 4] = [
     ("tested-client", &["completions", "bash"]),
     ("tested-server", &["config", "print"]),

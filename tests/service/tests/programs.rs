@@ -1,6 +1,7 @@
-//! Stored and random programs through a server, encrypted: what comes out is what they compute in the clear.
+//! Stored and random programs through a server, encrypted: the results equal those in the clear.
 //!
-//! With `CLOAKWORK_TEST_ALL`, stored programs run under the sets that they were stored for, and random ones are many.
+//! With `CLOAKWORK_TEST_ALL`, stored programs run under the sets that they were stored for, and
+//! there are many random programs.
 
 use cloakwork_circuit::{ProgramError, wire};
 use cloakwork_client::{ClientError, JobRequest, Program};
@@ -14,7 +15,7 @@ fn is_all() -> bool {
     std::env::var_os("CLOAKWORK_TEST_ALL").is_some()
 }
 
-/// The same program under another set.
+/// Moves a program to another set.
 fn under(set: &str, program: &[u8]) -> Program {
     let message = wire::Program::decode(program).expect("a program");
     Program::decode(wire::Program { parameter_set: set.to_owned(), ..message }.encode_to_vec())
@@ -47,7 +48,8 @@ async fn stored_programs_compute_what_they_did() {
     let gates = Tenant::of_set(server.client().await, boolean).await;
     let programs = stored();
     for golden in &programs {
-        // Blocks count steps; of a boolean, the lower half of the torus is true.
+        // The value of a block is its phase in steps. A boolean is true in the lower half of the
+        // torus.
         let step = integers.keys.set().plaintext_step();
         let (tenant, set, value): (_, _, &dyn Fn(u64) -> u64) = match golden.name.ends_with(SHORTINT) {
             true => (&integers, shortint, &|phase| phase / step),

@@ -1,4 +1,4 @@
-//! Certificates of `dev-certs`, with every program: servers, workers, the SDK and the command line.
+//! Certificates of `dev-certs` with all programs: servers, workers, the SDK and the command line.
 
 use std::{os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
@@ -15,7 +15,8 @@ fn setup(certificates: &Path) -> Setup {
         .with("auth.worker_mtls", "true")
 }
 
-/// A caller who trusts this authority and shows `worker.pem` of that directory.
+/// Options of a caller that trusts this authority, and shows `worker.pem` of the `identity`
+/// directory.
 fn options(server: &Server, token: &str, authority: &Path, identity: Option<&Path>) -> ConnectOptions {
     let read = |directory: &Path, name: &str| std::fs::read(directory.join(name)).expect("a file");
     ConnectOptions {
@@ -35,7 +36,8 @@ async fn callers_and_workers_show_certificates_of_the_authority() {
     let connect = async |authority: &Path, identity: Option<&Path>| {
         Client::connect(&options(&server, &token, authority, identity)).await
     };
-    // A certificate of our authority is taken, and none is needed; the token says who calls.
+    // The server accepts a certificate of our authority, but needs none. The token identifies the
+    // caller.
     let client = connect(ours.path(), Some(ours.path())).await.expect("a certificate and a token");
     assert_eq!(client.tenant().await.expect("a tenant"), "acme");
     connect(ours.path(), None).await.expect("a token alone");
@@ -44,7 +46,7 @@ async fn callers_and_workers_show_certificates_of_the_authority() {
     let deceived = connect(others.path(), None).await.expect_err("the server's certificate is not of that authority");
     assert!(matches!(deceived, ClientError::Transport { .. }), "{deceived:?}");
 
-    // The command line does as the SDK does.
+    // The command line behaves like the SDK.
     let sets = |identity: &Path, more: &[&str]| {
         let mut command = Command::new(binary("tested-client"));
         command
@@ -61,7 +63,7 @@ async fn callers_and_workers_show_certificates_of_the_authority() {
     assert_eq!(sets(ours.path(), &["--cert-key", "/nowhere/worker.key"]).status.code(), Some(2));
     assert_eq!(sets(ours.path(), &[]).status.code(), Some(2), "a certificate without its key");
 
-    // A worker with a certificate needs no token, and computes.
+    // A worker with a certificate needs no token, and computes jobs.
     let _worker = Worker::start_certified(&server, "certified", ours.path());
     Tenant::new(client).await.check_squares(&[1, 2, 3]).await;
 }
@@ -108,7 +110,7 @@ async fn a_renewed_certificate_is_taken_at_a_signal_and_a_broken_one_is_not() {
     server.process().signal(Signal::Hangup);
     eventually("the new certificate is shown", || async { trusting(next.path(), &server).await.is_ok() }).await;
     assert!(trusting(authority.path(), &server).await.is_err(), "the old one is gone");
-    // A connection that was there before goes on.
+    // A connection from before the renewal stays open.
     tenant.check_squares(&[4, 5]).await;
     server.stop();
 }

@@ -60,7 +60,7 @@ async fn results_stay_on_the_server_and_go_on() -> Result<(), ClientError> {
     let name = from.name().expect("it was computed").to_owned();
     session.compute(&[&from]).await?;
     assert_eq!(from.name(), Some(&name[..]), "it was not computed again");
-    // From results, computed by another job.
+    // The inputs are results of an earlier job.
     let sum = (&from + &to).await?;
     assert_eq!((sum.decrypt().await?, from.decrypt().await?, to.decrypt().await?), (105, 70, 35));
     let found: Fhe<u64> = session.stored(&name).await?;
@@ -85,7 +85,7 @@ async fn arrays_travel_and_stay_as_one() -> Result<(), ClientError> {
     let name = paid.name().expect("it is on the server").to_owned();
     assert_eq!(paid.decrypt().await?, [30, 0, 16, 4]);
     assert_eq!(paid.map(|paid| paid.above(&least)).decrypt().await?, [true, false, true, true]);
-    // From results, which have the noise of a lookup.
+    // The inputs are results, which have the noise of a lookup.
     let stored: FheArray<u32> = session.stored_array(&name).await?;
     assert_eq!((stored.len(), stored.at(&session.encrypt(2)?).decrypt().await?), (4, 16));
     assert_eq!((stored.at(&session.encrypt(4)?).decrypt().await?, stored.sum().decrypt().await?), (0, 50));
@@ -109,7 +109,7 @@ async fn arrays_travel_and_stay_as_one() -> Result<(), ClientError> {
     Ok(())
 }
 
-/// FIPS 197, appendix B.
+/// The example of FIPS 197, appendix B.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cipher_under_an_encrypted_key() -> Result<(), ClientError> {
     let server = Server::start(Setup::default()).await;
@@ -128,7 +128,8 @@ async fn long_chains_are_written_and_let_go_of() -> Result<(), ClientError> {
     let x: FheUint8 = session.encrypt(1)?;
     let chain = |length: usize| (0..length).fold(x.clone(), |sum, _| &sum + &x);
     assert_eq!(chain(300).decrypt().await?, 45);
-    // Too long for a program: refused here, and no stack is as deep.
+    // The chain is too long for a program. The client refuses it, and its recursion does not
+    // overflow the stack.
     let problem = chain(200_000).decrypt().await.expect_err("it is too long");
     assert!(problem.to_string().contains("a program may have"), "{problem}");
     Ok(())

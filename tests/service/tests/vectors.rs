@@ -1,4 +1,5 @@
-//! Jobs on vectors of approximate numbers: from the command line, beside other jobs, and with processes killed.
+//! Jobs on vectors of approximate numbers: from the command line, beside other jobs, and while
+//! processes are killed.
 
 use std::{
     process::{Child, Command, Output, Stdio},
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 const SET: &str = "TOY_CKKS_45_60_50";
 const SLOTS: usize = 16;
 
-/// Somebody with keys for vectors.
+/// A tenant with keys for vectors.
 struct Somebody {
     client: Client,
     keys: CkksKeys,
@@ -44,7 +45,7 @@ impl Somebody {
         Self { client, keys, key: key.name, _home: home }
     }
 
-    /// A bootstrap of x * x, and as many further squares as it has levels for.
+    /// Builds a program that bootstraps x * x, and squares the result `squares` - 1 times.
     fn program(&self, squares: usize) -> VectorProgram {
         let mut program = VectorProgramBuilder::new(self.keys.set());
         let mut x = program.input("x", SLOTS.ilog2(), 1);
@@ -79,7 +80,7 @@ impl Somebody {
     }
 }
 
-/// Ctrl-C ends the waiting, not the job: whoever waits is told what goes on.
+/// Ctrl-C ends the wait, but not the job. The command prints the name of the job that continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_command_names_its_job() {
     let server = Server::start(Setup::default().without_worker()).await;
@@ -101,7 +102,7 @@ async fn an_interrupted_command_names_its_job() {
     assert!(shell.text(&["jobs", "cancel", &name]).contains("cancelled"));
 }
 
-/// Nobody else has the client key that a demo makes.
+/// A demo generates its own client key, so its key on the server is useless after the demo.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_demo_leaves_no_key() {
     let server = Server::start(Setup::default().without_worker()).await;
@@ -113,13 +114,13 @@ async fn an_interrupted_demo_leaves_no_key() {
     eventually("a job", async || list("jobs").len() == 1).await;
     let output = interrupt(waiting);
     assert_eq!(output.status.code(), Some(130), "{output:?}");
-    // It goes with the last job that uses it.
+    // The key is deleted together with the last job that uses it.
     assert_eq!(list("keys")[0]["state"], "deleting");
     shell.text(&["jobs", "cancel", list("jobs")[0]["name"].as_str().expect("a name")]);
     eventually("no key", async || list("keys").is_empty()).await;
 }
 
-/// A result without its file is not lost.
+/// A result whose file cannot be written is not lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_whose_file_is_in_the_way_stays_on_the_server() {
     let server = Server::start(Setup::default().without_worker()).await;
@@ -144,7 +145,7 @@ async fn a_result_whose_file_is_in_the_way_stays_on_the_server() {
     assert_eq!(std::fs::read(home.path().join("z")).expect("a file"), b"mine");
 }
 
-/// What becomes of a command at Ctrl-C.
+/// Sends Ctrl-C to a command. Returns its output.
 fn interrupt(running: Child) -> Output {
     let interrupted = Command::new("kill").args(["-INT", &running.id().to_string()]).status();
     assert!(interrupted.expect("kill runs").success());
@@ -161,12 +162,12 @@ async fn expressions_are_computed_from_the_command_line() {
     shell.text(&["keys", "push"]);
     shell.text(&["ckks", "encrypt", "0.5", "-0.25", "1", "0", "--level", "2", "--out", "x"]);
     shell.text(&["ckks", "encrypt", "1", "2i", "0.5", "-1", "--level", "3", "--out", "y"]);
-    // Zero is about zero, on either side.
+    // Noise decides the sign of a zero.
     let numbers = |file: &str| {
         shell.text(&["ckks", "decrypt", file, "--digits", "2"]).replace("-0.00", "+0.00").replace("\n+", "\n")
     };
 
-    // Outputs go to files, and the record says what took how long.
+    // Outputs go to files, and the record contains the time of each operation.
     let done =
         shell.document(&["ckks", "run", "rotate(x * y, 1) + 0.5; x - y", "x=x", "y=y", "--out", "z", "--out", "d"]);
     assert_eq!(numbers("z"), "0.50-0.50i\n1.00+0.00i\n0.50+0.00i\n1.00+0.00i\n");
@@ -176,7 +177,7 @@ async fn expressions_are_computed_from_the_command_line() {
     assert!(names.contains(&"multiply") && names.contains(&"rotate"), "{names:?}");
     assert!(numbers("d").starts_with("-0.50+0.00i\n"), "{}", numbers("d"));
 
-    // An output stays on the server for the next job; a bootstrap brings levels.
+    // An output stays on the server for the next job. A bootstrap raises its level.
     let squares = shell.document(&["ckks", "run", "x * x", "x=x"]);
     let name = squares["outputs"][0]["name"].as_str().expect("a name").to_owned();
     let plan = shell.text(&["ckks", "run", "--plan", "bootstrap(x, 2) * 2", &format!("x={name}")]);
@@ -186,9 +187,9 @@ async fn expressions_are_computed_from_the_command_line() {
         assert!(printed.contains(&format!("bootstrap.{stage}")), "{printed}");
     }
     assert_eq!(numbers("fresh"), "0.25+0.00i\n0.06+0.00i\n1.00+0.00i\n0.00+0.00i\n");
-    // What has no file can be read all the same, by its name.
+    // A result without a file can be read by its name.
     assert_eq!(numbers(&name), numbers("fresh"));
-    // Nothing is computed where files are wrong.
+    // The command computes nothing if an output file is invalid.
     let jobs = || shell.document(&["jobs", "ls"])["jobs"].as_array().map(Vec::len);
     assert_eq!(jobs(), Some(3));
     for out in ["nowhere/z".to_owned(), "long".repeat(100), "x/z".to_owned()] {
@@ -198,7 +199,7 @@ async fn expressions_are_computed_from_the_command_line() {
     assert_eq!(jobs(), Some(3));
     let (code, message) = shell.refusal(&["ckks", "run", "x; x + 1", "x=x", "--out", "same", "--out", "./same"]);
     assert!(code == Some(2) && message.contains("named twice"), "{code:?} {message}");
-    // Of two vectors of real numbers, each comes back as itself.
+    // A bootstrap of two real vectors returns both unchanged.
     shell.text(&["ckks", "encrypt", "-1", "0.25", "0.75", "-0.5", "--level", "1", "--out", "v"]);
     shell.text(&["ckks", "run", "bootstrap_both(x, v, 2)", "x=x", "v=v", "--out", "a", "--out", "b"]);
     assert_eq!(numbers("a"), "0.50+0.00i\n-0.25+0.00i\n1.00+0.00i\n0.00+0.00i\n");
@@ -232,7 +233,7 @@ async fn expressions_are_computed_from_the_command_line() {
     refused(&["run", "-x", "x=tenants/local/jobs/00000000-0000-0000-0000-000000000000/outputs/0"], "JOB_NOT_FOUND");
 }
 
-/// Whoever has no keys for a program yet makes them as its plan says, and needs nothing else.
+/// The plan of a program prints a command that makes keys. The keys suffice for the program.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_made_as_a_plan_says_is_enough_for_the_program() {
     const PROGRAM: &str = "rotate(conjugate(x) * y, -1) - total(y); bootstrap_both(x, y, 2, small, lossy); \
@@ -277,7 +278,7 @@ async fn a_key_that_is_made_as_a_plan_says_is_enough_for_the_program() {
     }
 }
 
-/// Of a worker, that it goes on with the next job shows that it has given one up.
+/// The test shows that a worker has given a job up by the next job that the worker completes.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_are_cancelled_or_late_end_long_before_they_are_computed() {
     const LONG: Duration = Duration::from_secs(20);
@@ -285,11 +286,12 @@ async fn jobs_that_are_cancelled_or_late_end_long_before_they_are_computed() {
     let token = server.token("workers", "worker");
     let _worker = Worker::start(&server, "worker", &token);
     let tenant = Somebody::new(server.client().await).await;
-    // The first one waits for the key, and for matrices.
+    // The first job waits for the key and for matrices, so the second is timed.
     tenant.run(0.5).await;
     let finished = tenant.client.run(&tenant.job(0.5)).await.expect("the job succeeds");
     let short = Duration::from_nanos(finished.job.latency.expect("a record").other_compute_nanos);
-    // As many operations as there may be, where one takes less than five milliseconds.
+    // A program has at most 4000 operations, even where an operation takes less than five
+    // milliseconds.
     let bootstraps = LONG.div_duration_f64(short).ceil().min(4000.0) as usize;
     let mut program = VectorProgramBuilder::new(tenant.keys.set());
     let mut x = program.input("x", SLOTS.ilog2(), 0);
@@ -351,12 +353,12 @@ async fn inputs_that_do_not_go_with_program_and_key_are_refused() {
     let blocks = Tenant::new(server.client().await).await;
     let (reason, message) = run(blocks.keys.encrypt(&[1], 3).expect("a value")).await;
     assert!(reason == "INPUT_INVALID" && message.contains("was made for"), "{reason}: {message}");
-    // A program on vectors under a key for blocks, and the other way around.
+    // A program on vectors under a key for blocks, and a program on blocks under a key for vectors.
     let request = JobRequest::new(program(), &blocks.key).encrypted(one.encrypt(0.5));
     assert_eq!(refusal(one.client.run(&request).await).0, "KEY_INCOMPLETE");
     let request = JobRequest::new(blocks.lookup(|x| x), &one.key).encrypted(one.encrypt(0.5));
     assert_eq!(refusal(one.client.run(&request).await).0, "KEY_INCOMPLETE");
-    // Another tenant's key and outputs are not there.
+    // Keys and outputs of another tenant are not visible.
     let token = server.token("stranger", "jobs,keys,read");
     let stranger = server.client_with(&token).await;
     let request = JobRequest::new(program(), &one.key).encrypted(one.encrypt(0.5));
@@ -392,7 +394,8 @@ async fn jobs_on_vectors_and_on_blocks_share_workers_that_are_killed() {
             blocks.check_squares(&[1, 2, 3]).await;
         }
     };
-    // Outlives the killer: jobs on blocks may still run when the last job on vectors is done.
+    // The worker outlives the killer: jobs on blocks may still run when the last job on vectors is
+    // done.
     let mut worker = Worker::start(&server, "first", &token);
     let killer = async {
         for round in 1..=3 {
@@ -424,12 +427,13 @@ async fn a_worker_without_memory_for_a_job_says_so() {
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
     let tenant = Somebody::new(server.client().await).await;
-    // The matrices of its bootstrap take more than the half of a megabyte that there is for them.
+    // The matrices of the job's bootstrap take more memory than the half of a megabyte that this
+    // option leaves for them.
     let mut small = Worker::start_with(&server, "small", &token, &["--vector-memory", "2"]);
     let failed = tenant.client.run(&tenant.job(0.5)).await.expect_err("no room");
     let ClientError::JobFailed { reason, message, .. } = &failed else { panic!("{failed:?}") };
     assert!(reason == "WORKER_OUT_OF_MEMORY" && message.contains("memory for vectors"), "{reason}: {message}");
-    // One that takes none is not asked.
+    // The scheduler does not offer the job to a worker without memory for vectors.
     let _none = Worker::start_with(&server, "none", &token, &["--vector-memory", "0"]);
     eventually("both are there", || async { server.metric("cloakwork_workers").await == 2.0 }).await;
     small.process().kill();
@@ -450,7 +454,7 @@ async fn what_a_small_worker_has_no_memory_for_waits_for_a_large_one_that_is_bus
     let _small = Worker::start_with(&server, "small", &token, &["--vector-memory", "2"]);
     let _large = Worker::start(&server, "large", &token);
     eventually("both are there", || async { server.metric("cloakwork_workers").await == 2.0 }).await;
-    // More than the large one takes at a time, and each of them more than the small one can do.
+    // The jobs are more than the large worker takes at a time, and none fits the small worker.
     let mut jobs = Vec::new();
     for _ in 0..12 {
         jobs.push(tenant.client.submit(&tenant.job(0.5)).await.expect("accepted"));

@@ -1,4 +1,4 @@
-//! Functions of a program and what they are made of.
+//! Functions of a program and their instructions.
 
 mod listing;
 
@@ -15,26 +15,27 @@ pub use listing::functions_in;
 pub struct Function {
     /// Demangled name.
     pub name: String,
-    /// What it is made of.
+    /// Counts of its instructions.
     pub counts: Counts,
-    /// Does it use anything that came with AVX-512: a wide register, one of the upper sixteen, a mask?
+    /// Whether the function uses a feature of AVX-512: a 512-bit register, one of the upper sixteen
+    /// registers, or a mask.
     pub avx512: bool,
 }
 
-/// Instructions of a function. Padding counts nowhere.
+/// Instruction counts of a function. Padding counts nowhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// All of them.
+    /// All instructions.
     pub instructions: u64,
-    /// Those that have a 512-bit register.
+    /// Instructions with a 512-bit register.
     pub wide: u64,
-    /// Of these, those that have an operand on the stack: registers that ran out.
+    /// Instructions with a 512-bit register and an operand on the stack, because registers ran out.
     pub spills: u64,
-    /// Instructions of innermost loops that have a wide one in them.
+    /// Instructions of innermost loops that contain an instruction with a 512-bit register.
     pub inner_loops: u64,
 }
 
-/// Every function of `program`, in the order of their addresses.
+/// All functions of `program`, in the order of their addresses.
 pub fn functions(program: &Path) -> Result<Vec<Function>, String> {
     let mut objdump = Command::new("objdump");
     objdump.args(["--disassemble", "--demangle", "--no-show-raw-insn"]).arg(program).stdout(Stdio::piped());

@@ -1,7 +1,7 @@
-//! What a compiled program is made of: the instructions of each function, as `objdump` reads them.
+//! The instructions of each function of a compiled program, as read by `objdump`.
 //!
-//! Two ask: the gate of this crate, which counts the instructions of our AVX-512 kernels, and `tests/peers`, which
-//! must know that a peer without AVX-512 is one.
+//! There are two users. The gate of this crate counts the instructions of our AVX-512 kernels.
+//! `tests/peers` checks that a peer without AVX-512 contains none.
 
 #![forbid(unsafe_code)]
 

@@ -1,17 +1,17 @@
-//! The seed page's three tables.
+//! The three tables of the seed page.
 
 use cloakwork_ckks::{Bootstrap, CkksError, KeySize, Ring};
 
 use KeySize::{Large, Medium, Small};
 
-/// One of them.
+/// A table of the page.
 pub(crate) struct Table {
     pub(crate) title: &'static str,
     pub(crate) rows: &'static [Row],
     make: for<'r> fn(&'r Ring, u32, usize, KeySize) -> Result<Bootstrap<'r>, CkksError>,
 }
 
-/// A row, and the seconds on one thread of an i7-10700K that the page gives for it.
+/// A row of a table. `published` is the page's time in seconds on one thread of an i7-10700K.
 pub(crate) struct Row {
     pub(crate) slots_log2: u32,
     pub(crate) size: KeySize,
@@ -76,13 +76,13 @@ const fn row(slots_log2: u32, size: KeySize, stages: usize, published: f64) -> R
 }
 
 impl Table {
-    /// As in `CKKS_45_60_50 regular 32768 medium 5`.
+    /// Name of a row, such as `CKKS_45_60_50 regular 32768 medium 5`.
     pub(crate) fn name(&self, set: &str, row: &Row) -> String {
         let size = format!("{:?}", row.size).to_lowercase();
         format!("{set} {} {} {size} {}", self.title, 1 << row.slots_log2, row.stages)
     }
 
-    /// The bootstrap of a row, or, of a toy, one of no more slots than it has.
+    /// The bootstrap of a row. A toy ring limits the number of slots to its own.
     pub(crate) fn bootstrap<'r>(&self, ring: &'r Ring, row: &Row) -> Result<Bootstrap<'r>, CkksError> {
         (self.make)(ring, row.slots_log2.min(ring.set().size_log2 - 1), row.stages, row.size)
     }

@@ -1,5 +1,6 @@
-//! What CKKS numbers mean, against Lattigo: both give slot j the root of the power 5^j, and both put the real parts of
-//! coefficients into the lower half of a polynomial and the imaginary ones into the upper.
+//! The encoding and the operations of CKKS, compared with Lattigo. Both give slot j the root of the
+//! power 5^j. Both put the real parts of coefficients into the lower half of a polynomial and the
+//! imaginary parts into the upper half.
 
 mod oracle;
 
@@ -45,14 +46,15 @@ fn compare_encoding(oracle: &Oracle, ring: &Ring, slots_log2: u32) {
     ring.inverse(&mut ours);
     let theirs = oracle.encode(set.size_log2, set.scale_log2, &numbers);
     assert_eq!(theirs.len(), set.size());
-    // One step of rounding, and what doubles don't hold of a coefficient: nothing at a scale of 2^45, four steps at 2^54.
+    // The tolerance is one step of rounding, and the error of a coefficient as a double: none at a
+    // scale of 2^45, four steps at 2^54.
     let most = 1 + (ring.scale() * f64::EPSILON) as i64;
     let gap = set.slots() >> slots_log2;
     for (prime, row) in ring.primes(basis).zip(ours.rows()) {
         let modulus = prime.modulus();
         for (place, (ours, theirs)) in row.iter().zip(&theirs).enumerate() {
             let difference = modulus.to_signed(modulus.sub(*ours, modulus.of_signed(*theirs)));
-            // Those between are zero, not nearly so.
+            // Coefficients between the multiples of the gap are exactly zero.
             let most = if place % gap == 0 { most } else { 0 };
             assert!(
                 difference.abs() <= most,
@@ -74,7 +76,8 @@ fn coefficients_are_decoded_as_lattigo_does() {
             .map(|coefficient| coefficient as i128)
             .collect();
         let doubles: Vec<f64> = coefficients.iter().map(|coefficient| *coefficient as f64).collect();
-        // With fewer numbers, both read only the coefficients that are multiples of the gap.
+        // With fewer numbers, both libraries read only the coefficients that are multiples of the
+        // gap.
         for slots_log2 in [0, 1, 4, 8, 9] {
             let ours = ring.decode(&doubles, ring.scale(), slots_log2);
             let theirs = oracle.decode(&coefficients, ring.set().scale_log2, slots_log2);
@@ -96,7 +99,7 @@ fn results_are_those_that_lattigo_decrypts() {
             let theirs = oracle.compute(ring.set().size_log2, ring.set().scale_log2, [&a, &b], &steps);
             let (x, y) = (client.encrypt(&a), client.encrypt(&b));
             let evaluator = Evaluator::new(&ring, 1);
-            // Both have noise, of some bits more than the scale's last ones.
+            // Noise covers the last bits of the scale on both sides, fewer than 15.
             let least = f64::from(ring.set().scale_log2) - 15.0;
             let check = |what: &str, ours: Ciphertext, theirs: &[Complex]| {
                 let ours = client.key.decrypt(&ring, &ours).expect("decryption");
@@ -114,7 +117,7 @@ fn results_are_those_that_lattigo_decrypts() {
     }
 }
 
-/// On toys, how the benchmark compares what takes gigabytes and minutes.
+/// Runs the benchmark on toy rings. On real rings, its comparison takes gigabytes and minutes.
 #[test]
 fn bootstraps_of_both_are_measured_alike() {
     let Some(oracle) = Oracle::build() else { return };
@@ -132,7 +135,8 @@ fn bootstraps_of_both_are_measured_alike() {
         let (ours, theirs) = (&row["ours"][0], &row["theirs"][0]);
         assert_eq!((&ours["level"], &theirs["level"]), (&Value::from(9), &Value::from(their_level)));
         assert_eq!(ours["keys"], our_keys);
-        // Toys have so few coefficients that the same curve of a sine limits both.
+        // A toy ring has so few coefficients that the curvature of the sine limits both libraries
+        // alike.
         let bits = |side: &Value| [&side["mean_bits"], &side["worst_bits"]].map(|bits| bits.as_f64().expect("bits"));
         let ([our_mean, our_worst], [their_mean, their_worst]) = (bits(ours), bits(theirs));
         assert!((23.0..25.0).contains(&our_mean) && (our_mean - their_mean).abs() < 0.5, "{our_mean}, {their_mean}");
@@ -177,7 +181,7 @@ impl<'r> Client<'r> {
     }
 }
 
-/// Bits behind the point that all of them have in common.
+/// Bits after the point on which all numbers of both lists agree.
 fn precision(ours: &[Complex], theirs: &[Complex]) -> f64 {
     assert_eq!(ours.len(), theirs.len());
     -ours.iter().zip(theirs).map(|(a, b)| (*a - *b).magnitude()).fold(f64::MIN_POSITIVE, f64::max).log2()

@@ -1,4 +1,4 @@
-//! The program in Go that asks Lattigo, built and run.
+//! Builds and runs the Go program that calls Lattigo.
 
 use std::{
     io::Write,
@@ -10,24 +10,24 @@ use std::{
 use cloakwork_ckks::Complex;
 use serde_json::{Value, json};
 
-/// Answers of Lattigo.
+/// A program that computes with Lattigo.
 pub(crate) struct Oracle {
     program: PathBuf,
 }
 
 impl Oracle {
-    /// None where there is no Go, which CI takes for a failure.
+    /// Builds the program once. Returns `None` where Go is missing, which is an error in CI.
     pub(crate) fn build() -> Option<&'static Self> {
         static ORACLE: OnceLock<Option<Oracle>> = OnceLock::new();
         ORACLE.get_or_init(build).as_ref()
     }
 
-    /// The program itself, which bootstraps too.
+    /// Path of the program, which can bootstrap too.
     pub(crate) fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The coefficients that numbers are encoded as, each rounded once.
+    /// Encodes numbers. Returns the coefficients, each rounded once.
     pub(crate) fn encode(&self, size_log2: u32, scale_log2: u32, numbers: &[Complex]) -> Vec<i128> {
         let numbers = pairs(numbers);
         let said = self.ask(json!({
@@ -38,7 +38,7 @@ impl Oracle {
         coefficients.map(|digits| digits.as_str().and_then(|digits| digits.parse().ok()).expect("digits")).collect()
     }
 
-    /// The numbers that coefficients stand for.
+    /// Decodes coefficients. Returns the numbers.
     pub(crate) fn decode(&self, coefficients: &[i128], scale_log2: u32, slots_log2: u32) -> Vec<Complex> {
         let digits: Vec<String> = coefficients.iter().map(i128::to_string).collect();
         let said = self.ask(json!({
@@ -48,7 +48,7 @@ impl Oracle {
         numbers(&said["numbers"])
     }
 
-    /// What comes of two lists of numbers, encrypted, computed on and decrypted by Lattigo.
+    /// Encrypts two lists of numbers, computes on them and decrypts the results, all in Lattigo.
     pub(crate) fn compute(
         &self,
         size_log2: u32,
@@ -72,7 +72,8 @@ impl Oracle {
         let mut command = Command::new(&self.program);
         command.arg("oracle").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("what was built starts");
-        // It says nothing before it has read a whole request, so that neither waits for the other.
+        // The program reads the whole request before it writes, so neither side blocks on a full
+        // pipe.
         let mut input = child.stdin.take().expect("a pipe");
         input.write_all(request.to_string().as_bytes()).expect("it reads");
         drop(input);
@@ -82,20 +83,21 @@ impl Oracle {
     }
 }
 
-/// What Lattigo makes of two lists of numbers.
+/// Lattigo's results for two lists of numbers.
 pub(crate) struct Computed {
     pub(crate) sum: Vec<Complex>,
     pub(crate) product: Vec<Complex>,
-    /// Of the first list.
+    /// Conjugates of the first list.
     pub(crate) conjugates: Vec<Complex>,
-    /// Of the first list, by steps.
+    /// Rotations of the first list, one for each step count.
     pub(crate) rotations: Vec<Vec<Complex>>,
 }
 
 fn build() -> Option<Oracle> {
     if Command::new("go").arg("version").output().is_err() {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "go is missing: https://go.dev/doc/install");
-        // Said past the test harness, which shows nothing of a test that passes.
+        // Written straight to stderr, because the test harness hides the captured output of a test
+        // that passes.
         writeln!(std::io::stderr(), "\n*** SKIPPED, CKKS against Lattigo: go is missing ***").expect("it is open");
         return None;
     }

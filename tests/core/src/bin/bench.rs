@@ -1,6 +1,7 @@
-//! Our own time: external products by shape and instruction set, then bootstraps by parameter set, alone and in
-//! batches, and what of it is key switch. Arguments are parts of the names of the sets to measure, or of `external
-//! products` for the first table. With `--quick` each is measured once and in small batches.
+//! Times of our own code: external products by shape and instruction set, then bootstraps by
+//! parameter set, alone and in batches, with the share of the key switch. Arguments are parts of
+//! the names of the sets to measure, or of `external products` for the first table. With `--quick`,
+//! each is measured once and in small batches.
 
 #![forbid(unsafe_code)]
 
@@ -28,21 +29,21 @@ const SETS: [(&str, usize); 6] = [
 const BOOLEAN_SETS: [&str; 3] =
     ["DEFAULT_PARAMETERS_KS_PBS", "PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS", "TFHE_LIB_PARAMETERS"];
 
-/// k, N, and the gadget's base and levels, of 1_1 to 4_4.
+/// k, N, and the gadget's base and levels, of the sets from 1_1 to 4_4.
 const SHAPES: [(usize, usize, u32, usize); 4] =
     [(4, 512, 23, 1), (1, 2048, 23, 1), (1, 8192, 15, 2), (1, 65536, 11, 3)];
 
-/// What the first table is called.
+/// Name of the first table.
 const PRODUCTS: &str = "external products";
 
-/// How long and how often.
+/// Duration and number of the measurements.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// For the products of one shape and instruction set.
+    /// Time for the products of one shape and instruction set.
     products: Duration,
-    /// Runs of bootstraps, of which the fastest counts.
+    /// Number of runs of bootstraps, of which the fastest counts.
     runs: usize,
-    /// Ciphertexts of a batch, at most.
+    /// Largest number of ciphertexts in a batch.
     batch_max: usize,
 }
 
@@ -74,7 +75,8 @@ fn main() {
     BOOLEAN_SETS.into_iter().filter(|name| wants(name)).for_each(|name| boolean(name, effort));
 }
 
-/// One external product each, in tiles of up to 16 ciphertexts and with a key of its own for each of 16 steps.
+/// Times external products in tiles of up to 16 ciphertexts, with a different key for each of 16
+/// steps.
 fn products(effort: Effort) {
     let levels = Level::available();
     println!("external products; least of many runs; microseconds a ciphertext on one thread\n");
@@ -105,7 +107,7 @@ fn product(shape: GgswShape, level: Level, effort: Effort) -> f64 {
         let size = shape.polynomial_size;
         accumulator::set(size, accumulator, |index, to| to.copy_from_slice(&words[index * size..][..size]));
     }
-    // Another rotation for each ciphertext and step.
+    // Each ciphertext and step has another rotation.
     let mut rotations = (0..tile * STEPS).map(|count| (count * 7919 + 1) % (2 * shape.polynomial_size)).cycle();
     let mut once = || {
         let started = Instant::now();
@@ -152,14 +154,15 @@ fn boolean(name: &'static str, effort: Effort) {
     row(name, batch, [time(1, 1), time(batch, 1), time(batch * THREADS, THREADS)]);
 }
 
-/// What a run took, and what of it the first thread's key switches did.
+/// Duration of a run, and the part of it that the first thread spent in key switches.
 #[derive(Clone, Copy)]
 struct Run {
     all: Duration,
     key_switch: Duration,
 }
 
-/// Prints a set's line: runs of one ciphertext and of a batch on one thread, and of a batch for each thread.
+/// Prints the row of a set: runs of one ciphertext and of a batch on one thread, and of a batch on
+/// each thread.
 fn row(name: &str, batch: usize, [alone, batched, threads]: [Run; 3]) {
     let each = |run: Run, count: usize| {
         let [all, switch] = [run.all, run.key_switch].map(|time| time.as_secs_f64() * 1e3 / count as f64);
@@ -169,7 +172,7 @@ fn row(name: &str, batch: usize, [alone, batched, threads]: [Run; 3]) {
     println!("| {name} | {} | {} | {rate:.1} |", each(alone, 1), each(batched, batch));
 }
 
-/// The fastest of some runs.
+/// Returns the fastest of some runs.
 fn best<T: Torus, S: Torus>(
     runs: usize,
     scratches: &mut [Scratch<T, S>],

@@ -1,4 +1,4 @@
-//! Inputs that both libraries are given.
+//! Inputs for both libraries.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod pair;
@@ -24,7 +24,7 @@ pub(crate) fn set(name: &str) -> &'static ParameterSet {
     table::by_name(name).unwrap_or_else(|| panic!("no set named {name}"))
 }
 
-/// Repeatable words that look random.
+/// A reproducible stream of pseudorandom words.
 pub(crate) struct Random(MaskStream);
 
 impl Random {
@@ -54,7 +54,7 @@ impl Random {
         (0..count).map(|_| self.below(bound)).collect()
     }
 
-    /// A seed anywhere in the key stream.
+    /// A seed at a random position of the key stream.
     pub(crate) fn seed(&mut self) -> MaskSeed {
         let [key_low, key_high, block] = self.words::<u64>(3)[..] else { unreachable!() };
         let key = u128::from(key_low) | u128::from(key_high) << 64;
@@ -62,8 +62,8 @@ impl Random {
     }
 }
 
-/// Words at and next to every tie and turning point of a rounding to the top `kept` bits: whole steps and
-/// half steps, give or take one.
+/// Words around every tie and turning point of a rounding to the top `kept` bits: whole steps and
+/// half steps, plus and minus one.
 pub(crate) fn edges<T: Torus>(kept: u32) -> Vec<T> {
     let step = 1_u64 << (T::BITS - kept);
     let top = u64::MAX >> (64 - kept);
@@ -80,7 +80,7 @@ pub(crate) fn edges<T: Torus>(kept: u32) -> Vec<T> {
         .collect()
 }
 
-/// Edges of a gadget: of its rounding, and words whose digits are all at the turning point.
+/// Edges of a gadget: those of its rounding, and words whose digits all lie at the turning point.
 pub(crate) fn gadget_edges<T: Torus>(gadget: Decomposition) -> Vec<T> {
     let kept = gadget.base_log * gadget.levels as u32;
     let mut words = edges::<T>(kept);
@@ -94,7 +94,7 @@ pub(crate) fn gadget_edges<T: Torus>(gadget: Decomposition) -> Vec<T> {
     words
 }
 
-/// Whether a key matrix has these words, row after row.
+/// Whether the rows of a key matrix, one after another, consist of these words.
 pub(crate) fn same_words<S: Torus>(matrix: &KeyMatrix<S>, words: &[S]) -> bool {
     let mut row = vec![S::default(); matrix.columns()];
     let rows = words.chunks_exact(matrix.columns());

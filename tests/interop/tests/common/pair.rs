@@ -1,4 +1,4 @@
-//! The same secret key on both sides, and what must hold of it.
+//! One secret key in both libraries, and the properties that its ciphertexts must have.
 
 use cloakwork_params::{Encoding, KeyId, ParameterSet};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
@@ -11,7 +11,7 @@ use tfhe::shortint::{Ciphertext, ClientKey as TheirClientKey, CompressedServerKe
 
 use super::{Random, set};
 
-/// A client key and a server key, ours and theirs, of one secret.
+/// A client key and a server key of one secret, in both libraries.
 pub(crate) struct Pair<S: SmallWord> {
     pub(crate) set: &'static ParameterSet,
     pub(crate) ours: ClientKey,
@@ -24,7 +24,7 @@ pub(crate) struct Pair<S: SmallWord> {
 }
 
 impl<S: SmallWord> Pair<S> {
-    /// Keys made by tfhe-rs.
+    /// Generates the keys with tfhe-rs.
     pub(crate) fn made_by_tfhe(name: &str) -> Self {
         let set = set(name);
         let theirs = TheirClientKey::new(parameters::shortint(set).unwrap());
@@ -36,7 +36,7 @@ impl<S: SmallWord> Pair<S> {
         Self::new(set, ours, &keys, theirs, &server)
     }
 
-    /// Keys made by us.
+    /// Generates the keys with our library.
     pub(crate) fn made_by_us(name: &str) -> Self {
         let set = set(name);
         let mut randomness = Randomness::from_os().unwrap();
@@ -74,7 +74,7 @@ impl<S: SmallWord> Pair<S> {
         }
     }
 
-    /// Everything below, in turn.
+    /// Runs all checks in turn.
     pub(crate) fn check(&self) {
         self.fresh_ciphertexts();
         self.sums_and_multiples();
@@ -83,8 +83,8 @@ impl<S: SmallWord> Pair<S> {
         self.alternation();
     }
 
-    /// Every value, encrypted by either side and bootstrapped by either side with a table of its own,
-    /// decrypts to the table's value on both sides.
+    /// Encrypts every value with either library, bootstraps it with either library and a table of
+    /// its own, and checks that both decrypt the table's value.
     fn fresh_ciphertexts(&self) {
         let mut random = Random::new(30);
         let values: Vec<u64> = (0..4 * self.values).map(|index| index % self.values).collect();
@@ -97,12 +97,13 @@ impl<S: SmallWord> Pair<S> {
         }
     }
 
-    /// Sums and multiples of bootstrapped ciphertexts, up to the set's largest noise level and degree.
+    /// Checks sums and multiples of bootstrapped ciphertexts, up to the set's largest noise level
+    /// and degree.
     fn sums_and_multiples(&self) {
         let mut random = Random::new(31);
         let (mut ciphertexts, mut values) = (vec![], vec![]);
         for round in 0..24 {
-            // The first is a single multiple, the worst that a level allows.
+            // The first rounds take a single multiple, the worst case that the level allows.
             let weights = if round < 4 { vec![self.max_noise_level] } else { self.weights(&mut random) };
             let messages = random.list_below(self.messages, weights.len());
             let messages = if round < 4 { vec![round % self.messages] } else { messages };
@@ -115,7 +116,7 @@ impl<S: SmallWord> Pair<S> {
         self.bootstrap_on_both_sides(&ciphertexts, &values, &mut random);
     }
 
-    /// Weights that add up to the largest noise level.
+    /// Random weights whose sum is the largest noise level.
     fn weights(&self, random: &mut Random) -> Vec<u64> {
         let mut weights = vec![];
         let mut left = self.max_noise_level;
@@ -141,7 +142,7 @@ impl<S: SmallWord> Pair<S> {
         self.our_bootstrap(&fresh, &vec![&identity; fresh.len()], self.messages - 1)
     }
 
-    /// A table of two inputs on `left * messages + right`.
+    /// Checks a table of two inputs, packed as `left * messages + right`.
     fn functions_of_two_inputs(&self) {
         let mut random = Random::new(32);
         let table = random.list_below(self.values, (self.messages * self.messages) as usize);
@@ -165,7 +166,7 @@ impl<S: SmallWord> Pair<S> {
         self.expect(&results, &expected);
     }
 
-    /// Tables of several functions, in one batch with tables of one.
+    /// Checks tables of several functions, in one batch with tables of one function.
     fn many_functions(&self) {
         let mut random = Random::new(33);
         let counts: Vec<u64> =
@@ -208,7 +209,7 @@ impl<S: SmallWord> Pair<S> {
         self.expect(&results, &expected[..results.len()]);
     }
 
-    /// The output of either side is the input of the other.
+    /// Alternates between the libraries: the output of each is the input of the other.
     fn alternation(&self) {
         let mut random = Random::new(34);
         let mut values = random.list_below(self.values, 8);
@@ -228,7 +229,8 @@ impl<S: SmallWord> Pair<S> {
         self.expect(&ciphertexts, &values);
     }
 
-    /// A random table for each lane; all of them here, every third by tfhe-rs.
+    /// Bootstraps with a random table for each lane: all lanes with our server, every third with
+    /// tfhe-rs.
     fn bootstrap_on_both_sides(&self, ciphertexts: &[Ciphertext], values: &[u64], random: &mut Random) {
         let tables: Vec<_> = values.iter().map(|_| random.list_below(self.values, self.values as usize)).collect();
         let luts: Vec<_> =
@@ -251,7 +253,7 @@ impl<S: SmallWord> Pair<S> {
         shortint::ciphertexts_into_tfhe(self.set, &outputs, degree).unwrap()
     }
 
-    /// Both sides decrypt `ciphertexts` to `values`.
+    /// Checks that both libraries decrypt `ciphertexts` to `values`.
     fn expect(&self, ciphertexts: &[Ciphertext], values: &[u64]) {
         let theirs: Vec<_> =
             ciphertexts.iter().map(|ciphertext| self.theirs.decrypt_message_and_carry(ciphertext)).collect();

@@ -1,5 +1,6 @@
-//! Measures the transform's rounding error: first by polynomial size, which is where the constants of
-//! `crypto/params/src/noise/transform.rs` come from, then for every shape of the table, next to what the formula says.
+//! Measures the transform's rounding error. The first table, by polynomial size, gives the
+//! constants of `crypto/params/src/noise/transform.rs`. The second compares the error with the
+//! formula for every shape of the table.
 
 #![forbid(unsafe_code)]
 
@@ -49,7 +50,7 @@ fn print_row(set: &ParameterSet) {
     );
 }
 
-/// With about as much work for every shape.
+/// Measures the error with about equal work for every shape.
 fn measure(shape: GgswShape, torus: TorusWidth, classical: bool) -> ProductError {
     let products = WORDS / (shape.rows() * shape.polynomial_size) + 8;
     let level = Level::detect();

@@ -1,4 +1,4 @@
-//! What is compared.
+//! The compared computations.
 
 use aes::{
     Aes128,
@@ -6,20 +6,20 @@ use aes::{
 };
 use peer_tfhe::integer::{Clear, Computation, Operand, Operation, Step};
 
-/// A computation, and how much faster than tfhe-rs it should be.
+/// A computation, and the required ratio over tfhe-rs.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What the row is called.
+    /// Name of the row.
     pub name: String,
-    /// What is computed.
+    /// The computation of each job.
     pub computation: Computation,
-    /// So many jobs at once, each of which computes it.
+    /// Number of concurrent jobs, each of which runs the computation.
     pub jobs: usize,
-    /// Least ratio that the project asks of itself.
+    /// Least ratio that the project requires of itself.
     pub required: Option<f64>,
 }
 
-/// Every comparison.
+/// All comparisons.
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for bits in [8, 32, 64, 128] {
@@ -45,7 +45,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// Operations, and how they are written; `y` becomes a number where it is in the clear.
+/// Operations and their notation. `y` is replaced where the operand is in the clear.
 const OPERATIONS: &[(Operation, &str)] = &[
     (Operation::Add, "x + y"),
     (Operation::Subtract, "x - y"),
@@ -57,10 +57,10 @@ const OPERATIONS: &[(Operation, &str)] = &[
     (Operation::Select, "select(c, x, y)"),
 ];
 
-/// Of 128 bits.
+/// Clear operand of 128 bits. Narrower operands take its highest bits.
 pub const CLEAR: u128 = 0x2f6b_91d3_c457_8e0a_1bc9_3e72_85a6_d40f;
 
-/// A number in the clear: most of its digits differ, and a shift that is not by whole digits.
+/// A number in the clear. Most of its digits differ, and a shift is not by whole digits.
 fn clear(operation: Operation, bits: u32) -> u128 {
     match operation {
         Operation::ShiftLeft => u128::from(bits / 2 + 1),
@@ -77,7 +77,7 @@ fn of_one(operation: Operation, name: &str, bits: u32, last: Operand, required: 
         inputs.push(Clear::Bit(true));
         operands.insert(0, Operand::Input(2));
     }
-    // What comes in is used.
+    // A computation must use all of its inputs.
     if let Operand::Clear(_) = last {
         inputs.remove(1);
         operands[0] = if operation == Operation::Select { Operand::Input(1) } else { operands[0] };
@@ -95,7 +95,7 @@ fn operands(bits: u32) -> (u128, u128) {
     (cut(0xd1e7_5a0b_93f4_26c8_7d35_e91a_4c82_f6b0), cut(0x6ca4_38f1_e05d_b792_0f8e_57d3_b61c_29a4))
 }
 
-/// Ten operations, each on the result of the one before.
+/// Ten operations, each on the result of the previous operation.
 fn chain() -> Case {
     use Operation::{Add, Subtract, Xor};
 
@@ -128,7 +128,7 @@ fn chain() -> Case {
     }
 }
 
-/// What a token's transfer computes: the amount or nothing goes from one balance to the other.
+/// Transfer of a token: either the amount or nothing moves from one balance to the other.
 fn transfer() -> Case {
     use Operand::{Clear as Number, Input, Step as Result};
 
@@ -149,7 +149,8 @@ fn transfer() -> Case {
     }
 }
 
-/// Two blocks of a cipher's stream, its key's expansion included: what turns ciphertexts of it into ours.
+/// Two blocks of a cipher's key stream, including the expansion of its key. The computation
+/// converts AES ciphertexts to ours.
 fn cipher() -> Case {
     let step = |block| Step { operation: Operation::Aes128, operands: vec![Operand::Input(0), Operand::Clear(block)] };
     Case {
@@ -165,7 +166,7 @@ fn cipher() -> Case {
     }
 }
 
-/// The example of FIPS 197.
+/// Key of the example in FIPS 197.
 const CIPHER_KEY: u128 = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c;
 
 fn encrypt_aes128(key: u128, block: u128) -> u128 {
@@ -175,7 +176,7 @@ fn encrypt_aes128(key: u128, block: u128) -> u128 {
 }
 
 impl Case {
-    /// What comes out.
+    /// Expected results in the clear.
     pub fn expected(&self) -> Vec<Clear> {
         let Computation { bits, inputs, steps, outputs } = &self.computation;
         let mask = u128::MAX >> (128 - bits);

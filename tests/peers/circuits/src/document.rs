@@ -7,7 +7,7 @@ use crate::{cases::CLEAR, report::Report};
 const BEGIN: &str = "<!-- written by make bench-circuits -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// Writes the table anew.
+/// Replaces the table in the document.
 pub fn update(path: &str, report: &Report) -> Result<(), String> {
     let problem = |error: std::io::Error| format!("{path}: {error}");
     let text = fs::read_to_string(path).map_err(problem)?;
@@ -33,7 +33,7 @@ fn table(report: &Report) -> String {
         table += &format!(
             "| `{}` | {}{} | {} | {} | {} | {} | **{:.2}** ({:.2}-{:.2}) |\n",
             row.case.name,
-            // Many jobs together take fewer each than one alone.
+            // A job among many takes fewer bootstraps than a job alone.
             if jobs > 1 { "at most " } else { "" },
             row.cost.pbs_count * jobs,
             row.cost.depth,

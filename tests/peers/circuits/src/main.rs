@@ -1,7 +1,8 @@
-//! Computations on encrypted integers, alternately: a job of our service, from the request to the decoded answer, and
-//! tfhe-rs in this process, under the same secret key and on the same cores.
+//! Computations on encrypted integers by two alternating sides, under the same secret key and on
+//! the same cores. Our side runs a job of the service, from the request to the decoded answer. The
+//! other side runs tfhe-rs in this process.
 //!
-//! `make bench-circuits` builds this so that tfhe-rs is compiled for the machine at hand and ours as it ships.
+//! `make bench-circuits` compiles tfhe-rs for this machine, and our code as it ships.
 
 #![forbid(unsafe_code)]
 
@@ -25,14 +26,14 @@ usage: cloakwork-circuits [--quick] [--case TEXT] [--json FILE] [--document FILE
   --json FILE      where to write the report (target/bench/circuits.json)
   --document FILE  a document whose table of operations is written anew";
 
-/// The set of every row.
+/// The parameter set of all rows.
 const SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
-/// Pairs of runs, for what takes long and for what does not.
+/// Fewest and most pairs of runs.
 const PAIRS: (usize, usize) = (3, 7);
 /// Seconds that all of tfhe-rs's runs of a row should take.
 const ROW: f64 = 15.0;
-/// Seconds of one run from which on one pair has to do.
+/// Seconds of one run above which a single pair must suffice.
 const LONG: f64 = 30.0;
 
 struct Options {
@@ -91,7 +92,7 @@ fn compare(options: &Options) -> Result<(), String> {
     }
 }
 
-/// Both sides compute it once and are checked, then in turn.
+/// Runs both sides once and checks their results, then measures them in turn.
 fn measure(case: &Case, quick: bool, ours: &Ours, peer: &Integers) -> Row {
     let expected = case.expected();
     let own = ours.prepare(&case.computation, case.jobs);

@@ -18,18 +18,18 @@ pub struct Ours {
     client: Client,
     keys: Keys,
     key: String,
-    /// Where the client's keys are.
+    /// Directory of the client's keys.
     directory: TempDir,
-    /// Ends when it is dropped.
+    /// The server process, which ends when it is dropped.
     _server: Server,
 }
 
-/// What a computation takes.
+/// Cost of a computation.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Bootstraps.
+    /// Number of bootstraps.
     pub pbs_count: u64,
-    /// Bootstraps one after the other.
+    /// Number of bootstraps on the longest chain.
     pub depth: u32,
 }
 
@@ -45,7 +45,8 @@ pub struct Prepared<'a> {
 impl Ours {
     /// Starts a server and registers a key of the set.
     pub fn start(set: &str) -> Self {
-        // One thread: what the client computes is taken from the service that it measures.
+        // One thread, because the client's computation takes time from the service that it
+        // measures.
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let directory = tempfile::tempdir().expect("a directory");
@@ -61,7 +62,7 @@ impl Ours {
         Self { runtime, client, keys, key, directory, _server: server }
     }
 
-    /// The client's secret key, for the other side.
+    /// The client's secret key, for tfhe-rs.
     pub fn secret_key(&self) -> SecretKey {
         let file = self.directory.path().join("keys").join("client.key");
         let client = ClientKey::load(&file, None).expect("the key was just made");
@@ -81,7 +82,7 @@ impl Ours {
 }
 
 impl Prepared<'_> {
-    /// Runs the jobs, all at once, and waits for their outputs.
+    /// Runs the jobs concurrently and waits for their outputs.
     pub fn run(&self) -> Vec<Vec<Vec<u8>>> {
         self.ours.runtime.block_on(async {
             let mut jobs = JoinSet::new();
@@ -105,7 +106,7 @@ impl Prepared<'_> {
         })
     }
 
-    /// Runs the jobs once and compares what comes out.
+    /// Runs the jobs once and compares their outputs.
     pub fn check(&self, expected: &[Clear]) {
         for envelopes in self.run() {
             for ((envelope, ty), expected) in envelopes.iter().zip(&self.outputs).zip(expected) {
@@ -115,7 +116,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// What the server says that it takes.
+    /// The cost that the server states for the program.
     pub fn cost(&self) -> Cost {
         let report = self.ours.runtime.block_on(self.ours.client.check_program(&self.program));
         let report = report.expect("the program is taken");
@@ -137,7 +138,7 @@ fn integer(value: Clear) -> Integer {
     }
 }
 
-/// A computation as a program whose inputs are fresh.
+/// Converts a computation to a program with fresh inputs.
 fn program(set: &'static cloakwork_client::params::ParameterSet, computation: &Computation) -> Program {
     let mut builder = ProgramBuilder::new(set);
     let input = |(index, input): (usize, &Clear)| builder.fresh(&format!("input{index}"), ty(*input, computation.bits));

@@ -1,4 +1,4 @@
-//! The table on the terminal and the file beside it.
+//! The results, as a table on the terminal and as a file.
 
 use std::{fs, io, path::Path};
 
@@ -11,9 +11,9 @@ use crate::{cases::Case, ours::Cost};
 /// A measured row.
 pub struct Row {
     pub case: Case,
-    /// What ours takes.
+    /// Cost of our program.
     pub cost: Cost,
-    /// Bootstraps of tfhe-rs.
+    /// Number of tfhe-rs's bootstraps.
     pub peer_pbs_count: u64,
     pub measurement: Measurement,
 }
@@ -24,14 +24,14 @@ impl Row {
     }
 }
 
-/// Everything that one run found out.
+/// All results of a run.
 pub struct Report {
     header: Value,
     pub rows: Vec<Row>,
 }
 
 impl Report {
-    /// Prints what is measured on what, and the table's head.
+    /// Prints the machine, the compared versions and the head of the table.
     pub fn begin(set: &str) -> Self {
         println!("{}, {} cores, load {}, {}", cpu(), cores(), load().unwrap_or(f64::NAN), date());
         println!("{set}; ours: a job of the service; tfhe-rs {}: in this process\n", peer_tfhe::VERSION);
@@ -43,13 +43,13 @@ impl Report {
         Self { header, rows: Vec::new() }
     }
 
-    /// What was measured on, and when.
+    /// Machine and date of the measurement.
     pub fn machine(&self) -> String {
         let text = |name: &str| self.header[name].as_str().unwrap_or_default().to_owned();
         format!("{}, {} cores, {}.", text("cpu"), self.header["cores"], text("date"))
     }
 
-    /// Prints a row and keeps it.
+    /// Prints a row and adds it to the report.
     pub fn add(&mut self, row: Row) {
         let Measurement { ours, peer, ratio, .. } = &row.measurement;
         println!(
@@ -68,7 +68,7 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Writes the report as JSON, making the folder if it is missing.
+    /// Writes the report as JSON, and creates the folder if it is missing.
     pub fn write(&self, path: &str) -> io::Result<()> {
         if let Some(folder) = Path::new(path).parent() {
             fs::create_dir_all(folder)?;

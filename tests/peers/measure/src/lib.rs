@@ -1,12 +1,13 @@
-//! Two sides in turn, in short slices, so that both meet the same weather.
+//! Two sides measured in turn, in short slices, so that other load on the machine affects both
+//! alike.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What pairs of slices took.
+/// Times of pairs of slices.
 pub struct Measurement {
-    /// Pairs of slices.
+    /// Number of pairs of slices.
     pub pairs: usize,
     /// Median seconds of one of our operations.
     pub ours: f64,
@@ -14,13 +15,13 @@ pub struct Measurement {
     pub peer: f64,
     /// Least seconds of one of our operations and of the peer's, over all slices.
     pub least: (f64, f64),
-    /// The peer's time over ours, pair by pair: above 1, ours is faster.
+    /// The peer's time divided by ours, pair by pair: above 1, ours is faster.
     pub ratio: Spread,
-    /// The same of processor time, which a busy machine disturbs less.
+    /// The ratio of processor times, which a busy machine disturbs less.
     pub cpu_ratio: Spread,
 }
 
-/// Where a list of numbers lies.
+/// Quartiles and extremes of a list of numbers.
 pub struct Spread {
     pub least: f64,
     pub first_quartile: f64,
@@ -30,7 +31,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of a list that is not empty.
+    /// Computes the spread of a list that is not empty.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |share: f64| {
@@ -42,10 +43,10 @@ impl Spread {
     }
 }
 
-/// What one slice took.
+/// Duration of one slice.
 #[derive(Clone, Copy)]
 pub struct Slice {
-    /// Seconds on the wall.
+    /// Seconds of wall-clock time.
     pub wall: f64,
     /// Seconds of processor time, over all threads of the process.
     pub cpu: f64,
@@ -58,7 +59,7 @@ pub struct Slices {
     pub operations: usize,
 }
 
-/// Times `work`. What it answers is dropped afterwards.
+/// Times `work`. Its result is dropped after the measurement.
 pub fn time<R>(work: impl FnOnce() -> R) -> Slice {
     let cpu = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
     let (wall_start, cpu_start) = (Instant::now(), cpu());
@@ -68,8 +69,8 @@ pub fn time<R>(work: impl FnOnce() -> R) -> Slice {
     slice
 }
 
-/// Runs `pairs` slices of each side in turn, and gives both, ours first. Who goes first alternates as well,
-/// since whoever follows finds the other's key in the cache.
+/// Runs `pairs` slices of each side in turn. Returns pairs with our slice first. The side that goes
+/// first alternates as well, because the second side finds the other's key in the cache.
 pub fn alternate<A, B>(pairs: usize, mut ours: impl FnMut() -> A, mut peer: impl FnMut() -> B) -> Vec<(Slice, Slice)> {
     let slices = |pair| {
         if pair % 2 == 0 {
@@ -84,7 +85,7 @@ pub fn alternate<A, B>(pairs: usize, mut ours: impl FnMut() -> A, mut peer: impl
 }
 
 impl Measurement {
-    /// Of pairs of slices.
+    /// Computes the measurement from pairs of slices.
     pub fn of(Slices { pairs, operations }: Slices) -> Self {
         let spread = |value: fn(&(Slice, Slice)) -> f64| Spread::of(pairs.iter().map(value).collect());
         let (ours, peer) = (spread(|(ours, _)| ours.wall), spread(|(_, peer)| peer.wall));

@@ -1,4 +1,4 @@
-//! Bits: NAND.
+//! Boolean sets: NAND of two bits.
 
 use tfhe::{
     boolean::{
@@ -88,7 +88,7 @@ impl Peer for Subject {
     }
 }
 
-/// All four pairs of bits in turn.
+/// Operands that take all four pairs of bits in turn.
 fn clear(count: usize, operand: usize) -> impl Iterator<Item = bool> {
     (0..count).map(move |index| index >> operand & 1 == 1)
 }

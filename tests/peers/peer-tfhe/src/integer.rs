@@ -1,4 +1,4 @@
-//! Numbers of many blocks: computations of tfhe-rs's integers, each operation on all cores.
+//! Integers of many blocks in tfhe-rs. Each operation uses all cores.
 
 use std::collections::HashMap;
 
@@ -17,26 +17,26 @@ use tfhe::{
 
 use crate::{SecretKey, shortint::parameters};
 
-/// Bits of a block.
+/// Number of message bits in a block.
 const BLOCK_BITS: u32 = 2;
 
-/// What is done with numbers and bits, step by step.
+/// A computation on numbers and bits, step by step.
 #[derive(Clone, Debug)]
 pub struct Computation {
-    /// Bits of every number.
+    /// Width of every number in bits.
     pub bits: u32,
-    /// What comes encrypted.
+    /// Inputs, which are encrypted.
     pub inputs: Vec<Clear>,
-    /// What is done.
+    /// Steps of the computation.
     pub steps: Vec<Step>,
-    /// Steps whose results are returned.
+    /// Steps whose results are the outputs.
     pub outputs: Vec<usize>,
 }
 
 /// A value in the clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clear {
-    /// Without a sign.
+    /// An unsigned number.
     Number(u128),
     /// A condition.
     Bit(bool),
@@ -44,27 +44,27 @@ pub enum Clear {
     CipherKey(u128),
 }
 
-/// An operation and what it takes.
+/// An operation and its operands.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What it does.
+    /// Operation of the step.
     pub operation: Operation,
-    /// What it takes.
+    /// Operands of the operation.
     pub operands: Vec<Operand>,
 }
 
-/// What an operation takes.
+/// An operand of an operation.
 #[derive(Clone, Copy, Debug)]
 pub enum Operand {
     /// An input.
     Input(usize),
     /// The result of a step.
     Step(usize),
-    /// A number that whoever computes knows. Only as the last operand.
+    /// A number in the clear, which is allowed only as the last operand.
     Clear(u128),
 }
 
-/// What a step does.
+/// Operation of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "as their names say")]
 pub enum Operation {
@@ -78,9 +78,10 @@ pub enum Operation {
     GreaterOrEqual,
     Min,
     ShiftLeft,
-    /// The second operand where the first one holds, else the third.
+    /// Select: the second operand if the first is true, else the third.
     Select,
-    /// What AES-128 makes of a clear block under a key: a number of 128 bits. Blocks under one key expand it once.
+    /// AES-128 of a clear block under an encrypted key, as a number of 128 bits. Blocks under one
+    /// key expand it once.
     Aes128,
 }
 
@@ -91,33 +92,34 @@ pub struct Integers {
     server: ServerKey,
 }
 
-/// A computation and its inputs, encrypted.
+/// A computation and its encrypted inputs.
 pub struct Prepared<'a> {
     keys: &'a Integers,
     computation: Computation,
     inputs: Vec<Value>,
 }
 
-/// What tfhe-rs computes with.
+/// An encrypted value of tfhe-rs.
 enum Value {
     Number(RadixCiphertext),
     Bit(BooleanBlock),
     CipherKey(Box<AesFheKey>),
-    /// By byte, least significant bit first.
+    /// Bits by byte, least significant bit first.
     Bits(Vec<shortint::Ciphertext>),
 }
 
-/// An operand, looked up.
+/// The value of an operand.
 enum Argument<'a> {
     Encrypted(&'a Value),
     Clear(u128),
 }
 
-/// What a computation returned.
+/// Outputs of a computation.
 pub struct Results(Vec<Value>);
 
 impl Integers {
-    /// A server key of tfhe-rs's own making for a secret key. `None` where it has no classic set of that name.
+    /// Makes a server key of tfhe-rs for a secret key. Returns `None` if tfhe-rs has no classic set
+    /// of that name.
     pub fn new(set: &str, secret: &SecretKey) -> Option<Self> {
         let AtomicPatternParameters::Standard(parameters) = parameters(set)? else { return None };
         let words = |bits: &[u8]| bits.iter().map(|&bit| u64::from(bit)).collect::<Vec<_>>();
@@ -144,7 +146,7 @@ impl Integers {
 }
 
 impl Prepared<'_> {
-    /// Computes.
+    /// Runs the computation once.
     pub fn compute(&self) -> Results {
         let mut results: Vec<Value> = Vec::with_capacity(self.computation.steps.len());
         let mut ciphers = HashMap::new();
@@ -166,18 +168,18 @@ impl Prepared<'_> {
         Results(outputs.map(|&step| results[step].take().expect("an output is a step, and returned once")).collect())
     }
 
-    /// Computes so often, all of it at once.
+    /// Runs the computation `count` times concurrently.
     pub fn compute_at_once(&self, count: usize) -> Vec<Results> {
         (0..count).into_par_iter().map(|_| self.compute()).collect()
     }
 
-    /// Computes, and counts the bootstraps that it took.
+    /// Runs the computation once, and counts its bootstraps.
     pub fn compute_and_count(&self) -> (Results, u64) {
         pbs_stats::reset_pbs_count();
         (self.compute(), pbs_stats::get_pbs_count())
     }
 
-    /// Decrypts.
+    /// Decrypts the outputs.
     pub fn decrypt(&self, results: &Results) -> Vec<Clear> {
         let decrypt = |value: &Value| match value {
             Value::Number(number) => Clear::Number(self.keys.client.decrypt_radix(number)),
@@ -193,7 +195,7 @@ impl Prepared<'_> {
         results.0.iter().map(decrypt).collect()
     }
 
-    /// A cipher that counts blocks from 0, its key expanded.
+    /// A cipher with an expanded key, whose block counter starts at 0.
     fn cipher(&self, key: usize) -> AesFheState {
         let Value::CipherKey(key) = &self.inputs[key] else { panic!("input {key} is no key") };
         AesFheState::new(AesFheRoundKeys::new(self.keys.server.as_ref(), key), 0)
@@ -208,7 +210,7 @@ impl Prepared<'_> {
     }
 }
 
-/// One operation, on all cores.
+/// Runs one operation on all cores.
 fn step(server: &ServerKey, operation: Operation, arguments: &[Argument<'_>]) -> Value {
     use Argument::{Clear, Encrypted};
     use Value::{Bit, Number};

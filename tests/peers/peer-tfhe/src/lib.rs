@@ -1,7 +1,7 @@
-//! tfhe-rs behind plain words.
+//! tfhe-rs behind an interface of plain words.
 //!
-//! Nothing generic of tfhe-rs leaves this crate, so that all of it is instantiated, and compiled for the
-//! machine at hand, here.
+//! No generic item of tfhe-rs is part of the interface. So this crate instantiates all of tfhe-rs
+//! and compiles it for this machine.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ use tfhe_csprng::{generators::aes_ctr::AesCtrParams, seeders::SeedKind};
 
 pub use workers::Workers;
 
-/// The version compared with.
+/// The compared version.
 pub const VERSION: &str = "1.8.2";
 
 /// Torus words of one width.
@@ -30,9 +30,9 @@ pub enum Words {
     U64(Vec<u64>),
 }
 
-/// The half of a seeded key that travels: where its masks start, and its bodies.
+/// The transmitted half of a seeded key: the start of its masks, and its bodies.
 pub struct SeededPart {
-    /// AES key of the mask stream, which starts at block and byte 0.
+    /// AES key of the mask stream, which starts at block 0 and byte 0.
     pub seed: u128,
     /// Bodies in tfhe-rs's order.
     pub bodies: Words,
@@ -40,17 +40,17 @@ pub struct SeededPart {
 
 /// A seeded evaluation key.
 pub struct SeededKey {
-    /// Big key to small key.
+    /// Key-switch key, from the big key to the small key.
     pub key_switch: SeededPart,
-    /// Small key to big key.
+    /// Bootstrap key, from the small key to the big key.
     pub bootstrap: SeededPart,
 }
 
-/// The secret key of a client, one bit a byte.
+/// The secret key of a client, as one byte for each bit.
 pub struct SecretKey {
-    /// Of GLWE ciphertexts, polynomial after polynomial.
+    /// Key of GLWE ciphertexts, polynomial after polynomial.
     pub big: Vec<u8>,
-    /// Of LWE ciphertexts.
+    /// Key of LWE ciphertexts.
     pub small: Vec<u8>,
 }
 
@@ -62,16 +62,17 @@ pub trait Peer: Send + Sync {
     /// The seeded evaluation key.
     fn key(&self) -> SeededKey;
 
-    /// Operands of all inputs: the first operand of each, then the second where there are two.
+    /// Operands of all inputs: the first operand of each, then the second operand of each if there
+    /// are two.
     fn operands(&self) -> Vec<Words>;
 
-    /// Clear results.
+    /// Results in the clear.
     fn expected(&self) -> Vec<u64>;
 
     /// Computes on input `index` in the calling thread.
     fn compute(&self, index: usize);
 
-    /// Computes on all inputs and gives the results' words.
+    /// Computes on all inputs and returns the words of the results.
     fn results(&self) -> Words;
 
     /// Decrypts results.
@@ -80,11 +81,11 @@ pub trait Peer: Send + Sync {
     /// Makes another seeded evaluation key for the same secret key, on all cores.
     fn generate_key(&self) -> Box<dyn std::any::Any>;
 
-    /// Expands the seeded key on all cores; the answer, when dropped, frees the memory.
+    /// Expands the seeded key on all cores. Dropping the returned value frees the memory.
     fn expand_key(&self) -> Box<dyn std::any::Any>;
 }
 
-/// A key of the set with this name, and `count` inputs.
+/// Makes a key of the set with this name, and `count` inputs.
 ///
 /// The clear result of an integer `x` is `table[x]`; boolean sets compute NAND.
 pub fn peer(set: &str, table: &[u64], count: usize) -> Option<Arc<dyn Peer>> {
@@ -93,13 +94,14 @@ pub fn peer(set: &str, table: &[u64], count: usize) -> Option<Arc<dyn Peer>> {
         .or_else(|| boolean::Subject::new(set, count).map(|subject| Arc::new(subject) as Arc<dyn Peer>))
 }
 
-/// As [`peer`], for integers, without ever holding a seeded key: the peer cannot give or expand one.
+/// Makes a [`peer`] for integers without ever holding a seeded key, so that the peer cannot return
+/// or expand one.
 pub fn peer_without_seeded_key(set: &str, table: &[u64], count: usize) -> Option<Arc<dyn Peer>> {
     let subject = shortint::Subject::without_seeded_key(set, table, count)?;
     Some(Arc::new(subject))
 }
 
-/// What this crate was compiled for, beyond the least x86-64.
+/// Target features of this crate beyond the baseline of x86-64.
 pub fn target_features() -> Vec<&'static str> {
     let features = [
         (cfg!(target_feature = "avx2"), "avx2"),
@@ -109,7 +111,7 @@ pub fn target_features() -> Vec<&'static str> {
     features.into_iter().filter(|(present, _)| *present).map(|(_, name)| name).collect()
 }
 
-/// The AES key of a seed whose stream starts at its beginning, as a fresh one does.
+/// The AES key of a seed. The stream of a fresh seed starts at its beginning.
 fn aes_key(seed: CompressionSeed) -> u128 {
     let SeedKind::Ctr(key) = seed.inner.seed.clone() else {
         panic!("a key is generated from a counter seed");
@@ -118,7 +120,7 @@ fn aes_key(seed: CompressionSeed) -> u128 {
     key.0
 }
 
-/// A secret key's words, all 0 or 1, as bytes.
+/// Converts a secret key's words, all 0 or 1, to bytes.
 fn bits<S: Copy + Into<u64>>(words: &[S]) -> Vec<u8> {
     words.iter().map(|&word| word.into() as u8).collect()
 }

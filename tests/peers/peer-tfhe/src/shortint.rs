@@ -1,4 +1,4 @@
-//! Integers: key switch and bootstrap with a lookup table.
+//! Integer sets: key switch and bootstrap with a lookup table.
 
 use tfhe::{
     core_crypto::prelude::{LweCiphertextOwned, ThreadCount},
@@ -50,12 +50,13 @@ impl Subject {
         if let AtomicPatternServerKey::Standard(key) = &mut server.atomic_pattern
             && let ShortintBootstrappingKey::MultiBit { thread_count, .. } = &mut key.bootstrapping_key
         {
-            // One thread that prepares steps beside the caller's, which waits for each: one core's work.
+            // One thread prepares steps beside the caller's, which waits for each step. Together
+            // they use one core.
             *thread_count = ThreadCount(1);
         }
         let values = table.len() as u64;
         let lookup = server.generate_lookup_table(|value| table[value as usize]);
-        // The whole range of message and carry, in an order that is not sorted.
+        // The whole range of message and carry, in an unsorted order.
         let clear = (0..count as u64).map(|index| index * 7 % values);
         let inputs = clear.clone().map(|value| client.unchecked_encrypt(value)).collect();
         let expected = clear.map(|value| table[value as usize]).collect();

@@ -1,4 +1,4 @@
-//! Threads that stay, so that tfhe-rs's thread-local engines are set up once.
+//! Persistent threads, so that tfhe-rs sets up its thread-local engines only once.
 
 use std::{
     sync::{
@@ -11,7 +11,7 @@ use std::{
 
 use crate::Peer;
 
-/// Standing threads, each of which takes the next of a peer's inputs when it is done with one.
+/// Persistent threads. Each takes the next of a peer's inputs when it has finished one.
 pub struct Workers {
     start: Vec<Sender<()>>,
     taken: Arc<AtomicUsize>,
@@ -43,7 +43,7 @@ impl Workers {
         Self { start: start.collect(), taken: Arc::clone(&taken), done }
     }
 
-    /// Computes on each of these inputs once.
+    /// Computes on each of the inputs once.
     pub fn compute_all(&self) {
         self.taken.store(0, Ordering::Relaxed);
         for start in &self.start {

@@ -1,4 +1,5 @@
-//! The command line under test: what `cloakwork` is, built in the same run as the tests that call it.
+//! The command line under test: the program `cloakwork`, built together with the tests that call
+//! it.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! The server under test: what `cloakwork-server` is, built in the same run as the tests that start it.
+//! The server under test: the program `cloakwork-server`, built together with the tests that start
+//! it.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! The worker under test: what `cloakwork-worker` is, built in the same run as the tests that start it.
+//! The worker under test: the program `cloakwork-worker`, built together with the tests that start
+//! it.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! One small fixed piece of work, for counting its instructions: no clock, no randomness, one thread.
+//! Small fixed cases for counting instructions: no clock, no randomness, one thread.
 //!
-//! `speed-case CASE` does it and prints the instruction set it ran on and a digest of its results. What callgrind
-//! collects is the function [`measured`] alone.
+//! `speed-case CASE` runs a case, and prints the instruction set in use and a digest of the
+//! results. Callgrind counts only the function [`measured`].
 
 #![forbid(unsafe_code)]
 
@@ -21,15 +21,16 @@ const KS32: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128";
 const BITS: &str = "TFHE_LIB_PARAMETERS";
 const MULTI_BIT: &str = "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
-/// Bits of a blind rotation's small key: as many steps, or one of a group of four.
+/// Bits of a blind rotation's small key, which are as many steps, or a single step of a group of
+/// four.
 const BITS_OF_KEY: usize = 4;
-/// Ciphertexts of a key switch, and the dimensions it goes from and to.
+/// Number of ciphertexts of a key switch, and its input and output dimensions.
 const SWITCHED: (usize, usize, usize) = (64, 128, 250);
 
-/// Does a piece of work and gives a digest of its results.
+/// Runs a case and returns a digest of its results.
 type Work = fn() -> u64;
 
-/// Every case and what it does.
+/// All cases.
 const CASES: [(&str, Work); 8] = [
     ("rotate-2_2-tile-of-1", || rotate::<u64>(CLASSICAL, 1)),
     ("rotate-2_2-tile-of-8", || rotate::<u64>(CLASSICAL, 8)),
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
     if wanted.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A blind rotation of `tile` ciphertexts under a key of few bits.
+/// Runs a blind rotation of `tile` ciphertexts under a key of few bits.
 fn rotate<T: Torus>(set: &str, tile: usize) -> u64 {
     let (set, mut numbers) = (by_name(set), Numbers(1));
     let shape = GgswShape::of_set(set, set.bootstrap);
@@ -68,7 +69,7 @@ fn rotate<T: Torus>(set: &str, tile: usize) -> u64 {
     digest(&accumulators)
 }
 
-/// A key switch of a chunk of ciphertexts, from and to short keys.
+/// Switches a chunk of ciphertexts between short keys.
 fn switch<T: Torus, S: Torus>(set: &str) -> u64 {
     let (set, mut numbers, (count, from, to)) = (by_name(set), Numbers(2), SWITCHED);
     let bodies = numbers.list(from * set.key_switch.levels);
@@ -81,7 +82,7 @@ fn switch<T: Torus, S: Torus>(set: &str) -> u64 {
     digest(&outputs)
 }
 
-/// Once so that buffers have their size and the instruction set is known, and once to be counted.
+/// Runs the work once to allocate buffers and detect the instruction set, and once to be counted.
 fn twice(work: &mut dyn FnMut()) {
     work();
     measured(work);
@@ -90,7 +91,7 @@ fn twice(work: &mut dyn FnMut()) {
 #[inline(never)]
 fn measured(work: &mut dyn FnMut()) {
     work();
-    // The call above must not become a jump: the function ends when the work does.
+    // The call above must not become a jump: this function must end after the work.
     std::hint::black_box(());
 }
 
@@ -100,7 +101,7 @@ fn by_name(name: &str) -> &'static ParameterSet {
 
 const SEED: MaskSeed = MaskSeed { key: 7, block: 0, byte: 0 };
 
-/// The same numbers every time, spread over the whole word (SplitMix64).
+/// A reproducible sequence of numbers that are spread over the whole word (SplitMix64).
 struct Numbers(u64);
 
 impl Numbers {
@@ -115,7 +116,7 @@ impl Numbers {
     }
 }
 
-/// Depends on every word, so that none may be left out.
+/// A digest that depends on every word, so that the compiler cannot drop the computation of any.
 fn digest<T: Torus>(words: &[T]) -> u64 {
     words.iter().fold(0, |sum: u64, word| sum.wrapping_mul(0x0100_0000_01b3) ^ word.to_u64())
 }

@@ -1,4 +1,4 @@
-//! Reads what `objdump --disassemble --no-show-raw-insn` prints, in AT&T syntax.
+//! Parser of the output of `objdump --disassemble --no-show-raw-insn`, in AT&T syntax.
 
 use std::{
     io::{self, BufRead},
@@ -24,14 +24,14 @@ pub fn functions_in(listing: impl BufRead) -> io::Result<Vec<Function>> {
     Ok(functions)
 }
 
-/// A function as far as it has been read.
+/// A function whose listing is being read.
 struct Body {
     name: String,
     avx512: bool,
-    /// Address of each instruction and whether it is wide.
+    /// Address of each instruction, and whether the instruction is wide.
     instructions: Vec<(u64, bool)>,
     spills: u64,
-    /// From the target of each jump backwards to the jump.
+    /// Ranges from the target of each backward jump to the jump.
     loops: Vec<RangeInclusive<u64>>,
 }
 
@@ -88,14 +88,14 @@ fn instruction(line: &str) -> Option<(u64, &str)> {
     Some((u64::from_str_radix(address.trim_start(), 16).ok()?, text))
 }
 
-/// Where a jump with a fixed target goes.
+/// Target of a jump with a fixed target.
 fn jump_target(text: &str) -> Option<u64> {
     let mut words = text.split_whitespace();
     words.next().filter(|mnemonic| mnemonic.starts_with('j'))?;
     u64::from_str_radix(words.next()?, 16).ok()
 }
 
-/// Fills the space before an aligned loop or the next function.
+/// Whether an instruction only fills the space before an aligned loop or the next function.
 fn is_padding(text: &str) -> bool {
     let mut words = text.split_whitespace().skip_while(|word| ["data16", "cs"].contains(word));
     match words.next() {

@@ -1,11 +1,11 @@
-//! Instructions that callgrind sees run.
+//! Executed instructions, counted by callgrind.
 
 use std::{collections::BTreeMap, path::Path, process::Command};
 
-/// The function of `speed-case` that is counted, with all that it calls.
+/// Pattern of the function of `speed-case` that is counted, including its callees.
 const MEASURED: &str = "*speed_case*measured*";
 
-/// Instructions of every case, forced to `level`.
+/// Counts the instructions of every case, forced to `level`.
 pub(crate) fn count_all(program: &Path, level: &str) -> BTreeMap<String, u64> {
     let cases = Command::new(program).output().expect("speed-case runs");
     let cases = String::from_utf8(cases.stdout).expect("names of cases");
@@ -24,7 +24,7 @@ fn count(program: &Path, level: &str, case: &str) -> u64 {
     collected(&log).unwrap_or_else(|| panic!("{case} on {level}: callgrind counted nothing: {log}"))
 }
 
-/// The count in callgrind's last words, `==123== Collected : 456`.
+/// Parses the count from callgrind's last lines, `==123== Collected : 456`.
 fn collected(log: &str) -> Option<u64> {
     let count = log.lines().find_map(|line| line.split_once("Collected :"))?.1.trim().parse().ok()?;
     Some(count).filter(|count| *count > 0)

@@ -1,11 +1,12 @@
-//! The stored figures, and how far others are from them.
+//! The stored figures, and differences from them.
 
 use std::{collections::BTreeMap, path::Path};
 
 use cloakwork_tests_speed::disassembly::Counts;
 use serde::{Deserialize, Serialize};
 
-/// How far a count may be from the stored one, in either direction: what got better unseen can get worse unseen.
+/// Largest relative difference from a stored count, in either direction. An improvement that is not
+/// stored could be lost again unnoticed.
 const TOLERANCE: f64 = 0.03;
 
 const HEAD: &str = "\
@@ -14,20 +15,20 @@ const HEAD: &str = "\
 
 ";
 
-/// What was counted, and with which compiler.
+/// Counts, and the compiler that they belong to.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Figures {
-    /// All of its version.
+    /// Full version of the compiler.
     pub(crate) compiler: String,
-    /// A function with one of these in its name is a kernel.
+    /// Parts of names. A function with one of these in its name is a kernel.
     pub(crate) patterns: Vec<String>,
-    /// Instructions run, by level and case.
+    /// Instructions executed, by level and case.
     pub(crate) callgrind: BTreeMap<String, BTreeMap<String, u64>>,
     /// Instructions of each kernel's AVX-512 form.
     pub(crate) avx512: BTreeMap<String, Kernel>,
 }
 
-/// [`Counts`] as they are stored.
+/// [`Counts`] in their stored form.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Kernel {
     instructions: u64,
@@ -43,26 +44,26 @@ impl From<Counts> for Kernel {
 }
 
 impl Figures {
-    /// The figures in `path`.
+    /// Reads the figures from `path`.
     pub(crate) fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// Puts these figures into `path`.
+    /// Writes the figures to `path`.
     pub(crate) fn write(&self, path: &Path) {
         let text = toml::to_string(self).expect("figures are words and numbers");
         std::fs::write(path, format!("{HEAD}{text}")).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
 
-    /// A sentence for each figure of `found` that is not what these say.
+    /// Describes each figure of `found` that differs from the stored figures.
     pub(crate) fn differences(&self, found: &Self) -> Vec<String> {
         let (stored, found) = (self.flat(), found.flat());
         let names = stored.keys().chain(found.keys().filter(|name| !stored.contains_key(*name)));
         names.filter_map(|name| difference(name, stored.get(name), found.get(name))).collect()
     }
 
-    /// All figures under names of their own.
+    /// All figures, each with a unique name.
     fn flat(&self) -> BTreeMap<String, u64> {
         let run = self.callgrind.iter().flat_map(|(level, cases)| {
             cases.iter().map(move |(case, count)| (format!("{case} on {level}, instructions run"), *count))

@@ -1,6 +1,6 @@
-//! The gate: counted instructions must be what `figures.toml` says, within 3 %.
+//! The gate: counted instructions must equal those in `figures.toml`, within 3 %.
 //!
-//! `CLOAKWORK_UPDATE_SPEED=1` stores what is counted instead.
+//! With `CLOAKWORK_UPDATE_SPEED=1`, stores the counts instead.
 
 mod callgrind;
 mod figures;
@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, io::Write, path::Path, process::Command};
 use cloakwork_tests_speed::disassembly;
 use figures::{Figures, Kernel};
 
-/// Instruction sets whose instructions callgrind counts. It knows no AVX-512.
+/// Instruction sets whose instructions callgrind counts. Callgrind does not support AVX-512.
 const LEVELS: [&str; 2] = ["avx2", "portable"];
 
 #[test]
@@ -34,7 +34,8 @@ fn counted_instructions_are_those_stored() {
     }
     let differences = stored.differences(&found);
     if stored.compiler != found.compiler {
-        // Another compiler makes other instructions of the same source: that would say nothing about the source.
+        // Another compiler generates other instructions from the same source, so a comparison says
+        // nothing about the source.
         return say(&format!(
             "*** NOT COMPARED, the gate for speed: the figures are of {}, this is {}.\n\
              *** {} figures differ. Store this compiler's: CLOAKWORK_UPDATE_SPEED=1 make speed ***",
@@ -50,7 +51,7 @@ fn counted_instructions_are_those_stored() {
     );
 }
 
-/// What the counts ask of the machine.
+/// Checks that the machine can count instructions.
 fn possible() -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
         return Err("its figures are of x86-64".into());
@@ -67,14 +68,14 @@ fn possible() -> Result<(), String> {
     Ok(())
 }
 
-/// Every function with wide instructions whose name has one of `patterns` in it.
+/// All functions with wide instructions whose name contains one of `patterns`.
 fn kernels(program: &Path, patterns: &[String]) -> BTreeMap<String, Kernel> {
     let functions = disassembly::functions(program).expect("objdump reads what cargo has built");
     let mut kernels = BTreeMap::new();
     for function in functions {
         let wanted = patterns.iter().any(|pattern| function.name.contains(pattern));
         if wanted && function.counts.wide > 0 {
-            // Units of code generation may each have a copy; the largest speaks for all.
+            // Each codegen unit may have a copy of the function. The largest copy counts.
             let kernel = kernels.entry(function.name).or_insert_with(Kernel::default);
             *kernel = (*kernel).max(function.counts.into());
         }
@@ -85,7 +86,8 @@ fn kernels(program: &Path, patterns: &[String]) -> BTreeMap<String, Kernel> {
     kernels
 }
 
-/// Says it past the test harness, which shows nothing of a test that passes.
+/// Prints to stderr directly, because the test harness hides the captured output of a test that
+/// passes.
 fn say(text: &str) {
     writeln!(std::io::stderr(), "\n{text}").expect("standard error is open");
 }

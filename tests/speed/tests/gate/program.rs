@@ -1,18 +1,18 @@
-//! The counted program, built as the product is released.
+//! The counted program, built like the released product.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// Builds `speed-case` and tells where it is.
+/// Builds `speed-case` and returns its path.
 pub(crate) fn build() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("speed");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--release", "--locked", "--package", env!("CARGO_PKG_NAME"), "--bin", "speed-case"]);
     cargo.arg("--target-dir").arg(&target).current_dir(env!("CARGO_MANIFEST_DIR"));
-    // Nothing that a developer or a runner has set may reach the instructions. The newer mangling keeps the type
-    // that a kernel is an instance for.
+    // Settings of a developer or a runner must not influence the instructions. The v0 mangling
+    // keeps the type parameters of a kernel in its name.
     cargo.env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", "-C symbol-mangling-version=v0");
     for (variable, _) in std::env::vars_os() {
         if variable.to_string_lossy().starts_with("CARGO_PROFILE_") {
@@ -24,7 +24,7 @@ pub(crate) fn build() -> PathBuf {
     target.join("release/speed-case")
 }
 
-/// The compiler and what it makes code with: other ones make other instructions.
+/// Name of the compiler, with LLVM and host: any difference changes the generated instructions.
 pub(crate) fn compiler() -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).arg("-vV").output().expect("rustc runs");

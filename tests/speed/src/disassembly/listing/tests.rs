@@ -44,7 +44,7 @@ fn functions() -> Vec<Function> {
 fn counts_of_a_kernel() {
     let kernel = &functions()[0];
     assert_eq!(kernel.name, "ours::run_avx512::<ours::Multiply<u64>>");
-    // Of the loops only the innermost one with wide instructions; of the padding nothing.
+    // Of the loops, only the innermost loop with wide instructions counts. Padding does not count.
     assert_eq!(kernel.counts, Counts { instructions: 13, wide: 3, spills: 2, inner_loops: 5 });
     assert!(kernel.avx512);
 }
