@@ -24,7 +24,7 @@ async fn is_let_in(server: &Server, headers: HeaderBlock) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_without_a_token_that_shows_a_proxy_is_refused() {
+async fn a_call_without_a_token_with_signs_of_a_proxy_is_refused() {
     let server = Server::start(Setup::default().without_worker()).await;
     let call = |authority: &str| {
         HeaderBlock::request("POST", LIST_JOBS, authority)
@@ -53,7 +53,7 @@ async fn a_call_without_a_token_that_shows_a_proxy_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trusted_proxy_brings_no_anonymous_callers_either() {
+async fn calls_without_a_token_are_refused_behind_a_trusted_proxy_too() {
     let setup = Setup::default().without_worker().with("listen.trusted_proxies", "127.0.0.1");
     let server = Server::start(setup).await;
     assert!(!is_let_in(&server, HeaderBlock::grpc_call(LIST_JOBS)).await);

@@ -47,7 +47,7 @@ fn huffman_digits(digits: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_are_no_grpc_calls_get_the_status_of_http() {
+async fn requests_that_are_not_grpc_calls_get_an_http_status() {
     let server = Server::start(Setup::default().without_worker()).await;
     let get = HeaderBlock::request("GET", HEALTH, "127.0.0.1").field("content-type", "application/grpc");
     let headers = answer(&server, get).await;
@@ -69,7 +69,7 @@ fn counted(metrics: &str, counter: &str, label: &str) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_break_during_a_request_are_no_errors_of_the_server() {
+async fn connections_that_break_during_a_request_count_as_cancelled_not_as_server_errors() {
     const CALLS: u32 = 40;
     let server = Server::start(Setup::default().without_worker()).await;
     for path in [HEALTH, "/cloakwork.v1.JobService/ListJobs", "/cloakwork.v1.BlobService/Write"] {

@@ -176,7 +176,7 @@ async fn unfinished_header_blocks_take_bounded_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_nobody_reads_take_bounded_memory() {
+async fn answers_that_the_client_does_not_read_take_bounded_memory() {
     withstand("unread answers", async |mut connection| {
         for _ in 0..20 {
             for _ in 0..STREAMS {

@@ -47,7 +47,7 @@ async fn refused(server: &Server, reason: &str) -> u64 {
     metrics.lines().find_map(|line| line.strip_prefix(&series)?.parse().ok()).unwrap_or(0)
 }
 
-async fn tenants_work_and_strangers_do_not(kind: ProxyKind) {
+async fn check_tenants_and_strangers(kind: ProxyKind) {
     let Some((server, proxy)) = start(kind).await else { return };
     for name in ["acme", "bravo"] {
         let client = proxy.client(Some(&server.token(name, "jobs,keys,read"))).await.expect("the proxy answers");
@@ -60,18 +60,18 @@ async fn tenants_work_and_strangers_do_not(kind: ProxyKind) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_work_behind_nginx_and_strangers_do_not() {
-    tenants_work_and_strangers_do_not(ProxyKind::Nginx).await;
+async fn tenants_run_jobs_behind_nginx_and_callers_without_a_token_are_refused() {
+    check_tenants_and_strangers(ProxyKind::Nginx).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_work_behind_envoy_and_strangers_do_not() {
-    tenants_work_and_strangers_do_not(ProxyKind::Envoy).await;
+async fn tenants_run_jobs_behind_envoy_and_callers_without_a_token_are_refused() {
+    check_tenants_and_strangers(ProxyKind::Envoy).await;
 }
 
 /// Checks that callers behind a proxy are not the tenant `local`. That tenant is for callers on
 /// this machine, and a proxy on this machine brings remote callers.
-async fn nobody_is_local(kind: ProxyKind) {
+async fn check_that_callers_are_not_local(kind: ProxyKind) {
     let server = Server::start(Setup::default().without_worker()).await;
     let Some(proxy) = Proxy::start(kind, &server).await else { return };
     server.client().await.tenant().await.expect("a direct caller is the tenant local");
@@ -82,17 +82,17 @@ async fn nobody_is_local(kind: ProxyKind) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_behind_nginx_is_not_the_tenant_local() {
-    nobody_is_local(ProxyKind::Nginx).await;
+    check_that_callers_are_not_local(ProxyKind::Nginx).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_behind_envoy_is_not_the_tenant_local() {
-    nobody_is_local(ProxyKind::Envoy).await;
+    check_that_callers_are_not_local(ProxyKind::Envoy).await;
 }
 
 /// Checks that an address that guesses tokens gets no further lookups, whatever it writes into
 /// `x-forwarded-for`.
-async fn guesses_count_for_the_callers_address(kind: ProxyKind) {
+async fn check_that_guesses_count_for_the_callers_address(kind: ProxyKind) {
     // More guesses than `address_failures_per_minute`.
     const GUESSES: u32 = 75;
     let Some((server, proxy)) = start(kind).await else { return };
@@ -114,12 +114,12 @@ async fn guesses_count_for_the_callers_address(kind: ProxyKind) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guesses_behind_nginx_count_for_the_callers_address() {
-    guesses_count_for_the_callers_address(ProxyKind::Nginx).await;
+    check_that_guesses_count_for_the_callers_address(ProxyKind::Nginx).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guesses_behind_envoy_count_for_the_callers_address() {
-    guesses_count_for_the_callers_address(ProxyKind::Envoy).await;
+    check_that_guesses_count_for_the_callers_address(ProxyKind::Envoy).await;
 }
 
 /// Opens calls and resets each at once, all in one write, so that the server receives many resets

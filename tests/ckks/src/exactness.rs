@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn toys_are_as_exact_as_they_are_to_be() {
+    fn bootstraps_of_toy_rings_reach_their_precision_floors() {
         let extent = Extent { is_quick: true, secrets: 3, messages: 2 };
         let measured = measure(&extent, "").expect("bits enough");
         assert_eq!(measured.len(), FLOORS.len());
@@ -120,7 +120,7 @@ mod tests {
 
     /// Takes minutes and gigabytes, so it runs only with `CLOAKWORK_TEST_ALL`.
     #[test]
-    fn real_rings_are_as_exact_as_they_are_to_be() {
+    fn bootstraps_of_real_rings_reach_their_precision_floors() {
         if std::env::var_os("CLOAKWORK_TEST_ALL").is_none() {
             return;
         }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_exact_enough_is_an_error() {
+    fn a_measurement_below_its_floor_is_an_error() {
         let extent = Extent { is_quick: true, secrets: 1, messages: 1 };
         for toy in [[60.0, 0.0], [0.0, 60.0], [f64::NAN, 0.0]] {
             let floor = Floor { row: FLOORS[1].row, real: [0.0, 0.0], toy };
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_of_errors() {
+    fn mean_bits_averages_errors_and_not_bits() {
         assert!((mean_bits([1.0, 2.0, 2.0].into_iter()) + (1.0_f64 / 3.0).log2()).abs() < 1e-12);
     }
 }

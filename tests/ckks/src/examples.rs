@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_those_of_the_document() {
+    fn examples_equal_those_of_the_document() {
         let document = include_str!("../../../docs/ckks.md");
         for (name, _) in EXAMPLES {
             let expected = format!("### {name}\n\n```rust\n{}\n```\n", code(name));
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_bring_numbers_back() {
+    fn examples_return_their_numbers() {
         let set = ckks::by_name("TOY_CKKS_45_60_50").expect("a set");
         for (name, example) in EXAMPLES {
             for Outcome { got, expected } in example(set, 2).expect("an example that runs") {

@@ -10,7 +10,7 @@ use cloakwork_math::{
 use cloakwork_params::ckks::CKKS_SETS;
 
 #[test]
-fn products_are_those_of_another_library() {
+fn products_equal_those_of_another_library() {
     for set in CKKS_SETS {
         for prime in set.chain.iter().chain(set.special) {
             let modulus = Modulus::new(*prime).expect("a prime");

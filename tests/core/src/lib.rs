@@ -10,13 +10,13 @@ use cloakwork_tfhe::{Scratch, ServerKey};
 /// Number of threads that tests use.
 pub const THREADS: usize = 2;
 
-/// Both halves of a key, and working memory.
+/// A client key, the matching server key, and working memory.
 pub struct Pair<T, S> {
     /// The parameter set.
     pub set: &'static ParameterSet,
-    /// The client's half.
+    /// The client's key.
     pub client: ClientKey,
-    /// The server's half.
+    /// The server's key.
     pub server: ServerKey<T, S>,
     /// The client's generator, with a fixed seed so that a failing test fails again.
     pub randomness: Randomness,

@@ -70,13 +70,14 @@ fn random_words(len: usize) -> Vec<u64> {
 }
 
 #[test]
-fn the_batch_changes_no_bit() {
+fn batching_changes_no_bit_of_a_classical_bootstrap() {
     batch_changes_no_bit("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", 150);
 }
 
-/// Alone, a ciphertext computes masks that a batch reads.
+/// A single ciphertext computes the key's masks, but a batch reads them from memory. Both must give
+/// the same bits.
 #[test]
-fn the_batch_changes_no_bit_of_a_multi_bit_bootstrap() {
+fn batching_changes_no_bit_of_a_multi_bit_bootstrap() {
     batch_changes_no_bit("V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", 33);
     // Two masks in each row.
     batch_changes_no_bit("V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", 33);
@@ -108,7 +109,7 @@ fn batch_changes_no_bit(name: &str, count: usize) {
 }
 
 #[test]
-fn tables_of_two_inputs_and_of_many_functions() {
+fn tables_of_two_inputs_and_of_many_functions_give_the_right_values() {
     let mut pair = Pair::<u64, u32>::generate("V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128");
     let (left, right): (Vec<u64>, Vec<u64>) = (0..16).map(|pair| (pair / 4, pair % 4)).unzip();
     let product = Lut::bivariate(pair.set, 4, |left, right| left * right % 4).expect("a table");

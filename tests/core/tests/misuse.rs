@@ -29,7 +29,7 @@ fn every_output_of_a_table<T: Torus, S: Torus>(name: &str) -> LweList<T> {
 }
 
 #[test]
-fn the_outputs_of_a_table_cost_no_working_memory() {
+fn further_outputs_of_a_table_take_no_working_memory() {
     let outputs = every_output_of_a_table::<u64, u64>("TOY_MESSAGE_2_CARRY_2");
     // Neighbouring outputs are neighbouring coefficients of the table, except where the table wraps
     // around.

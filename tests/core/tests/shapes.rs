@@ -11,7 +11,7 @@ fn gadget(base_log: u32, levels: usize) -> Decomposition {
 }
 
 #[test]
-fn bootstrap_keys_have_a_shape_that_the_kernels_are_made_for() {
+fn bootstrap_keys_with_a_shape_that_no_kernel_supports_are_refused() {
     let new = |glwe_dimension, polynomial_size, gadget: Decomposition, count: usize| {
         let shape = GgswShape { glwe_dimension, polynomial_size, gadget };
         let words = if polynomial_size.max(count) < 100 { count * shape.body_words() } else { 0 };
@@ -39,7 +39,7 @@ fn bootstrap_keys_have_a_shape_that_the_kernels_are_made_for() {
 }
 
 #[test]
-fn key_switch_and_packing_keys_have_gadgets_that_fit_their_words() {
+fn key_switch_and_packing_keys_with_gadgets_wider_than_their_words_are_refused() {
     let key_switch = |output, gadget: Decomposition, log2| {
         SeededKeySwitchKey::<u32>::new(2, output, gadget, log2, SEED, vec![0; 2 * gadget.levels]).is_ok()
     };

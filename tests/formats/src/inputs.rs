@@ -19,7 +19,7 @@ use crate::ckks;
 
 /// A decoder to fuzz.
 pub struct Target {
-    /// Name of its fuzz target and of its corpus folder.
+    /// Name of the fuzz target, and of its corpus folder.
     pub name: &'static str,
     /// Decodes arbitrary bytes. Panics if an invariant is violated.
     pub run: fn(&[u8]),

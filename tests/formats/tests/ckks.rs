@@ -26,7 +26,7 @@ fn envelope_refusal(case: &CkksCase, bytes: &[u8]) -> EnvelopeError {
 }
 
 #[test]
-fn golden_files_are_read_and_written_as_ever() {
+fn golden_files_are_still_read_and_written_byte_for_byte() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/v1");
     for case in &*CASES {
         let golden = fs::read(folder.join(format!("{}.bin", case.name))).expect("a golden file");
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lie_about_a_dimension_is_refused_or_another_object(case: Index, index in 0..DIMENSIONS, lie in prop_oneof![
+    fn a_changed_dimension_is_refused_or_gives_another_valid_object(case: Index, index in 0..DIMENSIONS, lie in prop_oneof![
         any::<u32>(), 0_u32..2100
     ]) {
         let case = case.get(&CASES);
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lie_about_the_length_is_refused(case: Index, lie: u64) {
+    fn a_wrong_payload_length_is_refused(case: Index, lie: u64) {
         let case = case.get(&CASES);
         let mut bytes = case.bytes.clone();
         bytes[HEADER_BYTES - 8..HEADER_BYTES].copy_from_slice(&lie.to_le_bytes());
@@ -125,7 +125,7 @@ fn last_prime(case: &CkksCase) -> u64 {
 }
 
 #[test]
-fn scales_that_are_none_are_refused() {
+fn scales_that_are_not_finite_and_in_range_are_refused() {
     let case = CASES.iter().find(|case| case.kind == ObjectKind::CkksCiphertext).expect("a ciphertext");
     for scale in [f64::NAN, f64::INFINITY, 0.0, -1.0, 0.5, f64::MIN_POSITIVE, 5e-324, 1e300] {
         let mut bytes = case.bytes.clone();

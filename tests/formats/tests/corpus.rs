@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use cloakwork_tests_formats::{TARGETS, all, all_of_ckks};
 
 #[test]
-fn the_corpus_of_every_target_is_survived() {
+fn every_target_survives_its_corpus() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for target in TARGETS {
         let folder = fs::read_dir(corpus.join(target.name)).expect("a corpus folder for each target");

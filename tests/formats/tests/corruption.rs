@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn a_truncation_says_how_much_came(case: Index, len: Index) {
+    fn the_error_for_a_truncation_states_how_many_bytes_came(case: Index, len: Index) {
         let case = case.get(&CASES);
         let len = len.index(case.bytes.len());
         let expected = if len < HEADER_BYTES { HEADER_BYTES } else { case.bytes.len() } as u64;
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lie_about_the_length_is_refused(case: Index, lie: u64) {
+    fn a_wrong_payload_length_is_refused(case: Index, lie: u64) {
         let case = case.get(&CASES);
         let mut bytes = case.bytes.clone();
         bytes[HEADER_BYTES - 8..HEADER_BYTES].copy_from_slice(&lie.to_le_bytes());
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lie_about_a_dimension_is_refused_even_when_sealed(case: Index, index in 0..DIMENSIONS, lie: u32) {
+    fn a_changed_dimension_is_refused_even_with_a_correct_digest(case: Index, index in 0..DIMENSIONS, lie: u32) {
         let case = case.get(&CASES);
         let mut bytes = case.bytes.clone();
         let at = 32 + 4 * index;
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_no_envelope_are_refused(case: Index, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn bytes_that_are_not_an_envelope_are_refused(case: Index, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         refusal(case.get(&CASES), &bytes);
     }
 }
@@ -167,7 +167,7 @@ fn words_of_the_other_width_are_refused() {
 }
 
 #[test]
-fn bits_below_a_modulus_are_refused() {
+fn nonzero_bits_below_a_modulus_are_refused() {
     let case = named("seeded_key_switch_key_2m21");
     let mut bytes = case.bytes.clone();
     bytes[HEADER_BYTES + 4 * 1234] |= 1;
@@ -176,7 +176,7 @@ fn bits_below_a_modulus_are_refused() {
 }
 
 #[test]
-fn bits_behind_a_packed_ciphertext_are_refused() {
+fn nonzero_bits_after_a_packed_ciphertext_are_refused() {
     // 19 ciphertexts with 8 bytes of bookkeeping each, then packs of 8, 8 and 3. A full pack has
     // (16 + 8) 9-bit values and leaves 40 bits of its fourth word unused. The last has (16 + 3) and
     // leaves 21 bits of its third word.
@@ -190,7 +190,7 @@ fn bits_behind_a_packed_ciphertext_are_refused() {
 }
 
 #[test]
-fn degrees_and_noise_levels_are_bounded() {
+fn degrees_and_noise_levels_above_their_limits_are_refused() {
     let refused = |name: &str, at: usize, value: u32| {
         let case = named(name);
         let mut bytes = case.bytes.clone();

@@ -38,7 +38,7 @@ fn bookkeeping_that_the_set_does_not_allow_is_refused() {
 }
 
 #[test]
-fn words_that_are_no_values_of_their_modulus_are_refused() {
+fn words_that_are_not_values_of_their_modulus_are_refused() {
     let toy = set("TOY_MESSAGE_2_CARRY_2_KS32");
     let mut bodies = vec![1_u32 << 11; toy.big_dimension() * toy.key_switch.levels];
     bodies[77] += 1 << 10;
@@ -53,7 +53,7 @@ fn words_that_are_no_values_of_their_modulus_are_refused() {
 }
 
 #[test]
-fn a_seed_that_no_reader_takes_is_refused() {
+fn a_seed_that_no_decoder_accepts_is_refused() {
     let toy = set("TOY_MESSAGE_2_CARRY_2");
     let list = SeededLweList::new(256, MaskSeed { key: 0, block: 0, byte: 16 }, Vec::<u64>::new());
     let list = CiphertextList::new(list.expect("a set's dimension"), Vec::new()).expect("no entries");

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use cloakwork_tests_formats::{all, all_of_ckks};
 
 #[test]
-fn golden_files_are_read_and_written_as_ever() {
+fn golden_files_are_still_read_and_written_byte_for_byte() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/v1");
     let files: BTreeSet<String> = fs::read_dir(&folder)
         .expect("the folder of golden files")

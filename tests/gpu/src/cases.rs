@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_mean_the_same_in_the_clear() {
+    fn programs_and_their_clear_functions_agree() {
         let numbers: [u128; 3] = [1, 0xfedc_ba98_7654_3210, 0x0123_4567_89ab_cdef];
         for case in &CASES {
             let program = Program::decode(&case.program("TOY_MESSAGE_2_CARRY_2"), &LIMITS).expect("a program");

@@ -32,10 +32,10 @@ struct Cli {
     /// small blocks. Programs run under the first set that takes integers
     #[arg(long = "set", value_name = "NAME")]
     sets: Vec<String>,
-    /// Widths of waves
+    /// Widths of the waves to measure
     #[arg(long, value_delimiter = ',', default_values_t = WIDTHS)]
     widths: Vec<usize>,
-    /// Seconds for each width
+    /// Seconds of measurement for each width
     #[arg(long, default_value_t = WIDTH_SECONDS)]
     seconds: f64,
     /// Bootstraps of each set whose results are decrypted, if there is time
@@ -50,7 +50,7 @@ struct Cli {
     /// Use an emulated GPU, where there is no real one
     #[arg(long)]
     emulated: bool,
-    /// Where to write the figures, as JSON
+    /// File to write the figures to, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use crate::cases::CASES;
 /// Contents and duration of a measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Parameter sets, by name. Programs run under the first that takes integers.
+    /// Parameter sets, by name. Programs run under the first set that takes integers.
     pub sets: Vec<String>,
     /// Widths of waves.
     pub widths: Vec<usize>,
@@ -26,7 +26,8 @@ pub struct Plan {
     pub ends: Instant,
 }
 
-/// Sets of a whole run: 4-bit blocks, classical and multi-bit, and small ones.
+/// Sets of a whole run: classical and multi-bit sets with 4-bit blocks, and a set with small
+/// blocks.
 const SETS: [&str; 3] = [
     "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128",
     "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128",

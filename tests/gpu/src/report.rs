@@ -22,11 +22,11 @@ pub struct Report {
 pub struct ProgramReport {
     /// Name of the program.
     pub program: String,
-    /// Bootstraps of a job.
+    /// Number of bootstraps of a job.
     pub bootstraps: u64,
-    /// Waves of a job, one after the other.
+    /// Number of successive waves of a job.
     pub waves: u64,
-    /// Jobs that were timed.
+    /// Number of timed jobs.
     pub rounds: usize,
     /// Milliseconds from a job's arrival at the worker to its results: the median.
     pub median_ms: f64,
@@ -49,25 +49,25 @@ pub struct SetReport {
     pub set: String,
     /// Milliseconds from a key's stored bytes, in memory, to a key that is ready.
     pub key_load_ms: f64,
-    /// Bytes of the key on each GPU.
+    /// Size of the key on each GPU in bytes.
     pub key_bytes: u64,
     /// Results of each width of waves.
     pub widths: Vec<WidthReport>,
     /// Bootstraps for each joule that the GPUs draw, in successive waves of the largest width.
     /// Absent where the GPUs have no sensor.
     pub per_joule: Option<f64>,
-    /// Bootstraps whose results were decrypted.
+    /// Number of bootstraps whose results were decrypted.
     pub checked: u64,
-    /// Bootstraps whose results were wrong.
+    /// Number of bootstraps whose results were wrong.
     pub wrong: u64,
 }
 
 /// Results of waves of one width.
 #[derive(Clone, Debug, Serialize)]
 pub struct WidthReport {
-    /// Bootstraps in a wave, each with its key switch.
+    /// Number of bootstraps in a wave, each with its key switch.
     pub width: usize,
-    /// Waves that were timed.
+    /// Number of timed waves.
     pub waves: usize,
     /// Microseconds of a wave, measured by the device: the median.
     pub median_us: f64,
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hundredth_is_told_of_a_hundred_values_at_least() {
+    fn the_99th_percentile_needs_at_least_a_hundred_values() {
         let up_to = |count: u32| Spread::of((1..=count).rev().map(f64::from).collect());
         assert_eq!(up_to(1), Spread { median: 1.0, p99: None, max: 1.0 });
         assert_eq!(up_to(99), Spread { median: 50.0, p99: None, max: 99.0 });

@@ -17,7 +17,7 @@ fn device() -> (Arc<dyn Device>, Meter) {
 }
 
 #[test]
-fn it_counts_what_it_runs_and_checks_what_it_counts() {
+fn the_benchmark_counts_its_runs_and_decrypts_every_result() {
     let sets =
         ["TOY_MESSAGE_2_CARRY_2", "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2", "TOY_BOOLEAN_KS_PBS", "TOY_BOOLEAN"];
     let plan = Plan {
@@ -66,7 +66,7 @@ fn it_counts_what_it_runs_and_checks_what_it_counts() {
 }
 
 #[test]
-fn what_there_is_no_time_for_is_left_out_and_named() {
+fn the_report_names_measurements_that_had_no_time_left() {
     let plan =
         Plan { sets: vec!["TOY_MESSAGE_2_CARRY_2".to_owned()], ends: Instant::now(), ..Plan::whole(Instant::now()) };
     let report = bench(&device().0, None, &plan);
@@ -76,7 +76,7 @@ fn what_there_is_no_time_for_is_left_out_and_named() {
 }
 
 #[test]
-fn what_has_begun_ends_when_the_time_is_over() {
+fn a_running_measurement_ends_when_the_time_is_over() {
     // Without the time limit, the run would never end.
     let plan = Plan {
         sets: vec!["TOY_BOOLEAN".to_owned()],

@@ -32,13 +32,13 @@ pub enum ConversionError {
     /// The core does not support a feature of tfhe-rs.
     #[error("{what} is not supported")]
     Unsupported {
-        /// The feature.
+        /// Unsupported feature.
         what: &'static str,
     },
     /// The conversion needs a set of another kind.
     #[error("{set} is not a {expected} set")]
     WrongKind {
-        /// The set.
+        /// Name of the set.
         set: &'static str,
         /// Kind that the conversion needs.
         expected: &'static str,

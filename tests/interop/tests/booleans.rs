@@ -200,7 +200,7 @@ impl Pair {
 }
 
 #[test]
-fn key_switch_first() {
+fn gates_agree_with_tfhe_rs_if_the_key_switch_comes_first() {
     for name in ["DEFAULT_PARAMETERS_KS_PBS", "PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS"] {
         Pair::made_by_tfhe(name).check();
         Pair::made_by_us(name).check();
@@ -208,7 +208,7 @@ fn key_switch_first() {
 }
 
 #[test]
-fn bootstrap_first() {
+fn gates_agree_with_tfhe_rs_if_the_bootstrap_comes_first() {
     for name in ["DEFAULT_PARAMETERS", "PARAMETERS_ERROR_PROB_2_POW_MINUS_165", "TFHE_LIB_PARAMETERS"] {
         Pair::made_by_tfhe(name).check();
         Pair::made_by_us(name).check();

@@ -160,7 +160,7 @@ fn sets() -> impl Iterator<Item = (&'static CompressionSet, &'static ParameterSe
 }
 
 #[test]
-fn keys_of_tfhe_rs() {
+fn packs_and_lists_agree_under_keys_of_tfhe_rs() {
     for (set, parameter_set) in sets() {
         let pair = Pair::made_by_tfhe(set, parameter_set);
         pair.packs_agree();
@@ -169,14 +169,14 @@ fn keys_of_tfhe_rs() {
 }
 
 #[test]
-fn keys_of_ours() {
+fn lists_agree_under_keys_of_our_library() {
     for (set, parameter_set) in sets() {
         Pair::made_by_us(set, parameter_set).lists_agree();
     }
 }
 
 #[test]
-fn compression_sets_are_those_of_tfhe_rs() {
+fn compression_sets_equal_those_of_tfhe_rs() {
     for (theirs, name) in v1_8::VEC_ALL_COMPRESSION_PARAMETERS {
         if let Some(set) = table::COMPRESSION_SETS.iter().find(|set| set.name == name) {
             assert_eq!(compression::parameters(set), *theirs, "{name}");

@@ -43,17 +43,17 @@ fn arithmetic_on_our_keys<S: SmallWord>(name: &str) {
 }
 
 #[test]
-fn arithmetic_of_tfhe_rs_works_on_classical_keys_made_here() {
+fn arithmetic_of_tfhe_rs_works_under_classical_keys_of_our_library() {
     arithmetic_on_our_keys::<u64>(CLASSICAL_2_2);
 }
 
 #[test]
-fn arithmetic_of_tfhe_rs_works_on_32_bit_keys_made_here() {
+fn arithmetic_of_tfhe_rs_works_under_32_bit_keys_of_our_library() {
     arithmetic_on_our_keys::<u32>(KS32_2_2);
 }
 
 #[test]
-fn blocks_of_an_integer_are_bootstrapped_here() {
+fn our_server_bootstraps_the_blocks_of_an_integer_of_tfhe_rs() {
     let set = set(CLASSICAL_2_2);
     let config = ConfigBuilder::default().build();
     let client = tfhe::ClientKey::generate(config);

@@ -7,37 +7,37 @@ mod common;
 use common::{pair::Pair, *};
 
 #[test]
-fn classical_2_2() {
+fn keys_of_our_library_of_the_classical_set_2_2_work_in_both_libraries() {
     Pair::<u64>::made_by_us(CLASSICAL_2_2).check();
 }
 
 #[test]
-fn gaussian_2_2() {
+fn keys_of_our_library_of_the_gaussian_set_2_2_work_in_both_libraries() {
     Pair::<u64>::made_by_us(GAUSSIAN_2_2).check();
 }
 
 #[test]
-fn key_switch_to_32_bits() {
+fn keys_of_our_library_with_a_key_switch_to_32_bits_work_in_both_libraries() {
     Pair::<u32>::made_by_us(KS32_2_2).check();
 }
 
 #[test]
-fn key_switch_to_21_bits() {
+fn keys_of_our_library_with_a_key_switch_to_21_bits_work_in_both_libraries() {
     Pair::<u32>::made_by_us(HPU_2_2).check();
 }
 
 #[test]
-fn classical_1_1() {
+fn keys_of_our_library_of_the_classical_set_1_1_work_in_both_libraries() {
     Pair::<u64>::made_by_us(CLASSICAL_1_1).check();
 }
 
 #[test]
-fn groups_of_3() {
+fn keys_of_our_library_with_multi_bit_groups_of_3_work_in_both_libraries() {
     Pair::<u64>::made_by_us(GROUP_3_2_2).check();
 }
 
 #[test]
-fn groups_of_4() {
+fn keys_of_our_library_with_multi_bit_groups_of_4_work_in_both_libraries() {
     Pair::<u64>::made_by_us(GROUP_4_2_2).check();
     Pair::<u64>::made_by_us(GROUP_4_1_1_GAUSSIAN).check();
 }

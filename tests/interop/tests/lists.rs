@@ -60,7 +60,7 @@ fn compact_public_keys_expand_to_the_same_words() {
 
 /// Each library encrypts with a public key from either library, and both decrypt.
 #[test]
-fn compact_public_keys_encrypt_for_both_sides() {
+fn compact_public_keys_of_either_library_encrypt_for_both() {
     let set = set(CLASSICAL_2_2);
     let theirs = TheirClientKey::new(parameters::shortint(set).unwrap());
     let (their_public, parameters) = CompressedCompactPublicKey::new(&theirs).into_raw_parts();

@@ -148,7 +148,7 @@ fn tables_of_many_functions_agree() {
 }
 
 #[test]
-fn shortint_sets_are_those_of_tfhe_rs() {
+fn shortint_sets_equal_those_of_tfhe_rs() {
     let classic = v1_8::VEC_ALL_CLASSIC_PBS_PARAMETERS.map(|(parameters, name)| (name, (*parameters).into()));
     let multi_bit = v1_8::VEC_ALL_MULTI_BIT_PBS_PARAMETERS.map(|(parameters, name)| (name, (*parameters).into()));
     let key_switch_32 = v1_8::VEC_ALL_KS32_PARAMETERS.map(|(parameters, name)| (name, (*parameters).into()));
@@ -165,7 +165,7 @@ fn shortint_sets_are_those_of_tfhe_rs() {
 }
 
 #[test]
-fn boolean_sets_are_those_of_tfhe_rs() {
+fn boolean_sets_equal_those_of_tfhe_rs() {
     let theirs = [
         ("DEFAULT_PARAMETERS", boolean::DEFAULT_PARAMETERS),
         ("DEFAULT_PARAMETERS_KS_PBS", boolean::DEFAULT_PARAMETERS_KS_PBS),

@@ -129,7 +129,7 @@ macro_rules! theirs {
 }
 
 #[test]
-fn results_are_those_of_tfhe_rs() {
+fn results_of_operations_on_two_numbers_equal_those_of_tfhe_rs() {
     let (key, server) = generate_keys(ConfigBuilder::default().build());
     set_server_key(server);
     let pairs = EDGES.iter().flat_map(|x| EDGES.iter().map(move |y| (*x, *y)));
@@ -172,7 +172,7 @@ fn is_of_one(kind: Kind) -> bool {
 }
 
 #[test]
-fn so_are_those_of_one_three_and_more() {
+fn results_of_operations_on_one_three_or_more_numbers_equal_those_of_tfhe_rs() {
     let (key, server) = generate_keys(ConfigBuilder::default().build());
     set_server_key(server);
     for (index, x) in EDGES.into_iter().enumerate() {

@@ -26,7 +26,7 @@ use crate::{
 /// The set of all measurements except the upload.
 const SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
-/// Measures the service against the core.
+/// Measures the service compared with the core.
 #[derive(Parser)]
 struct Options {
     /// Number of rounds. Each measures the core and the service in turn.

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_truth_holds_and_its_neighbours_do_not() {
+    fn a_true_variance_holds_and_one_off_by_a_tenth_does_not() {
         let comparison = Comparison::of_variance(&samples(10_000), 0.0, 1.0 / 12.0, 0.0);
         assert!(comparison.holds(), "{comparison:?}");
         assert!(!comparison.against(1.1 / 12.0).holds());
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shifted_mean_is_seen() {
+    fn a_shifted_mean_does_not_hold() {
         let comparison = Comparison::of_mean(&samples(10_000), 0.0, 0.0);
         assert!(comparison.holds(), "{comparison:?}");
         assert!(!comparison.against(0.03).holds());

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exact_product_is_the_definition() {
+    fn the_exact_product_equals_the_definition() {
         for (base_log, levels, glwe_dimension) in [(23, 1, 1), (15, 2, 2), (7, 3, 1)] {
             let gadget = Decomposition { base_log, levels };
             let shape = GgswShape { glwe_dimension, polynomial_size: 64, gadget };
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_words_come_out_exact() {
+    fn products_of_32_bit_words_are_exact() {
         let shape =
             GgswShape { glwe_dimension: 2, polynomial_size: 1024, gadget: Decomposition { base_log: 10, levels: 2 } };
         assert_eq!(product_error::<u32>(shape, Level::detect(), true, 4, 3).coefficient, 0.0);

@@ -17,14 +17,14 @@ use cloakwork_tests_noise::statistics::Comparison;
 use cloakwork_tfhe::Lut;
 
 #[test]
-fn classical_1_1() {
+fn the_formula_predicts_the_noise_of_the_classical_set_1_1() {
     check::<u64, u64>("V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", ROTATIONS);
 }
 
 /// Also checks the power of the comparison: it rejects a formula that lacks one of its terms, or
 /// that is off by an eighth.
 #[test]
-fn classical_2_2() {
+fn the_formula_predicts_the_noise_of_the_classical_set_2_2() {
     let name = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
     let [switch, rotation] = check::<u64, u64>(name, ROTATIONS);
     let noise = NoiseBudget::of(by_name(name).expect("in the table")).bootstrap;
@@ -41,59 +41,59 @@ fn classical_2_2() {
 
 /// The set has two levels and a key of half a gigabyte, so the test runs fewer rotations.
 #[test]
-fn classical_3_3() {
+fn the_formula_predicts_the_noise_of_the_classical_set_3_3() {
     check::<u64, u64>("V1_8_PARAM_MESSAGE_3_CARRY_3_KS_PBS_TUNIFORM_2M128", ROTATIONS / 3);
 }
 
 #[test]
-fn narrow_key_switch_2_2() {
+fn the_formula_predicts_the_noise_of_a_32_bit_key_switch() {
     check::<u64, u32>("V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", ROTATIONS);
 }
 
 #[test]
-fn hpu_2_2() {
+fn the_formula_predicts_the_noise_of_the_hpu_set() {
     check::<u64, u32>("V1_8_HPU_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", ROTATIONS);
 }
 
 #[test]
-fn multi_bit_2() {
+fn the_formula_predicts_the_noise_of_multi_bit_groups_of_2() {
     check::<u64, u64>("V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", ROTATIONS);
 }
 
 #[test]
-fn multi_bit_3() {
+fn the_formula_predicts_the_noise_of_multi_bit_groups_of_3() {
     check::<u64, u64>("V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", ROTATIONS / 2);
 }
 
 #[test]
-fn multi_bit_4() {
+fn the_formula_predicts_the_noise_of_multi_bit_groups_of_4() {
     check::<u64, u64>("V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", ROTATIONS);
 }
 
 #[test]
-fn boolean_bootstrap_first() {
+fn the_formula_predicts_the_noise_of_booleans_if_the_bootstrap_comes_first() {
     check::<u32, u32>("DEFAULT_PARAMETERS", ROTATIONS);
 }
 
 #[test]
-fn boolean_key_switch_first() {
+fn the_formula_predicts_the_noise_of_booleans_if_the_key_switch_comes_first() {
     check::<u32, u32>("PARAMETERS_ERROR_PROB_2_POW_MINUS_165_KS_PBS", ROTATIONS);
 }
 
 #[test]
-fn boolean_three_levels() {
+fn the_formula_predicts_the_noise_of_booleans_with_three_levels() {
     check::<u32, u32>("TFHE_LIB_PARAMETERS", ROTATIONS);
 }
 
 #[test]
-fn whole_bootstrap_2_2() {
+fn the_formula_predicts_the_noise_of_a_whole_bootstrap_of_integers() {
     let keys = keys::<u64, u64>("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128");
     let lut = Lut::from_fn(keys.set(), |message| message).expect("values below the modulus");
     check_whole(&keys, &lut);
 }
 
 #[test]
-fn whole_bootstrap_boolean() {
+fn the_formula_predicts_the_noise_of_a_whole_bootstrap_of_booleans() {
     for name in ["DEFAULT_PARAMETERS", "DEFAULT_PARAMETERS_KS_PBS"] {
         let keys = keys::<u32, u32>(name);
         check_whole(&keys, &Lut::sign(keys.set().polynomial_size, 1 << 29));

@@ -20,7 +20,7 @@ const SHAPES: [(usize, usize, u32, usize); 10] = [
 ];
 
 #[test]
-fn no_level_loses_more_than_the_formula_says() {
+fn no_instruction_set_loses_more_precision_than_the_formula_predicts() {
     for level in Level::available() {
         for (glwe_dimension, polynomial_size, base_log, levels) in SHAPES {
             let gadget = Decomposition { base_log, levels };

@@ -32,7 +32,7 @@ pub enum Place {
 }
 
 impl Case {
-    /// Name of a row.
+    /// Name of the row of this kind.
     pub fn name(&self, kind: Kind) -> String {
         format!("{} {}", self.label, kind.label())
     }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_names_of_their_own() {
+    fn names_of_rows_are_unique() {
         let rows = CASES.iter().flat_map(|case| case.rows.iter().map(|row| (case.name(row.kind), row)));
         let mut names: Vec<_> = rows.clone().map(|(name, _)| name).collect();
         names.sort();

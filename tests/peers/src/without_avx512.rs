@@ -26,9 +26,9 @@ const LEVEL: &str = "avx2";
 
 /// Parts of the names of functions that may contain AVX-512, because no measured code runs them.
 const ELSEWHERE: [&str; 3] = [
-    "cloakwork_", // Ours, and not run: the level is avx2.
-    "aes::",      // Masks of keys and fresh ciphertexts, made before anything is measured.
-    "blake3_",    // Names of files.
+    "cloakwork_", // Our code, which does not run AVX-512: its level is avx2.
+    "aes::",      // Masks of keys and fresh ciphertexts, made before the measurement.
+    "blake3_",    // Digests in key files, which no measured code computes.
 ];
 
 /// Measures the selected rows of `case` in a process of `program`.
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn avx512_of_the_peer_is_found() {
+    fn avx512_code_of_the_peer_is_found() {
         let function = |name: &str, avx512| Function { name: name.into(), counts: Default::default(), avx512 };
         let program = vec![
             function("tfhe_fft::dif8::fft", false),

@@ -146,7 +146,7 @@ impl Server {
         command
     }
 
-    /// The running process.
+    /// The running process. Panics if the server was not started.
     pub fn process(&mut self) -> &mut Process {
         self.process.as_mut().expect("the server was started")
     }
@@ -168,7 +168,7 @@ impl Server {
         format!("{}://127.0.0.1:{}", if tls { "https" } else { "http" }, self.port)
     }
 
-    /// The address of the gRPC port.
+    /// Address of the gRPC port.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }

@@ -167,7 +167,7 @@ async fn files_that_cannot_be_used_are_named_before_anything_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_that_cannot_be_read_are_damaged_or_wrong() {
+async fn unreadable_results_are_reported_as_damaged_or_wrong() {
     let server = Server::start(Setup::default()).await;
     let home = tempfile::tempdir().expect("a directory");
     let shell = Shell::new(&server, home.path());
@@ -186,7 +186,7 @@ async fn results_that_cannot_be_read_are_damaged_or_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_part_that_is_damaged_is_named() {
+async fn a_damaged_part_is_named() {
     let server = Server::start(Setup::default()).await;
     let home = tempfile::tempdir().expect("a directory");
     let shell = Shell::new(&server, home.path());
@@ -206,7 +206,7 @@ async fn a_part_that_is_damaged_is_named() {
 
 /// Every command reports an impossible bootstrap with the same code, and creates no job.
 #[tokio::test(flavor = "multi_thread")]
-async fn computations_that_cannot_be_are_wrong_arguments() {
+async fn impossible_computations_are_reported_as_wrong_arguments() {
     let server = Server::start(Setup::default()).await;
     let home = tempfile::tempdir().expect("a directory");
     let shell = Shell::new(&server, home.path());
@@ -227,7 +227,7 @@ async fn computations_that_cannot_be_are_wrong_arguments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_nobody_told_to_takes_no_toys() {
+async fn a_server_with_default_settings_refuses_toy_sets() {
     let server = Server::start(Setup::as_shipped()).await;
     let home = tempfile::tempdir().expect("a directory");
     let shell = Shell::new(&server, home.path());

@@ -42,7 +42,7 @@ fn program(name: &str, kind: Kind, operations: u32, bits: u32) -> Program {
 /// The test counts programs and measures no times, because the time of a compilation depends on
 /// other load of the machine.
 #[tokio::test(flavor = "multi_thread")]
-async fn expensive_programs_of_one_tenant_do_not_hold_up_small_ones_of_another() {
+async fn expensive_programs_of_one_tenant_do_not_delay_small_programs_of_another() {
     const SENDERS: usize = 4;
     const CHECKS: usize = 40;
     /// Largest number of expensive programs that end during all checks. If each check waited for

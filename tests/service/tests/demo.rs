@@ -21,7 +21,7 @@ fn entries(directory: &Path) -> usize {
 }
 
 #[test]
-fn it_computes_and_leaves_nothing_behind() {
+fn the_demo_computes_and_leaves_no_files() {
     let temporary = tempfile::tempdir().expect("a directory");
     let output = script(temporary.path()).args(["--pairs", "16"]).output().expect("the script runs");
     let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -33,7 +33,7 @@ fn it_computes_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn its_failure_is_seen_and_leaves_nothing_behind() {
+fn a_failed_demo_reports_the_error_and_leaves_no_files() {
     let temporary = tempfile::tempdir().expect("a directory");
     // The server's default configuration refuses sets that protect nothing.
     let output = script(temporary.path()).args(["--set", TOY]).output().expect("the script runs");
@@ -43,7 +43,7 @@ fn its_failure_is_seen_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_signal_ends_it_and_leaves_nothing_behind() {
+fn a_signal_ends_the_demo_and_leaves_no_files() {
     let temporary = tempfile::tempdir().expect("a directory");
     let logs = tempfile::tempdir().expect("a directory");
     let mut process = Process::start(script(temporary.path()), &logs.path().join("demo.log"));

@@ -78,7 +78,7 @@ impl Case {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_only_reads_never_shortens_the_life_of_a_result() {
+async fn a_read_with_a_read_only_token_never_shortens_the_life_of_a_result() {
     for case in cases().await {
         let reader = case.server.token("acme", "read");
         let size = case.size();

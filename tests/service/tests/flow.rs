@@ -7,7 +7,7 @@ use cloakwork_tests_service::{Server, Setup, Tenant, VALUES, eventually};
 use futures_util::StreamExt as _;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_a_job_a_result_and_an_honest_record() {
+async fn a_job_returns_its_result_and_a_latency_record_that_adds_up() {
     let server = Server::start(Setup::default()).await;
     let tenant = Tenant::new(server.client().await).await;
     let values: Vec<u64> = (0..40).map(|index| index % VALUES).collect();
@@ -33,7 +33,7 @@ async fn a_key_a_job_a_result_and_an_honest_record() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bivariate_many_and_chained_jobs() {
+async fn jobs_with_bivariate_and_many_function_tables_and_chained_jobs_succeed() {
     let server = Server::start(Setup::default()).await;
     let tenant = Tenant::new(server.client().await).await;
     let (left, right): (Vec<u64>, Vec<u64>) = (0..16).map(|index| (index / 4, index % 4)).unzip();
@@ -66,7 +66,7 @@ async fn bivariate_many_and_chained_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn boolean_gates() {
+async fn boolean_gates_compute_their_truth_tables() {
     let server = Server::start(Setup::default()).await;
     let set = "DEFAULT_PARAMETERS_KS_PBS";
     let tenant = Tenant::of_set(server.client().await, set).await;
@@ -134,7 +134,7 @@ async fn a_long_program_runs_and_may_be_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_jobs_go_through_blobs_both_ways() {
+async fn large_inputs_and_outputs_travel_as_blobs() {
     let server = Server::start(Setup::default().with("limits.inline_bytes", 65_536)).await;
     let tenant = Tenant::new(server.client().await).await;
     let values: Vec<u64> = (0..2000).map(|index| index * 7 % VALUES).collect();
@@ -153,7 +153,7 @@ async fn large_jobs_go_through_blobs_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_request_is_the_same_job_and_lists_are_paged() {
+async fn a_repeated_request_returns_the_same_job_and_lists_are_paged() {
     let server = Server::start(Setup::default().with("limits.page_size", 3)).await;
     let tenant = Tenant::new(server.client().await).await;
     let request = tenant.squares(&[1, 2, 3]);
@@ -173,7 +173,7 @@ async fn the_same_request_is_the_same_job_and_lists_are_paged() {
 
 /// The caller of `RunJob` has the result before the database does.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_that_was_handed_over_shows_everywhere_at_once() {
+async fn a_delivered_result_is_visible_to_all_calls_at_once() {
     let server = Server::start(Setup::default()).await;
     let tenant = Tenant::new(server.client().await).await;
     for _ in 0..100 {
@@ -188,7 +188,7 @@ async fn a_result_that_was_handed_over_shows_everywhere_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_can_be_watched_cancelled_and_late() {
+async fn a_job_can_be_watched_and_cancelled_and_fails_after_its_deadline() {
     let server = Server::start(Setup::default().without_worker()).await;
     let tenant = Tenant::new(server.client().await).await;
     let job = tenant.client.submit(&tenant.squares(&[1])).await.expect("accepted");
@@ -242,7 +242,7 @@ async fn a_second_set_joins_a_key_and_jobs_run_under_both() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_listed_and_go_when_deleted() {
+async fn keys_are_listed_and_deleted_keys_refuse_jobs() {
     let server = Server::start(Setup::default()).await;
     let tenant = Tenant::new(server.client().await).await;
     tenant.check_squares(&[3]).await;

@@ -23,7 +23,7 @@ fn is_documented(refusal: &Refusal) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_refuses_and_loses_nothing() {
+async fn a_server_with_a_full_disk_refuses_calls_and_loses_no_job() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     std::fs::create_dir(&data).expect("a directory");

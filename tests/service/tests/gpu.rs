@@ -35,7 +35,7 @@ impl GpuWorker {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_run_on_gpus_and_go_elsewhere_when_one_is_lost() {
+async fn jobs_run_on_gpus_and_move_to_another_worker_when_a_gpu_is_lost() {
     let server = Server::start(Setup::default().without_worker()).await;
     let worker = GpuWorker::start(&server, server.token("gpus", "worker"));
     let tenant = Tenant::new(server.client().await).await;
@@ -59,7 +59,7 @@ async fn jobs_run_on_gpus_and_go_elsewhere_when_one_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waves_go_under_the_companion_where_it_is_faster_or_was_never_tried() {
+async fn waves_use_the_companion_set_where_it_is_faster_or_untried() {
     let server = Server::start(Setup::default().without_worker()).await;
     let worker = GpuWorker::start(&server, server.token("gpus", "worker"));
     let tenant = Tenant::with_companion(server.client().await, "TOY_MESSAGE_2_CARRY_2_N2048").await;

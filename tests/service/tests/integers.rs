@@ -40,7 +40,7 @@ const BIT_OPERATIONS: [(Kind, Oracle); 7] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operations_on_few_rows_and_on_many() {
+async fn every_operation_is_right_on_few_rows_and_on_many() {
     let server = Server::start(Setup::default()).await;
     let tenant = Tenant::new(server.client().await).await;
     let ty = Type::Int(8);
@@ -96,7 +96,7 @@ async fn operations_on_few_rows_and_on_many() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_is_stored_and_not_fresh() {
+async fn a_stored_result_is_refused_as_a_fresh_input() {
     let server = Server::start(Setup::default()).await;
     let tenant = Tenant::new(server.client().await).await;
     let ty = Type::Uint(16);

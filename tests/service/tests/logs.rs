@@ -40,7 +40,7 @@ async fn flood(address: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn warnings_that_a_stranger_causes_are_limited_counted_and_summed_up() {
+async fn warnings_caused_by_a_peer_are_limited_counted_and_summarised() {
     let mut server = Server::start(Setup::as_shipped().without_worker()).await;
     let url = server.url();
     let address = url.strip_prefix("http://").expect("no TLS");
@@ -78,7 +78,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_from_elsewhere_is_escaped_in_the_log_of_a_server() {
+async fn foreign_text_is_escaped_in_the_log_of_a_server() {
     const SHOWN: [(&str, &str); 2] =
         [("text", r"data\nFORGED\u{1b}[2J\u{202e}"), ("json", r"data\nFORGED\u001b[2J\u202e")];
     for (format, shown) in SHOWN {
@@ -93,7 +93,7 @@ async fn a_text_from_elsewhere_is_escaped_in_the_log_of_a_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_text_from_elsewhere_is_escaped_in_an_error_of_the_command_line() {
+async fn foreign_text_is_escaped_in_an_error_of_the_command_line() {
     let (mut server, data) = start_on_forged("text").await;
     server.stop();
     set_mode(&data, 0o777);

@@ -12,7 +12,7 @@ const FAULTS: &[&str] =
     &["cloakwork_log_suppressed_total", "cloakwork_stale_results_total", "cloakwork_worker_false_alarms_total"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_declared_that_is_never_recorded() {
+async fn a_service_in_use_records_every_declared_metric() {
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
     let tenant = Tenant::new(server.client().await).await;

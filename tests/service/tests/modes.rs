@@ -33,7 +33,7 @@ fn check_closed(data: &Path) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_that_a_server_writes_is_closed_to_others_from_the_first_start_on() {
+async fn files_of_a_server_are_closed_to_other_users_from_the_first_start() {
     let mut server = Server::start(with_open_umask()).await;
     let tenant = Tenant::new(server.client().await).await;
     tenant.check_squares(&[1, 2, 3]).await;
@@ -61,7 +61,7 @@ async fn all_that_a_server_writes_is_closed_to_others_from_the_first_start_on() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_that_others_may_write_to_is_refused_with_the_remedy() {
+async fn a_directory_that_others_may_write_to_is_refused_and_the_error_names_the_remedy() {
     let mut server = Server::start(Setup::default().without_worker()).await;
     server.stop();
     let data = server.directory().join("data");

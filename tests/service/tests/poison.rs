@@ -37,7 +37,7 @@ async fn neighbours_succeed(tenant: &Tenant, neighbours: &[Job]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_culprit_alone_fails_when_workers_die() {
+async fn only_the_poison_job_fails_when_its_workers_are_killed() {
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
     let tenant = Tenant::new(server.client().await).await;
@@ -63,7 +63,7 @@ async fn the_culprit_alone_fails_when_workers_die() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_culprit_alone_fails_when_the_server_dies_with_it() {
+async fn only_the_poison_job_fails_when_its_server_is_killed() {
     let mut server = Server::start(Setup::default()).await;
     let tenant = Tenant::new(server.client().await).await;
     let (poison, neighbours) = submit(&tenant).await;

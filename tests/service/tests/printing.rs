@@ -24,7 +24,7 @@ fn run(program: &str, args: &[&str], out: impl Into<Stdio>) -> Output {
 }
 
 #[test]
-fn whoever_has_seen_enough_ends_a_command_without_a_word() {
+fn a_closed_pipe_ends_a_command_without_an_error() {
     for (program, args) in COMMANDS {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
@@ -34,7 +34,7 @@ fn whoever_has_seen_enough_ends_a_command_without_a_word() {
 }
 
 #[test]
-fn what_cannot_be_printed_is_an_error() {
+fn output_that_cannot_be_written_is_an_error() {
     for (program, args) in COMMANDS {
         let output = run(program, args, File::options().write(true).open("/dev/full").expect("a full disk"));
         let message = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -41,7 +41,7 @@ async fn check(name: &str, tenant: &Tenant, program: &Program, inputs: &[u64], e
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stored_programs_compute_what_they_did() {
+async fn stored_programs_give_their_stored_results() {
     let (shortint, boolean) = if is_all() { (SHORTINT, "DEFAULT_PARAMETERS") } else { (TOY, "TOY_BOOLEAN") };
     let server = Server::start(Setup::default()).await;
     let integers = Tenant::of_set(server.client().await, shortint).await;
@@ -63,7 +63,7 @@ async fn stored_programs_compute_what_they_did() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn random_programs_compute_what_they_say() {
+async fn random_programs_give_their_results_in_the_clear() {
     let server = Server::start(Setup::default()).await;
     let plans: &[(&str, u64, usize)] = if is_all() { &[(TOY, 100, 150), (SHORTINT, 4, 40)] } else { &[(TOY, 20, 60)] };
     for &(set, count, operations) in plans {

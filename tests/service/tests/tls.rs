@@ -29,7 +29,7 @@ fn options(server: &Server, token: &str, authority: &Path, identity: Option<&Pat
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_and_workers_show_certificates_of_the_authority() {
+async fn only_certificates_of_the_authority_are_accepted_from_callers_and_workers() {
     let (ours, others) = (dev_certificates(), dev_certificates());
     let server = Server::start(setup(ours.path()).without_worker()).await;
     let token = server.token("acme", "jobs,keys,read");
@@ -69,7 +69,7 @@ async fn callers_and_workers_show_certificates_of_the_authority() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_private_key_that_others_may_read_is_warned_of() {
+async fn a_private_key_that_others_may_read_causes_a_warning() {
     const WARNING: &str = r#"setting="listen.tls_key""#;
     let ours = dev_certificates();
     let set_mode = |mode| {
@@ -86,7 +86,7 @@ async fn a_private_key_that_others_may_read_is_warned_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewed_certificate_is_taken_at_a_signal_and_a_broken_one_is_not() {
+async fn sighup_loads_a_renewed_certificate_and_keeps_the_old_one_if_it_is_broken() {
     let (ours, next) = (dev_certificates(), dev_certificates());
     let mut server = Server::start(setup(ours.path())).await;
     let token = server.token("acme", "jobs,keys,read");

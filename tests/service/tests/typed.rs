@@ -13,7 +13,7 @@ async fn session(server: &Server) -> Session {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expressions_compute_what_they_say() -> Result<(), ClientError> {
+async fn expressions_give_the_right_values() -> Result<(), ClientError> {
     let server = Server::start(Setup::default()).await;
     let session = session(&server).await;
     let (x, y): (FheUint64, FheUint64) = (session.encrypt(7)?, session.encrypt(9)?);
@@ -48,7 +48,7 @@ async fn expressions_compute_what_they_say() -> Result<(), ClientError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn results_stay_on_the_server_and_go_on() -> Result<(), ClientError> {
+async fn results_stay_on_the_server_as_inputs_of_further_expressions() -> Result<(), ClientError> {
     let server = Server::start(Setup::default()).await;
     let session = session(&server).await;
     let (from, to, amount): (FheUint64, FheUint64, FheUint64) =
@@ -71,7 +71,7 @@ async fn results_stay_on_the_server_and_go_on() -> Result<(), ClientError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arrays_travel_and_stay_as_one() -> Result<(), ClientError> {
+async fn arrays_are_sent_stored_and_read_as_a_whole() -> Result<(), ClientError> {
     let server = Server::start(Setup::default()).await;
     let session = session(&server).await;
     let (prices, counts): (FheArray<u32>, _) =
@@ -111,7 +111,7 @@ async fn arrays_travel_and_stay_as_one() -> Result<(), ClientError> {
 
 /// The example of FIPS 197, appendix B.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cipher_under_an_encrypted_key() -> Result<(), ClientError> {
+async fn aes128_under_an_encrypted_key_gives_the_published_ciphertext() -> Result<(), ClientError> {
     let server = Server::start(Setup::default()).await;
     let session = session(&server).await;
     let key: Fhe<u128> = session.encrypt(0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c)?;
@@ -122,7 +122,7 @@ async fn a_cipher_under_an_encrypted_key() -> Result<(), ClientError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_chains_are_written_and_let_go_of() -> Result<(), ClientError> {
+async fn long_chains_are_computed_or_refused_without_overflowing_the_stack() -> Result<(), ClientError> {
     let server = Server::start(Setup::default()).await;
     let session = session(&server).await;
     let x: FheUint8 = session.encrypt(1)?;

@@ -19,14 +19,14 @@ const SET: &str = "TOY_CKKS_45_60_50";
 const SLOTS: usize = 16;
 
 /// A tenant with keys for vectors.
-struct Somebody {
+struct VectorTenant {
     client: Client,
     keys: CkksKeys,
     key: String,
     _home: TempDir,
 }
 
-impl Somebody {
+impl VectorTenant {
     async fn new(client: Client) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let wish = CkksWish {
@@ -104,7 +104,7 @@ async fn an_interrupted_command_names_its_job() {
 
 /// A demo generates its own client key, so its key on the server is useless after the demo.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupted_demo_leaves_no_key() {
+async fn an_interrupted_demo_deletes_its_key() {
     let server = Server::start(Setup::default().without_worker()).await;
     let home = tempfile::tempdir().expect("a directory");
     let shell = Shell::new(&server, home.path());
@@ -122,7 +122,7 @@ async fn an_interrupted_demo_leaves_no_key() {
 
 /// A result whose file cannot be written is not lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_whose_file_is_in_the_way_stays_on_the_server() {
+async fn a_result_whose_file_already_exists_stays_on_the_server() {
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
     let home = tempfile::tempdir().expect("a directory");
@@ -235,7 +235,7 @@ async fn expressions_are_computed_from_the_command_line() {
 
 /// The plan of a program prints a command that makes keys. The keys suffice for the program.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_made_as_a_plan_says_is_enough_for_the_program() {
+async fn keys_made_by_the_command_of_a_plan_suffice_for_its_program() {
     const PROGRAM: &str = "rotate(conjugate(x) * y, -1) - total(y); bootstrap_both(x, y, 2, small, lossy); \
                            bootstrap(poly(x, 0.25, 0, 0.5), 1, large)";
     let server = Server::start(Setup::default()).await;
@@ -280,12 +280,12 @@ async fn a_key_that_is_made_as_a_plan_says_is_enough_for_the_program() {
 
 /// The test shows that a worker has given a job up by the next job that the worker completes.
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_are_cancelled_or_late_end_long_before_they_are_computed() {
+async fn workers_give_up_jobs_that_are_cancelled_or_past_their_deadline() {
     const LONG: Duration = Duration::from_secs(20);
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
     let _worker = Worker::start(&server, "worker", &token);
-    let tenant = Somebody::new(server.client().await).await;
+    let tenant = VectorTenant::new(server.client().await).await;
     // The first job waits for the key and for matrices, so the second is timed.
     tenant.run(0.5).await;
     let finished = tenant.client.run(&tenant.job(0.5)).await.expect("the job succeeds");
@@ -328,9 +328,9 @@ async fn jobs_that_are_cancelled_or_late_end_long_before_they_are_computed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inputs_that_do_not_go_with_program_and_key_are_refused() {
+async fn inputs_that_do_not_match_the_program_and_the_key_are_refused() {
     let server = Server::start(Setup::default()).await;
-    let (one, other) = (Somebody::new(server.client().await).await, Somebody::new(server.client().await).await);
+    let (one, other) = (VectorTenant::new(server.client().await).await, VectorTenant::new(server.client().await).await);
     let refusal = |result: Result<Finished, ClientError>| match result {
         Err(ClientError::Refused(refusal)) => (refusal.reason.clone(), refusal.message.clone()),
         other => panic!("{other:?}"),
@@ -372,17 +372,17 @@ async fn inputs_that_do_not_go_with_program_and_key_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_on_vectors_and_on_blocks_share_workers_that_are_killed() {
+async fn jobs_on_vectors_and_on_blocks_succeed_while_their_workers_are_killed() {
     const JOBS: usize = 24;
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
-    let (one, other) = (Somebody::new(server.client().await).await, Somebody::new(server.client().await).await);
+    let (one, other) = (VectorTenant::new(server.client().await).await, VectorTenant::new(server.client().await).await);
     let blocks = Tenant::new(server.client().await).await;
     let done = AtomicUsize::new(0);
     let vectors = |client| {
         let done = &done;
         async move {
-            let client: &Somebody = client;
+            let client: &VectorTenant = client;
             for number in 0..JOBS {
                 client.run(number as f64 / JOBS as f64).await;
                 done.fetch_add(1, Ordering::Relaxed);
@@ -408,25 +408,25 @@ async fn jobs_on_vectors_and_on_blocks_share_workers_that_are_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_waited_over_a_restart_finds_its_key() {
+async fn a_job_that_waits_across_a_restart_finds_its_key() {
     let mut server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
-    let tenant = Somebody::new(server.client().await).await;
+    let tenant = VectorTenant::new(server.client().await).await;
     let job = tenant.client.submit(&tenant.job(0.75)).await.expect("accepted");
     server.kill();
     server.restart().await;
     let _worker = Worker::start(&server, "worker", &token);
-    let tenant = Somebody { client: server.client().await, ..tenant };
+    let tenant = VectorTenant { client: server.client().await, ..tenant };
     let ended = tenant.client.wait(&job.name).await.expect("it ends");
     assert_eq!(ended.state(), JobState::Succeeded, "{ended:?}");
     tenant.check(0.75, &Finished { job: ended, wall: Duration::ZERO }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_without_memory_for_a_job_says_so() {
+async fn a_job_fails_with_a_clear_reason_if_its_worker_lacks_memory() {
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
-    let tenant = Somebody::new(server.client().await).await;
+    let tenant = VectorTenant::new(server.client().await).await;
     // The matrices of the job's bootstrap take more memory than the half of a megabyte that this
     // option leaves for them.
     let mut small = Worker::start_with(&server, "small", &token, &["--vector-memory", "2"]);
@@ -447,10 +447,10 @@ async fn a_worker_without_memory_for_a_job_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_small_worker_has_no_memory_for_waits_for_a_large_one_that_is_busy() {
+async fn jobs_too_large_for_a_small_worker_wait_for_a_busy_large_worker() {
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
-    let tenant = Somebody::new(server.client().await).await;
+    let tenant = VectorTenant::new(server.client().await).await;
     let _small = Worker::start_with(&server, "small", &token, &["--vector-memory", "2"]);
     let _large = Worker::start(&server, "large", &token);
     eventually("both are there", || async { server.metric("cloakwork_workers").await == 2.0 }).await;

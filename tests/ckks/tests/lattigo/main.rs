@@ -18,7 +18,7 @@ use serde_json::Value;
 const SETS: [&str; 2] = ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"];
 
 #[test]
-fn numbers_are_encoded_as_lattigo_does() {
+fn our_encoding_of_toy_rings_equals_that_of_lattigo() {
     let Some(oracle) = Oracle::build() else { return };
     for name in SETS {
         let ring = Ring::new(ckks::by_name(name).expect("a set"));
@@ -29,7 +29,7 @@ fn numbers_are_encoded_as_lattigo_does() {
 }
 
 #[test]
-fn the_real_rings_encode_as_lattigo_does() {
+fn our_encoding_of_real_rings_equals_that_of_lattigo() {
     if std::env::var_os("CLOAKWORK_TEST_ALL").is_none() {
         return;
     }
@@ -67,7 +67,7 @@ fn compare_encoding(oracle: &Oracle, ring: &Ring, slots_log2: u32) {
 }
 
 #[test]
-fn coefficients_are_decoded_as_lattigo_does() {
+fn our_decoding_equals_that_of_lattigo() {
     let Some(oracle) = Oracle::build() else { return };
     for name in SETS {
         let ring = Ring::new(ckks::by_name(name).expect("a set"));
@@ -88,7 +88,7 @@ fn coefficients_are_decoded_as_lattigo_does() {
 }
 
 #[test]
-fn results_are_those_that_lattigo_decrypts() {
+fn our_results_equal_those_of_lattigo() {
     let Some(oracle) = Oracle::build() else { return };
     let steps = [1_i64, 5, -1];
     for name in SETS {
@@ -119,7 +119,7 @@ fn results_are_those_that_lattigo_decrypts() {
 
 /// Runs the benchmark on toy rings. On real rings, its comparison takes gigabytes and minutes.
 #[test]
-fn bootstraps_of_both_are_measured_alike() {
+fn the_benchmark_measures_bootstraps_of_both_libraries_alike() {
     let Some(oracle) = Oracle::build() else { return };
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ckks-peer.json");
     let mut benchmark = Command::new(env!("CARGO_BIN_EXE_bench-ckks"));

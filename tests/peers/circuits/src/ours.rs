@@ -77,7 +77,13 @@ impl Ours {
             self.keys.encrypt_integers(&[integer(*input)], ty(*input, computation.bits)).expect("a value of its type")
         };
         let inputs = computation.inputs.iter().map(encrypt).collect();
-        Prepared { ours: self, outputs: program.output_types().into_iter().map(|row| row.ty).collect(), program, inputs, jobs }
+        Prepared {
+            ours: self,
+            outputs: program.output_types().into_iter().map(|row| row.ty).collect(),
+            program,
+            inputs,
+            jobs,
+        }
     }
 }
 

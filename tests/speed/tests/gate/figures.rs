@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn three_percent_either_way_pass() {
+    fn differences_of_up_to_three_percent_pass() {
         let stored = figures(1000, &[("a", 0)]);
         for near in [970, 1000, 1030] {
             assert_eq!(stored.differences(&figures(near, &[("a", 0)])), Vec::<String>::new());
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn first_spill_is_seen() {
+    fn a_first_spill_is_a_difference() {
         let differences = figures(1, &[("a", 0)]).differences(&figures(1, &[("a", 1)]));
         assert_eq!(differences, ["a, of them with an operand on the stack: stored 0, found 1 (+inf %)"]);
     }
 
     #[test]
-    fn kernels_come_and_go_seen() {
+    fn new_and_missing_kernels_are_differences() {
         let differences = figures(1, &[("a", 0)]).differences(&figures(1, &[("b", 0)]));
         assert_eq!(differences.len(), 8);
         assert!(differences[0].contains("not found"), "{}", differences[0]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn file_gives_back_what_it_was_given() {
+    fn figures_survive_a_round_trip_through_a_file() {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("figures.toml");
         let stored = figures(12, &[("ours::run_avx512::<ours::Multiply<u64>>", 3)]);
         stored.write(&path);

@@ -15,7 +15,7 @@ use figures::{Figures, Kernel};
 const LEVELS: [&str; 2] = ["avx2", "portable"];
 
 #[test]
-fn counted_instructions_are_those_stored() {
+fn counted_instructions_equal_the_stored_counts() {
     if let Err(reason) = possible() {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "the gate for speed cannot run: {reason}");
         return say(&format!("*** SKIPPED, the gate for speed: {reason} ***"));

@@ -41,7 +41,7 @@ fn functions() -> Vec<Function> {
 }
 
 #[test]
-fn counts_of_a_kernel() {
+fn instructions_of_a_kernel_are_counted_by_kind() {
     let kernel = &functions()[0];
     assert_eq!(kernel.name, "ours::run_avx512::<ours::Multiply<u64>>");
     // Of the loops, only the innermost loop with wide instructions counts. Padding does not count.
@@ -50,13 +50,13 @@ fn counts_of_a_kernel() {
 }
 
 #[test]
-fn jump_to_another_function_is_no_loop() {
+fn a_jump_to_another_function_is_not_a_loop() {
     let plain = &functions()[1];
     assert_eq!(plain.counts, Counts { instructions: 2, ..Counts::default() });
 }
 
 #[test]
-fn avx512_is_told_from_avx2() {
+fn avx512_is_distinguished_from_avx2() {
     let functions = functions();
     let by_name = |name| functions.iter().find(|function| function.name == name).expect("it is in the listing");
     assert!(!by_name("plain").avx512);
@@ -66,7 +66,7 @@ fn avx512_is_told_from_avx2() {
 }
 
 #[test]
-fn registers() {
+fn upper_registers_and_masks_are_recognised() {
     for avx2 in ["vaddpd %ymm1,%ymm15,%ymm9", "movaps %xmm10,%xmm1", "mov %rax,%rbx", "call 1000 <k1>"] {
         assert!(!has_upper_register_or_mask(avx2), "{avx2}");
     }
