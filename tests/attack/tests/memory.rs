@@ -26,7 +26,7 @@ const LEFT_BYTES_MAX: u64 = 100 * MIB;
 const SETTLING_TIME: Duration = Duration::from_secs(3);
 
 /// Time within which memory must fall to [`LEFT_BYTES_MAX`].
-const RETURN_LIMIT: Duration = Duration::from_secs(20);
+const MEMORY_RETURN_LIMIT: Duration = Duration::from_secs(20);
 
 /// Connections of a flood, and streams on each connection.
 const CONNECTIONS: u8 = 200;
@@ -55,16 +55,16 @@ fn source(number: u8) -> IpAddr {
 
 /// Runs a flood: `flood` sends the traffic of each connection. With `CLOAKWORK_TEST_ALL`, runs it
 /// over TLS as well.
-async fn withstand<F: AsyncFn(Connection) -> io::Result<Connection>>(what: &str, flood: F) {
-    withstand_over(what, None, &flood).await;
+async fn check_flood<F: AsyncFn(Connection) -> io::Result<Connection>>(what: &str, flood: F) {
+    check_flood_over(what, None, &flood).await;
     if std::env::var_os("CLOAKWORK_TEST_ALL").is_some() {
-        withstand_over(&format!("{what}, over TLS"), Some(dev_certificates().path()), &flood).await;
+        check_flood_over(&format!("{what}, over TLS"), Some(dev_certificates().path()), &flood).await;
     }
 }
 
 /// Runs a flood, and checks that the server's memory stays within its bound during the flood and
 /// after it.
-async fn withstand_over<F>(what: &str, certificates: Option<&Path>, flood: &F)
+async fn check_flood_over<F>(what: &str, certificates: Option<&Path>, flood: &F)
 where
     F: AsyncFn(Connection) -> io::Result<Connection>,
 {
@@ -98,7 +98,7 @@ where
     assert!(server.probe("/livez").await == Some(200), "{what}: the server is dead");
     drop(connections);
     let (closed, mut left) = (Instant::now(), server.process().resident_bytes());
-    while left > before + LEFT_BYTES_MAX && closed.elapsed() < RETURN_LIMIT {
+    while left > before + LEFT_BYTES_MAX && closed.elapsed() < MEMORY_RETURN_LIMIT {
         peak = peak.max(left);
         tokio::time::sleep(Duration::from_millis(50)).await;
         left = server.process().resident_bytes();
@@ -129,7 +129,7 @@ async fn half_open_streams(path: &str, mut connection: Connection) -> io::Result
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_open_health_checks_with_inflated_headers_take_bounded_memory() {
-    withstand("half-open Health/Check", async |connection| {
+    check_flood("half-open Health/Check", async |connection| {
         half_open_streams("/grpc.health.v1.Health/Check", connection).await
     })
     .await;
@@ -137,7 +137,7 @@ async fn half_open_health_checks_with_inflated_headers_take_bounded_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_open_reflection_with_inflated_headers_takes_bounded_memory() {
-    withstand("half-open ServerReflectionInfo", async |connection| {
+    check_flood("half-open ServerReflectionInfo", async |connection| {
         half_open_streams("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", connection).await
     })
     .await;
@@ -145,7 +145,7 @@ async fn half_open_reflection_with_inflated_headers_takes_bounded_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_open_calls_without_a_token_take_bounded_memory() {
-    withstand("half-open SubmitJob", async |connection| {
+    check_flood("half-open SubmitJob", async |connection| {
         half_open_streams("/cloakwork.v1.JobService/SubmitJob", connection).await
     })
     .await;
@@ -153,7 +153,7 @@ async fn half_open_calls_without_a_token_take_bounded_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_frames_take_bounded_memory() {
-    withstand("unfinished DATA frames", async |mut connection| {
+    check_flood("unfinished DATA frames", async |mut connection| {
         let stream = connection.open_stream(0, HeaderBlock::grpc_call("/grpc.health.v1.Health/Check")).await?;
         let payload_bytes = 1 << 20;
         connection.write(&Connection::frame_header(FrameKind::Data, 0, stream, payload_bytes)).await?;
@@ -165,7 +165,7 @@ async fn unfinished_frames_take_bounded_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_header_blocks_take_bounded_memory() {
-    withstand("unfinished header blocks", async |mut connection| {
+    check_flood("unfinished header blocks", async |mut connection| {
         let stream = connection.new_stream();
         let headers = HeaderBlock::grpc_call("/grpc.health.v1.Health/Check").stored_field("x", "");
         let headers = headers.repeat_newest(INFLATED_FIELDS).into_bytes();
@@ -177,7 +177,7 @@ async fn unfinished_header_blocks_take_bounded_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_the_client_does_not_read_take_bounded_memory() {
-    withstand("unread answers", async |mut connection| {
+    check_flood("unread answers", async |mut connection| {
         for _ in 0..20 {
             for _ in 0..STREAMS {
                 let headers = HeaderBlock::grpc_call("/cloakwork.v1.JobService/SubmitJob");
@@ -193,7 +193,7 @@ async fn answers_that_the_client_does_not_read_take_bounded_memory() {
 /// its last byte.
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_strings_of_header_blocks_take_bounded_memory() {
-    withstand("unfinished strings", async |mut connection| {
+    check_flood("unfinished strings", async |mut connection| {
         const FRAME_BYTES: usize = 1 << 20;
         let stream = connection.new_stream();
         // A literal field whose name has an announced length of 100 MB.

@@ -20,8 +20,8 @@ use crate::{
 
 const ROUNDS: usize = 5;
 
-/// Measures the rows whose name contains `case`. A name looks like `CKKS_45_60_50 regular 32768
-/// medium 5`.
+/// Measures the rows whose name contains `case`. A name looks like
+/// `CKKS_45_60_50 regular 32768 medium 5`.
 pub(crate) fn measure(is_quick: bool, case: &str) -> Vec<Value> {
     let sets = if is_quick { ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"] } else { ["CKKS_45_60_50", "CKKS_54_60"] };
     let mut measured = Vec::new();

@@ -8,7 +8,7 @@ use crate::{quartiles, seconds};
 const SIZE_LOG2: u32 = 16;
 const ROUNDS: usize = 41;
 /// Number of transforms under one prime in a row, as in a key switch.
-const TOGETHER: usize = 4;
+const TRANSFORMS_PER_RUN: usize = 4;
 
 /// A prime below 2^50, a prime next to 2^54 and a prime next to 2^60.
 const PRIMES: [u64; 3] = [0x3_ffff_fea6_0001, 0x40_0000_0012_0001, 0x1000_0000_006e_0001];
@@ -30,7 +30,7 @@ pub(crate) fn measure() -> Vec<Value> {
 fn measure_one(modulus: Modulus, level: Level) -> Value {
     let ours = Ntt::with_level(modulus, SIZE_LOG2, level).expect("a transform");
     let theirs = tfhe_ntt::prime64::Plan::try_new(1 << SIZE_LOG2, modulus.value()).expect("a plan");
-    let mut polynomials: Vec<Vec<u64>> = (0..TOGETHER as u64)
+    let mut polynomials: Vec<Vec<u64>> = (0..TRANSFORMS_PER_RUN as u64)
         .map(|seed| (0..1 << SIZE_LOG2).map(|at: u64| modulus.reduce((at + seed) << 40 | at)).collect())
         .collect();
     let mut times = [const { Vec::new() }; 4];
@@ -45,7 +45,7 @@ fn measure_one(modulus: Modulus, level: Level) -> Value {
         polynomials.iter_mut().flatten().for_each(|word| *word = shrink.times(*word));
     }
     let [forward, inverse, their_forward, their_inverse] =
-        times.map(|times| quartiles(times)[1] * 1e6 / TOGETHER as f64);
+        times.map(|times| quartiles(times)[1] * 1e6 / TRANSFORMS_PER_RUN as f64);
     println!(
         "| {} bits, {} | {forward:.1} | {inverse:.1} | {their_forward:.1} | {their_inverse:.1} | {:.2} |",
         modulus.bits(),

@@ -103,7 +103,7 @@ pub fn decode_vector_program_input(bytes: &[u8]) {
     assert_eq!(outline.choose_keys(&[]).is_err(), !keys.is_empty());
     assert!(outline.cost.work > 0 && outline.cost.memory_bytes <= limits.memory_bytes);
     let slots_log2 = program.inputs().iter().map(|input| input.vector.slots_log2).max().unwrap_or(0);
-    if slots_log2 <= SLOTS_LOG2 && program.steps().len() <= STEPS {
+    if slots_log2 <= EVALUATED_SLOTS_LOG2_MAX && program.steps().len() <= EVALUATED_STEPS_MAX {
         let inputs = program.inputs().iter().map(|input| vec![[0.25, -0.5]; 1 << input.vector.slots_log2]);
         let outputs = program.evaluate(&inputs.collect::<Vec<_>>());
         let lengths = outline.outputs.iter().map(|vector| 1_usize << vector.slots_log2);
@@ -112,8 +112,8 @@ pub fn decode_vector_program_input(bytes: &[u8]) {
 }
 
 /// Programs up to this number of slots (as log2) and steps are also evaluated in the clear.
-const SLOTS_LOG2: u32 = 6;
-const STEPS: usize = 64;
+const EVALUATED_SLOTS_LOG2_MAX: u32 = 6;
+const EVALUATED_STEPS_MAX: usize = 64;
 
 /// Decodes a list of LWE ciphertexts in either width.
 pub fn decode_lwe_list_input(bytes: &[u8]) {

@@ -46,9 +46,9 @@ pub const CHECKED: u64 = 1_000_000;
 pub const LIMIT: Duration = Duration::from_secs(6 * 60);
 /// Time for the conformance suite and for all timed and checked work. The rest of [`LIMIT`] is for
 /// measurements that are still running then.
-const WHOLE: Duration = Duration::from_secs(330);
+const WHOLE_RUN: Duration = Duration::from_secs(330);
 /// Time for each program.
-const PROGRAM: Duration = Duration::from_secs(8);
+const PROGRAM_TIME: Duration = Duration::from_secs(8);
 
 impl Plan {
     /// A whole run that began at `began`. Time without timed work goes to keys and to results that
@@ -59,10 +59,10 @@ impl Plan {
             widths: WIDTHS.to_vec(),
             width_time: Duration::from_secs_f64(WIDTH_SECONDS),
             waves: 3,
-            program_time: PROGRAM,
+            program_time: PROGRAM_TIME,
             rounds: 3,
             checked: CHECKED,
-            ends: began + WHOLE,
+            ends: began + WHOLE_RUN,
         }
     }
 
@@ -76,7 +76,7 @@ impl Plan {
             program_time: Duration::ZERO,
             rounds: 1,
             checked: 40,
-            ends: began + WHOLE,
+            ends: began + WHOLE_RUN,
         }
     }
 
@@ -96,6 +96,6 @@ mod tests {
         let began = Instant::now();
         let plan = Plan::whole(began);
         assert!(plan.ends - began < LIMIT);
-        assert!(plan.timed() <= WHOLE / 2, "{:?}", plan.timed());
+        assert!(plan.timed() <= WHOLE_RUN / 2, "{:?}", plan.timed());
     }
 }

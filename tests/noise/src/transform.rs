@@ -22,8 +22,8 @@ pub struct ProductError {
     pub phase: f64,
 }
 
-/// Measures the error of the step `glwe += ggsw * (X^r glwe - glwe)` if `classical`, of `glwe =
-/// ggsw * glwe` otherwise.
+/// Measures the error of the step `glwe += ggsw * (X^r glwe - glwe)` if `classical`, of
+/// `glwe = ggsw * glwe` otherwise.
 ///
 /// GGSW and GLWE ciphertext are uniform words, as in a blind rotation.
 pub fn product_error<T: Torus>(

@@ -157,7 +157,7 @@ fn key_switch<T: Torus, S: Torus>(keys: &Keys<T, S>, budget: &NoiseBudget) -> Co
     let excess = keys.key_switch_square() / variance(set.lwe_noise, set.small_modulus_log2) - 1.0;
     let predicted = budget.key_switch.total() + excess * budget.key_switch.key;
     let errors = key_switch_errors(keys, KEY_SWITCHES, SEED);
-    Comparison::of_variance(&errors, 0.0, predicted, EXACT * predicted)
+    Comparison::of_variance(&errors, 0.0, predicted, INTEGER_TOLERANCE * predicted)
 }
 
 /// Mean and variance of the modulus switch. The centered switch floors the body, which is half a
@@ -172,12 +172,15 @@ fn modulus_switch<T: Torus, S: Torus>(keys: &Keys<T, S>, budget: &NoiseBudget) -
     let predicted = budget.modulus_switch.mask + budget.modulus_switch.body;
     // Rounding ties in one direction moves the mean by a fraction of the smallest step.
     let least = (-f64::from(set.small_modulus_log2)).exp2() * set.lwe_dimension as f64;
-    (Comparison::of_mean(&errors, mean, least), Comparison::of_variance(&errors, mean, predicted, EXACT * predicted))
+    (
+        Comparison::of_mean(&errors, mean, least),
+        Comparison::of_variance(&errors, mean, predicted, INTEGER_TOLERANCE * predicted),
+    )
 }
 
 fn rotation<T: Torus, S: Torus>(keys: &Keys<T, S>, budget: &NoiseBudget, count: usize) -> Comparison {
     let predicted = budget.bootstrap.total();
-    Comparison::of_mean(&blind_rotation_squares(keys, count, SEED), predicted, ROTATION_MODEL * predicted)
+    Comparison::of_mean(&blind_rotation_squares(keys, count, SEED), predicted, ROTATION_TOLERANCE * predicted)
 }
 
 /// Checks key switch, modulus switch and blind rotation together, through the public call, from
@@ -188,7 +191,7 @@ fn check_whole<T: Torus, S: Torus>(keys: &Keys<T, S>, lut: &Lut<T>) {
     let [fresh, output] = bootstrap_noise(keys, lut, BOOTSTRAPS, SEED);
     let fresh = Comparison::of_normal_variance(fresh.variance, BOOTSTRAPS, budget.fresh, 0.0);
     let predicted = budget.output();
-    let output = Comparison::of_normal_variance(output.variance, BOOTSTRAPS, predicted, ROTATION_MODEL * predicted);
+    let output = Comparison::of_normal_variance(output.variance, BOOTSTRAPS, predicted, ROTATION_TOLERANCE * predicted);
     assert!(fresh.holds(), "{}: fresh encryption: {fresh:?}", set.name);
     assert!(output.holds(), "{}: bootstrap: {output:?}", set.name);
     assert!(matches!(set.encoding, Encoding::Boolean) || !output.against(1.4 * predicted).holds(), "no power");
@@ -205,7 +208,7 @@ const ROTATIONS: usize = 600;
 const BOOTSTRAPS: usize = 1024;
 
 /// Allowance for integer operations: the formula leaves out the grid of smallest steps.
-const EXACT: f64 = 0.005;
+const INTEGER_TOLERANCE: f64 = 0.005;
 /// Allowance for the blind rotation. The transform's constants hold to 5% where that error is a
 /// quarter of the variance. The accumulator of the first steps is not random yet.
-const ROTATION_MODEL: f64 = 0.02;
+const ROTATION_TOLERANCE: f64 = 0.02;

@@ -32,7 +32,7 @@ fn noise_does_not_grow_along_the_deepest_chain() {
     for (part, results) in [("first half", first), ("second half", last)] {
         let measured = mean_square(results);
         println!("{part}: {measured:.4e} of {} results, the formula says {one:.4e}", results.len());
-        let comparison = Comparison::of_normal_variance(measured, results.len(), one, MODEL * one);
+        let comparison = Comparison::of_normal_variance(measured, results.len(), one, ROTATION_TOLERANCE * one);
         assert!(comparison.holds(), "{part}: {comparison:?}");
         assert!(!comparison.against(1.4 * one).holds(), "{part}: no power");
     }
@@ -46,7 +46,7 @@ const SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 const SEED: u64 = 0xc4a1;
 /// Allowance for effects that the formula of a rotation leaves out, and for what results of one
 /// rotation have in common.
-const MODEL: f64 = 0.06;
+const ROTATION_TOLERANCE: f64 = 0.06;
 /// No sum among some thousand is off by this many standard deviations.
 const DEVIATIONS: f64 = 6.5;
 

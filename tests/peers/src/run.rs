@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Least seconds of a slice of one-core work.
-const SLICE: f64 = 0.02;
+const SLICE_SECONDS_MIN: f64 = 0.02;
 
 /// Measures the selected rows of `case`.
 pub fn run(case: &'static Case, options: &Options, report: &mut Report) {
@@ -92,7 +92,7 @@ pub fn measure(case: &Case, kind: Kind, pairs: usize, peer: &Arc<dyn Peer>, ours
         Kind::OnEachCore => Slices { pairs: batches(threads, Amount::OnePerCore), operations: 1 },
         Kind::Latency => on_one_core(|| {
             peer.compute(0);
-            let repeat = (SLICE / time(|| ours.compute(Amount::One)).cpu).ceil() as usize;
+            let repeat = (SLICE_SECONDS_MIN / time(|| ours.compute(Amount::One)).cpu).ceil() as usize;
             let pairs = alternate(
                 pairs,
                 || (0..repeat).for_each(|_| ours.compute(Amount::One)),

@@ -25,7 +25,7 @@ pub const FLAG: &str = "--without-avx512";
 const LEVEL: &str = "avx2";
 
 /// Parts of the names of functions that may contain AVX-512, because no measured code runs them.
-const ELSEWHERE: [&str; 3] = [
+const UNMEASURED_AVX512: [&str; 3] = [
     "cloakwork_", // Our code, which does not run AVX-512: its level is avx2.
     "aes::",      // Masks of keys and fresh ciphertexts, made before the measurement.
     "blake3_",    // Digests in key files, which no measured code computes.
@@ -114,7 +114,7 @@ fn check() -> std::result::Result<(), String> {
 
 /// Names of functions that contain AVX-512 and may be measured.
 fn avx512(functions: Vec<Function>) -> Vec<String> {
-    let measured = |name: &str| !ELSEWHERE.iter().any(|part| name.contains(part));
+    let measured = |name: &str| !UNMEASURED_AVX512.iter().any(|part| name.contains(part));
     functions.into_iter().filter(|function| function.avx512 && measured(&function.name)).map(|f| f.name).collect()
 }
 

@@ -45,7 +45,8 @@ impl VectorTenant {
         Self { client, keys, key: key.name, _home: home }
     }
 
-    /// Builds a program that bootstraps x * x, and squares the result `squares` - 1 times.
+    /// Builds a program that bootstraps x * x, and squares the result `squares` - 1 times. The
+    /// bootstrap must leave a level for each square.
     fn program(&self, squares: usize) -> VectorProgram {
         let mut program = VectorProgramBuilder::new(self.keys.set());
         let mut x = program.input("x", SLOTS.ilog2(), 1);
@@ -281,7 +282,7 @@ async fn keys_made_by_the_command_of_a_plan_suffice_for_its_program() {
 /// The test shows that a worker has given a job up by the next job that the worker completes.
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_give_up_jobs_that_are_cancelled_or_past_their_deadline() {
-    const LONG: Duration = Duration::from_secs(20);
+    const LONG_JOB: Duration = Duration::from_secs(20);
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
     let _worker = Worker::start(&server, "worker", &token);
@@ -292,7 +293,7 @@ async fn workers_give_up_jobs_that_are_cancelled_or_past_their_deadline() {
     let short = Duration::from_nanos(finished.job.latency.expect("a record").other_compute_nanos);
     // A program has at most 4000 operations, even where an operation takes less than five
     // milliseconds.
-    let bootstraps = LONG.div_duration_f64(short).ceil().min(4000.0) as usize;
+    let bootstraps = LONG_JOB.div_duration_f64(short).ceil().min(4000.0) as usize;
     let mut program = VectorProgramBuilder::new(tenant.keys.set());
     let mut x = program.input("x", SLOTS.ilog2(), 0);
     for _ in 0..bootstraps {
@@ -315,7 +316,7 @@ async fn workers_give_up_jobs_that_are_cancelled_or_past_their_deadline() {
     let cancelled = tenant.client.cancel(&job.name).await.expect("cancelled");
     assert_eq!(cancelled.state(), JobState::Cancelled);
     let next = tenant.client.wait(&next.name).await.expect("it ends");
-    assert!(began.elapsed() < LONG / 4, "the worker went on after {:?}", began.elapsed());
+    assert!(began.elapsed() < LONG_JOB / 4, "the worker went on after {:?}", began.elapsed());
     assert_eq!((next.state(), next.stage()), (JobState::Succeeded, JobStage::Unspecified));
 
     let began = Instant::now();
@@ -324,7 +325,7 @@ async fn workers_give_up_jobs_that_are_cancelled_or_past_their_deadline() {
     let reason = late.error.as_ref().map(|error| error.reason.as_str());
     assert_eq!((late.state(), reason), (JobState::Failed, Some("DEADLINE_EXCEEDED")));
     tenant.run(0.25).await;
-    assert!(began.elapsed() < LONG / 4, "the worker went on after {:?}", began.elapsed());
+    assert!(began.elapsed() < LONG_JOB / 4, "the worker went on after {:?}", began.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

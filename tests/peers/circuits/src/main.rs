@@ -30,11 +30,11 @@ usage: cloakwork-circuits [--quick] [--case TEXT] [--json FILE] [--document FILE
 const SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
 /// Fewest and most pairs of runs.
-const PAIRS: (usize, usize) = (3, 7);
+const PAIRS_MIN_MAX: (usize, usize) = (3, 7);
 /// Seconds that all of tfhe-rs's runs of a row should take.
-const ROW: f64 = 15.0;
+const ROW_SECONDS: f64 = 15.0;
 /// Seconds of one run above which a single pair must suffice.
-const LONG: f64 = 30.0;
+const LONG_RUN_SECONDS: f64 = 30.0;
 
 struct Options {
     quick: bool,
@@ -103,7 +103,11 @@ fn measure(case: &Case, quick: bool, ours: &Ours, peer: &Integers) -> Row {
     let (results, peer_pbs_count) = counted.expect("it has computed");
     assert_eq!(theirs.decrypt(&results), expected, "{}: tfhe-rs computes something else", case.name);
     let seconds = once.wall * case.jobs as f64;
-    let pairs = if quick || seconds > LONG { 1 } else { ((ROW / seconds) as usize).clamp(PAIRS.0, PAIRS.1) };
+    let pairs = if quick || seconds > LONG_RUN_SECONDS {
+        1
+    } else {
+        ((ROW_SECONDS / seconds) as usize).clamp(PAIRS_MIN_MAX.0, PAIRS_MIN_MAX.1)
+    };
     let slices = alternate(pairs, || own.run(), || theirs.compute_at_once(case.jobs));
     let measurement = Measurement::of(Slices { pairs: slices, operations: 1 });
     Row { case: case.clone(), cost: own.cost(), peer_pbs_count, measurement }

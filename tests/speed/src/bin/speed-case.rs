@@ -25,7 +25,7 @@ const MULTI_BIT: &str = "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_P
 /// four.
 const BITS_OF_KEY: usize = 4;
 /// Number of ciphertexts of a key switch, and its input and output dimensions.
-const SWITCHED: (usize, usize, usize) = (64, 128, 250);
+const KEY_SWITCH_SIZES: (usize, usize, usize) = (64, 128, 250);
 
 /// Runs a case and returns a digest of its results.
 type Work = fn() -> u64;
@@ -71,7 +71,7 @@ fn rotate<T: Torus>(set: &str, tile: usize) -> u64 {
 
 /// Switches a chunk of ciphertexts between short keys.
 fn switch<T: Torus, S: Torus>(set: &str) -> u64 {
-    let (set, mut numbers, (count, from, to)) = (by_name(set), Numbers(2), SWITCHED);
+    let (set, mut numbers, (count, from, to)) = (by_name(set), Numbers(2), KEY_SWITCH_SIZES);
     let bodies = numbers.list(from * set.key_switch.levels);
     let seeded = SeededKeySwitchKey::<S>::new(from, to, set.key_switch, set.small_modulus_log2, SEED, bodies);
     let key = KeySwitchKey::expand(&seeded.expect("the set's shape"), 1);

@@ -16,9 +16,9 @@ const LEVELS: [&str; 2] = ["avx2", "portable"];
 
 #[test]
 fn counted_instructions_equal_the_stored_counts() {
-    if let Err(reason) = possible() {
+    if let Err(reason) = check_machine() {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "the gate for speed cannot run: {reason}");
-        return say(&format!("*** SKIPPED, the gate for speed: {reason} ***"));
+        return print_to_stderr(&format!("*** SKIPPED, the gate for speed: {reason} ***"));
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("figures.toml");
     let stored = Figures::read(&path);
@@ -36,7 +36,7 @@ fn counted_instructions_equal_the_stored_counts() {
     if stored.compiler != found.compiler {
         // Another compiler generates other instructions from the same source, so a comparison says
         // nothing about the source.
-        return say(&format!(
+        return print_to_stderr(&format!(
             "*** NOT COMPARED, the gate for speed: the figures are of {}, this is {}.\n\
              *** {} figures differ. Store this compiler's: CLOAKWORK_UPDATE_SPEED=1 make speed ***",
             stored.compiler,
@@ -52,7 +52,7 @@ fn counted_instructions_equal_the_stored_counts() {
 }
 
 /// Checks that the machine can count instructions.
-fn possible() -> Result<(), String> {
+fn check_machine() -> Result<(), String> {
     if !cfg!(target_arch = "x86_64") {
         return Err("its figures are of x86-64".into());
     }
@@ -88,6 +88,6 @@ fn kernels(program: &Path, patterns: &[String]) -> BTreeMap<String, Kernel> {
 
 /// Prints to stderr directly, because the test harness hides the captured output of a test that
 /// passes.
-fn say(text: &str) {
+fn print_to_stderr(text: &str) {
     writeln!(std::io::stderr(), "\n{text}").expect("standard error is open");
 }
