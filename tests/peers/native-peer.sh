@@ -1,8 +1,7 @@
 #!/bin/sh
 # Wraps rustc for cargo. Crates other than ours are compiled for this machine, or for the processor
-# that
-# PEER_CPU names. Ours are compiled as they ship, for any machine, and choose their kernels at run
-# time.
+# that PEER_CPU names. Ours are compiled as they ship, for any machine, and choose their kernels at
+# run time.
 set -eu
 crate= previous=
 for argument in "$@"; do

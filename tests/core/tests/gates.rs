@@ -18,7 +18,7 @@ fn tables_of_several_outputs_work_with_the_bootstrap_first() {
     let mut pair = Pair::<u32, u32>::generate("TOY_BOOLEAN");
     let bits: Vec<u64> = (0..100).map(|lane| lane / 3 % 2).collect();
     let inputs = pair.client.encrypt(pair.set, &bits, &mut pair.randomness).expect("ciphertexts");
-    // An output at a quarter of the torus further on is positive for both bits.
+    // The second output lies a quarter of the torus further on, where both bits are positive.
     let size = pair.set.polynomial_size;
     let lut = Lut::from_parts(vec![1 << 29; size], vec![0, size / 2]).expect("a table");
     let expected: Vec<u64> = bits.iter().flat_map(|bit| [*bit, 1]).collect();

@@ -37,7 +37,9 @@ pub struct CkksCase {
 /// Reads bytes as an object of a ring, and writes the object again.
 pub type Decoder = fn(&[u8], &Ring, Option<KeyId>) -> Result<Vec<u8>, FormatError>;
 
+/// A ring whose primes differ in size.
 static MIXED: LazyLock<Ring> = LazyLock::new(|| ring("TOY_CKKS_45_60_50"));
+/// A ring whose primes have nearly one size.
 static EVEN: LazyLock<Ring> = LazyLock::new(|| ring("TOY_CKKS_54_60"));
 
 fn ring(set: &str) -> Ring {

@@ -23,7 +23,8 @@ pub use worker::Worker;
 
 use std::time::{Duration, Instant};
 
-/// Waits until `done` returns true. Panics after a minute.
+/// Waits until `done` returns true. Panics after a minute: a condition that takes longer never
+/// holds.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, mut done: impl FnMut() -> F) {
     let begun = Instant::now();
     while !done().await {

@@ -63,7 +63,7 @@ impl Process {
         self.forget();
     }
 
-    /// Asks the process to end and waits for its end. Returns whether it succeeded.
+    /// Asks the process to end and waits for its end. Returns whether the exit status is success.
     pub fn terminate(&mut self, within: Duration) -> bool {
         self.signal(Signal::Terminate);
         let begun = Instant::now();

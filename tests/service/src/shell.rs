@@ -16,7 +16,7 @@ pub struct Shell<'a> {
 }
 
 impl<'a> Shell<'a> {
-    /// Makes a shell for a server, in a directory of its own.
+    /// Makes a shell for a server, with `home` as its working directory.
     pub fn new(server: &Server, home: &'a Path) -> Self {
         Self { server: server.url(), home }
     }

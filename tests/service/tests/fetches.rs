@@ -121,7 +121,7 @@ async fn only_a_delivered_result_counts_as_fetched() {
             case.server.metric("cloakwork_download_bytes_total").await >= sent + size as f64
         })
         .await;
-        // Each of the two calls proves that the server has finished its work at the last byte.
+        // Two calls later, the server has done everything that it does at the last byte.
         case.is_kept("a read that stalls").await;
         drop(stalled);
         assert_eq!(case.read(&token, size).await, 0);

@@ -1,5 +1,5 @@
-//! A job that kills its worker. The test watches the job and kills its worker whenever the job
-//! runs: the worker process, or the server with its embedded worker.
+//! A simulated poison job, which kills its worker. The test watches the job and kills its worker
+//! whenever the job runs: the worker process, or the server with its embedded worker.
 
 use std::time::Duration;
 

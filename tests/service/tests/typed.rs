@@ -128,8 +128,8 @@ async fn long_chains_are_computed_or_refused_without_overflowing_the_stack() -> 
     let x: FheUint8 = session.encrypt(1)?;
     let chain = |length: usize| (0..length).fold(x.clone(), |sum, _| &sum + &x);
     assert_eq!(chain(300).decrypt().await?, 45);
-    // The chain is too long for a program. The client refuses it, and its recursion does not
-    // overflow the stack.
+    // The chain is too long for a program, so the client refuses it. Code that recursed once per
+    // element would overflow the stack.
     let problem = chain(200_000).decrypt().await.expect_err("it is too long");
     assert!(problem.to_string().contains("a program may have"), "{problem}");
     Ok(())
