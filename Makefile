@@ -1,39 +1,45 @@
-# Every target does its own set-up: rustup, which takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later
-# (with rustfmt and clippy, for lint), and a C++ compiler are all it takes; npm as well, for the check of the protocol, Python 3 with
-# venv, for the kernels of GPUs and for Envoy, nginx, valgrind, for the gate for speed, and Go 1.24 or later, for what is compared with Lattigo.
+# Every target does its own set-up. The requirements are a C++ compiler and Rust: rustup, which
+# takes the toolchain that rust-toolchain.toml names, or Rust 1.95 or later (with rustfmt and
+# clippy, for lint). Parts of the tests also need: npm, to check the protocol; Python 3 with
+# venv, for the GPU kernels and for Envoy; nginx; valgrind, for the speed gate; Go 1.24 or
+# later, for the comparison with Lattigo.
 
-# Where benchmarks write their reports. Those of short forms do not take the place of full ones.
+# The directory of the benchmarks' reports. Reports of short forms have a directory of their
+# own, so that they do not replace full ones.
 REPORTS = target/bench$(if $(filter --quick,$(ARGS)),/quick)
 
 .PHONY: demo demo-core dist test test-all lint kernels proxies speed bench bench-circuits bench-ckks bench-ckks-peer bench-gpu bench-peers bench-quick bench-service
 
-# The whole service once: a server, keys, an upload, a job, its result and where its time went.
+# Runs the whole service once: a server, keys, an upload, a job, its result and a table of its
+# time.
 demo:
 	tests/service/demo.sh
 
-# The core alone: keys, encrypted lookups and a table of what they cost, in one process.
+# Runs the core alone: keys, encrypted lookups and a table of their cost, in one process.
 demo-core:
 	cargo run --release -p cloakwork-tests-demo
 
-# The programs that ship, stripped, with their debug symbols in files beside them: target/dist.
+# Builds the programs that ship into target/dist: stripped, with their debug symbols in files
+# beside them.
 dist:
 	deploy/dist.sh
 
-# What CI runs.
+# Runs the tests that CI runs.
 test: lint kernels proxies
 	cargo test --workspace
 	cargo doc --workspace --no-deps
 
-# Also the sets whose keys take gigabytes, which needs 16 GiB of memory; the workspaces that are not part of the main one; and
-# every benchmark in its short form. Needs Go, and the network the first time: both for what is compared with others.
+# Runs `test` and more: the parameter sets whose keys take gigabytes, which need 16 GiB of
+# memory; the workspaces outside the main one; and every benchmark in its short form. Needs Go,
+# and the network the first time: both for the comparisons with other libraries.
 test-all: lint kernels proxies
 	CLOAKWORK_TEST_ALL=1 cargo test --workspace
 	cargo check --locked --manifest-path tests/peers/Cargo.toml --workspace --all-targets --target-dir target/peers-check
 	cargo check --locked --manifest-path tests/fuzz/Cargo.toml --all-targets --target-dir target/fuzz-check
 	$(MAKE) bench-quick
 
-# Every benchmark in its short form: the figures mean little, and whatever no longer runs is found. GPUs are emulated.
-# Reports go to target/bench/quick.
+# Runs every benchmark in its short form. The figures mean little, but the run detects a
+# benchmark that no longer works. GPUs are emulated. Reports go to target/bench/quick.
 bench-quick:
 	$(MAKE) bench ARGS=--quick
 	$(MAKE) bench-peers ARGS=--quick
@@ -47,7 +53,8 @@ lint:
 	tests/rules/lint.sh
 	proto/check.sh
 
-# Registers, spills and instructions of the kernels of GPUs against those stored: a compiler, but no GPU.
+# Compares registers, spills and instructions of the GPU kernels with the stored ones. Needs a
+# compiler, but no GPU.
 kernels:
 	worker/cuda/check-kernels.sh
 
@@ -55,45 +62,53 @@ kernels:
 proxies:
 	tests/attack/proxies.sh
 
-# Counted instructions against those stored, a part of `test`; CLOAKWORK_UPDATE_SPEED=1 stores them anew.
+# Compares instruction counts with the stored ones, as a part of `test`.
+# CLOAKWORK_UPDATE_SPEED=1 stores new ones.
 speed:
 	cargo test -p cloakwork-tests-speed
 
-# Our own time: external products by shape and instruction set, then bootstraps by set. ARGS=KS32 narrows it to the sets
-# with that in their names, ARGS=--quick measures everything once.
+# Measures the core: external products by shape and instruction set, then bootstraps by
+# parameter set. ARGS=KS32 selects the sets with KS32 in their names, ARGS=--quick measures
+# everything once.
 bench:
 	cargo run --release -p cloakwork-tests-core --bin bench -- $(ARGS)
 
-# Ours against tfhe-rs, alternating in one process; writes target/bench/peers.json. ARGS=--huge runs everything:
-# also 4_4, which takes 16 GiB of memory.
+# Compares bootstraps with tfhe-rs, in alternation in one process, and writes
+# target/bench/peers.json. ARGS=--huge runs everything: also 4_4, which takes 16 GiB of memory.
 bench-peers:
 	tests/peers/run.sh --json $(REPORTS)/peers.json $(ARGS)
 
-# Computations on integers, jobs of the service against tfhe-rs, alternating; writes target/bench/circuits.json. ARGS="--document
-# docs/operations.md" renews the table there as well.
+# Compares computations on integers, as jobs of the service, with tfhe-rs, in alternation, and
+# writes target/bench/circuits.json. ARGS="--document docs/operations.md" also renews the table
+# there.
 bench-circuits:
 	tests/peers/circuits/run.sh --json $(REPORTS)/circuits.json $(ARGS)
 
-# Transforms of CKKS beside those of tfhe-ntt, keys, bootstraps, and how exact these are over ten secrets, which fails where they are not exact
-# enough; writes target/bench/ckks.json. Sixteen GiB of memory are enough for the rows in docs/ckks.md;
-# ARGS=--quick measures toys, ARGS="--case 'CKKS_45_60_50 regular 32768 medium 5'" one row, ARGS="--only exactness" one part.
+# Measures CKKS and writes target/bench/ckks.json: transforms beside those of tfhe-ntt, keys,
+# bootstraps, and the precision of bootstraps over ten secrets. The target fails where the
+# precision is too low. 16 GiB of memory are enough for the rows in docs/ckks.md. ARGS=--quick
+# measures toy sets, ARGS="--case 'CKKS_45_60_50 regular 32768 medium 5'" one row,
+# ARGS="--only exactness" one part.
 bench-ckks:
 	cargo run --release -p cloakwork-tests-ckks -- --out $(REPORTS)/ckks.json $(ARGS)
 
-# Our bootstrap of CKKS and Lattigo's in turn, on one thread each; writes target/bench/ckks-peer.json. Takes Go, 16 GiB of memory and
-# minutes for each round, most of them to make keys; ARGS=--quick compares toys, ARGS="--case H192 --rounds 5" one of Lattigo's sets.
+# Compares the CKKS bootstrap with Lattigo's, in turn, on one thread each, and writes
+# target/bench/ckks-peer.json. Takes Go, 16 GiB of memory and minutes for each round, mostly for
+# making keys. ARGS=--quick compares toy sets, ARGS="--case H192 --rounds 5" one of Lattigo's
+# sets.
 bench-ckks-peer:
 	tests/peers/lattigo/run.sh --out $(REPORTS)/ckks-peer.json $(ARGS)
 
-# The GPUs of this machine: whether they compute what they should, how often they are wrong, how fast they are; writes
-# target/bench/gpu.json. KERNELS=DIRECTORY is where worker/cuda/build-kernels.sh has put its work. ARGS="--quick --emulated" takes
-# toys and no GPU, ARGS="--help" shows the rest.
+# Tests the GPUs of this machine for correctness, error rate and speed, and writes
+# target/bench/gpu.json. KERNELS=DIRECTORY is the output directory of
+# worker/cuda/build-kernels.sh. ARGS="--quick --emulated" uses toy sets and no GPU,
+# ARGS="--help" shows the rest.
 bench-gpu:
 	mkdir -p $(REPORTS)
 	CLOAKWORK_CUDA_KERNELS=$(abspath $(KERNELS)) cargo run --release -p cloakwork-tests-gpu -- --json $(REPORTS)/gpu.json $(ARGS)
 
-# A server process under load against the core, alternating; writes target/bench/service.json. Takes a quarter of an
-# hour; ARGS=--quick takes one minute.
+# Compares a server process under load with the core, in alternation, and writes
+# target/bench/service.json. Takes a quarter of an hour; ARGS=--quick takes one minute.
 bench-service:
 	cargo build --release -p cloakwork-tests-service --bins
 	cargo run --release -p cloakwork-tests-load -- $(if $(filter --out%,$(ARGS)),,--out $(REPORTS)/service.json) $(ARGS)
