@@ -1,6 +1,6 @@
 //! A resource never gives out more than its limits, and each caller in line gets its turn.
 
-use std::{collections::HashMap, future::Future as _, pin::Pin, sync::Arc, task::Context};
+use std::{collections::HashMap, pin::Pin, sync::Arc, task::Context};
 
 use cloakwork_share::{Exceeded, FairShare, Share};
 use futures_util::FutureExt as _;
@@ -8,6 +8,9 @@ use proptest::prelude::*;
 
 const ALL: u64 = 10;
 const EACH: u64 = 4;
+
+/// A caller that waits for its share, and its tenant.
+type Caller = Pin<Box<dyn Future<Output = (u8, Share<u8>)>>>;
 
 /// A step of a random history.
 #[derive(Clone, Debug)]
@@ -84,7 +87,7 @@ proptest! {
     ) {
         let resource = FairShare::new(ALL, EACH);
         let mut waker = Context::from_waker(std::task::Waker::noop());
-        let mut waiting: Vec<Pin<Box<dyn Future<Output = (u8, Share<u8>)>>>> = Vec::new();
+        let mut waiting: Vec<Caller> = Vec::new();
         for (tenant, units) in requests {
             let resource = resource.clone();
             waiting.push(Box::pin(async move { (tenant, resource.take(&tenant, units).await) }));

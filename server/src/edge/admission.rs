@@ -17,8 +17,8 @@ use crate::{
 };
 
 /// Bounds of the delay after which a refused caller may try again.
-const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
-const RETRY_DELAY_MAX: Duration = Duration::from_secs(10);
+const RETRY_DELAY_SHORTEST: Duration = Duration::from_millis(50);
+const RETRY_DELAY_LONGEST: Duration = Duration::from_secs(10);
 
 /// Weight of the newest call in the mean duration of calls: about the last hundred calls count.
 const NEWEST_WEIGHT: f64 = 0.01;
@@ -72,11 +72,11 @@ impl Admission {
             Exceeded::Each { limit, .. } => (each, limit, format!("tenants/{}", tenant.as_str())),
             Exceeded::All { limit, .. } => (all, limit, "server".to_owned()),
         };
-        let mean = Duration::from_secs_f64(self.mean_seconds().clamp(0.0, RETRY_DELAY_MAX.as_secs_f64()));
+        let mean = Duration::from_secs_f64(self.mean_seconds().clamp(0.0, RETRY_DELAY_LONGEST.as_secs_f64()));
         OVERLOADED
             .error(format!("{value} calls are running, as many as may ({limit})"))
             .with("limit", limit)
-            .retry_after(mean.max(RETRY_DELAY_MIN))
+            .retry_after(mean.max(RETRY_DELAY_SHORTEST))
             .quota(subject, format!("{limit} = {value}"))
     }
 
@@ -122,7 +122,7 @@ mod tests {
         let error = admission.enter(Load::Stream, &c).unwrap_err();
         assert_eq!(error.reason(), OVERLOADED);
         assert!(error.message().contains("(requests)"), "{error}");
-        assert!(error.retry_delay().is_some_and(|delay| delay >= RETRY_DELAY_MIN && delay <= RETRY_DELAY_MAX));
+        assert!(error.retry_delay().is_some_and(|delay| delay >= RETRY_DELAY_SHORTEST && delay <= RETRY_DELAY_LONGEST));
         assert!(admission.enter(Load::Free, &c).is_ok(), "calls without a limit here always get in");
         let waiting = admission.enter(Load::Wait, &c).unwrap();
         assert!(admission.enter(Load::Wait, &a).is_err());

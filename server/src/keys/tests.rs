@@ -1,4 +1,4 @@
-use std::{io::Write as _, path::Path, sync::Arc};
+use std::{io::Write as _, path::Path};
 
 use bytes::Bytes;
 use cloakwork_keystore::{Clock, Digest, KeyState, Options, StoreOptions};

@@ -83,7 +83,7 @@ pub const FIXED: &[Fixed] = &[
     row("VALUE_BYTES_MAX", "server/src/error.rs", "256", "Bytes of a value in an error's details"),
     row("FIELDS_MAX", "server/src/error.rs", "8", "Wrong fields that an error lists"),
     row("POSITION_BYTES_MAX", "server/src/page.rs", "128", "Bytes of the position in a page token"),
-    row("CHARS_MAX", "server/src/resource.rs", "120", "Characters of a malformed name that an error repeats"),
+    row("CHARS_MAX", "server/src/error.rs", "120", "Characters of a malformed name that an error repeats"),
     row(
         "NAME_CHARS_MAX",
         "server/src/config/source.rs",

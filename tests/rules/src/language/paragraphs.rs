@@ -27,7 +27,7 @@ pub(super) fn paragraphs(path: &Path, source: &str) -> Vec<Paragraph> {
         _ => &["#"],
     };
     let mut found = vec![Paragraph::default()];
-    let mut in_code = false;
+    let (mut in_code, mut is_generated) = (false, false);
     for (index, line) in source.lines().enumerate() {
         let text = match prose(line, marks) {
             Some(text) => text.trim(),
@@ -39,8 +39,12 @@ pub(super) fn paragraphs(path: &Path, source: &str) -> Vec<Paragraph> {
         if text.starts_with("```") {
             in_code = !in_code;
         }
-        let is_prose =
-            !in_code && !text.is_empty() && !["|", "```", "#", "<"].iter().any(|mark| text.starts_with(mark));
+        // Text between such marks comes from a program.
+        if text.starts_with("<!--") {
+            is_generated = !text.contains("end");
+        }
+        let is_left_out = in_code || is_generated || text.is_empty();
+        let is_prose = !is_left_out && !["|", "```", "#", "<"].iter().any(|mark| text.starts_with(mark));
         let begins_item =
             text.starts_with(['-', '*']) || text.split_once(". ").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
         if !is_prose || begins_item {
