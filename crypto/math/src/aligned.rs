@@ -1,5 +1,5 @@
-//! Buffers that start on a cache line, so that no vector load straddles two, and that live in huge pages
-//! where they are large: a key that is streamed through would otherwise wait for address translation.
+//! Buffers that start on a cache line, so that no vector load straddles two lines. Large buffers
+//! live in huge pages: address translation would otherwise slow down the streaming of a key.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,42 +7,45 @@ use bytemuck::Pod;
 
 use crate::cache::LINE;
 
-/// Bytes from which huge pages are asked for, for a key and the like.
+/// Buffer size in bytes from which huge pages are requested, for keys and other data read in order.
 const HUGE: usize = 4 << 20;
-/// The same for working memory: a transform's steps touch places far apart, each on a page of its own.
+/// Buffer size in bytes from which huge pages are requested for working memory. The steps of a
+/// transform touch distant addresses, each on a page of its own.
 const HUGE_WORK: usize = 128 << 10;
-/// Bytes of a huge page. What is shorter than [`HUGE`] has whole ones. Of what is longer, the end has ordinary pages: a part of a key
-/// is a few huge pages, and half of one more would be a twentieth of a worker's memory.
+/// Bytes of a huge page. A buffer shorter than [`HUGE`] is rounded up to whole huge pages. The end
+/// of a longer buffer lies in ordinary pages. A part of a key fills only a few huge pages, so half
+/// a huge page of waste each would be a twentieth of a worker's memory.
 const HUGE_PAGE: usize = 2 << 20;
-/// Lines that the beginnings of two large buffers are apart within their pages, by the page: the same place of many buffers
-/// is not the same place of a cache, where there is room for a few of them only.
-const APART: usize = 9;
-/// Different beginnings.
-const BEGINNINGS: usize = 61;
-/// Bytes up to the last of them.
-const ROOM: usize = BEGINNINGS * APART * LINE;
+/// Distance in cache lines between the possible starts of large buffers within their pages. The
+/// start depends on the address of the page. Equal offsets in many buffers would otherwise map to
+/// one cache set, which has room for only a few of them.
+const START_STEP_LINES: usize = 9;
+/// Number of different starts.
+const STARTS: usize = 61;
+/// Upper bound of the bytes before a start.
+const START_BYTES_MAX: usize = STARTS * START_STEP_LINES * LINE;
 
-/// A fixed number of elements, the first of them at the beginning of a cache line.
 ///
-/// Zeroed pages come from the system when they are first touched, by the threads that fill them.
+/// The system supplies zeroed pages at the first access, to the threads that fill them.
 pub struct Aligned<E> {
     memory: Memory<E>,
     len: usize,
 }
 
 enum Memory<E> {
-    /// Elements, and which of them is the first.
+    /// Elements, and the index of the first used element.
     Small(Vec<E>, usize),
     Large(memmap2::MmapMut, usize),
 }
 
 impl<E: Pod> Aligned<E> {
-    /// `len` zeroed elements.
+    /// Allocates `len` zeroed elements.
     pub fn new(len: usize) -> Self {
         Self::huge_from(HUGE, len)
     }
 
-    /// `len` zeroed elements that a thread keeps working on: worth a huge page, even if most of it stays empty.
+    /// Allocates `len` zeroed elements of working memory that a thread keeps using. That memory is
+    /// worth a huge page, even if most of the page stays empty.
     pub fn for_work(len: usize) -> Self {
         Self::huge_from(HUGE_WORK, len)
     }
@@ -50,28 +53,31 @@ impl<E: Pod> Aligned<E> {
     fn huge_from(least: usize, len: usize) -> Self {
         const { assert!(size_of::<E>() > 0 && LINE.is_multiple_of(size_of::<E>()), "a line holds whole elements") };
         let bytes = len.checked_mul(size_of::<E>()).expect("a length that an address can have");
-        // Where the system gives no mapping, an ordinary allocation does, or ends the process as any does.
-        let mapped = if bytes < HUGE { bytes.checked_next_multiple_of(HUGE_PAGE) } else { bytes.checked_add(ROOM) };
+        // If the system refuses the mapping, an ordinary allocation follows, which aborts the
+        // process if it fails as well.
+        let mapped =
+            if bytes < HUGE { bytes.checked_next_multiple_of(HUGE_PAGE) } else { bytes.checked_add(START_BYTES_MAX) };
         let large = mapped.filter(|_| bytes >= least).and_then(|mapped| memmap2::MmapMut::map_anon(mapped).ok());
         let memory = large.map_or_else(|| Self::small(len), |map| Self::large(advised(map), bytes));
         Self { memory, len }
     }
 
     fn large(map: memmap2::MmapMut, bytes: usize) -> Memory<E> {
-        let beginning = map.as_ptr().addr() / HUGE_PAGE % BEGINNINGS * APART * LINE;
+        let beginning = map.as_ptr().addr() / HUGE_PAGE % STARTS * START_STEP_LINES * LINE;
         let start = if beginning <= map.len() - bytes { beginning / size_of::<E>() } else { 0 };
         Memory::Large(map, start)
     }
 
     fn small(len: usize) -> Memory<E> {
         let elements = vec![E::zeroed(); len + LINE / size_of::<E>()];
-        // An allocator may place elements where none begins a line: then alignment is only slower.
+        // An allocation may hold no element that starts a cache line. Loads are then slower but
+        // correct.
         let start = Some(elements.as_ptr().align_offset(LINE)).filter(|start| *start < LINE).unwrap_or(0);
         Memory::Small(elements, start)
     }
 }
 
-/// Asks for huge pages. A system that has none is slower, not wrong.
+/// Requests huge pages. On a system without them, access is slower but correct.
 fn advised(map: memmap2::MmapMut) -> memmap2::MmapMut {
     #[cfg(target_os = "linux")]
     let _ = map.advise(memmap2::Advice::HugePage);

@@ -1,4 +1,5 @@
-//! From residues modulo some primes to residues modulo others, of the same number.
+//! Basis change in RNS: from the residues of a number modulo some primes to its residues modulo
+//! other primes.
 
 mod sums;
 
@@ -13,11 +14,11 @@ use crate::{
     },
 };
 
-/// A change of basis. Q is the product of the primes of the old one.
 ///
-/// A number x is given by y_i = x (Q / q_i)^-1 modulo q_i, and is the sum of all y_i Q / q_i, less as many Q as bring it
-/// nearest to zero. How many that is follows from the sum of all y_i / q_i, rounded. So what comes out is exact, but for
-/// numbers within 2^-20 of halfway between two multiples of Q, which may come out one Q away.
+/// A number x is given by y_i = x (Q / q_i)^-1 modulo q_i. The number equals the sum of all y_i Q /
+/// q_i, less the multiple of Q that brings the sum nearest to zero. That multiple is the sum of all
+/// y_i / q_i, rounded. The result is exact, except for numbers within 2^-20 of halfway between two
+/// multiples of Q: their result may be off by one Q.
 pub struct BasisChange {
     old: Vec<Old>,
     new: Vec<New>,
@@ -29,28 +30,29 @@ struct Old {
     modulus: Modulus,
     /// (Q / q)^-1.
     prepare: Factor,
-    /// Residues without this many low bits have [`KEPT`] bits.
+    /// Number of low bits to drop, so that a residue keeps at most [`KEPT`] bits.
     shift: u32,
-    /// What a residue without them is multiplied by to be its part of the prime, in units of 2^-[`UNIT`].
+    /// Factor that turns a shifted residue into the fraction residue / q, in units of 2^-[`UNIT`].
     part: u64,
 }
 
-/// Primes of the old basis, at most.
+/// Maximum number of primes in the old basis.
 const OLD_MAX: usize = 8;
-/// Bits of a residue that decide how often Q is taken away.
+/// Leading bits of a residue that enter the estimate of how often Q is subtracted.
 const KEPT: u32 = 30;
-/// The sum of parts has so many bits behind the point; 32 parts fit a word.
+/// Fraction bits of the sum of the parts. A word has room for 32 parts.
 const UNIT: u32 = 58;
-/// Primes of the old basis have at least so many bits.
+/// Minimum number of bits of a prime in the old basis.
 const BITS_MIN: u32 = 28;
 
 impl BasisChange {
-    /// From `old` primes, up to eight of at least 28 bits, to `new` ones. All are different.
+    /// Prepares the change from `old` primes, up to eight of at least 28 bits, to `new` primes. All
+    /// primes are different.
     pub fn new(old: &[Modulus], new: &[Modulus]) -> Self {
         Self::with_level(old, new, Level::detect())
     }
 
-    /// The same on one instruction set.
+    /// Like [`Self::new`], on one instruction set.
     pub fn with_level(old: &[Modulus], new: &[Modulus], level: Level) -> Self {
         assert!(
             old.len() <= OLD_MAX && old.iter().all(|old| old.bits() >= BITS_MIN),
@@ -75,7 +77,7 @@ impl BasisChange {
         Self { old, new, arithmetic: WordArithmetic::of(level) }
     }
 
-    /// What residues modulo the i-th old prime are multiplied by to be y_i.
+    /// Factor that turns residues modulo the i-th old prime into y_i.
     pub fn prepare(&self, index: usize) -> Factor {
         self.old[index].prepare
     }
@@ -85,14 +87,14 @@ impl BasisChange {
         self.new[index].modulus()
     }
 
-    /// How many Q are taken away, given all y_i.
+    /// Computes how often Q is subtracted for each coefficient, given all y_i.
     pub fn wraps(&self, prepared: &[&[u64]], to: &mut [u64]) {
         self.check(prepared, to.len());
         self.arithmetic.run(Wraps { old: &self.old, prepared, to });
     }
 
-    /// Residues modulo the new primes of these indices, given all y_i and [`Self::wraps`]: for several primes, what is
-    /// given is read once.
+    /// Computes the residues modulo the new primes of these indices, given all y_i and
+    /// [`Self::wraps`]. Several primes in one call share each read of the inputs.
     pub fn residues(&self, indices: &[usize], prepared: &[&[u64]], wraps: &[u64], to: &mut [&mut [u64]]) {
         assert_eq!(indices.len(), to.len());
         for to in &*to {
@@ -151,7 +153,7 @@ mod tests {
 
     use super::{sums::TILE, *};
 
-    /// Different primes, of the widths and in the order given.
+    /// Different primes with the given numbers of bits, in the given order.
     fn primes(bits: &[u32]) -> Vec<Modulus> {
         let mut found: Vec<Modulus> = vec![];
         for bits in bits {
@@ -163,19 +165,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_stay_the_same(
+        fn residues_of_both_bases_represent_the_same_number(
             old in prop::collection::vec(28_u32..=60, 1..=OLD_MAX),
             new in prop::collection::vec(28_u32..=60, 1..=4),
             seed in prop::collection::vec(any::<u64>(), 64),
         ) {
             let (old, new) = (primes(&old), primes(&new));
-            // Numbers whose residues are known: products of a few words, of both signs, far from halfway.
+            // Numbers with known residues: products of a few words, of both signs, far from
+            // halfway.
             let bits: u32 = old.iter().map(|old| old.bits() - 1).sum();
             let number = |index: usize| {
                 let wide = (i128::from(seed[index] as i64) * i128::from(seed[index / 2] >> 8)) >> 1;
                 wide >> 127_u32.saturating_sub(bits.saturating_sub(2))
             };
-            // More than a tile.
+            // More numbers than one tile has.
             let numbers: Vec<i128> = (0..TILE + 64).map(|index| number(7 * index % 64)).collect();
             for level in Level::available() {
                 let change = BasisChange::with_level(&old, &new, level);
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_residues_fit() {
+    fn the_greatest_residues_do_not_overflow() {
         for bits in [60, 50] {
             let primes = primes(&[[bits; OLD_MAX].as_slice(), &[50, 45, 59, 54]].concat());
             let (old, new) = primes.split_at(OLD_MAX);
@@ -218,7 +221,7 @@ mod tests {
             change.wraps(&prepared, &mut wraps);
             assert_eq!(wraps, [OLD_MAX as u64; STEP], "each part is nearly one");
             for (index, new) in new.iter().enumerate() {
-                // Less Q / q for each old prime.
+                // The expected sum is -Q / q, summed over the old primes.
                 let others = |but: &Modulus| {
                     let factors = old.iter().filter(|old| *old != but);
                     factors.fold(1, |product, old| new.mul(product, new.reduce(old.value())))

@@ -2,21 +2,24 @@
 
 use std::{fs, sync::OnceLock};
 
-/// Where Linux lists the caches of the first processor.
+/// Directory in which Linux lists the caches of the first processor.
 const LISTED: &str = "/sys/devices/system/cpu/cpu0/cache";
-/// What most servers have, where nothing is listed.
+/// Bytes of the second-level cache of most servers, assumed if none is listed.
 const COMMON_SECOND_LEVEL: usize = 1 << 20;
 
-/// Sizes that are believed: a virtual machine may list a cache that its processor does not have.
-const PLAUSIBLE: (usize, usize) = (256 << 10, 2 << 20);
+/// Accepted range of listed sizes. A virtual machine may list a cache that its processor lacks.
+const SECOND_LEVEL_BYTES_RANGE: (usize, usize) = (256 << 10, 2 << 20);
 
-/// Bytes of a line.
+/// Bytes of a cache line.
 pub const LINE: usize = 64;
 
-/// Bytes of the first core's cache behind the nearest one, between 256 KiB and 2 MiB. Looked up once.
+/// Bytes of the first core's second-level cache, between 256 KiB and 2 MiB. Read from the system
+/// once.
 pub fn second_level_bytes() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
-    *BYTES.get_or_init(|| listed(2).unwrap_or(COMMON_SECOND_LEVEL).clamp(PLAUSIBLE.0, PLAUSIBLE.1))
+    *BYTES.get_or_init(|| {
+        listed(2).unwrap_or(COMMON_SECOND_LEVEL).clamp(SECOND_LEVEL_BYTES_RANGE.0, SECOND_LEVEL_BYTES_RANGE.1)
+    })
 }
 
 fn listed(level: u32) -> Option<usize> {
@@ -25,7 +28,7 @@ fn listed(level: u32) -> Option<usize> {
     parse(&read(cache, "size")?)
 }
 
-/// As in `1024K`.
+/// Parses a size such as `1024K`.
 fn parse(size: &str) -> Option<usize> {
     let kib: usize = size.trim().strip_suffix('K')?.parse().ok()?;
     kib.checked_mul(1 << 10).filter(|bytes| *bytes > 0)
@@ -36,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_they_are_written() {
+    fn listed_sizes_are_parsed() {
         assert_eq!(parse("1024K\n"), Some(1 << 20));
         for broken in ["", "K", "0K", "12", "1M", "-1K", "99999999999999999999K", "18014398509481984K"] {
             assert_eq!(parse(broken), None, "{broken:?}");

@@ -1,4 +1,5 @@
-//! The step of a blind rotation: a GGSW ciphertext times a GLWE ciphertext.
+//! The external product, which is the step of a blind rotation: a GGSW ciphertext times a GLWE
+//! ciphertext.
 
 pub mod accumulator;
 mod ahead;
@@ -28,12 +29,12 @@ pub struct GgswShape {
     pub glwe_dimension: usize,
     /// N.
     pub polynomial_size: usize,
-    /// Gadget.
+    /// The gadget.
     pub gadget: Decomposition,
 }
 
 impl GgswShape {
-    /// Under the big key of a set.
+    /// Shape under the big key of a set.
     pub fn of_set(set: &ParameterSet, gadget: Decomposition) -> Self {
         Self { glwe_dimension: set.glwe_dimension, polynomial_size: set.polynomial_size, gadget }
     }
@@ -48,7 +49,7 @@ impl GgswShape {
         self.glwe_size() * self.polynomial_size
     }
 
-    /// GLWE rows of one GGSW ciphertext: one for each level and polynomial.
+    /// GLWE rows of one GGSW ciphertext: one row for each level and polynomial.
     pub fn rows(&self) -> usize {
         self.gadget.levels * self.glwe_size()
     }
@@ -69,43 +70,43 @@ impl GgswShape {
     }
 }
 
-/// External products of one shape: digits go in, wrapped torus words come out.
 ///
-/// A GGSW ciphertext is first turned into the kernel's own *spectrum*; its order is the kernel's secret
-/// and never leaves the process. GLWE ciphertexts lie as [`accumulator`] says. All methods take whole tiles, so that
-/// one read of the spectrum serves many ciphertexts, and none of them allocates.
+/// The kernel first turns a GGSW ciphertext into a *spectrum* of its own. The order of the spectrum
+/// is internal to the kernel, and a spectrum never leaves the process. GLWE ciphertexts have the
+/// layout of [`accumulator`]. All methods take whole tiles, so that one read of the spectrum serves
+/// many ciphertexts. None of the methods allocates.
 pub struct ExternalProduct<T> {
     shape: GgswShape,
     plan: Plan,
     steps: Steps,
-    /// By level, in the order of the key's rows.
+    /// Digit extraction by level, in the order of the key's rows.
     digits: Vec<Digit<T>>,
 }
 
 /// Working memory of one thread.
 pub struct Scratch {
-    /// By row.
+    /// Transform points, by row.
     points: Aligned<f64>,
-    /// Of every row.
+    /// One group of vectors of every row.
     group: Aligned<f64>,
 }
 
 impl<T: Torus> ExternalProduct<T> {
-    /// A kernel for `shape` on the best instruction set of this machine.
+    /// Creates a kernel for `shape` on the best instruction set of this machine.
     pub fn new(shape: GgswShape) -> Self {
         Self::with_level(shape, Level::detect())
     }
 
-    /// A kernel for `shape` on one instruction set.
+    /// Creates a kernel for `shape` on one instruction set.
     pub fn with_level(shape: GgswShape, level: Level) -> Self {
         assert!(Self::supports(shape), "no kernel for {shape:?}");
-        // Key rows start with the smallest weight.
+        // Key rows start with the level of the smallest weight.
         let digits = (1..=shape.gadget.levels).rev().map(|level| Digit::of_level(shape.gadget, level)).collect();
         let plan = Plan::new(shape.polynomial_size / 2, level);
         Self { shape, steps: plan.steps(shape.rows(), shape.glwe_size()), plan, digits }
     }
 
-    /// Is there a kernel for `shape`? There is one for every shape of the parameter sets.
+    /// Whether there is a kernel for `shape`. Every shape of the parameter sets has a kernel.
     pub fn supports(shape: GgswShape) -> bool {
         let (points, Decomposition { base_log, levels }) = (shape.polynomial_size / 2, shape.gadget);
         shape.polynomial_size.is_power_of_two()
@@ -120,12 +121,12 @@ impl<T: Torus> ExternalProduct<T> {
         self.shape
     }
 
-    /// f64 values in one spectrum.
+    /// Number of f64 values in one spectrum.
     pub fn spectrum_len(&self) -> usize {
         self.shape.words()
     }
 
-    /// Working memory for the other methods, for one thread.
+    /// Allocates one thread's working memory for the other methods.
     pub fn scratch(&self) -> Scratch {
         let group = self.shape.rows() * GROUP * 2 * self.plan.level.lanes();
         Scratch { points: Aligned::for_work(self.shape.body_words()), group: Aligned::new(group) }
@@ -137,7 +138,8 @@ impl<T: Torus> ExternalProduct<T> {
         assert_eq!(spectrum.len(), self.spectrum_len(), "room for its spectrum");
         let size = self.shape.polynomial_size;
         let (rows, columns) = (self.shape.rows(), self.shape.glwe_size());
-        // The torus' width and the transforms' missing 2/N, exactly.
+        // Scales words to fractions of the torus and applies the factor 2/N that the transforms
+        // leave out. Both factors are powers of two, so the product is exact.
         let scale = (-f64::from(T::BITS)).exp2() / (size / 2) as f64;
         let digit = Digit::of_level(self.shape.gadget, 1);
         let Scratch { points, group } = scratch;
@@ -154,10 +156,8 @@ impl<T: Torus> ExternalProduct<T> {
         }
     }
 
-    /// For each accumulator of `tile` and its own rotation r, below 2N:
-    /// `glwe += ggsw * (X^r glwe - glwe)`. A rotation by 0 costs nothing.
     ///
-    /// `next` is the spectrum of the step after this one, if there is one: to be brought closer meanwhile.
+    /// `next` is the spectrum of the following step, or empty, and is prefetched meanwhile.
     pub fn rotate_accumulate(
         &self,
         spectrum: &[f64],
@@ -179,11 +179,13 @@ impl<T: Torus> ExternalProduct<T> {
         }
     }
 
-    /// `glwe = ggsw * glwe`. `next` is what will be read first after it: to be brought closer meanwhile.
+    /// `glwe = ggsw * glwe`. `next` is the first data that is read afterwards, and is prefetched
+    /// meanwhile.
     pub fn replace(&self, spectrum: &[f64], next: &[T], glwe: &mut [T], scratch: &mut Scratch) {
         assert_eq!(glwe.len(), self.shape.accumulator_words::<T>(), "one accumulator, margins included");
         assert_eq!(spectrum.len(), self.spectrum_len(), "one GGSW ciphertext's spectrum");
-        // Nothing to fetch may lie anywhere.
+        // An empty slice may have an address that is not aligned for f64: the cast then fails, and
+        // nothing is prefetched.
         let next = bytemuck::try_cast_slice(next).unwrap_or_default();
         let ahead = Ahead::new(spectrum, next, &self.steps);
         self.product(spectrum, ahead, glwe, None, scratch);

@@ -1,5 +1,5 @@
-//! What both schemes compute with: torus words and their Fourier transform, residues modulo primes and theirs, and
-//! randomness.
+//! Arithmetic that both schemes share: torus words and their Fourier transform, residues modulo
+//! primes and their number-theoretic transform, and randomness.
 
 pub mod aligned;
 pub mod basis;

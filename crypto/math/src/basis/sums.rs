@@ -1,4 +1,4 @@
-//! Sums of what each old prime has, times constants, modulo new primes.
+//! Sums of the residues of each old prime times constants, modulo new primes.
 
 use std::ops::Range;
 
@@ -18,24 +18,25 @@ use crate::{
 pub(super) struct New {
     modulus: Modulus,
     arithmetic: WordArithmetic,
-    /// Is the prime too wide for the arithmetic to reduce sums?
+    /// Whether the prime is too wide for this arithmetic to reduce sums.
     is_wide: bool,
-    /// Q / q for each prime of the old one.
+    /// Q / q for each prime of the old basis.
     factors: Vec<Constant>,
-    /// Where residues of an old prime do not fit what is multiplied at once, those of their upper halves.
+    /// 2^[`HALF`] Q / q for each old prime whose residues exceed the width of the multiplier. Those
+    /// residues are split, and this factor belongs to their upper halves.
     upper: Vec<Option<Constant>>,
     /// -Q.
     wrap: Constant,
 }
 
-/// Something to multiply by: its low bits, and the others, which it has where the prime is wide.
+/// A constant factor: its low bits, then its upper bits, which are used for wide primes only.
 type Constant = [u64; 2];
 
-/// Where a residue is cut in halves.
+/// Bit at which a wide residue is split in two halves.
 const HALF: u32 = 30;
 
 impl New {
-    /// Given bits and factor of each old prime, and -Q.
+    /// Builds the constants from the bits of each old prime, its Q / q, and -Q.
     pub(super) fn of(modulus: Modulus, level: Level, old: impl Iterator<Item = (u32, u64)>, wrap: u64) -> Self {
         let arithmetic = WordArithmetic::of_constants(level);
         let bits = arithmetic.shape().1;
@@ -68,7 +69,7 @@ impl New {
     }
 }
 
-/// Residues modulo some new primes of one arithmetic.
+/// Computes residues modulo several new primes that share one arithmetic.
 pub(super) struct Sums<'a, 'b> {
     pub(super) new: &'a [&'a New],
     pub(super) prepared: &'a [&'a [u64]],
@@ -76,13 +77,14 @@ pub(super) struct Sums<'a, 'b> {
     pub(super) to: &'a mut [&'b mut [u64]],
 }
 
-/// Words of each old prime that are worked on for all new ones before the next: together they fit half of a nearest cache.
+/// Words of each old prime that are processed for all new primes before the next words. The tile of
+/// all old primes fits half of a first-level cache.
 pub(super) const TILE: usize = 256;
 
 impl WordKernel for Sums<'_, '_> {
     #[inline(always)]
     fn run<V: Words + Residues>(self) {
-        // Prepared once: a tile is less work than some divisions.
+        // Prepared once, because a tile costs less than the divisions that prepare a prime.
         let mut primes = Vec::with_capacity(self.new.len());
         for new in self.new {
             primes.push((V::prime(new.modulus), WidePrime::new(new.modulus)));
@@ -91,8 +93,10 @@ impl WordKernel for Sums<'_, '_> {
         for start in (0..len).step_by(TILE) {
             let end = len.min(start + TILE);
             for (place, (new, to)) in self.new.iter().zip(&mut *self.to).enumerate() {
-                // What is read next is asked for little by little. It is read again with the next new primes, but by then a core's
-                // share of the cache behind has had much more in it: bootstraps are faster where that is left to others.
+                // Prefetch the next tile in small parts, as data that is read once. The data is
+                // read again for the next new primes, but other data displaces it from this core's
+                // share of the shared cache before that. Bootstraps are faster if that cache is
+                // left to other data.
                 for prepared in self.prepared.iter().skip(place).step_by(count) {
                     prefetch_all_once(&prepared[end..len.min(end + TILE)]);
                 }
@@ -103,7 +107,7 @@ impl WordKernel for Sums<'_, '_> {
     }
 }
 
-/// What one new prime has.
+/// The slices and constants of one new prime.
 struct Tile<'a, G> {
     new: &'a New,
     prepared: &'a [&'a [u64]],
@@ -112,7 +116,8 @@ struct Tile<'a, G> {
 }
 
 impl<A: Pod> Tile<'_, [A; GROUP]> {
-    /// Some groups of it, by the number of old primes: so many factors stay in registers.
+    /// Processes some groups, with the number of old primes as a constant, so that all factors stay
+    /// in registers.
     #[inline(always)]
     fn run<V: Words + Residues<Array = A>>(self, prime: &(V::Prime, WidePrime<V>), groups: Range<usize>) {
         match self.prepared.len() {
@@ -133,7 +138,8 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
         prime: &(V::Prime, WidePrime<V>),
         groups: Range<usize>,
     ) {
-        // Where all words are multiplied whole, there is one way.
+        // An arithmetic that multiplies whole words needs neither halves nor upper bits of
+        // constants.
         if V::FRACTION_BITS == u64::BITS {
             return self.sums::<V, OLD, false, false>(prime, groups);
         }
@@ -170,11 +176,13 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
             for (sum, wraps) in sums.iter_mut().zip(wraps) {
                 *sum = sum.with(V::load(wraps), wrap);
             }
-            // By index, so that the loop is unrolled and all factors stay in registers.
+            // Iteration by index lets the compiler unroll the loop and keep all factors in
+            // registers.
             for index in 0..OLD {
                 let full = const { (V::PRODUCTS_MAX - 1) / if HALVED { 2 } else { 1 } };
                 if !WIDE && index > 0 && index.is_multiple_of(full) {
-                    // The sums are full: they go on with what they come to.
+                    // The sums hold the maximum number of products: reduce them and continue with
+                    // the result.
                     for sum in &mut sums {
                         sum.low = V::add_product(V::no_products(), V::reduce(sum.low, prime), V::splat(1));
                     }
@@ -202,7 +210,7 @@ fn splat<V: Residues>([low, top]: Constant) -> [V; 2] {
     [V::splat(low), V::splat(top)]
 }
 
-/// Products with low bits of constants, and, of wide primes, those with the others.
+/// Sums of the products with the low bits of constants and, for wide primes, with their upper bits.
 #[derive(Clone, Copy)]
 struct Sum<V: Residues, const WIDE: bool> {
     low: V::Sum,
@@ -210,7 +218,8 @@ struct Sum<V: Residues, const WIDE: bool> {
 }
 
 impl<V: Words + Residues, const WIDE: bool> Sum<V, WIDE> {
-    /// Of wide primes, tops stay below 2^63: there are up to eight whole words below 2^50, and the others are halves.
+    /// For wide primes, `top` stays below 2^63: up to eight whole words are below 2^50, and all
+    /// other words are halves.
     #[inline(always)]
     fn with(self, word: V, [low, top]: [V; 2]) -> Self {
         let top = if WIDE { self.top.add(word.multiply_low(top)) } else { self.top };

@@ -1,15 +1,16 @@
-//! How a GLWE ciphertext lies while external products work on it: each of its polynomials is followed by its own
-//! first words, negated, so that a rotated polynomial can be read without asking where it wraps round.
+//! Memory layout of a GLWE ciphertext during external products. A margin behind each polynomial
+//! repeats its first words, negated. A kernel can thus read a rotated polynomial without checking
+//! for the wrap-around.
 
 use super::GgswShape;
 use crate::{cache::LINE, torus::Torus};
 
-/// Words behind each polynomial: a cache line, at least as many as a vector has lanes.
+/// Words behind each polynomial: one cache line, and at least as many words as a vector has lanes.
 const fn margin<T>() -> usize {
     LINE / size_of::<T>()
 }
 
-/// Words from one polynomial to the next.
+/// Words from the start of a polynomial to the start of the next polynomial.
 pub(super) const fn stride<T>(size: usize) -> usize {
     size + margin::<T>()
 }
@@ -21,12 +22,12 @@ impl GgswShape {
     }
 }
 
-/// The polynomials of an accumulator, masks first, without what lies between them.
+/// The polynomials of an accumulator, masks first, without the margins between them.
 pub fn polynomials<T: Torus>(size: usize, accumulator: &[T]) -> impl Iterator<Item = &[T]> {
     accumulator.chunks_exact(stride::<T>(size)).map(move |polynomial| &polynomial[..size])
 }
 
-/// Sets every polynomial of an accumulator: `write(index, polynomial)`.
+/// Sets every polynomial of an accumulator by `write(index, polynomial)`.
 pub fn set<T: Torus>(size: usize, accumulator: &mut [T], mut write: impl FnMut(usize, &mut [T])) {
     for (index, polynomial) in accumulator.chunks_exact_mut(stride::<T>(size)).enumerate() {
         write(index, &mut polynomial[..size]);
@@ -34,7 +35,7 @@ pub fn set<T: Torus>(size: usize, accumulator: &mut [T], mut write: impl FnMut(u
     }
 }
 
-/// Renews the margin behind a polynomial.
+/// Rewrites the margin behind a polynomial.
 #[inline(always)]
 pub(super) fn seal<T: Torus>(size: usize, polynomial: &mut [T]) {
     let (polynomial, margin) = polynomial.split_at_mut(size);

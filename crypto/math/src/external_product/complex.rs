@@ -1,11 +1,13 @@
-//! Complex numbers, a vector of real and one of imaginary parts that lie in memory as a pair, and the small transforms
-//! of them.
+//! Complex numbers and their small transforms. A number is a vector of real parts and a vector of
+//! imaginary parts, stored as a pair.
 
 use super::plan::{EachFactor, Factor, GROUP};
 use crate::simd::{Pair, Vector};
 
-/// Operations stand in the order in which they are best begun, independent ones next to each other: the compiler keeps
-/// to it, and a processor looks ahead by some sixty operations only.
+///
+/// Operations are written in the order in which they should start, with independent operations side
+/// by side. The compiler keeps this order, and a processor looks ahead by only about sixty
+/// operations.
 #[derive(Clone, Copy)]
 pub(super) struct Complex<V> {
     pub(super) re: V,
@@ -38,7 +40,7 @@ impl<V: Vector> Complex<V> {
     fn sub(self, other: Self) -> Self {
         Self { re: self.re.sub(other.re), im: self.im.sub(other.im) }
     }
-    /// One column of a square.
+    /// One column of a square of vectors.
     #[inline(always)]
     pub(super) fn column(rows: &[Self], index: usize) -> Self {
         let (mut re, mut im) = ([V::splat(0.0); GROUP], [V::splat(0.0); GROUP]);
@@ -62,19 +64,19 @@ impl<V: Vector> Complex<V> {
         let (re, im) = (self.im.mul(factor.im), self.im.mul(factor.re));
         Self { re: self.re.mul_sub(factor.re, re), im: self.re.mul_add(factor.im, im) }
     }
-    /// Times the conjugate of `factor`.
+    /// The product with the conjugate of `factor`.
     #[inline(always)]
     pub(super) fn mul_conjugate(self, factor: Self) -> Self {
         let (re, im) = (self.im.mul(factor.im), self.re.mul(factor.im));
         Self { re: self.re.mul_add(factor.re, re), im: self.im.mul_sub(factor.re, im) }
     }
-    /// Times a number that is the same for all lanes.
+    /// The product with a number that is equal in all lanes.
     #[inline(always)]
     pub(super) fn mul_by_each(self, [re, im, im_again, re_again]: &EachFactor) -> Self {
         let (by_im, by_re) = (self.im.mul(V::splat(*im)), self.im.mul(V::splat(*re_again)));
         Self { re: self.re.mul_sub(V::splat(*re), by_im), im: self.re.mul_add(V::splat(*im_again), by_re) }
     }
-    /// Times the conjugate of a number that is the same for all lanes.
+    /// The product with the conjugate of a number that is equal in all lanes.
     #[inline(always)]
     pub(super) fn mul_conjugate_by_each(self, [re, im, im_again, re_again]: &EachFactor) -> Self {
         let (im_by, re_by) = (self.im.mul(V::splat(*im)), self.re.mul(V::splat(*im_again)));
@@ -88,14 +90,16 @@ impl<V: Vector> Complex<V> {
     }
 }
 
-/// What a transform reads and writes, one number at a time and in the order in which it gets on with them: work on
-/// both sides of the transform then runs beside its additions, on units that would be idle.
+/// Input and output of a transform, one number at a time, in the order in which the transform
+/// proceeds. The work before and after the transform then overlaps with its additions, on execution
+/// units that would otherwise be idle.
 pub(super) trait Ring<V: Vector> {
     fn get(&mut self, index: usize) -> Complex<V>;
     fn put(&mut self, index: usize, value: Complex<V>);
 }
 
-/// `put(k) = sum of get(j) e(j k / R)`, or with `e(-j k / R)` where `INVERSE`, for R of 1, 2, 4 or 8.
+/// Computes `put(k) = sum of get(j) e(j k / R)`, or with `e(-j k / R)` if `INVERSE`, for R of 1, 2,
+/// 4 or 8.
 #[inline(always)]
 pub(super) fn transform<V: Vector, const R: usize, const INVERSE: bool>(ring: &mut impl Ring<V>) {
     match R {
@@ -119,7 +123,7 @@ pub(super) fn transform<V: Vector, const R: usize, const INVERSE: bool>(ring: &m
     }
 }
 
-/// The transform of four.
+/// The transform of length 4.
 #[inline(always)]
 fn quarter<V: Vector, const INVERSE: bool>(ring: &mut impl Ring<V>, [a, b, c, d]: [usize; 4]) -> [Complex<V>; 4] {
     let (a, c) = (ring.get(a), ring.get(c));
@@ -130,7 +134,7 @@ fn quarter<V: Vector, const INVERSE: bool>(ring: &mut impl Ring<V>, [a, b, c, d]
     [even.add(odd), first, even.sub(odd), third]
 }
 
-/// `a + i b` and `a - i b`, or the other way round.
+/// Returns `a + i b` and `a - i b`, or in reverse order if `INVERSE`.
 #[inline(always)]
 fn turned<V: Vector, const INVERSE: bool>(a: Complex<V>, b: Complex<V>) -> [Complex<V>; 2] {
     if INVERSE { [a.sub_turned(b), a.add_turned(b)] } else { [a.add_turned(b), a.sub_turned(b)] }
@@ -145,7 +149,8 @@ fn transform8<V: Vector, const INVERSE: bool>(ring: &mut impl Ring<V>) {
     let [second, sixth] = turned::<V, INVERSE>(even[2], odd[2]);
     ring.put(2, second);
     ring.put(6, sixth);
-    // Times e(1/8) and e(3/8): sum and difference of the parts, and the root of one half into the next addition.
+    // Multiply by e(1/8) and e(3/8): form the sum and difference of the parts, and fuse the factor
+    // sqrt(1/2) into the next addition.
     let root = V::splat(std::f64::consts::FRAC_1_SQRT_2);
     let (sum, difference) = (odd[1].re.add(odd[1].im), odd[1].re.sub(odd[1].im));
     let (re, im) = if INVERSE { (sum, difference) } else { (difference, sum) };
