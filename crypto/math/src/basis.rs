@@ -14,6 +14,7 @@ use crate::{
     },
 };
 
+/// A change of basis. Q is the product of the primes of the old basis.
 ///
 /// A number x is given by y_i = x (Q / q_i)^-1 modulo q_i. The number equals the sum of all y_i Q /
 /// q_i, less the multiple of Q that brings the sum nearest to zero. That multiple is the sum of all

@@ -1,3 +1,4 @@
+//! Gadget decomposition: a torus word as a few small signed digits.
 //!
 //! The digits are bit-exact with tfhe-rs. First, the word is rounded to the `levels * base_log` top
 //! bits. Then the rounded value is balanced into [-2^(b l - 1), 2^(b l - 1)], where the rounding

@@ -70,6 +70,7 @@ impl GgswShape {
     }
 }
 
+/// External products of one shape: digits go in, wrapped torus words come out.
 ///
 /// The kernel first turns a GGSW ciphertext into a *spectrum* of its own. The order of the spectrum
 /// is internal to the kernel, and a spectrum never leaves the process. GLWE ciphertexts have the
@@ -156,6 +157,8 @@ impl<T: Torus> ExternalProduct<T> {
         }
     }
 
+    /// For each accumulator of `tile` and its own rotation r, below 2N:
+    /// `glwe += ggsw * (X^r glwe - glwe)`. A rotation by 0 costs nothing.
     ///
     /// `next` is the spectrum of the following step, or empty, and is prefetched meanwhile.
     pub fn rotate_accumulate(

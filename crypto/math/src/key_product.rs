@@ -1,8 +1,9 @@
-//! The key switch's inner product: digits of many ciphertexts times one key matrix.
+//! The inner product of the key switch: digits of many ciphertexts times one key matrix.
 //!
-//! Exact integer arithmetic modulo the word, done over the bytes of the key: a byte times a digit is what
-//! processors multiply most of at once. The matrix is read once for a whole tile of ciphertexts, in blocks that
-//! stay in cache while every ciphertext uses them.
+//! The arithmetic is exact and modulo the word. The product works on the bytes of the key, because
+//! a processor multiplies most numbers at once if the numbers are bytes. A whole tile of
+//! ciphertexts shares one read of the matrix, in blocks that stay in cache while every ciphertext
+//! uses them.
 
 mod digits;
 mod matrix;
@@ -15,26 +16,27 @@ use crate::{
     torus::Torus,
 };
 
-/// Most ciphertexts that share one pass over the matrix.
+/// Maximum number of ciphertexts that share one pass over the matrix.
 pub const TILE: usize = 64;
 
-/// A block's sums of bytes fit 32 bits, whatever the bytes and the digits.
+/// The byte sums of a block fit 32 bits for all bytes and digits.
 const _: () = assert!(BLOCK_ROWS / bytes::ROWS <= bytes::GROUPS_MAX);
 
-/// Working memory of one thread: the digits of a tile in one block and their products with one strip of the key,
-/// together at most 144 KiB.
+/// Working memory of one thread: the digits of a tile in one block, and their products with one
+/// strip of the key. Both together take at most 144 KiB.
 #[derive(Default)]
 pub struct Scratch {
-    /// By ciphertext, level, input.
+    /// Digits by ciphertext, level, input.
     digits: Vec<[i8; bytes::ROWS]>,
-    /// By ciphertext, byte of the word, column.
+    /// Sums by ciphertext, byte of the word, column.
     sums: Vec<[i32; bytes::COLUMNS]>,
 }
 
-/// `sums[c] -= sum over i, l of digit(inputs[c][i], l) * matrix[i, l]`, for every ciphertext c.
+/// Computes `sums[c] -= sum over i, l of digit(inputs[c][i], l) * matrix[i, l]`, for every
+/// ciphertext c.
 ///
-/// `inputs` are rows of `input_stride` words, of which the first `matrix.inputs()` are decomposed; `sums` are rows of
-/// `matrix.columns()` words.
+/// `inputs` has rows of `input_stride` words, of which the first `matrix.inputs()` are decomposed.
+/// `sums` has rows of `matrix.columns()` words.
 pub fn subtract_product<T: Torus, S: Torus>(
     level: Level,
     matrix: &KeyMatrix<S>,
@@ -88,10 +90,10 @@ fn subtract_tile<T: Torus, S: Torus, const PLANES: usize>(
     }
 }
 
-/// Puts a strip's sums of bytes together to words, in the columns of its panel.
+/// Combines a strip's byte sums to words, in the columns of its panel.
 struct Fold<'a, S, const PLANES: usize> {
     products: &'a [bytes::Sums<PLANES>],
-    /// Of the strip's lowest byte.
+    /// Bit position of the strip's lowest byte.
     shift: u32,
     first: usize,
     columns: usize,
@@ -107,7 +109,7 @@ impl<S: Torus, const PLANES: usize> Kernel for Fold<'_, S, PLANES> {
             for (column, word) in words.iter_mut().enumerate() {
                 let mut value = 0;
                 for (plane, sums) in product.iter().enumerate() {
-                    // Below 2^31 * 2^25 in all: nothing is lost.
+                    // The total is below 2^31 * 2^25, so the sum does not overflow.
                     value += i64::from(sums[column]) << (8 * plane);
                 }
                 *word = S::from_u64((value as u64) << shift);

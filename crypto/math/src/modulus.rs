@@ -1,11 +1,12 @@
 //! Arithmetic modulo a prime that fits a word.
 
-/// An odd prime up to [`VALUE_MAX`], with which residues are computed one at a time: for tables and for checks. What is
-/// done to whole polynomials is in [`crate::pointwise`] and [`crate::ntt`].
+/// An odd prime up to [`VALUE_MAX`]. Its methods compute with one residue at a time, for tables and
+/// for checks. Operations on whole polynomials are in [`crate::pointwise`] and [`crate::ntt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Modulus(u64);
 
-/// The greatest value a prime may have: primes of 60 bits and the first ones above fit, and eight of them fit a word.
+/// The greatest value of a prime. Primes of 60 bits and the first primes above them are allowed,
+/// and eight times this value fits a word.
 pub const VALUE_MAX: u64 = (1 << 60) + (1 << 40);
 
 impl Modulus {
@@ -19,7 +20,7 @@ impl Modulus {
         self.0
     }
 
-    /// Bits of the prime.
+    /// Number of bits of the prime.
     pub fn bits(self) -> u32 {
         u64::BITS - self.0.leading_zeros()
     }
@@ -58,7 +59,7 @@ impl Modulus {
         result
     }
 
-    /// What times a is 1, for a that is not 0.
+    /// The multiplicative inverse of a, for a that is not 0.
     pub fn inverse(self, a: u64) -> u64 {
         assert_ne!(a % self.0, 0, "zero has no inverse");
         self.pow(a, self.0 - 2)
@@ -71,7 +72,8 @@ impl Modulus {
 
     /// The residue of a signed number.
     pub fn of_signed(self, number: i128) -> u64 {
-        // Nearly all are words, and dividing what is longer takes ten times as long.
+        // Nearly all numbers fit a word, and the division of a longer number takes ten times as
+        // long.
         match i64::try_from(number) {
             Ok(word) => word.rem_euclid(self.0 as i64) as u64,
             Err(_) => number.rem_euclid(i128::from(self.0)) as u64,
@@ -83,27 +85,27 @@ impl Modulus {
         if residue > self.0 / 2 { residue as i64 - self.0 as i64 } else { residue as i64 }
     }
 
-    /// The least number of multiplicative order `order`, a power of two that divides q - 1.
+    /// The least number of multiplicative order `order`, for a power of two that divides q - 1.
     pub fn least_root_of_unity(self, order: u64) -> Option<u64> {
         if !order.is_power_of_two() || order < 2 || !(self.0 - 1).is_multiple_of(order) {
             return None;
         }
         let power = |base| self.pow(base, (self.0 - 1) / order);
-        // Half of all bases give a root whose order is not smaller.
+        // Half of all bases give a root of the full order.
         let root = (2..).map(power).find(|root| self.pow(*root, order / 2) == self.0 - 1)?;
         let step = self.factor(self.mul(root, root));
         let roots = std::iter::successors(Some(root), |last| Some(step.times(*last)));
         roots.take(order as usize / 2).min()
     }
 
-    /// `value` as something to multiply by again and again.
+    /// Prepares `value` for repeated multiplication.
     pub fn factor(self, value: u64) -> Factor {
         debug_assert!(value < self.0);
         Factor { value, fraction: ((u128::from(value) << 64) / u128::from(self.0)) as u64, modulus: self.0 }
     }
 }
 
-/// A constant factor modulo a prime: with its quotient known beforehand, a product costs no division.
+/// A constant factor modulo a prime. Its precomputed quotient saves the division in a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factor {
     value: u64,
@@ -122,12 +124,12 @@ impl Factor {
         self.modulus
     }
 
-    /// The factor, and its part of the prime in units of 2^-`bits`.
+    /// The factor, and the quotient factor / prime in units of 2^-`bits`.
     pub(crate) fn constant(self, bits: u32) -> [u64; 2] {
         [self.value, self.fraction(bits)]
     }
 
-    /// The factor's part of the prime, rounded down, in units of 2^-`bits`, at most 64.
+    /// The quotient factor / prime, rounded down, in units of 2^-`bits`, for at most 64 bits.
     pub fn fraction(self, bits: u32) -> u64 {
         self.fraction >> (u64::BITS - bits)
     }
@@ -140,7 +142,8 @@ impl Factor {
     }
 }
 
-/// Is `number` prime? Exact for every word: the test of Miller and Rabin with the first twelve primes as bases.
+/// Whether `number` is prime, exact for every word: the Miller-Rabin test with the first twelve
+/// primes as bases.
 pub fn is_prime(number: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
     if number < 2 || BASES.iter().any(|base| number != *base && number.is_multiple_of(*base)) {
@@ -172,10 +175,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn primes_are_told_from_what_only_looks_like_one() {
+    fn pseudoprimes_are_not_primes() {
         let sieve: Vec<u64> = (0..2000).filter(|n| *n > 1 && (2..*n).all(|divisor| n % divisor != 0)).collect();
         assert_eq!((0..2000).filter(|n| is_prime(*n)).collect::<Vec<_>>(), sieve);
-        // Carmichael numbers, squares, and the least strong pseudoprime to the first nine prime bases.
+        // Carmichael numbers, squares, and the least strong pseudoprime to the first nine prime
+        // bases.
         for composite in [561, 41_041, 825_265, 4_294_967_291 * 4_294_967_291, 3_825_123_056_546_413_051] {
             assert!(!is_prime(composite), "{composite}");
         }
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_root_has_its_order_and_no_lesser_one_has() {
+    fn the_least_root_of_unity_has_its_order() {
         let modulus = Modulus::new(257).unwrap();
         for order in [2_u64, 4, 16, 256] {
             let has_order = |x: u64| modulus.pow(x, order) == 1 && modulus.pow(x, order / 2) != 1;
@@ -197,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn factors_multiply_as_division_says(bits in 3_u32..=60, seed: u64, word: u64) {
+        fn factors_multiply_as_division_does(bits in 3_u32..=60, seed: u64, word: u64) {
             let prime = (seed >> (64 - bits) | 1..).find(|n| is_prime(*n)).unwrap();
             let Some(modulus) = Modulus::new(prime) else { return Ok(()) };
             let value = modulus.reduce(seed.rotate_left(32));

@@ -1,9 +1,9 @@
-//! The number-theoretic transform: polynomials modulo X^N + 1 and a prime, as their values at the 2N-th roots of unity
-//! that have no smaller order.
+//! The number-theoretic transform (NTT) of polynomials modulo X^N + 1 and a prime: their values at
+//! the primitive 2N-th roots of unity.
 //!
-//! Values lie in *bit-reversed order*: value i is the one at psi^(2 r(i) + 1), where psi is the prime's least primitive
-//! 2N-th root of unity and r reverses the log2 N bits of i. So the order is part of the definition, the same on every
-//! machine, and objects may be stored in it.
+//! Values are in *bit-reversed order*: value i is the value at psi^(2 r(i) + 1). Here psi is the
+//! prime's least primitive 2N-th root of unity, and r reverses the log2 N bits of i. The order is
+//! part of the definition and equal on every machine, so objects may be stored in it.
 
 mod automorphism;
 mod passes;
@@ -20,7 +20,7 @@ use crate::{
     simd::{Level, residues::Arithmetic},
 };
 
-/// The transform of one ring modulo one prime, there and back.
+/// The transform of one ring modulo one prime, and its inverse.
 pub struct Ntt {
     modulus: Modulus,
     size_log2: u32,
@@ -33,19 +33,19 @@ pub struct Ntt {
 
 /// log2 of the smallest ring: two squares of the widest vectors.
 pub const SIZE_LOG2_MIN: u32 = 7;
-/// Words that a transform can be finished in, of rings that have as many.
+/// Words of a part in which a transform can be finished, for rings of at least this size.
 pub const PART: usize = 1 << 12;
 /// log2 of the largest ring.
 pub const SIZE_LOG2_MAX: u32 = 17;
 
 impl Ntt {
-    /// The transform of polynomials of 2^`size_log2` coefficients on the best instruction set of this machine, if the
-    /// prime has the roots for it.
+    /// Creates the transform of polynomials of 2^`size_log2` coefficients on the best instruction
+    /// set of this machine. Returns `None` if the prime lacks the roots of unity.
     pub fn new(modulus: Modulus, size_log2: u32) -> Option<Self> {
         Self::with_level(modulus, size_log2, Level::detect())
     }
 
-    /// The same on one instruction set.
+    /// Like [`Self::new`], on one instruction set.
     pub fn with_level(modulus: Modulus, size_log2: u32, level: Level) -> Option<Self> {
         Self::with_arithmetic(modulus, size_log2, Arithmetic::fastest(level, modulus))
     }
@@ -76,25 +76,26 @@ impl Ntt {
         self.arithmetic.name()
     }
 
-    /// Coefficients to values, in place, of each polynomial. Several at once share what is read of the tables.
+    /// Transforms coefficients to values, in place, for each polynomial. Several polynomials in one
+    /// call share the reads of the tables.
     pub fn forward(&self, polynomials: &mut [&mut [u64]]) {
         self.start(polynomials);
         self.finish(0, polynomials);
     }
 
-    /// The first passes of that, which go through all words.
+    /// Runs the first passes of [`Self::forward`], which go through all words.
     pub fn start(&self, polynomials: &mut [&mut [u64]]) {
         self.check(polynomials);
         self.arithmetic.run(Start { table: &self.forward, polynomials });
     }
 
-    /// The other passes, of a part of each polynomial: some multiples of [`PART`] words, from word `first` on. What is
-    /// done with the values can be done while they are in a cache.
+    /// Runs the other passes on a part of each polynomial: some multiples of [`PART`] words, from
+    /// word `first` on. The caller can then process the values while they are in a cache.
     pub fn finish(&self, first: usize, parts: &mut [&mut [u64]]) {
         self.finish_and_fetch(first, parts, &[]);
     }
 
-    /// The same, while what will be read next is on its way from memory.
+    /// Like [`Self::finish`], and prefetches `next` meanwhile.
     pub fn finish_and_fetch(&self, first: usize, parts: &mut [&mut [u64]], next: &[&[u64]]) {
         let len = parts.first().map_or(0, |part| part.len());
         let part = PART.min(self.size());
@@ -103,19 +104,20 @@ impl Ntt {
         self.arithmetic.run(Finish { table: &self.forward, first, parts, next });
     }
 
-    /// Values to coefficients, in place, of each polynomial.
+    /// Transforms values to coefficients, in place, for each polynomial.
     pub fn inverse(&self, polynomials: &mut [&mut [u64]]) {
         self.inverse_times(self.modulus.factor(1), polynomials);
     }
 
-    /// Values to coefficients, each times `factor`, which costs nothing more.
+    /// Transforms values to coefficients, each times `factor`, at no extra cost.
     pub fn inverse_times(&self, factor: Factor, polynomials: &mut [&mut [u64]]) {
         self.check(polynomials);
         let scale = self.modulus.factor(self.shrink.times(factor.value()));
         self.arithmetic.run(Inverse { table: &self.inverse, scale, values: None, polynomials });
     }
 
-    /// The same of values that stay where they are: coefficients go elsewhere.
+    /// Like [`Self::inverse_times`], but reads `values`, leaves them unchanged, and writes the
+    /// coefficients to `polynomials`.
     pub fn inverse_times_of(&self, factor: Factor, values: &[&[u64]], polynomials: &mut [&mut [u64]]) {
         self.check(polynomials);
         assert!(values.len() == polynomials.len() && values.iter().all(|values| values.len() == self.size()));

@@ -11,24 +11,24 @@ use crate::{
     },
 };
 
-/// What is done to residues of one prime, in slices of equal length: a multiple of [`STEP`] words. Residues are least ones
-/// before and after.
+/// Operations on residues of one prime, in slices of equal length: a multiple of [`STEP`] words.
+/// Residues are fully reduced before and after each operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Pointwise {
     modulus: Modulus,
     arithmetic: Arithmetic,
 }
 
-/// Words that are worked on at once, on every instruction set.
+/// Words that are processed at once, on every instruction set.
 pub const STEP: usize = 32;
 
 impl Pointwise {
-    /// On the best instruction set of this machine.
+    /// Selects the best instruction set of this machine.
     pub fn new(modulus: Modulus) -> Self {
         Self::with_level(modulus, Level::detect())
     }
 
-    /// On one instruction set.
+    /// Selects one instruction set.
     pub fn with_level(modulus: Modulus, level: Level) -> Self {
         Self { modulus, arithmetic: Arithmetic::fastest(level, modulus) }
     }
@@ -76,14 +76,14 @@ impl Pointwise {
         self.arithmetic.run(SubTimes { modulus: self.modulus, factor, to, other });
     }
 
-    /// The sum of all products.
+    /// `to` becomes the sum of all products.
     pub fn sum_of_products(&self, pairs: &[[&[u64]; 2]], to: &mut [u64]) {
         let terms: Vec<(&[u64], [&[u64]; 1])> = pairs.iter().map(|[a, b]| (*a, [*b])).collect();
         check_terms(&terms, to.len());
         self.arithmetic.run(SumsOfProducts::<1, GROUP> { modulus: self.modulus, terms: &terms, to: [to] });
     }
 
-    /// Two sums of products whose first factors they have in common: read once for both.
+    /// Two sums of products with common first factors, which are read once for both sums.
     pub fn sums_of_products(&self, terms: &[(&[u64], [&[u64]; 2])], to: [&mut [u64]; 2]) {
         check_terms(terms, to[0].len());
         check(to[0].len(), to[1].len());
@@ -107,7 +107,7 @@ fn check_terms<const SUMS: usize>(terms: &[(&[u64], [&[u64]; SUMS])], len: usize
     }
 }
 
-/// Of two residues of a lane.
+/// An operation on two residues in each lane.
 trait Operation {
     fn apply<V: Residues>(to: V, other: V, prime: V::Prime, value: u64) -> V;
 }
@@ -266,14 +266,16 @@ impl<const SUMS: usize, const VECTORS: usize> SumsOfProducts<'_, SUMS, VECTORS> 
     }
 }
 
-/// Bytes ahead of its use that a polynomial is asked for. There are more of them than a processor follows by itself.
-const AHEAD: usize = 1 << 10;
+/// Distance in bytes between the prefetch of a polynomial and its use. There are more polynomials
+/// than a hardware prefetcher follows.
+const AHEAD_BYTES: usize = 1 << 10;
 
-/// Asks for what comes after the group at `at`. Mostly that comes no nearer than the second cache: the same place of many polynomials
-/// is the same place of the nearest one, and they would push each other out of it.
+/// Prefetches the data after the group at `at`, mostly to the second-level cache only. Equal
+/// offsets of many polynomials map to one set of the first-level cache, and would evict each other
+/// there.
 #[inline(always)]
 fn fetch_ahead<A, const VECTORS: usize, const PASSES_SHARED: bool>(groups: &[[A; VECTORS]], at: usize) {
-    if let Some(group) = groups.get(at + AHEAD / size_of::<[A; VECTORS]>()) {
+    if let Some(group) = groups.get(at + AHEAD_BYTES / size_of::<[A; VECTORS]>()) {
         for vector in group {
             prefetch_once::<_, PASSES_SHARED>(vector);
         }
@@ -292,7 +294,7 @@ mod tests {
         near.prop_map(|start: u64| (start..).find_map(Modulus::new).expect("a prime"))
     }
 
-    /// Words whose extremes are more frequent than chance has it.
+    /// Random residues in which the extreme values are frequent.
     fn residues(modulus: Modulus, seed: u64, len: usize) -> Vec<u64> {
         let mut state = seed;
         let mut next = || {
@@ -308,7 +310,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_operation_is_what_it_says(modulus in modulus(), seed: u64, steps in 1..4_usize, pairs in 0..20_usize) {
+        fn operations_match_scalar_results(modulus in modulus(), seed: u64, steps in 1..4_usize, pairs in 0..20_usize) {
             let len = steps * STEP;
             let (a, b) = (residues(modulus, seed, len), residues(modulus, !seed, len));
             let factor = modulus.factor(b[0]);

@@ -1,4 +1,4 @@
-//! Polynomials modulo X^N + 1, coefficients ascending.
+//! Polynomials modulo X^N + 1, with coefficients in ascending order.
 
 use crate::{
     cache::LINE,
@@ -10,7 +10,7 @@ use crate::{
 pub fn rotate<T: Torus>(polynomial: &[T], exponent: usize, out: &mut [T]) {
     let size = polynomial.len();
     let (shift, flip) = (exponent % size, exponent >= size);
-    // The last `shift` coefficients wrap round and change sign.
+    // The last `shift` coefficients wrap around and change sign.
     let (stays, wraps) = polynomial.split_at(size - shift);
     for (out, word) in out[..shift].iter_mut().zip(wraps) {
         *out = if flip { *word } else { word.wrapping_neg() };
@@ -20,8 +20,8 @@ pub fn rotate<T: Torus>(polynomial: &[T], exponent: usize, out: &mut [T]) {
     }
 }
 
-/// `out += X^exponent * polynomial` for each pair of chunks of `size` coefficients. `next` is what will be read after
-/// these polynomials, as many of it: to be brought closer meanwhile.
+/// `out += X^exponent * polynomial` for each pair of chunks of `size` coefficients. `next` is the
+/// data that is read after these polynomials. As many words of it are prefetched meanwhile.
 pub fn add_rotated<T: Torus>(level: Level, size: usize, polynomials: &[T], next: &[T], exponent: usize, out: &mut [T]) {
     dispatch(level, AddRotated { size, polynomials, next, exponent, out });
 }
@@ -49,10 +49,10 @@ impl<T: Torus> Kernel for AddRotated<'_, T> {
     }
 }
 
-/// Words between two looks ahead.
+/// Words between two prefetches.
 const STEP: usize = 64;
 
-/// Adds words, or subtracts them.
+/// Adds words, or subtracts them if `negative`.
 #[inline(always)]
 fn add_signed<T: Torus>(out: &mut [T], words: &[T], negative: bool, next: &mut std::slice::Chunks<'_, T>) {
     for (out, words) in out.chunks_mut(STEP).zip(words.chunks(STEP)) {
@@ -69,8 +69,8 @@ fn add_signed<T: Torus>(out: &mut [T], words: &[T], negative: bool, next: &mut s
     }
 }
 
-/// Asks for words line by line. Not inlined, where it would ask for many at once: they would wait for each other, and all
-/// else for them.
+/// Prefetches words line by line. An inlined loop would issue many prefetches at once, which would
+/// wait for each other and delay all other loads.
 #[inline(never)]
 fn fetch<T>(words: &[T]) {
     let mut rest = words;

@@ -1,7 +1,7 @@
 //! Public masks from a seed, and secret randomness from the operating system.
 //!
-//! The two never meet: a mask seed is drawn from the operating system on its own, and no secret or
-//! noise is ever computed from one, nor the other way round.
+//! The two are separate: a mask seed is drawn from the operating system on its own. No secret or
+//! noise is ever computed from a mask seed, and no mask from secret randomness.
 
 mod fast_masks;
 mod mask;

@@ -1,8 +1,9 @@
-//! The one place that knows which instruction sets exist.
+//! Detection of instruction sets, and dispatch to them. No other module knows which instruction
+//! sets exist.
 //!
-//! A `Kernel` is written once, over vectors that each level has its own kind of; `dispatch` compiles it once per
-//! [`Level`] and runs the copy that the caller's level names. Results are the same from run to run and
-//! from machine to machine of one level; between levels they differ in the last bits.
+//! A `Kernel` is written once, over the vector type of each level. `dispatch` compiles the kernel
+//! once per [`Level`] and runs the copy for the caller's level. Results are equal from run to run
+//! and from machine to machine of one level. Between levels, results differ in the last bits.
 
 #![allow(unsafe_code)]
 
@@ -19,10 +20,11 @@ use crate::cache;
 pub(crate) use blocks::{Blocks, BlocksMut};
 pub(crate) use vector::{Pair, Vector, Words, whole, whole_mut};
 
-/// Names the best level to use, for tests and comparisons: `portable`, `avx2` or `avx512`.
+/// Environment variable with the best level to use, for tests and comparisons: `portable`, `avx2`
+/// or `avx512`.
 const VARIABLE: &str = "CLOAKWORK_SIMD";
 
-/// An instruction set that this machine has been seen to support.
+/// An instruction set that was detected on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level(Isa);
 
@@ -34,7 +36,7 @@ pub struct UnknownLevel {
     available: String,
 }
 
-/// Each supports what those before it do.
+/// Each level supports all instructions of the levels before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 enum Isa {
     Portable,
@@ -45,14 +47,16 @@ enum Isa {
 }
 
 impl Level {
-    /// The best level of this machine, or the one that `CLOAKWORK_SIMD` names; the best one as well where [`Self::chosen`]
-    /// says that it names none. Looked up once.
+    /// The best level of this machine, or the level that `CLOAKWORK_SIMD` names. If
+    /// [`Self::chosen`] reports an unknown name, the best level applies. The result is computed
+    /// once.
     pub fn detect() -> Self {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(|| Self::chosen().unwrap_or_else(|_| Self(Isa::of_this_machine())))
     }
 
-    /// As [`Self::detect`], for programs that would rather not start than run on a level that nobody asked for.
+    /// Like [`Self::detect`], for programs that prefer a failed start over a run on a level other
+    /// than the requested one.
     pub fn chosen() -> Result<Self, UnknownLevel> {
         let Some(named) = std::env::var_os(VARIABLE) else { return Ok(Self(Isa::of_this_machine())) };
         let available = Self::available();
@@ -63,7 +67,7 @@ impl Level {
         })
     }
 
-    /// Every level of this machine, the best one last.
+    /// Every level of this machine, the best level last.
     pub fn available() -> Vec<Self> {
         #[cfg(target_arch = "x86_64")]
         let all = [Isa::Portable, Isa::Avx2, Isa::Avx512];
@@ -73,7 +77,7 @@ impl Level {
         all.into_iter().filter(|isa| *isa <= best).map(Self).collect()
     }
 
-    /// Name, for logs and benchmark tables.
+    /// Name of the level, for logs and benchmark tables.
     pub fn name(self) -> &'static str {
         match self.0 {
             Isa::Portable => "portable",
@@ -84,7 +88,7 @@ impl Level {
         }
     }
 
-    /// This level, or the best one before it, if it is one for wide vectors only.
+    /// This level, or the best earlier level if this level has wide vectors only.
     pub(crate) fn narrow(self) -> Self {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
@@ -119,24 +123,24 @@ impl Isa {
     }
 }
 
-/// A loop nest that is compiled once per level. `run` must be `#[inline(always)]`, and so must
-/// whatever it calls, or the instructions of the level do not reach it: closures cannot be, and are left out.
+/// A loop nest that is compiled once per level. `run` and every function that it calls must be
+/// `#[inline(always)]`. Otherwise, the compiler does not use the level's instructions in them.
+/// Closures cannot have the attribute, so kernels avoid closures.
 pub(crate) trait Kernel {
     fn run<S: Simd>(self);
 }
 
-/// What a kernel may ask about the level it is compiled for.
+/// Properties of the level for which a kernel is compiled.
 pub(crate) trait Simd {
     /// The level's vector of doubles.
     type F64: Vector;
 }
 
-/// Asks for the cache line that holds `value`, to be read after other things: it comes as far as the
-/// second-level cache.
+/// Prefetches the cache line of `value` into the second-level cache, for a use after other work.
 #[inline(always)]
 pub(crate) fn prefetch<E>(value: &E) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that the program can see and faults on no address.
+    // SAFETY: a prefetch has no effect that the program can see, and faults on no address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(value).cast());
@@ -145,13 +149,13 @@ pub(crate) fn prefetch<E>(value: &E) {
     let _ = value;
 }
 
-/// The same of a line that is not soon read again, given [`passes_shared`]: then it comes to the caches of the core, and no place in
-/// the shared one is kept for it.
+/// Prefetches a line that is not soon read again. With [`passes_shared`], a non-temporal prefetch
+/// brings the line to the caches of the core and allocates no place in the shared cache.
 #[inline(always)]
 pub(crate) fn prefetch_once<E, const PASSES_SHARED: bool>(value: &E) {
     #[cfg(target_arch = "x86_64")]
     if PASSES_SHARED {
-        // SAFETY: a prefetch reads nothing that the program can see and faults on no address.
+        // SAFETY: a prefetch has no effect that the program can see, and faults on no address.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_NTA, _mm_prefetch};
             _mm_prefetch::<_MM_HINT_NTA>(std::ptr::from_ref(value).cast());
@@ -161,16 +165,19 @@ pub(crate) fn prefetch_once<E, const PASSES_SHARED: bool>(value: &E) {
     prefetch(value);
 }
 
-/// The same of all lines of a slice.
+/// Like [`prefetch_once`], for all lines of a slice.
 #[inline(always)]
 pub(crate) fn prefetch_all_once(words: &[u64]) {
     let lines = words.iter().step_by(cache::LINE / size_of::<u64>());
     if passes_shared() { lines.for_each(prefetch_once::<_, true>) } else { lines.for_each(prefetch_once::<_, false>) }
 }
 
-/// Does a line that is asked for to be read once come to the caches of a core without a place in the one that cores share? There it
-/// would push out what is soon read again. So it is on AMD's processors, whose shared cache takes what leaves the others. On Intel's it does
-/// not come to the second cache either, and the nearest one is too small to keep it until it is read.
+/// Whether a non-temporal prefetch brings a line to the caches of a core without a place in the
+/// shared cache. A place there would evict data that is soon read again.
+///
+/// This holds on AMD processors, whose shared cache receives the lines that leave the private
+/// caches. On Intel processors, the line skips the second-level cache as well. The first-level
+/// cache is too small to keep the line until its use.
 #[inline(always)]
 pub(crate) fn passes_shared() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -190,7 +197,7 @@ pub(crate) fn passes_shared() -> bool {
 pub(crate) fn dispatch<K: Kernel>(level: Level, kernel: K) {
     match level.0 {
         Isa::Portable => run_portable(kernel),
-        // SAFETY: a `Level` of this value is only made after its features were detected.
+        // SAFETY: a `Level` of this value is only created after its features were detected.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => unsafe { run_avx2(kernel) },
         // SAFETY: as above.

@@ -1,4 +1,5 @@
-//! Splitting work over threads. No global state: who calls decides how many, and for how long they stand by.
+//! Work split over threads. There is no global state: the caller decides the number of threads and
+//! how long they stand by.
 
 use std::{
     iter,
@@ -12,26 +13,29 @@ use std::{
 
 use rayon::{ThreadPool, ThreadPoolBuilder, Yield};
 
-/// Threads for work that comes in many short pieces: to start some, or to wake one up, takes as long as transforming a row.
+/// Threads for work in many short pieces. To start a thread, or to wake one up, takes as long as
+/// transforming a row.
 pub struct Team {
-    /// None where there is one thread, the caller's.
+    /// The threads, or None if there is only the caller's thread.
     pool: Option<Pool>,
 }
 
 struct Pool {
     threads: ThreadPool,
-    /// By thread, whether it has something under way: then it does not stand by for others, who may be waiting for that.
+    /// By thread, whether the thread has work of its own under way. That thread does not stand by
+    /// for other callers, which may be waiting for that work.
     at_work: Box<[AtomicBool]>,
 }
 
-/// A thread that has had nothing to do for so long gets some sleep: it is longer than what one thread does for all mostly takes.
-const AWAKE: Duration = Duration::from_micros(500);
+/// Idle time after which a thread on stand-by begins to sleep. This time is longer than most
+/// sections in which one thread works for all.
+const IDLE_BEFORE_SLEEP: Duration = Duration::from_micros(500);
 
-/// One that stands by looks for work that often from then on.
-const NAP: Duration = Duration::from_micros(100);
+/// Sleep of a thread on stand-by between two looks for work.
+const STAND_BY_SLEEP: Duration = Duration::from_micros(100);
 
 impl Team {
-    /// Of so many threads, or of those that the system has.
+    /// Creates a team of this number of threads, or of as many as the system grants.
     pub fn new(threads: usize) -> Self {
         let mut numbers =
             iter::successors(Some(threads), |threads| Some(threads / 2)).take_while(|threads| *threads > 1);
@@ -43,13 +47,13 @@ impl Team {
         Self { pool: numbers.find_map(build).map(pool) }
     }
 
-    /// How many they are.
+    /// Number of threads.
     pub fn threads(&self) -> usize {
         self.pool.as_ref().map_or(1, |pool| pool.at_work.len())
     }
 
-    /// Does work on one of the threads, while the others stand by for what it has for them to do: of many pieces in turn, none has
-    /// to wake them.
+    /// Runs `work` on one of the threads, while the others stand by for the pieces that `work`
+    /// distributes. With many pieces in turn, no piece has to wake the threads.
     pub fn together<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         let Some(pool) = self.pool.as_ref().filter(|pool| pool.threads.current_thread_index().is_none()) else {
             return work();
@@ -67,7 +71,7 @@ impl Team {
         })
     }
 
-    /// Runs `work` on every item: a thread that is done takes the next one.
+    /// Runs `work` on every item. A thread that completes an item takes the next item.
     pub fn for_each<I>(&self, items: I, work: impl Fn(I::Item) + Sync)
     where
         I: IntoIterator<IntoIter: ExactSizeIterator + Send>,
@@ -93,14 +97,14 @@ impl Team {
                 });
             }
             run();
-            // For a while; the scope waits for those that take longer.
+            // Help for a while. The scope waits for helpers that take longer.
             let mut helper = Helper::new();
             while done.load(Ordering::Acquire) < helpers && helper.helps() {}
         });
     }
 
-    /// Runs `work(first, part)` on the threads, each with a run of whole items of `item_len` elements; `first` is the index of the
-    /// run's first item.
+    /// Runs `work(first, part)` on the threads, each with a range of whole items of `item_len`
+    /// elements. `first` is the index of the range's first item.
     pub fn for_each_part<E: Send>(&self, item_len: usize, elements: &mut [E], work: impl Fn(usize, &mut [E]) + Sync) {
         let items = elements.len() / item_len;
         let part = items.div_ceil(self.threads()).max(1);
@@ -113,7 +117,8 @@ impl Team {
 }
 
 impl Pool {
-    /// This thread is at work until what is returned goes, and longer if it has been before.
+    /// Marks this thread as at work until the returned guard is dropped. If the thread was marked
+    /// before, the mark stays.
     fn begin(&self) -> impl Drop {
         let flag = self.threads.current_thread_index().map(|index| &self.at_work[index]);
         let before = flag.is_some_and(|flag| flag.swap(true, Ordering::Relaxed));
@@ -125,17 +130,17 @@ impl Pool {
     }
 }
 
-/// Does what there is to do on this thread of a pool.
+/// Runs work of other threads on this thread of a pool until `is_over`.
 fn stand_by(is_over: impl Fn() -> bool) {
     let mut helper = Helper::new();
     while !is_over() {
         if !helper.helps() {
-            thread::sleep(NAP);
+            thread::sleep(STAND_BY_SLEEP);
         }
     }
 }
 
-/// A thread that has nothing of its own to do.
+/// A thread without work of its own.
 struct Helper {
     idle_since: Instant,
 }
@@ -145,19 +150,20 @@ impl Helper {
         Self { idle_since: Instant::now() }
     }
 
-    /// Does one thing for others, if there is any. Has there been any of late?
+    /// Runs one piece of other threads' work, if there is any. Returns whether such work appeared
+    /// recently.
     fn helps(&mut self) -> bool {
         if rayon::yield_now() == Some(Yield::Executed) {
             self.idle_since = Instant::now();
             return true;
         }
-        // Whatever else the machine does comes first.
+        // All other work of the machine comes first.
         thread::yield_now();
-        self.idle_since.elapsed() < AWAKE
+        self.idle_since.elapsed() < IDLE_BEFORE_SLEEP
     }
 }
 
-/// Does something when it goes, in a panic as well.
+/// Runs a closure when dropped, in a panic as well.
 struct OnLeaving<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnLeaving<F> {
@@ -198,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn all_threads_work_at_once_and_those_that_sleep_come_too() {
+    fn all_threads_work_at_once_after_sleep_as_well() {
         let team = Team::new(3);
         let seen = Mutex::new(HashSet::new());
         let meet = || {
@@ -210,20 +216,20 @@ mod tests {
         };
         meet();
         team.together(meet);
-        // Asleep by then, they come all the same.
+        // After this pause, the other threads sleep, and must still take part.
         team.together(|| {
-            thread::sleep(2 * AWAKE);
+            thread::sleep(2 * IDLE_BEFORE_SLEEP);
             meet();
         });
         assert_eq!(seen.lock().expect("no panic").len(), 3, "the same threads each time");
     }
 
     #[test]
-    fn callers_of_one_team_never_wait_for_each_other_for_ever() {
+    fn callers_of_one_team_never_deadlock() {
         let team = Team::new(3);
         let sum = AtomicUsize::new(0);
         let work = || team.for_each(0..20, |_| team.for_each(0..5, |_| _ = sum.fetch_add(1, Ordering::Relaxed)));
-        // Often, for they would only if they came at the same moment.
+        // Repeat often, because a deadlock would need calls at one moment.
         for _ in 0..500 {
             thread::scope(|scope| (0..4).for_each(|_| _ = scope.spawn(|| team.together(work))));
         }
@@ -231,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_who_called_and_the_team_goes_on() {
+    fn a_panic_reaches_the_caller_and_the_team_stays_usable() {
         let team = Team::new(2);
         for bad in [0, 19] {
             let caught = catch_unwind(AssertUnwindSafe(|| {

@@ -3,15 +3,16 @@
 use bytemuck::Pod;
 use zeroize::Zeroize;
 
-/// A torus word. Implemented for `u32` and `u64` only.
+/// A torus word, implemented for `u32` and `u64` only.
 ///
-/// Moduli below the word's own (2^21 in a `u32`, say) keep their value in the top bits.
+/// For a modulus below that of the word (2^21 in a `u32`, for example), the value is in the top
+/// bits.
 ///
-/// Words can be wiped, for they may hold secrets.
+/// Words can be wiped, because they may hold secrets.
 pub trait Torus:
     Copy + Default + PartialEq + Eq + std::fmt::Debug + Send + Sync + Pod + Zeroize + sealed::Sealed + 'static
 {
-    /// Width of the word.
+    /// Width of the word in bits.
     const BITS: u32;
 
     /// Sum modulo the word.
@@ -24,9 +25,9 @@ pub trait Torus:
     fn wrapping_mul(self, other: Self) -> Self;
     /// The low bits of `value`.
     fn from_u64(value: u64) -> Self;
-    /// Zero-extended.
+    /// The word, zero-extended.
     fn to_u64(self) -> u64;
-    /// Sign-extended: the representative in [-2^(BITS-1), 2^(BITS-1)).
+    /// The word, sign-extended: the representative in [-2^(BITS-1), 2^(BITS-1)).
     fn to_i64(self) -> i64;
 
     /// The low bits of a signed integer.
@@ -82,19 +83,19 @@ macro_rules! torus_word {
 torus_word!(u32, i32);
 torus_word!(u64, i64);
 
-// Only this crate can name the traits of vectors, and so use these.
+// Only this crate can name the vector traits, and therefore use this module's items.
 pub(crate) mod sealed {
     use crate::{
         external_product::{FromDigits, FromWords, ToWords},
         simd::{Level, Vector, Words, dispatch},
     };
 
-    /// What the kernels need of a torus word, and nobody else.
+    /// Operations on a torus word that only the kernels need.
     ///
-    /// The kernels that see torus words are called through here: what is generic is compiled again by every crate that
-    /// uses it, and kernels take minutes.
+    /// The generic kernels are called through this trait. Otherwise every crate that uses generic
+    /// code would compile the kernels again, and kernels take minutes.
     pub trait Sealed: Sized {
-        /// As many words as a vector has lanes.
+        /// A vector of words with as many lanes as `V`.
         type Words<V: Vector>: Words<Self, V>;
 
         /// Runs the kernel on `level`.

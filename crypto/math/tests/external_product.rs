@@ -1,4 +1,4 @@
-//! The transform kernel against exact integer arithmetic.
+//! Tests of the transform kernel against exact integer arithmetic.
 
 use cloakwork_math::{
     ExternalProduct, GgswShape, Torus,
@@ -20,7 +20,8 @@ fn uniform<T: Torus>(seed: u128, len: usize) -> Vec<T> {
 
 /// `ggsw * glwe` by schoolbook multiplication of the digits, exact modulo the word.
 ///
-/// `halves` says where words go that lie halfway between two that the gadget can represent.
+/// `halves` is the rounding of words that lie halfway between two words that the gadget can
+/// represent.
 fn exact<T: Torus>(shape: GgswShape, ggsw: &[T], glwe: &[T], halves: Halves) -> Vec<T> {
     let size = shape.polynomial_size;
     let mut out = vec![T::default(); shape.glwe_words()];
@@ -54,14 +55,14 @@ fn exact<T: Torus>(shape: GgswShape, ggsw: &[T], glwe: &[T], halves: Halves) -> 
     out
 }
 
-/// Where halves are rounded to.
+/// Rounding of ties.
 #[derive(Clone, Copy, PartialEq)]
 enum Halves {
     Up,
     ToEven,
 }
 
-/// The digit in [-B/2, B/2), taken off the low end of `state`.
+/// Takes the digit in [-B/2, B/2) off the low end of `state`.
 fn next_digit(base_log: u32, state: &mut i64) -> i64 {
     let half = 1 << (base_log - 1);
     let digit = (*state + half).rem_euclid(2 * half) - half;
@@ -69,7 +70,7 @@ fn next_digit(base_log: u32, state: &mut i64) -> i64 {
     digit
 }
 
-/// A GLWE ciphertext as kernels want it.
+/// Converts a GLWE ciphertext to the layout of the kernels.
 fn load<T: Torus>(shape: GgswShape, glwe: &[T]) -> Vec<T> {
     let (size, mut loaded) = (shape.polynomial_size, vec![T::default(); shape.accumulator_words::<T>()]);
     accumulator::set(size, &mut loaded, |index, to| to.copy_from_slice(&glwe[index * size..][..size]));
@@ -97,7 +98,8 @@ fn error_on<T: Torus>(shape: GgswShape, level: Level, glwe: &[T]) -> f64 {
     let mut square = mean_square(&exact(shape, &ggsw, glwe, Halves::ToEven), &unload(shape, &replaced));
 
     let size = shape.polynomial_size;
-    // From block to block all the way round the circle: at their ends, one and two words beyond, and somewhere within.
+    // Rotations across all blocks of the circle: at the ends of blocks, one and two words beyond,
+    // and inside a block.
     let ends = (0..16).map(|block| block * size / 8 + block % 3);
     for rotation in ends.chain([1, 8, size / 16 + 5, size - 1, size, 2 * size - 1]) {
         let mut difference = vec![T::default(); glwe.len()];
@@ -113,7 +115,7 @@ fn error_on<T: Torus>(shape: GgswShape, level: Level, glwe: &[T]) -> f64 {
         let mut accumulated = load(shape, glwe);
         kernel.rotate_accumulate(&spectrum, &[], &mut accumulated, &[rotation as u32], &mut scratch);
         square = square.max(mean_square(&expected, &unload(shape, &accumulated)));
-        // The margins are right as well: the next step reads them.
+        // The margins must be correct as well, because the next step reads them.
         assert_eq!(load(shape, &unload(shape, &accumulated)), accumulated);
     }
     square.sqrt()
@@ -147,15 +149,16 @@ fn the_kernel_computes_the_product() {
     }
 }
 
-/// Most error of the products of so many digits of each row.
+/// Upper bound of the error of products with this number of digits in each row.
 fn bound(shape: GgswShape, digits: usize) -> f64 {
-    // One digit times one word rounds at 2^-53 of their product; all of them add up like a random walk.
+    // One digit times one word has a rounding error of 2^-53 of their product. All errors add up
+    // like a random walk.
     let terms = (digits * shape.rows()) as f64;
     let product = f64::from(shape.gadget.base_log).exp2() / 12f64.sqrt() / 12f64.sqrt();
     (-53f64).exp2() * product * terms.sqrt() * f64::from(shape.polynomial_size.ilog2())
 }
 
-/// Sizes whose exact product would take minutes, with few words that are not zero.
+/// Covers sizes whose exact product would take minutes, with only a few nonzero words.
 #[test]
 fn the_kernel_computes_the_product_at_every_size() {
     for level in Level::available() {
@@ -163,11 +166,11 @@ fn the_kernel_computes_the_product_at_every_size() {
             let shape = shape(1, 1 << log2, 15, 2);
             let mut glwe = vec![0; shape.glwe_words()];
             for (index, word) in uniform::<u64>(2, 8).into_iter().enumerate() {
-                // The ends of both polynomials, and places that no radix divides.
+                // The ends of both polynomials, and indices that no radix divides.
                 let at = [0, 1, shape.polynomial_size / 3, shape.polynomial_size - 1][index % 4];
                 glwe[index / 4 * shape.polynomial_size + at] = word;
             }
-            // A rotation leaves twice as many words.
+            // A rotated difference has twice as many nonzero words.
             let (error, bound) = (error_on::<u64>(shape, level, &glwe), bound(shape, 8));
             assert!(error < bound, "{shape:?} on {}: error {error:e}, bound {bound:e}", level.name());
         }
@@ -202,7 +205,7 @@ fn there_is_no_kernel_for_digits_that_do_not_fit() {
 }
 
 #[test]
-fn narrow_words_come_out_exact() {
+fn products_of_32_bit_words_are_exact() {
     for level in Level::available() {
         for shape in [shape(2, 512, 8, 1), shape(3, 512, 10, 2), shape(2, 1024, 10, 2), shape(1, 1024, 7, 3)] {
             let error = error::<u32>(shape, level);
@@ -212,7 +215,7 @@ fn narrow_words_come_out_exact() {
 }
 
 #[test]
-fn a_tile_is_many_singles_bit_for_bit() {
+fn a_tile_equals_single_products_bit_for_bit() {
     let shape = shape(1, 1024, 23, 1);
     let kernel = ExternalProduct::<u64>::new(shape);
     let mut scratch = kernel.scratch();

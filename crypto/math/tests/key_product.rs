@@ -1,4 +1,4 @@
-//! The product over bytes against the plain double loop over words.
+//! Tests of the product over bytes against a scalar double loop over words.
 
 use cloakwork_math::{
     Torus, decomposition,
@@ -36,14 +36,14 @@ fn matrix_of<S: Torus>(
     words: &[S],
 ) -> KeyMatrix<S> {
     let mut matrix = KeyMatrix::new(gadget, inputs, columns, modulus_log2);
-    // Blocks are independent: the last one first.
+    // Blocks are independent, so fill the last block first.
     for mut block in matrix.blocks_mut().into_iter().rev() {
         block.fill(|index, row| row.copy_from_slice(&words[index * columns..][..columns]));
     }
     matrix
 }
 
-/// `words` are ciphertexts of one word more than is decomposed: the body.
+/// Checks one shape. Each ciphertext in `words` has one more word than is decomposed: the body.
 fn check<T: Torus, S: Torus>(
     gadget: Decomposition,
     inputs: usize,
@@ -59,7 +59,7 @@ fn check<T: Torus, S: Torus>(
         plain(gadget, &input[..inputs], key, sums);
     }
     let matrix = matrix_of(gadget, inputs, columns, modulus_log2, key);
-    // A scratch may be used again, whatever it was used for.
+    // A scratch can be reused after any other use.
     let mut scratch = Scratch::default();
     for level in Level::available() {
         let mut sums = start.clone();
@@ -80,13 +80,13 @@ fn check_uniform<T: Torus, S: Torus>(
     check(gadget, inputs, columns, modulus_log2, &key, &uniform::<T>(seed ^ 1, T::BITS, count * (inputs + 1)));
 }
 
-/// The gadgets of every key that ciphertexts are switched or packed with.
+/// The gadgets of all keys for key switching or packing.
 fn gadgets() -> Vec<Decomposition> {
     let switches = table::SETS.iter().map(|set| set.key_switch);
     switches.chain(table::COMPRESSION_SETS.iter().map(|set| set.packing)).collect()
 }
 
-/// Words whose digits are as large as they get, and such as lie where they change sign.
+/// Words with the largest digits, and words near the change of a digit's sign.
 fn extremes<T: Torus>(gadget: Decomposition, len: usize) -> Vec<T> {
     let kept = gadget.base_log * gadget.levels as u32;
     let repeated =
@@ -98,7 +98,7 @@ fn extremes<T: Torus>(gadget: Decomposition, len: usize) -> Vec<T> {
 }
 
 #[test]
-fn every_gadget_of_the_table_over_block_boundaries() {
+fn products_across_block_boundaries_match_for_every_gadget() {
     for (seed, gadget) in gadgets().into_iter().enumerate() {
         for inputs in [2048 / gadget.levels + 5, 4096 / gadget.levels + 2] {
             check_uniform::<u64, u64>(gadget, inputs, 3, 18, 64, seed as u128);
@@ -110,7 +110,7 @@ fn every_gadget_of_the_table_over_block_boundaries() {
 }
 
 #[test]
-fn every_number_of_ciphertexts() {
+fn products_match_for_every_number_of_ciphertexts() {
     for count in 1..=TILE + 6 {
         check_uniform::<u64, u64>(Decomposition { base_log: 4, levels: 4 }, 13, count, 19, 64, count as u128);
         check_uniform::<u64, u32>(Decomposition { base_log: 2, levels: 8 }, 13, count, 19, 21, count as u128);
@@ -118,10 +118,10 @@ fn every_number_of_ciphertexts() {
 }
 
 #[test]
-fn the_largest_digits_and_bytes_overflow_nowhere() {
+fn the_largest_digits_and_bytes_do_not_overflow() {
     let wide = (1..32).map(|base_log| Decomposition { base_log, levels: (31 / base_log as usize).min(3) });
     for gadget in gadgets().into_iter().chain(wide) {
-        // More than one block, all of whose bytes are 0xff.
+        // The key has more than one block, and all of its bytes are 0xff.
         let (inputs, columns) = (2048 / gadget.levels + 9, 17);
         let rows = inputs * gadget.levels;
         for count in [1, 7] {
@@ -135,7 +135,7 @@ fn the_largest_digits_and_bytes_overflow_nowhere() {
 }
 
 #[test]
-fn a_matrix_gives_its_rows_back_and_holds_no_more_than_they_do() {
+fn a_matrix_returns_its_rows_and_holds_little_more() {
     for (modulus_log2, planes) in [(32, 4), (25, 4), (24, 3), (21, 3), (1, 3)] {
         for (inputs, levels, columns) in [(1, 1, 1), (700, 3, 31), (1030, 4, 48)] {
             let words: Vec<u32> = uniform(9, modulus_log2, inputs * levels * columns);
@@ -153,7 +153,7 @@ fn a_matrix_gives_its_rows_back_and_holds_no_more_than_they_do() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
     #[test]
-    fn the_product_over_bytes_is_the_plain_one(
+    fn the_product_over_bytes_equals_the_product_over_words(
         inputs in 1usize..100,
         count in 1usize..71,
         columns in 1usize..200,

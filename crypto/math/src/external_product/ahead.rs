@@ -54,6 +54,8 @@ pub(super) struct Ahead<'a> {
 }
 
 impl<'a> Ahead<'a> {
+    /// Plans the prefetches of one of the products with `key`. `share` is the product's share of
+    /// the next key.
     ///
     /// A short key is prefetched during the products with the key before it, a share in each
     /// product. A long key would evict all other data: each product prefetches its own key, shortly

@@ -4,6 +4,7 @@
 use super::plan::{EachFactor, Factor, GROUP};
 use crate::simd::{Pair, Vector};
 
+/// A complex number per lane.
 ///
 /// Operations are written in the order in which they should start, with independent operations side
 /// by side. The compiler keeps this order, and a processor looks ahead by only about sixty

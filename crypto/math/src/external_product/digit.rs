@@ -1,3 +1,4 @@
+//! Extraction of one digit, in [-B/2, B/2), from a word, independently of the other digits.
 //!
 //! Adding B/2 at every lower level, and half of the first dropped bit to round, makes each bit
 //! field the balanced digit modulo B. The representative of a tie may differ from
@@ -50,6 +51,7 @@ impl<T: Torus> Digit<T> {
         words.top_bits(self.bits)
     }
 
+    /// Extracts the digits of words without the offset, with ties rounded to even instead of up.
     ///
     /// A word that comes directly from a product ends in zeros: a double has 53 bits, most of them
     /// before the binary point. Ties are then common. Rounding all of them up shifts every

@@ -1,8 +1,8 @@
-//! The first pass, which turns torus words into complex coefficients on the way, and its inverse, which turns them
-//! back.
+//! The first pass, which converts torus words to complex coefficients on the way, and its inverse,
+//! which converts them back.
 //!
-//! A pass of radix R takes 2 R words at once: R of the lower half of the polynomial are real parts, R of the upper
-//! half imaginary ones.
+//! A pass of radix R takes 2 R words at once. R words of the lower half of the polynomial are real
+//! parts, and R words of the upper half are imaginary parts.
 
 use super::{
     accumulator::seal,
@@ -16,7 +16,7 @@ use crate::{
     torus::Torus,
 };
 
-/// Calls `$function::<vector, word, radix, 2 * radix>` as the plan says.
+/// Calls `$function::<vector, word, radix, 2 * radix>` for the radix of the plan.
 macro_rules! by_radix {
     ($function:ident, $simd:ident, $job:ident) => {
         match $job.plan.first.0 {
@@ -29,15 +29,16 @@ macro_rules! by_radix {
     };
 }
 
-/// Digits of a polynomial, or of `X^rotation polynomial - polynomial`.
+/// Transforms the digits of a polynomial, or of `X^rotation polynomial - polynomial`.
 pub struct FromDigits<'a, T> {
     pub(super) plan: &'a Plan,
-    /// With its margin.
+    /// The polynomial with its margin.
     pub(super) polynomial: &'a [T],
     pub(super) rotation: Option<usize>,
-    /// By level.
+    /// Digit extraction by level.
     pub(super) digits: &'a [Digit<T>],
-    /// The first level's; the next ones' lie `stride` further on each.
+    /// Points of the first level. The points of each further level follow at a distance of
+    /// `stride`.
     pub(super) points: &'a mut [f64],
     pub(super) stride: usize,
 }
@@ -62,8 +63,9 @@ fn from_digits<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(job: Fr
     }
 }
 
-/// Coefficient j of the rotated polynomial comes from `j - rotation` on a circle of 2N words, whose second half is
-/// the first half negated. As j runs, all blocks cross into their next one at the same moment.
+/// Transforms a rotated difference. Coefficient j of the rotated polynomial comes from
+/// `j - rotation` on a circle of 2N words, whose second half is the negated first half. As j grows,
+/// all blocks cross into their next block at one j.
 #[inline(always)]
 fn rotated<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(mut job: FromDigits<'_, T>, rotation: usize) {
     let circle = 4 * job.plan.points;
@@ -73,7 +75,8 @@ fn rotated<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(mut job: Fr
         let from = (circle + at - rotation) % circle;
         let len = (block - from % block).next_multiple_of(V::LANES).min(block - at);
         let run = Run { job: &mut job, at, offset: from % block, len };
-        // A constant distance in blocks fixes which of them are negated: signs need no look-up, and cost nothing.
+        // With the distance in blocks as a constant, the compiler knows which blocks are negated.
+        // Signs then need no look-up and cost nothing.
         macro_rules! by_distance {
             ($($distance:literal)*) => {
                 match from / block {
@@ -92,7 +95,8 @@ fn rotated<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(mut job: Fr
     }
 }
 
-/// Words of each block, from `at` on, whose rotated partners lie in one run from `offset` of some block on.
+/// Words of each block, starting at `at`, whose rotated partners are contiguous and start at
+/// `offset` of some block.
 struct Run<'a, 'j, T> {
     job: &'a mut FromDigits<'j, T>,
     at: usize,
@@ -101,7 +105,8 @@ struct Run<'a, 'j, T> {
 }
 
 impl<T: Torus> Run<'_, '_, T> {
-    /// `DISTANCE` is how many blocks of the circle lie between a block and its partner.
+    /// Runs the pass. `DISTANCE` is the number of blocks on the circle between a block and its
+    /// partner.
     #[inline(always)]
     fn pass<V: Vector, const R: usize, const BLOCKS: usize, const DISTANCE: usize>(self) {
         let Self { job, at, offset, len } = self;
@@ -129,7 +134,7 @@ impl<T: Torus> Run<'_, '_, T> {
     }
 }
 
-/// Whole words as signed numbers times `scale`, over what a digit of one is.
+/// Transforms whole words as signed numbers times `scale`, divided by the unit of `digit`.
 pub struct FromWords<'a, T> {
     pub(super) plan: &'a Plan,
     pub(super) polynomial: &'a [T],
@@ -154,16 +159,16 @@ fn from_words<V: Vector, T: Torus, const R: usize, const BLOCKS: usize>(job: Fro
     forward::<V, _, R>(plan, &Scaled::<V, T, BLOCKS> { words, scale }, len, whole_mut(points));
 }
 
-/// Where the numbers come from that enter the first pass.
+/// Supplies the numbers that enter the first pass.
 trait Source<V> {
-    /// Those of vector `at` of a block.
+    /// The numbers of vector `at` of a block.
     fn numbers(&self, block: usize, at: usize) -> V;
 }
 
-/// A vector's words in memory.
+/// A vector of words in memory.
 type Array<V, T> = <<T as crate::torus::sealed::Sealed>::Words<V> as Words<T, V>>::Array;
 
-/// Rotated partners less the words themselves, and a constant more.
+/// The rotated partners minus the words themselves, plus a constant.
 struct Differences<'a, V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize> {
     partners: Blocks<'a, Array<V, T>, BLOCKS>,
     own: Blocks<'a, Array<V, T>, BLOCKS>,
@@ -181,7 +186,7 @@ impl<V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize> Difference
     }
 }
 
-/// The digits of one level. `TOP` says that no other digit lies above them.
+/// The digits of one level. `TOP` means that no other digit lies above them.
 struct Digits<'a, V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize, const TOP: bool> {
     words: Differences<'a, V, T, BLOCKS, DISTANCE>,
     digit: Digit<T>,
@@ -196,7 +201,7 @@ impl<V: Vector, T: Torus, const BLOCKS: usize, const DISTANCE: usize, const TOP:
     }
 }
 
-/// Digits, with halves rounded to even.
+/// Digits with ties rounded to even.
 struct EvenDigits<'a, V: Vector, T: Torus, const BLOCKS: usize> {
     words: Blocks<'a, Array<V, T>, BLOCKS>,
     digit: Digit<T>,
@@ -222,7 +227,7 @@ impl<V: Vector, T: Torus, const BLOCKS: usize> Source<V> for Scaled<'_, V, T, BL
     }
 }
 
-/// Passes `len` vectors of each block.
+/// Runs the pass over `len` vectors of each block.
 #[inline(always)]
 fn forward<V: Vector, S: Source<V>, const R: usize>(plan: &Plan, source: &S, len: usize, points: &mut [Pair<V>]) {
     let mut points = BlocksMut::new(points, plan.points / R / V::LANES, len);
@@ -257,11 +262,12 @@ impl<V: Vector, S: Source<V>, const R: usize> Ring<V> for Forward<'_, '_, V, S, 
     }
 }
 
-/// The inverse: points as torus words, added to a polynomial or put in its place.
+/// The inverse pass: converts points to torus words, and adds the words to a polynomial or replaces
+/// it.
 pub struct ToWords<'a, T> {
     pub(super) plan: &'a Plan,
     pub(super) points: &'a [f64],
-    /// With its margin, which is renewed.
+    /// The polynomial with its margin, which is rewritten.
     pub(super) polynomial: &'a mut [T],
     pub(super) accumulate: bool,
     pub(super) ahead: Ahead<'a>,
@@ -308,7 +314,7 @@ fn inverse<V: Vector, T: Torus, const R: usize, const BLOCKS: usize, const ACCUM
     seal(2 * plan.points, polynomial);
 }
 
-/// Conversion waits until the transform is done: registers are too few for both.
+/// The conversion to words runs after the transform, because there are too few registers for both.
 struct Inverse<'a, 'p, V: Vector, const R: usize> {
     points: &'a Blocks<'p, Pair<V>, R>,
     factors: &'a [Pair<V>; R],

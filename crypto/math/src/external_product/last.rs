@@ -1,4 +1,5 @@
-//! The last pass, group by group: across vectors, then within them, which a transposition turns into across again.
+//! The last pass, group by group: first across vectors, then within vectors. A transposition turns
+//! the second half into work across vectors as well.
 
 use super::{
     complex::{Complex, Ring, transform},
@@ -9,7 +10,7 @@ use crate::simd::{Pair, Vector, whole};
 /// A group in memory.
 type Group<V> = [Pair<V>; GROUP];
 
-/// The pass and its factors.
+/// The last pass with its twiddle factors.
 pub(super) struct LastPass<'a, V: Vector> {
     radix: usize,
     across: &'a [EachFactor],
@@ -22,7 +23,7 @@ impl<'a, V: Vector> LastPass<'a, V> {
         Self { radix: plan.across.0, across: &plan.across.1, within: whole(&plan.within) }
     }
 
-    /// The pass on the group that begins at vector `at` of the whole.
+    /// Runs the pass on the group that begins at vector `at` of the polynomial.
     #[inline(always)]
     pub(super) fn forward(&self, at: usize, from: &Group<V>, to: &mut Group<V>) {
         match (self.radix, V::LANES) {
@@ -33,7 +34,8 @@ impl<'a, V: Vector> LastPass<'a, V> {
         }
     }
 
-    /// The inverse of the pass, but for a factor, on `sum over r of digits[r] * key[r]`.
+    /// Runs the inverse of the pass, up to a constant factor, on
+    /// `sum over r of digits[r] * key[r]`.
     #[inline(always)]
     pub(super) fn inverse<const ROWS: usize>(
         &self,
@@ -50,7 +52,8 @@ impl<'a, V: Vector> LastPass<'a, V> {
         }
     }
 
-    /// In units of vectors that depend on each other: rings of `ACROSS`, and squares of `LANES`.
+    /// Works in units of vectors that depend on each other: rings of `ACROSS` vectors, and squares
+    /// of `LANES` vectors.
     #[inline(always)]
     fn forward_units<const ACROSS: usize, const LANES: usize, const UNIT: usize>(
         &self,
@@ -91,7 +94,7 @@ impl<'a, V: Vector> LastPass<'a, V> {
         }
     }
 
-    /// The factors of both halves for the unit that begins at vector `at`.
+    /// The twiddle factors of both halves for the unit that begins at vector `at`.
     #[inline(always)]
     fn factors<const UNIT: usize>(&self, at: usize) -> (&'a [EachFactor; UNIT], &'a [Pair<V>; UNIT]) {
         let across = self.across[at..][..UNIT].try_into().expect("cut to size");
@@ -100,7 +103,7 @@ impl<'a, V: Vector> LastPass<'a, V> {
     }
 }
 
-/// From memory, over one ring of whole vectors.
+/// Transforms one ring of whole vectors, from memory.
 struct Across<'a, V: Vector, const UNIT: usize> {
     from: &'a [Pair<V>],
     x: &'a mut [Complex<V>; UNIT],
@@ -120,7 +123,7 @@ impl<V: Vector, const UNIT: usize> Ring<V> for Across<'_, V, UNIT> {
     }
 }
 
-/// Over the columns of one square, to memory.
+/// Transforms the columns of one square, to memory.
 struct Within<'a, V: Vector, const UNIT: usize> {
     x: &'a [Complex<V>; UNIT],
     to: &'a mut [Pair<V>],
@@ -140,11 +143,11 @@ impl<V: Vector, const UNIT: usize> Ring<V> for Within<'_, V, UNIT> {
     }
 }
 
-/// From the products with the key, over one square.
+/// Transforms the products with the key over one square.
 struct InverseWithin<'a, V: Vector, const ROWS: usize, const UNIT: usize> {
     digits: &'a [Group<V>; ROWS],
     key: &'a [[Pair<V>; ROWS]; GROUP],
-    /// Where in the group the square begins.
+    /// First vector of the square within the group.
     at: usize,
     x: &'a mut [Complex<V>; UNIT],
     factors: &'a [Pair<V>; UNIT],
@@ -168,7 +171,7 @@ impl<V: Vector, const ROWS: usize, const UNIT: usize> Ring<V> for InverseWithin<
     }
 }
 
-/// Over one ring of whole vectors, which are the columns of squares, to memory.
+/// Transforms one ring of whole vectors, which are the columns of squares, to memory.
 struct InverseAcross<'a, V: Vector, const UNIT: usize> {
     x: &'a [Complex<V>; UNIT],
     to: &'a mut [Pair<V>],

@@ -1,6 +1,7 @@
-//! Everything between the first pass and its inverse: the other passes of the forward transforms, the product with the
-//! key, and the inverses of those passes. It goes ring by ring of the first pass, and within a ring group by group, so
-//! that the points at hand stay in the nearest cache.
+//! All work between the first pass and its inverse: the other passes of the forward transforms, the
+//! product with the key, and the inverses of those passes. The work proceeds ring by ring of the
+//! first pass, and group by group within a ring. The current points thus stay in the first-level
+//! cache.
 
 use super::{
     ahead::{Ahead, Fetch, Nothing},
@@ -10,15 +11,16 @@ use super::{
 };
 use crate::simd::{BlocksMut, Kernel, Level, Pair, Simd, Vector, dispatch, whole, whole_mut};
 
-/// `columns[c] = sum over r of rows[r] * key[r][c]`, for rows that have been through the first pass. The columns, to be
-/// sent through the first pass' inverse, take the place of the first rows.
+/// Computes `columns[c] = sum over r of rows[r] * key[r][c]`, for rows after the first pass. The
+/// columns replace the first rows and are ready for the inverse of the first pass.
 ///
-/// `key` lies by group of [`GROUP`] vectors, column, vector and row, as pairs: it is read once, front to back.
+/// The order of `key` is by group of [`GROUP`] vectors, column, vector and row, as pairs. The key
+/// is read once, front to back.
 pub(super) struct Product<'a> {
     pub(super) plan: &'a Plan,
-    /// By row.
+    /// Points by row.
     pub(super) points: &'a mut [f64],
-    /// Room for a group of every row.
+    /// Working memory for one group of every row.
     pub(super) group: &'a mut [f64],
     pub(super) columns: usize,
     pub(super) key: &'a [f64],
@@ -26,14 +28,15 @@ pub(super) struct Product<'a> {
 }
 
 impl Product<'_> {
-    /// Not inlined into generic code, which every crate that uses it compiles again.
+    /// Dispatches without inlining. Otherwise every crate that uses this generic code would compile
+    /// the kernels again.
     #[inline(never)]
     pub(super) fn run_on(self, level: Level) {
         by_shape(level, self);
     }
 }
 
-/// A product whose shape is known to the compiler.
+/// A product whose shape is a compile-time constant.
 struct Shaped<'a, const ROWS: usize, const COLUMNS: usize>(Product<'a>);
 
 impl<const ROWS: usize, const COLUMNS: usize> Kernel for Shaped<'_, ROWS, COLUMNS> {
@@ -43,11 +46,12 @@ impl<const ROWS: usize, const COLUMNS: usize> Kernel for Shaped<'_, ROWS, COLUMN
     }
 }
 
-/// Defines the shapes that there are products for: k and l, and the rows and columns that follow from them. They are
-/// constants to a product, so each takes code of its own: a line for each shape there are parameters of.
+/// Defines the shapes with a product: k and l, and the rows and columns that follow from them. The
+/// numbers are constants of a product, so each shape compiles to code of its own. The list has one
+/// line for each shape of the parameter sets.
 macro_rules! shapes {
     ($(k $k:literal l $l:literal: $rows:literal x $columns:literal)*) => {
-        /// k and l of the gadgets there is a product for.
+        /// k and l of the gadgets with a product.
         pub(super) const SHAPES: &[(usize, usize)] = &[$(($k, $l)),*];
 
         fn by_shape(level: Level, job: Product<'_>) {
@@ -117,7 +121,8 @@ fn product<V: Vector, const ROWS: usize, const COLUMNS: usize>(job: Product<'_>)
     }
 }
 
-/// One of the key's polynomials on its way into the spectrum: all passes after the first, then each vector to its place.
+/// Stores one polynomial of the key in the spectrum: runs all passes after the first, then writes
+/// each vector to its place.
 pub(super) struct StoreKey<'a> {
     pub(super) plan: &'a Plan,
     pub(super) points: &'a mut [f64],
@@ -125,13 +130,13 @@ pub(super) struct StoreKey<'a> {
     pub(super) spectrum: &'a mut [f64],
     pub(super) rows: usize,
     pub(super) columns: usize,
-    /// Which of the key's polynomials this is.
+    /// Row and column of this polynomial in the key.
     pub(super) row: usize,
     pub(super) column: usize,
 }
 
 impl StoreKey<'_> {
-    /// As [`Product::run_on`].
+    /// Dispatches without inlining, as [`Product::run_on`].
     #[inline(never)]
     pub(super) fn run_on(self, level: Level) {
         dispatch(level, self);
@@ -166,7 +171,8 @@ fn store_key<V: Vector>(job: StoreKey<'_>) {
     }
 }
 
-/// A pass, or its inverse, over the rings in `points`, which begin at vector `first` of the whole.
+/// Runs a pass, or its inverse, over the rings in `points`, which begin at vector `first` of the
+/// polynomial.
 #[inline(always)]
 fn middle<V: Vector, const INVERSE: bool>(pass: &Middle, first: usize, points: &mut [Pair<V>], ahead: &mut impl Fetch) {
     let ring = pass.ring / V::LANES;
@@ -199,7 +205,8 @@ fn middle_ring<V: Vector, const R: usize, const INVERSE: bool>(
     }
 }
 
-/// One vector of each block of a ring, multiplied by its factor before the transform, or after the inverse one.
+/// One vector of each block of a ring. The factor is applied before the transform, or after the
+/// inverse transform.
 struct InPlace<'a, 'p, V: Vector, const R: usize, const INVERSE: bool> {
     points: &'a mut BlocksMut<'p, Pair<V>, R>,
     factors: &'a [Complex<V>; R],
@@ -224,17 +231,17 @@ mod tests {
     use super::*;
     use crate::external_product::plan::POINTS;
 
-    /// Every pass in the middle, over a whole polynomial.
+    /// Runs all middle passes over a whole polynomial.
     struct Passes<'a> {
         plan: &'a Plan,
-        asked: &'a mut Asked,
+        asked: &'a mut StepCounter,
     }
 
-    /// Counts the steps.
+    /// Counts the calls, which are the steps.
     #[derive(Default)]
-    struct Asked(usize);
+    struct StepCounter(usize);
 
-    impl Fetch for Asked {
+    impl Fetch for StepCounter {
         fn fetch(&mut self) {
             self.0 += 1;
         }
@@ -255,10 +262,10 @@ mod tests {
     }
 
     #[test]
-    fn passes_have_the_steps_that_the_plan_says() {
+    fn passes_have_as_many_steps_as_the_plan_counts() {
         for best in Level::available() {
             for points in (POINTS.start().ilog2()..=POINTS.end().ilog2()).map(|log2| 1 << log2) {
-                let (plan, mut asked) = (Plan::new(points, best), Asked::default());
+                let (plan, mut asked) = (Plan::new(points, best), StepCounter::default());
                 dispatch(plan.level, Passes { plan: &plan, asked: &mut asked });
                 let said = [plan.steps(3, 0), plan.steps(1, 2)].map(|steps| steps.middle);
                 assert_eq!(said, [3 * asked.0; 2], "{points} points on {}", best.name());

@@ -1,57 +1,60 @@
-//! How a transform is split into passes, and the factors that each of them multiplies by.
+//! The split of a transform into passes, and the twiddle factors of each pass.
 //!
-//! A polynomial modulo `X^N + 1` folds to one of N/2 complex coefficients modulo `X^(N/2) - i`. From there on a
-//! pass of radix R splits each ring `X^M - e(t)`, with `e(t) = exp(2 pi i t)`, into R rings
-//! `X^(M/R) - e((t + k)/R)`: coefficients M/R apart are multiplied by the powers of `e(t/R)`, then go through an
-//! ordinary transform of length R. Nothing is ever reordered: ring k lies where the k-th part of its parent was.
-//! A ring of one coefficient is a point of the spectrum.
+//! A polynomial modulo `X^N + 1` folds to a polynomial of N/2 complex coefficients modulo
+//! `X^(N/2) - i`. From there, a pass of radix R splits each ring `X^M - e(t)`, with
+//! `e(t) = exp(2 pi i t)`, into R rings `X^(M/R) - e((t + k)/R)`. Coefficients M/R apart are
+//! multiplied by the powers of `e(t/R)`, then go through an ordinary transform of length R. No
+//! coefficient is ever reordered: ring k replaces the k-th part of its parent. A ring of one
+//! coefficient is a point of the spectrum.
 
 use super::{ahead::Steps, circle};
 use crate::{aligned::Aligned, simd::Level};
 
-/// The passes for one size and width of vectors.
+/// The passes for one size and one vector width.
 pub(super) struct Plan {
-    /// Complex points, N/2.
+    /// Number of complex points, N/2.
     pub(super) points: usize,
-    /// The instruction set whose vectors it is made for.
+    /// Instruction set that defines the vector width.
     pub(super) level: Level,
-    /// Radix and factors of the first pass: the only one that sees torus words. Each factor fills a pair of vectors,
-    /// so that the pass can take it from memory.
+    /// Radix and factors of the first pass, the only pass that reads torus words. Each factor fills
+    /// a pair of vectors, so that the pass can load it from memory.
     pub(super) first: (usize, Aligned<f64>),
-    /// The passes that go from memory to memory.
+    /// The passes that read and write points in memory.
     pub(super) middle: Vec<Middle>,
-    /// Radix of the half of the last pass that works on whole vectors, and its factors ring by ring.
+    /// Radix and factors, ring by ring, of the half of the last pass that works on whole vectors.
     pub(super) across: (usize, Vec<EachFactor>),
-    /// Factors of the half of the last pass that works within vectors, which differ from lane to lane: a pair of
-    /// vectors for each of the points.
+    /// Factors of the half of the last pass that works within vectors. These factors differ from
+    /// lane to lane: one pair of vectors for every vector of points.
     pub(super) within: Aligned<f64>,
 }
 
-/// A pass from memory to memory.
+/// A pass that reads and writes points in memory.
 pub(super) struct Middle {
     pub(super) radix: usize,
-    /// Points of a ring before it.
+    /// Points of a ring before the pass.
     pub(super) ring: usize,
-    /// `radix` for each ring.
+    /// The factors: `radix` for each ring.
     pub(super) factors: Vec<Factor>,
 }
 
-/// Real and imaginary part. The first factor of every ring is one, and is there for its place only.
+/// Real and imaginary part of a twiddle factor. The first factor of every ring is one and is stored
+/// only to keep the indices regular.
 pub(super) type Factor = [f64; 2];
 
-/// The same for a whole vector, each part once for each time that it is multiplied by: an operand in memory is spread
-/// over the lanes at no cost, a register takes a shuffle.
+/// A factor that is equal in all lanes, with each part repeated once per multiplication. A
+/// broadcast from memory costs nothing, but a broadcast from a register takes a shuffle.
 pub(super) type EachFactor = [f64; 4];
 
-/// Vectors that the last pass takes at once.
+/// Vectors that the last pass processes at once.
 pub(super) const GROUP: usize = 8;
 
-/// Numbers of points that there are plans for.
+/// Numbers of points with a plan.
 pub(super) const POINTS: std::ops::RangeInclusive<usize> = 32..=1 << 16;
 
-/// By log2 of the points, from 8 up, with eight lanes: radices of all passes but the one within vectors. Those of N = 2048 are
-/// the fastest that were tried on Zen 4 (docs/performance.md). Other sizes begin with radix 4 as well, but for N = 1024: two
-/// passes of radix 8 spare it one in the middle.
+/// Radices by log2 of the points, from 8 up, for eight lanes, without the radix within vectors. The
+/// radices for N = 2048 are the fastest of those that were tried on Zen 4 (docs/performance.md).
+/// Other sizes begin with radix 4 as well, except N = 1024: two passes of radix 8 save it a middle
+/// pass.
 const EIGHT_LANES: [&[usize]; 9] = [
     &[4, 8],
     &[8, 8],
@@ -64,7 +67,7 @@ const EIGHT_LANES: [&[usize]; 9] = [
     &[4, 8, 8, 8, 4],
 ];
 
-/// The same from 5 up, with four lanes.
+/// Radices by log2 of the points, from 5 up, for four lanes.
 const FOUR_LANES: [&[usize]; 12] = [
     &[1, 8],
     &[2, 8],
@@ -80,10 +83,10 @@ const FOUR_LANES: [&[usize]; 12] = [
     &[4, 4, 4, 4, 4, 4, 4],
 ];
 
-/// Least number of points that fills squares of eight by eight.
+/// Minimum number of points that fills squares of eight by eight.
 const EIGHT_LANES_MIN: usize = 256;
 
-/// The level to use for so many points where `best` is the best one, and the radices.
+/// The level to use for this number of points if `best` is the best level, and the radices.
 fn radices(points: usize, best: Level) -> (Level, &'static [usize]) {
     let level = if points < EIGHT_LANES_MIN { best.narrow() } else { best };
     let log2 = points.ilog2() as usize;
@@ -92,14 +95,14 @@ fn radices(points: usize, best: Level) -> (Level, &'static [usize]) {
 }
 
 impl Plan {
-    /// For the best level up to `best` that so many points can use.
+    /// Plans with the best level up to `best` that this number of points can use.
     pub(super) fn new(points: usize, best: Level) -> Self {
         let (level, radices) = radices(points, best);
         let lanes = level.lanes();
         let [first, middle @ .., across] = radices else { unreachable!("every plan has at least two passes") };
         assert_eq!(radices.iter().product::<usize>() * lanes, points, "the passes split the ring to the end");
         assert!(points / first / lanes >= GROUP, "a ring of the first pass fills a group");
-        // X^(N/2) = i.
+        // X^(N/2) = i, so the first ring has t = 1/4.
         let mut rings = vec![0.25];
         let first = (*first, fill_vectors(lanes, &split(&mut rings, *first)));
         let middle = middle
@@ -123,7 +126,7 @@ impl Plan {
         Self { points, level, first, middle, across, within }
     }
 
-    /// Of a product of `rows` polynomials that gives `columns`.
+    /// Steps of a product of `rows` polynomials with `columns` result polynomials.
     pub(super) fn steps(&self, rows: usize, columns: usize) -> Steps {
         let vectors = self.points / self.level.lanes();
         let middle = self.middle.iter().map(|pass| vectors / pass.radix).sum::<usize>();
@@ -136,7 +139,7 @@ impl Plan {
     }
 }
 
-/// Each factor as a pair of vectors, of real and of imaginary parts.
+/// Expands each factor to a pair of vectors, of real and of imaginary parts.
 fn fill_vectors(lanes: usize, factors: &[Factor]) -> Aligned<f64> {
     let mut filled = Aligned::new(factors.len() * 2 * lanes);
     for (part, vector) in factors.iter().flatten().zip(filled.chunks_exact_mut(lanes)) {
@@ -145,14 +148,15 @@ fn fill_vectors(lanes: usize, factors: &[Factor]) -> Aligned<f64> {
     filled
 }
 
-/// Splits every ring, and gives the factors for that.
+/// Splits every ring and returns the factors of the split.
 fn split(rings: &mut Vec<f64>, radix: usize) -> Vec<Factor> {
     let factors = rings.iter().flat_map(|&ring| (0..radix).map(move |power| factor(ring, power, radix))).collect();
     *rings = rings.iter().flat_map(|&ring| (0..radix).map(move |k| (ring + k as f64) / radix as f64)).collect();
     factors
 }
 
-/// `e(ring * power / radix)`. All three are whole numbers over powers of two, so the angle is exact.
+/// Computes `e(ring * power / radix)`. All three numbers are integers over powers of two, so the
+/// angle is exact.
 fn factor(ring: f64, power: usize, radix: usize) -> Factor {
     circle::point(ring * power as f64 / radix as f64)
 }

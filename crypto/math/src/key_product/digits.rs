@@ -1,4 +1,4 @@
-//! A ciphertext's words as the bytes that a key matrix is multiplied with.
+//! Conversion of a ciphertext's words to the bytes by which a key matrix is multiplied.
 
 use cloakwork_params::Decomposition;
 
@@ -8,12 +8,12 @@ use crate::{
     torus::Torus,
 };
 
-/// Bits of a digit that one byte takes on: pieces are balanced, from -64 to 64.
+/// Bits of a digit in one byte. Pieces are balanced, from -64 to 64.
 const PIECE_BITS: u32 = bytes::DIGIT_MAX.ilog2() + 1;
-/// Words whose digits are peeled off together.
+/// Words whose digits are taken off together.
 const CHUNK: usize = 64;
 
-/// Bytes that a digit is cut into: one, but for bases above 2^7.
+/// Number of bytes for one digit: more than one for bases above 2^7 only.
 pub(super) fn pieces(gadget: Decomposition) -> u32 {
     gadget.base_log.div_ceil(PIECE_BITS)
 }
@@ -28,12 +28,12 @@ pub(super) fn byte_max(gadget: Decomposition) -> i32 {
     1 << (gadget.base_log.min(PIECE_BITS) - 1)
 }
 
-/// One piece of every digit of some words.
+/// Extracts one piece of every digit of some words.
 pub(super) struct Cut<'a, T> {
     pub(super) gadget: Decomposition,
     pub(super) piece: u32,
     pub(super) words: &'a [T],
-    /// By level, the smallest weight first; then word, at least as many as there are.
+    /// Output by level, the smallest weight first, then by word, with room for at least all words.
     pub(super) digits: &'a mut [i8],
 }
 

@@ -1,4 +1,4 @@
-//! The key matrix, laid out in the order in which the product reads it.
+//! The key matrix, in the order in which the product reads it.
 
 use std::marker::PhantomData;
 
@@ -10,16 +10,17 @@ use crate::{
     torus::Torus,
 };
 
-/// Most matrix rows in one block, for gadgets of up to 512 levels.
+/// Maximum number of matrix rows in one block, for gadgets of up to 512 levels.
 pub(super) const BLOCK_ROWS: usize = 2048;
-/// Bytes of a word that are multiplied together, one plane each.
+/// Bytes of a word that are multiplied together, one plane for each byte.
 pub(super) const STRIP_PLANES: usize = 4;
 
 /// A matrix of words with one row for each input word and level, split into bytes.
 ///
-/// From the outermost: blocks of rows; panels of 16 columns; strips of four bytes of the word, the lowest first;
-/// levels, the smallest weight first; groups of four inputs; bytes of the word; columns; inputs. Inputs and
-/// columns that fill up the last group and panel are zero.
+/// The order from the outermost dimension is: blocks of rows; panels of 16 columns; strips of four
+/// bytes of the word, the lowest first; levels, the smallest weight first; groups of four inputs;
+/// bytes of the word; columns; inputs. Padding inputs and columns in the last group and panel are
+/// zero.
 pub struct KeyMatrix<S> {
     shape: Shape,
     bytes: Aligned<u8>,
@@ -31,7 +32,8 @@ struct Shape {
     gadget: Decomposition,
     inputs: usize,
     columns: usize,
-    /// Strips of a word, and planes of a strip. A modulus that leaves the word's lowest byte empty has one fewer.
+    /// Strips of a word, and planes of a strip. A modulus that leaves the word's lowest byte empty
+    /// has one plane fewer.
     strips: usize,
     planes: usize,
 }
@@ -51,7 +53,7 @@ impl Shape {
         self.columns.div_ceil(COLUMNS)
     }
 
-    /// Bytes of one strip, for so many inputs.
+    /// Bytes of one strip for this number of inputs.
     fn strip_bytes(&self, inputs: usize) -> usize {
         inputs.div_ceil(ROWS) * self.gadget.levels * self.planes * size_of::<Line>()
     }
@@ -71,8 +73,8 @@ impl Shape {
         (0..self.inputs).step_by(step).map(move |first| (first, step.min(self.inputs - first)))
     }
 
-    /// Where in a block the bytes of a plane begin that a group's first column and input have, and the shift that
-    /// takes the byte down.
+    /// For each plane of a group, the offset in the block of its first column and input, and the
+    /// right shift that extracts the plane's byte from a word.
     fn planes_of(self, panel: usize, inputs: usize, group: usize) -> impl Iterator<Item = (usize, u32)> {
         let strip_bytes = self.strip_bytes(inputs);
         (0..self.strips).flat_map(move |strip| {
@@ -87,8 +89,8 @@ impl Shape {
 }
 
 impl<S: Torus> KeyMatrix<S> {
-    /// A matrix of zeros for `inputs` input words. Words keep their value in the top `modulus_log2` bits; what lies
-    /// below may be dropped.
+    /// Creates a matrix of zeros for `inputs` input words. Words keep their value in the top
+    /// `modulus_log2` bits. Lower bits may be dropped.
     pub fn new(gadget: Decomposition, inputs: usize, columns: usize, modulus_log2: u32) -> Self {
         let shape = Shape::new::<S>(gadget, inputs, columns, modulus_log2);
         Self { shape, bytes: Aligned::new(shape.bytes()), word: PhantomData }
@@ -109,17 +111,18 @@ impl<S: Torus> KeyMatrix<S> {
         self.shape.columns
     }
 
-    /// Bytes held.
+    /// Bytes of memory in use.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes that [`Self::new`] takes: those of the words that are kept, and what fills up the last group and panel.
+    /// Bytes that [`Self::new`] allocates: the kept bytes of the words, and the padding of the last
+    /// group and panel.
     pub fn bytes_of(gadget: Decomposition, inputs: usize, columns: usize, modulus_log2: u32) -> usize {
         Shape::new::<S>(gadget, inputs, columns, modulus_log2).bytes()
     }
 
-    /// The parts that can be filled independently.
+    /// The blocks, which can be filled independently.
     pub fn blocks_mut(&mut self) -> Vec<BlockMut<'_, S>> {
         let shape = self.shape;
         let mut bytes: &mut [u8] = &mut self.bytes;
@@ -133,7 +136,7 @@ impl<S: Torus> KeyMatrix<S> {
         blocks.collect()
     }
 
-    /// Puts the words of row `index` together.
+    /// Reassembles the words of row `index`.
     pub fn read_row(&self, index: usize, row: &mut [S]) {
         let Shape { inputs, columns, gadget: Decomposition { levels, .. }, .. } = self.shape;
         let (input, level) = (index / levels, index % levels);
@@ -180,7 +183,7 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The strips in memory order, each with its panel and its number within the word.
+    /// The strips in memory order, each with its panel and its index within the word.
     pub(super) fn strips<const PLANES: usize>(&self) -> impl Iterator<Item = (usize, usize, &'a [[Line; PLANES]])> {
         let strips = self.strips;
         self.bytes.chunks_exact(self.strip_bytes).enumerate().map(move |(index, bytes)| {
@@ -205,10 +208,11 @@ impl<S: Torus> BlockMut<'_, S> {
         self.first_input * self.shape.gadget.levels
     }
 
-    /// Has `set_row` set the words of each of the block's rows, in order, given the row's number in the matrix.
+    /// Fills the block: `set_row` sets the words of each row, in order, given the row's index in
+    /// the matrix.
     pub fn fill(&mut self, mut set_row: impl FnMut(usize, &mut [S])) {
         let Shape { columns, gadget: Decomposition { levels, .. }, .. } = self.shape;
-        // By input, then level.
+        // Rows by input, then level.
         let mut rows = vec![S::default(); ROWS * levels * columns];
         for first in (0..self.inputs).step_by(ROWS) {
             let count = ROWS.min(self.inputs - first) * levels * columns;
@@ -224,7 +228,7 @@ impl<S: Torus> BlockMut<'_, S> {
         }
     }
 
-    /// Lays out the rows of one group.
+    /// Stores the rows of one group.
     fn put(&mut self, group: usize, rows: [&[S]; ROWS]) {
         for panel in 0..self.shape.panels() {
             let first = panel * COLUMNS;

@@ -1,19 +1,20 @@
-//! X to a power of X, on values: they only change places.
+//! The substitution of a power of X for X, on NTT values: a permutation.
 
 use crate::simd::{
     Level,
     residues::{Residues, WordArithmetic, WordKernel, Words},
 };
 
-/// The map from f(X) to f(X^g) for one odd g, on values in the order of [`super::Ntt`]; of every prime the same.
+/// The map from f(X) to f(X^g) for one odd g, on values in the order of [`super::Ntt`]. The map is
+/// equal for all primes.
 ///
-/// Eight values that lie together come from eight that lie together, so that the map moves whole lines; and so it is with every
-/// power of two from there on.
+/// Eight adjacent values map to eight adjacent values, so the map moves whole cache lines. This
+/// holds for every larger power of two as well.
 pub struct Automorphism {
     arithmetic: WordArithmetic,
-    /// Where each eight values go, and what turns them: see [`Self::turns`].
+    /// Target of each block of eight values, with the index of its permutation in [`Self::turns`].
     targets: Vec<Target>,
-    /// By turn, the place that each of eight values comes from.
+    /// Permutations within a block: the source index of each of the eight values.
     turns: [[u64; TOGETHER]; TOGETHER],
 }
 
@@ -26,18 +27,19 @@ struct Target {
 const TOGETHER: usize = 8;
 
 impl Automorphism {
-    /// The map for X^`power` on rings of 2^`size_log2`.
+    /// Creates the map for X^`power` on rings of 2^`size_log2`.
     pub fn new(power: usize, size_log2: u32) -> Self {
         Self::with_level(power, size_log2, Level::detect())
     }
 
-    /// The same on one instruction set.
+    /// Like [`Self::new`], on one instruction set.
     pub fn with_level(power: usize, size_log2: u32, level: Level) -> Self {
         assert!(power % 2 == 1 && (super::SIZE_LOG2_MIN..=super::SIZE_LOG2_MAX).contains(&size_log2));
         let blocks = (1 << size_log2) / TOGETHER;
         let reverse = |index: usize, below: usize| index.reverse_bits() >> (usize::BITS - below.trailing_zeros());
-        // Value i is the one at exponent 2 r(i) + 1, so it comes from where the exponent is `power` times that. Of a
-        // block, the values' r differ by multiples of the number of blocks.
+        // Value i is the value at exponent 2 r(i) + 1, so it comes from the value at `power` times
+        // that exponent. Within a block, the r of the values differ by multiples of the number of
+        // blocks.
         let mut targets = vec![Target::default(); blocks];
         for block in 0..blocks {
             let from = (power * (2 * reverse(block, blocks) + 1) - 1) / 2;
@@ -51,20 +53,21 @@ impl Automorphism {
         Self { arithmetic, targets, turns: std::array::from_fn(turn) }
     }
 
-    /// Values of a polynomial.
+    /// Number of values of a polynomial.
     pub fn size(&self) -> usize {
         self.targets.len() * TOGETHER
     }
 
-    /// Where `len` values go that begin at value `first`: they stay together, and begin there. `len` is a power of two of at least
-    /// eight, and both are multiples of it.
+    /// Start of the range to which the `len` values from `first` on map. The values stay adjacent.
+    /// `len` is a power of two of at least eight, and divides both starts.
     pub fn target(&self, first: usize, len: usize) -> usize {
         assert!(len.is_power_of_two() && len >= TOGETHER && first.is_multiple_of(len), "{len} values from {first} on");
         (usize::from(self.targets[first / TOGETHER].block) * TOGETHER) & !(len - 1)
     }
 
-    /// Writes what becomes of some values of f, from value `first` on: `to` is what [`Self::target`] names for so many values as it
-    /// has, which may be more than are given. That it is another place of the same length cannot be seen.
+    /// Writes the images of some values of f, from value `first` on. `to` is the range that
+    /// [`Self::target`] names for `to.len()` values, which may be more than the given values. The
+    /// method cannot detect a wrong range of equal length.
     pub fn apply_part(&self, first: usize, from: &[u64], to: &mut [u64]) {
         assert!(first + from.len() <= self.size(), "values of a polynomial");
         assert!(first.is_multiple_of(TOGETHER) && from.len().is_multiple_of(TOGETHER), "whole lines");

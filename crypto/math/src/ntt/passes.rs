@@ -1,12 +1,15 @@
-//! The passes over a polynomial: a few levels of the tree at once, in registers.
+//! The passes over a polynomial: each pass processes a few levels of the tree in registers.
 //!
-//! The first passes take words that are far apart and go through the whole polynomial; from a block on, that one stays in
-//! the nearest cache until it is done. The last levels, within vectors, take a square of them: its rows become
-//! columns, so that these levels, too, are between vectors.
+//! The first passes take words that are far apart and go through the whole polynomial. From then
+//! on, each block stays in the first-level cache until its values are complete. The last levels,
+//! within vectors, take a square of vectors. A transposition turns rows into columns, so that these
+//! levels work across vectors as well.
 //!
-//! Residues are not made least in between, and are kept as the arithmetic has them. A prime that is small for its words leaves
-//! room for the sums of all levels forward, and where they have a sign, for those of a pass backward; of others, what is added
-//! to is settled first: at each level, or, forward and with a sign, at the first one of a pass.
+//! Residues are not fully reduced between passes, and memory holds the representation of the
+//! arithmetic. If the prime is small for its words, they have room for the sums of all forward
+//! levels. If numbers are signed as well, they have room for the sums of one inverse pass.
+//! Otherwise, the operand to which a product is added is settled (partially reduced) first. This
+//! happens at each level, or, forward and with signed numbers, at the first level of a pass.
 
 use super::table::Table;
 use crate::{
@@ -19,31 +22,32 @@ use crate::{
     },
 };
 
-/// Words of a line of the cache.
+/// Words of a cache line.
 const LINE_WORDS: usize = LINE / size_of::<u64>();
-/// Levels of the tree that one pass takes, at most.
+/// Maximum number of words that one pass combines.
 const RADIX_MAX: usize = 8;
 
-/// From coefficients on, down to blocks.
+/// The passes from coefficients to blocks.
 pub(super) struct Start<'a, 'b> {
     pub(super) table: &'a Table,
     pub(super) polynomials: &'a mut [&'b mut [u64]],
 }
 
-/// From there to values: the same blocks of each polynomial, beginning with the one of word `first`.
+/// The passes from blocks to values: a range of blocks of each polynomial, beginning with the block
+/// of word `first`.
 pub(super) struct Finish<'a, 'b> {
     pub(super) table: &'a Table,
     pub(super) first: usize,
     pub(super) parts: &'a mut [&'b mut [u64]],
-    /// What is read next, asked for meanwhile.
+    /// Data that is read next, prefetched meanwhile.
     pub(super) next: &'a [&'a [u64]],
 }
 
-/// From values to coefficients, each times `scale`.
+/// The passes from values to coefficients, each times `scale`.
 pub(super) struct Inverse<'a, 'b> {
     pub(super) table: &'a Table,
     pub(super) scale: Factor,
-    /// Where the values are, where they are not in the polynomials.
+    /// The values, if they are not in the polynomials.
     pub(super) values: Option<&'a [&'a [u64]]>,
     pub(super) polynomials: &'a mut [&'b mut [u64]],
 }
@@ -77,7 +81,7 @@ impl Finish<'_, '_> {
         let ring = Ring::<V>::new(table);
         let (len, square) = (table.block(), V::COUNT * V::COUNT);
         let words = parts.first().map_or(0, |part| part.len());
-        // A little for each square, so that memory and arithmetic are both kept busy.
+        // Prefetch a little for each square, to keep both memory and arithmetic busy.
         let wanted: usize = next.iter().map(|slice| slice.len()).sum();
         let at_once =
             wanted.div_ceil((parts.len() * words / square).max(1)).next_multiple_of(LINE_WORDS).max(LINE_WORDS);
@@ -128,7 +132,7 @@ impl Inverse<'_, '_> {
     }
 }
 
-/// The words of a node, down to so many parts.
+/// Splits the words of a node down to this number of parts.
 #[inline(always)]
 fn forward_levels<V: Residues, const FOLDED: bool>(
     words: &mut [u64],
@@ -152,7 +156,7 @@ fn forward_levels<V: Residues, const FOLDED: bool>(
     }
 }
 
-/// So many parts, up to the words of a node.
+/// Merges this number of parts up to the words of a node.
 #[inline(always)]
 fn inverse_levels<V: Residues, const SETTLED: bool>(
     words: &mut [u64],
@@ -177,21 +181,22 @@ fn inverse_levels<V: Residues, const SETTLED: bool>(
     }
 }
 
-/// Have words room for the sums of all levels?
+/// Whether words have room for the sums of all levels.
 #[inline(always)]
 fn is_roomy<V: Residues>(table: &Table) -> bool {
     let levels = u64::from(table.size_log2);
     (u128::from(table.modulus.value()) * u128::from(V::EXCESS * (levels + 1))) >> V::FRACTION_BITS == 0
 }
 
-/// Have words a sign, and room for the sums of a pass upwards? Where products are below b p, sums come to 32 b p before they are
-/// settled, and b is about two thirds.
+/// Whether numbers are signed and have room for the sums of a pass upwards. If products are below b
+/// p, sums reach 32 b p before they are settled, and b is about two thirds.
 #[inline(always)]
 fn is_roomy_upwards<V: Residues>(table: &Table) -> bool {
     V::IS_SIGNED && table.modulus.bits() + 5 <= V::FRACTION_BITS
 }
 
-/// Words that a pass takes at once, where `parts` are left to split into: eight as long as that leaves no single level.
+/// Words that a pass combines if `parts` are left to split: eight, unless eight would leave a
+/// single level.
 #[inline(always)]
 fn radix(parts: usize) -> usize {
     match parts {
@@ -201,12 +206,12 @@ fn radix(parts: usize) -> usize {
     }
 }
 
-/// What every step needs.
+/// Constants of every step.
 #[derive(Clone, Copy)]
 struct Ring<V: Residues> {
     prime: V::Prime,
     value: u64,
-    /// What a product is below.
+    /// Upper bound of a product.
     excess: V,
     one: Multiplier<V>,
 }
@@ -220,7 +225,7 @@ impl<V: Residues> Ring<V> {
     }
 }
 
-/// The levels of a tree below `node`, as many as double up to `RADIX`, over the words of that node.
+/// Runs the levels of the tree below `node`, log2 `RADIX` of them, over the words of that node.
 #[inline(always)]
 fn forward_pass<V: Residues, const RADIX: usize, const FOLDED: bool>(
     words: &mut [u64],
@@ -234,7 +239,7 @@ fn forward_pass<V: Residues, const RADIX: usize, const FOLDED: bool>(
     for at in 0..vectors {
         let mut parts = [ring.excess; RADIX];
         for (index, part) in parts.iter_mut().enumerate() {
-            // At the root, nobody has been here.
+            // At the root, the words are plain residues: no pass has stored them yet.
             *part = if node == 1 { V::load(blocks.get(index, at)) } else { V::kept(blocks.get(index, at)) };
         }
         forward_tree::<V, FOLDED>(&mut parts, &factors, ring);
@@ -244,7 +249,7 @@ fn forward_pass<V: Residues, const RADIX: usize, const FOLDED: bool>(
     }
 }
 
-/// The same upwards. Above node 1 there is nothing: its words are done.
+/// Runs the levels upwards. Node 1 is the last node: its words become the result.
 #[inline(always)]
 fn inverse_pass<V: Residues, const RADIX: usize, const SETTLED: bool>(
     words: &mut [u64],
@@ -273,7 +278,7 @@ fn inverse_pass<V: Residues, const RADIX: usize, const SETTLED: bool>(
     }
 }
 
-/// The last levels of a square, and least residues.
+/// Runs the last levels of a square and reduces the residues fully.
 #[inline(always)]
 fn forward_square<V: Residues, const FOLDED: bool>(words: &mut [u64], square: usize, table: &Table, ring: Ring<V>) {
     let node = (1 << table.size_log2) / (V::COUNT * V::COUNT) + square;
@@ -297,7 +302,8 @@ fn forward_square<V: Residues, const FOLDED: bool>(words: &mut [u64], square: us
     }
 }
 
-/// The first levels upwards, of least residues, which are those words unless they are elsewhere.
+/// Runs the first levels upwards. The input is fully reduced: `values`, or `words` if there are
+/// none.
 #[inline(always)]
 fn inverse_square<V: Residues, const SETTLED: bool>(
     values: Option<&[u64]>,
@@ -323,7 +329,7 @@ fn inverse_square<V: Residues, const SETTLED: bool>(
     }
 }
 
-/// Factors of a small tree: its root at place 1, those below place i at 2i and 2i + 1.
+/// Factors of a small tree: its root at index 1, and the children of index i at 2i and 2i + 1.
 type Factors<V> = [Multiplier<V>; RADIX_MAX];
 
 #[inline(always)]
@@ -349,8 +355,8 @@ fn factors_within<V: Residues>(square: usize, table: &Table) -> Factors<V> {
     factors
 }
 
-/// Each level of a small tree: the upper half of a node's parts plus and minus its root times the lower half. With a sign, there
-/// is room for what is added in one tree.
+/// Runs each level of a small tree: the upper half of a node's parts plus and minus its root times
+/// the lower half. Signed numbers have room for the sums of one tree.
 #[inline(always)]
 fn forward_tree<V: Residues, const FOLDED: bool>(parts: &mut [V], factors: &Factors<V>, ring: Ring<V>) {
     if FOLDED && V::IS_SIGNED {
@@ -368,7 +374,7 @@ fn forward_tree<V: Residues, const FOLDED: bool>(parts: &mut [V], factors: &Fact
                 let product = if FOLDED {
                     lower.multiply(factor, ring.prime)
                 } else {
-                    // Nothing looks at what is above the bits that are multiplied.
+                    // No later step reads bits above those that are multiplied.
                     lower.multiply_low_bits(factor, ring.prime)
                 };
                 let kept = if FOLDED && !V::IS_SIGNED { upper.settle(ring.excess, ring.prime) } else { *upper };
@@ -379,8 +385,9 @@ fn forward_tree<V: Residues, const FOLDED: bool>(parts: &mut [V], factors: &Fact
     }
 }
 
-/// The same upwards: the sum of two halves, and their difference times the root. Products are below their bound, and so is what
-/// is settled: every sum, or, with a sign and room for all sums of a tree, only the one that nothing is multiplied in.
+/// Runs each level upwards: the sum of two halves, and their difference times the root. Products
+/// and settled sums are below the bound of a product. Every sum is settled, or, if signed numbers
+/// have room for all sums of a tree, only the sum that is never multiplied.
 #[inline(always)]
 fn inverse_tree<V: Residues, const SETTLED: bool>(parts: &mut [V], factors: &Factors<V>, ring: Ring<V>) {
     for level in (0..parts.len().ilog2()).rev() {

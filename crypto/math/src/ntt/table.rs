@@ -1,7 +1,7 @@
-//! The roots of unity that a transform multiplies by.
+//! The twiddle factors of a transform, which are roots of unity.
 //!
-//! Its steps form a tree: node 1 is the whole polynomial, modulo X^N - psi^N, and node n splits into 2n and 2n + 1, modulo
-//! X^t - w and X^t + w, where w is the node's root.
+//! The steps of a transform form a tree. Node 1 is the whole polynomial, modulo X^N - psi^N. Node n
+//! splits into 2n and 2n + 1, modulo X^t - w and X^t + w, where w is the node's root.
 
 use crate::{
     aligned::Aligned,
@@ -10,25 +10,25 @@ use crate::{
     simd::{prefetch, residues::Arithmetic, whole},
 };
 
-/// Squares ahead of their use that roots are asked for.
-const AHEAD: usize = 4;
+/// Distance in squares between the prefetch of roots and their use.
+const AHEAD_SQUARES: usize = 4;
 
-/// Words of a block: with the roots for it, half of a nearest cache of 32 KiB.
-const BLOCK: usize = 1 << 10;
+/// Words of a block. With its roots, a block takes half of a first-level cache of 32 KiB.
+const BLOCK_WORDS: usize = 1 << 10;
 
-/// The roots of every node, as the passes read them.
+/// The roots of every node, in the order of the passes.
 pub(super) struct Table {
     pub(super) modulus: Modulus,
     pub(super) size_log2: u32,
-    /// By node, those of more than a vector of words: root and fraction.
+    /// Root and fraction of each node with more than a vector of words.
     nodes: Vec<[u64; 2]>,
-    /// By square of a vector's lanes, then node within, those of less than two vectors: roots, then fractions, of all
-    /// lanes.
+    /// Roots of the nodes with less than two vectors of words, by square of a vector's lanes, then
+    /// by node within the square. Each entry has the roots of all lanes, then the fractions.
     squares: Aligned<u64>,
 }
 
 impl Table {
-    /// Of a primitive root of order 2N, for vectors of the arithmetic's lanes.
+    /// Builds the table of a primitive root of order 2N, for vectors of the arithmetic's lanes.
     pub(super) fn new(modulus: Modulus, size_log2: u32, root: u64, arithmetic: Arithmetic) -> Self {
         let (size, count) = (1_usize << size_log2, arithmetic.count());
         let step = modulus.factor(root);
@@ -40,7 +40,8 @@ impl Table {
             for (within, words) in (1..).zip(words.chunks_exact_mut(2 * count)) {
                 let (values, fractions) = words.split_at_mut(count);
                 for lane in 0..count {
-                    // The lane's own tree starts below the nodes that the square's words share.
+                    // The lane's own tree starts below the nodes that the words of the square
+                    // share.
                     let top = size / count + square * count + lane;
                     [values[lane], fractions[lane]] = root(descendant(top, within));
                 }
@@ -49,29 +50,29 @@ impl Table {
         Self { modulus, size_log2, nodes, squares }
     }
 
-    /// Words that are in the nearest cache until they are done.
+    /// Words of a block, which stay in the first-level cache until they are complete.
     pub(super) fn block(&self) -> usize {
-        BLOCK.min(1 << self.size_log2)
+        BLOCK_WORDS.min(1 << self.size_log2)
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub(super) fn blocks(&self) -> usize {
         (1 << self.size_log2) / self.block()
     }
 
-    /// The root of a node of more than a vector of words.
+    /// Root and fraction of a node with more than a vector of words.
     #[inline(always)]
     pub(super) fn node(&self, node: usize) -> [u64; 2] {
         self.nodes[node]
     }
 
-    /// The roots within a square: by node, those of all lanes and their fractions.
+    /// The roots within a square: by node, the roots of all lanes and their fractions.
     #[inline(always)]
     pub(super) fn square(&self, square: usize, count: usize) -> &[u64] {
         let words = (count - 1) * 2 * count;
         let (_, from_here) = self.squares.split_at(square * words);
-        // The tables of all primes are more than a cache holds.
-        if let Some(ahead) = from_here.get(AHEAD * words..(AHEAD + 1) * words) {
+        // The tables of all primes together exceed the cache, so prefetch the roots.
+        if let Some(ahead) = from_here.get(AHEAD_SQUARES * words..(AHEAD_SQUARES + 1) * words) {
             let lines: &[[u64; LINE / size_of::<u64>()]] = whole(ahead);
             for line in lines {
                 prefetch(line);
@@ -81,14 +82,14 @@ impl Table {
     }
 }
 
-/// The node at place `within` of the tree below `top`, where `top` itself is at place 1.
+/// The node at index `within` of the tree below `top`, where `top` itself has index 1.
 fn descendant(top: usize, within: usize) -> usize {
     let depth = within.ilog2();
     (top << depth) + within - (1 << depth)
 }
 
-/// The exponent of a node's root: of the i-th of m nodes side by side it is (2 r(i) + 1) N / 2m, where r reverses the
-/// bits of i.
+/// The exponent of a node's root. For the i-th of m nodes on a level, it is (2 r(i) + 1) N / 2m,
+/// where r reverses the bits of i.
 fn exponent(node: usize, size_log2: u32) -> usize {
     let depth = node.ilog2();
     let place = node - (1 << depth);

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::random::{MaskSeed, MaskStream};
 
-/// Primes of every width that has an arithmetic of its own, 1 modulo 2^18.
+/// Primes of every width with an arithmetic of its own, 1 modulo 2^18.
 fn moduli() -> Vec<Modulus> {
     [20_u32, 31, 40, 45, 47, 49, 50, 51, 54, 57, 59, 60]
         .into_iter()
@@ -37,7 +37,7 @@ fn value_at(modulus: Modulus, size_log2: u32, polynomial: &[u64], index: usize) 
 }
 
 #[test]
-fn values_are_those_of_the_definition_on_every_arithmetic() {
+fn values_match_the_definition_on_every_arithmetic() {
     for modulus in moduli() {
         for size_log2 in [7, 8, 9, 10, 11, 12, 13, 16] {
             let polynomial = uniform(modulus, 1, 1 << size_log2);
@@ -59,7 +59,7 @@ fn values_are_those_of_the_definition_on_every_arithmetic() {
 }
 
 #[test]
-fn greatest_residues_stay_within_their_words() {
+fn the_greatest_residues_do_not_overflow() {
     for modulus in moduli() {
         for ntt in transforms(modulus, 12) {
             for polynomial in [vec![modulus.value() - 1; 4096], vec![0; 4096]] {
@@ -74,7 +74,7 @@ fn greatest_residues_stay_within_their_words() {
 }
 
 #[test]
-fn products_of_values_are_products_modulo_x_to_the_n_plus_1() {
+fn products_of_values_are_negacyclic_products() {
     let modulus = moduli()[3];
     let ntt = Ntt::new(modulus, 7).expect("the prime has the roots");
     let [mut a, mut b] = [1, 2].map(|seed| uniform(modulus, seed, 128));
@@ -93,7 +93,7 @@ fn products_of_values_are_products_modulo_x_to_the_n_plus_1() {
 }
 
 #[test]
-fn values_may_stay_where_they_are() {
+fn the_inverse_can_write_elsewhere_and_keep_the_values() {
     for (modulus, size_log2) in moduli().into_iter().zip([7, 10, 11].into_iter().cycle()) {
         for ntt in transforms(modulus, size_log2) {
             let all = [4, 5].map(|seed| uniform(modulus, seed, 1 << size_log2));
@@ -108,7 +108,7 @@ fn values_may_stay_where_they_are() {
 }
 
 #[test]
-fn a_factor_rides_along() {
+fn the_inverse_multiplies_by_a_factor() {
     let modulus = moduli()[8];
     for ntt in transforms(modulus, 9) {
         let polynomial = uniform(modulus, 3, 512);
@@ -122,7 +122,7 @@ fn a_factor_rides_along() {
 }
 
 #[test]
-fn automorphisms_of_values_are_those_of_coefficients() {
+fn automorphisms_of_values_match_those_of_coefficients() {
     let modulus = moduli()[4];
     for size_log2 in [7, 8, 11, 16] {
         let size = 1_usize << size_log2;
@@ -139,7 +139,7 @@ fn automorphisms_of_values_are_those_of_coefficients() {
             ntt.forward(&mut [&mut expected]);
             for level in Level::available() {
                 let automorphism = Automorphism::with_level(power, size_log2, level);
-                // In parts that go somewhere each, written at once or half by half.
+                // Move the values in parts, each to its target, at once or half by half.
                 for (count, steps) in [(1, 1), (1, 2), (4, 1), (8, 2)] {
                     let (mut moved, len) = (vec![0; size], size / count);
                     for first in (0..size).step_by(len).rev() {
@@ -156,7 +156,7 @@ fn automorphisms_of_values_are_those_of_coefficients() {
 }
 
 #[test]
-fn primes_without_roots_and_rings_of_no_size_are_refused() {
+fn primes_without_roots_and_unsupported_sizes_are_refused() {
     let modulus = Modulus::new(0x1fff_ffc2_0001).expect("a prime");
     assert!(Ntt::new(modulus, 16).is_some());
     assert!(Ntt::new(modulus, 6).is_none() && Ntt::new(modulus, 18).is_none());
@@ -166,7 +166,7 @@ fn primes_without_roots_and_rings_of_no_size_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn several_at_once_are_as_one_by_one(which in 0..13_usize, size_log2 in 7_u32..=14, count in 0..5_usize, seed: u128) {
+    fn batches_match_single_transforms(which in 0..13_usize, size_log2 in 7_u32..=14, count in 0..5_usize, seed: u128) {
         let modulus = moduli()[which];
         for ntt in transforms(modulus, size_log2) {
             let mut together: Vec<Vec<u64>> =

@@ -1,4 +1,5 @@
-//! A mask stream that is computed sooner than memory brings it, on processors that can.
+//! A mask stream that is computed faster than memory delivers it, on processors with wide AES
+//! instructions.
 
 use super::MaskSeed;
 use crate::{
@@ -11,25 +12,27 @@ use crate::{
     torus::Torus,
 };
 
-/// Any part of a stream of 64-bit masks, at some twenty gigabytes a second on one core.
+/// Random access to a stream of 64-bit masks, at about twenty gigabytes a second on one core.
 pub struct FastMasks {
     cipher: WideCipher,
     first_block: u128,
-    /// Coefficients of a polynomial, whole batches.
+    /// Coefficients of a polynomial, a multiple of a batch.
     size: usize,
 }
 
 impl FastMasks {
-    /// For polynomials of `size` coefficients. `None` where `level` or the machine has no instructions for it, the stream
-    /// does not begin with a whole block, or polynomials are too short.
+    /// Prepares the stream for polynomials of `size` coefficients. Returns `None` if `level` or the
+    /// machine lacks the instructions, the stream does not begin with a whole block, or polynomials
+    /// are too short.
     pub fn new<T: Torus>(level: Level, seed: &MaskSeed, size: usize) -> Option<Self> {
         let fits = T::BITS == u64::BITS && seed.byte == 0 && size >= BATCH && size.is_multiple_of(BATCH);
         let cipher = fits.then(|| WideCipher::new(level, seed.key)).flatten()?;
         Some(Self { cipher, first_block: seed.block, size })
     }
 
-    /// `out += X^exponent * row`, for a row of polynomials of which the last one is `body`; the others begin with mask `at` of
-    /// the stream, an even number. `next` is what will be read after `body`, as many of it: to be brought closer meanwhile.
+    /// `out += X^exponent * row`. The last polynomial of the row is `body`. The other polynomials
+    /// begin with mask `at` of the stream, an even index. `next` is the data that is read after
+    /// `body`. As many words of it are prefetched meanwhile.
     pub fn add_rotated<T: Torus>(&self, at: u128, exponent: usize, body: &[T], next: &[T], out: &mut [T]) {
         assert!(T::BITS == u64::BITS && at.is_multiple_of(BLOCK as u128), "masks of 64 bits, from a block's first one");
         assert!(body.len() == self.size && exponent < 2 * self.size, "a body of the stream's polynomials");
@@ -42,7 +45,8 @@ impl FastMasks {
             for from in (0..body.len()).step_by(BATCH) {
                 self.add_masks(counter, from + exponent, out);
                 counter = counter.wrapping_add((BATCH / BLOCK) as u128);
-                // Computing the last masks and reading the body, batch by batch, take the time of either.
+                // Computing the last masks and reading the body alternate, batch by batch. Both
+                // overlap and take the time of only one of them.
                 if index + 1 == masks / body.len() {
                     let coming = next.get(from..from + BATCH).unwrap_or_default();
                     coming.iter().step_by(LINE / size_of::<u64>()).for_each(prefetch);
@@ -52,7 +56,7 @@ impl FastMasks {
         }
     }
 
-    /// Adds a batch from `counter` on where `X^to` has its place.
+    /// Adds a batch of masks from `counter` on, at the place of `X^to`.
     #[inline(always)]
     fn add_masks(&self, counter: u128, to: usize, out: &mut [u64]) {
         let (negative, to) = on_circle(to, out.len());
@@ -61,13 +65,14 @@ impl FastMasks {
         }
         let mut masks = [0; BATCH];
         self.cipher.add_blocks(counter, negative, &mut masks);
-        // What runs over the end comes back with the other sign.
+        // Masks that run over the end wrap around and change sign.
         let (stays, wraps) = masks.split_at(out.len() - to);
         out[to..].iter_mut().zip(stays).for_each(|(out, mask)| *out = out.wrapping_add(*mask));
         out.iter_mut().zip(wraps).for_each(|(out, mask)| *out = out.wrapping_sub(*mask));
     }
 
-    /// Adds to batch `at` of `out` what comes to lie there: here it is reads that cross lines, not writes.
+    /// Adds to batch `at` of `out` the words that rotate to this batch. Here the reads cross cache
+    /// lines, and the writes do not.
     #[inline(always)]
     fn add_words(&self, words: &[u64], at: usize, exponent: usize, out: &mut [u64]) {
         let (negative, from) = on_circle(at + 2 * words.len() - exponent, words.len());
@@ -83,7 +88,7 @@ impl FastMasks {
     }
 }
 
-/// Whether X^exponent is negative modulo X^size + 1, and which power it is then.
+/// Whether X^exponent is negative modulo X^size + 1, and its remaining power.
 fn on_circle(exponent: usize, size: usize) -> (bool, usize) {
     let exponent = exponent % (2 * size);
     (exponent >= size, exponent % size)
@@ -95,7 +100,7 @@ mod tests {
     use crate::{polynomial, random::MaskStream};
 
     #[test]
-    fn rows_are_those_of_the_mask_stream_and_rotate_as_polynomials_do() {
+    fn rows_match_the_mask_stream_and_rotate_as_polynomials() {
         const SIZE: usize = 256;
         const MASKS: usize = 3;
         let some = |seed: u64, len: usize| -> Vec<u64> {
@@ -124,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_there_where_the_processor_is_and_the_stream_fits() {
+    fn fast_masks_exist_if_the_processor_and_the_stream_allow() {
         for level in Level::available() {
             #[cfg(target_arch = "x86_64")]
             let able = level.name() == "avx512" && is_x86_feature_detected!("vaes");

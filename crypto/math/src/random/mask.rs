@@ -9,15 +9,15 @@ use tfhe_csprng::generators::{
 use super::{OsRandomError, fill_from_os};
 use crate::torus::Torus;
 
-/// Where a mask stream starts. Public: it tells nothing about any secret.
+/// The start of a mask stream. A seed is public and tells nothing about any secret.
 ///
-/// It stands for tfhe-rs's `AesCtrParams` with a `SeedKind::Ctr` seed. `SeedKind::Xof`, which derives the
-/// key and the first counter from a byte string, is not supported.
+/// A seed corresponds to tfhe-rs's `AesCtrParams` with a `SeedKind::Ctr` seed. `SeedKind::Xof`,
+/// which derives the key and the first counter from a byte string, is not supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MaskSeed {
     /// The AES key, as the little-endian integer that tfhe-rs calls the seed.
     pub key: u128,
-    /// First AES block.
+    /// Counter of the first AES block.
     pub block: u128,
     /// First byte within that block, below 16.
     pub byte: u8,
@@ -31,7 +31,7 @@ impl MaskSeed {
         Ok(Self { key: u128::from_le_bytes(key), block: 0, byte: 0 })
     }
 
-    /// Where the same stream is so many bytes further on.
+    /// The position in this stream that is this number of bytes further on.
     pub fn advanced(&self, bytes: u128) -> Self {
         const BLOCK: u128 = BYTES_PER_AES_CALL as u128;
         let byte = u128::from(self.byte) + bytes % BLOCK;
@@ -40,12 +40,12 @@ impl MaskSeed {
     }
 }
 
-/// The bytes that a [`MaskSeed`] stands for, read as torus words. Block counters wrap at 2^128.
+/// The byte stream of a [`MaskSeed`], read as torus words. Block counters wrap at 2^128.
 pub struct MaskStream {
     cipher: Cipher,
     next_block: u128,
     batch: [u8; BYTES_PER_BATCH],
-    /// Bytes of `batch` already given out.
+    /// Bytes of `batch` that are already consumed.
     used: usize,
 }
 
@@ -70,7 +70,7 @@ impl MaskStream {
         stream
     }
 
-    /// Bytes that one word of a modulus takes from the stream.
+    /// Bytes of the stream for one word of a modulus.
     pub fn bytes_per_word(modulus_log2: u32) -> usize {
         modulus_log2.div_ceil(8) as usize
     }
@@ -90,7 +90,7 @@ impl MaskStream {
         }
     }
 
-    /// As [`fill`](Self::fill), with the bytes of a word known to the compiler.
+    /// Like [`fill`](Self::fill), with the bytes of a word as a compile-time constant.
     fn fill_wide<T: Torus, const WIDTH: usize>(&mut self, modulus_log2: u32, words: &mut [T]) {
         let mut buffer = [0; 4096];
         for chunk in words.chunks_mut(buffer.len() / WIDTH) {
@@ -134,7 +134,7 @@ impl MaskStream {
     }
 }
 
-/// AES-128, in the processor's own instructions where it has them.
+/// AES-128, in hardware instructions if the processor has them.
 enum Cipher {
     Hardware(DefaultAes128BlockCipher),
     Software(SoftwareAes128BlockCipher),
@@ -187,7 +187,7 @@ mod tests {
 
     const SEED: MaskSeed = MaskSeed { key: 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978, block: 41, byte: 11 };
 
-    /// The stream as tfhe-csprng's own generator gives it, byte by byte.
+    /// The stream from tfhe-csprng's own generator, byte by byte.
     fn reference(seed: &MaskSeed, offset: u128, count: usize) -> Vec<u8> {
         let start = TableIndex::new(AesIndex(seed.block), ByteIndex(usize::from(seed.byte))).increased(offset);
         let params = AesCtrParams { seed: SeedKind::Ctr(Seed(seed.key)), first_index: start };
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_every_modulus_take_whole_bytes_and_sit_on_top() {
+    fn words_of_every_modulus_take_whole_bytes_into_the_top_bits() {
         for log2 in 1..=64 {
             let width = MaskStream::bytes_per_word(log2);
             let mut words = vec![0_u64; 2000];
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_and_software_agree() {
+    fn hardware_and_software_aes_agree() {
         assert!(!cfg!(target_arch = "x86_64") || std::arch::is_x86_feature_detected!("sse2"));
         let mut software = vec![0_u64; 5000];
         MaskStream::with_cipher(Cipher::software(SEED.key), &SEED, 3).fill(64, &mut software);
@@ -258,7 +258,7 @@ mod tests {
             bytes
         };
         let seed = |block, byte| MaskSeed { key: 1, block, byte };
-        // The last byte of the last block, then the first block and all that come after it.
+        // The last byte of the last block, then the first block and all later blocks.
         let across = [&bytes(seed(u128::MAX, 0), 0, 16)[15..], &bytes(seed(0, 0), 0, 500)].concat();
         assert_eq!(bytes(seed(u128::MAX, 15), 0, 501), across);
         assert_eq!(bytes(seed(u128::MAX - 3, 0), 63, 501), across);

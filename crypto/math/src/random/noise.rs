@@ -1,4 +1,4 @@
-//! Sampling from the distributions that keys and errors follow.
+//! Sampling from the distributions of keys and errors.
 
 use cloakwork_params::Noise;
 use zeroize::Zeroizing;
@@ -17,13 +17,13 @@ impl SecretRng {
         }
     }
 
-    /// Fills `coefficients` with -1, 0 and 1, each as likely as the others.
+    /// Fills `coefficients` with -1, 0 and 1, all with equal probability.
     pub fn fill_ternary(&mut self, coefficients: &mut [i8]) {
         let mut filled = 0;
         while filled < coefficients.len() {
             let word = Zeroizing::new(self.word());
             for pair in (0..u64::BITS).step_by(2) {
-                // Of four values of two bits, one is thrown away.
+                // Of the four values of two bits, one is rejected.
                 let value = (*word >> pair) as i8 & 3;
                 if value < 3 && filled < coefficients.len() {
                     coefficients[filled] = value - 1;
@@ -33,7 +33,8 @@ impl SecretRng {
         }
     }
 
-    /// Fills `coefficients` with zeros, but for `weight` of them at random places, which are 1 or -1.
+    /// Sets all `coefficients` to zero except `weight` of them at random places, which become 1 or
+    /// -1.
     pub fn fill_sparse(&mut self, weight: usize, coefficients: &mut [i8]) {
         assert!(weight <= coefficients.len() && coefficients.len().is_power_of_two(), "places of a power of two");
         coefficients.fill(0);
@@ -48,7 +49,8 @@ impl SecretRng {
         }
     }
 
-    /// Fills `integers` with normal errors of this standard deviation, each rounded to the nearest whole number.
+    /// Fills `integers` with normal errors of this standard deviation, each rounded to the nearest
+    /// integer.
     pub fn fill_gaussian(&mut self, std_dev: f64, integers: &mut [i64]) {
         let mut integers = integers.iter_mut();
         self.normals(integers.len(), |normal| {
@@ -65,7 +67,8 @@ impl SecretRng {
         word[0]
     }
 
-    /// Adds an error of its own to each word; the modulus is 2^`modulus_log2`, kept in the top bits.
+    /// Adds an independent error to each word. The modulus is 2^`modulus_log2`, kept in the top
+    /// bits.
     pub fn add_noise<T: Torus>(&mut self, noise: Noise, modulus_log2: u32, words: &mut [T]) {
         let scale = T::BITS - modulus_log2;
         let mut add = |word: &mut T, error: i64| *word = word.wrapping_add(T::from_u64((error as u64) << scale));
@@ -82,8 +85,8 @@ impl SecretRng {
         }
     }
 
-    /// Exact: b + 2 random bits make an integer x in [0, 2^(b+2)), and ceil(x / 2) - 2^b takes each inner
-    /// value from two of them and each end from one.
+    /// Samples TUniform exactly. b + 2 random bits make an integer x in [0, 2^(b+2)). ceil(x / 2) -
+    /// 2^b maps two x to each inner value and one x to each end.
     fn t_uniform<T: Torus>(&mut self, bound_log2: u32, words: &mut [T], add: &mut impl FnMut(&mut T, i64)) {
         debug_assert!(bound_log2 <= 61);
         let bits = bound_log2 + 2;
@@ -112,21 +115,23 @@ impl SecretRng {
         }
     }
 
-    /// Gives `count` or more independent standard normal values, by Marsaglia's polar method on a grid of 2^-63.
+    /// Gives `count` or more independent standard normal values, by Marsaglia's polar method on a
+    /// grid of 2^-63.
     ///
-    /// A point is uniform in the unit disc, and its radius decides the size of a pair: a size of r needs
-    /// s < exp(-r^2/2). At 9.4 standard deviations that is still 2^61 points of the grid, so the density
-    /// there is right to 2^-30 of itself; the grid ends only at 13.2 (a mass of 2^-128). What remains is the
-    /// rounding of f64: each value is within 2^-49 of itself, which moves mass between neighbouring steps of
-    /// the torus and no further. Not constant-time: the loop tells how many points were thrown away, which
-    /// is independent of the values kept.
+    /// A point is uniform in the unit disc, and its radius decides the size of a pair of values: a
+    /// size of r needs s < exp(-r^2/2). At 9.4 standard deviations, 2^61 grid points remain, so the
+    /// density there has a relative error of 2^-30. The grid ends only at 13.2 (a mass of 2^-128).
+    ///
+    /// The remaining error is the rounding of f64. Each value has a relative error of 2^-49, which
+    /// moves mass only between neighbouring steps of the torus. The sampler is not constant-time:
+    /// the loop reveals the number of rejected points, which is independent of the values kept.
     fn normals(&mut self, count: usize, mut give: impl FnMut(f64)) {
         const GRID: f64 = 1.0 / 9_223_372_036_854_775_808.0; // 2^-63
         let mut bytes = Zeroizing::new([0; 1024]);
         let mut given = 0;
         while given < count {
-            // One point in 1.27 is in the disc; a few more are drawn than that takes, so that most calls end
-            // after one round.
+            // One point in 1.27 is in the disc. A few more points are drawn than needed on average,
+            // so that most calls end after one round.
             let points = ((count - given) * 3 / 4 + 2).min(bytes.len() / 16);
             self.fill_bytes(&mut bytes[..points * 16]);
             for point in bytes[..points * 16].as_chunks::<8>().0.as_chunks::<2>().0 {
@@ -143,10 +148,10 @@ impl SecretRng {
     }
 }
 
-/// A fraction of the modulus as a whole number of its least steps, the nearest one.
+/// Converts a fraction of the modulus to the nearest integer number of its least steps.
 fn gaussian_steps(fraction: f64, modulus_log2: u32) -> i64 {
     let modulus = f64::from_bits(u64::from(1023 + modulus_log2) << 52);
-    // Whole turns of the torus go first; without them the product is within an i64.
+    // Drop whole turns of the torus first. The product then fits an i64.
     ((fraction - fraction.round()) * modulus).round() as i64
 }
 

@@ -13,12 +13,13 @@ const POOL_BYTES: usize = 2048;
 
 /// A generator for secrets: ChaCha20 keyed by the operating system, rekeyed at every refill.
 ///
-/// ChaCha20 and not AES, because it is constant-time on every processor and its state can be wiped. Each
-/// refill overwrites the key with fresh output, so the state never tells what was drawn before it.
+/// ChaCha20 is chosen over AES because ChaCha20 is constant-time on every processor and its state
+/// can be wiped. Each refill overwrites the key with fresh output, so the state reveals no earlier
+/// output.
 pub struct SecretRng {
     key: [u8; KEY_BYTES],
     pool: [u8; POOL_BYTES],
-    /// Bytes of `pool` already given out.
+    /// Bytes of `pool` that are already consumed.
     used: usize,
 }
 
@@ -30,7 +31,7 @@ impl SecretRng {
         Ok(rng)
     }
 
-    /// A generator that anyone can repeat. For reproducible tests only: it protects nothing.
+    /// A generator with reproducible output. For tests only: such output protects nothing.
     #[cfg(any(test, feature = "insecure-test-randomness"))]
     pub fn insecure_for_tests(seed: u64) -> Self {
         let mut rng = Self::empty();
@@ -38,9 +39,10 @@ impl SecretRng {
         rng
     }
 
-    /// Mixes 256 fresh bits of the operating system into the key, and forgets what was drawn ahead.
+    /// Mixes 256 fresh bits of the operating system into the key, and discards the pool.
     ///
-    /// Copies of a generator, on both sides of a fork or in copies of a virtual machine, give different bytes from here on.
+    /// Copies of a generator, on both sides of a fork or in copies of a virtual machine, give
+    /// different bytes from here on.
     pub fn mix_from_os(&mut self) -> Result<(), OsRandomError> {
         let mut fresh = Zeroizing::new([0; KEY_BYTES]);
         fill_from_os(&mut *fresh)?;
@@ -52,14 +54,14 @@ impl SecretRng {
         Ok(())
     }
 
-    /// A generator keyed by 256 bits of this one, for another thread.
+    /// A generator for another thread, keyed by 256 bits of this generator.
     pub fn fork(&mut self) -> Self {
         let mut child = Self::empty();
         self.fill_bytes(&mut child.key);
         child
     }
 
-    /// Fills `bytes` with uniform ones.
+    /// Fills `bytes` with uniform random bytes.
     pub fn fill_bytes(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             if self.used == POOL_BYTES {
@@ -75,7 +77,7 @@ impl SecretRng {
         }
     }
 
-    /// A uniform word.
+    /// A uniform random word.
     pub fn word(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.fill_bytes(&mut bytes);
@@ -114,7 +116,8 @@ mod tests {
 
     #[test]
     fn the_first_refill_is_the_published_chacha20_stream() {
-        // RFC 8439 (errata-free test vector A.1 #1): key 0, nonce 0, counter 0; our output begins at byte 32.
+        // RFC 8439 (errata-free test vector A.1 #1): key 0, nonce 0, counter 0. The output of this
+        // generator begins at byte 32.
         let mut bytes = [0; 32];
         SecretRng::insecure_for_tests(0).fill_bytes(&mut bytes);
         let expected = [
@@ -125,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refill_replaces_the_key_and_given_bytes_are_wiped() {
+    fn a_refill_replaces_the_key_and_consumed_bytes_are_wiped() {
         let mut rng = SecretRng::insecure_for_tests(5);
         let mut bytes = [0; 3000];
         rng.fill_bytes(&mut bytes);
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_part_when_fresh_bytes_are_mixed_in() {
+    fn copies_diverge_after_fresh_bytes_are_mixed_in() {
         let mut copies = [1, 2, 3].map(|_| {
             let mut copy = SecretRng::insecure_for_tests(7);
             copy.word();
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_wipes() {
+    fn dropping_wipes_the_state() {
         assert!(std::mem::needs_drop::<SecretRng>());
         let mut rng = SecretRng::insecure_for_tests(9);
         rng.word();

@@ -11,11 +11,13 @@ use crate::{
 
 /// Bytes of a batch of the cipher.
 const BATCH_BYTES: usize = BATCH * size_of::<u64>();
-/// Words that are drawn at once: as many as a batch has bytes, so that they are whole batches, however many bytes a word takes.
+/// Words that are drawn at once. Their number is the number of bytes in a batch, so they fill whole
+/// batches for every number of bytes in a word.
 const DRAWN: usize = BATCH_BYTES;
 
-/// Fills `words` with uniform residues, from byte `offset` of the seed's stream on: words of as many bits as the prime, each in
-/// whole bytes, but for those that are not below it.
+/// Fills `words` with uniform residues by rejection sampling from byte `offset` of the seed's
+/// stream on. Candidates have as many bits as the prime, each in whole bytes. Candidates that are
+/// not below the prime are skipped.
 pub fn fill_residues(modulus: Modulus, seed: &MaskSeed, offset: u128, words: &mut [u64]) {
     let source = Source::new(Level::detect(), seed, offset);
     match MaskStream::bytes_per_word(modulus.bits()) {
@@ -30,10 +32,10 @@ pub fn fill_residues(modulus: Modulus, seed: &MaskSeed, offset: u128, words: &mu
     }
 }
 
-/// With the bytes of a word known to the compiler.
+/// Like [`fill_residues`], with the bytes of a word as a compile-time constant.
 fn fill<const WIDTH: usize>(modulus: Modulus, mut source: Source, words: &mut [u64]) {
     let (prime, mask) = (modulus.value(), (1 << modulus.bits()) - 1);
-    // Where a word is read, eight bytes are.
+    // Each word is read as eight bytes, so the buffer has eight bytes more than are drawn.
     let mut bytes = [0; (DRAWN + 1) * size_of::<u64>()];
     let mut below = [0; DRAWN];
     let mut left = words;
@@ -43,7 +45,8 @@ fn fill<const WIDTH: usize>(modulus: Modulus, mut source: Source, words: &mut [u
         for at in 0..DRAWN {
             let word = bytes[at * WIDTH..].first_chunk().expect("eight bytes more than are drawn");
             let word = u64::from_le_bytes(*word) & mask;
-            // Which of them stay nobody can foresee, not a processor either: what does not is written over.
+            // No branch predictor can foresee which words are accepted. Every word is therefore
+            // stored, and the next word overwrites a rejected word.
             below[count % DRAWN] = word;
             count += usize::from(word < prime);
         }
@@ -53,14 +56,15 @@ fn fill<const WIDTH: usize>(modulus: Modulus, mut source: Source, words: &mut [u
     }
 }
 
-/// The bytes of a stream.
+/// A source of the bytes of a stream.
 enum Source {
     Wide { cipher: WideCipher, next_block: u128 },
     Narrow(Box<MaskStream>),
 }
 
 impl Source {
-    /// From byte `offset` on: the wide one where the machine has it and the stream begins with a whole block.
+    /// The source from byte `offset` on: wide if the machine has the instructions and the stream
+    /// begins with a whole block.
     fn new(level: Level, seed: &MaskSeed, offset: u128) -> Self {
         let block_bytes = (BLOCK * size_of::<u64>()) as u128;
         let is_whole = seed.byte == 0 && offset.is_multiple_of(block_bytes);
@@ -70,7 +74,7 @@ impl Source {
         }
     }
 
-    /// The next ones: whole batches.
+    /// Fills `bytes`, a number of whole batches, with the next bytes of the stream.
     fn fill(&mut self, bytes: &mut [u8]) {
         match self {
             Self::Wide { cipher, next_block } => {
@@ -90,7 +94,8 @@ impl Source {
 mod tests {
     use super::*;
 
-    /// Of 2, 14, 45, 46, 50, 53, 60 and 61 bits, some just above a power of two and some just below one.
+    /// Primes of 2, 14, 45, 46, 50, 53, 60 and 61 bits. Some are just above a power of two, others
+    /// just below.
     const PRIMES: [u64; 8] = [
         3,
         12289,
@@ -102,7 +107,7 @@ mod tests {
         0x1000_0000_006e_0001,
     ];
 
-    /// As the specification has it: word by word.
+    /// The residues by their specification, word by word.
     fn expected(modulus: Modulus, seed: &MaskSeed, offset: u128, count: usize) -> Vec<u64> {
         let mut stream = MaskStream::at(seed, offset);
         let mut words = Vec::new();
@@ -115,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn residues_are_the_words_of_the_stream_that_are_below_the_prime() {
+    fn residues_are_the_words_of_the_stream_below_the_prime() {
         let key = 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978;
         for modulus in PRIMES.map(|prime| Modulus::new(prime).expect("a prime")) {
             for (block, byte, offset) in

@@ -1,4 +1,4 @@
-//! AES-128 of a counter, many blocks at once, where the processor has wide instructions for it.
+//! AES-128 in counter mode, many blocks at once, on processors with wide AES instructions.
 
 #![cfg_attr(not(target_arch = "x86_64"), allow(unused))]
 
@@ -7,13 +7,13 @@ mod vaes;
 
 use super::{Isa, Level};
 
-/// What comes at once: the words of 32 blocks.
+/// The unit of output: the words of 32 blocks.
 pub(crate) type Batch = [u64; BATCH];
 /// Words of a batch.
 pub(crate) const BATCH: usize = 64;
 /// Words of a block.
 pub(crate) const BLOCK: usize = 2;
-/// A key whose blocks come in batches.
+/// An expanded key that encrypts counters in batches.
 pub(crate) struct WideCipher {
     #[cfg(target_arch = "x86_64")]
     rounds: Box<vaes::Rounds>,
@@ -22,22 +22,23 @@ pub(crate) struct WideCipher {
 }
 
 impl WideCipher {
-    /// `None` where `level` or the machine has no such instructions.
+    /// Returns `None` if `level` or the machine lacks the instructions.
     pub(crate) fn new(level: Level, key: u128) -> Option<Self> {
         match level.0 {
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 if is_x86_feature_detected!("vaes") && is_x86_feature_detected!("aes") => {
-                // SAFETY: both sets of instructions were just now detected.
+                // SAFETY: both instruction sets were detected in the guard of this arm.
                 Some(Self { rounds: Box::new(unsafe { vaes::expand(key) }) })
             }
             _ => None,
         }
     }
 
-    /// Adds the blocks of 32 counters from `first` on, read as words, to `out`, or subtracts them.
+    /// Adds the encrypted blocks of 32 counters from `first` on, read as words, to `out`, or
+    /// subtracts them if `negative`.
     #[inline(always)]
     pub(crate) fn add_blocks(&self, first: u128, negative: bool, out: &mut Batch) {
-        // SAFETY: a cipher is only made after its instructions were detected.
+        // SAFETY: a cipher is only created after its instructions were detected.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             if negative {
@@ -50,7 +51,7 @@ impl WideCipher {
         match self.never {}
     }
 
-    /// The same with words that are there.
+    /// Adds the given words to `out`, or subtracts them if `negative`.
     #[inline(always)]
     pub(crate) fn add_words(&self, words: &Batch, negative: bool, out: &mut Batch) {
         // SAFETY: as above.

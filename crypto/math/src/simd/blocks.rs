@@ -1,10 +1,13 @@
-//! Several runs of one slice, a fixed distance apart: what one step of a transform reads or writes at once.
+//! Several runs of one slice at a fixed distance, which one step of a transform reads or writes at
+//! once.
 //!
-//! The whole is checked when it is made, so that a kernel's inner loop is left with one comparison for all blocks.
+//! The bounds of all blocks are checked at construction. The inner loop of a kernel then needs only
+//! one comparison for all blocks.
 
 use std::marker::PhantomData;
 
-/// `COUNT` runs of `run` elements, the first at the start of a slice, each `stride` after the one before.
+/// `COUNT` runs of `run` elements. The first run starts with the slice, and each further run starts
+/// `stride` elements after the previous start.
 pub(crate) struct Blocks<'a, E, const COUNT: usize> {
     start: *const E,
     stride: usize,
@@ -23,12 +26,13 @@ impl<'a, E, const COUNT: usize> Blocks<'a, E, COUNT> {
     #[inline(always)]
     pub(crate) fn get(&self, block: usize, at: usize) -> &'a E {
         assert!(block < COUNT && at < self.run);
-        // SAFETY: the element lies within the block, and `check` saw that all blocks lie within the slice.
+        // SAFETY: the element lies within the block, and `check` ensured that all blocks lie within
+        // the slice.
         unsafe { &*self.start.add(block * self.stride + at) }
     }
 }
 
-/// As [`Blocks`], to be written.
+/// Like [`Blocks`], for writing.
 pub(crate) struct BlocksMut<'a, E, const COUNT: usize> {
     start: *mut E,
     stride: usize,
@@ -47,13 +51,13 @@ impl<'a, E, const COUNT: usize> BlocksMut<'a, E, COUNT> {
     #[inline(always)]
     pub(crate) fn get(&mut self, block: usize, at: usize) -> &mut E {
         assert!(block < COUNT && at < self.run);
-        // SAFETY: the element lies within the block, and `check` saw that all blocks lie within the slice, which
-        // nothing else can reach while `self` is borrowed.
+        // SAFETY: the element lies within the block, and `check` ensured that all blocks lie within
+        // the slice. No other reference can reach the slice while `self` is borrowed.
         unsafe { &mut *self.start.add(block * self.stride + at) }
     }
 }
 
-/// Do all blocks lie within `len` elements?
+/// Checks that all blocks lie within `len` elements.
 #[inline(always)]
 fn check<const COUNT: usize>(len: usize, stride: usize, run: usize) {
     let last = stride.checked_mul(COUNT - 1).and_then(|start| start.checked_add(run));
@@ -65,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_where_they_should_be() {
+    fn elements_are_addressed_by_block_and_index() {
         let mut elements: Vec<usize> = (0..20).collect();
         let blocks = Blocks::<_, 3>::new(&elements[1..], 6, 5);
         assert_eq!([(0, 0), (0, 4), (2, 0), (2, 4)].map(|(block, at)| *blocks.get(block, at)), [1, 5, 13, 17]);
@@ -76,7 +80,7 @@ mod tests {
 
     #[test]
     #[should_panic = "assertion failed"]
-    fn no_element_lies_behind_its_block() {
+    fn an_index_beyond_the_block_panics() {
         Blocks::<_, 2>::new(&[0; 20], 10, 5).get(0, 5);
     }
 

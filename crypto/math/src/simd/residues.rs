@@ -1,7 +1,8 @@
-//! What a kernel can do with a vector of residues.
+//! Operations of a kernel on a vector of residues.
 //!
-//! Which vectors there are follows from the instruction set and from the prime: where the processor multiplies 52 bits
-//! at once, or doubles with a product that is not rounded, primes below 2^50 are faster than others.
+//! The vector type depends on the instruction set and on the prime. Primes below 2^50 are faster
+//! than others if the processor multiplies 52 bits at once, or multiplies doubles without rounding
+//! the product.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -19,32 +20,33 @@ use bytemuck::Pod;
 use super::{Isa, Level};
 use crate::modulus::{Factor, Modulus};
 
-/// A few numbers at once, which are words in memory.
+/// A vector of numbers, which are words in memory.
 pub(crate) trait Lanes: Copy {
-    /// How many.
+    /// Number of lanes.
     const COUNT: usize;
-    /// The same in memory.
+    /// The vector in memory.
     type Array: Pod;
 
-    /// The same in every lane.
+    /// A vector with this number in every lane.
     fn splat(word: u64) -> Self;
-    /// From memory.
+    /// Loads from memory.
     fn load(from: &Self::Array) -> Self;
-    /// To memory.
+    /// Stores to memory.
     fn store(self, to: &mut Self::Array);
     /// `self + other`.
     fn add(self, other: Self) -> Self;
     /// `self - other`.
     fn sub(self, other: Self) -> Self;
-    /// `self - bound` where that is not negative, and `self` elsewhere. The difference is below 2^63, and the bound is.
+    /// `self - bound` if that is not negative, and `self` otherwise. Both the difference and the
+    /// bound are below 2^63.
     fn fold(self, bound: Self) -> Self;
-    /// Rows become columns: [`Self::COUNT`] of each.
+    /// Transposes a square of [`Self::COUNT`] rows.
     fn transpose(rows: &mut [Self]);
 }
 
-/// Numbers that are words in lanes as well. All arithmetic is modulo the word.
+/// Numbers that are words in the lanes as well. All arithmetic is modulo the word.
 pub(crate) trait Words: Lanes {
-    /// Bits that are in both.
+    /// Bitwise and.
     fn and(self, other: Self) -> Self;
     /// Multiplied by 2^`bits`.
     fn shift_up(self, bits: u32) -> Self;
@@ -54,7 +56,7 @@ pub(crate) trait Words: Lanes {
     fn multiply_low(self, other: Self) -> Self;
     /// The product of the low halves.
     fn multiply_halves(self, other: Self) -> Self;
-    /// Word i is word `from[i]` of these; each is below 8.
+    /// Word i of the result is word `from[i]` of `words`. Each index is below 8.
     #[inline(always)]
     fn permute(words: &[u64; 8], from: &[u64; 8]) -> [u64; 8] {
         let mut permuted = [0; 8];
@@ -65,88 +67,95 @@ pub(crate) trait Words: Lanes {
     }
 }
 
-/// Numbers that are residues: each is one modulo a prime, though not always the least one.
+/// Numbers that represent residues modulo a prime, not always as the least residue.
 pub(crate) trait Residues: Lanes {
-    /// Bits of what is multiplied.
+    /// Number of bits of a factor that the multiplier uses.
     const FRACTION_BITS: u32;
-    /// Products that one [`Self::Sum`] takes.
+    /// Maximum number of products in one [`Self::Sum`].
     const PRODUCTS_MAX: usize;
-    /// Products come out below this many times the prime, and differences of them have as much added where there is no sign.
+    /// Bound of products, as a multiple of the prime. Unsigned differences of products have this
+    /// bound added.
     const EXCESS: u64;
-    /// Have numbers a sign? Then they have room for the sums of three levels of a transform.
+    /// Whether numbers are signed. Signed numbers have room for the sums of three levels of a
+    /// transform.
     const IS_SIGNED: bool = false;
-    /// The prime, prepared.
+    /// The prime in prepared form.
     type Prime: Copy;
-    /// A sum of products that is not reduced yet.
+    /// A sum of products before reduction.
     type Sum: Copy;
 
-    /// A prime prepared.
+    /// Prepares a prime.
     fn prime(modulus: Modulus) -> Self::Prime;
-    /// A factor as tables have it, in two words: itself, and its part of the prime.
+    /// A factor as two words in the form of the tables: the factor, and its quotient by the prime.
     fn constant(factor: Factor) -> [u64; 2] {
         factor.constant(Self::FRACTION_BITS)
     }
-    /// Half of a constant in every lane.
+    /// A vector with one of the two words of a constant in every lane.
     #[inline(always)]
     fn splat_kept(word: u64) -> Self {
         Self::splat(word)
     }
-    /// From memory, what [`Self::keep`] put there, or halves of constants.
+    /// Loads numbers that [`Self::keep`] stored, or words of constants.
     #[inline(always)]
     fn kept(from: &Self::Array) -> Self {
         Self::load(from)
     }
-    /// To memory, where nobody else reads it.
+    /// Stores numbers in the arithmetic's own representation, which only [`Self::kept`] reads.
     #[inline(always)]
     fn keep(self, to: &mut Self::Array) {
         self.store(to);
     }
-    /// `self - other`, where other is less than `excess`.
+    /// `self - other`, for `other` below `excess`.
     #[inline(always)]
     fn difference(self, other: Self, excess: Self) -> Self {
         self.add(excess).sub(other)
     }
-    /// What is less than twice `excess` made less than that.
+    /// Reduces a number below twice `excess` to a number below `excess`.
     #[inline(always)]
     fn settle(self, excess: Self, _: Self::Prime) -> Self {
         self.fold(excess)
     }
-    /// The least residue of what is less than `below` times the prime of this value. `below` is a power of two.
+    /// The least residue of a number below `below` times the prime `value`. `below` is a power of
+    /// two.
     #[inline(always)]
     fn least(self, below: u64, value: u64, _: Self::Prime) -> Self {
         least(self, below, value)
     }
-    /// The product with a factor, below [`Self::EXCESS`] times the prime, for numbers below 2^[`Self::FRACTION_BITS`].
+    /// The product with a factor, below [`Self::EXCESS`] times the prime, for numbers below
+    /// 2^[`Self::FRACTION_BITS`].
     fn multiply(self, factor: Multiplier<Self>, prime: Self::Prime) -> Self;
-    /// The same where only the low [`Self::FRACTION_BITS`] matter, of what is multiplied and of the product.
+    /// Like [`Self::multiply`], if only the low [`Self::FRACTION_BITS`] of the operand and of the
+    /// product matter.
     #[inline(always)]
     fn multiply_low_bits(self, factor: Multiplier<Self>, prime: Self::Prime) -> Self {
         self.multiply(factor, prime)
     }
-    /// No products.
+    /// The empty sum.
     fn no_products() -> Self::Sum;
-    /// `sum` and a * b. Both are at most `modulus::VALUE_MAX`; where [`Self::FRACTION_BITS`] is 52, both are below 2^50.
+    /// `sum` plus a * b. Both factors are at most `modulus::VALUE_MAX`. If [`Self::FRACTION_BITS`]
+    /// is 52, both factors are below 2^50.
     fn add_product(sum: Self::Sum, a: Self, b: Self) -> Self::Sum;
-    /// What up to [`Self::PRODUCTS_MAX`] products come to, as least residues.
+    /// Reduces a sum of up to [`Self::PRODUCTS_MAX`] products to least residues.
     fn reduce(sum: Self::Sum, prime: Self::Prime) -> Self;
-    /// The sum of what is below 2^[`LOW_BITS`] in each product, and of what is above, where products are of so many bits.
+    /// For products with a split at 2^[`LOW_BITS`], the sum of the low parts of the products, and
+    /// the sum of the upper parts.
     fn parts(_: Self::Sum) -> [Self; 2] {
         unreachable!("other products have other parts")
     }
-    /// As [`Self::reduce`], over [`Arithmetic::unit`], which may be less work: of constants times up to eight words below 2^50, and any
-    /// others below 2^30.
+    /// Like [`Self::reduce`], divided by [`WordArithmetic::unit`], which may be less work. The sum
+    /// has constants times up to eight words below 2^50, and all other words are below 2^30.
     #[inline(always)]
     fn reduce_by_unit(sum: Self::Sum, prime: Self::Prime) -> Self {
         Self::reduce(sum, prime)
     }
 }
 
-/// Vectors that are worked on side by side, so that what is looked up for them is looked up once.
+/// Vectors that are processed side by side, so that they share look-ups.
 pub(crate) type Group<V> = [<V as Lanes>::Array; GROUP];
-/// How many those are.
+/// Number of vectors in a group.
 pub(crate) const GROUP: usize = 4;
 
-/// Factors, one a lane, and their parts of the prime.
+/// Factors, one for each lane, and their quotients by the prime.
 #[derive(Clone, Copy)]
 pub(crate) struct Multiplier<V> {
     pub(crate) value: V,
@@ -154,7 +163,7 @@ pub(crate) struct Multiplier<V> {
 }
 
 impl<V: Residues> Multiplier<V> {
-    /// The same factor in every lane.
+    /// A multiplier with this factor in every lane.
     #[inline(always)]
     pub(crate) fn splat(factor: Factor) -> Self {
         let [value, fraction] = V::constant(factor);
@@ -162,18 +171,18 @@ impl<V: Residues> Multiplier<V> {
     }
 }
 
-/// A loop nest over residues, compiled once for each kind of vector. As with `super::Kernel`, all that it calls must be
-/// inlined.
+/// A loop nest over residues, compiled once for each vector type. As with `super::Kernel`, every
+/// function that it calls must be inlined.
 pub(crate) trait ResidueKernel {
     fn run<V: Residues>(self);
 }
 
-/// The same over residues that are words.
+/// Like [`ResidueKernel`], over residues that are words.
 pub(crate) trait WordKernel {
     fn run<V: Words + Residues>(self);
 }
 
-/// Which vectors compute with a prime.
+/// The vector type for a prime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arithmetic(Kind);
 
@@ -185,7 +194,7 @@ enum Kind {
 }
 
 impl Arithmetic {
-    /// The fastest that `level` has for a prime of so many bits.
+    /// The fastest arithmetic of `level` for a prime of this size.
     pub(crate) fn fastest(level: Level, modulus: Modulus) -> Self {
         #[cfg(target_arch = "x86_64")]
         if modulus.bits() <= NARROW_BITS_MAX {
@@ -198,7 +207,7 @@ impl Arithmetic {
         Self(Kind::Words(WordArithmetic::of(level)))
     }
 
-    /// Every one that `level` has for a prime.
+    /// Every arithmetic of `level` for a prime.
     #[cfg(test)]
     pub(crate) fn all(level: Level, modulus: Modulus) -> Vec<Self> {
         let mut all = vec![Self(Kind::Words(WordArithmetic::of(level)))];
@@ -206,7 +215,7 @@ impl Arithmetic {
         all
     }
 
-    /// Numbers of a vector.
+    /// Numbers in a vector.
     pub(crate) fn count(self) -> usize {
         match self.0 {
             Kind::Words(words) => words.shape().0,
@@ -215,7 +224,7 @@ impl Arithmetic {
         }
     }
 
-    /// A factor as tables have it.
+    /// A factor in the form of the tables.
     pub(crate) fn constant(self, factor: Factor) -> [u64; 2] {
         match self.0 {
             Kind::Words(words) => factor.constant(words.shape().1),
@@ -224,7 +233,7 @@ impl Arithmetic {
         }
     }
 
-    /// Name, for benchmark tables.
+    /// Name of the arithmetic, for benchmark tables.
     pub(crate) fn name(self) -> &'static str {
         match self.0 {
             Kind::Words(words) => words.name(),
@@ -238,14 +247,15 @@ impl Arithmetic {
     pub(crate) fn run<K: ResidueKernel>(self, kernel: K) {
         match self.0 {
             Kind::Words(words) => words.run(OfResidues(kernel)),
-            // SAFETY: an `Arithmetic` of this kind is only made of a `Level` whose features were detected.
+            // SAFETY: an `Arithmetic` of this kind is only created from a `Level` whose features
+            // were detected.
             #[cfg(target_arch = "x86_64")]
             Kind::Doubles => unsafe { run_doubles(kernel) },
         }
     }
 }
 
-/// A kernel that would take any residues, given words.
+/// Adapts a kernel over any residues to residues that are words.
 struct OfResidues<K>(K);
 
 impl<K: ResidueKernel> WordKernel for OfResidues<K> {
@@ -255,7 +265,7 @@ impl<K: ResidueKernel> WordKernel for OfResidues<K> {
     }
 }
 
-/// Which vectors of words compute with a prime.
+/// The vector type of words for a prime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WordArithmetic(WordKind);
 
@@ -271,7 +281,7 @@ enum WordKind {
 }
 
 impl WordArithmetic {
-    /// Of `level`, for primes of any width.
+    /// The arithmetic of `level` for primes of any width.
     pub(crate) fn of(level: Level) -> Self {
         Self(match level.0 {
             Isa::Portable => WordKind::Portable,
@@ -282,7 +292,8 @@ impl WordArithmetic {
         })
     }
 
-    /// For sums of products with constants: also of primes that are too wide for it otherwise.
+    /// The arithmetic of `level` for sums of products with constants. This arithmetic also serves
+    /// primes that are otherwise too wide for it.
     pub(crate) fn of_constants(level: Level) -> Self {
         #[cfg(target_arch = "x86_64")]
         if level.0 == Isa::Avx512 && is_x86_feature_detected!("avx512ifma") {
@@ -291,7 +302,7 @@ impl WordArithmetic {
         Self::of(level)
     }
 
-    /// Words of a vector, and bits of a factor's fraction.
+    /// Words in a vector, and bits of a factor's fraction.
     pub(crate) fn shape(self) -> (usize, u32) {
         match self.0 {
             WordKind::Portable => shape_of::<portable::W4>(),
@@ -304,7 +315,7 @@ impl WordArithmetic {
         }
     }
 
-    /// What constants are multiplied by for [`Residues::reduce_by_unit`].
+    /// Factor of the constants for [`Residues::reduce_by_unit`].
     pub(crate) fn unit(self, modulus: Modulus) -> u64 {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
@@ -330,7 +341,8 @@ impl WordArithmetic {
     pub(crate) fn run<K: WordKernel>(self, kernel: K) {
         match self.0 {
             WordKind::Portable => run_portable(kernel),
-            // SAFETY: a `WordArithmetic` of this kind is only made of a `Level` whose features were detected.
+            // SAFETY: a `WordArithmetic` of this kind is only created from a `Level` whose features
+            // were detected.
             #[cfg(target_arch = "x86_64")]
             WordKind::Avx2 => unsafe { run_avx2(kernel) },
             // SAFETY: as above.
@@ -347,7 +359,8 @@ fn shape_of<V: Residues>() -> (usize, u32) {
     (V::COUNT, V::FRACTION_BITS)
 }
 
-/// Four times a prime fits the 52 bits that are multiplied at once, or a double.
+/// Maximum bits of a narrow prime. Four times a narrow prime fits the 52 bits that are multiplied
+/// at once, or the mantissa of a double.
 const NARROW_BITS_MAX: u32 = 50;
 
 #[inline(never)]
@@ -379,10 +392,10 @@ fn run_ifma<K: WordKernel>(kernel: K) {
     kernel.run::<avx512::W8<52>>();
 }
 
-/// Low bits that [`Residues::parts`] has apart.
+/// Bit at which [`Residues::parts`] splits products.
 pub(crate) const LOW_BITS: u32 = 52;
 
-/// A prime of more than 50 bits, prepared for sums whose products are of 52 bits.
+/// A prime of more than 50 bits, prepared for sums of products with a 52-bit multiplier.
 #[derive(Clone, Copy)]
 pub(crate) struct WidePrime<V> {
     value: V,
@@ -399,19 +412,20 @@ impl<V: Words + Residues> WidePrime<V> {
         Self { value: V::splat(modulus.value()), unit, least: modulus.value() }
     }
 
-    /// What a sum and 2^[`LOW_BITS`] times `top` come to, as least residues. `top` and the upper part of the sum are below
-    /// 2^63 together.
+    /// Least residues of a sum plus 2^[`LOW_BITS`] times `top`. `top` plus the upper part of the
+    /// sum is below 2^63.
     #[inline(always)]
     pub(crate) fn reduce(self, sum: V::Sum, top: V) -> V {
         let [low, upper] = V::parts(sum);
         let upper = upper.add(top).add(low.shift_down(LOW_BITS));
-        // Both parts come to less than four times the prime.
+        // The sum of both parts is below eight times the prime, four times for each part.
         let low = low.and(V::splat((1 << LOW_BITS) - 1));
         least(low.add(halves::multiply(upper, self.unit, self.value)), 2 * halves::EXCESS, self.least)
     }
 }
 
-/// `words`, which are less than `below` times `prime`, made least. `below` is a power of two.
+/// Reduces `words`, which are below `below` times `prime`, to least residues. `below` is a power of
+/// two.
 #[inline(always)]
 fn least<V: Lanes>(words: V, below: u64, prime: u64) -> V {
     let mut words = words;

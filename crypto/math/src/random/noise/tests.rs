@@ -1,9 +1,10 @@
-//! Every statistical check runs on fixed seeds, so it passes or fails for good. Its bound is the one that a
-//! right sampler would miss with the stated probability over the choice of the seed.
+//! Every statistical check runs on fixed seeds, so its result never changes. Each check states the
+//! probability, over the choice of the seed, that a correct sampler would miss the bound.
 
 use super::*;
 
-/// A right sampler fails a bound of 6 standard deviations with probability 2^-29 (two-sided normal).
+/// A correct sampler misses a bound of 6 standard deviations with probability 2^-29 (two-sided
+/// normal).
 const SIGMAS: f64 = 6.0;
 
 fn signed<T: Torus>(words: &[T], modulus_log2: u32) -> Vec<f64> {
@@ -28,7 +29,8 @@ fn moment(values: &[f64], order: i32) -> f64 {
     values.iter().map(|value| value.powi(order)).sum::<f64>() / values.len() as f64
 }
 
-/// Holds `counts` against `probabilities`: chi-square, normalised by Wilson and Hilferty's cube root.
+/// Compares `counts` with `probabilities` by chi-square, normalised with the cube root of Wilson
+/// and Hilferty.
 fn check_chi_square(counts: &[u64], probabilities: &[f64]) {
     let total = counts.iter().sum::<u64>() as f64;
     assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-9);
@@ -47,7 +49,8 @@ fn check_chi_square(counts: &[u64], probabilities: &[f64]) {
     assert!(deviation.abs() < SIGMAS, "{deviation} standard deviations from chi-square");
 }
 
-/// P(X < x) for a standard normal X, by the series around 0 or the continued fraction of the tail.
+/// P(X < x) for a standard normal X, by the series around 0 or by the continued fraction of the
+/// tail.
 fn normal_cdf(x: f64) -> f64 {
     if x.abs() > 4.0 {
         let tail = (-x * x / 2.0).exp()
@@ -65,7 +68,7 @@ fn normal_cdf(x: f64) -> f64 {
 }
 
 #[test]
-fn bits_are_even() {
+fn random_bits_are_unbiased() {
     let mut bits = vec![9; 1 << 20];
     SecretRng::insecure_for_tests(1).fill_binary(&mut bits);
     let ones = bits.iter().map(|&bit| u64::from(bit)).sum::<u64>();
@@ -96,13 +99,13 @@ fn t_uniform_reaches_both_ends_and_no_further() {
         let bound = (1_u64 << bound_log2) as f64;
         assert!(values.iter().all(|value| value.abs() <= bound));
         let (low, high) = (values.iter().copied().fold(0.0, f64::min), values.iter().copied().fold(0.0, f64::max));
-        // Missing the outer 2^-12 of either side has probability below 2^-60 at this many draws.
+        // At this many draws, the outer 2^-12 of a side stays empty with probability below 2^-60.
         assert!(-low > bound * (1.0 - 1.0 / 4096.0) && high > bound * (1.0 - 1.0 / 4096.0));
         let (count, variance) = (count as f64, (2.0 * bound * bound + 1.0) / 6.0);
         assert!(moment(&values, 1).abs() < SIGMAS * (variance / count).sqrt());
         // The fourth moment of a uniform variable is 9/5 of the squared variance.
         assert!((moment(&values, 2) / variance - 1.0).abs() < SIGMAS * (0.8 / count).sqrt());
-        // Neighbouring draws are unrelated.
+        // Neighbouring draws are uncorrelated.
         let product: f64 = values.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / count;
         assert!((product / variance).abs() < SIGMAS / count.sqrt());
     }
@@ -125,13 +128,14 @@ fn gaussian_moments_fit_every_width_in_the_table() {
             64 => draw::<u64>(seed as u64, noise, 64, count),
             log2 => draw::<u32>(seed as u64, noise, log2, count),
         };
-        // Rounding to a step adds 1/12 of its square.
+        // Rounding to a step adds 1/12 of the squared step.
         let variance = (std_dev * 2_f64.powi(modulus_log2 as i32)).powi(2) + 1.0 / 12.0;
         let count = count as f64;
         assert!(moment(&values, 1).abs() < SIGMAS * (variance / count).sqrt());
         assert!((moment(&values, 2) / variance - 1.0).abs() < SIGMAS * (2.0 / count).sqrt());
         assert!((moment(&values, 3) / variance.powf(1.5)).abs() < SIGMAS * (15.0 / count).sqrt());
-        // E X^4 = 3 and Var X^4 = 96; the rounding above lowers the kurtosis by less than 0.001 here.
+        // E X^4 = 3 and Var X^4 = 96. The rounding above lowers the kurtosis by less than 0.001
+        // here.
         assert!((moment(&values, 4) / variance.powi(2) - 3.0).abs() < SIGMAS * (96.0 / count).sqrt() + 0.001);
     }
 }
@@ -156,7 +160,7 @@ fn gaussian_steps_have_the_probabilities_of_a_rounded_normal() {
 }
 
 #[test]
-fn gaussian_tail_is_neither_cut_nor_fat() {
+fn the_gaussian_tail_has_the_expected_mass() {
     let count = 1_u32 << 23;
     let mut rng = SecretRng::insecure_for_tests(31);
     let mut beyond = [0_u32; 3];
@@ -171,13 +175,14 @@ fn gaussian_tail_is_neither_cut_nor_fat() {
     for (threshold, beyond) in [3.0, 4.0, 4.8].into_iter().zip(beyond) {
         let expected = f64::from(count) * 2.0 * normal_cdf(-threshold);
         let deviation = (f64::from(beyond) - expected) / expected.sqrt();
-        // Rare events are not quite normal: the furthest of these bounds fails with probability 2^-22.
+        // Counts of rare events are not quite normal: the furthest of these bounds fails with
+        // probability 2^-22.
         assert!(deviation.abs() < SIGMAS, "{beyond} beyond {threshold}, expected {expected}");
     }
 }
 
 #[test]
-fn gaussian_steps_round_to_nearest_and_forget_whole_turns() {
+fn gaussian_steps_round_to_nearest_and_drop_whole_turns() {
     assert_eq!(gaussian_steps(2.5001 / 2_097_152.0, 21), 3);
     assert_eq!(gaussian_steps(-2.4999 / 2_097_152.0, 21), -2);
     assert_eq!(gaussian_steps(3.0 - 2_f64.powi(-40), 64), -(1 << 24));

@@ -1,4 +1,5 @@
-//! Four blocks to a register, eight registers at once: each round of one has to wait for its last one.
+//! AES with four blocks in a register and eight registers at once. Each round of a block depends on
+//! the round before, so the other registers fill the latency.
 
 use std::arch::x86_64::*;
 
@@ -7,15 +8,15 @@ use super::Batch;
 /// Round keys.
 pub(super) type Rounds = [__m128i; 11];
 
-/// Registers at once.
+/// Registers that are processed at once.
 const WIDTH: usize = 8;
 /// Blocks of a batch.
 const BLOCKS: u128 = (size_of::<Batch>() / 16) as u128;
 
-/// The round keys of `key`, whose bytes lie from the lowest one up.
+/// The round keys of `key`, whose bytes are in little-endian order.
 #[target_feature(enable = "sse2,aes")]
 pub(super) fn expand(key: u128) -> Rounds {
-    // SAFETY: both are 16 bytes without structure.
+    // SAFETY: both types have 16 bytes, and every bit pattern is valid for both.
     let mut rounds = [unsafe { std::mem::transmute::<[u8; 16], __m128i>(key.to_le_bytes()) }; 11];
     macro_rules! round {
         ($($round:literal $constant:literal)*) => {
@@ -26,8 +27,9 @@ pub(super) fn expand(key: u128) -> Rounds {
     rounds
 }
 
-/// Each word of a round key is that of the one before, plus the word to its left; the first one's left is `assist`, the last
-/// word of the round key before, substituted and rotated.
+/// Computes a round key from the previous one. Each word is the sum of the previous key's word and
+/// the word to its left. The word to the left of the first word is `assist`: the last word of the
+/// previous key, substituted and rotated.
 #[target_feature(enable = "sse2")]
 fn next(before: __m128i, assist: __m128i) -> __m128i {
     let pairs = _mm_xor_si128(before, _mm_slli_si128::<4>(before));
@@ -35,7 +37,8 @@ fn next(before: __m128i, assist: __m128i) -> __m128i {
     _mm_xor_si128(sums, _mm_shuffle_epi32::<0xff>(assist))
 }
 
-/// Adds the blocks of 32 counters from `first` on to `out`, or subtracts them.
+/// Adds the encrypted blocks of 32 counters from `first` on to `out`, or subtracts them if
+/// `NEGATIVE`.
 #[target_feature(enable = "avx512f,vaes")]
 pub(super) fn add_blocks<const NEGATIVE: bool>(rounds: &Rounds, first: u128, out: &mut Batch) {
     let mut blocks = counters(first);
@@ -55,11 +58,11 @@ pub(super) fn add_blocks<const NEGATIVE: bool>(rounds: &Rounds, first: u128, out
     }
 }
 
-/// Adds words to `out`, or subtracts them.
+/// Adds words to `out`, or subtracts them if `NEGATIVE`.
 #[target_feature(enable = "avx512f")]
 pub(super) fn add_words<const NEGATIVE: bool>(words: &Batch, out: &mut Batch) {
     for (words, out) in words.as_chunks::<8>().0.iter().zip(out.as_chunks_mut().0) {
-        // SAFETY: eight words are the 64 bytes read.
+        // SAFETY: the load reads 64 bytes, which are eight words.
         add::<NEGATIVE>(unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }, out);
     }
 }
@@ -67,7 +70,7 @@ pub(super) fn add_words<const NEGATIVE: bool>(words: &Batch, out: &mut Batch) {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn add<const NEGATIVE: bool>(words: __m512i, out: &mut [u64; 8]) {
-    // SAFETY: eight words are the 64 bytes read and written.
+    // SAFETY: the load and the store access 64 bytes, which are eight words.
     unsafe {
         let sum = _mm512_loadu_si512(out.as_ptr().cast());
         let sum = if NEGATIVE { _mm512_sub_epi64(sum, words) } else { _mm512_add_epi64(sum, words) };
@@ -81,17 +84,17 @@ fn counters(first: u128) -> [__m512i; WIDTH] {
     if (first as u64).checked_add(BLOCKS as u64).is_none() {
         return carrying(first);
     }
-    // SAFETY: both are 16 bytes without structure.
+    // SAFETY: both types have 16 bytes, and every bit pattern is valid for both.
     let base = _mm512_broadcast_i32x4(unsafe { std::mem::transmute::<[u8; 16], __m128i>(first.to_le_bytes()) });
     let mut counters = [base; WIDTH];
     for (counters, offsets) in counters.iter_mut().zip(&OFFSETS) {
-        // SAFETY: four offsets are the 64 bytes read.
+        // SAFETY: the load reads 64 bytes, which are four offsets.
         *counters = _mm512_add_epi64(base, unsafe { _mm512_loadu_si512(offsets.as_ptr().cast()) });
     }
     counters
 }
 
-/// What is added to the first counter, by register and block.
+/// Offsets from the first counter, by register and block.
 static OFFSETS: [[u128; 4]; WIDTH] = {
     let mut offsets = [[0; 4]; WIDTH];
     let mut index = 0;
@@ -102,14 +105,15 @@ static OFFSETS: [[u128; 4]; WIDTH] = {
     offsets
 };
 
-/// Counters of which some carry into the upper half: where a stream's first counter was chosen just below that, and nowhere else.
+/// Builds counters of which some carry into the upper half. This happens only if a stream's first
+/// counter was chosen just below a carry.
 #[cold]
 #[target_feature(enable = "avx512f")]
 fn carrying(first: u128) -> [__m512i; WIDTH] {
     let mut counters = [_mm512_setzero_si512(); WIDTH];
     for (counters, offsets) in counters.iter_mut().zip(OFFSETS) {
         let of = offsets.map(|offset| first.wrapping_add(offset));
-        // SAFETY: four counters are the 64 bytes read.
+        // SAFETY: the load reads 64 bytes, which are four counters.
         *counters = unsafe { _mm512_loadu_si512(of.as_ptr().cast()) };
     }
     counters

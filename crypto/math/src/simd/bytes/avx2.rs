@@ -1,4 +1,5 @@
-//! AVX2: one instruction multiplies four rows and adds pairs up in 16 bits; these sums are widened in time.
+//! AVX2: one instruction multiplies four rows and sums up pairs in 16 bits. These sums are widened
+//! before they overflow.
 
 use std::arch::x86_64::*;
 
@@ -16,7 +17,7 @@ pub(super) fn multiply<const PLANES: usize>(factors: Factors<'_, PLANES>, sums: 
     }
 }
 
-/// With four planes, the sums of pairs take eight of the 16 registers.
+/// Sums up one run of groups. With four planes, the sums of pairs take eight of the 16 registers.
 #[target_feature(enable = "avx2")]
 fn add_run<const PLANES: usize>(key: &[[Line; PLANES]], digits: &[[i8; ROWS]], sums: &mut Sums<PLANES>) {
     let mut totals = [[_mm256_setzero_si256(); 2]; PLANES];
@@ -25,7 +26,7 @@ fn add_run<const PLANES: usize>(key: &[[Line; PLANES]], digits: &[[i8; ROWS]], s
         for (totals, line) in totals.iter_mut().zip(lines) {
             let (halves, _) = line.as_chunks::<32>();
             for (pairs, half) in totals.iter_mut().zip(halves) {
-                // SAFETY: a half is the 32 bytes read.
+                // SAFETY: the load reads 32 bytes, which are one half.
                 let key = unsafe { _mm256_loadu_si256(half.as_ptr().cast()) };
                 *pairs = _mm256_add_epi16(*pairs, _mm256_maddubs_epi16(key, digits));
             }
@@ -36,7 +37,7 @@ fn add_run<const PLANES: usize>(key: &[[Line; PLANES]], digits: &[[i8; ROWS]], s
         for (half, pairs) in halves.iter_mut().zip(totals) {
             let wide = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
             let half = half.as_mut_ptr().cast::<__m256i>();
-            // SAFETY: eight 32-bit sums are the 32 bytes read and written.
+            // SAFETY: the load and the store access 32 bytes, which are eight 32-bit sums.
             unsafe { _mm256_storeu_si256(half, _mm256_add_epi32(_mm256_loadu_si256(half), wide)) };
         }
     }

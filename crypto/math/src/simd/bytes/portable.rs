@@ -1,11 +1,13 @@
-//! Plain arithmetic in the shape of the AVX2 path: sums of pairs in 16 bits, which every compiler vectorises.
+//! Scalar arithmetic in the structure of the AVX2 path: sums of pairs in 16 bits, which every
+//! compiler vectorises.
 
 use super::{COLUMNS, DIGIT_MAX, Factors, Line, ROWS, Sums, groups_in_16_bits};
 
 /// Pairs of rows in a line.
 const PAIRS: usize = COLUMNS * ROWS / 2;
 
-/// Ciphertexts at once: their sums of pairs take eight vectors of 128 bits, of which most processors have 16.
+/// Ciphertexts that are processed at once. Their sums of pairs take eight vectors of 128 bits, of
+/// which most processors have 16.
 const LANES: usize = 2;
 
 pub(super) fn multiply<const PLANES: usize>(factors: Factors<'_, PLANES>, sums: &mut [Sums<PLANES>]) {
@@ -43,7 +45,7 @@ fn lanes<const PLANES: usize, const LANES: usize>(factors: Factors<'_, PLANES>, 
     }
 }
 
-/// Sums of pairs of a few lines.
+/// Sums up pairs over a few lines.
 #[inline(always)]
 fn add_up<'a, const LANES: usize>(
     lines: impl Iterator<Item = &'a Line>,
@@ -68,8 +70,9 @@ fn add_up<'a, const LANES: usize>(
     totals
 }
 
-/// What a pair of bytes is multiplied with as one 16-bit word, and what its upper byte is, for pairs of even and
-/// of odd number. The second takes away what the upper byte added to the first product.
+/// Multipliers of a pair of bytes as one 16-bit word, and of its upper byte, for pairs of even and
+/// of odd index. The second multiplier also cancels the contribution of the upper byte to the first
+/// product.
 #[derive(Clone, Copy, Default)]
 struct Multipliers {
     of_word: [u16; 2],

@@ -1,4 +1,4 @@
-//! Every path against the plain sum, up to the bounds that keep the sums in their width.
+//! Tests of every path against the plain sum, up to the bounds that keep the sums in their width.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn plain<const PLANES: usize>(key: &[[Line; PLANES]], digits: &[[i8; ROWS]]) -> 
     sums.map(|sums| sums.map(|sum| i32::try_from(sum).expect("a sum of 32 bits")))
 }
 
-/// `digit(n)` is digit n of all, counted by ciphertext, group, row.
+/// Checks one shape. `digit(n)` is digit n of all digits, counted by ciphertext, group, row.
 fn check<const PLANES: usize>(
     groups: usize,
     count: usize,
@@ -30,7 +30,7 @@ fn check<const PLANES: usize>(
         .collect();
     let expected: Vec<_> = digits.chunks(groups).map(|digits| plain(&key, digits)).collect();
     for level in Level::available() {
-        // What was there before must not count.
+        // Previous contents of the sums must have no effect.
         let mut sums = vec![[[-1; COLUMNS]; PLANES]; count];
         multiply(level, Factors { key: &key, digits: &digits, digit_max }, &mut sums);
         assert!(sums == expected, "{groups} groups, {count} ciphertexts, digits to {digit_max} on {}", level.name());
@@ -51,11 +51,12 @@ fn every_path_gives_the_plain_sums() {
 }
 
 #[test]
-fn the_greatest_sums_overflow_nowhere() {
+fn the_greatest_sums_do_not_overflow() {
     for digit_max in [1, 2, 4, 8, 16, 32, 64] {
         for sign in [-1, 1] {
             check::<4>(517, 7, digit_max, |_| 0xff, |_| sign * digit_max);
-            // One row of a pair up, the other down; whole groups up, the next ones down.
+            // One row of a pair is positive, the other negative; then whole groups are positive,
+            // the next groups negative.
             check::<3>(517, 3, digit_max, |_| 0xff, |at| if at % 2 == 0 { digit_max } else { -digit_max });
             check::<3>(
                 517,
@@ -66,13 +67,13 @@ fn the_greatest_sums_overflow_nowhere() {
             );
         }
     }
-    // A group more could leave the 32 bits.
+    // One more group could overflow 32 bits.
     check::<3>(GROUPS_MAX, 1, DIGIT_MAX, |_| 0xff, |_| DIGIT_MAX);
     check::<3>(GROUPS_MAX, 1, DIGIT_MAX, |_| 0xff, |_| -DIGIT_MAX);
 }
 
 #[test]
 #[should_panic(expected = "the sums fit 32 bits")]
-fn more_groups_than_fit_are_refused() {
+fn too_many_groups_panic() {
     check::<3>(GROUPS_MAX + 1, 1, DIGIT_MAX, |_| 0, |_| 0);
 }

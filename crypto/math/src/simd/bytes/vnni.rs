@@ -1,10 +1,11 @@
-//! AVX-512 with VNNI: one instruction multiplies four rows and adds them up in 32 bits.
+//! AVX-512 with VNNI: one instruction multiplies four rows and sums the products up in 32 bits.
 
 use std::arch::x86_64::*;
 
 use super::{Factors, Line, ROWS, Sums};
 
-/// Ciphertexts at once: with four planes their sums take 24 of the 32 registers.
+/// Ciphertexts that are processed at once. With four planes, their sums take 24 of the 32
+/// registers.
 const LANES: usize = 6;
 
 #[target_feature(enable = "avx512f,avx512vnni")]
@@ -36,7 +37,7 @@ fn lanes<const PLANES: usize, const LANES: usize>(
     for (group, lines) in key.iter().enumerate() {
         let mut keys = [_mm512_setzero_si512(); PLANES];
         for (key, line) in keys.iter_mut().zip(lines) {
-            // SAFETY: a line is the 64 bytes read.
+            // SAFETY: the load reads 64 bytes, which are one line.
             *key = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
         }
         for (totals, digits) in totals.iter_mut().zip(of_lane) {
@@ -48,7 +49,7 @@ fn lanes<const PLANES: usize, const LANES: usize>(
     }
     for (sums, totals) in sums.iter_mut().zip(totals) {
         for (sums, total) in sums.iter_mut().zip(totals) {
-            // SAFETY: sixteen 32-bit sums are the 64 bytes written.
+            // SAFETY: the store writes 64 bytes, which are sixteen 32-bit sums.
             unsafe { _mm512_storeu_si512(sums.as_mut_ptr().cast(), total) };
         }
     }

@@ -1,7 +1,8 @@
-//! Four lanes: AVX2. It multiplies 32 bits at once and compares signed words only.
+//! Four lanes: AVX2, which multiplies 32 bits at once and compares signed words only.
 //!
-//! The methods are only reached from code that `Arithmetic::run` runs after it has seen the instruction set, and inlined
-//! there; that is the invariant of every block below.
+//! Invariant of every unsafe block below: the methods are only reached from code that
+//! `Arithmetic::run` runs after the detection of the instruction set, and are inlined into that
+//! code.
 
 use std::arch::x86_64::*;
 
@@ -22,12 +23,12 @@ impl Lanes for W4 {
     }
     #[inline(always)]
     fn load(from: &[u64; 4]) -> Self {
-        // SAFETY: the module's invariant; the array is the 32 bytes read.
+        // SAFETY: the module's invariant; the load reads 32 bytes, which are the array.
         unsafe { Self(_mm256_loadu_si256(from.as_ptr().cast())) }
     }
     #[inline(always)]
     fn store(self, to: &mut [u64; 4]) {
-        // SAFETY: the module's invariant; the array is the 32 bytes written.
+        // SAFETY: the module's invariant; the store writes 32 bytes, which are the array.
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), self.0) }
     }
     #[inline(always)]
@@ -40,7 +41,7 @@ impl Lanes for W4 {
         // SAFETY: the module's invariant.
         unsafe { Self(_mm256_sub_epi64(self.0, other.0)) }
     }
-    /// The top bit of the difference says whether it is negative.
+    /// The top bit of the difference tells whether the difference is negative.
     #[inline(always)]
     fn fold(self, bound: Self) -> Self {
         // SAFETY: the module's invariant.

@@ -1,7 +1,8 @@
-//! Eight lanes: AVX-512 (F, DQ). Here are primes of any width; what IFMA does better is in `ifma`.
+//! Eight lanes: AVX-512 (F, DQ), for primes of any width. The faster methods of IFMA are in `ifma`.
 //!
-//! The methods are only reached from code that `Arithmetic::run` runs after it has seen the instruction set, and inlined
-//! there; that is the invariant of every block below.
+//! Invariant of every unsafe block below: the methods are only reached from code that
+//! `Arithmetic::run` runs after the detection of the instruction set, and are inlined into that
+//! code.
 
 use std::arch::x86_64::*;
 
@@ -23,12 +24,12 @@ impl<const BITS: u32> Lanes for W8<BITS> {
     }
     #[inline(always)]
     fn load(from: &[u64; 8]) -> Self {
-        // SAFETY: the module's invariant; the array is the 64 bytes read.
+        // SAFETY: the module's invariant; the load reads 64 bytes, which are the array.
         unsafe { Self(_mm512_loadu_si512(from.as_ptr().cast())) }
     }
     #[inline(always)]
     fn store(self, to: &mut [u64; 8]) {
-        // SAFETY: the module's invariant; the array is the 64 bytes written.
+        // SAFETY: the module's invariant; the store writes 64 bytes, which are the array.
         unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), self.0) }
     }
     #[inline(always)]
@@ -49,14 +50,15 @@ impl<const BITS: u32> Lanes for W8<BITS> {
     #[inline(always)]
     fn transpose(rows: &mut [Self]) {
         let rows: &mut [Self; 8] = rows.try_into().expect("a square");
-        // Pairs of rows, column by column: a register holds four even columns, or four odd ones.
+        // Interleave pairs of rows. A register then holds two rows of four even columns, or of four
+        // odd columns.
         let mut pairs = [[rows[0].0; 4]; 2];
         for (index, rows) in rows.chunks_exact(2).enumerate() {
             // SAFETY: the module's invariant.
             (pairs[0][index], pairs[1][index]) =
                 unsafe { (_mm512_unpacklo_epi64(rows[0].0, rows[1].0), _mm512_unpackhi_epi64(rows[0].0, rows[1].0)) };
         }
-        // Quarters of registers change places twice, each time those of two registers.
+        // Exchange quarters of registers in two rounds, each between two registers.
         for (odd, [a, b, c, d]) in pairs.into_iter().enumerate() {
             // SAFETY: the module's invariant.
             unsafe {

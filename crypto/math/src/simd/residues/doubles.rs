@@ -1,12 +1,14 @@
-//! Four lanes: AVX2 with FMA, where residues are doubles. Primes are below 2^50, and numbers are whole, of either sign and of
-//! magnitude up to 2^53, so that sums are exact.
+//! Four lanes: AVX2 with FMA, where residues are doubles. Primes are below 2^50. Numbers are
+//! integers of either sign and of magnitude up to 2^53, so that sums are exact.
 //!
-//! A product of two of them is the sum of two doubles: what it rounds to, and the rest, which a fused multiplication gives.
-//! Its quotient by the prime is estimated apart from it, and off by less than half and 2^-52 of the number that is multiplied:
-//! so what is left is of magnitude below (1/2 + 2^-52 |x|) p.
+//! A product of two numbers is the sum of two doubles: the rounded product, and the remainder,
+//! which a fused multiply-add computes. The quotient by the prime is estimated separately. Its
+//! error is below 1/2 plus 2^-52 of the multiplied number x. The result therefore has a magnitude
+//! below (1/2 + 2^-52 |x|) p.
 //!
-//! The methods are only reached from code that `Arithmetic::run` runs after it has seen the instruction set, and inlined
-//! there; that is the invariant of every block below.
+//! Invariant of every unsafe block below: the methods are only reached from code that
+//! `Arithmetic::run` runs after the detection of the instruction set, and are inlined into that
+//! code.
 
 use std::arch::x86_64::*;
 
@@ -19,32 +21,35 @@ use crate::{
 #[derive(Clone, Copy)]
 pub(crate) struct F4(F64x4);
 
-/// A prime, and one over it.
+/// A prime and its inverse as a real number.
 #[derive(Clone, Copy)]
 pub(crate) struct Prime {
     value: F4,
     inverse: F4,
 }
 
-/// A sum of products in two doubles. The upper one begins with [`SUM`], and stays so near it that it is always rounded to the
-/// same place; what that leaves is in the lower one.
+/// A sum of products in two doubles. The upper double begins with [`SUM`] and stays so close to it
+/// that its last bit always has an equal weight. The lower double holds the rounding errors of the
+/// upper one.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum {
     upper: F64x4,
     lower: F64x4,
 }
 
-/// As much as eight products come to at most. It is rounded to 2^51, and eight times half of that is exact.
+/// Upper bound of the sum of eight products. Doubles of this size are rounded to multiples of 2^51,
+/// and the sum of eight rounding errors of at most half of that is exact.
 const SUM: f64 = 10_141_204_801_825_835_211_973_625_643_008.0; // 2^103
 
 impl F4 {
-    /// The nearest whole number.
+    /// The nearest integer.
     #[inline(always)]
     fn round(self) -> Self {
         // SAFETY: the module's invariant.
         unsafe { Self(F64x4(_mm256_round_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0.0))) }
     }
-    /// Less as many primes as bring it within half of one of zero, or so.
+    /// Subtracts the multiple of the prime that brings the number within about half a prime of
+    /// zero.
     #[inline(always)]
     fn nearest(self, prime: Prime) -> Self {
         let quotient = Self(self.0.mul(prime.inverse.0)).round();
@@ -56,12 +61,12 @@ impl Lanes for F4 {
     const COUNT: usize = 4;
     type Array = [u64; 4];
 
-    /// Of a word up to 2^53.
+    /// A vector with this word, up to 2^53, in every lane.
     #[inline(always)]
     fn splat(word: u64) -> Self {
         Self(F64x4::splat(word as f64))
     }
-    /// Of words below 2^52, which are the mantissas of what is 2^52 more.
+    /// Loads words below 2^52 as the mantissas of doubles that are too large by 2^52.
     #[inline(always)]
     fn load(from: &[u64; 4]) -> Self {
         let units = F64x4::splat(f64::from_bits(UNITS));
@@ -69,7 +74,7 @@ impl Lanes for F4 {
         let sum = unsafe { F64x4(_mm256_or_pd(Self::kept(from).0.0, units.0)) };
         Self(sum.sub(units))
     }
-    /// Of numbers from 0 up to 2^52.
+    /// Stores numbers from 0 up to 2^52.
     #[inline(always)]
     fn store(self, to: &mut [u64; 4]) {
         let units = F64x4::splat(f64::from_bits(UNITS));
@@ -105,8 +110,10 @@ impl Residues for F4 {
     const FRACTION_BITS: u32 = 52;
     const PRODUCTS_MAX: usize = 8;
     const EXCESS: u64 = 2;
-    /// Of numbers up to b p before, products add (1/2 + b/4) p at most: after three levels from p/2 on, b is below 4.5, which is
-    /// 2^52.2 and again no more than what the next three begin with.
+    /// A product of numbers up to b p has a magnitude up to (1/2 + b/4) p. A pass of three levels
+    /// begins with settled operands up to p/2 and multiplied operands up to b p. For b = 4.5, which
+    /// is a magnitude of 2^52.2, the sums after three levels are below 4.5 p again. The bound thus
+    /// holds for every pass.
     const IS_SIGNED: bool = true;
     type Prime = Prime;
     type Sum = Sum;
@@ -140,7 +147,7 @@ impl Residues for F4 {
     fn settle(self, _: Self, prime: Prime) -> Self {
         self.nearest(prime)
     }
-    /// Of any number. A zero that has a sign is none that is negative.
+    /// Accepts any number. Negative zero does not count as negative.
     #[inline(always)]
     fn least(self, _: u64, _: u64, prime: Prime) -> Self {
         let nearest = self.nearest(prime);
@@ -167,7 +174,7 @@ impl Residues for F4 {
         let upper = a.0.mul_add(b.0, sum.upper);
         Sum { upper, lower: sum.lower.add(a.0.mul_add(b.0, sum.upper.sub(upper))) }
     }
-    /// The quotient of the upper part has 53 bits: what is left of it is below 3 p.
+    /// The quotient of the upper part has 53 bits, so the remainder of that part is below 3 p.
     #[inline(always)]
     fn reduce(sum: Sum, prime: Prime) -> Self {
         let upper = Self(sum.upper.sub(F64x4::splat(SUM))).nearest(prime);

@@ -3,13 +3,13 @@
 use super::{Multiplier, Residues, Words, least};
 use crate::modulus::Modulus;
 
-/// Pairs of mixed products that fit a word.
+/// Maximum number of products in a sum. Each product adds two mixed products to one word.
 pub(super) const PRODUCTS_MAX: usize = 7;
 
-/// What [`multiply`] leaves, in primes.
+/// Bound of the result of [`multiply`], as a multiple of the prime.
 pub(super) const EXCESS: u64 = 4;
 
-/// A prime, and what reduces a sum.
+/// A prime, and the factors that reduce a sum.
 #[derive(Clone, Copy)]
 pub(crate) struct Prime<V> {
     value: V,
@@ -20,11 +20,12 @@ pub(crate) struct Prime<V> {
     least: u64,
 }
 
-/// Products of parts of [`PART`] bits, added up apart: low ones, mixed ones, high ones.
+/// Products of parts of [`PART`] bits, in separate sums: low products, mixed products, high
+/// products.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum<V>([V; 3]);
 
-/// Two of these make a prime's bits, or nearly so.
+/// Bits of a part. Two parts make up all bits of a prime, or nearly all.
 const PART: u32 = 30;
 
 #[inline(always)]
@@ -40,8 +41,8 @@ fn power<V: Residues>(modulus: Modulus, exponent: u32) -> Multiplier<V> {
     Multiplier::splat(modulus.factor(modulus.reduce(1 << exponent)))
 }
 
-/// The product of the low halves with each other is left out of the quotient, and two carries with it: it is up to two
-/// short, and one more for what a factor's fraction leaves out.
+/// The quotient ignores the product of the low halves, and two carries with it. The quotient is
+/// therefore up to two too small, and one more because a factor's fraction is rounded down.
 #[inline(always)]
 pub(super) fn multiply<V: Words>(word: V, factor: Multiplier<V>, prime: V) -> V {
     let (upper, fraction) = (word.shift_down(32), factor.fraction.shift_down(32));

@@ -1,21 +1,23 @@
-//! Eight lanes: AVX-512 with IFMA, which multiplies 52 bits at once. Primes are below 2^50, and words below 2^52.
+//! Eight lanes: AVX-512 with IFMA, which multiplies 52 bits at once. Primes are below 2^50, and
+//! words below 2^52.
 //!
-//! The methods are only reached from code that `Arithmetic::run` runs after it has seen the instruction set, and inlined
-//! there; that is the invariant of every block below.
+//! Invariant of every unsafe block below: the methods are only reached from code that
+//! `Arithmetic::run` runs after the detection of the instruction set, and are inlined into that
+//! code.
 
 use std::arch::x86_64::*;
 
 use super::{Lanes, Multiplier, Residues, avx512::W8, least};
 use crate::modulus::Modulus;
 
-/// A prime, and what reduces a sum.
+/// A prime, and the constants that reduce a sum.
 #[derive(Clone, Copy)]
 pub(crate) struct Prime {
     value: u64,
-    /// The prime itself, and 2^52 less it.
+    /// The prime, and 2^52 minus the prime.
     all: __m512i,
     negative: __m512i,
-    /// What the prime is multiplied by to be -1 modulo 2^52.
+    /// The factor whose product with the prime is -1 modulo 2^52.
     inverse: __m512i,
     /// One, as a factor.
     one: Multiplier<W8<BITS>>,
@@ -23,7 +25,7 @@ pub(crate) struct Prime {
     upper: Multiplier<W8<BITS>>,
 }
 
-/// Low and high 52 bits of products, added up apart.
+/// The low and the high 52 bits of products, in separate sums.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum {
     lower: __m512i,
@@ -35,7 +37,7 @@ const MASK: u64 = (1 << BITS) - 1;
 
 impl Residues for W8<BITS> {
     const FRACTION_BITS: u32 = BITS;
-    // Their upper parts are below 2^48, and what they come to below 2^52.
+    // The upper part of a product is below 2^48, and the sum of 15 upper parts is below 2^52.
     const PRODUCTS_MAX: usize = 15;
     const EXCESS: u64 = 2;
     type Prime = Prime;
@@ -90,14 +92,15 @@ impl Residues for W8<BITS> {
     fn parts(sum: Sum) -> [Self; 2] {
         [Self(sum.lower), Self(sum.upper)]
     }
-    /// Montgomery's: a multiple of the prime is added that leaves nothing below 2^52. The upper parts come to less than
-    /// twice the prime, so that the result is less than three times.
+    /// Montgomery reduction: adds a multiple of the prime that clears all bits below 2^52. The sum
+    /// of the upper parts is below twice the prime, so the result is below three times the prime.
     #[inline(always)]
     fn reduce_by_unit(sum: Sum, prime: Prime) -> Self {
         // SAFETY: the module's invariant.
         let reduced = unsafe {
             let multiple = _mm512_madd52lo_epu64(_mm512_setzero_si512(), sum.lower, prime.inverse);
-            // What is below 2^52 and not zero becomes 2^52.
+            // The low 52 bits, if not zero, add up with those of the multiple to exactly 2^52, a
+            // carry of one.
             let carry = _mm512_srli_epi64::<BITS>(_mm512_add_epi64(sum.lower, _mm512_set1_epi64(MASK as i64)));
             _mm512_madd52hi_epu64(_mm512_add_epi64(sum.upper, carry), multiple, prime.all)
         };
@@ -105,7 +108,8 @@ impl Residues for W8<BITS> {
     }
 }
 
-/// Each step doubles the low bits that are right: a number is its own inverse modulo 8.
+/// Computes the negative inverse by Newton's iteration. Each step doubles the number of correct low
+/// bits, starting from three: an odd number is its own inverse modulo 8.
 #[inline(always)]
 fn negative_inverse(odd: u64) -> u64 {
     let mut inverse = odd;

@@ -1,4 +1,4 @@
-//! Four lanes, without any instruction of their own.
+//! Four lanes in scalar arithmetic, without instructions of a specific processor.
 
 use super::{Lanes, Multiplier, Residues, Words};
 use crate::modulus::Modulus;

@@ -1,7 +1,7 @@
 //! Four lanes: AVX2 with FMA.
 //!
-//! The methods are only reached from code that `dispatch` runs after it has seen the instruction set, and inlined
-//! there; that is the invariant of every block below.
+//! Invariant of every unsafe block below: the methods are only reached from code that `dispatch`
+//! runs after the detection of the instruction set, and are inlined into that code.
 
 use std::arch::x86_64::*;
 
@@ -29,12 +29,12 @@ impl Vector for F64x4 {
     }
     #[inline(always)]
     fn load(from: &[f64; 4]) -> Self {
-        // SAFETY: the module's invariant; the array is the 32 bytes read.
+        // SAFETY: the module's invariant; the load reads 32 bytes, which are the array.
         unsafe { Self(_mm256_loadu_pd(from.as_ptr())) }
     }
     #[inline(always)]
     fn store(self, to: &mut [f64; 4]) {
-        // SAFETY: the module's invariant; the array is the 32 bytes written.
+        // SAFETY: the module's invariant; the store writes 32 bytes, which are the array.
         unsafe { _mm256_storeu_pd(to.as_mut_ptr(), self.0) }
     }
     #[inline(always)]
@@ -97,12 +97,12 @@ impl Words<u32, F64x4> for U32x4 {
     }
     #[inline(always)]
     fn load(from: &[u32; 4]) -> Self {
-        // SAFETY: the module's invariant; the array is the 16 bytes read.
+        // SAFETY: the module's invariant; the load reads 16 bytes, which are the array.
         unsafe { Self(_mm_loadu_si128(from.as_ptr().cast())) }
     }
     #[inline(always)]
     fn store(self, to: &mut [u32; 4]) {
-        // SAFETY: the module's invariant; the array is the 16 bytes written.
+        // SAFETY: the module's invariant; the store writes 16 bytes, which are the array.
         unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), self.0) }
     }
     #[inline(always)]
@@ -151,7 +151,8 @@ impl Words<u32, F64x4> for U32x4 {
     #[inline(always)]
     fn from_turns(turns: F64x4) -> Self {
         let fraction = fraction(turns).mul(F64x4::splat(4_294_967_296.0));
-        // SAFETY: the module's invariant. Half a turn is out of range and becomes -2^31, the same word.
+        // SAFETY: the module's invariant. Half a turn is out of range and becomes -2^31, which is
+        // the correct word.
         unsafe { Self(_mm256_cvtpd_epi32(fraction.0)) }
     }
 }
@@ -166,12 +167,12 @@ impl Words<u64, F64x4> for U64x4 {
     }
     #[inline(always)]
     fn load(from: &[u64; 4]) -> Self {
-        // SAFETY: the module's invariant; the array is the 32 bytes read.
+        // SAFETY: the module's invariant; the load reads 32 bytes, which are the array.
         unsafe { Self(_mm256_loadu_si256(from.as_ptr().cast())) }
     }
     #[inline(always)]
     fn store(self, to: &mut [u64; 4]) {
-        // SAFETY: the module's invariant; the array is the 32 bytes written.
+        // SAFETY: the module's invariant; the store writes 32 bytes, which are the array.
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), self.0) }
     }
     #[inline(always)]
@@ -206,7 +207,8 @@ impl Words<u64, F64x4> for U64x4 {
     }
     #[inline(always)]
     fn top_bits(self, bits: u32) -> F64x4 {
-        // The exclusive or puts the number into the mantissa of 2^52 and moves its sign's weight out of it.
+        // The exclusive or places the number in the mantissa of 2^52 and flips its sign bit, which
+        // then has a positive weight. The subtraction removes 2^52 and that weight.
         let above = UNITS | 1 << (bits - 1);
         self.shift_down(64 - bits).xor(Self::splat(above)).as_f64().sub(F64x4::splat(f64::from_bits(above)))
     }
@@ -216,7 +218,8 @@ impl Words<u64, F64x4> for U64x4 {
     }
     #[inline(always)]
     fn to_signed(self) -> F64x4 {
-        // Each half becomes the mantissa of a double: the upper one, its sign moved out, of 2^84, the lower of 2^52.
+        // Each half becomes the mantissa of a double: the upper half, with its sign bit flipped, of
+        // 2^84, and the lower half of 2^52.
         const UPPER: u64 = 0x4530_0000_8000_0000; // 2^84 + 2^63
         let all = f64::from_bits(UPPER) + f64::from_bits(UNITS);
         // SAFETY: the module's invariant.
@@ -227,7 +230,8 @@ impl Words<u64, F64x4> for U64x4 {
     }
     #[inline(always)]
     fn from_turns(turns: F64x4) -> Self {
-        // Between 1 and 2 the mantissa counts 2^-52 of a turn, half a turn more than there is.
+        // Between 1 and 2, the mantissa counts units of 2^-52 of a turn. The count is half a turn
+        // too large, which the last exclusive or corrects.
         let counted = fraction(turns).add(F64x4::splat(1.5));
         // SAFETY: the module's invariant.
         let shifted = unsafe { Self(_mm256_slli_epi64::<12>(_mm256_castpd_si256(counted.0))) };
@@ -236,7 +240,7 @@ impl Words<u64, F64x4> for U64x4 {
 }
 
 impl U64x4 {
-    /// The same bits, as doubles.
+    /// Reinterprets the bits as doubles.
     #[inline(always)]
     fn as_f64(self) -> F64x4 {
         // SAFETY: the module's invariant.
@@ -244,7 +248,7 @@ impl U64x4 {
     }
 }
 
-/// What is left of each number when the nearest integer is taken away.
+/// The difference between each number and its nearest integer.
 #[inline(always)]
 fn fraction(turns: F64x4) -> F64x4 {
     // SAFETY: the module's invariant.

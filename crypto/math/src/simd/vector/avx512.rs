@@ -1,7 +1,7 @@
 //! Eight lanes: AVX-512 (F, BW, DQ, VL).
 //!
-//! The methods are only reached from code that `dispatch` runs after it has seen the instruction set, and inlined
-//! there; that is the invariant of every block below.
+//! Invariant of every unsafe block below: the methods are only reached from code that `dispatch`
+//! runs after the detection of the instruction set, and are inlined into that code.
 
 use std::arch::x86_64::*;
 
@@ -29,12 +29,12 @@ impl Vector for F64x8 {
     }
     #[inline(always)]
     fn load(from: &[f64; 8]) -> Self {
-        // SAFETY: the module's invariant; the array is the 64 bytes read.
+        // SAFETY: the module's invariant; the load reads 64 bytes, which are the array.
         unsafe { Self(_mm512_loadu_pd(from.as_ptr())) }
     }
     #[inline(always)]
     fn store(self, to: &mut [f64; 8]) {
-        // SAFETY: the module's invariant; the array is the 64 bytes written.
+        // SAFETY: the module's invariant; the store writes 64 bytes, which are the array.
         unsafe { _mm512_storeu_pd(to.as_mut_ptr(), self.0) }
     }
     #[inline(always)]
@@ -70,7 +70,8 @@ impl Vector for F64x8 {
     #[inline(always)]
     fn column(rows: &[Self], index: usize) -> Self {
         let rows: &[Self; 8] = rows.try_into().expect("a square");
-        // Quarters of a register hold two rows of one column; the four registers are turned by quarters.
+        // Each quarter of a register holds two rows of one column. The quarters of the four
+        // registers are then transposed.
         let mut pairs = [rows[0].0; 4];
         for (pair, rows) in pairs.iter_mut().zip(rows.chunks_exact(2)) {
             let (upper, lower) = (rows[0].0, rows[1].0);
@@ -110,12 +111,12 @@ impl Words<u32, F64x8> for U32x8 {
     }
     #[inline(always)]
     fn load(from: &[u32; 8]) -> Self {
-        // SAFETY: the module's invariant; the array is the 32 bytes read.
+        // SAFETY: the module's invariant; the load reads 32 bytes, which are the array.
         unsafe { Self(_mm256_loadu_si256(from.as_ptr().cast())) }
     }
     #[inline(always)]
     fn store(self, to: &mut [u32; 8]) {
-        // SAFETY: the module's invariant; the array is the 32 bytes written.
+        // SAFETY: the module's invariant; the store writes 32 bytes, which are the array.
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), self.0) }
     }
     #[inline(always)]
@@ -166,7 +167,8 @@ impl Words<u32, F64x8> for U32x8 {
     #[inline(always)]
     fn from_turns(turns: F64x8) -> Self {
         let fraction = fraction(turns, 4_294_967_296.0);
-        // SAFETY: the module's invariant. Half a turn is out of range and becomes -2^31, the same word.
+        // SAFETY: the module's invariant. Half a turn is out of range and becomes -2^31, which is
+        // the correct word.
         unsafe { Self(_mm512_cvtpd_epi32(fraction.0)) }
     }
 }
@@ -181,12 +183,12 @@ impl Words<u64, F64x8> for U64x8 {
     }
     #[inline(always)]
     fn load(from: &[u64; 8]) -> Self {
-        // SAFETY: the module's invariant; the array is the 64 bytes read.
+        // SAFETY: the module's invariant; the load reads 64 bytes, which are the array.
         unsafe { Self(_mm512_loadu_si512(from.as_ptr().cast())) }
     }
     #[inline(always)]
     fn store(self, to: &mut [u64; 8]) {
-        // SAFETY: the module's invariant; the array is the 64 bytes written.
+        // SAFETY: the module's invariant; the store writes 64 bytes, which are the array.
         unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), self.0) }
     }
     #[inline(always)]
@@ -221,7 +223,7 @@ impl Words<u64, F64x8> for U64x8 {
     }
     #[inline(always)]
     fn top_bits(self, bits: u32) -> F64x8 {
-        // Left where they are: a mask has more units to run on than a shift.
+        // The top bits stay in place, because more execution units can mask than shift.
         let top = self.and(Self::splat(u64::MAX << (64 - bits)));
         // SAFETY: the module's invariant.
         unsafe { F64x8(_mm512_cvtepi64_pd(top.0)) }
@@ -238,13 +240,15 @@ impl Words<u64, F64x8> for U64x8 {
     #[inline(always)]
     fn from_turns(turns: F64x8) -> Self {
         let fraction = fraction(turns, 18_446_744_073_709_551_616.0);
-        // SAFETY: the module's invariant. Half a turn is out of range and becomes -2^63, the same word.
+        // SAFETY: the module's invariant. Half a turn is out of range and becomes -2^63, which is
+        // the correct word.
         unsafe { Self(_mm512_cvtpd_epi64(fraction.0)) }
     }
 }
 
-/// What is left of each number of turns when the nearest integer is taken away, in units of which a turn has `units`,
-/// a power of two. The subtraction goes with a multiplication, since the units for additions also round.
+/// The difference between each number of turns and its nearest integer, in units of which a turn
+/// has `units`, a power of two. The subtraction is fused with a multiplication, because the
+/// execution units for additions also round.
 #[inline(always)]
 fn fraction(turns: F64x8, units: f64) -> F64x8 {
     // SAFETY: the module's invariant.

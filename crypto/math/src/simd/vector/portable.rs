@@ -1,4 +1,4 @@
-//! Four lanes in plain arithmetic, for the compiler to vectorise as the target allows.
+//! Four lanes in scalar arithmetic, which the compiler vectorises as far as the target allows.
 
 use std::array::from_fn;
 
@@ -150,7 +150,8 @@ impl Words<u64, [f64; 4]> for [u64; 4] {
     }
     #[inline(always)]
     fn top_bits(self, bits: u32) -> [f64; 4] {
-        // The exclusive or puts the number into the mantissa of 2^52 and moves its sign's weight out of it.
+        // The exclusive or places the number in the mantissa of 2^52 and flips its sign bit, which
+        // then has a positive weight. The subtraction removes 2^52 and that weight.
         let half = 1 << (bits - 1);
         let above = f64::from_bits(UNITS | half);
         self.map(|word| f64::from_bits((word >> (64 - bits)) ^ (UNITS | half)) - above)
@@ -165,7 +166,8 @@ impl Words<u64, [f64; 4]> for [u64; 4] {
     }
     #[inline(always)]
     fn from_turns(turns: [f64; 4]) -> Self {
-        // Between 1 and 2 the mantissa counts 2^-52 of a turn, half a turn more than there is.
+        // Between 1 and 2, the mantissa counts units of 2^-52 of a turn. The count is half a turn
+        // too large, which the exclusive or corrects.
         turns.map(|turns| ((turns - (turns + ROUND - ROUND) + 1.5).to_bits() << 12) ^ (1 << 63))
     }
 }
