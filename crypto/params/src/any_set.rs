@@ -1,4 +1,4 @@
-//! A set of either scheme.
+//! A parameter set of either scheme.
 
 use crate::{
     ckks::{self, CkksSet},
@@ -9,29 +9,29 @@ use crate::{
 /// A parameter set, as the header of an object names it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AnySet {
-    /// Of TFHE.
+    /// A set of TFHE.
     Tfhe(&'static ParameterSet),
-    /// Of CKKS.
+    /// A set of CKKS.
     Ckks(&'static CkksSet),
 }
 
 impl AnySet {
-    /// The set with this number; no two have the same, be they of different schemes.
+    /// The set with this number. Numbers are unique across both schemes.
     pub fn find(id: SetId) -> Option<Self> {
         table::find(id).map(Self::Tfhe).or_else(|| ckks::find(id).map(Self::Ckks))
     }
 
-    /// The set of this name; no two have the same.
+    /// The set with this name. Names are unique across both schemes.
     pub fn by_name(name: &str) -> Option<Self> {
         table::by_name(name).map(Self::Tfhe).or_else(|| ckks::by_name(name).map(Self::Ckks))
     }
 
-    /// All of them.
+    /// All sets of both schemes.
     pub fn all() -> impl Iterator<Item = Self> {
         table::SETS.iter().map(Self::Tfhe).chain(ckks::CKKS_SETS.iter().map(Self::Ckks))
     }
 
-    /// Its number.
+    /// Number of the set.
     pub fn id(self) -> SetId {
         match self {
             Self::Tfhe(set) => set.id,
@@ -39,7 +39,7 @@ impl AnySet {
         }
     }
 
-    /// Its name.
+    /// Name of the set.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tfhe(set) => set.name,
@@ -47,7 +47,7 @@ impl AnySet {
         }
     }
 
-    /// May a server use it without being told to allow weak sets?
+    /// Whether a server may use the set without an explicit permission for weak sets.
     pub fn standing(self) -> Standing {
         match self {
             Self::Tfhe(set) => set.standing,
@@ -55,7 +55,7 @@ impl AnySet {
         }
     }
 
-    /// The set, if it is one of TFHE.
+    /// The set, if it is a set of TFHE.
     pub fn tfhe(self) -> Option<&'static ParameterSet> {
         match self {
             Self::Tfhe(set) => Some(set),
@@ -63,7 +63,7 @@ impl AnySet {
         }
     }
 
-    /// The set, if it is one of CKKS.
+    /// The set, if it is a set of CKKS.
     pub fn ckks(self) -> Option<&'static CkksSet> {
         match self {
             Self::Tfhe(_) => None,

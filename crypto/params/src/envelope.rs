@@ -1,7 +1,8 @@
-//! The one binary format of everything on the wire and on disk; `docs/formats.md` is its specification.
+//! The single binary format of all objects on the wire and on disk. `docs/formats.md` is its
+//! specification.
 //!
-//! A fixed header, the payload, and a BLAKE3 of both. Readers and writers stream, so that keys of many
-//! gigabytes pass through a few kilobytes of memory.
+//! An envelope is a fixed header, the payload, and a BLAKE3 digest of both. Readers and writers
+//! stream, so that keys of many gigabytes pass through a few kilobytes of memory.
 
 mod error;
 mod header;

@@ -1,20 +1,22 @@
-//! What a list says in the clear of each of its ciphertexts.
+//! Unencrypted properties that a list stores for each of its ciphertexts.
 
 use crate::{Encoding, ParameterSet, layout::INFO_BYTES};
 
-/// Bookkeeping of one ciphertext, as in tfhe-rs. Public: it follows from the operations, not from the data.
+/// Degree and noise level of one ciphertext, as in tfhe-rs. Both are public: they follow from the
+/// operations, not from the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CiphertextInfo {
     /// Largest value that the plaintext can have.
     pub degree: u32,
-    /// Noise in multiples of a fresh bootstrap output's standard deviation; 0 for trivial ciphertexts.
+    /// Noise in multiples of a fresh bootstrap output's standard deviation; 0 for trivial
+    /// ciphertexts.
     pub noise_level: u32,
 }
 
-/// A value above what its parameter set bears.
+/// A value above the limit of its parameter set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Excess {
-    /// Which one.
+    /// Name of the value.
     pub what: &'static str,
     /// Largest value allowed.
     pub limit: u64,
@@ -23,7 +25,7 @@ pub struct Excess {
 }
 
 impl CiphertextInfo {
-    /// Of a ciphertext that was just encrypted: any message, nominal noise.
+    /// Properties of a fresh encryption: any message, nominal noise.
     pub fn fresh(set: &ParameterSet) -> Self {
         let degree = match set.encoding {
             Encoding::Shortint { message_modulus, .. } => message_modulus as u32 - 1,
@@ -42,7 +44,7 @@ impl CiphertextInfo {
         }
     }
 
-    /// What is above the limits of `set`, if anything is.
+    /// The first value above the limits of `set`, if there is any.
     pub fn excess(&self, set: &ParameterSet) -> Option<Excess> {
         let (degree, noise_level) = Self::limit(set);
         [("degree", degree, self.degree), ("noise level", noise_level, self.noise_level)]
@@ -51,12 +53,12 @@ impl CiphertextInfo {
             .find(|value| value.got > value.limit)
     }
 
-    /// As written.
+    /// The binary form.
     pub fn to_bytes(self) -> [u8; INFO_BYTES as usize] {
         (u64::from(self.degree) | u64::from(self.noise_level) << 32).to_le_bytes()
     }
 
-    /// As read. Not held to any limit yet.
+    /// Reads the binary form, without a check of limits.
     pub fn from_bytes(bytes: [u8; INFO_BYTES as usize]) -> Self {
         let both = u64::from_le_bytes(bytes);
         Self { degree: both as u32, noise_level: (both >> 32) as u32 }

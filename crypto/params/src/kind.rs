@@ -1,8 +1,8 @@
-//! What an envelope may hold, and whose it is.
+//! Object kinds of an envelope, and the ids of the keys that objects belong to.
 
 use std::fmt;
 
-/// Kind of an object, with the number that stands for it in an envelope. Numbers are never reused.
+/// Kind of an object, with its number in an envelope. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ObjectKind {
@@ -10,15 +10,15 @@ pub enum ObjectKind {
     LweList,
     /// LWE ciphertexts whose masks come from a seed.
     SeededLweList,
-    /// LWE ciphertexts that share masks, made with a compact public key.
+    /// LWE ciphertexts that share masks, encrypted with a compact public key.
     CompactList,
     /// LWE ciphertexts packed into GLWE ciphertexts of a small modulus.
     CompressedGlweList,
-    /// A lookup table for bootstraps. Public: it belongs to no key.
+    /// A lookup table for bootstraps. A table is public and belongs to no key.
     Lut,
     /// Encrypted approximate numbers: body and mask.
     CkksCiphertext,
-    /// The same, fresh from the secret key: its mask comes from a seed.
+    /// Encrypted approximate numbers, fresh from the secret key, with the mask from a seed.
     SeededCkksCiphertext,
     /// The bootstrap key, classical or multi-bit.
     SeededBootstrapKey,
@@ -30,20 +30,22 @@ pub enum ObjectKind {
     SeededDecompressionKey,
     /// A public key to encrypt with.
     CompactPublicKey,
-    /// A key from one secret of CKKS to another: one of the many parts that a client's evaluation key consists of.
+    /// A key from one CKKS secret to another: one of the many parts of a client's evaluation key.
     SeededCkksSwitchKey,
     /// A public key of CKKS to encrypt with.
     SeededCkksPublicKey,
-    /// A client's secret keys. Never leaves the client; whatever a server runs refuses it by its kind.
+    /// A client's secret keys, which never leave the client. Every program on a server refuses this
+    /// kind.
     ClientKey,
-    /// A client's secret key for CKKS, held to the same.
+    /// A client's secret key for CKKS, with equal restrictions.
     CkksClientKey,
 }
 
-/// Kinds from this number on are secret, those of later versions included.
+/// First number of secret kinds. All kinds from this number on are secret, including kinds of later
+/// versions.
 pub const FIRST_SECRET_KIND: u16 = 0x8000;
 
-/// Numbers, names and whether the masks come from a seed in the header.
+/// Kind, number, name, and whether the masks come from a seed in the header.
 const KINDS: &[(ObjectKind, u16, &str, bool)] = &[
     (ObjectKind::LweList, 1, "LWE ciphertext list", false),
     (ObjectKind::SeededLweList, 2, "seeded LWE ciphertext list", true),
@@ -64,7 +66,7 @@ const KINDS: &[(ObjectKind, u16, &str, bool)] = &[
 ];
 
 impl ObjectKind {
-    /// Every kind there is.
+    /// All kinds.
     pub fn all() -> impl Iterator<Item = Self> {
         KINDS.iter().map(|row| row.0)
     }
@@ -74,22 +76,23 @@ impl ObjectKind {
         KINDS.iter().find(|row| row.1 == number).map(|row| row.0)
     }
 
-    /// The number that stands for the kind.
+    /// The number of the kind.
     pub fn number(self) -> u16 {
         self.row().1
     }
 
-    /// Do the masks come from a seed in the header?
+    /// Whether the masks come from a seed in the header.
     pub fn is_seeded(self) -> bool {
         self.row().3
     }
 
-    /// Must no server ever see it?
+    /// Whether the object must never reach a server.
     pub fn is_secret(self) -> bool {
         self.number() >= FIRST_SECRET_KIND
     }
 
-    /// Is it one of CKKS? Those are of other parameter sets, and their dimensions are in [`crate::ckks::layout`].
+    /// Whether the kind belongs to CKKS. Kinds of CKKS have parameter sets of their own, and their
+    /// dimensions are in [`crate::ckks::layout`].
     pub fn is_ckks(self) -> bool {
         use ObjectKind::{
             CkksCiphertext, CkksClientKey, SeededCkksCiphertext, SeededCkksPublicKey, SeededCkksSwitchKey,
@@ -111,12 +114,13 @@ impl fmt::Display for ObjectKind {
     }
 }
 
-/// Public random name of a client's secret keys; everything made under them carries it.
+/// Public random id of a client's secret keys, carried by every object that is made under these
+/// keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub [u8; 16]);
 
 impl KeyId {
-    /// Of objects that belong to no key.
+    /// Key id of objects that belong to no key.
     pub const NONE: Self = Self([0; 16]);
 }
 

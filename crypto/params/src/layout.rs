@@ -1,7 +1,8 @@
-//! What each kind's dimensions mean, and the payload that they make: one arm per kind.
+//! Dimensions and payload length of each kind, with one match arm per kind.
 //!
-//! All but the counts of lists follow from the parameter set, so a header is checked against the table and
-//! nothing is allocated on its word. Encoders pass through the same check.
+//! All dimensions except the counts of lists follow from the parameter set. A header is therefore
+//! checked against the table before any allocation that depends on it. Encoders pass through the
+//! equivalent check.
 
 use crate::{
     any_set::AnySet,
@@ -12,28 +13,29 @@ use crate::{
     table,
 };
 
-/// What a caller already knows about an object and holds it to.
+/// Known properties of an object, which its header must match.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
-    /// Its parameter set.
+    /// Parameter set of the object.
     pub set: Option<&'static ParameterSet>,
-    /// The key it was made under. Lookup tables belong to none.
+    /// The key under which the object was made. Lookup tables belong to no key.
     pub key_id: Option<KeyId>,
 }
 
-/// Bytes of what a list says of each ciphertext before the ciphertexts: degree and noise level.
+/// Bytes of a list's properties of each ciphertext, degree and noise level, which precede the
+/// ciphertexts.
 pub const INFO_BYTES: u64 = 8;
 
 /// The dimensions of one object and the length of its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Name and value of each dimension that the kind has.
+    /// Name and value of each dimension of the kind.
     pub dimensions: Vec<(&'static str, u64)>,
     /// Bytes of the payload.
     pub payload_len: u64,
 }
 
-/// Checks everything in a header but the kind's own payload, and returns the parameter set.
+/// Checks all of a header except the kind's own payload, and returns the parameter set.
 pub fn conform(header: &Header, kind: ObjectKind, expected: &Expected) -> Result<&'static ParameterSet, EnvelopeError> {
     if header.kind != kind {
         return Err(EnvelopeError::WrongKind { expected: kind, got: header.kind });
@@ -54,7 +56,8 @@ pub fn conform(header: &Header, kind: ObjectKind, expected: &Expected) -> Result
     Ok(set)
 }
 
-/// As [`conform`] for an object of either scheme, of which nothing is known: what a server does with a header.
+/// Like [`conform`], for an object of either scheme without known properties. Servers use this
+/// function for headers.
 pub fn conform_any(header: &Header) -> Result<AnySet, EnvelopeError> {
     if header.kind.is_ckks() {
         ckks::layout::conform(header, header.kind, &ckks::layout::Expected::default()).map(AnySet::Ckks)
@@ -64,11 +67,12 @@ pub fn conform_any(header: &Header) -> Result<AnySet, EnvelopeError> {
 }
 
 impl Layout {
-    /// The layout of an object of `set`. Of `given`, only the count of a list is believed.
+    /// The layout of an object of `set`. Of `given`, only the count of a list is used.
     pub fn of(kind: ObjectKind, set: &ParameterSet, given: &Dimensions) -> Result<Self, EnvelopeError> {
         let shape = Shape::of(set);
         let count = u64::from(given[0]);
-        // No product below can overflow: counts are below 2^32, everything else comes from the table.
+        // No product below can overflow: counts are below 2^32, and all other factors come from the
+        // table.
         let (dimensions, payload_len) = match kind {
             ObjectKind::LweList => {
                 (shape.list(count), count * (INFO_BYTES + (shape.input_dimension + 1) * shape.word_bytes))
@@ -148,7 +152,7 @@ impl Layout {
             | ObjectKind::SeededCkksPublicKey => {
                 return Err(EnvelopeError::WrongParameterSet { expected: "a set of CKKS", got: set.name });
             }
-            // Their layout is the client's own business.
+            // The client alone defines the layout of its keys.
             ObjectKind::ClientKey | ObjectKind::CkksClientKey => {
                 return Err(EnvelopeError::SecretKeyRefused { got: kind.number() });
             }
@@ -156,7 +160,7 @@ impl Layout {
         Ok(Self { dimensions, payload_len })
     }
 
-    /// Holds `given` to the layout, dimension by dimension.
+    /// Compares `given` with the layout, dimension by dimension.
     pub fn check(&self, given: &Dimensions) -> Result<(), EnvelopeError> {
         for index in 0..DIMENSIONS {
             let (which, expected) = self.dimensions.get(index).copied().unwrap_or(("unused dimension", 0));
@@ -169,7 +173,7 @@ impl Layout {
     }
 }
 
-/// The numbers of a set that several kinds share.
+/// Parameters of a set that several kinds share.
 struct Shape {
     input_dimension: u64,
     modulus_log2: u64,
@@ -201,7 +205,8 @@ impl Shape {
         ]
     }
 
-    /// Shared masks are rotated as polynomials, which takes a key whose length is a power of two.
+    /// Shared masks are rotated as polynomials, which requires a key whose length is a power of
+    /// two.
     fn compact_dimension(&self, set: &ParameterSet) -> Result<u64, EnvelopeError> {
         let expected = "a set whose ciphertexts have a power of two as dimension";
         match self.input_dimension.is_power_of_two() {
@@ -216,7 +221,8 @@ fn compression_of(set: &ParameterSet) -> Result<&'static CompressionSet, Envelop
     table::compression_for(set).ok_or(EnvelopeError::WrongParameterSet { expected, got: set.name })
 }
 
-/// 64-bit words of one compressed GLWE ciphertext: its masks and `bodies` coefficients, bits back to back.
+/// 64-bit words of one compressed GLWE ciphertext: its masks and `bodies` coefficients, packed
+/// without gaps between bits.
 fn packed_words(packed: &CompressionSet, bodies: u64) -> u64 {
     if bodies == 0 {
         return 0;
@@ -229,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_count_overflows_and_no_key_believes_the_header() {
+    fn payload_lengths_do_not_overflow_and_keys_ignore_header_counts() {
         for set in table::SETS {
             for kind in ObjectKind::all() {
                 let Ok(layout) = Layout::of(kind, set, &[u32::MAX; DIMENSIONS]) else { continue };
@@ -243,7 +249,8 @@ mod tests {
 
     #[test]
     fn lengths_of_known_objects() {
-        // Seeded 2_2 keys as the facts sheet of tfhe-rs gives them, and one ciphertext with its eight bytes.
+        // Seeded 2_2 keys, from the facts sheet of tfhe-rs, and one ciphertext with its eight
+        // bytes.
         let set = table::by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").expect("a row");
         let bytes = |kind, count: u32| {
             Layout::of(kind, set, &[count, 0, 0, 0, 0, 0, 0, 0]).expect("the set has the kind").payload_len
@@ -252,7 +259,8 @@ mod tests {
         assert_eq!(bytes(ObjectKind::SeededKeySwitchKey, 0), 65_536);
         assert_eq!(bytes(ObjectKind::LweList, 1), 16_392 + 8);
         assert_eq!(bytes(ObjectKind::SeededPackingKey, 0), 2048 * 3 * 256 * 8);
-        // 256 ciphertexts: (1024 + 256) 12-bit numbers in 240 words; 257: one more GLWE of 1025 numbers.
+        // 256 ciphertexts: (1024 + 256) 12-bit numbers in 240 words. 257 ciphertexts: one more GLWE
+        // ciphertext of 1025 numbers.
         assert_eq!(bytes(ObjectKind::CompressedGlweList, 256), 256 * 8 + 240 * 8);
         assert_eq!(bytes(ObjectKind::CompressedGlweList, 257), 257 * 8 + (240 + 193) * 8);
         assert_eq!(bytes(ObjectKind::CompactList, 2049), 2049 * 16 + 2 * 2048 * 8);

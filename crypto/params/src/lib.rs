@@ -1,6 +1,7 @@
-//! Named parameter sets, object kinds and the envelope that every key and ciphertext travels in.
+//! Named parameter sets, object kinds, and the envelope format of every key and ciphertext.
 //!
-//! A leaf: it knows no cryptography, only the data that both sides must agree on.
+//! This crate is a leaf without cryptography. The crate defines only the data on which both sides
+//! must agree.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,8 @@
-//! How much noise each operation adds, and how often a bootstrap therefore decrypts wrongly.
+//! The noise of each operation, and the resulting failure probability of a bootstrap.
 //!
-//! Every figure is a variance as a fraction of the torus squared: a standard deviation of 2^-15 of the modulus is
-//! 2^-30 here. `docs/noise.md` derives each term; the crate `tests/noise` holds them against measurements.
+//! Every figure is a variance as a fraction of the torus squared: a standard deviation of 2^-15 of
+//! the modulus is 2^-30 here. `docs/noise.md` derives each term. The crate `tests/noise` compares
+//! the terms with measurements.
 
 mod bootstrap;
 mod compression;
@@ -27,13 +28,13 @@ use crate::set::{Noise, Order, ParameterSet};
 /// The noise of every operation of a set, term by term.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NoiseBudget {
-    /// A fresh encryption under the key that ciphertexts live under between operations.
+    /// Variance of a fresh encryption under the key of ciphertexts between operations.
     pub fresh: f64,
-    /// What a blind rotation leaves on its output, whatever its input carried.
+    /// Noise of a blind rotation's output, independent of the input's noise.
     pub bootstrap: BootstrapNoise,
-    /// What the key switch adds.
+    /// Noise that the key switch adds.
     pub key_switch: KeySwitchNoise,
-    /// What the modulus switch adds.
+    /// Noise that the modulus switch adds.
     pub modulus_switch: ModulusSwitchNoise,
     order: Order,
 }
@@ -44,7 +45,8 @@ impl NoiseBudget {
         Self::with_key(set, KeyWeight::expected(set))
     }
 
-    /// The budget under one key. A key heavier than the average by 3% makes its rounding terms 3% larger.
+    /// The budget under one key. A key that is 3% heavier than the average makes its rounding terms
+    /// 3% larger.
     pub fn with_key(set: &ParameterSet, key: KeyWeight) -> Self {
         let fresh = match set.order {
             Order::KeySwitchFirst => variance(set.glwe_noise, set.torus.bits()),
@@ -59,7 +61,7 @@ impl NoiseBudget {
         }
     }
 
-    /// Variance of a ciphertext as it leaves the key switch and bootstrap: noise level 1.
+    /// Variance of a ciphertext after a key switch and bootstrap: noise level 1.
     pub fn output(&self) -> f64 {
         match self.order {
             Order::KeySwitchFirst => self.bootstrap.total(),
@@ -67,8 +69,8 @@ impl NoiseBudget {
         }
     }
 
-    /// Variance of what enters the modulus switch, when `input` is the variance of the ciphertext that enters the key
-    /// switch and bootstrap.
+    /// Variance at the input of the modulus switch. `input` is the variance of the ciphertext at
+    /// the input of the key switch and bootstrap.
     pub fn entering_switch(&self, input: f64) -> f64 {
         match self.order {
             Order::KeySwitchFirst => input + self.key_switch.total(),
@@ -76,7 +78,7 @@ impl NoiseBudget {
         }
     }
 
-    /// Variance on which the blind rotation decides, for the same `input`.
+    /// Variance at the decision of the blind rotation, for an equal `input`.
     pub fn at_decision(&self, input: f64) -> f64 {
         self.entering_switch(input) + self.modulus_switch.mask
     }
@@ -86,14 +88,15 @@ impl NoiseBudget {
 pub fn variance(noise: Noise, modulus_bits: u32) -> f64 {
     match noise {
         Noise::Gaussian { std_dev } => std_dev * std_dev,
-        // Both ends have half weight: (1 / 2^(b+1)) (2 sum of x^2 for x < 2^b, plus 2^2b) = (2^(2b+1) + 1) / 6.
+        // Both ends have half weight: (1 / 2^(b+1)) (2 sum of x^2 for x < 2^b, plus 2^2b) =
+        // (2^(2b+1) + 1) / 6.
         Noise::TUniform { bound_log2 } => {
             ((2.0 * f64::from(bound_log2) + 1.0).exp2() + 1.0) / 6.0 * least_square(modulus_bits)
         }
     }
 }
 
-/// The least step of a modulus of `bits` bits, squared.
+/// The squared least step of a modulus of `bits` bits.
 fn least_square(bits: u32) -> f64 {
     (-2.0 * f64::from(bits)).exp2()
 }

@@ -1,18 +1,18 @@
-//! What a parameter set is.
+//! Definition of a parameter set.
 
-/// A stable number for a set, as written in every envelope. Never reused.
+/// A stable number for a set, as written in every envelope. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SetId(pub u16);
 
 /// Every number that a TFHE computation needs, with its provenance. Sets exist only as rows of
-/// [`crate::table::SETS`]; code passes `&'static ParameterSet` around.
+/// [`crate::table::SETS`]. Code passes `&'static ParameterSet` around.
 #[derive(Debug, PartialEq)]
 pub struct ParameterSet {
     /// Stable number, as on the wire.
     pub id: SetId,
-    /// Name, as in tfhe-rs where the set comes from there.
+    /// Name of the set, as in tfhe-rs if the set comes from there.
     pub name: &'static str,
-    /// Word in which ciphertexts under the big key live.
+    /// Word type of ciphertexts under the big key.
     pub torus: TorusWidth,
     /// n: length of the small key.
     pub lwe_dimension: usize,
@@ -28,26 +28,28 @@ pub struct ParameterSet {
     pub bootstrap: Decomposition,
     /// Gadget of the key-switch key.
     pub key_switch: Decomposition,
-    /// Which comes first, and with it the key that ciphertexts live under between operations.
+    /// Order of key switch and bootstrap, which defines the key of ciphertexts between operations.
     pub order: Order,
-    /// log2 of the modulus after the key switch: 64, 32, or 21 (kept in the top bits of a 32-bit word).
+    /// log2 of the modulus after the key switch: 64, 32, or 21 (kept in the top bits of a 32-bit
+    /// word).
     pub small_modulus_log2: u32,
-    /// How the modulus switch rounds.
+    /// Rounding of the modulus switch.
     pub modulus_switch: ModulusSwitch,
-    /// Secret bits handled per blind-rotation step: 1 is the classical bootstrap, 2 to 4 are multi-bit.
+    /// Secret bits in each blind-rotation step: 1 is the classical bootstrap, 2 to 4 are multi-bit.
     pub grouping: usize,
-    /// What a plaintext is.
+    /// Encoding of plaintexts.
     pub encoding: Encoding,
-    /// Largest variance that may enter a bootstrap, in multiples of what one returns: for programs that keep account of
-    /// each sum. At least the square of the largest noise level, and no more than any lowering asks for.
+    /// Largest variance at the input of a bootstrap, in multiples of the variance of a bootstrap's
+    /// result. Programs that account for each sum use this limit. The limit is at least the square
+    /// of the largest noise level, and no higher than any lowering needs.
     pub squared_noise_max: u64,
     /// Failure probability of one key switch and bootstrap at the largest allowed noise.
     pub failure: FailureProbability,
-    /// Cost of the best attack known to us.
+    /// Cost of the best known attack.
     pub security: Security,
-    /// May a server use it without being told to allow weak sets?
+    /// Whether a server may use the set without an explicit permission for weak sets.
     pub standing: Standing,
-    /// Where the numbers were read.
+    /// Source of the numbers.
     pub source: &'static str,
 }
 
@@ -78,7 +80,7 @@ pub const fn word_bits(modulus_log2: u32) -> u32 {
 /// An error distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Noise {
-    /// Centred normal; the standard deviation is a fraction of the modulus.
+    /// Centred normal distribution. The standard deviation is a fraction of the modulus.
     Gaussian {
         /// Standard deviation over the modulus.
         std_dev: f64,
@@ -102,22 +104,22 @@ pub struct Decomposition {
 /// Order of the two halves of a bootstrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Key switch, then bootstrap: ciphertexts live under the big key.
+    /// Key switch, then bootstrap: ciphertexts between operations are under the big key.
     KeySwitchFirst,
-    /// Bootstrap, then key switch: ciphertexts live under the small key.
+    /// Bootstrap, then key switch: ciphertexts between operations are under the small key.
     BootstrapFirst,
 }
 
 /// Rounding of the modulus switch to 2N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModulusSwitch {
-    /// Each word to the nearest step.
+    /// Each word is rounded to the nearest step.
     Plain,
-    /// As plain, with the expected rounding error of the mask taken out of the body.
+    /// Like plain, with the expected rounding error of the mask subtracted from the body.
     CenteredMean,
 }
 
-/// What a plaintext is and where it sits in the torus.
+/// The plaintext type and its position in the torus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// One padding bit, carry, message, from the top bit down.
@@ -137,31 +139,31 @@ pub enum Encoding {
 /// log2 of the probability that one bootstrap at the largest allowed noise decrypts wrongly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FailureProbability {
-    /// As published with the set; absent where the source states none.
+    /// The published figure, absent if the source states none.
     pub published_log2: Option<f64>,
-    /// By our formula, the rounding error of our transform included.
+    /// The figure by our formula, including the rounding error of our transform.
     pub computed_log2: f64,
 }
 
-/// log2 of the cost of the best attack, per key, and the estimate's provenance.
+/// log2 of the cost of the best attack, per key, and the provenance of the estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Security {
-    /// Small key.
+    /// Cost for the small key.
     pub lwe_log2: f64,
-    /// Big key; absent where the estimator found no finite attack.
+    /// Cost for the big key, absent if the estimator found no finite attack.
     pub glwe_log2: Option<f64>,
     /// Attack and cost model behind both figures.
     pub model: &'static str,
 }
 
-/// May a server use the set?
+/// Whether a server may use the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// At least 128-bit security and failure at most 2^-128.
     Served,
-    /// Below one of the two bounds; the text says which.
+    /// Below one of the two bounds, which the text names.
     Weak(&'static str),
-    /// For tests and simulators only; protects nothing.
+    /// For tests and simulators only. The set protects nothing.
     Toy,
 }
 
@@ -171,7 +173,7 @@ impl ParameterSet {
         self.glwe_dimension * self.polynomial_size
     }
 
-    /// Length of the key that ciphertexts live under between operations.
+    /// Length of the key of ciphertexts between operations.
     pub const fn input_dimension(&self) -> usize {
         match self.order {
             Order::KeySwitchFirst => self.big_dimension(),
@@ -184,12 +186,13 @@ impl ParameterSet {
         (self.input_dimension() as u64 + 1) * (self.torus.bits() / 8) as u64
     }
 
-    /// Bits of the word that a ciphertext under the small key is made of.
+    /// Bits of a word of a ciphertext under the small key.
     pub const fn small_word_bits(&self) -> u32 {
         word_bits(self.small_modulus_log2)
     }
 
-    /// Distance of two plaintexts of a block, in units of 2^-64 of the torus; of booleans, of true from nothing.
+    /// Distance between two plaintexts of a block, in units of 2^-64 of the torus. For booleans,
+    /// the distance between true and zero.
     pub const fn plaintext_step(&self) -> u64 {
         match self.encoding {
             Encoding::Shortint { message_modulus, carry_modulus, .. } => (1 << 63) / (message_modulus * carry_modulus),
@@ -209,12 +212,13 @@ impl ParameterSet {
 
     /// GGSW ciphertexts in the bootstrap key.
     pub const fn ggsw_count(&self) -> usize {
-        // A classical step has one selector; a multi-bit step has one for each subset of its bits.
+        // A classical step has one selector. A multi-bit step has one selector for each subset of
+        // its bits.
         if self.grouping == 1 { self.lwe_dimension } else { self.rotation_steps() << self.grouping }
     }
 
-    /// What one bootstrap costs beside those of other sets: about its millions of multiplications, at least 1. The
-    /// unit in which work is counted where sets meet.
+    /// Relative cost of one bootstrap: about its millions of multiplications, at least 1. Work is
+    /// counted in this unit wherever several sets meet.
     pub const fn bootstrap_weight(&self) -> u64 {
         let transforms = self.glwe_size() * (self.bootstrap.levels + 1);
         let products = self.glwe_size() * self.glwe_size() * self.bootstrap.levels;
@@ -230,18 +234,19 @@ impl ParameterSet {
     }
 }
 
-/// A stable number for a compression set, as written in envelopes. Never reused.
+/// A stable number for a compression set, as written in envelopes. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CompressionId(pub u16);
 
-/// How lists of ciphertexts are packed into GLWE ciphertexts of a small modulus, and unpacked again.
+/// Packing of lists of ciphertexts into GLWE ciphertexts of a small modulus, and unpacking.
 #[derive(Debug, PartialEq)]
 pub struct CompressionSet {
     /// Stable number, as on the wire.
     pub id: CompressionId,
-    /// Name, as in tfhe-rs where the set comes from there.
+    /// Name of the set, as in tfhe-rs if the set comes from there.
     pub name: &'static str,
-    /// Sets whose ciphertexts it serves. No set has two.
+    /// Parameter sets of the ciphertexts that can be packed. No parameter set has two compression
+    /// sets.
     pub parameter_sets: &'static [SetId],
     /// Gadget of the packing key switch.
     pub packing: Decomposition,
@@ -251,15 +256,15 @@ pub struct CompressionSet {
     pub packing_polynomial_size: usize,
     /// Noise of the packing key.
     pub packing_noise: Noise,
-    /// Ciphertexts that one packed ciphertext holds at most.
+    /// Maximum number of ciphertexts in one packed ciphertext.
     pub lwe_per_glwe: usize,
-    /// log2 of the modulus that packed ciphertexts are stored in.
+    /// log2 of the modulus of stored packed ciphertexts.
     pub storage_modulus_log2: u32,
-    /// Gadget of the bootstrap that unpacks: from the packing key to the big key.
+    /// Gadget of the unpacking bootstrap, from the packing key to the big key.
     pub bootstrap: Decomposition,
-    /// As published with the set; absent where the source states none.
+    /// The published figure, absent if the source states none.
     pub published_failure_log2: Option<f64>,
-    /// Where the numbers were read.
+    /// Source of the numbers.
     pub source: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! The named sets: the only parameters that exist.
+//! The named sets. No other parameters exist.
 
 mod companions;
 mod compression;

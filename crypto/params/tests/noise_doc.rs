@@ -1,5 +1,5 @@
-//! The tables of `docs/noise.md` are printed by the formula: `CLOAKWORK_UPDATE_DOCS=1` writes them, a plain run
-//! compares.
+//! The formula prints the tables of `docs/noise.md`. With `CLOAKWORK_UPDATE_DOCS=1`, this test
+//! writes the tables. Without it, the test compares them.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use cloakwork_params::noise::{CompressionNoise, NoiseBudget};
 use cloakwork_params::table::{COMPRESSION_SETS, SETS, find, input_noise_halves};
 
 #[test]
-fn tables_of_the_document_are_those_of_the_formula() {
+fn tables_of_the_document_match_the_formula() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/noise.md");
     let document = std::fs::read_to_string(&path).expect("docs/noise.md");
     let mut expected = document.clone();
@@ -115,7 +115,7 @@ fn deviation(variance: f64) -> String {
     if variance == 0.0 { "-".to_owned() } else { format!("{:.2}", variance.log2() / 2.0) }
 }
 
-/// The name without what every name has.
+/// The name without the parts that all names have.
 fn short(name: &str) -> String {
     name.replace("V1_8_", "").replace("PARAM_", "").replace("MESSAGE_", "").replace("CARRY_", "").replace("_2M128", "")
 }

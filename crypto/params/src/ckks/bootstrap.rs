@@ -1,5 +1,5 @@
-//! The shape of a bootstrap: what follows from its kind alone. Whoever computes one, plans one or makes keys for one finds
-//! levels, matrices and keys here, and nowhere else.
+//! The shape of a bootstrap and its consequences. The computation, the planning and the key
+//! generation of a bootstrap all take levels, matrices and keys from this module alone.
 
 mod course;
 
@@ -8,70 +8,72 @@ use std::collections::BTreeMap;
 pub use self::course::{Course, MatrixShape, Turn, stages_of_transform};
 use super::{CkksSet, key_use::KeyUse, offsets::Way};
 
-/// A bootstrap of ciphertexts of some number of slots.
+/// A bootstrap for ciphertexts with a given number of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BootstrapShape {
-    /// log2 of the numbers of a ciphertext.
+    /// log2 of the slots of a ciphertext.
     pub slots_log2: u32,
-    /// Matrices in each direction.
+    /// Number of matrices in each direction.
     pub stages: usize,
-    /// Keys.
+    /// Size of the key set.
     pub size: KeySize,
-    /// Which matrices come first.
+    /// Order of the matrices.
     pub kind: BootstrapKind,
 }
 
-/// How many keys for rotations a bootstrap has: more keys make it faster.
+/// Number of rotation keys of a bootstrap. More keys make a bootstrap faster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeySize {
-    /// Two for each pair of matrices: rotations go one step after the other.
+    /// Two keys for each pair of matrices: each rotation starts from the result of the rotation
+    /// before.
     Small,
-    /// About as many baby steps as giant ones.
+    /// About as many baby steps as giant steps.
     Medium,
-    /// Twice as many baby steps, which are cheaper.
+    /// Twice as many baby steps, which are cheaper than giant steps.
     Large,
 }
 
-/// Which matrices come first.
+/// Order of the matrices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BootstrapKind {
-    /// Those from coefficients to numbers come last: it takes ciphertexts of any level.
+    /// SlotToCoeff comes last. The bootstrap takes ciphertexts of any level.
     #[default]
     Regular,
-    /// They come first, at the lowest levels, and take levels beforehand, not afterwards.
+    /// SlotToCoeff comes first, at the lowest levels. The bootstrap consumes these levels before it
+    /// raises the ciphertext, not afterwards.
     Lossy,
 }
 
-/// A bootstrap that a set does not have.
+/// Refusal of a bootstrap that a set does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchBootstrap {
-    /// Not of so many numbers.
+    /// The set does not support this number of slots.
     #[error("2^{slots_log2} numbers: bootstraps of {set} are of two and more, up to 2^{slots_log2_max}")]
     Slots {
-        /// The set.
+        /// Name of the set.
         set: &'static str,
-        /// log2 of how many.
+        /// log2 of the requested slots.
         slots_log2: u32,
-        /// log2 of the most there are.
+        /// log2 of the maximum slots.
         slots_log2_max: u32,
     },
-    /// Not with so many matrices.
+    /// The set does not support this number of matrices.
     #[error("{stages} stages: a bootstrap of {slots} numbers has 1 to {stages_max}")]
     Stages {
-        /// How many.
+        /// Requested stages.
         stages: usize,
-        /// Of how many numbers.
+        /// Slots of the bootstrap.
         slots: usize,
-        /// The most there are.
+        /// Maximum number of stages.
         stages_max: usize,
     },
 }
 
-/// Levels that taking a remainder takes, however often the angle is doubled.
+/// Levels that the removal of the multiples consumes, for every number of doublings.
 pub const REMAINDER_DEPTH: usize = 8;
 
 impl BootstrapShape {
-    /// Is it one that the set has?
+    /// Checks that the set supports this shape.
     pub fn check(self, set: &CkksSet) -> Result<(), NoSuchBootstrap> {
         let slots_log2_max = set.size_log2 - 1;
         if !(1..=slots_log2_max).contains(&self.slots_log2) {
@@ -84,12 +86,12 @@ impl BootstrapShape {
         Ok(())
     }
 
-    /// Numbers of a ciphertext.
+    /// Number of slots of a ciphertext.
     pub fn slots(self) -> usize {
         1 << self.slots_log2
     }
 
-    /// The level that ciphertexts have at least beforehand, and that it begins at.
+    /// The minimum level of an input ciphertext, at which the bootstrap begins.
     pub fn level_in(self) -> usize {
         match self.kind {
             BootstrapKind::Regular => 0,
@@ -97,18 +99,18 @@ impl BootstrapShape {
         }
     }
 
-    /// The level that ciphertexts are raised to: keys go up to it.
+    /// The level to which ciphertexts are raised, which is the highest level of the keys.
     pub fn raised_level(self, set: &CkksSet) -> usize {
         set.bootstrap.raised[self.stages - 1]
     }
 
-    /// The level that remainders are taken at, after the matrices to coefficients: keys for products and conjugates go up to
-    /// it.
+    /// The level at which multiples of the first prime are removed, after CoeffToSlot. Keys for
+    /// products and conjugates go up to this level.
     pub fn remainder_level(self, set: &CkksSet) -> usize {
         self.raised_level(set) - self.stages
     }
 
-    /// The level of the first matrix from coefficients to numbers.
+    /// The level of the first SlotToCoeff matrix.
     pub fn values_level(self, set: &CkksSet) -> usize {
         match self.kind {
             BootstrapKind::Regular => self.remainder_level(set) - REMAINDER_DEPTH,
@@ -116,7 +118,7 @@ impl BootstrapShape {
         }
     }
 
-    /// The level that ciphertexts have afterwards.
+    /// The level of ciphertexts after the bootstrap.
     pub fn level_out(self, set: &CkksSet) -> usize {
         let taken = match self.kind {
             BootstrapKind::Regular => self.stages,
@@ -125,13 +127,13 @@ impl BootstrapShape {
         self.remainder_level(set) - REMAINDER_DEPTH - taken
     }
 
-    /// Are both parts of the coefficients side by side in one ciphertext? There is room for them but in a full one, and
-    /// afterwards a matrix brings them together.
+    /// Whether the real and the imaginary parts of the slots lie side by side in one ciphertext.
+    /// Every ciphertext except a full one has room for both. Afterwards, a matrix joins the parts.
     pub fn is_packed(self, set: &CkksSet) -> bool {
         self.slots() < set.slots() && self.kind == BootstrapKind::Regular
     }
 
-    /// How products with its matrices turn the numbers.
+    /// The rotation method of products with the matrices.
     pub fn way(self) -> Way {
         match self.size {
             KeySize::Small => Way::Walked,
@@ -140,7 +142,7 @@ impl BootstrapShape {
         }
     }
 
-    /// All keys that it takes, each once, with the highest level that it is needed at.
+    /// All keys of the bootstrap, each once, with the highest level at which it is needed.
     pub fn keys(self, set: &CkksSet) -> BTreeMap<KeyUse, usize> {
         let course = Course::of(self, set);
         let mut keys = BTreeMap::from([
@@ -156,15 +158,17 @@ impl BootstrapShape {
         keys
     }
 
-    /// Bytes of its matrices: of each diagonal a polynomial, with the special primes unless turns are walked.
+    /// Bytes of the matrices: one polynomial for each diagonal, with the special primes unless
+    /// rotations are sequential.
     pub fn matrix_bytes(self, set: &CkksSet) -> u64 {
         let special = if self.way() == Way::Walked { 0 } else { set.special.len() };
         let (raised, values) = (self.raised_level(set), self.values_level(set));
         let of_stage = |(index, [first, last]): (usize, [u32; 2])| {
             let steps = last - first + 1;
-            // Around the end, turns to the left and to the right by half of all places are one.
+            // On the circle of slots, a rotation to the left by half of all slots equals a rotation
+            // to the right by half.
             let diagonals = if last == self.slots_log2 { 1 << steps } else { (2_u64 << steps) - 1 };
-            // The stage is the last one of those to coefficients that it is the first one of those to values.
+            // SlotToCoeff applies the stages in this order, and CoeffToSlot in reverse order.
             let levels = [raised + 1 + index - self.stages, values - index];
             diagonals * levels.map(|level| (level + 1 + special) as u64).iter().sum::<u64>()
         };
@@ -178,7 +182,7 @@ mod tests {
     use super::*;
     use crate::ckks::{CKKS_SETS, offsets::Offsets};
 
-    /// Every shape that a set has.
+    /// Every shape that a set supports.
     fn shapes(set: &CkksSet) -> Vec<BootstrapShape> {
         let mut shapes = Vec::new();
         for slots_log2 in 0..=set.size_log2 {
@@ -198,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_shapes_for_all_numbers_of_slots_but_no_more_stages_than_steps() {
+    fn shapes_exist_for_all_slots_and_up_to_one_stage_per_step() {
         for set in CKKS_SETS {
             let stages: u32 = (1..set.size_log2).map(|slots_log2| slots_log2.min(5)).sum();
             assert_eq!(shapes(set).len(), 2 * 3 * stages as usize, "{}", set.name);
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matrices_take_is_what_their_offsets_come_to() {
+    fn matrix_bytes_match_the_offsets() {
         let toys = CKKS_SETS.iter().filter(|set| set.size_log2 == 10);
         for set in toys {
             for shape in shapes(set) {
@@ -220,9 +224,10 @@ mod tests {
         }
     }
 
-    /// Two for each pair of matrices, up to one for each power of two of places, and what makes up for turns that all go left.
+    /// At most two keys for each pair of matrices, no more than one for each power of two of slots,
+    /// and one that compensates for rotations that all go left.
     #[test]
-    fn small_keys_are_few() {
+    fn small_key_sets_have_few_rotations() {
         let set = crate::ckks::by_name("CKKS_45_60_50").expect("a set");
         for (stages, most) in [(3, 7), (4, 9), (5, 11)] {
             for kind in [BootstrapKind::Regular, BootstrapKind::Lossy] {
@@ -236,9 +241,9 @@ mod tests {
         }
     }
 
-    /// What a walk passes is what it has to reach.
+    /// A sequential product passes exactly the offsets that it must reach.
     #[test]
-    fn a_walk_reaches_every_offset() {
+    fn sequential_rotations_reach_every_offset() {
         for offsets in [vec![0], vec![0, 1, 2, 3, 4, 5, 6], vec![0, 8, 16, 24, 40], vec![4, 12], vec![0, 1, 15, 16, 17]]
         {
             let matrix = Offsets::new(64, offsets.clone());

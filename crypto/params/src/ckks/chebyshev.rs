@@ -1,36 +1,38 @@
-//! How a sum of Chebyshev polynomials is split: what follows from its degree alone. Whoever computes one, or says what that
-//! takes, finds levels and products here, and nowhere else.
+//! The split of a sum of Chebyshev polynomials, which follows from its degree alone. Computations
+//! and cost estimates both take levels and products from this module alone.
 
-/// Levels that a sum up to a degree takes.
+/// Levels that a sum up to this degree consumes.
 pub fn depth(degree: usize) -> usize {
     degree.max(1).ilog2() as usize + 1
 }
 
-/// The degrees of the two polynomials whose product one of degree 2 and more is made of: T_(a+b) = 2 T_a T_b - T_|a-b|.
+/// The degrees of the two factors of a polynomial of degree 2 or more: T_(a+b) = 2 T_a T_b -
+/// T_|a-b|.
 pub fn factors(degree: usize) -> [usize; 2] {
     [degree.div_ceil(2), degree / 2]
 }
 
-/// A sum, taken apart. What is above a power of two is taken off as a multiple of the polynomial of that degree, its *giant*;
-/// the multiple is a sum of its own, a level above. What is left in the end is numbers times polynomials of small degrees.
+/// A sum, split recursively. The terms from a power of two on are removed as a multiple of the
+/// polynomial of that degree, its *giant*. The multiple is a sum of its own, one level above. The
+/// rest consists of numbers times polynomials of small degrees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// What is taken off, in this order: the giant's degree, and what it is multiplied by.
+    /// The removed parts, in this order: the degree of the giant, and its multiplier.
     pub multiples: Vec<(usize, Self)>,
-    /// The degree of what is left.
+    /// The degree of the rest.
     pub rest: usize,
 }
 
 impl Split {
-    /// Of a sum up to a degree.
+    /// Splits a sum up to this degree.
     pub fn of(degree: usize) -> Self {
         let depth = depth(degree);
-        // So that there are about as many small polynomials as multiples.
+        // This bound makes the number of small polynomials and of multiples about equal.
         let rest_max = (1 << (depth / 2)).max(2) - 1;
         Self::within(degree, depth, rest_max)
     }
 
-    /// Of one that has so many levels, and leaves a rest of no higher degree than that.
+    /// Splits a sum that has `depth` levels, with a rest of degree up to `rest_max`.
     fn within(degree: usize, depth: usize, rest_max: usize) -> Self {
         let (mut multiples, mut rest) = (Vec::new(), degree);
         while rest > rest_max || levels_of(rest) >= depth {
@@ -42,7 +44,7 @@ impl Split {
     }
 }
 
-/// Levels that the polynomial of a degree takes by itself.
+/// Levels that the polynomial of this degree consumes by itself.
 fn levels_of(degree: usize) -> usize {
     degree.max(1).next_power_of_two().ilog2() as usize
 }
@@ -51,7 +53,8 @@ fn levels_of(degree: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// The highest degree that comes of a split, where every polynomial that a sum multiplies by has a level for the product.
+    /// The highest degree of the recombined sum. Checks that every polynomial in a product has a
+    /// level left for that product.
     fn put_together(Split { multiples, rest }: &Split, levels: usize) -> usize {
         assert!(levels_of(*rest) < levels, "the rest is multiplied by numbers, a level above the sum");
         let degrees = multiples.iter().map(|(giant, multiple)| {
@@ -62,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_split_is_of_its_degree_and_keeps_to_its_levels() {
+    fn a_split_has_its_degree_and_stays_within_its_levels() {
         for degree in 0..=511 {
             let split = Split::of(degree);
             assert_eq!(put_together(&split, depth(degree)), degree);

@@ -1,42 +1,42 @@
-//! What a computation does with a key, and which keys serve it.
+//! Uses of a key in a computation, and the keys that serve each use.
 
 use std::fmt;
 
 use super::{CkksSet, layout::Purpose};
 
-/// What a computation does with a key.
+/// A use of a key in a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyUse {
     /// Products.
     Multiplication,
     /// Conjugates.
     Conjugation,
-    /// Turns to the left, of a vector of so many numbers.
+    /// Rotations to the left of a vector.
     Rotation {
-        /// By how many places: less than there are.
+        /// Number of slots to rotate by, below the length of the vector.
         steps: usize,
-        /// log2 of the numbers.
+        /// log2 of the length of the vector.
         slots_log2: u32,
     },
-    /// To the sparse secret of bootstraps.
+    /// The switch to the sparse secret of bootstraps.
     ToSparse,
-    /// Back from there.
+    /// The switch back from the sparse secret.
     ToDense,
 }
 
 impl KeyUse {
-    /// Turns of so many numbers, to the right where `steps` is negative.
+    /// A rotation of a vector of 2^`slots_log2` numbers, to the right if `steps` is negative.
     pub fn rotation(steps: i64, slots_log2: u32) -> Self {
         Self::Rotation { steps: steps.rem_euclid(1 << slots_log2) as usize, slots_log2 }
     }
 
-    /// Turns of as many numbers as the ring of a set holds.
+    /// A rotation of as many numbers as the ring of a set holds.
     pub fn rotation_of_all(set: &CkksSet, steps: i64) -> Self {
         Self::rotation(steps, set.size_log2 - 1)
     }
 
-    /// What a key may be for to serve. Of few numbers, turns to the left and to the right are two keys, either of which will
-    /// do.
+    /// The purposes of keys that serve this use. For a vector shorter than the ring, rotations to
+    /// the left and to the right are different keys, and either key serves.
     pub fn purposes(self, set: &CkksSet) -> Vec<Purpose> {
         match self {
             Self::Multiplication => vec![Purpose::Relinearization],
@@ -65,7 +65,7 @@ impl fmt::Display for KeyUse {
     }
 }
 
-/// The power of X that turns numbers by `steps` places to the left, of as many as the ring holds.
+/// The power of X that rotates the slots by `steps` to the left, over all slots of the ring.
 pub fn rotation_power(set: &CkksSet, steps: i64) -> usize {
     let order = 2 * set.size();
     // Five has order N / 2.

@@ -1,7 +1,8 @@
-//! What the dimensions of each kind of CKKS object mean, and the payload that they make.
+//! Dimensions and payload length of each kind of CKKS object.
 //!
-//! A header tells all that a server decides by: what a key is for and up to which level it goes, and level, slots and
-//! scale of a ciphertext. Each number is held to the parameter set before anything is allocated on its word.
+//! A server decides by the header alone. The header gives purpose and highest level of a key, or
+//! level, slots and scale of a ciphertext. Each number is checked against the parameter set before
+//! any allocation that depends on it.
 
 use std::fmt;
 
@@ -12,56 +13,58 @@ use crate::{
     table,
 };
 
-/// What a caller already knows about an object and holds it to.
+/// Known properties of an object, which its header must match.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
-    /// Its parameter set.
+    /// Parameter set of the object.
     pub set: Option<&'static CkksSet>,
-    /// The key it was made under.
+    /// The key under which the object was made.
     pub key_id: Option<KeyId>,
 }
 
-/// The numbers of a ciphertext.
+/// The parameters of a ciphertext.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CiphertextShape {
     /// The level, up to the set's working level.
     pub level: usize,
-    /// log2 of how many numbers it holds.
+    /// log2 of the number of slots.
     pub slots_log2: u32,
-    /// What the numbers are multiplied by.
+    /// The factor by which the numbers are multiplied.
     pub scale: f64,
 }
 
-/// The numbers of a key from one secret to another. How many special primes it has and how it is cut follow from what it
-/// is for.
+/// The parameters of a key from one secret to another. The purpose determines the special primes
+/// and the split into digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyShape {
-    /// What it is for.
+    /// Purpose of the key.
     pub purpose: Purpose,
-    /// Ciphertexts up to this level can be switched with it.
+    /// Highest level of ciphertexts that the key can switch.
     pub level: usize,
 }
 
-/// What a key from one secret to another is for.
+/// The purpose of a key from one secret to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
     /// Products: from the square of the secret to the secret.
     Relinearization,
     /// Rotations and conjugates: X becomes X to this power.
     Move {
-        /// An odd one, above 1 and below 2N.
+        /// An odd power, above 1 and below 2N.
         power: usize,
     },
-    /// The way into a bootstrap: to a sparse secret, modulo the first prime and the first special one and nothing else.
+    /// The switch into a bootstrap: to a sparse secret, modulo the first prime and the first
+    /// special prime only.
     ToSparse,
-    /// The way back: from the sparse secret, not cut into digits.
+    /// The switch back from the sparse secret, without a split into digits.
     ToDense,
 }
 
-/// log2 of what a scale is below, whatever the modulus: products of several numbers are finite.
+/// log2 of the upper bound of a scale, for every modulus. Products of several numbers then stay
+/// finite.
 pub const SCALE_LOG2_MAX: u32 = 256;
 
-/// Checks everything in a header but the kind's own payload, and returns the parameter set.
+/// Checks all of a header except the kind's own payload, and returns the parameter set.
 pub fn conform(header: &Header, kind: ObjectKind, expected: &Expected) -> Result<&'static CkksSet, EnvelopeError> {
     if header.kind != kind {
         return Err(EnvelopeError::WrongKind { expected: kind, got: header.kind });
@@ -83,7 +86,7 @@ pub fn conform(header: &Header, kind: ObjectKind, expected: &Expected) -> Result
     Ok(set)
 }
 
-/// Bytes that an object of `set` with these dimensions has, if they are such as the set allows.
+/// Payload bytes of an object of `set` with these dimensions, if the set allows them.
 pub fn payload_len(kind: ObjectKind, set: &'static CkksSet, given: &Dimensions) -> Result<u64, EnvelopeError> {
     match kind {
         ObjectKind::CkksCiphertext => Ok(2 * set.packed_bytes(CiphertextShape::of(set, given)?.level, 0)),
@@ -98,13 +101,13 @@ pub fn payload_len(kind: ObjectKind, set: &'static CkksSet, given: &Dimensions) 
             zeros(unused)?;
             Ok(set.packed_bytes(set.working_level, 0))
         }
-        // Its layout is the client's own business.
+        // The client alone defines the layout of its keys.
         ObjectKind::CkksClientKey => Err(EnvelopeError::SecretKeyRefused { got: kind.number() }),
         _ => Err(EnvelopeError::WrongParameterSet { expected: "a set of TFHE", got: set.name }),
     }
 }
 
-/// What a header says of a public key: the highest level that numbers are encrypted at.
+/// The header's dimensions of a public key: the highest level at which numbers are encrypted.
 pub fn public_key_dimensions(set: &CkksSet) -> Dimensions {
     [set.working_level as u32, 0, 0, 0, 0, 0, 0, 0]
 }
@@ -117,7 +120,8 @@ fn no_set_of_ckks(header: &Header) -> EnvelopeError {
 }
 
 impl CiphertextShape {
-    /// What a header says of a ciphertext: level, log2 of the slots, and both halves of the scale's bits.
+    /// Reads the header's dimensions of a ciphertext: level, log2 of the slots, and both halves of
+    /// the scale's bits.
     pub fn of(set: &CkksSet, given: &Dimensions) -> Result<Self, EnvelopeError> {
         let [level, slots_log2, scale_low, scale_high, ref unused @ ..] = *given;
         zeros(unused)?;
@@ -127,7 +131,7 @@ impl CiphertextShape {
         Ok(shape)
     }
 
-    /// As a header says it; refused if the set has no such ciphertext.
+    /// The dimensions for a header. Fails if the set has no such ciphertext.
     pub fn to_dimensions(self, set: &CkksSet) -> Result<Dimensions, EnvelopeError> {
         self.check(set)?;
         let scale = self.scale.to_bits();
@@ -148,7 +152,8 @@ impl CiphertextShape {
 }
 
 impl KeyShape {
-    /// What a header says of a key: purpose, power of X, level, special primes, and how the key is cut.
+    /// Reads the header's dimensions of a key: purpose, power of X, level, special primes, and the
+    /// split into digits.
     pub fn of(set: &CkksSet, given: &Dimensions) -> Result<Self, EnvelopeError> {
         let [purpose, power, level, special, gadget, ref unused @ ..] = *given;
         zeros(unused)?;
@@ -167,7 +172,7 @@ impl KeyShape {
         Ok(shape)
     }
 
-    /// As a header says it; refused if the set has no such key.
+    /// The dimensions for a header. Fails if the set has no such key.
     pub fn to_dimensions(self, set: &CkksSet) -> Result<Dimensions, EnvelopeError> {
         at_most("level", set.level_max() as u64, self.level as u64)?;
         let (purpose, power) = match self.purpose {
@@ -180,7 +185,7 @@ impl KeyShape {
                 (1, power as u32)
             }
             Purpose::ToSparse => {
-                // A sparse secret is weak where the modulus is large.
+                // A sparse secret is weak under a large modulus.
                 exactly("level of a key to a sparse secret", 0, self.level as u64)?;
                 (2, 0)
             }
@@ -190,7 +195,7 @@ impl KeyShape {
         Ok([purpose, power, self.level as u32, self.special(set) as u32, gadget, 0, 0, 0])
     }
 
-    /// Special primes that the key is modulo.
+    /// Number of special primes in the modulus of the key.
     pub fn special(self, set: &CkksSet) -> usize {
         match self.purpose {
             Purpose::ToSparse => 1,
@@ -198,12 +203,13 @@ impl KeyShape {
         }
     }
 
-    /// Does one ciphertext hold all of the old secret? Otherwise there is one for each of the set's digits.
+    /// Whether one ciphertext holds all of the old secret. Otherwise the key has one ciphertext for
+    /// each of the set's digits.
     pub fn is_whole(self) -> bool {
         self.purpose == Purpose::ToDense
     }
 
-    /// Ciphertexts that the key consists of, each a body and the mask that belongs to it.
+    /// Number of ciphertexts in the key, each a body and its mask.
     pub fn bodies(self, set: &CkksSet) -> usize {
         if self.is_whole() {
             return 1;
@@ -212,7 +218,7 @@ impl KeyShape {
     }
 }
 
-/// What `keys ls` and refusals call it.
+/// The name in `keys ls` and in refusals.
 impl fmt::Display for Purpose {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -249,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn dimensions_round_trip() {
         for set in CKKS_SETS {
             let of_ciphertext = shape(set).to_dimensions(set).expect("such a ciphertext");
             assert_eq!(CiphertextShape::of(set, &of_ciphertext), Ok(shape(set)));
@@ -268,17 +274,18 @@ mod tests {
             let dimensions = KeyShape { purpose, level }.to_dimensions(set).expect("such a key");
             payload_len(ObjectKind::SeededCkksSwitchKey, set, &dimensions).expect("such a key")
         };
-        // One prime of 54 bits, three of 45 and eleven of 46, four of 60 and four of 61, five of 50 and six special ones.
+        // One prime of 54 bits, three of 45 and eleven of 46, four of 60 and four of 61, five of 50
+        // and six special primes.
         let bits = 54 + 3 * 45 + 11 * 46 + 4 * 60 + 4 * 61 + 11 * 50;
         assert_eq!(bytes(Purpose::Relinearization, 27), 6 * (1 << 16) / 8 * bits);
         assert_eq!(bytes(Purpose::ToSparse, 0), (1 << 16) / 8 * (54 + 50));
         assert_eq!(bytes(Purpose::ToDense, 27), (1 << 16) / 8 * bits);
-        // As docs/ckks.md says, in millions.
+        // In millions, as in docs/ckks.md.
         assert_eq!([27, 14].map(|level| bytes(Purpose::Relinearization, level) / 1_000_000), [84, 24]);
     }
 
     #[test]
-    fn no_header_is_believed_beyond_its_set() {
+    fn headers_beyond_their_set_are_refused() {
         for set in CKKS_SETS {
             let good = shape(set).to_dimensions(set).expect("such a ciphertext");
             let spoilt = |index: usize, value: u32| {

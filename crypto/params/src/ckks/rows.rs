@@ -1,9 +1,9 @@
-//! The rows.
+//! The rows of the table.
 
 use super::{CkksBootstrap, CkksSecurity, CkksSet};
 use crate::set::{SetId, Standing};
 
-/// Every set there is. Numbers are never reused: from 0x80 those that are served, from 0xff80 toys.
+/// Every CKKS set. Numbers are never reused: served sets start at 0x80, toys at 0xff80.
 pub static CKKS_SETS: &[CkksSet] = &[
     CkksSet {
         id: SetId(0x80),
@@ -41,11 +41,12 @@ pub static CKKS_SETS: &[CkksSet] = &[
     toy(0xff81, "TOY_CKKS_45_60_50", CHAIN_45_60_50, SPECIAL_50, &[6, 6, 5, 5, 5, 1], 45, 14, BOOTSTRAP_45_60_50),
 ];
 
-/// Of 2^16. What divisions leave in a number is 2.7 bits less than with 2/3 of all coefficients, and guessing which ones are zero
-/// does not pay: lattice reduction alone costs less.
+/// Nonzero coefficients of 2^16. Divisions leave an error in a number that is 2.7 bits lower than
+/// with 2/3 of all coefficients. Guessing zero coefficients does not pay for an attacker: lattice
+/// reduction alone costs less.
 const SECRET_WEIGHT: usize = 1024;
 
-/// Standard deviation of the guidelines.
+/// Standard deviation in the guidelines.
 const NOISE: f64 = 3.19;
 
 /// log2 of the coefficients of a toy.
@@ -71,7 +72,8 @@ const fn toy(
         digit_sizes,
         scale_log2,
         working_level,
-        // As large a part as of a real ring would be fewer than the sparse secret of a bootstrap has.
+        // In proportion to a real ring, the weight would be below the weight of a bootstrap's
+        // sparse secret.
         secret_weight: (1 << TOY_SIZE_LOG2) / 4,
         noise: NOISE,
         bootstrap,
@@ -81,14 +83,15 @@ const fn toy(
     }
 }
 
-/// Of weight 32 modulo 121 bits, more than any set has there: the cheapest of those attacks is a dual hybrid that meets in the
-/// middle.
+/// Estimate for weight 32 modulo 121 bits, which is more than any set has there. The cheapest of
+/// those attacks is a dual hybrid attack with meet-in-the-middle.
 const SPARSE_SECURITY: f64 = 163.5;
 
-/// The sum of 32 uniform numbers between -1/2 and 1/2 is beyond 15.5, either way: 2 / (2^32 32!).
+/// Probability that the sum of 32 uniform numbers between -1/2 and 1/2 is beyond 15.5, on either
+/// side: 2 / (2^32 32!).
 const COEFFICIENT_FAILURE: f64 = -148.66;
 
-/// All levels are alike, and a bootstrap begins at the highest.
+/// All levels have primes of equal size, and a bootstrap begins at the highest level.
 const BOOTSTRAP_54: CkksBootstrap = CkksBootstrap {
     sparse_weight: 32,
     sparse_security_log2: SPARSE_SECURITY,
@@ -106,7 +109,7 @@ const BOOTSTRAP_45_60_50: CkksBootstrap = CkksBootstrap {
     raised: [23, 24, 25, 26, 27],
 };
 
-/// Cheapest of the attacks that docs/ckks.md has estimates of.
+/// The cheapest of the attacks that docs/ckks.md estimates.
 const ESTIMATED: &str = "primal uSVP, the cheapest of primal uSVP and hybrid, dual and dual hybrid attacks; MATZOV cost model, GSA shape; malb/lattice-estimator at 27a581bb";
 
 /// One prime of 60 bits, and 26 next to 2^54.

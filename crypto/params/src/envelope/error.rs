@@ -1,4 +1,4 @@
-//! Why an envelope was refused: always what was expected and what came.
+//! Reasons to refuse an envelope. Each reason names the expected and the received value.
 
 use std::io;
 
@@ -7,26 +7,26 @@ use crate::{
     set::SetId,
 };
 
-/// An envelope that is not what it should be.
+/// An invalid or unexpected envelope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvelopeError {
-    /// The digest does not belong to the header and payload.
+    /// The digest does not match the header and payload.
     #[error("digest mismatch: the envelope says {expected}, its content gives {got}")]
     DigestMismatch {
-        /// As the trailer says.
+        /// Digest in the trailer.
         expected: blake3::Hash,
-        /// As computed.
+        /// Computed digest.
         got: blake3::Hash,
     },
-    /// A dimension above what the parameter set has.
+    /// A dimension exceeds the limit of the parameter set.
     #[error("{which}: expected at most {max}, got {got}")]
     DimensionTooLarge {
-        /// What it counts.
+        /// Name of the dimension.
         which: &'static str,
-        /// What the parameter set says.
+        /// Limit of the parameter set.
         max: u64,
-        /// What the header says.
+        /// Value in the header.
         got: u64,
     },
     /// Reading or writing failed.
@@ -34,7 +34,7 @@ pub enum EnvelopeError {
     Io {
         /// Kind of the failure.
         kind: io::ErrorKind,
-        /// What the system said.
+        /// Message of the system.
         message: String,
     },
     /// A byte that must be zero is not.
@@ -45,10 +45,10 @@ pub enum EnvelopeError {
         /// The byte.
         got: u8,
     },
-    /// What encrypted numbers are multiplied by is no scale.
+    /// The scale of encrypted numbers is out of range.
     #[error("scale: expected at least 1 and less than the modulus and 2^256, got {:e}", f64::from_bits(*.bits))]
     ScaleOutOfRange {
-        /// The scale, as a double's bits.
+        /// The scale, as the bits of a double.
         bits: u64,
     },
     /// The object is a secret key, which must never leave its client.
@@ -72,90 +72,90 @@ pub enum EnvelopeError {
     /// The input ended early.
     #[error("truncated: expected {expected} bytes, got {got}")]
     Truncated {
-        /// Length of the envelope, or of its header if not even that came.
+        /// Length of the envelope, or of its header if the header is incomplete.
         expected: u64,
-        /// Bytes that came.
+        /// Received bytes.
         got: u64,
     },
-    /// No such kind.
+    /// The object kind is unknown.
     #[error("unknown object kind {got:#06x}")]
     UnknownKind {
         /// Number of the kind.
         got: u16,
     },
-    /// No such parameter set.
+    /// The parameter set is unknown.
     #[error("unknown parameter set {}", got.0)]
     UnknownParameterSet {
         /// Number of the set.
         got: SetId,
     },
-    /// A version that this build does not read.
+    /// This build does not read the version.
     #[error("unsupported format version: expected {expected}, got {got}")]
     UnsupportedVersion {
         /// The newest version that this build reads.
         expected: u16,
-        /// The envelope's.
+        /// Version of the envelope.
         got: u16,
     },
-    /// A dimension that the parameter set does not allow.
+    /// The parameter set does not allow the dimension.
     #[error("{which}: expected {expected}, got {got}")]
     WrongDimension {
-        /// What it counts.
+        /// Name of the dimension.
         which: &'static str,
-        /// What the parameter set says.
+        /// Value that the parameter set requires.
         expected: u64,
-        /// What the header says.
+        /// Value in the header.
         got: u64,
     },
-    /// An object under another key.
+    /// The object belongs to another key.
     #[error("wrong key: expected key id {expected}, got {got}")]
     WrongKeyId {
-        /// The key that was asked for.
+        /// The requested key.
         expected: KeyId,
-        /// The object's.
+        /// Key of the object.
         got: KeyId,
     },
-    /// An object of another kind.
+    /// The object is of another kind.
     #[error("wrong kind: expected a {expected}, got a {got}")]
     WrongKind {
-        /// The kind that was asked for.
+        /// The requested kind.
         expected: ObjectKind,
-        /// The object's.
+        /// Kind of the object.
         got: ObjectKind,
     },
-    /// A key for a move to where X is no such power.
+    /// A key's power of X is not an odd number above 1.
     #[error("power of X that a key moves by: expected an odd one above 1, got {got}")]
     WrongPower {
         /// The power.
         got: u64,
     },
-    /// Not an envelope.
+    /// The input is not an envelope.
     #[error("not a Cloakwork file: expected it to begin with {}", super::MAGIC.escape_ascii())]
     WrongMagic {
         /// The first bytes.
         got: [u8; 8],
     },
-    /// An object of another parameter set, or one that the set does not have.
+    /// The object has another parameter set, or its kind does not exist in the set.
     #[error("wrong parameter set: expected {expected}, got {got}")]
     WrongParameterSet {
-        /// The set that was asked for.
+        /// The requested set.
         expected: &'static str,
-        /// The object's.
+        /// Set of the object.
         got: &'static str,
     },
-    /// The payload's length does not follow from the dimensions.
+    /// The length of the payload does not follow from the dimensions.
     #[error("payload length: expected {expected} bytes, got {got}")]
     WrongPayloadLength {
-        /// What the dimensions make.
+        /// Length that follows from the dimensions.
         expected: u64,
-        /// What the header says, or what was written.
+        /// Length in the header, or length that was written.
         got: u64,
     },
 }
 
 impl From<io::Error> for EnvelopeError {
     fn from(error: io::Error) -> Self {
-        // Ours, if it came through a reader's `io::Read`.
+        // An error that passed through a reader's `io::Read` wraps an `EnvelopeError`.
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {
             Some(ours) => ours.clone(),
             None => Self::Io { kind: error.kind(), message: error.to_string() },

@@ -9,19 +9,19 @@ use crate::{
 /// First bytes of every envelope.
 pub const MAGIC: [u8; 8] = *b"CLOAKWRK";
 
-/// The format version that this build writes, and the only one so far.
+/// The format version that this build writes, and the only version so far.
 pub const VERSION: u16 = 1;
 
-/// Length of a header.
+/// Length of a header in bytes.
 pub const HEADER_BYTES: usize = 112;
 
-/// Number of dimensions in a header; unused ones are zero.
+/// Number of dimensions in a header. Unused dimensions are zero.
 pub const DIMENSIONS: usize = 8;
 
-/// The numbers of an object; the kind says what each means.
+/// The dimensions of an object. Its kind defines the meaning of each.
 pub type Dimensions = [u32; DIMENSIONS];
 
-/// Where the public mask stream of a seeded object starts.
+/// The start of the public mask stream of a seeded object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed {
     /// The AES key as a little-endian integer.
@@ -32,29 +32,29 @@ pub struct Seed {
     pub byte: u8,
 }
 
-/// All that can be known of an object without its payload.
+/// All properties of an object that are known without its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it is.
+    /// Kind of the object.
     pub kind: ObjectKind,
-    /// Its parameter set.
+    /// Parameter set of the object.
     pub set: SetId,
-    /// The secret keys it was made under.
+    /// The secret keys under which the object was made.
     pub key_id: KeyId,
-    /// Its numbers.
+    /// Dimensions of the object.
     pub dimensions: Dimensions,
-    /// Its mask stream; present exactly in seeded kinds.
+    /// Start of the mask stream, present exactly in seeded kinds.
     pub seed: Option<Seed>,
-    /// Length of its payload in bytes.
+    /// Length of the payload in bytes.
     pub payload_len: u64,
 }
 
-/// What to do with kinds that no server may see.
+/// Treatment of kinds that no server may receive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrets {
-    /// Refuse them by name.
+    /// Refuse secret kinds by name.
     Refused,
-    /// Read them: the owner asks.
+    /// Read secret kinds, on request of the owner.
     Read,
 }
 
@@ -79,7 +79,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header and checks what can be checked without knowing the parameter sets.
+    /// Reads a header and checks everything that does not depend on the parameter sets.
     pub(super) fn from_bytes(bytes: &[u8; HEADER_BYTES], secrets: Secrets) -> Result<Self, EnvelopeError> {
         let magic = take(bytes, MAGIC_AT);
         if magic != MAGIC {
@@ -132,7 +132,8 @@ fn take<const N: usize>(bytes: &[u8; HEADER_BYTES], offset: usize) -> [u8; N] {
     std::array::from_fn(|index| bytes[offset + index])
 }
 
-// Offsets. The header is a multiple of 16 bytes, so the words of the payload stay aligned in a mapped file.
+// Offsets of the fields. The header is a multiple of 16 bytes, so the words of the payload stay
+// aligned in a mapped file.
 const MAGIC_AT: usize = 0;
 const VERSION_AT: usize = 8;
 const KIND_AT: usize = 10;

@@ -1,28 +1,29 @@
-//! Reading an envelope: header first, then the payload in pieces, then the verdict.
+//! Reading an envelope: first the header, then the payload in pieces, and last the check of the
+//! digest.
 
 use std::io::{self, Read};
 
 use super::{EnvelopeError, HEADER_BYTES, Header, MAGIC, TRAILER_BYTES, header::Secrets};
 
-/// Hands out the payload of an envelope. Nothing read from it may be trusted before
-/// [`EnvelopeReader::finish`] has found the digest to be right.
+/// Reads the payload of an envelope. No byte of it may be trusted before [`EnvelopeReader::finish`]
+/// has verified the digest.
 #[must_use = "an envelope is not verified before `finish`"]
 pub struct EnvelopeReader<R> {
     inner: R,
     header: Header,
     hasher: blake3::Hasher,
     payload_left: u64,
-    /// Bytes taken from `inner` so far.
+    /// Bytes that were read from `inner` so far.
     position: u64,
 }
 
 impl<R: Read> EnvelopeReader<R> {
-    /// Reads the header and refuses secret keys: what every server uses.
+    /// Reads the header and refuses secret keys. Every server uses this method.
     pub fn open(inner: R) -> Result<Self, EnvelopeError> {
         Self::start(inner, Secrets::Refused)
     }
 
-    /// Reads the header, be it of a secret key: for the owner's own files only.
+    /// Reads the header, also of a secret key. For the owner's own files only.
     pub fn open_secret(inner: R) -> Result<Self, EnvelopeError> {
         Self::start(inner, Secrets::Read)
     }
@@ -30,7 +31,7 @@ impl<R: Read> EnvelopeReader<R> {
     fn start(mut inner: R, secrets: Secrets) -> Result<Self, EnvelopeError> {
         let mut bytes = [0; HEADER_BYTES];
         let got = read_up_to(&mut inner, &mut bytes)?;
-        // A short text file is better called foreign than truncated.
+        // For a short text file, "not a Cloakwork file" is a better error than "truncated".
         if got >= MAGIC.len() && !bytes.starts_with(&MAGIC) {
             return Err(EnvelopeError::WrongMagic { got: std::array::from_fn(|index| bytes[index]) });
         }
@@ -43,12 +44,12 @@ impl<R: Read> EnvelopeReader<R> {
         Ok(Self { inner, hasher, payload_left: header.payload_len, header, position: HEADER_BYTES as u64 })
     }
 
-    /// The header. Its digest has not been checked yet.
+    /// The header, before the verification of its digest.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Bytes of the payload that have not been read.
+    /// Bytes of the payload that are not read yet.
     pub fn payload_left(&self) -> u64 {
         self.payload_left
     }
@@ -65,7 +66,7 @@ impl<R: Read> EnvelopeReader<R> {
         if got < buffer.len() { Err(self.truncated(0)) } else { Ok(()) }
     }
 
-    /// Checks the digest, and returns what lies behind the envelope.
+    /// Checks the digest, and returns the reader at the end of the envelope.
     pub fn finish(mut self) -> Result<R, EnvelopeError> {
         if self.payload_left != 0 {
             let expected = self.header.payload_len - self.payload_left;
@@ -80,7 +81,7 @@ impl<R: Read> EnvelopeReader<R> {
         if expected == got { Ok(self.inner) } else { Err(EnvelopeError::DigestMismatch { expected, got }) }
     }
 
-    /// Checks the digest, and that nothing lies behind the envelope.
+    /// Checks the digest, and that no bytes follow the envelope.
     pub fn finish_at_end(self) -> Result<(), EnvelopeError> {
         let expected = self.envelope_len();
         let mut rest = self.finish()?;
@@ -90,7 +91,7 @@ impl<R: Read> EnvelopeReader<R> {
         }
     }
 
-    /// Reads what is left of the payload, then checks as [`EnvelopeReader::finish_at_end`] does.
+    /// Reads the rest of the payload, then checks like [`EnvelopeReader::finish_at_end`].
     pub fn verify(mut self) -> Result<Header, EnvelopeError> {
         let mut buffer = vec![0; 1 << 16];
         while self.payload_left > 0 {
@@ -112,13 +113,13 @@ impl<R: Read> EnvelopeReader<R> {
         EnvelopeError::Truncated { expected: self.envelope_len(), got: self.position + further }
     }
 
-    /// A lying header may claim nearly 2^64 bytes, hence the saturation.
+    /// A forged header may claim nearly 2^64 bytes, so the addition saturates.
     fn envelope_len(&self) -> u64 {
         self.header.payload_len.saturating_add((HEADER_BYTES + TRAILER_BYTES) as u64)
     }
 }
 
-/// The payload as a bounded reader; a premature end is an error, not an end.
+/// The payload as a bounded reader. A premature end is an error, not an end of file.
 impl<R: Read> Read for EnvelopeReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let step = self.payload_left.min(buffer.len() as u64) as usize;
@@ -131,7 +132,7 @@ impl<R: Read> Read for EnvelopeReader<R> {
     }
 }
 
-/// Reads until `buffer` is full or the input ends; returns how much came.
+/// Reads until `buffer` is full or the input ends, and returns the number of bytes.
 fn read_up_to(inner: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < buffer.len() {

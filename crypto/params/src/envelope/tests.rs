@@ -28,7 +28,7 @@ fn envelope(header: &Header, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read_in_any_steps() {
+fn payloads_round_trip_in_reads_of_any_size() {
     let bytes = envelope(&header(), &payload());
     assert_eq!(bytes.len(), HEADER_BYTES + 100_000 + TRAILER_BYTES);
     assert_eq!(EnvelopeReader::open(&bytes[..]).and_then(EnvelopeReader::verify), Ok(header()));
@@ -48,7 +48,7 @@ fn the_digest_covers_header_and_payload() {
 }
 
 #[test]
-fn what_follows_an_envelope_is_left_alone_or_refused() {
+fn bytes_after_an_envelope_are_returned_or_refused() {
     let mut bytes = envelope(&Header { payload_len: 0, ..header() }, &[]);
     bytes.push(42);
     let rest = EnvelopeReader::open(&bytes[..]).and_then(EnvelopeReader::finish);
@@ -73,7 +73,7 @@ fn a_payload_of_another_length_is_refused() {
 }
 
 #[test]
-fn each_field_of_the_header_is_held_to_its_rule() {
+fn each_field_of_the_header_is_validated() {
     let good = envelope(&header(), &payload());
     let refused = |offset: usize, byte: u8| {
         let mut bytes = good.clone();
@@ -87,7 +87,7 @@ fn each_field_of_the_header_is_held_to_its_rule() {
     assert_eq!(refused(14, 1), Some(EnvelopeError::ReservedNotZero { offset: 14, got: 1 }));
     assert_eq!(refused(103, 9), Some(EnvelopeError::ReservedNotZero { offset: 103, got: 9 }));
     assert_eq!(refused(96, 16), Some(EnvelopeError::SeedOutOfRange { got: 16 }));
-    // Without a seed its fields are reserved.
+    // In a kind without a seed, the seed's fields are reserved.
     assert_eq!(refused(10, 1), Some(EnvelopeError::ReservedNotZero { offset: 79, got: 0x80 }));
 }
 
@@ -102,7 +102,7 @@ fn a_secret_key_is_refused_unless_asked_for() {
 }
 
 #[test]
-fn every_truncation_says_how_much_came() {
+fn truncations_report_the_received_length() {
     let bytes = envelope(&Header { payload_len: 10, ..header() }, &[1; 10]);
     for len in 0..bytes.len() {
         let expected = if len < HEADER_BYTES { HEADER_BYTES } else { bytes.len() } as u64;
@@ -115,7 +115,7 @@ fn every_truncation_says_how_much_came() {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn every_flipped_bit_is_detected() {
     let bytes = envelope(&Header { payload_len: 10, ..header() }, &[1; 10]);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();

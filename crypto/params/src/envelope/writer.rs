@@ -1,10 +1,11 @@
-//! Writing an envelope as its payload comes.
+//! Streaming output of an envelope.
 
 use std::io::{self, Write};
 
 use super::{EnvelopeError, HEADER_BYTES, Header};
 
-/// Takes the payload as [`Write`], hashes it on the way, and ends the envelope in [`EnvelopeWriter::finish`].
+/// Takes the payload as [`Write`], hashes it on the way, and completes the envelope in
+/// [`EnvelopeWriter::finish`].
 #[must_use = "an envelope is not complete before `finish`"]
 pub struct EnvelopeWriter<W> {
     inner: W,
@@ -23,7 +24,7 @@ impl<W: Write> EnvelopeWriter<W> {
         Ok(Self { inner, hasher, payload_len: header.payload_len, written: 0 })
     }
 
-    /// Writes the digest, if the payload has the length that the header says.
+    /// Writes the digest, if the payload has the length in the header.
     pub fn finish(mut self) -> Result<W, EnvelopeError> {
         if self.written != self.payload_len {
             return Err(EnvelopeError::WrongPayloadLength { expected: self.payload_len, got: self.written });

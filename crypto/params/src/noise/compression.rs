@@ -5,7 +5,7 @@ use super::modulus_switch::SwitchError;
 use super::{NoiseBudget, variance};
 use crate::set::{CompressionSet, Encoding, ParameterSet};
 
-/// What packing a list and unpacking it adds, under keys of average weight.
+/// Noise that the packing and unpacking of a list add, under keys of average weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CompressionNoise {
     /// The packing key's noise, multiplied by the digits of every ciphertext of a full list.
@@ -14,7 +14,7 @@ pub struct CompressionNoise {
     pub packing_rounding: f64,
     /// The rounding of the packed mask to the storage modulus, multiplied by the packing key.
     pub storage: f64,
-    /// What an unpacked ciphertext carries.
+    /// Noise of an unpacked ciphertext.
     pub unpacked: BootstrapNoise,
 }
 
@@ -24,7 +24,8 @@ impl CompressionNoise {
         let word = set.torus.bits();
         let gadget = compression.packing;
         let packed_dimension = compression.packing_glwe_dimension * compression.packing_polynomial_size;
-        // Each listed ciphertext is switched to its own coefficient, but the key noise of all of them falls on all.
+        // Each listed ciphertext is switched to a coefficient of its own, but the key noise of all
+        // of them affects every coefficient.
         let words = (set.big_dimension() * compression.lwe_per_glwe) as f64;
         let steps = packed_dimension as f64;
         let unpacking = ParameterSet { bootstrap: compression.bootstrap, ..*set };
@@ -42,17 +43,18 @@ impl CompressionNoise {
         }
     }
 
-    /// log2 of the probability that one ciphertext of noise level 1 and empty carry comes out of the list wrong.
+    /// log2 of the probability that one ciphertext of noise level 1 and empty carry leaves the list
+    /// with a wrong value.
     pub fn unpacking_failure_log2(&self, set: &ParameterSet, compression: &CompressionSet) -> f64 {
         self.unpacking_failure_log2_of(set, compression, NoiseBudget::of(set).output())
     }
 
-    /// The same for one of this variance, whatever it comes from.
+    /// Like [`Self::unpacking_failure_log2`], for a ciphertext of any given variance.
     pub fn unpacking_failure_log2_of(&self, set: &ParameterSet, compression: &CompressionSet, packed: f64) -> f64 {
         let Encoding::Shortint { message_modulus, carry_modulus, .. } = set.encoding else {
             return f64::NEG_INFINITY;
         };
-        // The carry is empty, so the message is first moved up by its own width.
+        // The carry is empty, so the message is first shifted up by its own width.
         let shift = message_modulus as f64;
         let half_box = 0.25 / carry_modulus as f64;
         let half_step = 0.5 * (-f64::from(compression.storage_modulus_log2)).exp2();
@@ -64,8 +66,8 @@ impl CompressionNoise {
         decision.failure_log2(input + self.packing_key + self.packing_rounding, |t| switch.cumulants(t))
     }
 
-    /// The budget of ciphertexts that come out of lists: their noise level 1 is that of the unpacking bootstrap, which
-    /// takes more steps than the set's own.
+    /// The noise budget of unpacked ciphertexts. Their noise level 1 is that of the unpacking
+    /// bootstrap, which has more steps than the set's own bootstrap.
     pub fn after_unpacking(&self, set: &ParameterSet) -> NoiseBudget {
         NoiseBudget { bootstrap: self.unpacked, ..NoiseBudget::of(set) }
     }

@@ -6,31 +6,32 @@ use super::tail::{log2_sum, log2_upper_tail};
 use super::{KeyWeight, NoiseBudget};
 use crate::set::{Encoding, ModulusSwitch, Order, ParameterSet};
 
-/// What a blind rotation decides between: how far its phase may stray before it reads the neighbouring entry of the
-/// lookup table. Distances are fractions of the torus.
+/// The decision of a blind rotation: the distances by which its phase may deviate before it reads
+/// the neighbouring entry of the lookup table. Distances are fractions of the torus.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
     /// Distance to the boundary below.
     pub below: f64,
     /// Distance to the boundary above.
     pub above: f64,
-    /// Variance that may enter, in multiples of a bootstrap output's.
+    /// Largest input variance, in multiples of a bootstrap output's variance.
     pub input_factor: f64,
 }
 
 impl NoiseBudget {
-    /// log2 of the probability, over ciphertexts and keys of this weight, that one key switch and bootstrap at the largest
-    /// noise that the set allows reads a wrong entry.
+    /// log2 of the probability, over ciphertexts and keys of this weight, that one key switch and
+    /// bootstrap reads a wrong entry. The input has the largest noise that the set allows.
     pub fn failure_log2(&self, set: &ParameterSet) -> f64 {
         self.failure_log2_for(set, Decision::of(set).input_factor)
     }
 
-    /// The same for an input whose variance is so many times that of a bootstrap's output.
+    /// Like [`Self::failure_log2`], for an input with a variance of `input_factor` bootstrap
+    /// outputs.
     pub fn failure_log2_for(&self, set: &ParameterSet, input_factor: f64) -> f64 {
         self.failure_log2_of(set, input_factor * self.output())
     }
 
-    /// The same for an input of this variance, whatever it comes from.
+    /// Like [`Self::failure_log2`], for an input of any given variance.
     pub fn failure_log2_of(&self, set: &ParameterSet, input: f64) -> f64 {
         let decision = Decision::of(set);
         let entering = self.entering_switch(input);
@@ -40,18 +41,21 @@ impl NoiseBudget {
                 let key = KeyError::of(set, self.key_switch.key);
                 decision.failure_log2(entering - self.key_switch.key, |t| switch.cumulants(t) + key.cumulants(t))
             }
-            // The key switch is part of the input's level there, several of them in one gate.
+            // Here the key switch is part of the input's noise level: one gate has several key
+            // switches.
             Order::BootstrapFirst => decision.failure_log2(entering, |t| switch.cumulants(t)),
         }
     }
 
-    /// The same over random keys of every weight. A heavy key rounds worse, and out in the tail heavy keys count for more
-    /// than light ones spare: half a bit where the rounding of bootstraps is most of the noise.
+    /// Like [`Self::failure_log2_for`], over random keys of every weight. A heavy key rounds worse.
+    /// In the tail, heavy keys cost more than light keys save: half a bit if the rounding of
+    /// bootstraps is most of the noise.
     pub fn failure_log2_over_keys(set: &ParameterSet, input_factor: f64) -> f64 {
         KeyWeight::averaged_log2(set, |key| Self::with_key(set, key).failure_log2_for(set, input_factor))
     }
 
-    /// [`Self::failure_log2`] if the modulus switch's error were normal too, as published figures assume.
+    /// [`Self::failure_log2`] under the assumption of published figures that the modulus switch's
+    /// error is normal as well.
     pub fn normal_failure_log2(&self, set: &ParameterSet) -> f64 {
         let decision = Decision::of(set);
         decision.normal_failure_log2(self.at_decision(decision.input_factor * self.output()))
@@ -66,13 +70,15 @@ impl Decision {
                 let level = max_noise_level as f64;
                 (0.25 / (message_modulus * carry_modulus) as f64, level * level)
             }
-            // An AND-like gate reads the sum of both inputs an eighth away from the boundary. At worst they are one
-            // ciphertext, which doubles the deviation, and that a MUX, which is a sum of two bootstraps. XOR-like
-            // gates double the sum, but also the distance, and the modulus switch then counts for less.
+            // An AND-like gate reads the sum of both inputs at an eighth from the boundary. At
+            // worst, both inputs are one ciphertext, which doubles the deviation, and this
+            // ciphertext comes from a MUX, the sum of two bootstraps. XOR-like gates double the
+            // sum, but also the distance, and the modulus switch then counts for less.
             Encoding::Boolean => (BOOLEAN_DISTANCE, 4.0 * 2.0),
         };
-        // Entries begin at whole steps. Flooring the body therefore changes no decision, and rounding it to the
-        // nearest step moves every boundary down by half a step. The centered switch floors.
+        // Entries begin at whole steps. Flooring the body therefore changes no decision. Rounding
+        // it to the nearest step moves every boundary down by half a step. The centered switch
+        // floors.
         let half_step = match set.modulus_switch {
             ModulusSwitch::Plain => 0.25 / set.polynomial_size as f64,
             ModulusSwitch::CenteredMean => 0.0,
@@ -86,17 +92,20 @@ impl Decision {
         log2_sum(log2_upper_tail(self.below / deviation), log2_upper_tail(self.above / deviation))
     }
 
-    /// The same for the sum of a normal error and one whose cumulants are given.
+    /// Like [`Self::normal_failure_log2`], for the sum of a normal error and an error with the
+    /// given cumulants.
     pub(super) fn failure_log2(&self, normal: f64, shaped: impl Fn(f64) -> Cumulants) -> f64 {
         log2_sum(exact_tail(self.below, normal, &shaped), exact_tail(self.above, normal, &shaped))
     }
 }
 
-/// log2 of the probability that the sum of a normal error and a shaped one exceeds `x`, by the saddle-point method:
-/// the distribution is tilted by e^(t error) until its mean is x, and there taken as normal.
+/// log2 of the probability that the sum of a normal error and a shaped error exceeds `x`, by the
+/// saddle-point method. The method tilts the distribution by e^(t error) until its mean is x, and
+/// approximates it there as normal.
 fn exact_tail(x: f64, normal: f64, shaped: &impl Fn(f64) -> Cumulants) -> f64 {
     let slope = |t: f64| shaped(t).slope + normal * t;
-    // Errors are centred, so the slope grows at least as fast as the normal part's: this brackets the saddle point.
+    // Errors are centred, so the slope grows at least as fast as the slope of the normal part. This
+    // brackets the saddle point.
     let (mut low, mut high) = (0.0, x / normal);
     for _ in 0..BISECTIONS {
         let middle = (low + high) / 2.0;

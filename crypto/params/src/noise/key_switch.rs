@@ -3,14 +3,14 @@ use super::modulus_switch::Cumulants;
 use super::{KeyWeight, variance};
 use crate::set::{Noise, ParameterSet};
 
-/// What the key switch from the big to the small key adds.
+/// Noise that the key switch from the big to the small key adds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeySwitchNoise {
     /// The noise of the key-switch key, multiplied by the digits.
     pub key: f64,
     /// The part of the mask words below the gadget, multiplied by the big key.
     pub rounding: f64,
-    /// The body's rounding to the small modulus; nothing where the modulus stays.
+    /// The rounding of the body to the small modulus, or zero if the modulus stays.
     pub body: f64,
 }
 
@@ -25,16 +25,17 @@ impl KeySwitchNoise {
         }
     }
 
-    /// All terms together.
+    /// The sum of all terms.
     pub fn total(&self) -> f64 {
         self.key + self.rounding + self.body
     }
 }
 
-/// The distribution of the key switch's key term over random keys and ciphertexts: a sum of digits times key errors.
+/// The distribution of the key switch's key term over random keys and ciphertexts: a sum of digits
+/// times key errors.
 ///
-/// A product of two random factors has a thicker tail than a normal error. Where the key switch is most of the noise,
-/// that costs a third of a bit, thirteen standard deviations out.
+/// A product of two random factors has a thicker tail than a normal error. If the key switch is
+/// most of the noise, this costs a third of a bit at thirteen standard deviations.
 pub(super) struct KeyError {
     products: f64,
     digits: std::ops::RangeInclusive<u32>,
@@ -43,7 +44,7 @@ pub(super) struct KeyError {
 }
 
 impl KeyError {
-    /// Scaled to `variance`, which knows how ties between digits fall.
+    /// Scales the distribution to `variance`, which accounts for ties between digits.
     pub(super) fn of(set: &ParameterSet, variance: f64) -> Self {
         let products = (set.big_dimension() * set.key_switch.levels) as f64;
         let half = 1 << (set.key_switch.base_log - 1);
@@ -56,12 +57,13 @@ impl KeyError {
         }
     }
 
-    /// Of ln E[e^(t error)] = products * ln(1 + mean of m(d t) - 1), m being the key error's generating function.
+    /// Cumulants from ln E[e^(t error)] = products * ln(1 + mean of m(d t) - 1), where m is the
+    /// moment generating function of the key error.
     pub(super) fn cumulants(&self, t: f64) -> Cumulants {
         let half = *self.digits.end();
         let (mut excess, mut first, mut second) = (0.0, 0.0, 0.0);
         for digit in self.digits.clone() {
-            // Both signs of a digit, each of weight 1/B; the two ends share one such weight.
+            // Both signs of a digit have weight 1/B each. The two ends share one such weight.
             let weight = if digit == half { 0.5 } else { 1.0 } / f64::from(half);
             let digit = f64::from(digit);
             let [m, m1, m2] = self.error(digit * t);
@@ -77,7 +79,8 @@ impl KeyError {
         }
     }
 
-    /// E[e^(z error)] - 1 of one key error, and its first two derivatives. z error stays below one.
+    /// E[e^(z error)] - 1 of one key error, and its first two derivatives. The product z error
+    /// stays below one.
     fn error(&self, z: f64) -> [f64; 3] {
         let s = self.deviation;
         match self.noise {

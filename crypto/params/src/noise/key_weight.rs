@@ -1,15 +1,15 @@
-//! How many ones a secret key has: the bits themselves do not matter to its noise.
+//! Number of ones in a secret key. The noise depends on this number, not on the bits themselves.
 
 use super::tail::log2_sum;
 use crate::set::ParameterSet;
 
-/// What of a secret key its noise depends on.
+/// Properties of a secret key that determine its noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeyWeight {
     /// Ones of the small key.
     pub small_ones: f64,
-    /// Groups of the small key with at least one 1, where a blind-rotation step handles one group. Equal to
-    /// `small_ones` for a classical set.
+    /// Groups of the small key with at least one 1, if a blind-rotation step handles one group.
+    /// Equal to `small_ones` for a classical set.
     pub small_groups: f64,
     /// Ones of the big key.
     pub big_ones: f64,
@@ -27,9 +27,10 @@ impl KeyWeight {
         }
     }
 
-    /// A key whose two parts have so many standard deviations more ones than the average.
+    /// A key whose two parts exceed the average number of ones by this many standard deviations.
     ///
-    /// Its groups stay average: how many of them are empty is part of the modulus switch's own distribution.
+    /// The groups stay average: the number of empty groups is part of the distribution of the
+    /// modulus switch.
     pub fn beyond(set: &ParameterSet, small: f64, big: f64) -> Self {
         let ones = |bits: usize, deviations: f64| {
             let bits = bits as f64;
@@ -42,11 +43,12 @@ impl KeyWeight {
         }
     }
 
-    /// log2 of a probability over random keys, which `log2_of` gives for each of them.
+    /// log2 of a probability averaged over random keys. `log2_of` gives the probability for each
+    /// key.
     pub(super) fn averaged_log2(set: &ParameterSet, log2_of: impl Fn(Self) -> f64) -> f64 {
-        // Whole deviations are enough: sums of a smooth function under a normal density at such points are its integral
-        // to eight digits.
-        let points = || (-FURTHEST..=FURTHEST).map(f64::from);
+        // Whole deviations are enough: at such points, sums of a smooth function under a normal
+        // density equal its integral to eight digits.
+        let points = || (-DEVIATIONS_MAX..=DEVIATIONS_MAX).map(f64::from);
         let (mut sum, mut density) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         for (small, big) in points().flat_map(|small| points().map(move |big| (small, big))) {
             let log2_density = -(small * small + big * big) / 2.0 * std::f64::consts::LOG2_E;
@@ -57,8 +59,8 @@ impl KeyWeight {
     }
 }
 
-/// Standard deviations beyond which no key is: one in 2^50.
-const FURTHEST: i32 = 8;
+/// Maximum standard deviations of a key from the average. One key in 2^50 is beyond.
+const DEVIATIONS_MAX: i32 = 8;
 
 #[cfg(test)]
 mod tests {

@@ -2,13 +2,14 @@ use super::KeyWeight;
 use super::gadget::rounding;
 use crate::set::{ModulusSwitch, ParameterSet};
 
-/// What the switch from the small modulus to 2N adds.
+/// Noise that the switch from the small modulus to 2N adds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModulusSwitchNoise {
     /// The rounding errors of the mask, multiplied by the small key.
     pub mask: f64,
-    /// The rounding error of the body. It shifts the boundaries between messages but does not blur them (see
-    /// [`super::Decision`]), so it counts only for whoever looks at the switched phase as a number.
+    /// The rounding error of the body. The error shifts the boundaries between messages but does
+    /// not blur them (see [`super::Decision`]). The error counts only if the switched phase is read
+    /// as a number.
     pub body: f64,
 }
 
@@ -16,20 +17,24 @@ impl ModulusSwitchNoise {
     pub(super) fn of(set: &ParameterSet, key: KeyWeight) -> Self {
         let error = rounding(set.small_modulus_log2, set.rotation_modulus_log2());
         let multiplicity = match set.modulus_switch {
-            // A classical set rounds every word, a multi-bit set the sum of the words that a group's ones select.
+            // A classical set rounds every word. A multi-bit set rounds the sum of the words that a
+            // group's ones select.
             ModulusSwitch::Plain => key.small_groups,
-            // The body takes off half of every rounding error, so that each is multiplied by s - 1/2 = +-1/2.
+            // The body subtracts half of every rounding error, so that each error is multiplied by
+            // s - 1/2 = +-1/2.
             ModulusSwitch::CenteredMean => set.lwe_dimension as f64 / 4.0,
         };
         Self { mask: multiplicity * error, body: error }
     }
 }
 
-/// The distribution of a switch's error over random keys and ciphertexts: a sum of independent terms, each uniform on
-/// [-half_width, half_width] with probability `active` and zero otherwise.
+/// The distribution of a switch's error over random keys and ciphertexts. The error is a sum of
+/// independent terms. Each term is uniform on [-half_width, half_width] with probability `active`,
+/// and zero otherwise.
 ///
-/// It is most of the noise that a bootstrap decides on, and thirteen standard deviations out its tail is thinner than
-/// a normal one by several bits, so a failure probability has to know its shape.
+/// This error is most of the noise at the decision of a bootstrap. At thirteen standard deviations,
+/// its tail is thinner than a normal tail by several bits. A failure probability must therefore
+/// account for its shape.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SwitchError {
     pub(super) terms: f64,
@@ -48,7 +53,7 @@ pub(super) struct Cumulants {
 impl std::ops::Add for Cumulants {
     type Output = Self;
 
-    /// Of the sum of independent errors.
+    /// Cumulants of the sum of independent errors.
     fn add(self, other: Self) -> Self {
         Self {
             value: self.value + other.value,
@@ -73,10 +78,11 @@ impl SwitchError {
         }
     }
 
-    /// Of ln E[e^(t error)] = terms * ln(1 - active + active * sinh(z)/z) with z = t * half_width.
+    /// Cumulants from ln E[e^(t error)] = terms * ln(1 - active + active * sinh(z)/z) with z = t *
+    /// half_width.
     pub(super) fn cumulants(&self, t: f64) -> Cumulants {
         let z = t * self.half_width;
-        // sinh(z)/z and its derivatives, all over e^z to keep them small.
+        // sinh(z)/z and its derivatives, all divided by e^z to avoid large values.
         let scale = (-z).exp();
         let [f, f1, f2] = if z < SERIES_BELOW {
             let q = z * z;
@@ -115,7 +121,8 @@ mod tests {
         for set in SETS {
             let curvature = SwitchError::of(set).cumulants(0.0).curvature;
             let mask = NoiseBudget::of(set).modulus_switch.mask;
-            // The distribution is continuous; the budget knows the grid of the small modulus.
+            // The distribution is continuous, but the budget includes the grid of the small
+            // modulus.
             assert!((curvature / mask - 1.0).abs() < 1e-4, "{}", set.name);
         }
     }

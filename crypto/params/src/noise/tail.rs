@@ -1,4 +1,4 @@
-//! Tails of the normal distribution, far beyond what a floating-point number can hold.
+//! Tails of the normal distribution, far below the smallest floating-point number.
 
 use std::f64::consts::{LOG2_E, TAU};
 
@@ -21,12 +21,14 @@ pub(super) fn log2_sum(a: f64, b: f64) -> f64 {
     large + (small - large).exp2().ln_1p() * LOG2_E
 }
 
-/// The tail is the density over x + 1/(x + 2/(x + 3/(x + ...))): converges fast for large x.
+/// The tail is the density over x + 1/(x + 2/(x + 3/(x + ...))). The fraction converges fast for
+/// large x.
 fn continued_fraction(x: f64) -> f64 {
     (1..=FRACTION_TERMS).rev().fold(x, |tail, k| x + f64::from(k) / tail)
 }
 
-/// The mass between 0 and x is the density times x + x^3/3 + x^5/(3 5) + ...: converges fast for small x.
+/// The mass between 0 and x is the density times x + x^3/3 + x^5/(3 5) + .... The series converges
+/// fast for small x.
 fn series(x: f64) -> f64 {
     let mut term = x;
     let mut sum = x;

@@ -1,20 +1,21 @@
-//! The formula against the published failure probabilities, and against sums done by hand.
+//! Tests of the formula against the published failure probabilities, and against sums done by hand.
 
 use super::gadget::{balanced_digit_squares, digit_square};
 use super::*;
 use crate::set::{Encoding, ModulusSwitch, SetId, Standing};
 use crate::table::{COMPRESSION_SETS, Companion, SETS, by_name, companion_of, find, input_noise_halves};
 
-/// Published figures count the body's rounding as noise between symmetric boundaries, take the digits of a key switch
-/// for uniform and the transform's error from a fit to another transform. With these put in place of ours, every figure
-/// must come out to its last digit.
+/// Published figures treat the body's rounding as noise between symmetric boundaries, and the
+/// digits of a key switch as uniform. These figures take the transform's error from a fit to
+/// another transform. With these conventions in place of ours, every figure must match to its last
+/// digit.
 #[test]
 fn published_failure_probabilities_follow_from_our_terms() {
     for set in SETS.iter().filter(|set| set.standing != Standing::Toy) {
         let Some(published) = set.failure.published_log2 else { continue };
         let computed = published_convention(set);
         if set.name.starts_with("V1_8_HPU") {
-            // "2^-128" there is the class of the set, not its figure.
+            // There, "2^-128" is the class of the set, not its figure.
             assert!((computed - -143.919).abs() < 0.01, "{computed}");
         } else {
             assert!((computed - published).abs() < 0.01, "{}: {computed:.3} is not {published}", set.name);
@@ -40,7 +41,7 @@ fn published_decision(set: &ParameterSet, budget: &NoiseBudget) -> f64 {
             let decision = Decision::of(set);
             ((decision.below + decision.above) / 2.0, decision.input_factor)
         }
-        // Half the distance that a gate has, with the factor of an XOR.
+        // Half the distance of a gate, with the factor of an XOR.
         Encoding::Boolean => (1.0 / 16.0, 8.0),
     };
     let body = match set.modulus_switch {
@@ -51,7 +52,7 @@ fn published_decision(set: &ParameterSet, budget: &NoiseBudget) -> f64 {
     Decision { below: half_box, above: half_box, input_factor }.normal_failure_log2(variance)
 }
 
-/// The fit that the published figures use: constants of tfhe-rs' noise formulas at a mantissa of 53 bits.
+/// The fit of the published figures: constants of tfhe-rs' noise formulas at a mantissa of 53 bits.
 fn published_transform(set: &ParameterSet) -> f64 {
     let (scale, rows, dimension) = match set.grouping {
         1 => (0.00705, 1.01827, 1.22003),
@@ -67,7 +68,7 @@ fn published_transform(set: &ParameterSet) -> f64 {
 }
 
 #[test]
-fn computed_failure_probabilities_are_the_tables() {
+fn computed_failure_probabilities_match_the_table() {
     for set in SETS.iter().filter(|set| set.standing != Standing::Toy) {
         let computed = NoiseBudget::of(set).failure_log2(set);
         let table = set.failure.computed_log2;
@@ -89,9 +90,10 @@ fn what_programs_may_sum_up_keeps_the_claim() {
     }
 }
 
-/// Either key on sums of results of the companion's, as many as there may be: over the weights of keys, of which the big one is the same.
+/// Either key bootstraps as many results of the companion as allowed, averaged over the weights of
+/// keys. Both small keys have one big key in common.
 #[test]
-fn sums_of_a_companions_results_keep_the_claim() {
+fn sums_of_a_companions_results_keep_the_failure_bound() {
     for set in SETS {
         let Some(Companion { set: companion, noise_halves }) = companion_of(set) else { continue };
         let sum = (2 * set.squared_noise_max / noise_halves) as f64;
@@ -112,7 +114,7 @@ fn sums_of_a_companions_results_keep_the_claim() {
 }
 
 #[test]
-fn sums_of_unpacked_ciphertexts_keep_the_claim() {
+fn sums_of_unpacked_ciphertexts_keep_the_failure_bound() {
     for compression in COMPRESSION_SETS.iter().filter(|row| row.published_failure_log2.is_some()) {
         for set in compression.parameter_sets.iter().filter_map(|id| find(*id)) {
             let after = CompressionNoise::of(set, compression).after_unpacking(set);
@@ -122,7 +124,7 @@ fn sums_of_unpacked_ciphertexts_keep_the_claim() {
             if let Some(Companion { set: companion, .. }) = companion_of(set) {
                 let failure = NoiseBudget::of(companion).failure_log2_of(companion, sum as f64 * after.output());
                 assert!(failure <= -128.0, "{}: {sum} fail with 2^{failure} under the companion", compression.name);
-                // And what goes into a list may be the companion's.
+                // The inputs of a list may be results of the companion as well.
                 let packed = NoiseBudget::of(companion).output();
                 let noise = CompressionNoise::of(set, compression);
                 let failure = noise.unpacking_failure_log2_of(set, compression, packed);
@@ -132,7 +134,8 @@ fn sums_of_unpacked_ciphertexts_keep_the_claim() {
     }
 }
 
-/// -131.074 is the figure of a numerical inversion of the characteristic function, to 25 digits, at these deviations.
+/// -131.074 is the result of a numerical inversion of the characteristic function, to 25 digits, at
+/// these deviations.
 #[test]
 fn the_saddle_point_agrees_with_an_inversion() {
     let set = find(SetId(2)).expect("2_2");
@@ -185,18 +188,18 @@ fn terms_of_the_default_set_are_those_of_a_hand_calculation() {
 }
 
 #[test]
-fn a_narrow_small_modulus_costs_what_it_rounds() {
+fn a_narrow_small_modulus_adds_its_rounding_error() {
     let native = find(SetId(2)).expect("2_2");
     let narrow = ParameterSet { small_modulus_log2: 21, lwe_noise: Noise::TUniform { bound_log2: 2 }, ..*native };
     let (native, narrow) = (NoiseBudget::of(native), NoiseBudget::of(&narrow));
     let ulp = 2.0_f64.powi(-21);
     assert!((narrow.key_switch.body / (ulp * ulp / 12.0) - 1.0).abs() < 1e-9);
-    // TU45 on 2^64 is TU2 on 2^21 but for the 1 beside 2^(2b+1) = 32.
+    // TU45 on 2^64 is TU2 on 2^21, except for the 1 beside 2^(2b+1) = 32.
     assert!((narrow.key_switch.key / native.key_switch.key - 33.0 / 32.0).abs() < 1e-9);
 }
 
 #[test]
-fn a_heavier_key_rounds_worse_and_nothing_else() {
+fn a_heavier_key_changes_only_its_rounding_error() {
     let set = find(SetId(2)).expect("2_2");
     let mean = KeyWeight::expected(set);
     let heavy = KeyWeight { small_ones: mean.small_ones * 1.1, ..mean };
@@ -207,7 +210,8 @@ fn a_heavier_key_rounds_worse_and_nothing_else() {
     assert_eq!(heavy.modulus_switch, mean.modulus_switch, "the centered switch does not see the key's weight");
 }
 
-/// The published figure of a list is that of the bootstrap after it: the list itself practically never fails.
+/// The published figure of a list is that of the bootstrap after the list. The list itself
+/// practically never fails.
 #[test]
 fn published_failure_probabilities_of_lists_follow_from_our_terms() {
     for compression in COMPRESSION_SETS {

@@ -1,23 +1,26 @@
-//! Companions: sets that bootstrap the same ciphertexts another way, in less time where few are to be bootstrapped at once.
+//! Companions: sets that bootstrap equal ciphertexts by another method, which takes less time for a
+//! few ciphertexts.
 
 use super::find;
 use crate::set::{ParameterSet, SetId};
 
-/// What a set has beside itself.
+/// The companion of a set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Companion {
-    /// The other set. Its ciphertexts between operations are those of the first: one big key, one encoding.
+    /// The companion. Its ciphertexts between operations are those of the first set: one big key,
+    /// one encoding.
     pub set: &'static ParameterSet,
-    /// What the variance of its results counts for in a sum, in halves of that of the first set's results. Sums that are counted so keep
-    /// the first set's claim, whichever of the two keys bootstraps them.
+    /// Weight of a companion result's variance in a sum, in halves of the variance of the first
+    /// set's results. Sums with these weights keep the failure bound of the first set, with either
+    /// of the two keys.
     pub noise_halves: u64,
 }
 
 /// A set, its companion, and [`Companion::noise_halves`].
 struct Row(SetId, SetId, u64);
 
-/// Classical sets, each with a multi-bit one that GPUs have a kernel of few ciphertexts for. Where there is room to spare, as in 1_1,
-/// results of both count alike.
+/// Classical sets, each with a multi-bit set for which GPUs have a kernel for few ciphertexts. If
+/// there is a margin, as in 1_1, the results of both sets have equal weight.
 static COMPANIONS: &[Row] = &[
     Row(SetId(0x0002), SetId(0x0027), 3),
     Row(SetId(0x0006), SetId(0x0030), 3),
@@ -32,8 +35,8 @@ pub fn companion_of(set: &ParameterSet) -> Option<Companion> {
     Some(Companion { set: find(*companion)?, noise_halves: *noise_halves })
 }
 
-/// What the variance of an input counts for in a sum, in halves of that of a bootstrap's result: whoever made it may have had the
-/// companion's key.
+/// Weight of an input's variance in a sum, in halves of the variance of a bootstrap's result. An
+/// input may come from a bootstrap with the companion's key.
 pub fn input_noise_halves(set: &ParameterSet) -> u64 {
     companion_of(set).map_or(2, |companion| companion.noise_halves)
 }

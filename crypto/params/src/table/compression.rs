@@ -1,14 +1,15 @@
-//! List compression: many LWE ciphertexts packed into one GLWE ciphertext of a smaller modulus, and back.
+//! List compression: many LWE ciphertexts are packed into one GLWE ciphertext of a smaller modulus,
+//! and unpacked.
 
 use super::row::{gadget, gaussian, tuniform};
 use crate::set::{CompressionId, CompressionSet, ParameterSet, SetId};
 
-/// Every compression set there is.
+/// Every compression set.
 pub static COMPRESSION_SETS: &[CompressionSet] = &[
     CompressionSet {
         id: CompressionId(1),
         name: "V1_8_COMP_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128",
-        // Classical and KS32 2_2: the big key and the encoding are the same.
+        // Classical and KS32 2_2 have one big key and one encoding.
         parameter_sets: &[SetId(2), SetId(9)],
         packing: gadget(4, 3),
         packing_glwe_dimension: 4,
@@ -57,7 +58,7 @@ pub fn find_compression(id: CompressionId) -> Option<&'static CompressionSet> {
     COMPRESSION_SETS.iter().find(|row| row.id == id)
 }
 
-/// How ciphertexts of `set` are compressed, if they can be.
+/// The compression set for ciphertexts of `set`, if there is one.
 pub fn compression_for(set: &ParameterSet) -> Option<&'static CompressionSet> {
     COMPRESSION_SETS.iter().find(|row| row.parameter_sets.contains(&set.id))
 }

@@ -1,4 +1,4 @@
-//! Shorthand that keeps a row of the table as short as its source.
+//! Shorthand that keeps a row of the table as short as in its source.
 
 use crate::set::{
     Decomposition, Encoding, FailureProbability, ModulusSwitch, Noise, Order, ParameterSet, Security, SetId, Standing,
@@ -8,7 +8,8 @@ use crate::set::{
 /// A set under construction; [`Row::security`] or [`Row::toy`] completes it.
 pub(super) struct Row(ParameterSet);
 
-/// A classical shortint set on 64-bit words, key switch first, centered modulus switch, 2_2 encoding.
+/// A classical shortint set on 64-bit words, key switch first, centered modulus switch, 2_2
+/// encoding.
 pub(super) const fn shortint(id: u16, name: &'static str, source: &'static str) -> Row {
     Row(ParameterSet {
         id: SetId(id),
@@ -66,12 +67,13 @@ impl Row {
         Self(ParameterSet { encoding, squared_noise_max: max_noise_level * max_noise_level, ..self.0 })
     }
 
-    /// More variance than the square of the largest noise level stands for.
-    pub(super) const fn bears(self, squared_noise_max: u64) -> Self {
+    /// Sets a larger variance than the square of the largest noise level.
+    pub(super) const fn with_squared_noise_max(self, squared_noise_max: u64) -> Self {
         Self(ParameterSet { squared_noise_max, ..self.0 })
     }
 
-    /// Several secret bits a step; such sets switch the modulus of sums and therefore plainly.
+    /// Sets several secret bits per step. Multi-bit sets switch the modulus of sums, so the switch
+    /// is plain.
     pub(super) const fn multi_bit(self, grouping: usize) -> Self {
         Self(ParameterSet { grouping, modulus_switch: ModulusSwitch::Plain, ..self.0 })
     }
@@ -104,7 +106,7 @@ impl Row {
         Self(ParameterSet { standing: Standing::Weak(reason), ..self.0 })
     }
 
-    /// log2 of the failure probability: as published, then by our formula.
+    /// log2 of the failure probability: the published value, then the value by our formula.
     pub(super) const fn failure(self, published_log2: Option<f64>, computed_log2: f64) -> Self {
         Self(ParameterSet { failure: FailureProbability { published_log2, computed_log2 }, ..self.0 })
     }

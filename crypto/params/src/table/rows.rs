@@ -1,11 +1,13 @@
-//! The rows. Figures are those of the source; the security estimates and our own failure figures are ours.
+//! The rows of the table. Figures are those of the source, except the security estimates and the
+//! computed failure figures, which are ours.
 
 use super::row::{boolean, gaussian, shortint, tuniform};
 use crate::set::{Order, ParameterSet};
 
-/// Every set there is. Numbers are never reused: below 0x40 shortint, from 0x40 boolean, from 0xff00 toys.
+/// Every parameter set. Numbers are never reused: below 0x40 shortint, from 0x40 boolean, from
+/// 0xff00 toys.
 pub static SETS: &[ParameterSet] = &[
-    // Classical, for processors.
+    // Classical sets for CPUs.
     shortint(1, "V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(2, 2, 3)
         .lwe(879, tuniform(46))
@@ -16,7 +18,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(134.8, Some(134.8)),
     shortint(2, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_4_CLASSIC_TUNIFORM)
         .encoding(4, 4, 5)
-        .bears(51)
+        .with_squared_noise_max(51)
         .lwe(918, tuniform(45))
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
@@ -49,7 +51,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.1, Some(133.1)),
     shortint(6, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_4_CLASSIC_GAUSSIAN)
         .encoding(4, 4, 5)
-        .bears(51)
+        .with_squared_noise_max(51)
         .lwe(866, gaussian(2.046151696979124e-06))
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
         .bootstrap(23, 1)
@@ -74,7 +76,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.5, None),
     shortint(9, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", V1_8_KS32_TUNIFORM)
         .encoding(4, 4, 5)
-        .bears(51)
+        .with_squared_noise_max(51)
         .small_modulus(32)
         .lwe(918, tuniform(13))
         .glwe(1, 2048, tuniform(17))
@@ -82,7 +84,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(4, 4)
         .failure(Some(-129.581), -131.121)
         .security(134.9, Some(134.8)),
-    // Classical, for graphics processors.
+    // Classical sets for GPUs.
     shortint(10, "V1_8_PARAM_GPU_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_8_CLASSIC_GPU_TUNIFORM)
         .encoding(2, 2, 3)
         .lwe(759, tuniform(49))
@@ -99,10 +101,10 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(3, 4)
         .failure(Some(-131.084), -133.764)
         .security(132.1, Some(133.1)),
-    // For the HPU.
+    // Sets for the HPU.
     shortint(12, "V1_8_HPU_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", HPU)
         .encoding(4, 4, 5)
-        .bears(51)
+        .with_squared_noise_max(51)
         .small_modulus(21)
         .lwe(879, tuniform(3))
         .glwe(1, 2048, tuniform(17))
@@ -110,7 +112,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(2, 8)
         .failure(Some(-128.0), -147.755)
         .security(134.8, Some(134.8)),
-    // Multi-bit.
+    // Multi-bit sets.
     shortint(32, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_1_CARRY_1_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(2, 2, 3)
         .multi_bit(2)
@@ -122,7 +124,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(135.2, Some(134.8)),
     shortint(33, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
-        .bears(38)
+        .with_squared_noise_max(38)
         .multi_bit(2)
         .lwe(918, tuniform(45))
         .glwe(1, 4096, tuniform(3))
@@ -150,7 +152,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(134.9, Some(134.8)),
     shortint(36, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
-        .bears(51)
+        .with_squared_noise_max(51)
         .multi_bit(3)
         .lwe(879, tuniform(46))
         .glwe(1, 2048, tuniform(17))
@@ -178,7 +180,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(135.4, Some(134.8)),
     shortint(39, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", V1_1_MULTI_BIT_TUNIFORM)
         .encoding(4, 4, 5)
-        .bears(51)
+        .with_squared_noise_max(51)
         .multi_bit(4)
         .lwe(920, tuniform(45))
         .glwe(1, 2048, tuniform(17))
@@ -206,7 +208,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.3, Some(133.1)),
     shortint(42, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
-        .bears(31)
+        .with_squared_noise_max(31)
         .multi_bit(2)
         .lwe(904, gaussian(1.0621869847945622e-06))
         .glwe(1, 4096, gaussian(2.168404344971009e-19))
@@ -234,7 +236,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.5, Some(133.1)),
     shortint(45, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
-        .bears(51)
+        .with_squared_noise_max(51)
         .multi_bit(3)
         .lwe(855, gaussian(2.4737833030723735e-06))
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
@@ -262,7 +264,7 @@ pub static SETS: &[ParameterSet] = &[
         .security(132.1, Some(133.1)),
     shortint(48, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_KS_PBS_GAUSSIAN_2M128", V1_1_MULTI_BIT_GAUSSIAN)
         .encoding(4, 4, 5)
-        .bears(51)
+        .with_squared_noise_max(51)
         .multi_bit(4)
         .lwe(872, gaussian(1.844927811696596e-06))
         .glwe(1, 2048, gaussian(2.845267479601915e-15))
@@ -279,7 +281,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(3, 6)
         .failure(Some(-128.201), -134.549)
         .security(132.2, Some(478.6)),
-    // Boolean.
+    // Boolean sets.
     boolean(64, "DEFAULT_PARAMETERS", Order::BootstrapFirst, BOOLEAN)
         .lwe(805, gaussian(5.8615896642671336e-06))
         .glwe(3, 512, gaussian(9.315272083503367e-10))
@@ -318,16 +320,17 @@ pub static SETS: &[ParameterSet] = &[
         .weak("below 128-bit security; fails once in 2^94 bootstraps at worst")
         .failure(None, -94.319)
         .security(118.3, Some(122.2)),
-    // Toys. Rounding in the modulus switch alone can never reach the half box, and the noise is far below it.
+    // Toys. The rounding in the modulus switch alone can never reach the half box, and the noise is
+    // far below it.
     shortint(0xff00, "TOY_MESSAGE_2_CARRY_2", TOY)
-        .bears(51)
+        .with_squared_noise_max(51)
         .lwe(16, tuniform(40))
         .glwe(1, 256, tuniform(17))
         .bootstrap(23, 1)
         .key_switch(5, 4)
         .toy(),
     shortint(0xff01, "TOY_MESSAGE_2_CARRY_2_KS32", TOY)
-        .bears(51)
+        .with_squared_noise_max(51)
         .small_modulus(21)
         .lwe(16, tuniform(1))
         .glwe(1, 256, tuniform(17))
@@ -335,7 +338,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(2, 7)
         .toy(),
     shortint(0xff02, "TOY_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2", TOY)
-        .bears(51)
+        .with_squared_noise_max(51)
         .multi_bit(2)
         .lwe(12, tuniform(40))
         .glwe(1, 512, tuniform(17))
@@ -343,7 +346,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(5, 4)
         .toy(),
     shortint(0xff03, "TOY_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2", TOY)
-        .bears(51)
+        .with_squared_noise_max(51)
         .multi_bit(3)
         .lwe(12, tuniform(40))
         .glwe(1, 512, tuniform(17))
@@ -351,7 +354,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(5, 4)
         .toy(),
     shortint(0xff04, "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2", TOY)
-        .bears(51)
+        .with_squared_noise_max(51)
         .multi_bit(4)
         .lwe(12, tuniform(40))
         .glwe(1, 512, tuniform(17))
@@ -370,9 +373,10 @@ pub static SETS: &[ParameterSet] = &[
         .bootstrap(10, 2)
         .key_switch(3, 5)
         .toy(),
-    // As long polynomials as real sets have, so that their transforms take the same passes over the widest vectors.
+    // Polynomials are as long as in real sets, so that their transforms take equal passes over the
+    // widest vectors.
     shortint(0xff07, "TOY_MESSAGE_2_CARRY_2_N2048", TOY)
-        .bears(51)
+        .with_squared_noise_max(51)
         .lwe(4, tuniform(40))
         .glwe(1, 2048, tuniform(17))
         .bootstrap(23, 1)
@@ -385,7 +389,7 @@ pub static SETS: &[ParameterSet] = &[
         .key_switch(3, 5)
         .toy(),
     shortint(0xff09, "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2_N2048", TOY)
-        .bears(51)
+        .with_squared_noise_max(51)
         .multi_bit(4)
         .lwe(8, tuniform(40))
         .glwe(1, 2048, tuniform(17))

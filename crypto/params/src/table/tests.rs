@@ -17,7 +17,7 @@ fn ids_and_names_are_unique_and_found() {
 }
 
 #[test]
-fn dimensions_are_sane() {
+fn dimensions_are_consistent() {
     for set in SETS {
         let name = set.name;
         let word = if set.torus == TorusWidth::U64 { 64 } else { 32 };
@@ -29,7 +29,7 @@ fn dimensions_are_sane() {
             assert!(gadget.base_log > 0 && gadget.levels > 0, "{name}");
             assert!(gadget.base_log * (gadget.levels as u32) < word, "{name}");
         }
-        // The gadget of a key switch to a small modulus must fit there as well.
+        // The gadget of a key switch to a small modulus must fit into that modulus as well.
         assert!(set.key_switch.base_log * (set.key_switch.levels as u32) <= set.small_modulus_log2, "{name}");
         if set.grouping > 1 {
             assert_eq!(set.modulus_switch, ModulusSwitch::Plain, "{name}");
@@ -46,7 +46,8 @@ fn dimensions_are_sane() {
 fn served_sets_keep_both_bounds_and_weak_ones_do_not() {
     for set in SETS {
         let secure = set.security.lwe_log2 >= 128.0 && set.security.glwe_log2.is_none_or(|log2| log2 >= 128.0);
-        // Both figures have to hold: where the published one is worse than ours, ours alone does not lift a mark.
+        // Both figures must hold. If the published figure is worse than ours, ours alone does not
+        // remove the weak mark.
         let failure = set.failure;
         let reliable = failure.computed_log2.max(failure.published_log2.unwrap_or(failure.computed_log2)) <= -128.0;
         assert_eq!(set.standing == Standing::Served, secure && reliable, "{}", set.name);
@@ -89,7 +90,8 @@ fn companions_bootstrap_the_ciphertexts_of_their_sets() {
 
 #[test]
 fn rows_agree_with_their_source_in_derived_sizes() {
-    // Sizes in bytes as the facts sheet of tfhe-rs gives them: expanded bootstrap key, expanded key-switch key.
+    // Sizes in bytes from the facts sheet of tfhe-rs: expanded bootstrap key, expanded key-switch
+    // key.
     let cases = [
         ("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", 60_162_048, 60_227_584),
         ("V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", 60_162_048, 30_113_792),

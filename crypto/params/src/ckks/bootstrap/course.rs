@@ -1,4 +1,4 @@
-//! What a bootstrap does, turn by turn and matrix by matrix.
+//! The rotations and matrices of a bootstrap, one by one.
 
 use super::{BootstrapKind, BootstrapShape};
 use crate::ckks::{
@@ -6,50 +6,51 @@ use crate::ckks::{
     offsets::{Offsets, Way},
 };
 
-/// What a bootstrap does of all that turns numbers, of as many as the ring holds.
+/// All steps of a bootstrap that rotate the slots. Rotations act on as many slots as the ring has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Course {
-    /// Turns that add up the copies of few numbers.
+    /// Rotations that sum up the copies of the numbers in a sparse ciphertext.
     pub traces: Vec<Turn>,
-    /// The matrices to coefficients, the first one to be applied first.
+    /// The CoeffToSlot matrices, in the order of application.
     pub to_coefficients: Vec<MatrixShape>,
-    /// Those from coefficients to numbers.
+    /// The SlotToCoeff matrices, in the order of application.
     pub to_values: Vec<MatrixShape>,
-    /// Adds up the two halves that the first of those leaves where parts are side by side.
+    /// Rotation that sums up the two halves after the first SlotToCoeff matrix, if real and
+    /// imaginary parts lie side by side.
     pub join: Option<Turn>,
-    /// Makes up for turns of matrices that all go to the left: a regular bootstrap's at the end, a lossy one's before its
-    /// numbers become coefficients.
+    /// Compensates for matrices whose rotations all go left: in a regular bootstrap at the end, in
+    /// a lossy bootstrap before the numbers become coefficients.
     pub numbers_back: Option<Turn>,
-    /// The same of a lossy one's coefficients.
+    /// The equivalent rotation for the coefficients of a lossy bootstrap.
     pub coefficients_back: Option<Turn>,
 }
 
-/// A turn by so many places to the left, at a level.
+/// A rotation to the left at a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// By how many places.
+    /// Number of slots to rotate by.
     pub steps: i64,
-    /// At which level.
+    /// Level of the rotation.
     pub level: usize,
 }
 
 /// A matrix of a bootstrap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatrixShape {
-    /// Its diagonals, turned as it says below.
+    /// The diagonals of the matrix, after the rotations below.
     pub offsets: Offsets,
-    /// How a product with it turns the numbers.
+    /// The rotation method of a product with the matrix.
     pub way: Way,
-    /// The level that it is for.
+    /// Level of the matrix.
     pub level: usize,
-    /// Places to the left that numbers have been turned by when they come.
+    /// Rotation to the left of the input numbers, in slots.
     pub turned_before: usize,
-    /// Places to the left that they are turned by when they go.
+    /// Rotation to the left of the output numbers, in slots.
     pub turned_after: usize,
 }
 
 impl Course {
-    /// Of a shape that the set has.
+    /// The steps of a shape that the set supports.
     pub fn of(shape: BootstrapShape, set: &CkksSet) -> Self {
         let BootstrapShape { slots_log2, stages, .. } = shape;
         let of_stage = |stage: [u32; 2], has_both_parts: bool| {
@@ -66,7 +67,9 @@ impl Course {
             .map(|(index, stage)| (of_stage(*stage, is_packed && index == 0), shape.values_level(set) - index));
         let (way, slots) = (shape.way(), set.slots());
         let (mut numbers, mut coefficients) = (Turned { way, slots, by: 0 }, Turned { way, slots, by: 0 });
-        // What the second half of the matrices leaves turned goes around: a lossy bootstrap has it beforehand.
+        // The rotation that the second group of matrices leaves stays in the numbers. In a lossy
+        // bootstrap, this group runs first, so the rotation is compensated before the numbers
+        // become coefficients.
         let (to_coefficients, to_values, back_level) = match shape.kind {
             BootstrapKind::Regular => {
                 let to_coefficients = numbers.through(to_coefficients);
@@ -93,13 +96,13 @@ impl Course {
         self.to_coefficients.iter().chain(&self.to_values)
     }
 
-    /// All turns but those of matrices.
+    /// All rotations except those of matrices.
     pub fn turns(&self) -> impl Iterator<Item = Turn> {
         let single = [self.join, self.numbers_back, self.coefficients_back];
         self.traces.iter().copied().chain(single.into_iter().flatten())
     }
 
-    /// All that a key is taken for.
+    /// All rotations that take a key.
     pub(super) fn rotations(&self) -> impl Iterator<Item = Turn> {
         let of_matrix = |matrix: &MatrixShape| {
             let level = matrix.level;
@@ -109,8 +112,9 @@ impl Course {
     }
 }
 
-/// Steps of a transform, cut into stages: the first and the last of each, smallest blocks first. Each has as many as the
-/// others, or one more: those that do are the ones of small blocks.
+/// Splits the steps of a transform into stages: the first and the last step of each stage, smallest
+/// blocks first. All stages have an equal number of steps, except that the first stages, those of
+/// small blocks, may have one step more.
 pub fn stages_of_transform(slots_log2: u32, stages: usize) -> Vec<[u32; 2]> {
     assert!((1..=slots_log2 as usize).contains(&stages), "{stages} stages of {slots_log2} steps");
     let (least, more) = (slots_log2 / stages as u32, slots_log2 % stages as u32);
@@ -123,16 +127,16 @@ pub fn stages_of_transform(slots_log2: u32, stages: usize) -> Vec<[u32; 2]> {
     (0..stages as u32).map(stage).collect()
 }
 
-/// How far numbers have been turned to the left by matrices that turn them no other way.
+/// Accumulated rotation to the left by matrices whose rotations all go left.
 struct Turned {
     way: Way,
-    /// As many as the ring holds.
+    /// Number of slots of the ring.
     slots: usize,
     by: usize,
 }
 
 impl Turned {
-    /// Through some matrices, of which only walked ones turn.
+    /// Passes the numbers through some matrices. Only sequential matrices add to the rotation.
     fn through(&mut self, matrices: impl Iterator<Item = (Offsets, usize)>) -> Vec<MatrixShape> {
         let matrix = |(offsets, level): (Offsets, usize)| {
             let turned_before = self.by;
@@ -144,7 +148,7 @@ impl Turned {
         matrices.map(matrix).collect()
     }
 
-    /// The turn that makes up for it, of numbers of which there are so many copies as fill the ring.
+    /// The rotation that compensates, for numbers whose copies fill the ring.
     fn back(&self, slots: usize, level: usize) -> Option<Turn> {
         let by = self.by % slots;
         (by != 0).then(|| Turn { steps: (slots - by) as i64, level })

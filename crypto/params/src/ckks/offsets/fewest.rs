@@ -1,32 +1,38 @@
-//! Which cut of offsets takes the fewest giant steps.
+//! Search for the cut of offsets with the fewest giant steps.
 //!
-//! A giant step has to be brought down from the special primes and cut into digits of its own, where a baby step is only
-//! multiplied by its key, so one giant step less is worth several baby steps more.
+//! A giant step needs a division by the special primes and a decomposition into digits of its own.
+//! A baby step needs only a multiplication by its key. One giant step less is therefore worth
+//! several more baby steps.
 
-/// A cut of places into blocks: a giant step is a multiple of `inner`, and its block begins `first` places from there.
+/// A cut of places into blocks. A giant step is a multiple of `inner`, and its block begins `first`
+/// places from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
-    /// Places of a block.
+    /// Places in a block.
     pub(super) inner: usize,
-    /// From a giant step to the first place of its block, none or some to the right: the first baby step.
+    /// The first baby step: the distance from a giant step to the first place of its block, zero or
+    /// negative (to the right).
     pub(super) first: i64,
 }
 
-/// Of all cuts that take no more keys than that, the one with the fewest giant steps; then with the fewest keys, the smallest
-/// blocks, and the fewest places to the right. There is none where all take more.
+/// Finds the cut with the fewest giant steps among the cuts with at most `keys_most` keys. Ties go
+/// to the fewest keys, then the smallest blocks, then the fewest places to the right. Returns
+/// `None` if every cut takes more keys.
 ///
-/// Places are in order, each once, all less than `around` from nothing. For each length of blocks each place is looked at a
-/// few times at most, and lengths that could not do are passed over, so that this takes a few steps for each entry of the
-/// matrix: whoever asks for a product with it has sent those, or has them made for a bootstrap.
+/// `places` are sorted and distinct, and all less than `around` from zero. For each length of
+/// blocks, each place is visited only a few times, and unsuitable lengths are skipped. The search
+/// thus takes a few steps for each entry of the matrix. Clients cannot cause more work than that,
+/// because they send these entries or have them made for a bootstrap.
 pub(super) fn fewest_giants(places: &[i64], around: usize, keys_most: usize) -> Option<Cut> {
     let (least, last) = (*places.first()?, *places.last()?);
     let (count, span) = (places.len(), (last - least + 1) as usize);
-    // Longer blocks than from the first place to the last, and to nothing, are as good as one of those.
+    // Blocks longer than the span of all places and zero are no better than blocks of that span.
     let longest = around.min((last.max(0) - least.min(0) + 1) as usize);
     let mut seen = vec![0; longest];
     let mut best: Option<([usize; 2], Cut)> = None;
     for inner in (1..=longest).rev() {
-        // A block has as many places as baby steps at most, one of which is by nothing; and so has one of the blocks.
+        // A block has at most `inner` places, one for each baby step. One baby step and one giant
+        // step are zero and need no key.
         let giants_least = count.div_ceil(inner) - 1;
         if best.is_some_and(|([giants, _], _)| giants_least > giants) {
             break;
@@ -38,7 +44,7 @@ pub(super) fn fewest_giants(places: &[i64], around: usize, keys_most: usize) -> 
         let Some(babies) = count_babies(places, inner, keys_most - giants_least, &mut seen) else { continue };
         let (giants, first) = count_giants(places, inner);
         let rank = [giants, babies + giants];
-        // Blocks get smaller: of cuts that are as good, the last one stays.
+        // Blocks get smaller, so the last of equally good cuts has the smallest blocks.
         if rank[1] <= keys_most && best.is_none_or(|(best, _)| rank <= best) {
             best = Some((rank, Cut { inner, first }));
         }
@@ -46,12 +52,13 @@ pub(super) fn fewest_giants(places: &[i64], around: usize, keys_most: usize) -> 
     best.map(|(_, cut)| cut)
 }
 
-/// Baby steps but the one by nothing, wherever blocks begin, if there are no more than that.
+/// Counts the baby steps other than zero, which do not depend on the start of blocks. Returns
+/// `None` if there are more than `most`.
 fn count_babies(places: &[i64], inner: usize, most: usize, seen: &mut [usize]) -> Option<usize> {
     let mut babies = 0;
     for place in places {
         let baby = place.rem_euclid(inner as i64) as usize;
-        // Each length of blocks leaves its own mark.
+        // Each length of blocks leaves its own mark, so `seen` needs no reset.
         if std::mem::replace(&mut seen[baby], inner) != inner && baby != 0 {
             babies += 1;
             if babies > most {
@@ -62,11 +69,11 @@ fn count_babies(places: &[i64], inner: usize, most: usize, seen: &mut [usize]) -
     Some(babies)
 }
 
-/// The fewest giant steps but the one by nothing, and the first place of its block.
+/// The fewest giant steps other than zero, and the first place of the block that achieves them.
 fn count_giants(places: &[i64], inner: usize) -> (usize, i64) {
     let inner = inner as i64;
-    // Within a group no place is a block away from the next one, so that none of its blocks is empty, and no block has places
-    // of two groups. There are no more groups than blocks in all that is around.
+    // Neighbours in a group are less than a block apart, so none of a group's blocks is empty. No
+    // block has places of two groups. There are no more groups than blocks on the circle.
     let groups: Vec<[i64; 2]> =
         places.chunk_by(|place, next| next - place < inner).map(|group| [group[0], group[group.len() - 1]]).collect();
     let giants_from = |first: i64| {
@@ -75,7 +82,8 @@ fn count_giants(places: &[i64], inner: usize) -> (usize, i64) {
         let in_block_of_nothing = places.get(places.partition_point(|place| *place < first));
         blocks as usize - usize::from(in_block_of_nothing.is_some_and(|place| *place < first + inner))
     };
-    // All blocks may begin later until one begins where a group does, or until the block of nothing would leave it out.
+    // All blocks can start later, until a block starts with a group, or until the block of zero
+    // would exclude zero. Only these starts need a check.
     let firsts = groups.iter().map(|[least, _]| -(-least).rem_euclid(inner));
     let best = firsts.chain([0]).map(|first| (giants_from(first), -first)).min();
     best.map_or((0, 0), |(giants, right)| (giants, -right))

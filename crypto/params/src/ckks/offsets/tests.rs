@@ -1,12 +1,13 @@
 use super::*;
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 fn random(seed: &mut u64) -> usize {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*seed >> 33) as usize
 }
 
-/// Matrices of all kinds: diagonals anywhere, side by side, in groups, all around, and those of transforms.
+/// Matrices of all kinds: with random, adjacent, grouped and full diagonals, and those of
+/// transforms.
 fn matrices() -> Vec<Offsets> {
     let mut seed = 7;
     let mut matrices = vec![Offsets::new(1, [0]), Offsets::new(2, [1]), Offsets::new(8, [])];
@@ -54,7 +55,7 @@ fn steps_add_up_and_are_no_more_than_those_of_a_power_of_two() {
     }
 }
 
-/// Of all cuts there are, each tried.
+/// Compares with an exhaustive search over all cuts.
 #[test]
 fn no_cut_takes_fewer_giant_steps() {
     for matrix in matrices().iter().filter(|matrix| matrix.size <= 64) {
@@ -95,7 +96,7 @@ fn diagonals_on_both_sides_take_baby_steps_to_both_sides() {
 }
 
 #[test]
-fn diagonals_all_around_are_halved_at_nothing() {
+fn diagonals_all_around_are_split_at_zero() {
     for (around_log2, rotations) in [(3, vec![-4, 1, 2, 3]), (4, vec![-8, 1, 2, 3, 4, 5, 6, 7])] {
         let matrix = Offsets::new(8 << around_log2, (0..1 << around_log2).map(|place| 8 * place));
         assert_eq!(matrix.rotations(Way::Apart { more: 0 }), rotations.into_iter().map(|step| 8 * step).collect());
