@@ -13,8 +13,8 @@ const HUGE: usize = 4 << 20;
 /// transform touch distant addresses, each on a page of its own.
 const HUGE_WORK: usize = 128 << 10;
 /// Bytes of a huge page. A buffer shorter than [`HUGE`] is rounded up to whole huge pages. The end
-/// of a longer buffer lies in ordinary pages. A part of a key fills only a few huge pages, so half
-/// a huge page of waste each would be a twentieth of a worker's memory.
+/// of a longer buffer lies in ordinary pages. A part of a key fills only a few huge pages. Half a
+/// huge page of waste in each part would be a twentieth of a worker's memory.
 const HUGE_PAGE: usize = 2 << 20;
 /// Distance in cache lines between the possible starts of large buffers within their pages. The
 /// start depends on the address of the page. Equal offsets in many buffers would otherwise map to

@@ -17,7 +17,7 @@ use crate::{
 /// A change of basis. Q is the product of the primes of the old basis.
 ///
 /// A number x is given by y_i = x (Q / q_i)^-1 modulo q_i. The number equals the sum of all y_i Q /
-/// q_i, less the multiple of Q that brings the sum nearest to zero. That multiple is the sum of all
+/// q_i, less as many Q as bring the sum nearest to zero. The number of these Q is the sum of all
 /// y_i / q_i, rounded. The result is exact, except for numbers within 2^-20 of halfway between two
 /// multiples of Q: their result may be off by one Q.
 pub struct BasisChange {

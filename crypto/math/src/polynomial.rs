@@ -21,7 +21,8 @@ pub fn rotate<T: Torus>(polynomial: &[T], exponent: usize, out: &mut [T]) {
 }
 
 /// `out += X^exponent * polynomial` for each pair of chunks of `size` coefficients. `next` is the
-/// data that is read after these polynomials. As many words of it are prefetched meanwhile.
+/// data that is read after these polynomials. Up to as many words of `next` are prefetched
+/// meanwhile.
 pub fn add_rotated<T: Torus>(level: Level, size: usize, polynomials: &[T], next: &[T], exponent: usize, out: &mut [T]) {
     dispatch(level, AddRotated { size, polynomials, next, exponent, out });
 }

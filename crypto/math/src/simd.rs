@@ -200,7 +200,7 @@ pub(crate) fn dispatch<K: Kernel>(level: Level, kernel: K) {
         // SAFETY: a `Level` of this value is only created after its features were detected.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => unsafe { run_avx2(kernel) },
-        // SAFETY: as above.
+        // SAFETY: a `Level` of this value is only created after its features were detected.
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => unsafe { run_avx512(kernel) },
     }

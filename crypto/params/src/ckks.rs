@@ -40,7 +40,7 @@ pub struct CkksSet {
     /// level are for bootstraps.
     pub working_level: usize,
     /// Number of nonzero coefficients of a secret, each -1 or 1. All secrets of this weight are
-    /// equally likely. A lower weight makes the noise from the division of a ciphertext lower.
+    /// equally likely. A secret with lower weight leaves less noise when a ciphertext is divided.
     pub secret_weight: usize,
     /// Standard deviation of the noise, in steps of the modulus.
     pub noise: f64,

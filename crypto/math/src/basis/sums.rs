@@ -151,6 +151,8 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
         }
     }
 
+    /// `HALVED` means that residues of some old primes are split in halves. `WIDE` means that the
+    /// new prime is too wide for the arithmetic to reduce sums.
     #[inline(always)]
     fn sums<V: Words + Residues<Array = A>, const OLD: usize, const HALVED: bool, const WIDE: bool>(
         self,

@@ -181,7 +181,8 @@ fn inverse_levels<V: Residues, const SETTLED: bool>(
     }
 }
 
-/// Whether words have room for the sums of all levels.
+/// Whether words have room for the sums of all levels. If not, the `FOLDED` variants settle
+/// operands.
 #[inline(always)]
 fn is_roomy<V: Residues>(table: &Table) -> bool {
     let levels = u64::from(table.size_log2);
@@ -189,7 +190,8 @@ fn is_roomy<V: Residues>(table: &Table) -> bool {
 }
 
 /// Whether numbers are signed and have room for the sums of a pass upwards. If products are below b
-/// p, sums reach 32 b p before they are settled, and b is about two thirds.
+/// p, sums reach 32 b p before they are settled, and b is about two thirds. Without the room, the
+/// `SETTLED` variants settle every sum.
 #[inline(always)]
 fn is_roomy_upwards<V: Residues>(table: &Table) -> bool {
     V::IS_SIGNED && table.modulus.bits() + 5 <= V::FRACTION_BITS

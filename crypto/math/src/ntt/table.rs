@@ -88,8 +88,8 @@ fn descendant(top: usize, within: usize) -> usize {
     (top << depth) + within - (1 << depth)
 }
 
-/// The exponent of a node's root. For the i-th of m nodes on a level, it is (2 r(i) + 1) N / 2m,
-/// where r reverses the bits of i.
+/// The exponent of a node's root. The i-th of m nodes on a level has the exponent (2 r(i) + 1) N /
+/// 2m, where r reverses the bits of i.
 fn exponent(node: usize, size_log2: u32) -> usize {
     let depth = node.ilog2();
     let place = node - (1 << depth);

@@ -32,7 +32,7 @@ impl FastMasks {
 
     /// `out += X^exponent * row`. The last polynomial of the row is `body`. The other polynomials
     /// begin with mask `at` of the stream, an even index. `next` is the data that is read after
-    /// `body`. As many words of it are prefetched meanwhile.
+    /// `body`. Up to as many words of `next` are prefetched meanwhile.
     pub fn add_rotated<T: Torus>(&self, at: u128, exponent: usize, body: &[T], next: &[T], out: &mut [T]) {
         assert!(T::BITS == u64::BITS && at.is_multiple_of(BLOCK as u128), "masks of 64 bits, from a block's first one");
         assert!(body.len() == self.size && exponent < 2 * self.size, "a body of the stream's polynomials");

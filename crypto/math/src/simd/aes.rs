@@ -54,7 +54,7 @@ impl WideCipher {
     /// Adds the given words to `out`, or subtracts them if `negative`.
     #[inline(always)]
     pub(crate) fn add_words(&self, words: &Batch, negative: bool, out: &mut Batch) {
-        // SAFETY: as above.
+        // SAFETY: a cipher is only created after its instructions were detected.
         #[cfg(target_arch = "x86_64")]
         unsafe {
             if negative {

@@ -1,8 +1,8 @@
 //! The exact inner product over bytes, which is the innermost loop of the key switch. Unsigned
 //! bytes of a key are multiplied by signed digits, in four rows and sixteen columns per step.
 //!
-//! Sums of up to [`GROUPS_MAX`] groups fit 32 bits: each group adds four products of at most 255 *
-//! 64.
+//! Sums of up to [`GROUPS_MAX`] groups fit 32 bits: each group adds four products, and each product
+//! is at most 255 * 64.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -69,7 +69,7 @@ pub(crate) trait Words: Lanes {
 
 /// Numbers that represent residues modulo a prime, not always as the least residue.
 pub(crate) trait Residues: Lanes {
-    /// Number of bits of a factor that the multiplier uses.
+    /// Number of bits of an operand that the multiplier uses.
     const FRACTION_BITS: u32;
     /// Maximum number of products in one [`Self::Sum`].
     const PRODUCTS_MAX: usize;
@@ -345,10 +345,12 @@ impl WordArithmetic {
             // were detected.
             #[cfg(target_arch = "x86_64")]
             WordKind::Avx2 => unsafe { run_avx2(kernel) },
-            // SAFETY: as above.
+            // SAFETY: a `WordArithmetic` of this kind is only created from a `Level` whose features
+            // were detected.
             #[cfg(target_arch = "x86_64")]
             WordKind::Avx512 => unsafe { run_avx512(kernel) },
-            // SAFETY: as above, and IFMA was detected as well.
+            // SAFETY: a `WordArithmetic` of this kind is only created from a `Level` whose features
+            // were detected, after the detection of IFMA.
             #[cfg(target_arch = "x86_64")]
             WordKind::Ifma => unsafe { run_ifma(kernel) },
         }

@@ -127,8 +127,9 @@ impl BootstrapShape {
         self.remainder_level(set) - REMAINDER_DEPTH - taken
     }
 
-    /// Whether the real and the imaginary parts of the slots lie side by side in one ciphertext.
-    /// Every ciphertext except a full one has room for both. Afterwards, a matrix joins the parts.
+    /// Whether the real and the imaginary parts of the values after CoeffToSlot lie side by side in
+    /// one ciphertext. Every ciphertext except a full one has room for both. Afterwards, the first
+    /// SlotToCoeff matrix joins the parts.
     pub fn is_packed(self, set: &CkksSet) -> bool {
         self.slots() < set.slots() && self.kind == BootstrapKind::Regular
     }

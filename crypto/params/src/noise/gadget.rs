@@ -3,8 +3,8 @@
 use super::least_square;
 use crate::set::Decomposition;
 
-/// Mean square of a digit that is uniform on [-B/2, B/2), as in the external product: (B^2 - 1)/12
-/// + 1/4 = (B^2 + 2)/12.
+/// Mean square of a digit that is uniform on [-B/2, B/2), as in the external product. Its value is
+/// (B^2 - 1)/12 + 1/4 = (B^2 + 2)/12.
 ///
 /// Digits multiply key noise and are independent of it. The mean square therefore counts, not the
 /// variance.

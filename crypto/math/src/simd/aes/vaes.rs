@@ -27,9 +27,9 @@ pub(super) fn expand(key: u128) -> Rounds {
     rounds
 }
 
-/// Computes a round key from the previous one. Each word is the sum of the previous key's word and
-/// the word to its left. The word to the left of the first word is `assist`: the last word of the
-/// previous key, substituted and rotated.
+/// Computes a round key from the previous one. Each word is the exclusive or of the previous key's
+/// word and the word to its left. The word to the left of the first word is `assist`: the last word
+/// of the previous key, substituted and rotated.
 #[target_feature(enable = "sse2")]
 fn next(before: __m128i, assist: __m128i) -> __m128i {
     let pairs = _mm_xor_si128(before, _mm_slli_si128::<4>(before));

@@ -2,8 +2,8 @@
 //! integers of either sign and of magnitude up to 2^53, so that sums are exact.
 //!
 //! A product of two numbers is the sum of two doubles: the rounded product, and the remainder,
-//! which a fused multiply-add computes. The quotient by the prime is estimated separately. Its
-//! error is below 1/2 plus 2^-52 of the multiplied number x. The result therefore has a magnitude
+//! which a fused multiply-add computes. The quotient by the prime is estimated separately, with an
+//! error below 1/2 plus 2^-52 of the multiplied number x. The result therefore has a magnitude
 //! below (1/2 + 2^-52 |x|) p.
 //!
 //! Invariant of every unsafe block below: the methods are only reached from code that

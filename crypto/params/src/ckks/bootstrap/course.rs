@@ -67,9 +67,9 @@ impl Course {
             .map(|(index, stage)| (of_stage(*stage, is_packed && index == 0), shape.values_level(set) - index));
         let (way, slots) = (shape.way(), set.slots());
         let (mut numbers, mut coefficients) = (Turned { way, slots, by: 0 }, Turned { way, slots, by: 0 });
-        // The rotation that the second group of matrices leaves stays in the numbers. In a lossy
-        // bootstrap, this group runs first, so the rotation is compensated before the numbers
-        // become coefficients.
+        // The second group of matrices, in the order of execution, leaves its rotation in the
+        // resulting numbers. A lossy bootstrap compensates for that rotation in advance, on the
+        // input numbers.
         let (to_coefficients, to_values, back_level) = match shape.kind {
             BootstrapKind::Regular => {
                 let to_coefficients = numbers.through(to_coefficients);
