@@ -8,14 +8,14 @@ use bytemuck::Pod;
 use crate::cache::LINE;
 
 /// Buffer size in bytes from which huge pages are requested, for keys and other data read in order.
-const HUGE: usize = 4 << 20;
+const HUGE_MIN_BYTES: usize = 4 << 20;
 /// Buffer size in bytes from which huge pages are requested for working memory. The steps of a
 /// transform touch distant addresses, each on a page of its own.
-const HUGE_WORK: usize = 128 << 10;
-/// Bytes of a huge page. A buffer shorter than [`HUGE`] is rounded up to whole huge pages. The end
-/// of a longer buffer lies in ordinary pages. A part of a key fills only a few huge pages. Half a
-/// huge page of waste in each part would be a twentieth of a worker's memory.
-const HUGE_PAGE: usize = 2 << 20;
+const HUGE_WORK_MIN_BYTES: usize = 128 << 10;
+/// Bytes of a huge page. A buffer shorter than [`HUGE_MIN_BYTES`] is rounded up to whole huge
+/// pages. The end of a longer buffer lies in ordinary pages. A part of a key fills only a few huge
+/// pages. Half a huge page of waste in each part would be a twentieth of a worker's memory.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Distance in cache lines between the possible starts of large buffers within their pages. The
 /// start depends on the address of the page. Equal offsets in many buffers would otherwise map to
 /// one cache set, which has room for only a few of them.
@@ -42,13 +42,13 @@ enum Memory<E> {
 impl<E: Pod> Aligned<E> {
     /// Allocates `len` zeroed elements.
     pub fn new(len: usize) -> Self {
-        Self::huge_from(HUGE, len)
+        Self::huge_from(HUGE_MIN_BYTES, len)
     }
 
     /// Allocates `len` zeroed elements of working memory that a thread keeps using. That memory is
     /// worth a huge page, even if most of the page stays empty.
     pub fn for_work(len: usize) -> Self {
-        Self::huge_from(HUGE_WORK, len)
+        Self::huge_from(HUGE_WORK_MIN_BYTES, len)
     }
 
     fn huge_from(least: usize, len: usize) -> Self {
@@ -56,15 +56,18 @@ impl<E: Pod> Aligned<E> {
         let bytes = len.checked_mul(size_of::<E>()).expect("a length that an address can have");
         // If the system refuses the mapping, an ordinary allocation follows, which aborts the
         // process if it fails as well.
-        let mapped =
-            if bytes < HUGE { bytes.checked_next_multiple_of(HUGE_PAGE) } else { bytes.checked_add(START_BYTES_MAX) };
+        let mapped = if bytes < HUGE_MIN_BYTES {
+            bytes.checked_next_multiple_of(HUGE_PAGE_BYTES)
+        } else {
+            bytes.checked_add(START_BYTES_MAX)
+        };
         let large = mapped.filter(|_| bytes >= least).and_then(|mapped| memmap2::MmapMut::map_anon(mapped).ok());
         let memory = large.map_or_else(|| Self::small(len), |map| Self::large(advised(map), bytes));
         Self { memory, len }
     }
 
     fn large(map: memmap2::MmapMut, bytes: usize) -> Memory<E> {
-        let beginning = map.as_ptr().addr() / HUGE_PAGE % STARTS * START_STEP_LINES * LINE;
+        let beginning = map.as_ptr().addr() / HUGE_PAGE_BYTES % STARTS * START_STEP_LINES * LINE;
         let start = if beginning <= map.len() - bytes { beginning / size_of::<E>() } else { 0 };
         Memory::Large(map, start)
     }
@@ -111,8 +114,10 @@ mod tests {
 
     #[test]
     fn buffers_of_every_size_start_on_a_line_and_are_zero() {
-        let work = HUGE_WORK / 8;
-        for len in [0, 1, 7, 100, work - 1, work, work + 1, HUGE / 8 - 1, HUGE / 8, HUGE / 8 + 3] {
+        let work = HUGE_WORK_MIN_BYTES / 8;
+        for len in
+            [0, 1, 7, 100, work - 1, work, work + 1, HUGE_MIN_BYTES / 8 - 1, HUGE_MIN_BYTES / 8, HUGE_MIN_BYTES / 8 + 3]
+        {
             for mut buffer in [Aligned::<u64>::new(len), Aligned::for_work(len)] {
                 assert_eq!((buffer.len(), buffer.as_ptr().align_offset(LINE)), (len, 0));
                 assert!(buffer.iter().all(|word| *word == 0));

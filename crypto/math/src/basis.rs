@@ -31,20 +31,21 @@ struct Old {
     modulus: Modulus,
     /// (Q / q)^-1.
     prepare: Factor,
-    /// Number of low bits to drop, so that a residue keeps at most [`KEPT`] bits.
+    /// Number of low bits to drop, so that a residue keeps at most [`KEPT_BITS`] bits.
     shift: u32,
-    /// Factor that turns a shifted residue into the fraction residue / q, in units of 2^-[`UNIT`].
+    /// Factor that turns a shifted residue into the fraction residue / q, in units of
+    /// 2^-[`PART_FRACTION_BITS`].
     part: u64,
 }
 
 /// Maximum number of primes in the old basis.
-const OLD_MAX: usize = 8;
+const OLD_PRIMES_MAX: usize = 8;
 /// Leading bits of a residue that enter the estimate of how often Q is subtracted.
-const KEPT: u32 = 30;
+const KEPT_BITS: u32 = 30;
 /// Fraction bits of the sum of the parts. A word has room for 32 parts.
-const UNIT: u32 = 58;
+const PART_FRACTION_BITS: u32 = 58;
 /// Minimum number of bits of a prime in the old basis.
-const BITS_MIN: u32 = 28;
+const OLD_PRIME_BITS_MIN: u32 = 28;
 
 impl BasisChange {
     /// Prepares the change from `old` primes, up to eight of at least 28 bits, to `new` primes. All
@@ -56,7 +57,7 @@ impl BasisChange {
     /// Like [`Self::new`], on one instruction set.
     pub fn with_level(old: &[Modulus], new: &[Modulus], level: Level) -> Self {
         assert!(
-            old.len() <= OLD_MAX && old.iter().all(|old| old.bits() >= BITS_MIN),
+            old.len() <= OLD_PRIMES_MAX && old.iter().all(|old| old.bits() >= OLD_PRIME_BITS_MIN),
             "a basis of {} primes",
             old.len()
         );
@@ -65,8 +66,9 @@ impl BasisChange {
             factors.fold(1, |product, factor| modulus.mul(product, factor))
         };
         let of_old = |modulus: &Modulus| {
-            let shift = modulus.bits().saturating_sub(KEPT);
-            let part = ((1_u128 << (UNIT + shift)) + u128::from(modulus.value() / 2)) / u128::from(modulus.value());
+            let shift = modulus.bits().saturating_sub(KEPT_BITS);
+            let part = ((1_u128 << (PART_FRACTION_BITS + shift)) + u128::from(modulus.value() / 2))
+                / u128::from(modulus.value());
             let prepare = modulus.factor(modulus.inverse(others(*modulus, Some(*modulus))));
             Old { modulus: *modulus, prepare, shift, part: part as u64 }
         };
@@ -134,7 +136,7 @@ impl WordKernel for Wraps<'_> {
     fn run<V: Words + Residues>(self) {
         let to: &mut [Group<V>] = whole_mut(self.to);
         for (at, to) in to.iter_mut().enumerate() {
-            let mut sums = [V::splat(1 << (UNIT - 1)); GROUP];
+            let mut sums = [V::splat(1 << (PART_FRACTION_BITS - 1)); GROUP];
             for (old, prepared) in self.old.iter().zip(self.prepared) {
                 let (prepared, part): (&[Group<V>], _) = (whole(prepared), V::splat(old.part));
                 for (sum, words) in sums.iter_mut().zip(&prepared[at]) {
@@ -142,7 +144,7 @@ impl WordKernel for Wraps<'_> {
                 }
             }
             for (to, sum) in to.iter_mut().zip(sums) {
-                sum.shift_down(UNIT).store(to);
+                sum.shift_down(PART_FRACTION_BITS).store(to);
             }
         }
     }
@@ -152,7 +154,7 @@ impl WordKernel for Wraps<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{sums::TILE, *};
+    use super::{sums::TILE_WORDS, *};
 
     /// Different primes with the given numbers of bits, in the given order.
     fn primes(bits: &[u32]) -> Vec<Modulus> {
@@ -167,7 +169,7 @@ mod tests {
     proptest! {
         #[test]
         fn residues_of_both_bases_represent_the_same_number(
-            old in prop::collection::vec(28_u32..=60, 1..=OLD_MAX),
+            old in prop::collection::vec(28_u32..=60, 1..=OLD_PRIMES_MAX),
             new in prop::collection::vec(28_u32..=60, 1..=4),
             seed in prop::collection::vec(any::<u64>(), 64),
         ) {
@@ -180,7 +182,7 @@ mod tests {
                 wide >> 127_u32.saturating_sub(bits.saturating_sub(2))
             };
             // More numbers than one tile has.
-            let numbers: Vec<i128> = (0..TILE + 64).map(|index| number(7 * index % 64)).collect();
+            let numbers: Vec<i128> = (0..TILE_WORDS + 64).map(|index| number(7 * index % 64)).collect();
             for level in Level::available() {
                 let change = BasisChange::with_level(&old, &new, level);
                 let prepared: Vec<Vec<u64>> = old
@@ -207,8 +209,8 @@ mod tests {
     #[test]
     fn the_greatest_residues_do_not_overflow() {
         for bits in [60, 50] {
-            let primes = primes(&[[bits; OLD_MAX].as_slice(), &[50, 45, 59, 54]].concat());
-            let (old, new) = primes.split_at(OLD_MAX);
+            let primes = primes(&[[bits; OLD_PRIMES_MAX].as_slice(), &[50, 45, 59, 54]].concat());
+            let (old, new) = primes.split_at(OLD_PRIMES_MAX);
             greatest_residues_fit(old, new);
         }
     }
@@ -220,7 +222,7 @@ mod tests {
             let change = BasisChange::with_level(old, new, level);
             let (mut wraps, mut residues) = (vec![0; STEP], vec![0; STEP]);
             change.wraps(&prepared, &mut wraps);
-            assert_eq!(wraps, [OLD_MAX as u64; STEP], "each part is nearly one");
+            assert_eq!(wraps, [OLD_PRIMES_MAX as u64; STEP], "each part is nearly one");
             for (index, new) in new.iter().enumerate() {
                 // The expected sum is -Q / q, summed over the old primes.
                 let others = |but: &Modulus| {

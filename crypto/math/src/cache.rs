@@ -5,7 +5,7 @@ use std::{fs, sync::OnceLock};
 /// Directory in which Linux lists the caches of the first processor.
 const LISTED: &str = "/sys/devices/system/cpu/cpu0/cache";
 /// Bytes of the second-level cache of most servers, assumed if none is listed.
-const COMMON_SECOND_LEVEL: usize = 1 << 20;
+const DEFAULT_SECOND_LEVEL_BYTES: usize = 1 << 20;
 
 /// Accepted range of listed sizes. A virtual machine may list a cache that its processor lacks.
 const SECOND_LEVEL_BYTES_RANGE: (usize, usize) = (256 << 10, 2 << 20);
@@ -18,7 +18,7 @@ pub const LINE: usize = 64;
 pub fn second_level_bytes() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
     *BYTES.get_or_init(|| {
-        listed(2).unwrap_or(COMMON_SECOND_LEVEL).clamp(SECOND_LEVEL_BYTES_RANGE.0, SECOND_LEVEL_BYTES_RANGE.1)
+        listed(2).unwrap_or(DEFAULT_SECOND_LEVEL_BYTES).clamp(SECOND_LEVEL_BYTES_RANGE.0, SECOND_LEVEL_BYTES_RANGE.1)
     })
 }
 

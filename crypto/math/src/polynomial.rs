@@ -40,7 +40,7 @@ impl<T: Torus> Kernel for AddRotated<'_, T> {
     fn run<S: Simd>(self) {
         let Self { size, polynomials, next, exponent, out } = self;
         let (shift, flip) = (exponent % size, exponent >= size);
-        let mut next = next.chunks(STEP);
+        let mut next = next.chunks(PREFETCH_STEP_WORDS);
         for (out, polynomial) in out.chunks_exact_mut(size).zip(polynomials.chunks_exact(size)) {
             let (first, second) = out.split_at_mut(shift);
             let (stays, wraps) = polynomial.split_at(size - shift);
@@ -51,12 +51,12 @@ impl<T: Torus> Kernel for AddRotated<'_, T> {
 }
 
 /// Words between two prefetches.
-const STEP: usize = 64;
+const PREFETCH_STEP_WORDS: usize = 64;
 
 /// Adds words, or subtracts them if `negative`.
 #[inline(always)]
 fn add_signed<T: Torus>(out: &mut [T], words: &[T], negative: bool, next: &mut std::slice::Chunks<'_, T>) {
-    for (out, words) in out.chunks_mut(STEP).zip(words.chunks(STEP)) {
+    for (out, words) in out.chunks_mut(PREFETCH_STEP_WORDS).zip(words.chunks(PREFETCH_STEP_WORDS)) {
         fetch(next.next().unwrap_or_default());
         if negative {
             for (out, word) in out.iter_mut().zip(words) {

@@ -156,7 +156,7 @@ pub struct Security {
     pub model: &'static str,
 }
 
-/// Whether a server may use the set.
+/// Permission of servers to use a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// At least 128-bit security and failure at most 2^-128.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
-use super::OLD_MAX;
+use super::OLD_PRIMES_MAX;
 use crate::{
     modulus::Modulus,
     simd::{
@@ -22,8 +22,8 @@ pub(super) struct New {
     is_wide: bool,
     /// Q / q for each prime of the old basis.
     factors: Vec<Constant>,
-    /// 2^[`HALF`] Q / q for each old prime whose residues exceed the width of the multiplier. Those
-    /// residues are split, and this factor belongs to their upper halves.
+    /// 2^[`HALF_BITS`] Q / q for each old prime whose residues exceed the width of the multiplier.
+    /// Those residues are split, and this factor belongs to their upper halves.
     upper: Vec<Option<Constant>>,
     /// -Q.
     wrap: Constant,
@@ -33,7 +33,7 @@ pub(super) struct New {
 type Constant = [u64; 2];
 
 /// Bit at which a wide residue is split in two halves.
-const HALF: u32 = 30;
+const HALF_BITS: u32 = 30;
 
 impl New {
     /// Builds the constants from the bits of each old prime, its Q / q, and -Q.
@@ -48,7 +48,7 @@ impl New {
         };
         let old: Vec<(u32, u64)> = old.collect();
         let upper = |(old_bits, factor): &(u32, u64)| {
-            (*old_bits > bits - 2).then(|| constant(modulus.mul(*factor, modulus.reduce(1 << HALF))))
+            (*old_bits > bits - 2).then(|| constant(modulus.mul(*factor, modulus.reduce(1 << HALF_BITS))))
         };
         Self {
             modulus,
@@ -79,7 +79,7 @@ pub(super) struct Sums<'a, 'b> {
 
 /// Words of each old prime that are processed for all new primes before the next words. The tile of
 /// all old primes fits half of a first-level cache.
-pub(super) const TILE: usize = 256;
+pub(super) const TILE_WORDS: usize = 256;
 
 impl WordKernel for Sums<'_, '_> {
     #[inline(always)]
@@ -90,15 +90,15 @@ impl WordKernel for Sums<'_, '_> {
             primes.push((V::prime(new.modulus), WidePrime::new(new.modulus)));
         }
         let (len, count) = (self.wraps.len(), self.new.len());
-        for start in (0..len).step_by(TILE) {
-            let end = len.min(start + TILE);
+        for start in (0..len).step_by(TILE_WORDS) {
+            let end = len.min(start + TILE_WORDS);
             for (place, (new, to)) in self.new.iter().zip(&mut *self.to).enumerate() {
                 // Prefetch the next tile in small parts, as data that is read once. The data is
                 // read again for the next new primes, but other data displaces it from this core's
                 // share of the shared cache before that. Bootstraps are faster if that cache is
                 // left to other data.
                 for prepared in self.prepared.iter().skip(place).step_by(count) {
-                    prefetch_all_once(&prepared[end..len.min(end + TILE)]);
+                    prefetch_all_once(&prepared[end..len.min(end + TILE_WORDS)]);
                 }
                 let sums = Tile { new, prepared: self.prepared, wraps: whole(self.wraps), to: whole_mut(to) };
                 sums.run::<V>(&primes[place], start / (V::COUNT * GROUP)..end / (V::COUNT * GROUP));
@@ -128,7 +128,7 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
             5 => self.halved_or_not::<V, 5>(prime, groups),
             6 => self.halved_or_not::<V, 6>(prime, groups),
             7 => self.halved_or_not::<V, 7>(prime, groups),
-            _ => self.halved_or_not::<V, OLD_MAX>(prime, groups),
+            _ => self.halved_or_not::<V, OLD_PRIMES_MAX>(prime, groups),
         }
     }
 
@@ -161,7 +161,7 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
     ) {
         let Self { new, prepared, wraps, to } = self;
         let (prime, wide) = (*prime, *wide);
-        let mask = V::splat((1 << HALF) - 1);
+        let mask = V::splat((1 << HALF_BITS) - 1);
         let wrap = splat::<V>(new.wrap);
         let mut words: [&[[A; GROUP]]; OLD] = [&[]; OLD];
         let mut factors = [[V::splat(0); 2]; OLD];
@@ -193,7 +193,7 @@ impl<A: Pod> Tile<'_, [A; GROUP]> {
                     let words = V::load(words);
                     if is_halved[index] {
                         *sum = sum.with(words.and(mask), factors[index]);
-                        *sum = sum.with(words.shift_down(HALF), upper[index]);
+                        *sum = sum.with(words.shift_down(HALF_BITS), upper[index]);
                     } else {
                         *sum = sum.with(words, factors[index]);
                     }

@@ -4,9 +4,9 @@
 use crate::{cache::LINE, simd::prefetch};
 
 /// Doubles of a cache line.
-const DOUBLES: usize = LINE / size_of::<f64>();
+const LINE_DOUBLES: usize = LINE / size_of::<f64>();
 /// A cache line of a key.
-type Line = [f64; DOUBLES];
+type Line = [f64; LINE_DOUBLES];
 
 /// Doubles of the longest key that is prefetched during the products with the key before it: a
 /// quarter of a common second-level cache.
@@ -99,7 +99,7 @@ impl Fetch for Ahead<'_> {
 
 /// Shares of the `next` key in whole lines, one for each of `products`.
 pub(super) fn shares(next: &[f64], products: usize) -> impl Iterator<Item = &[f64]> {
-    next.chunks(next.len().div_ceil(products.max(1)).next_multiple_of(DOUBLES).max(DOUBLES))
+    next.chunks(next.len().div_ceil(products.max(1)).next_multiple_of(LINE_DOUBLES).max(LINE_DOUBLES))
 }
 
 fn lines(key: &[f64]) -> &[Line] {

@@ -15,7 +15,7 @@ pub struct Automorphism {
     /// Target of each block of eight values, with the index of its permutation in [`Self::turns`].
     targets: Vec<Target>,
     /// Permutations within a block: the source index of each of the eight values.
-    turns: [[u64; TOGETHER]; TOGETHER],
+    turns: [[u64; BLOCK_VALUES]; BLOCK_VALUES],
 }
 
 #[derive(Clone, Copy, Default)]
@@ -24,7 +24,7 @@ struct Target {
     turn: u16,
 }
 
-const TOGETHER: usize = 8;
+const BLOCK_VALUES: usize = 8;
 
 impl Automorphism {
     /// Creates the map for X^`power` on rings of 2^`size_log2`.
@@ -35,7 +35,7 @@ impl Automorphism {
     /// Like [`Self::new`], on one instruction set.
     pub fn with_level(power: usize, size_log2: u32, level: Level) -> Self {
         assert!(power % 2 == 1 && (super::SIZE_LOG2_MIN..=super::SIZE_LOG2_MAX).contains(&size_log2));
-        let blocks = (1 << size_log2) / TOGETHER;
+        let blocks = (1 << size_log2) / BLOCK_VALUES;
         let reverse = |index: usize, below: usize| index.reverse_bits() >> (usize::BITS - below.trailing_zeros());
         // Value i is the value at exponent 2 r(i) + 1, so it comes from the value at `power` times
         // that exponent. Within a block, the r of the values differ by multiples of the number of
@@ -43,11 +43,13 @@ impl Automorphism {
         let mut targets = vec![Target::default(); blocks];
         for block in 0..blocks {
             let from = (power * (2 * reverse(block, blocks) + 1) - 1) / 2;
-            let turn = (from / blocks % TOGETHER) as u16;
+            let turn = (from / blocks % BLOCK_VALUES) as u16;
             targets[reverse(from % blocks, blocks)] = Target { block: block as u16, turn };
         }
         let turn = |turn: usize| {
-            std::array::from_fn(|place| reverse((turn + power * reverse(place, TOGETHER)) % TOGETHER, TOGETHER) as u64)
+            std::array::from_fn(|place| {
+                reverse((turn + power * reverse(place, BLOCK_VALUES)) % BLOCK_VALUES, BLOCK_VALUES) as u64
+            })
         };
         let arithmetic = WordArithmetic::of(level);
         Self { arithmetic, targets, turns: std::array::from_fn(turn) }
@@ -55,14 +57,17 @@ impl Automorphism {
 
     /// Number of values of a polynomial.
     pub fn size(&self) -> usize {
-        self.targets.len() * TOGETHER
+        self.targets.len() * BLOCK_VALUES
     }
 
     /// Start of the range to which the `len` values from `first` on map. The values stay adjacent.
     /// `len` is a power of two of at least eight, and divides both starts.
     pub fn target(&self, first: usize, len: usize) -> usize {
-        assert!(len.is_power_of_two() && len >= TOGETHER && first.is_multiple_of(len), "{len} values from {first} on");
-        (usize::from(self.targets[first / TOGETHER].block) * TOGETHER) & !(len - 1)
+        assert!(
+            len.is_power_of_two() && len >= BLOCK_VALUES && first.is_multiple_of(len),
+            "{len} values from {first} on"
+        );
+        (usize::from(self.targets[first / BLOCK_VALUES].block) * BLOCK_VALUES) & !(len - 1)
     }
 
     /// Writes the images of some values of f, from value `first` on. `to` is the range that
@@ -70,12 +75,12 @@ impl Automorphism {
     /// method cannot detect a wrong range of equal length.
     pub fn apply_part(&self, first: usize, from: &[u64], to: &mut [u64]) {
         assert!(first + from.len() <= self.size(), "values of a polynomial");
-        assert!(first.is_multiple_of(TOGETHER) && from.len().is_multiple_of(TOGETHER), "whole lines");
+        assert!(first.is_multiple_of(BLOCK_VALUES) && from.len().is_multiple_of(BLOCK_VALUES), "whole lines");
         assert!(
-            to.len().is_power_of_two() && to.len() >= TOGETHER && first % to.len() + from.len() <= to.len(),
+            to.len().is_power_of_two() && to.len() >= BLOCK_VALUES && first % to.len() + from.len() <= to.len(),
             "values that stay together"
         );
-        self.arithmetic.run(Apply { map: self, first: first / TOGETHER, from, to });
+        self.arithmetic.run(Apply { map: self, first: first / BLOCK_VALUES, from, to });
     }
 }
 

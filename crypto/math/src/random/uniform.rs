@@ -13,7 +13,7 @@ use crate::{
 const BATCH_BYTES: usize = BATCH * size_of::<u64>();
 /// Words that are drawn at once. Their number is the number of bytes in a batch, so they fill whole
 /// batches for every number of bytes in a word.
-const DRAWN: usize = BATCH_BYTES;
+const DRAWN_WORDS: usize = BATCH_BYTES;
 
 /// Fills `words` with uniform residues by rejection sampling from byte `offset` of the seed's
 /// stream on. Candidates have as many bits as the prime, each in whole bytes. Candidates that are
@@ -36,18 +36,18 @@ pub fn fill_residues(modulus: Modulus, seed: &MaskSeed, offset: u128, words: &mu
 fn fill<const WIDTH: usize>(modulus: Modulus, mut source: Source, words: &mut [u64]) {
     let (prime, mask) = (modulus.value(), (1 << modulus.bits()) - 1);
     // Each word is read as eight bytes, so the buffer has eight bytes more than are drawn.
-    let mut bytes = [0; (DRAWN + 1) * size_of::<u64>()];
-    let mut below = [0; DRAWN];
+    let mut bytes = [0; (DRAWN_WORDS + 1) * size_of::<u64>()];
+    let mut below = [0; DRAWN_WORDS];
     let mut left = words;
     while !left.is_empty() {
-        source.fill(&mut bytes[..DRAWN * WIDTH]);
+        source.fill(&mut bytes[..DRAWN_WORDS * WIDTH]);
         let mut count = 0;
-        for at in 0..DRAWN {
+        for at in 0..DRAWN_WORDS {
             let word = bytes[at * WIDTH..].first_chunk().expect("eight bytes more than are drawn");
             let word = u64::from_le_bytes(*word) & mask;
             // No branch predictor can foresee which words are accepted. Every word is therefore
             // stored, and the next word overwrites a rejected word.
-            below[count % DRAWN] = word;
+            below[count % DRAWN_WORDS] = word;
             count += usize::from(word < prime);
         }
         let (filled, rest) = left.split_at_mut(count.min(left.len()));
@@ -127,7 +127,7 @@ mod tests {
                 [(0, 0, 0), (41, 0, 7 << 32), (u128::MAX - 33, 0, 16), (3, 11, 1 << 32), (9, 0, 5)]
             {
                 let seed = MaskSeed { key, block, byte };
-                for count in [0, 1, 63, DRAWN, 3 * DRAWN + 17] {
+                for count in [0, 1, 63, DRAWN_WORDS, 3 * DRAWN_WORDS + 17] {
                     let expected = expected(modulus, &seed, offset, count);
                     let mut words = vec![u64::MAX; count];
                     fill_residues(modulus, &seed, offset, &mut words);

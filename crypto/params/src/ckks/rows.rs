@@ -85,17 +85,17 @@ const fn toy(
 
 /// Estimate for weight 32 modulo 121 bits, which is more than any set has there. The cheapest of
 /// those attacks is a dual hybrid attack with meet-in-the-middle.
-const SPARSE_SECURITY: f64 = 163.5;
+const SPARSE_SECURITY_LOG2: f64 = 163.5;
 
 /// Probability that the sum of 32 uniform numbers between -1/2 and 1/2 is beyond 15.5, on either
 /// side: 2 / (2^32 32!).
-const COEFFICIENT_FAILURE: f64 = -148.66;
+const COEFFICIENT_FAILURE_LOG2: f64 = -148.66;
 
 /// All levels have primes of equal size, and a bootstrap begins at the highest level.
 const BOOTSTRAP_54: CkksBootstrap = CkksBootstrap {
     sparse_weight: 32,
-    sparse_security_log2: SPARSE_SECURITY,
-    coefficient_failure_log2: COEFFICIENT_FAILURE,
+    sparse_security_log2: SPARSE_SECURITY_LOG2,
+    coefficient_failure_log2: COEFFICIENT_FAILURE_LOG2,
     doublings: 2,
     raised: [26; 5],
 };
@@ -103,8 +103,8 @@ const BOOTSTRAP_54: CkksBootstrap = CkksBootstrap {
 /// Each matrix takes a prime below 2^50.
 const BOOTSTRAP_45_60_50: CkksBootstrap = CkksBootstrap {
     sparse_weight: 32,
-    sparse_security_log2: SPARSE_SECURITY,
-    coefficient_failure_log2: COEFFICIENT_FAILURE,
+    sparse_security_log2: SPARSE_SECURITY_LOG2,
+    coefficient_failure_log2: COEFFICIENT_FAILURE_LOG2,
     doublings: 3,
     raised: [23, 24, 25, 26, 27],
 };

@@ -41,15 +41,15 @@ pub fn external_product_error(set: &ParameterSet) -> f64 {
 /// each instruction set. The table has the worst instruction set, which is mostly the set without a
 /// fused multiply-add.
 pub fn transform_loss(size: usize, rows: usize) -> f64 {
-    let index = size.ilog2().saturating_sub(LEAST_SIZE_LOG2) as usize;
-    LOSS[index.min(LOSS.len() - 1)] + LOSS_OF_A_ROW * (rows as f64 - 2.0)
+    let index = size.ilog2().saturating_sub(SIZE_LOG2_MIN) as usize;
+    LOSS[index.min(LOSS.len() - 1)] + LOSS_PER_ROW * (rows as f64 - 2.0)
 }
 
 /// Loss for two rows, by log2 of the size, from 2^6 to 2^16. Other sizes use the nearest entry.
 const LOSS: [f64; 11] = [6.9, 10.3, 10.1, 10.7, 12.7, 14.9, 15.0, 16.7, 18.9, 19.8, 23.0];
-const LEAST_SIZE_LOG2: u32 = 6;
+const SIZE_LOG2_MIN: u32 = 6;
 /// Additional loss for each row above two.
-const LOSS_OF_A_ROW: f64 = 0.1;
+const LOSS_PER_ROW: f64 = 0.1;
 /// Ratio of the squared least step to the variance below which errors vanish: an eighth of a step,
 /// squared. Half a step is then four standard deviations away.
 const VANISHING_VARIANCE_RATIO: f64 = 64.0;

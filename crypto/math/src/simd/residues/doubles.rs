@@ -28,9 +28,9 @@ pub(crate) struct Prime {
     inverse: F4,
 }
 
-/// A sum of products in two doubles. The upper double begins with [`SUM`] and stays so close to it
-/// that its last bit always has an equal weight. The lower double holds the rounding errors of the
-/// upper one.
+/// A sum of products in two doubles. The upper double begins with [`SUM_START`] and stays so close
+/// to it that its last bit always has an equal weight. The lower double holds the rounding errors
+/// of the upper one.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum {
     upper: F64x4,
@@ -39,7 +39,7 @@ pub(crate) struct Sum {
 
 /// Upper bound of the sum of eight products. Doubles of this size are rounded to multiples of 2^51,
 /// and the sum of eight rounding errors of at most half of that is exact.
-const SUM: f64 = 10_141_204_801_825_835_211_973_625_643_008.0; // 2^103
+const SUM_START: f64 = 10_141_204_801_825_835_211_973_625_643_008.0; // 2^103
 
 impl F4 {
     /// The nearest integer.
@@ -167,7 +167,7 @@ impl Residues for F4 {
     }
     #[inline(always)]
     fn no_products() -> Sum {
-        Sum { upper: F64x4::splat(SUM), lower: F64x4::splat(0.0) }
+        Sum { upper: F64x4::splat(SUM_START), lower: F64x4::splat(0.0) }
     }
     #[inline(always)]
     fn add_product(sum: Sum, a: Self, b: Self) -> Sum {
@@ -177,7 +177,7 @@ impl Residues for F4 {
     /// The quotient of the upper part has 53 bits, so the remainder of that part is below 3 p.
     #[inline(always)]
     fn reduce(sum: Sum, prime: Prime) -> Self {
-        let upper = Self(sum.upper.sub(F64x4::splat(SUM))).nearest(prime);
+        let upper = Self(sum.upper.sub(F64x4::splat(SUM_START))).nearest(prime);
         upper.add(Self(sum.lower).nearest(prime)).least(4, 0, prime)
     }
 }

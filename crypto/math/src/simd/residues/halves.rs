@@ -20,18 +20,18 @@ pub(crate) struct Prime<V> {
     least: u64,
 }
 
-/// Products of parts of [`PART`] bits, in separate sums: low products, mixed products, high
+/// Products of parts of [`PART_BITS`] bits, in separate sums: low products, mixed products, high
 /// products.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum<V>([V; 3]);
 
 /// Bits of a part. Two parts make up all bits of a prime, or nearly all.
-const PART: u32 = 30;
+const PART_BITS: u32 = 30;
 
 #[inline(always)]
 pub(super) fn prime<V: Residues>(modulus: Modulus) -> Prime<V> {
     let value = modulus.value();
-    let parts = [power(modulus, 0), power(modulus, PART), power(modulus, 2 * PART)];
+    let parts = [power(modulus, 0), power(modulus, PART_BITS), power(modulus, 2 * PART_BITS)];
     Prime { value: V::splat(value), parts, twice: V::splat(2 * value), least: value }
 }
 
@@ -67,9 +67,9 @@ impl<V: Words + Residues<Prime = Prime<V>>> Sum<V> {
     #[inline(always)]
     pub(super) fn with(self, a: V, b: V) -> Self {
         let [low, mixed, high] = self.0;
-        let mask = V::splat((1 << PART) - 1);
-        let (a_low, a_high) = (a.and(mask), a.shift_down(PART));
-        let (b_low, b_high) = (b.and(mask), b.shift_down(PART));
+        let mask = V::splat((1 << PART_BITS) - 1);
+        let (a_low, a_high) = (a.and(mask), a.shift_down(PART_BITS));
+        let (b_low, b_high) = (b.and(mask), b.shift_down(PART_BITS));
         let mixed = mixed.add(a_low.multiply_halves(b_high)).add(a_high.multiply_halves(b_low));
         Self([low.add(a_low.multiply_halves(b_low)), mixed, high.add(a_high.multiply_halves(b_high))])
     }
