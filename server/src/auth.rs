@@ -1,4 +1,4 @@
-//! Who calls, and what they may call. Everything is refused that no rule allows.
+//! Authentication and authorization of callers. A call that no rule allows is refused.
 
 mod cache;
 pub mod policy;
@@ -22,25 +22,25 @@ use crate::{
 };
 use policy::{Access, Rule};
 
-/// Somebody who was let in.
+/// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// Whom they speak for.
+    /// The tenant that the caller acts for.
     pub tenant: Tenant,
-    /// What they may do.
+    /// The rights of the caller.
     pub scopes: Scopes,
 }
 
-/// A right that tokens are given.
+/// A right that a token grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Upload ciphertexts and programs; submit and cancel jobs.
     Jobs,
     /// Upload, register and delete keys.
     Keys,
-    /// List and fetch.
+    /// List and fetch resources.
     Read,
-    /// Be a worker.
+    /// Act as a worker.
     Worker,
     /// Operate the server.
     Admin,
@@ -50,7 +50,7 @@ impl Scope {
     /// Every scope.
     pub const ALL: [Self; 5] = [Self::Jobs, Self::Keys, Self::Read, Self::Worker, Self::Admin];
 
-    /// Its name on the command line.
+    /// The scope's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Jobs => "jobs",
@@ -61,7 +61,7 @@ impl Scope {
         }
     }
 
-    /// The scope of that name.
+    /// Returns the scope with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
@@ -72,26 +72,26 @@ impl Scope {
 pub struct Scopes(u8);
 
 impl Scopes {
-    /// All of them.
+    /// All scopes.
     pub const ALL: Self = Self(0b1_1111);
 
-    /// Is this one in?
+    /// Whether the set contains `scope`.
     pub fn contains(self, scope: Scope) -> bool {
         self.0 & 1 << scope as u8 != 0
     }
 
-    /// The set without one of them.
+    /// The set without `scope`.
     #[must_use]
     pub fn without(self, scope: Scope) -> Self {
         Self(self.0 & !(1 << scope as u8))
     }
 
-    /// Those in the set.
+    /// The scopes in the set.
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.into_iter().filter(move |scope| self.contains(*scope))
     }
 
-    /// Reads names with commas between them. Unknown ones are an error, the name itself.
+    /// Parses names separated by commas. The error is the first unknown name.
     pub fn parse(text: &str) -> Result<Self, String> {
         text.split(',').map(|name| Scope::named(name.trim()).ok_or_else(|| name.to_owned())).collect()
     }
@@ -115,24 +115,25 @@ impl fmt::Debug for Scopes {
     }
 }
 
-/// Where a connection comes from.
+/// The origin of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// This very process.
+    /// The worker inside this process.
     Embedded,
     /// The network.
     Network {
         /// The caller's address: that of the connection, or the one that a trusted proxy reports.
         address: IpAddr,
-        /// The caller has shown a certificate of the configured authority.
+        /// The caller has presented a certificate signed by the configured authority.
         certified: bool,
-        /// Nothing says that a proxy stands between the caller and this port.
+        /// The call shows no sign of a proxy between the caller and this port.
         direct: bool,
     },
 }
 
 impl Peer {
-    /// What limits by address count the caller as; nothing for the worker inside this process.
+    /// The address block to which limits by address apply, or `None` for the worker inside this
+    /// process.
     pub fn address(self) -> Option<AddressBlock> {
         match self {
             Self::Network { address, .. } => Some(address.into()),
@@ -141,19 +142,19 @@ impl Peer {
     }
 }
 
-/// The rules that the configuration sets.
+/// The rules for authentication that the configuration sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Let callers on this machine in without a token.
+    /// Admit callers on this machine without a token.
     pub anonymous: bool,
-    /// Workers on the network need a certificate.
+    /// Require a client certificate from workers on the network.
     pub worker_mtls: bool,
 }
 
-/// How often a call that lasts is asked again for its right.
-const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// Interval at which the credentials of a long-lived call are verified again.
+const REVERIFY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Lets callers in or not.
+/// Authenticates callers and checks their rights.
 #[derive(Debug)]
 pub struct Authenticator {
     rules: Rules,
@@ -161,14 +162,15 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// One that asks `store` about tokens, as often as the limits say.
+    /// Creates an authenticator that looks tokens up in `store`, within the limits.
     pub fn new(rules: Rules, store: TokenStore, addresses: Arc<Addresses>, limits: &Limits) -> Self {
         Self { rules, tokens: Verifier::new(store, addresses, limits) }
     }
 
-    /// Who calls, if the rule lets them: the one place where that is decided.
+    /// Authenticates the caller and applies the rule. This is the only place that decides on
+    /// access.
     ///
-    /// Nobody is returned only where the rule is open to anyone.
+    /// Returns `None` only if the rule allows unauthenticated callers ([`Access::Anyone`]).
     pub async fn admit(&self, peer: Peer, headers: &HeaderMap, rule: &Rule) -> Result<Option<Principal>, ApiError> {
         if rule.access == Access::Anyone {
             return Ok(None);
@@ -176,7 +178,8 @@ impl Authenticator {
         self.admit_from(peer, peer.address(), headers, rule).await.map(Some)
     }
 
-    /// Without an address, the caller was let in before and is asked again (see [`Verifier::verify`]).
+    /// Authenticates the caller. Without `address`, the caller was admitted before and is verified
+    /// again (see [`Verifier::verify`]).
     async fn admit_from(
         &self,
         peer: Peer,
@@ -196,14 +199,15 @@ impl Authenticator {
         Ok(principal)
     }
 
-    /// Returns when the caller, who was let in by showing this, is not let in any more. For calls that last.
-    pub async fn refused(&self, peer: Peer, shown: &[HeaderValue], rule: &Rule) -> ApiError {
-        let headers: HeaderMap = shown.iter().map(|value| (AUTHORIZATION, value.clone())).collect();
+    /// Resolves when the credentials with which the caller was admitted are no longer valid. Used
+    /// for long-lived calls.
+    pub async fn refused(&self, peer: Peer, credentials: &[HeaderValue], rule: &Rule) -> ApiError {
+        let headers: HeaderMap = credentials.iter().map(|value| (AUTHORIZATION, value.clone())).collect();
         loop {
-            tokio::time::sleep(ASK_AGAIN).await;
+            tokio::time::sleep(REVERIFY_INTERVAL).await;
             match self.admit_from(peer, None, &headers, rule).await {
                 Err(error) if error.reason().grpc == Code::Unauthenticated => return error,
-                // A database that does not answer takes nobody's right away.
+                // A failing database does not invalidate credentials.
                 _ => {}
             }
         }
@@ -247,7 +251,8 @@ impl Authenticator {
     }
 }
 
-/// The token of the one `authorization` header.
+/// Returns the token of the `authorization` header, or `None` without the header. A second header
+/// is refused.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = values.next() else {
@@ -256,7 +261,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     if values.next().is_some() {
         return Err(UNAUTHENTICATED.error("the call has more than one authorization header"));
     }
-    // The header's own text stays out of the message: it may be a secret of another service.
+    // The message does not quote the header, which may contain a secret of another service.
     let malformed = || UNAUTHENTICATED.error("the authorization header is not of the form 'Bearer cw_...'");
     let (scheme, token) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(malformed)?;
     if scheme.eq_ignore_ascii_case("bearer") { Ok(Some(token.trim())) } else { Err(malformed()) }

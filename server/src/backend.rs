@@ -1,5 +1,5 @@
-//! What lies behind the edge: the key store, the job store, the dispatcher, the services on top of them, and the worker
-//! inside this process.
+//! The backend of the edge: the key store, the job store, the dispatcher, the services on top of
+//! them, and the worker inside this process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ use crate::{
     tasks::{Ended, Tasks},
 };
 
-/// Names of the services, as health checks ask for them.
+/// Names of the services, for health checks.
 pub const SERVICES: &[&str] = &[
     blob_service_server::SERVICE_NAME,
     capability_service_server::SERVICE_NAME,
@@ -46,7 +46,7 @@ pub const SERVICES: &[&str] = &[
     worker_service_server::SERVICE_NAME,
 ];
 
-/// Directories in the data directory.
+/// Subdirectories of the data directory.
 pub const DIRECTORIES: &[&str] = &[STAGING, BLOBS];
 const STAGING: &str = "staging";
 const BLOBS: &str = "blobs";
@@ -54,7 +54,7 @@ const BLOBS: &str = "blobs";
 pub(crate) const DISPATCHER: &str = "the dispatcher";
 pub(crate) const SWEEPER: &str = "the sweeper";
 
-/// Everything that answers calls.
+/// The stores, the background tasks and the services that handle calls.
 #[derive(Debug)]
 pub struct Backend {
     keystore: Keystore,
@@ -66,14 +66,14 @@ pub struct Backend {
     allow_weak_sets: bool,
     sweeping: Tasks,
     dispatching: Tasks,
-    /// The worker inside this process, once it was started.
+    /// The worker inside this process, once it has been started.
     embedded: Option<WorkerId>,
-    /// Cancelled when the server begins to stop.
+    /// Cancelled when the server begins to drain.
     draining: CancellationToken,
 }
 
 impl Backend {
-    /// Opens the stores and takes up the jobs of the process before.
+    /// Opens the stores, and resumes the jobs of the previous process.
     pub async fn open(config: &Config, database: Database, telemetry: Arc<Telemetry>) -> Result<Self, ApiError> {
         let limits = Arc::new(config.limits.clone());
         let keystore = Keystore::open(keystore_options(config)).await?;
@@ -108,7 +108,7 @@ impl Backend {
         })
     }
 
-    /// The services, added to those that are there.
+    /// Adds the services to `routes`.
     pub fn routes(&self, routes: Routes) -> Routes {
         let Self { keystore, store, dispatcher, keys: uses, limits, telemetry, allow_weak_sets, .. } = self;
         let (keystore, store, dispatcher) = (|| keystore.clone(), || store.clone(), || dispatcher.clone());
@@ -190,7 +190,8 @@ impl Backend {
         let mut options = cloakwork_worker::Options {
             id: Some(id),
             name: "embedded".to_owned(),
-            // It says its last words before the server stops listening.
+            // The worker's last reports must reach the server before the server closes its calls,
+            // so the worker's grace is shorter than the server's.
             grace: Duration::from_millis(self.limits.drain_ms) * 2 / 3,
             ..cloakwork_worker::Options::default()
         };
@@ -206,14 +207,14 @@ impl Backend {
         Ok(tokio::spawn(cloakwork_worker::run(options, uplink, stop)))
     }
 
-    /// Takes no new jobs from now on.
+    /// Stops accepting new jobs.
     pub async fn drain(&self) {
         self.draining.cancel();
-        // It fails only when there is nobody left to take one.
+        // The call fails only if the dispatcher has ended, and then no job can be accepted anyway.
         let _ = self.dispatcher.drain().await;
     }
 
-    /// Waits for one of the tasks in the background to end by itself.
+    /// Waits until one of the background tasks ends by itself.
     pub async fn ended(&mut self) -> Ended {
         tokio::select! {
             ended = self.dispatching.ended() => ended,
@@ -221,23 +222,25 @@ impl Backend {
         }
     }
 
-    /// Ends a task as a panic in it would.
+    /// Ends a task as a panic in the task would.
     #[cfg(test)]
     pub(crate) fn kill(&self, name: &str) {
         if name == DISPATCHER { self.dispatching.kill(name) } else { self.sweeping.kill(name) }
     }
 
-    /// Decides nothing from now on. Whoever waits for a job that has not ended learns that the server stops. What the
-    /// worker inside still has goes back to the queue, whether or not it has said its last words.
+    /// Stops the dispatcher, which makes no further decisions. Calls that wait for an unfinished
+    /// job fail because the server stops. Jobs that the embedded worker still holds return to the
+    /// queue, whether or not the worker has sent its last reports.
     pub async fn stop(&mut self) {
-        // It fails only when there is nobody left to stop.
+        // The call fails only if the dispatcher has already ended.
         let stopped = self.dispatcher.stop(self.embedded).await;
         if stopped.is_ok() {
             self.dispatching.join().await;
         }
     }
 
-    /// Ends what runs in the background and closes the key store. Comes after the last call has ended.
+    /// Ends the background tasks and closes the key store. Must be called after the last call has
+    /// ended.
     pub async fn close(mut self) {
         self.sweeping.shutdown().await;
         self.keystore.close().await;
@@ -256,7 +259,7 @@ fn keystore_options(config: &Config) -> Options {
     }
 }
 
-/// The key store's limits, all of which are the server's.
+/// Returns the limits of the key store, all of which come from the server's limits.
 pub(crate) fn keystore_limits(limits: &Limits) -> cloakwork_keystore::Limits {
     let small = |limit: u64| u32::try_from(limit).unwrap_or(u32::MAX);
     cloakwork_keystore::Limits {

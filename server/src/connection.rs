@@ -1,4 +1,4 @@
-//! Connections: their number, their memory before authentication, their time limits, and TLS.
+//! Connections: their number, their memory before authentication, their timeouts, and TLS.
 
 mod backlog;
 mod frames;
@@ -35,48 +35,50 @@ use crate::{
 use frames::FrameMeter;
 use slots::Slots;
 
-/// After an error of `accept` that is not one connection's own, such as too many open files.
+/// The pause after an error of `accept` that does not concern a single connection, such as too many
+/// open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Fewer bytes than this are not yet a request.
+/// A connection that has received fewer bytes than this has not sent a request yet.
 const REQUEST_BYTES_MIN: usize = 16;
 
-/// Bytes that an unauthenticated connection reads before other tasks get their turn. HPACK inflates headers up to a
-/// hundredfold, so that what is decoded at once must be little. These bytes are also all that a connection of an address
-/// in debt brings between two pauses.
+/// Maximum bytes that an unauthenticated connection reads before other tasks run. HPACK inflates
+/// headers up to 100 times, so the bytes decoded in one step must be few. This is also all that a
+/// connection reads between two pauses while its address is in debt.
 const UNAUTHENTICATED_READ_BYTES: usize = 1 << 10;
 
-/// The same for a trusted proxy's connection, which carries whole uploads and never becomes one tenant's.
+/// Maximum bytes that a trusted proxy's connection reads before other tasks run. The connection
+/// carries whole uploads and never becomes the connection of one tenant, so the value is larger.
 const PROXY_READ_BYTES: usize = 8 << 10;
 
-/// Limits of a port's connections.
+/// Limits on the connections of a port.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Most connections at once.
+    /// Maximum number of concurrent connections.
     pub connections: usize,
-    /// Connections that one tenant keeps when all are taken.
+    /// Number of connections that each tenant keeps when all slots are taken.
     pub tenant_connections: usize,
-    /// Connections from one address.
+    /// Maximum number of connections from one address.
     pub address_connections: usize,
-    /// Bytes that all unauthenticated connections may take together.
+    /// Maximum memory of all unauthenticated connections together, in bytes.
     pub unauthenticated_bytes: u64,
-    /// From accepting a connection to its first request.
+    /// Maximum time from accepting a connection to its first request.
     pub header_timeout: Duration,
-    /// Without a byte in either direction.
+    /// Maximum time without a byte in either direction.
     pub idle_timeout: Duration,
 }
 
-/// Who connects to a port.
+/// The callers that connect to a port.
 #[derive(Clone, Debug, Default)]
 pub struct Callers {
-    /// Proxies that connect for others.
+    /// Proxies that connect on behalf of other callers.
     pub proxies: Arc<TrustedProxies>,
-    /// What each address may do before it authenticates; nothing where addresses have no budget.
+    /// The budgets of addresses before authentication, or `None` if addresses have no budget.
     pub addresses: Option<Arc<Addresses>>,
 }
 
-/// Accepts connections and hands each to `handle`, until `stop`. Then waits until all have ended. A caller for whom that
-/// takes too long drops the future, which drops the connections.
+/// Accepts connections and passes each to `handle`, until `stop` is cancelled. Then waits until all
+/// connections have ended. To end the wait early, drop the future, which drops the connections.
 pub async fn serve<H, F>(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
@@ -91,7 +93,8 @@ pub async fn serve<H, F>(
     let slots = Slots::new(&limits);
     let tls = tls.map(TlsAcceptor::from);
     let mut running = JoinSet::new();
-    // Accepted, and without a slot. Further connections wait in the kernel meanwhile.
+    // An accepted connection that has no slot yet. Meanwhile, further connections wait in the
+    // kernel's backlog.
     let mut waiting = None;
     loop {
         tokio::select! {
@@ -117,7 +120,7 @@ pub async fn serve<H, F>(
 }
 
 impl Callers {
-    /// Takes a slot for a connection, and lets one wait whose address is in debt.
+    /// Takes a slot for a connection, and pauses the connection if its address is in debt.
     fn slot(&self, slots: &Arc<Slots>, permit: OwnedSemaphorePermit, address: IpAddr) -> Option<Slot> {
         if self.proxies.contains(address) {
             return Some(slots.take_for_proxy(permit));
@@ -125,7 +128,8 @@ impl Callers {
         let slot = slots.take(permit, address.into())?;
         if let Some(addresses) = &self.addresses {
             let address = address.into();
-            // Otherwise a new connection would be a way around the pause of the last one.
+            // Otherwise a new connection would be a way around the pause of the previous
+            // connection.
             slot.pause(addresses.charge(address, Act::Call).max(addresses.debt(address, Act::Failure)));
         }
         Some(slot)
@@ -136,21 +140,22 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
-                // Small messages must not wait for more of them.
+                // Without this option, TCP would delay small messages to merge them with later
+                // messages.
                 if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "no TCP_NODELAY");
+                    tracing::debug!(%error, "TCP_NODELAY could not be set");
                 }
                 return (stream, address);
             }
             Err(error) => {
-                tracing::warn!(%error, "no connection could be accepted");
+                tracing::warn!(%error, "accepting a connection failed");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-/// From the handshake to the end of a connection.
+/// Runs a connection from the TLS handshake to its end.
 async fn receive<H, F>(
     stream: TcpStream,
     address: SocketAddr,
@@ -165,7 +170,8 @@ async fn receive<H, F>(
     let slot = Arc::new(slot);
     let own = slot.clone();
     let whole = async move {
-        // A handshake costs more than anything else that an unauthenticated caller can ask for.
+        // The pause comes before the handshake, which costs more than any other act of an
+        // unauthenticated caller.
         if let Some(end) = own.pause_end() {
             sleep_until(end.into()).await;
         }
@@ -180,7 +186,7 @@ async fn receive<H, F>(
     };
     tokio::select! {
         () = whole => {}
-        () = slot.closing() => tracing::debug!(peer = %address, "an unauthenticated connection made room"),
+        () = slot.closing() => tracing::debug!(peer = %address, "an unauthenticated connection was closed to free its slot or memory"),
     }
 }
 
@@ -195,11 +201,11 @@ async fn handshake(stream: TcpStream, tls: Option<TlsAcceptor>) -> io::Result<(S
 
 fn log_panic(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "the task of a connection failed");
+        tracing::error!(%error, "the task of a connection panicked");
     }
 }
 
-/// An open connection. Reading fails once the connection has been silent for too long.
+/// An open connection. Reading fails once the connection has been idle for too long.
 #[derive(Debug)]
 pub struct Connection {
     stream: Stream,
@@ -210,9 +216,9 @@ pub struct Connection {
     slot: Arc<Slot>,
     backlog: Arc<Backlog>,
     frames: FrameMeter,
-    /// The connection has just read, and other tasks get their turn before it reads again.
+    /// Whether the connection has just read. Other tasks then run before it reads again.
     yields: bool,
-    /// Runs while nothing may be read.
+    /// Runs while the connection is paused.
     pause: Option<Pin<Box<Sleep>>>,
 }
 
@@ -223,12 +229,12 @@ enum Stream {
 }
 
 impl Connection {
-    /// Its slot among the connections of the port.
+    /// The connection's slot among the connections of the port.
     pub fn slot(&self) -> Arc<Slot> {
         self.slot.clone()
     }
 
-    /// The calls that were read from it and do not run yet.
+    /// The calls that were read from the connection and do not run yet.
     pub fn backlog(&self) -> Arc<Backlog> {
         self.backlog.clone()
     }
@@ -255,7 +261,8 @@ impl Connection {
         }
     }
 
-    /// Reads a small piece, and lets other tasks have their turn before the next one. Reads nothing during a pause.
+    /// Reads a small piece, and lets other tasks run before the next piece. Reads nothing during a
+    /// pause.
     fn poll_unauthenticated(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         while let Some(end) = self.slot.pause_end() {
             let pause = self.pause.get_or_insert_with(|| Box::pin(sleep_until(end.into())));
@@ -279,13 +286,14 @@ impl Connection {
         read
     }
 
-    /// Whether the peer has been silent for too long. Otherwise wakes the task when that will be so.
+    /// Whether the peer has been idle for too long. Otherwise registers the task to be woken at the
+    /// timeout.
     fn expired(&mut self, cx: &mut Context<'_>) -> bool {
         loop {
             if self.timer.as_mut().poll(cx).is_pending() {
                 return false;
             }
-            // Set once a period instead of at each byte.
+            // The timer is reset once a period instead of at each byte.
             let due = self.last_byte + self.limits.idle_timeout;
             if self.received_bytes < REQUEST_BYTES_MIN || due <= Instant::now() {
                 return true;

@@ -1,5 +1,8 @@
-//! What every call passes on its way in: the table of rights, authentication, the limits on calls at once, the caller's
-//! deadline; and on its way out: a reason for each error, and the counters.
+//! The gRPC edge: the checks that every call passes before its handler runs.
+//!
+//! On its way in, a call passes the table of rights, authentication, the limits on concurrent calls
+//! and its deadline. On its way out, each error gets a reason, and the call is counted in the
+//! metrics.
 
 mod admission;
 mod arrival;
@@ -54,14 +57,15 @@ use memory::Memory;
 use probe::{Probe, Probes};
 use request::{Count, Received};
 
-/// Longest frame that callers may send. With the usual 16 KiB, a key's upload spends its time on frame headers.
+/// Maximum length of a frame that a peer may send. With the usual 16 KiB, uploading a key is slow
+/// because of the cost per frame header.
 const FRAME_BYTES: u32 = 1 << 20;
 
-/// Streams of a proxy's connection that are reset before the server has looked at them. One read of a connection has
-/// fewer frames.
+/// Maximum number of streams that a proxy's connection may reset before the server has accepted
+/// them. The value exceeds the number of frames that one read of a connection can return.
 const PROXY_RESET_STREAMS_MAX: usize = 4096;
 
-/// The gRPC side of a server.
+/// The server's gRPC service: admission, routing and accounting of calls.
 #[derive(Debug)]
 pub struct Edge {
     authenticator: Authenticator,
@@ -76,8 +80,8 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// One that lets callers through to `routes`. Once `draining` is cancelled it takes no further connections, and
-    /// ends the streams that would wait for ever.
+    /// Creates an edge that passes admitted calls to `routes`. Once `draining` is cancelled, the
+    /// edge accepts no further connections and ends the streams that would otherwise never end.
     ///
     /// Handlers find [`Principal`](crate::auth::Principal), [`Deadline`] and [`Peer`] in the extensions of a request.
     pub fn new(
@@ -101,7 +105,7 @@ impl Edge {
         })
     }
 
-    /// Serves a port until the server drains, then until its calls have ended.
+    /// Serves a port until the server drains, and returns when the remaining calls have ended.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, tls: Option<Arc<ServerConfig>>) {
         let Limits { connections, tenant_connections, address_connections, .. } = self.limits;
         let [connections, tenant_connections, address_connections] =
@@ -138,7 +142,9 @@ impl Edge {
             header_fields_max: self.limits.header_fields,
         };
         let service = hyper::service::service_fn(move |request: Request<hyper::body::Incoming>| {
-            // Not in the future: a connection decodes many requests before the first of their futures runs.
+            // The request is received outside the future. A connection decodes many requests before
+            // the first of their futures runs, and each decoded request would keep a buffer of the
+            // connection in memory.
             let (peer, received) = arrivals.receive(request);
             let (edge, slot, scheduled) = (self.clone(), slot.clone(), backlog.schedule());
             async move {
@@ -166,9 +172,10 @@ impl Edge {
             .keep_alive_interval(Duration::from_millis(ping_ms))
             .keep_alive_timeout(Duration::from_millis(ping_ms));
         if is_proxy {
-            // The HTTP library closes a connection on which callers reset many streams, or send many malformed ones.
-            // Behind a proxy, other callers share that connection. The library counts malformed streams over the
-            // connection's whole life, so that any limit would close the connection in the end.
+            // The HTTP library closes a connection on which a peer resets many streams or sends
+            // many malformed streams. Behind a proxy, other callers share that connection. The
+            // library counts malformed streams over the connection's whole life, so any finite
+            // limit would eventually close the connection.
             http.max_pending_accept_reset_streams(PROXY_RESET_STREAMS_MAX).max_local_error_reset_streams(None);
         }
         let mut running = pin!(http.serve_connection(TokioIo::new(connection), service));
@@ -180,18 +187,18 @@ impl Edge {
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, ?peer, "a connection broke");
+            tracing::debug!(%error, ?peer, "a connection failed");
         }
     }
 
-    /// Handles one call.
+    /// Handles one call from its request headers to its response.
     pub async fn handle<B>(self: Arc<Self>, peer: Peer, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
     {
         let Some(rule) = policy::rule(request.uri().path()) else {
-            let error = METHOD_UNKNOWN.error("the server has no such call");
+            let error = METHOD_UNKNOWN.error("the server has no such method");
             return self.refuse(peer, request.extensions().get(), "_OTHER", error);
         };
         let deadline = match Deadline::of(request.headers()) {
@@ -199,9 +206,9 @@ impl Edge {
             Err(error) => return self.refuse(peer, request.extensions().get(), rule.method, error),
         };
         let mut call = Call::begin(self.telemetry.clone(), rule.method);
-        let lasts = matches!(rule.load, Load::Wait | Load::Attached | Load::Stream);
-        let shown: Option<Vec<_>> =
-            lasts.then(|| request.headers().get_all(AUTHORIZATION).into_iter().cloned().collect());
+        let is_long_lived = matches!(rule.load, Load::Wait | Load::Attached | Load::Stream);
+        let credentials: Option<Vec<_>> =
+            is_long_lived.then(|| request.headers().get_all(AUTHORIZATION).into_iter().cloned().collect());
         let work = self.work(peer, rule, deadline, request, call.request());
         let work = async {
             match deadline.0 {
@@ -212,12 +219,12 @@ impl Edge {
         let outcome = tokio::select! {
             biased;
             outcome = work => outcome,
-            error = self.refused(peer, rule, shown.as_deref()) => Err(error),
+            error = self.refused(peer, rule, credentials.as_deref()) => Err(error),
         };
         match outcome {
             Ok((mut response, taken)) => {
                 call.end(response.headers_mut());
-                let cut = self.cut(peer, rule, deadline, shown, &taken);
+                let cut = self.cut(peer, rule, deadline, credentials, &taken);
                 response.map(|body| Body::new(Guarded::new(body, cut, call, taken)))
             }
             Err(error) => {
@@ -255,7 +262,7 @@ impl Edge {
         request.extensions_mut().insert(peer);
         let Some(principal) = principal else {
             let debt = self.charge(peer, slot.as_ref(), Act::Call);
-            // Calls of a direct connection wait unread instead.
+            // A direct connection is paused instead: its next calls stay unread.
             if !debt.is_zero() && slot.is_some_and(|slot| slot.is_proxy()) {
                 let message = "too many calls without a token come from this address (address_calls_per_second)";
                 return Err(ADDRESS_LIMITED.error(message).retry_after(debt));
@@ -269,25 +276,28 @@ impl Edge {
         drop(charge);
         let place = self.admission.enter(rule.load, &tenant)?;
         request.extensions_mut().insert(principal);
-        // Each worker has one stream, and the number of workers is limited; the embedded worker shares our memory.
+        // These calls are exempt from the memory limits. Each worker has one stream, and the number
+        // of workers is limited. The embedded worker shares the memory of this process.
         if rule.load == Load::Attached || peer == Peer::Embedded {
             return Ok((self.route(request).await, Taken::Tenant(place, None)));
         }
         let memory = self.memory.of(&tenant);
         let held = Arc::new(memory.hold());
         request.extensions_mut().insert(held.clone());
-        // A call that waits for a job releases its request itself, long before it is answered.
+        // A call that waits for a job releases its request before the answer. For other calls, the
+        // edge holds the request's bytes until the handler returns.
         let until_answered = (rule.load != Load::Wait).then(|| held.clone());
         let idle = Duration::from_millis(self.limits.request_idle_ms);
         let count = Count::of(rule.load);
         let response = self.route(request.map(|body| Received::new(body, held, count, idle, state))).await;
         drop(until_answered);
-        // Workers read what they have leased, which leases limit.
+        // Answers to `Load::Free` calls are not counted: workers read only jobs that they lease,
+        // and the number of leases is limited.
         Ok((response, Taken::Tenant(place, Some(memory).filter(|_| rule.load != Load::Free))))
     }
 
-    /// Charges a caller's address for what was not authenticated, and reads no more of the connection while the address
-    /// is in debt. Returns for how long that is.
+    /// Charges the caller's address for an unauthenticated act, and pauses reading of the
+    /// connection while the address is in debt. Returns the duration of the debt.
     fn charge(&self, peer: Peer, slot: Option<&Arc<Slot>>, act: Act) -> Duration {
         let (Some(addresses), Some(address)) = (&self.callers.addresses, peer.address()) else {
             return Duration::ZERO;
@@ -302,7 +312,7 @@ impl Edge {
         debt
     }
 
-    /// Answers a call that needs no token.
+    /// Handles a call that needs no token.
     async fn probe<B>(
         &self,
         rule: &Rule,
@@ -330,30 +340,32 @@ impl Edge {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        // A router is always ready.
+        // A router is always ready, so `poll_ready` is not needed.
         match self.routes.clone().call(request).await {
             Ok(response) => response,
         }
     }
 
-    /// What ends the body of a call that does not end by itself.
+    /// Returns a future that resolves with the error that ends a response body early: an expired
+    /// deadline, a lost right, an eviction or the drain. Returns `None` if none of these applies to
+    /// the call.
     fn cut(
         self: Arc<Self>,
         peer: Peer,
         rule: &'static Rule,
         Deadline(at): Deadline,
-        shown: Option<Vec<HeaderValue>>,
+        credentials: Option<Vec<HeaderValue>>,
         taken: &Taken,
     ) -> Option<Cut> {
         let waits = matches!(rule.load, Load::Wait | Load::ProbeStream);
-        if at.is_none() && !waits && shown.is_none() {
+        if at.is_none() && !waits && credentials.is_none() {
             return None;
         }
         let draining = self.draining.clone();
         let evicted = taken.evicted();
         Some(Box::pin(async move {
             tokio::select! {
-                error = self.refused(peer, rule, shown.as_deref()) => error,
+                error = self.refused(peer, rule, credentials.as_deref()) => error,
                 error = evicted => error,
                 () = async { sleep_until(at.unwrap_or_else(Instant::now)).await }, if at.is_some() => deadline::exceeded(),
                 () = draining.cancelled(), if waits => DRAINING.error("the server is about to stop"),
@@ -361,15 +373,16 @@ impl Edge {
         }))
     }
 
-    /// Resolves when what the caller has shown is good no more, where that is looked at.
-    async fn refused(&self, peer: Peer, rule: &Rule, shown: Option<&[HeaderValue]>) -> ApiError {
-        match shown {
-            Some(shown) => self.authenticator.refused(peer, shown, rule).await,
+    /// Resolves when the authenticator no longer accepts the caller's credentials. Never resolves
+    /// for calls whose credentials are checked only at their start (`credentials` is `None`).
+    async fn refused(&self, peer: Peer, rule: &Rule, credentials: Option<&[HeaderValue]>) -> ApiError {
+        match credentials {
+            Some(credentials) => self.authenticator.refused(peer, credentials, rule).await,
             None => std::future::pending().await,
         }
     }
 
-    /// Refuses a call before anybody looks at its token.
+    /// Refuses a call before authentication.
     fn refuse(&self, peer: Peer, slot: Option<&Arc<Slot>>, method: &'static str, error: ApiError) -> Response<Body> {
         self.charge(peer, slot, Act::Call);
         let mut response = empty();
@@ -378,7 +391,7 @@ impl Edge {
     }
 }
 
-/// A response that ends with its headers, and has as yet no status.
+/// Returns a response that consists of headers only and has no gRPC status yet.
 fn empty() -> Response<Body> {
     let mut response = Status::ok("").into_http();
     response.headers_mut().remove(Status::GRPC_STATUS);

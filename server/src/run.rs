@@ -1,4 +1,4 @@
-//! From a configuration to a running server, and from a signal to its orderly end.
+//! Startup from a configuration, and graceful shutdown on a signal.
 
 use std::{
     fs::{File, TryLockError},
@@ -37,56 +37,57 @@ use crate::{
     tls::{Port, Tls, TlsError},
 };
 
-/// Why a server did not start.
+/// The error that kept a server from starting, or ended a running server.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The data directory cannot be used.
     #[error("storage.directory: {0}")]
     Directory(#[from] DirectoryError),
-    /// Another server works with the data directory.
+    /// Another server uses the data directory.
     #[error("storage.directory {path}: another server is running on it", path = path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
     },
-    /// The database cannot be opened or brought up to date.
+    /// The database cannot be opened or migrated.
     #[error("the database {path}: {source}", path = path.display())]
     Database {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The cause.
         source: OpenError,
     },
-    /// A port cannot be had.
+    /// A port cannot be bound.
     #[error("{setting} = {address}: {source}")]
     Port {
-        /// The setting that names it.
+        /// The setting that names the port.
         setting: &'static str,
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Something that has no cause outside of the program.
+    /// An internal failure without an external cause.
     #[error("{what}: {cause}")]
     Internal {
-        /// What did not start, or ended.
+        /// The component that did not start, or ended.
         what: &'static str,
-        /// Why.
+        /// The cause.
         cause: String,
     },
 }
 
-/// Runs a server until `shutdown`, then lets what runs end, for as long as the limits say.
+/// Runs a server until `shutdown` resolves, then drains it within the grace period that the limits
+/// set.
 pub async fn run(config: Config, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
     Server::start(config).await?.run(shutdown).await
 }
 
-/// Opens the server's database in a data directory. Directory and database are made where they are missing, for the
-/// server's user alone; a directory that others may write to is refused.
+/// Opens the server's database in a data directory. Missing directories and databases are created
+/// with access for the server's user only. A directory that other users may write to is refused.
 pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Database, RunError> {
     private::open_directory(directory, backend::DIRECTORIES)?;
     let path = directory.join(database::FILE);
@@ -95,10 +96,11 @@ pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Data
     opened.map_err(|source| RunError::Database { path, source })
 }
 
-/// A process that was killed takes some time to go, and whoever starts the next one seldom waits for it.
-const GOING: Duration = Duration::from_secs(2);
+/// Maximum time to wait for the lock of a data directory. A killed process takes some time to exit
+/// and release its lock, and supervisors seldom wait for that before they start the next process.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Keeps other servers away from a data directory.
+/// Locks a data directory against other servers.
 async fn lock(directory: &Path) -> Result<File, RunError> {
     let path = directory.join("lock");
     let failed = |source| DirectoryError::Io { path: path.clone(), source };
@@ -108,7 +110,7 @@ async fn lock(directory: &Path) -> Result<File, RunError> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < GOING => sleep(Duration::from_millis(20)).await,
+            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_WAIT_MAX => sleep(Duration::from_millis(20)).await,
             Err(TryLockError::WouldBlock) => return Err(RunError::InUse { path: directory.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(failed(source).into()),
         }
@@ -118,7 +120,8 @@ async fn lock(directory: &Path) -> Result<File, RunError> {
 /// A server whose ports are open.
 #[derive(Debug)]
 pub struct Server {
-    // Released with the process, however it ends.
+    // The lock of the data directory. The operating system releases the lock when the process ends
+    // for any reason.
     _lock: File,
     address: SocketAddr,
     admin_address: SocketAddr,
@@ -129,9 +132,9 @@ pub struct Server {
     worker: Option<JoinHandle<Result<(), WorkerError>>>,
     drain: Duration,
     stop_worker: CancellationToken,
-    /// The worker's way in.
+    /// The embedded worker's path into the edge.
     door: Door,
-    // Ends the API; the admin port goes on to report until the very end.
+    // Ends the API. The admin port keeps reporting until the end of the shutdown.
     stop: CancellationToken,
     stop_admin: CancellationToken,
     api: Tasks,
@@ -139,7 +142,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens database and ports and begins to serve.
+    /// Opens the database and the ports, and begins to serve.
     pub async fn start(config: Config) -> Result<Self, RunError> {
         let tls = Tls::load(&config.listen)?;
         if let Some(file) = &config.listen.tls_key {
@@ -161,7 +164,7 @@ impl Server {
         let mut admin = Tasks::default();
         let (listener, admin_address) = bind("listen.admin_address", config.listen.admin_address).await?;
         if !is_loopback(&admin_address.ip().to_string()) {
-            tracing::warn!(%admin_address, "whoever reaches the admin port may read it: keep it on a private network");
+            tracing::warn!(%admin_address, "the admin port has no authentication: keep it on a private network");
         }
         admin.spawn(ADMIN_PORT, {
             let (readiness, telemetry, stop) = (readiness.clone(), telemetry.clone(), stop_admin.clone());
@@ -214,20 +217,21 @@ impl Server {
         })
     }
 
-    /// The gRPC port.
+    /// Address of the gRPC port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The admin port.
+    /// Address of the admin port.
     pub fn admin_address(&self) -> SocketAddr {
         self.admin_address
     }
 
-    /// Serves until `shutdown`, then drains: says so to probes, takes no new connections, and waits for running calls.
+    /// Serves until `shutdown` resolves, then drains: reports not-serving to probes, accepts no new
+    /// connections, and waits for running calls.
     ///
-    /// Returns an error as soon as one of the server's long-lived tasks ends by itself. A server without its dispatcher, say,
-    /// would answer calls and decide nothing.
+    /// Returns an error as soon as one of the server's long-lived tasks ends by itself. Without its
+    /// dispatcher, for example, the server would answer calls but start no jobs.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
         let failure = tokio::select! {
             () = shutdown => None,
@@ -237,7 +241,7 @@ impl Server {
             ended = self.admin.ended() => Some(ended),
         };
         if let Some(Ended { name, cause }) = failure {
-            tracing::error!(what = name, cause, "the server cannot go on");
+            tracing::error!(what = name, cause, "a long-lived task ended, and the server stops");
             return Err(RunError::Internal { what: name, cause });
         }
         tracing::info!(grace_ms = u64::try_from(self.drain.as_millis()).unwrap_or(u64::MAX), "the server drains");
@@ -246,23 +250,24 @@ impl Server {
             self.health.set_service_status(service, ServingStatus::NotServing).await;
         }
         self.backend.drain().await;
-        // The worker ends or hands back what it holds while the server still answers it.
+        // The worker finishes or hands back its jobs while the server still answers it.
         let begun = Instant::now();
         let deadline = begun + self.drain;
         self.stop_worker.cancel();
-        // Some of the grace is kept: what the worker does not hand back must be taken back before it is over.
+        // A sixth of the grace period is reserved for taking back the jobs that the worker does not
+        // hand back.
         if let Some(worker) = self.worker.take() {
             end_worker(worker, begun + self.drain * 5 / 6, deadline).await;
         }
-        // Its calls end before what they use is closed.
+        // The worker's calls must end before the stores that they use are closed.
         if timeout_at(deadline, self.door.close()).await.is_err() {
-            tracing::warn!("some calls of the embedded worker had not ended when the grace was over");
+            tracing::warn!("some calls of the embedded worker had not ended when the grace period was over");
         }
-        // Whoever waits for a job is told to come back.
+        // Calls that wait for a job fail with an error that asks the caller to retry.
         self.backend.stop().await;
         self.stop.cancel();
         if timeout_at(deadline, self.api.join()).await.is_err() {
-            tracing::warn!("some calls had not ended when the grace was over");
+            tracing::warn!("some calls had not ended when the grace period was over");
             self.api.shutdown().await;
         }
         self.backend.close().await;
@@ -278,7 +283,7 @@ const API_PORT: &str = "the API port";
 const ADMIN_PORT: &str = "the admin port";
 const CERTIFICATES: &str = "the watch on certificates";
 
-/// Waits for the worker inside this process to end by itself. Jobs would wait for it for ever.
+/// Waits until the worker inside this process ends by itself. Without it, jobs would wait for ever.
 async fn worker_ended(worker: &mut Option<JoinHandle<Result<(), WorkerError>>>) -> Ended {
     let Some(worker) = worker else { return std::future::pending().await };
     let cause = match worker.await {
@@ -289,14 +294,15 @@ async fn worker_ended(worker: &mut Option<JoinHandle<Result<(), WorkerError>>>) 
     Ended { name: "the embedded worker", cause }
 }
 
-/// Waits for the worker inside this process, which was told to stop. From `grace` on it is stopped.
+/// Waits for the worker inside this process, which has been told to stop. At the time `grace`, the
+/// worker's task is aborted.
 async fn end_worker(mut worker: JoinHandle<Result<(), WorkerError>>, grace: Instant, deadline: Instant) {
     match timeout_at(grace, &mut worker).await {
         Ok(Ok(Ok(()))) => {}
         Ok(Ok(Err(error))) => tracing::error!(%error, "the embedded worker has stopped"),
         Ok(Err(error)) => tracing::error!(%error, "the embedded worker failed"),
         Err(_) => {
-            tracing::warn!("the embedded worker had not ended when its grace was over; its jobs are taken back");
+            tracing::warn!("the embedded worker had not ended when its grace period was over; its jobs return to the queue");
             worker.abort();
             let _ = timeout_at(deadline, worker).await;
         }
@@ -308,10 +314,11 @@ fn authenticator(config: &Config, database: &Database, addresses: Arc<Addresses>
     Authenticator::new(rules, TokenStore::new(database.clone()), addresses, &config.limits)
 }
 
-/// A message of a call that needs no token. It names a service or a symbol.
+/// Maximum size in bytes of a message that needs no token. The message contains only the name of a
+/// service or symbol.
 const PROBE_MESSAGE_BYTES_MAX: usize = 1 << 10;
 
-/// Health and reflection, which every server has.
+/// Health and reflection services, which every server has.
 fn standard_routes() -> Result<(HealthReporter, Routes), tonic_reflection::server::Error> {
     let (reporter, health) = tonic_health::server::health_reporter();
     let health = health.max_decoding_message_size(PROBE_MESSAGE_BYTES_MAX);
@@ -336,7 +343,7 @@ async fn serve_api(
     if config.is_open_in_the_clear() {
         tracing::warn!(
             %address,
-            "without TLS, whoever is on the way reads and changes what is sent, tokens among it: set listen.tls_certificate and \
+            "without TLS, attackers on the network path can read and change all messages, including tokens: set listen.tls_certificate and \
              listen.tls_key, or keep it on a private network"
         );
     }

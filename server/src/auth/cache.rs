@@ -1,8 +1,9 @@
-//! Verifies tokens: remembers good ones for a short while, and looks others up in the database, few at a time.
+//! Verifies tokens: caches valid tokens for a short time, and looks other tokens up in the database
+//! with limited concurrency.
 //!
-//! A token that was good before is looked up at once when it is due again. Any other token may be a guess: it waits in a
-//! short line for one of a few lookups, so that guesses take neither the database nor the tenants' places, and an address
-//! that guesses too often gets no lookup at all.
+//! A token that was valid before is looked up at once when its cache entry expires. Any other token
+//! may be a guess, and waits in a short queue for one of a few lookups. So guesses exhaust neither
+//! the database nor the tenants' places. An address that guesses too often gets no lookup at all.
 
 use std::{
     collections::HashMap,
@@ -21,8 +22,8 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The delay in the refusal of a call that finds the line of lookups full.
-const LINE_RETRY: Duration = Duration::from_millis(500);
+/// Retry delay in the refusal of a call that finds the lookup queue full.
+const LOOKUP_RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Verifies tokens.
 #[derive(Debug)]
@@ -31,30 +32,31 @@ pub struct Verifier {
     addresses: Arc<Addresses>,
     remember_time: Duration,
     entries_max: usize,
-    /// By the token's hash. Only good tokens are in here, so that guesses cannot fill it.
+    /// Cached tokens by hash. Only valid tokens are cached, so guesses cannot fill the cache.
     good: Mutex<HashMap<[u8; 32], Good>>,
-    /// Lookups of unknown tokens.
+    /// Permits for lookups of unknown tokens.
     lookups: Arc<Semaphore>,
-    /// Those, and the calls that wait for one.
-    line: Arc<Semaphore>,
+    /// Permits for lookups of unknown tokens and for calls that wait for a lookup.
+    lookup_queue: Arc<Semaphore>,
     #[cfg(test)]
     lookup_count: std::sync::atomic::AtomicU64,
 }
 
-/// A token that was good when it was looked up last.
+/// A token that was valid at its latest lookup.
 #[derive(Clone, Debug)]
 struct Good {
     principal: Principal,
-    /// When it is due for the next lookup.
+    /// The time at which the entry expires and the token needs another lookup.
     until: Instant,
-    /// Held by the call that looks it up again. Others wait for that call's answer.
+    /// Locked by the call that repeats the lookup. Other calls with this token wait for that call's
+    /// result.
     lookup: Arc<AsyncMutex<()>>,
 }
 
 impl Verifier {
-    /// One that asks `store`, as often as the limits say.
+    /// Creates a verifier that looks tokens up in `store`, within the limits.
     pub fn new(store: TokenStore, addresses: Arc<Addresses>, limits: &Limits) -> Self {
-        let [entries_max, lookups, line] = [
+        let [entries_max, lookups, lookup_queue] = [
             limits.token_cache,
             limits.token_lookups,
             limits.token_lookups.saturating_add(limits.token_lookups_waiting),
@@ -67,14 +69,15 @@ impl Verifier {
             entries_max,
             good: Mutex::default(),
             lookups: Arc::new(Semaphore::new(lookups)),
-            line: Arc::new(Semaphore::new(line)),
+            lookup_queue: Arc::new(Semaphore::new(lookup_queue)),
             #[cfg(test)]
             lookup_count: Default::default(),
         }
     }
 
-    /// The principal of a token that a caller at `address` has shown. Without an address, the caller was let in before
-    /// and is asked again.
+    /// Returns the principal of a token that a caller at `address` has presented. Without an
+    /// address, the caller was admitted before and is verified again, which takes no place in the
+    /// lookup queue.
     pub async fn verify(&self, token: &str, address: Option<AddressBlock>) -> Result<Principal, ApiError> {
         let token = Secret::parse(token).ok_or_else(|| UNAUTHENTICATED.error("the token is malformed"))?;
         let hash = token.hash();
@@ -83,7 +86,7 @@ impl Verifier {
                 Some(address) => Some(self.turn(address).await?),
                 None => None,
             };
-            // Another call with the same token may have been first.
+            // Another call with the same token may have finished its lookup meanwhile.
             return match self.remembered(&hash) {
                 Some(principal) => Ok(principal),
                 None => self.look_up(&token, hash).await,
@@ -99,32 +102,34 @@ impl Verifier {
         }
     }
 
-    /// Waits for the lookup of an unknown token.
+    /// Waits for a permit to look up an unknown token.
     async fn turn(&self, address: AddressBlock) -> Result<[OwnedSemaphorePermit; 2], ApiError> {
         let debt = self.addresses.debt(address, Act::Failure);
         if !debt.is_zero() {
             let message = "too many calls with wrong tokens came from this address (address_failures_per_minute)";
             return Err(ADDRESS_LIMITED.error(message).with("limit", "address_failures_per_minute").retry_after(debt));
         }
-        let place = self.line.clone().try_acquire_owned().map_err(|_| {
+        let place = self.lookup_queue.clone().try_acquire_owned().map_err(|_| {
             let message = "too many unknown tokens are being looked up (token_lookups_waiting)";
-            OVERLOADED.error(message).with("limit", "token_lookups_waiting").retry_after(LINE_RETRY)
+            OVERLOADED.error(message).with("limit", "token_lookups_waiting").retry_after(LOOKUP_RETRY_DELAY)
         })?;
-        Ok([place, self.lookups.clone().acquire_owned().await.expect("nobody closes the semaphore")])
+        Ok([place, self.lookups.clone().acquire_owned().await.expect("the semaphore is never closed")])
     }
 
     async fn look_up(&self, token: &Secret, hash: [u8; 32]) -> Result<Principal, ApiError> {
         let found = self.find(token).await;
         match &found {
             Ok((principal, time)) => self.remember(hash, principal.clone(), *time),
-            // Neither is a token bad because the database does not answer.
+            // Only an invalid token is removed from the cache. A failing database does not make a
+            // token invalid.
             Err(error) if error.reason().grpc == tonic::Code::Unauthenticated => _ = self.good().remove(&hash),
             Err(_) => {}
         }
         found.map(|(principal, _)| principal)
     }
 
-    /// What the database says of a token, and for how long that may be remembered.
+    /// Looks a token up in the database. Returns its principal, and the time for which the result
+    /// may be cached.
     async fn find(&self, token: &Secret) -> Result<(Principal, Duration), ApiError> {
         #[cfg(test)]
         self.lookup_count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -167,7 +172,8 @@ impl Verifier {
         if good.len() >= self.entries_max {
             good.retain(|_, good| now < good.until);
         }
-        // If it is still full, all are forgotten: that is rare, and costs a lookup each.
+        // If the cache is still full, all entries are dropped. This is rare, and costs one lookup
+        // for each token.
         if good.len() >= self.entries_max {
             good.clear();
         }
@@ -185,17 +191,17 @@ impl Verifier {
         self.good().len()
     }
 
-    /// Takes a lookup and its place in the line, until the returned permits are dropped.
+    /// Takes a lookup permit and its place in the queue, until the returned permits are dropped.
     pub(super) async fn occupy_lookup(&self) -> [OwnedSemaphorePermit; 2] {
-        [self.line.clone().acquire_owned().await.unwrap(), self.lookups.clone().acquire_owned().await.unwrap()]
+        [self.lookup_queue.clone().acquire_owned().await.unwrap(), self.lookups.clone().acquire_owned().await.unwrap()]
     }
 
-    pub(super) fn places_left(&self) -> usize {
-        self.line.available_permits()
+    pub(super) fn lookup_places_left(&self) -> usize {
+        self.lookup_queue.available_permits()
     }
 
-    /// Makes all tokens due.
-    pub(super) fn fade(&self) {
+    /// Makes all cached tokens expire now.
+    pub(super) fn expire_all(&self) {
         self.good().values_mut().for_each(|good| good.until = Instant::now());
     }
 

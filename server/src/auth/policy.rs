@@ -1,52 +1,53 @@
-//! Which call needs which scope: one row for each RPC, and a test that none is forgotten. A call without a row is
-//! refused for everybody.
+//! The access policy: one row for each RPC with the scopes that it needs. A test checks that no RPC
+//! is missing. A call without a row is refused for every caller.
 
 use super::Scope;
 
-/// A row.
+/// A row of the policy.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Full path, as in the request.
+    /// Full path of the method, as in the request.
     pub method: &'static str,
-    /// Who may call it.
+    /// The callers that may call the method.
     pub access: Access,
-    /// How it counts while it runs.
+    /// The limit against which the running call counts.
     pub load: Load,
 }
 
-/// Who may make a call.
+/// The callers that may make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody who can connect.
+    /// Any caller that can connect.
     Anyone,
-    /// Whoever is let in at all.
+    /// Any authenticated caller.
     Known,
-    /// Those with at least one of these.
+    /// Callers with at least one of these scopes.
     AnyOf(&'static [Scope]),
 }
 
-/// What a running call takes from the limits.
+/// The limit that a running call counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// A place among the requests.
+    /// Counts against the limit on requests.
     Request,
-    /// The same; the caller sends one message after the other.
+    /// Counts against the limit on requests. The caller sends a stream of messages.
     Stream,
-    /// A place among those that wait for a job.
+    /// Counts against the limit on calls that wait for a job.
     Wait,
-    /// A place among the calls that need no token and have one answer.
+    /// Counts against the limit on calls that need no token and have one answer.
     Probe,
-    /// A place among the calls that need no token and have a stream of answers.
+    /// Counts against the limit on calls that need no token and have a stream of answers.
     ProbeStream,
-    /// No place: it has a limit of its own, or must work when nothing else does.
+    /// Counts against no limit here. The call has a limit of its own, or must work when the server
+    /// is overloaded.
     Free,
-    /// No place: the stream of a worker, of which there are so many.
+    /// Counts against no limit here: it is a worker's stream, and the number of workers is limited.
     Attached,
 }
 
-/// The row of a call.
+/// Returns the row of a method.
 pub fn rule(path: &str) -> Option<&'static Rule> {
-    // Sorted, which a test holds.
+    // The table is sorted by path, which a test checks.
     RULES.binary_search_by(|rule| rule.method.cmp(path)).ok().map(|index| &RULES[index])
 }
 
@@ -82,11 +83,11 @@ pub const RULES: &[Rule] = &[
     row("/cloakwork.v1.ProgramService/Check", AnyOf(&[Jobs, Read]), Request),
     row("/cloakwork.v1.ProgramService/GetProgram", AnyOf(&[Jobs, Read]), Request),
     row("/cloakwork.v1.ProgramService/Register", AnyOf(&[Jobs]), Request),
-    // Workers are limited in number, and turning them away under load would only make it worse.
+    // The number of workers is limited. Refusing workers under load would make the load worse.
     row("/cloakwork.v1.WorkerService/Attach", AnyOf(&[Worker]), Attached),
     row("/cloakwork.v1.WorkerService/CommitResult", AnyOf(&[Worker]), Free),
     row("/cloakwork.v1.WorkerService/ReadBlob", AnyOf(&[Worker]), Free),
-    // Probes carry no token. What the protocol looks like is no secret.
+    // Health checks carry no token. Reflection needs none, because the protocol is public.
     row("/grpc.health.v1.Health/Check", Anyone, Probe),
     row("/grpc.health.v1.Health/Watch", Anyone, ProbeStream),
     row("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Anyone, ProbeStream),
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_call_of_the_protocol_has_a_row_and_no_other() {
+    fn the_table_has_exactly_one_row_for_each_call_of_the_protocol() {
         let protocol = FileDescriptorSet::decode(cloakwork_proto::DESCRIPTORS).unwrap();
         let mut paths = BTreeSet::new();
         for file in &protocol.file {
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_that_send_many_messages_say_so() {
+    fn client_streaming_calls_have_a_streaming_load() {
         let protocol = FileDescriptorSet::decode(cloakwork_proto::DESCRIPTORS).unwrap();
         for file in &protocol.file {
             for service in &file.service {
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_workers_may_call_what_workers_call_and_nothing_else() {
+    fn the_worker_scope_opens_exactly_the_worker_service() {
         for rule in RULES {
             let AnyOf(scopes) = rule.access else { continue };
             let of_workers = rule.method.starts_with("/cloakwork.v1.WorkerService/");
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_need_no_token_are_health_and_reflection_and_have_places_of_their_own() {
+    fn exactly_health_and_reflection_need_no_token_and_count_as_probes() {
         for rule in RULES {
             let open = rule.access == Anyone;
             assert_eq!(rule.method.starts_with("/grpc."), open, "{}", rule.method);

@@ -7,7 +7,7 @@ use sqlx::FromRow;
 use super::{Scopes, Secret, TokenId};
 use crate::{database::Database, tenant::Tenant};
 
-/// How old the hint of the last use may be.
+/// Maximum age of the stored time of a token's last use before it is written again.
 const LAST_USED_PRECISION: Duration = Duration::from_secs(300);
 
 /// Reads and changes tenants and tokens.
@@ -16,22 +16,22 @@ pub struct TokenStore {
     database: Database,
 }
 
-/// Why an operator's wish was not granted.
+/// The error of an operator's request.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Taken.
-    #[error("there is a tenant '{0}' already")]
+    /// A tenant with this name exists.
+    #[error("tenant '{0}' exists already")]
     TenantExists(Tenant),
-    /// Unknown, or revoked.
-    #[error("there is no tenant '{0}'; `tenant list` shows those that there are, `tenant create` makes one")]
+    /// The tenant does not exist, or is revoked.
+    #[error("tenant '{0}' does not exist or is revoked; `tenant list` shows all tenants, `tenant create` creates one")]
     TenantUnknown(Tenant),
-    /// Unknown.
-    #[error("there is no token '{0}'; `token list` shows those that there are")]
+    /// The token does not exist.
+    #[error("token '{0}' does not exist; `token list` shows all tokens")]
     TokenUnknown(TokenId),
-    /// A token that can do nothing.
+    /// The token would have no scope.
     #[error("a token needs at least one scope")]
     NoScopes,
-    /// The operating system gave no randomness.
+    /// The operating system returned no random bytes.
     #[error("no randomness from the operating system: {0}")]
     Randomness(#[from] getrandom::Error),
     /// The database failed.
@@ -39,39 +39,39 @@ pub enum StoreError {
     Database(#[from] sqlx::Error),
 }
 
-/// A tenant, as listings show it. Times are milliseconds since 1970.
+/// A tenant as listed. Times are milliseconds since 1970.
 #[derive(Clone, Debug, FromRow)]
 pub struct TenantRow {
-    /// Its name.
+    /// Name of the tenant.
     pub name: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_ms: i64,
-    /// When all its tokens stopped working, if they did.
+    /// Time at which all its tokens were revoked, if they were.
     pub revoked_ms: Option<i64>,
 }
 
-/// A token, as listings show it. Times are milliseconds since 1970.
+/// A token as listed. Times are milliseconds since 1970.
 #[derive(Clone, Debug, FromRow)]
 pub struct TokenRow {
-    /// Public part.
+    /// Public part of the token.
     pub id: String,
-    /// Whose it is.
+    /// Tenant to which the token belongs.
     pub tenant: String,
-    /// Names with commas between them.
+    /// Names of its scopes, separated by commas.
     pub scopes: String,
-    /// What its maker wrote about it.
+    /// Free text from its creator.
     pub note: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_ms: i64,
-    /// When it stops working.
+    /// Time of expiry, if it has one.
     pub expires_ms: Option<i64>,
-    /// When it was revoked.
+    /// Time of revocation, if it was revoked.
     pub revoked_ms: Option<i64>,
-    /// When it was last used, to within a few minutes.
+    /// Time of last use, with a precision of a few minutes.
     pub last_used_ms: Option<i64>,
 }
 
-/// What is needed to verify a token.
+/// The columns that verification of a token needs.
 #[derive(Clone, Debug, FromRow)]
 pub(super) struct Stored {
     pub(super) tenant: String,
@@ -84,12 +84,12 @@ pub(super) struct Stored {
 }
 
 impl TokenStore {
-    /// Over an open database.
+    /// Creates a store over an open database.
     pub fn new(database: Database) -> Self {
         Self { database }
     }
 
-    /// Makes a tenant.
+    /// Creates a tenant.
     pub async fn create_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
         let mut write = self.database.write().await?;
         let made = sqlx::query("INSERT INTO tenants (name, created_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING")
@@ -101,7 +101,7 @@ impl TokenStore {
         if made.rows_affected() == 0 { Err(StoreError::TenantExists(tenant.clone())) } else { Ok(()) }
     }
 
-    /// Makes all tokens of a tenant useless, now and for ever. What it has stored stays.
+    /// Revokes a tenant and all its tokens for good. The tenant's stored data stays.
     pub async fn revoke_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
         let mut write = self.database.write().await?;
         let changed = sqlx::query("UPDATE tenants SET revoked_ms = COALESCE(revoked_ms, $1) WHERE name = $2")
@@ -113,13 +113,13 @@ impl TokenStore {
         if changed.rows_affected() == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(()) }
     }
 
-    /// All tenants, by name.
+    /// All tenants, sorted by name.
     pub async fn tenants(&self) -> Result<Vec<TenantRow>, StoreError> {
         let query = sqlx::query_as("SELECT name, created_ms, revoked_ms FROM tenants ORDER BY name");
         Ok(query.fetch_all(self.database.readers()).await?)
     }
 
-    /// Makes a token. This is the only time that anybody sees it.
+    /// Creates a token. The returned secret is not stored and cannot be retrieved later.
     pub async fn create_token(
         &self,
         tenant: &Tenant,
@@ -149,7 +149,7 @@ impl TokenStore {
         if made.rows_affected() == 0 { Err(StoreError::TenantUnknown(tenant.clone())) } else { Ok(secret) }
     }
 
-    /// Makes a token useless.
+    /// Revokes a token for good.
     pub async fn revoke_token(&self, id: &TokenId) -> Result<(), StoreError> {
         let mut write = self.database.write().await?;
         let changed = sqlx::query("UPDATE tokens SET revoked_ms = COALESCE(revoked_ms, $1) WHERE id = $2")
@@ -184,7 +184,7 @@ impl TokenStore {
         query.bind(id.as_str().to_owned()).fetch_optional(self.database.readers()).await
     }
 
-    /// Notes that a token was used, where the last note is old, and lets nobody wait for it.
+    /// Records the use of a token in the background, unless the stored time is recent.
     pub(super) fn note_use(&self, id: TokenId, stored: &Stored) {
         let now = now_ms();
         let precision = i64::try_from(LAST_USED_PRECISION.as_millis()).unwrap_or(i64::MAX);
@@ -193,7 +193,8 @@ impl TokenStore {
         }
         let store = self.clone();
         tokio::spawn(async move {
-            // Only a hint: when the disk is full, everything else must go on.
+            // The time is only a hint. A failed write, for example on a full disk, must not fail
+            // the call.
             if let Err(error) = store.write_use(&id, now).await {
                 tracing::debug!(%error, token_id = %id, "the last use of a token was not noted");
             }
@@ -208,7 +209,7 @@ impl TokenStore {
     }
 }
 
-/// Milliseconds since 1970, now.
+/// The current time in milliseconds since 1970.
 pub(super) fn now_ms() -> i64 {
     ms(SystemTime::now())
 }

@@ -66,11 +66,11 @@ async fn code(authenticator: &Authenticator, peer: Peer, headers: &HeaderMap, me
 }
 
 #[tokio::test]
-async fn a_token_lets_its_tenant_do_what_its_scopes_say() {
+async fn a_token_grants_its_tenant_the_calls_of_its_scopes() {
     let fixture = Fixture::new().await;
     let authenticator = fixture.authenticator(CLOSED, Duration::from_secs(3600));
     let read = bearing(fixture.token("read", None).await.reveal());
-    // Twice: from the database and from memory.
+    // The first call looks the token up in the database, the second finds it in the cache.
     for _ in 0..2 {
         let principal = authenticator.admit(REMOTE, &read, policy::rule(GET_JOB).unwrap()).await.unwrap().unwrap();
         assert_eq!(principal.tenant, fixture.acme);
@@ -113,7 +113,7 @@ async fn expired_revoked_and_unknown_tokens_are_refused() {
     assert_eq!(code(&authenticator, LOOPBACK, &bearing(later.reveal()), SUBMIT).await, "OK");
     fixture.store.revoke_token(&later.id()).await.unwrap();
     assert_eq!(code(&authenticator, LOOPBACK, &bearing(later.reveal()), SUBMIT).await, "TOKEN_EXPIRED");
-    // A right public part with a wrong secret, and one that nobody ever made.
+    // A correct public part with a wrong secret, and a token that was never created.
     let good = fixture.token("jobs", None).await;
     let last = if good.reveal().ends_with('0') { "1" } else { "0" };
     let wrong = format!("{}{last}", &good.reveal()[..good.reveal().len() - 1]);
@@ -127,7 +127,7 @@ async fn expired_revoked_and_unknown_tokens_are_refused() {
 }
 
 #[tokio::test]
-async fn a_revocation_counts_when_the_memory_has_faded() {
+async fn a_revocation_takes_effect_when_the_cache_entry_expires() {
     let fixture = Fixture::new().await;
     let token = fixture.token("jobs", None).await;
     let headers = bearing(token.reveal());
@@ -137,16 +137,16 @@ async fn a_revocation_counts_when_the_memory_has_faded() {
         assert_eq!(code(authenticator, REMOTE, &headers, SUBMIT).await, "OK");
     }
     fixture.store.revoke_token(&token.id()).await.unwrap();
-    assert_eq!(code(&long, REMOTE, &headers, SUBMIT).await, "OK", "this one still remembers");
+    assert_eq!(code(&long, REMOTE, &headers, SUBMIT).await, "OK", "the long cache still holds the token");
     let begin = Instant::now();
     while code(&short, REMOTE, &headers, SUBMIT).await == "OK" {
-        assert!(begin.elapsed() < Duration::from_secs(30), "the revocation never counted");
+        assert!(begin.elapsed() < Duration::from_secs(30), "the revocation never took effect");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test]
-async fn the_memory_has_an_end() {
+async fn the_cache_size_is_limited() {
     let fixture = Fixture::new().await;
     let authenticator = fixture.authenticator(CLOSED, Duration::from_secs(3600));
     for _ in 0..20 {
@@ -157,7 +157,7 @@ async fn the_memory_has_an_end() {
 }
 
 #[tokio::test]
-async fn callers_without_a_token() {
+async fn anonymous_callers_are_admitted_on_loopback_only() {
     let fixture = Fixture::new().await;
     let open = fixture.authenticator(OPEN, Duration::ZERO);
     let closed = fixture.authenticator(CLOSED, Duration::ZERO);
@@ -168,7 +168,7 @@ async fn callers_without_a_token() {
     assert_eq!(code(&open, mapped, &none, SUBMIT).await, "OK");
     let Peer::Network { address, certified, .. } = LOOPBACK else { unreachable!() };
     let proxied = Peer::Network { address, certified, direct: false };
-    assert_eq!(code(&open, proxied, &none, SUBMIT).await, "UNAUTHENTICATED", "a proxy speaks for anybody");
+    assert_eq!(code(&open, proxied, &none, SUBMIT).await, "UNAUTHENTICATED", "a proxy on this machine may forward any caller");
     assert_eq!(code(&open, LOOPBACK, &none, ATTACH).await, "PERMISSION_DENIED");
     assert_eq!(code(&open, REMOTE, &none, SUBMIT).await, "UNAUTHENTICATED");
     assert_eq!(code(&closed, LOOPBACK, &none, SUBMIT).await, "UNAUTHENTICATED");
@@ -184,14 +184,15 @@ async fn a_certificate_is_for_workers_only() {
     let principal = closed.admit(CERTIFIED, &none, policy::rule(ATTACH).unwrap()).await.unwrap().unwrap();
     assert_eq!(principal.tenant, Tenant::workers());
     assert_eq!(code(&closed, CERTIFIED, &none, SUBMIT).await, "UNAUTHENTICATED");
-    // Where certificates are asked for, a worker's token is not enough without one.
+    // If worker certificates are required, a worker's token is not sufficient without a
+    // certificate.
     let token = bearing(fixture.token("worker", None).await.reveal());
     assert_eq!(code(&closed, REMOTE, &token, ATTACH).await, "UNAUTHENTICATED");
     assert_eq!(code(&fixture.authenticator(OPEN, Duration::ZERO), REMOTE, &token, ATTACH).await, "OK");
 }
 
 #[tokio::test]
-async fn malformed_headers_are_refused_even_where_none_would_do() {
+async fn malformed_headers_are_refused_even_where_anonymous_callers_are_admitted() {
     let fixture = Fixture::new().await;
     let open = fixture.authenticator(OPEN, Duration::ZERO);
     let good = fixture.token("jobs", None).await.reveal().to_owned();
@@ -225,14 +226,14 @@ async fn tokens_are_stored_as_hashes_only_and_listed_without_them() {
 }
 
 #[tokio::test]
-async fn the_last_use_is_noted_and_tenants_are_made_once() {
+async fn the_last_use_is_recorded_and_tenant_names_are_unique() {
     let fixture = Fixture::new().await;
     let token = fixture.token("jobs", None).await;
     let authenticator = fixture.authenticator(CLOSED, Duration::ZERO);
     assert_eq!(code(&authenticator, REMOTE, &bearing(token.reveal()), SUBMIT).await, "OK");
     let begin = Instant::now();
     while fixture.store.tokens(None).await.unwrap()[0].last_used_ms.is_none() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "the use was never noted");
+        assert!(begin.elapsed() < Duration::from_secs(30), "the use was never recorded");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let again = fixture.store.create_tenant(&fixture.acme).await;
@@ -244,13 +245,13 @@ async fn the_last_use_is_noted_and_tenants_are_made_once() {
     assert_eq!(fixture.store.tenants().await.unwrap().len(), 1);
 }
 
-/// A guess, as an attacker makes one: well formed and unknown.
+/// A guess of an attacker: a well-formed, unknown token.
 fn guess() -> HeaderMap {
     bearing(Secret::generate().unwrap().reveal())
 }
 
 #[tokio::test]
-async fn an_address_that_guesses_tokens_gets_no_more_lookups_and_known_tokens_go_on() {
+async fn an_address_that_guesses_tokens_gets_no_lookups_but_known_tokens_still_work() {
     let fixture = Fixture::new().await;
     let limits = Limits { address_failures_per_minute: 3, token_cache_ms: 0, ..Limits::default() };
     let addresses = Arc::new(Addresses::new(&limits));
@@ -263,17 +264,17 @@ async fn an_address_that_guesses_tokens_gets_no_more_lookups_and_known_tokens_go
         addresses.charge(address.into(), Act::Failure);
     }
     assert_eq!(code(&authenticator, REMOTE, &guess(), SUBMIT).await, "ADDRESS_LIMITED");
-    // Without a lookup, a new token cannot be told from a guess.
+    // Without a lookup, the server cannot distinguish a new token from a guess.
     assert_eq!(code(&authenticator, REMOTE, &bearing(new.reveal()), SUBMIT).await, "ADDRESS_LIMITED");
     assert_eq!(code(&authenticator, OTHER_REMOTE, &bearing(new.reveal()), SUBMIT).await, "OK");
-    // Its memory has faded, so that it is looked up again.
+    // The cache time is 0, so the known token is looked up again.
     assert_eq!(code(&authenticator, REMOTE, &bearing(known.reveal()), SUBMIT).await, "OK");
     fixture.store.revoke_token(&known.id()).await.unwrap();
     assert_eq!(code(&authenticator, REMOTE, &bearing(known.reveal()), SUBMIT).await, "TOKEN_EXPIRED");
 }
 
 #[tokio::test]
-async fn the_line_of_lookups_is_short_and_known_tokens_do_not_stand_in_it() {
+async fn the_lookup_queue_is_limited_and_known_tokens_bypass_it() {
     let fixture = Fixture::new().await;
     let limits = Limits { token_lookups: 1, token_lookups_waiting: 1, token_cache_ms: 0, ..Limits::default() };
     let authenticator = Arc::new(fixture.authenticator_within(CLOSED, limits));
@@ -285,8 +286,8 @@ async fn the_line_of_lookups_is_short_and_known_tokens_do_not_stand_in_it() {
         async move { code(&authenticator, REMOTE, &guess(), SUBMIT).await }
     });
     let begin = Instant::now();
-    while authenticator.tokens.places_left() > 0 {
-        assert!(begin.elapsed() < Duration::from_secs(30), "the line is never full");
+    while authenticator.tokens.lookup_places_left() > 0 {
+        assert!(begin.elapsed() < Duration::from_secs(30), "the lookup queue never filled");
         tokio::task::yield_now().await;
     }
     assert_eq!(code(&authenticator, REMOTE, &guess(), SUBMIT).await, "OVERLOADED");
@@ -295,14 +296,15 @@ async fn the_line_of_lookups_is_short_and_known_tokens_do_not_stand_in_it() {
     assert_eq!(waiting.await.unwrap(), "UNAUTHENTICATED");
 }
 
-/// Many calls with one token would otherwise ask the database all at once whenever its memory fades.
+/// Otherwise many calls with one token would query the database at once whenever the cache entry
+/// expires.
 #[tokio::test]
-async fn a_token_is_looked_up_once_for_all_its_calls() {
+async fn concurrent_calls_with_one_token_share_one_lookup() {
     let fixture = Fixture::new().await;
     let authenticator = fixture.authenticator(CLOSED, Duration::from_secs(3600));
     let headers = bearing(fixture.token("jobs", None).await.reveal());
     assert_eq!(code(&authenticator, REMOTE, &headers, SUBMIT).await, "OK");
-    authenticator.tokens.fade();
+    authenticator.tokens.expire_all();
     let lookups_before = authenticator.tokens.lookup_count();
     let calls = (0..50).map(|_| code(&authenticator, REMOTE, &headers, SUBMIT));
     assert!(futures_util::future::join_all(calls).await.into_iter().all(|code| code == "OK"));

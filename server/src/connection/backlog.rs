@@ -1,4 +1,4 @@
-//! Calls of a connection whose tasks have been scheduled and have not run yet.
+//! Calls of a connection whose tasks have been spawned and have not run yet.
 
 use std::{
     sync::{
@@ -13,10 +13,10 @@ use std::{
 
 use futures_util::task::AtomicWaker;
 
-/// Holds a connection's reader back until all calls that it has read are running.
+/// Blocks a connection's reader until all calls that it has read are running.
 ///
-/// The scheduler may run a connection many times before it runs the tasks that the connection has spawned. Without this
-/// bound, a flood fills memory with tasks that have not run.
+/// The scheduler may poll a connection many times before it polls the tasks that the connection has
+/// spawned. Without this bound, a flood of calls fills memory with tasks that have not run.
 #[derive(Debug, Default)]
 pub struct Backlog {
     calls: AtomicU64,
@@ -24,19 +24,20 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Counts a call whose task is about to be spawned. The task drops the returned value as soon as it runs.
+    /// Counts a call whose task is about to be spawned. The task drops the returned value as soon
+    /// as the task runs.
     pub fn schedule(self: &Arc<Self>) -> ScheduledCall {
         self.calls.fetch_add(1, Relaxed);
         ScheduledCall(self.clone())
     }
 
-    /// Whether a call waits for its task to run. If so, the last such call wakes the reader.
+    /// Whether a call waits for its task to run. If so, the last of these calls wakes the reader.
     pub(super) fn holds_reader(&self, cx: &Context<'_>) -> bool {
         if self.calls.load(Acquire) == 0 {
             return false;
         }
         self.reader.register(cx.waker());
-        // The last call may have run before the waker was registered.
+        // The last call may have run before the waker was registered, so the count is read again.
         self.calls.load(Acquire) > 0
     }
 }

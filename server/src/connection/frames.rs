@@ -1,28 +1,28 @@
-//! Follows the HTTP/2 frames in the bytes that a connection receives.
+//! Tracks HTTP/2 frame boundaries in the bytes that a connection receives.
 
 /// Length of a frame's header (RFC 9113, section 4.1).
 const HEADER_BYTES: usize = 9;
 
-/// Length of what a client sends before its first frame (RFC 9113, section 3.4).
+/// Length of the preface that a client sends before its first frame (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
 
-/// Frame types whose payload is a header block or a part of one.
+/// Frame types whose payload is a header block or a part of a header block.
 const HEADERS: u8 = 0x1;
 const CONTINUATION: u8 = 0x9;
 
 /// The flag of the frame that ends a header block.
 const END_HEADERS: u8 = 0x4;
 
-/// Tells how many bytes of an unfinished frame or header block have arrived.
+/// Counts the received bytes of an unfinished frame or header block.
 ///
-/// The HTTP/2 library keeps both in memory until their last byte arrives, and frames may be a MiB long. The library does
-/// not report these bytes, so this meter counts them.
+/// The HTTP/2 library keeps both in memory until their last byte arrives, and a frame may be 1 MiB
+/// long. The library does not report these bytes, so this meter counts them.
 #[derive(Debug)]
 pub(super) struct FrameMeter {
     header: [u8; HEADER_BYTES],
-    /// Bytes of the current frame's header that have arrived.
+    /// Received bytes of the current frame's header.
     header_bytes: usize,
-    /// Bytes of the current frame or header block that have arrived, headers of frames included.
+    /// Received bytes of the current frame or header block, headers of frames included.
     received_bytes: usize,
     /// Bytes of the preface or of the current frame's payload that are still missing.
     missing_bytes: usize,
@@ -35,7 +35,7 @@ impl Default for FrameMeter {
 }
 
 impl FrameMeter {
-    /// Follows the next bytes.
+    /// Processes the next received bytes.
     pub(super) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let wanted_bytes =
@@ -60,13 +60,13 @@ impl FrameMeter {
         }
     }
 
-    /// Whether a header block goes on after the frame that has just ended.
+    /// Whether the header block continues after the frame that has just ended.
     fn is_inside_header_block(&self) -> bool {
         let [_, _, _, kind, flags, ..] = self.header;
         matches!(kind, HEADERS | CONTINUATION) && flags & END_HEADERS == 0
     }
 
-    /// Bytes that have arrived of a frame or header block whose last byte has not.
+    /// Number of received bytes that belong to an unfinished frame or header block.
     pub(super) fn unfinished_bytes(&self) -> usize {
         self.received_bytes
     }

@@ -1,9 +1,10 @@
-//! The connections of a port: how many there may be, how much memory those that have not authenticated may take, and
-//! which of them closes when there is too little of either.
+//! Connection slots of a port: the number of connections, the memory of unauthenticated
+//! connections, and the choice of the connection to close when either runs out.
 //!
-//! A connection belongs to a tenant from its first authenticated call on, each tenant keeping up to its share. All other
-//! connections are unauthenticated. These close oldest first, so that nobody who floods a port keeps out a tenant. A
-//! connection of a trusted proxy carries calls of many callers, and is never closed for what one of them does.
+//! A connection belongs to a tenant from its first authenticated call on. Each tenant keeps
+//! connections up to its share. All other connections are unauthenticated. These close oldest
+//! first, so that a flood of connections cannot keep a tenant out. A connection of a trusted proxy
+//! carries calls of many callers, and is never closed because of the acts of one of them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,16 +22,20 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use super::ConnectionLimits;
 use crate::{address::AddressBlock, tenant::Tenant};
 
-/// What an idle connection takes: buffers and tables of HTTP/2 and TLS, and one header list that is being decoded.
+/// Memory of an idle connection in bytes: buffers and tables of HTTP/2 and TLS, and one header list
+/// that is being decoded.
 const CONNECTION_BYTES: u64 = 128 << 10;
 
-/// What a call takes before it is authenticated: its task, its HTTP/2 stream and the headers that it keeps.
+/// Memory of a call before its authentication in bytes: its task, its HTTP/2 stream and the headers
+/// that the server keeps.
 const CALL_BYTES: u64 = 16 << 10;
 
-/// A connection's charge is brought up to date when it has changed by so much. Smaller steps would lock more often.
+/// Minimum change in bytes that updates a connection's charge. Smaller steps would take the lock
+/// more often.
 const CHARGE_STEP_BYTES: u64 = 16 << 10;
 
-/// A connection is paused for so long at most. A caller who shares a flood's address waits for this long.
+/// Maximum pause of a connection. This is also the maximum wait of a well-behaved caller that
+/// shares an address with a flood.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// The connections of a port.
@@ -46,12 +51,12 @@ pub(super) struct Slots {
 #[derive(Debug, Default)]
 struct State {
     arrived: u64,
-    /// By the order in which they arrived.
+    /// Unauthenticated connections in the order of their arrival.
     unauthenticated: BTreeMap<u64, Unauthenticated>,
-    /// The sum of their charges.
+    /// The sum of the charges of `unauthenticated`.
     charged_bytes: u64,
     tenants: HashMap<Tenant, usize>,
-    /// Number of open connections by address, tenants' connections included.
+    /// Number of open connections by address. Tenants' connections are included.
     addresses: HashMap<AddressBlock, usize>,
 }
 
@@ -63,7 +68,7 @@ struct Unauthenticated {
 }
 
 impl Slots {
-    /// Slots within the limits of a port.
+    /// Creates the slots of a port.
     pub(super) fn new(limits: &ConnectionLimits) -> Arc<Self> {
         Arc::new(Self {
             free: Arc::new(Semaphore::new(limits.connections)),
@@ -74,7 +79,8 @@ impl Slots {
         })
     }
 
-    /// Closes the oldest unauthenticated connection if no slot is free, since another connection is waiting for one.
+    /// Closes the oldest unauthenticated connection if no slot is free. The caller has another
+    /// connection that waits for a slot.
     pub(super) fn make_room(&self) {
         if self.free.available_permits() == 0 {
             self.state().close_oldest("all connections are taken (connections)");
@@ -83,11 +89,11 @@ impl Slots {
 
     /// Waits for a free slot.
     pub(super) async fn free(&self) -> OwnedSemaphorePermit {
-        self.free.clone().acquire_owned().await.expect("nobody closes the semaphore")
+        self.free.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
 
-    /// Takes a free slot for a connection from an address. Nothing is returned where the address has as many connections
-    /// as it may, all of them of tenants.
+    /// Takes a free slot for a connection from an address. Returns `None` if the address has its
+    /// maximum number of connections and tenants own all of them.
     pub(super) fn take(self: &Arc<Self>, permit: OwnedSemaphorePermit, address: AddressBlock) -> Option<Slot> {
         let mut state = self.state();
         let connections = state.addresses.get(&address).copied().unwrap_or_default();
@@ -124,7 +130,8 @@ impl Slots {
         }
     }
 
-    /// Closes the oldest unauthenticated connections until the others keep to their memory.
+    /// Closes the oldest unauthenticated connections until the charges of the others fit the limit.
+    /// The newest connection is never closed.
     fn shed(&self, state: &mut State) {
         while state.charged_bytes > self.unauthenticated_bytes && state.unauthenticated.len() > 1 {
             state.close_oldest("unauthenticated connections take too much memory (unauthenticated_bytes)");
@@ -160,7 +167,8 @@ impl State {
         tracing::warn!(why, "closed the oldest unauthenticated connection");
     }
 
-    /// Closes the oldest unauthenticated connection of an address, if there is one.
+    /// Closes the oldest unauthenticated connection of an address. Returns whether there was a
+    /// connection to close.
     fn close_oldest_of(&mut self, address: AddressBlock) -> bool {
         let Some((&number, _)) = self.unauthenticated.iter().find(|(_, other)| other.address == address) else {
             return false;
@@ -170,7 +178,7 @@ impl State {
     }
 }
 
-/// Counts one less, and forgets who has nothing left.
+/// Decrements a count, and removes the entry when the count reaches 0.
 fn release<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: &K) {
     if let Some(count) = counts.get_mut(key) {
         *count -= 1;
@@ -186,16 +194,16 @@ pub struct Slot {
     slots: Arc<Slots>,
     number: u64,
     close: CancellationToken,
-    /// Where the connection comes from; nothing for a trusted proxy.
+    /// The address of the peer, or `None` for a trusted proxy.
     address: Option<AddressBlock>,
     owner: Mutex<Option<Tenant>>,
-    /// Whether there is an owner, to be read without a lock.
+    /// Whether the connection has an owner, readable without a lock.
     authenticated: AtomicBool,
-    /// Until when nothing is read while the connection is unauthenticated.
+    /// The end of the current pause. The pause applies while the connection is unauthenticated.
     paused_until: Mutex<Option<Instant>>,
-    /// Unauthenticated calls that are running.
+    /// Number of running unauthenticated calls.
     calls: AtomicU64,
-    /// Unauthenticated calls whose bodies have not been read to their end.
+    /// Number of unauthenticated calls whose bodies have not been read to their end.
     unread_bodies: AtomicU64,
     /// Received bytes that may still be in memory.
     buffered_bytes: AtomicU64,
@@ -205,7 +213,8 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Gives the connection to a tenant, whose share decides whether the tenant keeps it.
+    /// Makes the tenant the owner of the connection, if the tenant's share has room for another
+    /// connection.
     pub fn authenticate(&self, tenant: &Tenant) {
         if self.is_authenticated() || self.is_proxy() {
             return;
@@ -213,7 +222,8 @@ impl Slot {
         let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.slots.state();
         let connections = state.tenants.get(tenant).copied().unwrap_or_default();
-        // A connection that was told to close is no longer among these, and closes.
+        // `remove` finds nothing if the connection was chosen to close. The connection then closes
+        // and gets no owner.
         if owner.is_none() && connections < self.slots.tenant_connections && state.remove(self.number).is_some() {
             state.tenants.insert(tenant.clone(), connections + 1);
             *owner = Some(tenant.clone());
@@ -221,8 +231,8 @@ impl Slot {
         }
     }
 
-    /// Takes the connection from its tenant, since a call on it was refused. The next authenticated call gives the
-    /// connection to a tenant again.
+    /// Takes the connection from its tenant because a call on it was refused. The next
+    /// authenticated call makes a tenant the owner again.
     pub fn disown(&self) {
         let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(tenant), Some(address)) = (owner.take(), self.address) else { return };
@@ -243,7 +253,8 @@ impl Slot {
         self.address.is_none()
     }
 
-    /// Reads nothing for some time, unless the connection is a tenant's or a proxy's by then.
+    /// Pauses reading for some time, at most `PAUSE_MAX`. The pause has no effect on a proxy's
+    /// connection, or once a tenant owns the connection.
     pub fn pause(&self, time: Duration) {
         if !time.is_zero() && !self.is_proxy() {
             let end = Instant::now() + time.min(PAUSE_MAX);
@@ -252,7 +263,7 @@ impl Slot {
         }
     }
 
-    /// Until when nothing may be read.
+    /// The end of the current pause, or `None` if reading is allowed.
     pub(super) fn pause_end(&self) -> Option<Instant> {
         let mut paused_until = self.paused_until();
         if paused_until.is_some_and(|end| end <= Instant::now()) {
@@ -265,40 +276,42 @@ impl Slot {
         self.paused_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Charges the connection for a call that is not authenticated, until the returned value is dropped.
+    /// Charges the connection for an unauthenticated call, until the returned value is dropped.
     pub fn open_call(self: &Arc<Self>) -> OpenCall {
         self.calls.fetch_add(1, Relaxed);
         self.charge();
         OpenCall(self.clone())
     }
 
-    /// Keeps the connection charged for all that it receives, until the returned value is dropped.
+    /// Keeps the connection charged for all bytes that it receives, until the returned value is
+    /// dropped.
     pub fn open_body(self: &Arc<Self>) -> UnreadBody {
         self.unread_bodies.fetch_add(1, Relaxed);
         UnreadBody(self.clone())
     }
 
-    /// Notes received bytes: those that just arrived, and those of a frame that is unfinished.
+    /// Notes received bytes. `bytes` have arrived now; `unfinished_bytes` belong to a frame that is
+    /// unfinished.
     pub(super) fn receive(&self, bytes: usize, unfinished_bytes: usize) {
-        // What arrived before an idle moment has been dealt with.
+        // Without an unread body, the bytes that arrived earlier have been processed and freed.
         let before = if self.unread_bodies.load(Relaxed) == 0 { 0 } else { self.buffered_bytes.load(Relaxed) };
-        // A buffer that grows doubles.
+        // A growing buffer doubles its capacity.
         let unfinished_bytes = 2 * unfinished_bytes as u64;
         self.buffered_bytes.store((before + bytes as u64).max(unfinished_bytes), Relaxed);
         self.charge();
     }
 
-    /// Resolves when the connection has to close.
+    /// Resolves when the connection was chosen to close.
     pub(super) fn closing(&self) -> WaitForCancellationFuture<'_> {
         self.close.cancelled()
     }
 
-    /// What the connection takes at the moment.
+    /// Memory of the connection at present, in bytes.
     fn bytes(&self) -> u64 {
         CONNECTION_BYTES + CALL_BYTES * self.calls.load(Relaxed) + self.buffered_bytes.load(Relaxed)
     }
 
-    /// Brings the connection's charge up to date.
+    /// Updates the connection's charge, and closes other connections if the sum exceeds the limit.
     fn charge(&self) {
         if self.is_authenticated() || self.is_proxy() {
             return;
@@ -307,7 +320,8 @@ impl Slot {
             return;
         }
         let mut state = self.slots.state();
-        // Read again under the lock. Of two calls that end at once, the one that read first might charge last.
+        // Read again under the lock: of two calls that end at once, the call that read first might
+        // update last.
         let bytes = self.bytes();
         let Some(own) = state.unauthenticated.get_mut(&self.number) else { return };
         let before = std::mem::replace(&mut own.charged_bytes, bytes);
@@ -331,7 +345,7 @@ impl Drop for Slot {
     }
 }
 
-/// A running call that is not authenticated.
+/// A running unauthenticated call, counted until it is dropped.
 #[derive(Debug)]
 pub struct OpenCall(Arc<Slot>);
 
@@ -342,7 +356,7 @@ impl Drop for OpenCall {
     }
 }
 
-/// The body of an unauthenticated call, until the body is read to its end or dropped.
+/// The body of an unauthenticated call, counted until the body is read to its end or dropped.
 #[derive(Debug)]
 pub struct UnreadBody(Arc<Slot>);
 

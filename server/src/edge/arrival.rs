@@ -1,9 +1,10 @@
-//! What becomes of a request before anything else happens to it: it must be a gRPC call, its caller's address is found
-//! out, and all that is kept of it is copied.
+//! The first step of every request: checks that it is a gRPC call, determines the caller's address,
+//! and copies the parts that the server keeps.
 //!
-//! A name, value or path that the HTTP library returns is a slice of a buffer of the connection, and keeps that whole
-//! buffer in memory. HPACK lets a caller fill a header list with a few bytes. So a request goes on with copies of the
-//! headers that the server reads, and the library's own headers are dropped before the next request is decoded.
+//! A name, value or path that the HTTP library returns is a slice of a connection buffer, and keeps
+//! the whole buffer in memory. HPACK lets a caller fill a header list with a few bytes. So the
+//! request continues with copies of the headers that the server reads. The library's own headers
+//! are dropped before the next request is decoded.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::{
     error::{ApiError, INVALID_ARGUMENT, REQUEST_TOO_LARGE},
 };
 
-/// Headers that the server reads. All others are dropped.
+/// Headers that the server reads. All other headers are dropped.
 const KEPT: [HeaderName; 6] = [
     AUTHORIZATION,
     CONTENT_TYPE,
@@ -32,7 +33,7 @@ const KEPT: [HeaderName; 6] = [
     HeaderName::from_static("grpc-timeout"),
 ];
 
-/// Headers that proxies add.
+/// Headers that proxies add. A request with one of these headers does not count as direct.
 const FORWARDING: [HeaderName; 5] = [
     FORWARDED,
     VIA,
@@ -41,36 +42,38 @@ const FORWARDING: [HeaderName; 5] = [
     HeaderName::from_static("x-real-ip"),
 ];
 
-/// Bytes of a header that is kept. A token has less than a hundred.
+/// Maximum length of a kept header value in bytes. A token has fewer than 100 bytes.
 const KEPT_HEADER_BYTES_MAX: usize = 1 << 10;
 
-/// Values of a header that are kept. The second one is kept so that a call with two tokens can be refused.
+/// Maximum number of values kept for each header. The second value is kept so that a call with two
+/// tokens can be refused.
 const KEPT_VALUES_MAX: usize = 2;
 
-/// What an unauthenticated connection is charged with while a call is not authenticated. In the extensions of a request.
+/// The charge of an unauthenticated connection for a call that is not authenticated yet. Stored in
+/// the extensions of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Charge {
-    /// For the call: until it is authenticated or answered.
+    /// The charge for the call itself, held until the call is authenticated or answered.
     pub(super) call: Arc<OpenCall>,
     #[expect(dead_code, reason = "the charge for received bytes ends when it is dropped")]
     body: Arc<UnreadBody>,
 }
 
-/// Why a request does not get any further: an HTTP status, and what gRPC says of it.
+/// The reason why a request is refused here: an HTTP status, and the gRPC error.
 pub(super) type Refusal = (StatusCode, ApiError);
 
-/// Takes requests from one connection.
+/// Receives the requests of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals {
     pub(super) slot: Arc<Slot>,
-    /// The connection's other end.
+    /// The peer at the other end of the connection.
     pub(super) peer: Peer,
     pub(super) proxies: Arc<TrustedProxies>,
     pub(super) header_fields_max: u64,
 }
 
 impl Arrivals {
-    /// Takes a request, and says who sent it.
+    /// Checks a request, and returns its caller with the request or the refusal.
     pub(super) fn receive<B>(&self, request: Request<B>) -> (Peer, Result<Request<B>, Refusal>) {
         let (parts, body) = request.into_parts();
         (self.caller(&parts), self.checked(parts, body))
@@ -79,7 +82,7 @@ impl Arrivals {
     fn caller(&self, parts: &Parts) -> Peer {
         let Peer::Network { address, certified, .. } = self.peer else { return self.peer };
         if self.proxies.contains(address) {
-            // A certificate is the proxy's own, and says nothing of the caller.
+            // The certificate belongs to the proxy, and does not identify the caller.
             let address = self.proxies.caller(address, &parts.headers);
             return Peer::Network { address, certified: false, direct: false };
         }
@@ -99,7 +102,7 @@ impl Arrivals {
         self.rebuilt(parts, body).map_err(|error| (StatusCode::OK, error))
     }
 
-    /// The request with copies of what the server reads of it.
+    /// Builds the request anew from copies of the parts that the server reads.
     fn rebuilt<B>(&self, parts: Parts, body: B) -> Result<Request<B>, ApiError> {
         let (fields, fields_max) = (parts.headers.len(), self.header_fields_max);
         if fields as u64 > fields_max {
@@ -108,7 +111,7 @@ impl Arrivals {
         }
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
-        // A path that has no rule is refused like any other.
+        // A path without a rule becomes `/`, which the policy refuses as an unknown method.
         *request.uri_mut() = Uri::from_static(policy::rule(parts.uri.path()).map_or("/", |rule| rule.method));
         *request.headers_mut() = kept(&parts.headers)?;
         if !self.slot.is_authenticated() {
@@ -120,14 +123,14 @@ impl Arrivals {
     }
 }
 
-/// Whether the content type is gRPC's, which may name a format and have parameters.
+/// Whether the content type is `application/grpc`, optionally with a message format and parameters.
 fn is_grpc(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let rest = value.strip_prefix(b"application/grpc");
     rest.is_some_and(|rest| rest.first().is_none_or(|next| matches!(next, b'+' | b';' | b' ')))
 }
 
-/// Whether the caller addressed this machine by a name or address of the loopback interface, or by none.
+/// Whether the request's authority is a name or address of the loopback interface, or absent.
 fn is_for_loopback(parts: &Parts) -> bool {
     match (parts.uri.authority(), parts.headers.get(HOST)) {
         (Some(authority), _) => is_loopback(authority.host()),
@@ -136,7 +139,7 @@ fn is_for_loopback(parts: &Parts) -> bool {
     }
 }
 
-/// Copies of the headers that the server reads.
+/// Returns copies of the headers that the server reads, or refuses a value that is too long.
 fn kept(headers: &HeaderMap) -> Result<HeaderMap, ApiError> {
     let mut copies = HeaderMap::with_capacity(KEPT.len());
     for name in KEPT {
@@ -145,7 +148,7 @@ fn kept(headers: &HeaderMap) -> Result<HeaderMap, ApiError> {
                 let message = format!("the header {name} has {} bytes: at most {KEPT_HEADER_BYTES_MAX}", value.len());
                 return Err(REQUEST_TOO_LARGE.error(message));
             }
-            // A value that was a header's is a header's value.
+            // The conversion cannot fail, because the bytes come from a valid header value.
             if let Ok(mut copy) = HeaderValue::from_bytes(value.as_bytes()) {
                 copy.set_sensitive(name == AUTHORIZATION);
                 copies.append(name.clone(), copy);
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_names_grpc_as_its_content_type() {
+    fn only_grpc_content_types_are_accepted() {
         let is_grpc = |value| super::is_grpc(&headers(&[("content-type", value)]));
         for value in ["application/grpc", "application/grpc+proto", "application/grpc; charset=utf-8"] {
             assert!(is_grpc(value), "{value}");
@@ -201,7 +204,7 @@ mod tests {
         assert!(kept(&given).unwrap()[AUTHORIZATION].is_sensitive());
     }
 
-    /// A call whose token is dropped would be an anonymous one.
+    /// A call whose token were dropped would count as an anonymous call.
     #[test]
     fn a_header_that_is_too_long_is_refused_and_not_dropped() {
         let long = "x".repeat(KEPT_HEADER_BYTES_MAX + 1);

@@ -1,4 +1,4 @@
-//! Charges a caller's address for a call that was not authenticated.
+//! Charges a caller's address for calls that fail authentication.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,8 +13,9 @@ use crate::{
     error::{ApiError, PERMISSION_DENIED},
 };
 
-/// A call that is being authenticated. If it is dropped before it is settled, its address is charged all the same.
-/// Otherwise a caller would try tokens for free, by resetting each call while the server looks up its token.
+/// A call that is being authenticated. If the attempt is dropped before it is settled, the address
+/// is charged nevertheless. Otherwise a caller could try tokens at no cost, by resetting each call
+/// while the server looks up its token.
 pub(super) struct Attempt<'a> {
     edge: &'a Edge,
     peer: Peer,
@@ -31,7 +32,8 @@ impl<'a> Attempt<'a> {
         Self { edge, peer, slot, shows_token, act: Some(act), retry_after: None }
     }
 
-    /// Charges the address unless the caller is authenticated, as a caller without the right scope is.
+    /// Settles the attempt. The address is charged unless the caller is authenticated. A caller who
+    /// only lacks the required scope is authenticated.
     pub(super) fn settle(mut self, admitted: &Result<Option<Principal>, ApiError>) {
         self.act = match admitted {
             Ok(_) => None,
@@ -47,8 +49,8 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let Some(act) = self.act else { return };
         self.edge.charge(self.peer, self.slot, act);
-        // The caller was told when to try again. If the server read on before that, a flood of refused calls would take
-        // the processors from the tenants.
+        // The refusal names a retry delay. If the server read the connection again before that
+        // time, a flood of refused calls would take CPU time from the tenants.
         if let (Some(slot), Some(time)) = (self.slot, self.retry_after) {
             slot.pause(time);
         }

@@ -1,4 +1,4 @@
-//! The body of a response, with everything that must last until its end.
+//! The body of a response, which owns the resources that the call holds until its last byte.
 
 use std::{
     future::Future,
@@ -15,21 +15,21 @@ use tonic::{Status, body::Body};
 use super::{admission::Place, call::Call, memory::TenantMemory, probe::Probe};
 use crate::{connection::OpenCall, error::ApiError};
 
-/// Resolves when a body must end that does not end by itself, and says why.
+/// A future that resolves when a response body must end early, with the error that ends the body.
 pub(super) type Cut = Pin<Box<dyn Future<Output = ApiError> + Send>>;
 
-/// What a call takes until its last byte.
+/// The resources that a call holds until the last byte of its response.
 #[expect(dead_code, reason = "the places are there to be dropped")]
 pub(super) enum Taken {
     /// A call that needs no token.
     Probe(Probe, Option<Arc<OpenCall>>),
-    /// A call of a tenant. The bytes of the answer are counted in the tenant's share; the connection may hold them for
-    /// longer than the call.
+    /// A call of a tenant. The bytes of the answer are counted in the tenant's share of memory. The
+    /// connection may hold these bytes for longer than the call runs.
     Tenant(Place, Option<TenantMemory>),
 }
 
 impl Taken {
-    /// Resolves when the call has to make room for another one.
+    /// Resolves when the call is evicted in favour of another call.
     pub(super) fn evicted(&self) -> impl Future<Output = ApiError> + Send + 'static {
         let evicted = match self {
             Self::Probe(probe, _) => Some(probe.evicted()),
@@ -53,9 +53,9 @@ impl Taken {
     }
 }
 
-/// Passes a body on until it ends or is cut.
+/// Passes a response body on until it ends or is cut off.
 pub(super) struct Guarded {
-    // Dropped when it is cut, so that whoever fills it learns of it.
+    // Dropped when the body is cut off, so that the task that produces the body can notice.
     inner: Option<Body>,
     cut: Option<Cut>,
     call: Call,

@@ -1,4 +1,5 @@
-//! What is known of a running call, and how it ends: every error leaves with a reason, and is counted by it.
+//! The state and the outcome of a running call: every error gets a reason, and every call is
+//! counted by its outcome.
 
 use std::{
     sync::{
@@ -17,7 +18,8 @@ use crate::{
     metrics::Telemetry,
 };
 
-/// Counts its call when it is dropped; by then somebody has said how the call ended, or the caller was gone.
+/// Counts its call when dropped. If no outcome was set before, the caller has gone away, and
+/// the call counts as cancelled.
 #[derive(Debug)]
 pub(super) struct Call {
     telemetry: Arc<Telemetry>,
@@ -28,16 +30,16 @@ pub(super) struct Call {
     request: RequestState,
 }
 
-/// Whether a call's request broke off. Whoever reads the request says so; the call counts as cancelled then, whatever
-/// its handler makes of half a request.
+/// Whether the request of a call broke off. The reader of the request body sets the flag. The call
+/// then counts as cancelled, whatever error its handler returns for the incomplete request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestState(Arc<AtomicBool>);
 
 impl RequestState {
-    /// Notes that the request broke off, and returns how its reader fails.
+    /// Notes that the request broke off, and returns the error for its reader.
     pub(super) fn break_off(&self) -> Status {
         self.0.store(true, Relaxed);
-        // Nobody is at fault on this side, so that this must not become `INTERNAL`.
+        // The fault is not the server's, so this error must not be counted as `INTERNAL`.
         Status::cancelled("the request broke off")
     }
 
@@ -58,18 +60,19 @@ impl Call {
         }
     }
 
-    /// Where the reader of the request says that it broke off.
+    /// The flag that the reader of the request body sets when the request breaks off.
     pub(super) fn request(&self) -> RequestState {
         self.request.clone()
     }
 
-    /// Notes the end of the call out of headers or trailers. An error that has no reason yet is given one.
+    /// Notes the outcome of the call from headers or trailers. An error without a reason gets a
+    /// reason.
     pub(super) fn end(&mut self, headers: &mut HeaderMap) {
         let Some(status) = Status::from_header_map(headers) else {
             return;
         };
         if self.request.is_broken() {
-            // Nobody receives this answer.
+            // The caller is gone and does not receive this answer.
             self.code = Code::Cancelled;
             return;
         }
@@ -84,7 +87,7 @@ impl Call {
         }
     }
 
-    /// Ends the call with an error of ours.
+    /// Ends the call with an error of the server's own.
     pub(super) fn fail(&mut self, error: ApiError, headers: &mut HeaderMap) {
         self.code = error.reason().grpc;
         self.reason = Some(error.reason().code);
@@ -108,13 +111,15 @@ impl Drop for Call {
     }
 }
 
-/// Errors of the transport, which knows nothing of reasons. It also calls a malformed request an internal error.
+/// Maps a status of the transport, which has no reason, to an error with a reason. The transport
+/// reports a malformed request as an internal error; this function corrects that to
+/// `INVALID_ARGUMENT`.
 fn explained(status: &Status) -> Option<ApiError> {
     const MALFORMED: [&str; 4] = ["decode", "Missing request message", "protocol error", "Unexpected EOF"];
     let message = status.message().to_owned();
     match status.code() {
         Code::OutOfRange | Code::ResourceExhausted => Some(REQUEST_TOO_LARGE.error(message)),
-        Code::Unimplemented => Some(METHOD_UNKNOWN.error("the server has no such call")),
+        Code::Unimplemented => Some(METHOD_UNKNOWN.error("the server has no such method")),
         Code::Internal if MALFORMED.iter().any(|part| message.contains(part)) => Some(INVALID_ARGUMENT.error(message)),
         Code::Internal | Code::Unknown => Some(INTERNAL.error(message)),
         _ => None,

@@ -1,4 +1,4 @@
-//! The time that a caller allows: the header `grpc-timeout`.
+//! The caller's deadline, from the `grpc-timeout` header.
 
 use std::time::Duration;
 
@@ -7,15 +7,17 @@ use tokio::time::Instant;
 
 use crate::error::{ApiError, DEADLINE_EXCEEDED, INVALID_ARGUMENT};
 
-/// When the caller stops waiting; nothing where it never does. In the extensions of each request.
+/// The time at which the caller stops waiting, or `None` without a deadline. Stored in the
+/// extensions of each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(pub Option<Instant>);
 
-/// Longer than any call; beyond this, clocks overflow.
-const MOST: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Maximum time to a deadline. Longer than any call takes; far larger values would overflow the
+/// clock.
+const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Deadline {
-    /// Reads the header of a call that has just arrived.
+    /// Reads the deadline from the headers of a call that has just arrived.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, ApiError> {
         let Some(value) = headers.get("grpc-timeout") else {
             return Ok(Self(None));
@@ -23,13 +25,13 @@ impl Deadline {
         let time = value.to_str().ok().and_then(parse).ok_or_else(|| {
             INVALID_ARGUMENT.error("grpc-timeout must be up to 8 digits and a unit of H, M, S, m, u or n")
         })?;
-        Ok(Self(Some(Instant::now() + time.min(MOST))))
+        Ok(Self(Some(Instant::now() + time.min(TIMEOUT_MAX))))
     }
 }
 
-/// What a call is told whose time is over.
+/// The error of a call whose deadline has passed.
 pub(super) fn exceeded() -> ApiError {
-    DEADLINE_EXCEEDED.error("the time that the caller allowed is over")
+    DEADLINE_EXCEEDED.error("the deadline of the call has passed")
 }
 
 fn parse(text: &str) -> Option<Duration> {
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_unit() {
+    fn timeouts_parse_in_every_unit() {
         let known =
             [("1H", 3_600_000_000), ("2M", 120_000_000), ("3S", 3_000_000), ("4m", 4000), ("5u", 5), ("6000n", 6)];
         for (text, micros) in known {

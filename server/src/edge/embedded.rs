@@ -1,5 +1,6 @@
-//! The way in for the worker inside this process. Its calls run in its own tasks: what fails in one must not fail the
-//! worker, and none may go on when what lies behind the edge is closed.
+//! The path for calls of the worker inside this process. The calls run in the worker's own tasks.
+//! So a panic in a call must not end the worker, and no call may run on once the resources behind
+//! the edge are closed.
 
 use std::{
     future::Future,
@@ -21,16 +22,17 @@ use tonic::{Status, body::Body};
 use super::Edge;
 use crate::auth::Peer;
 
-/// A way in that can be closed.
+/// A gate for embedded calls that can be closed.
 #[derive(Clone, Debug, Default)]
 pub struct Door {
     closed: CancellationToken,
-    /// Every call reads while it runs.
+    /// Each running call holds a read lock.
     running: Arc<RwLock<()>>,
 }
 
 impl Door {
-    /// Ends the calls that run, lets no further ones in, and returns when nothing of them is left.
+    /// Ends the running calls, admits no further calls, and returns when all calls have released
+    /// their resources.
     pub async fn close(&self) {
         self.closed.cancel();
         drop(self.running.write().await);
@@ -38,8 +40,9 @@ impl Door {
 }
 
 impl Edge {
-    /// The way here for the worker inside this process, which makes the same calls as any other, without a connection.
-    /// It has a door of its own, so that the worker can hand in results while the server drains.
+    /// Returns the uplink for the worker inside this process, which makes the same calls as any
+    /// other worker, without a connection. The uplink has a door of its own, so that the worker can
+    /// hand in results while the server drains.
     pub fn uplink(self: &Arc<Self>, door: &Door) -> Uplink {
         let (edge, door) = (self.clone(), door.clone());
         Uplink::new(tower::service_fn(move |request: Request<Body>| {
@@ -52,7 +55,7 @@ impl Edge {
         Door { closed, running }: Door,
         request: Request<Body>,
     ) -> Result<Response<Body>, Status> {
-        // Whoever closes the door is waiting for it where this fails.
+        // This fails only while `Door::close` waits for or holds the write lock.
         let place = running.try_read_owned().map_err(|_| stopped())?;
         let path = request.uri().path().to_owned();
         let handled = AssertUnwindSafe(self.handle(Peer::Embedded, request)).catch_unwind();
@@ -66,7 +69,7 @@ impl Edge {
     }
 }
 
-/// The body of a response, which ends with the door's closing and fails where it panics.
+/// A response body that ends with an error when the door closes or when the inner body panics.
 struct Contained {
     inner: Option<Body>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -105,7 +108,8 @@ fn stopped() -> Status {
     Status::unavailable("the server has stopped")
 }
 
-/// What it said is in the log by then.
+/// Logs that a call panicked, and returns its error. The panic hook has already logged the panic's
+/// message.
 fn panicked(path: &str) -> Status {
     tracing::error!(path, "a call of the embedded worker panicked");
     Status::internal("the call failed inside the server")

@@ -1,5 +1,6 @@
-//! Calls that need no token: health and reflection. Each has a place, a limit on its body and a time limit. When all
-//! places are taken, the call that has been running longest ends, so that a flood of them keeps no health check out.
+//! Calls that need no token: health checks and reflection. Each call has a place, a limit on its
+//! body and a time limit. When all places are taken, the longest-running call is evicted, so that a
+//! flood of these calls cannot block health checks.
 
 use std::{
     collections::BTreeMap,
@@ -21,38 +22,38 @@ use crate::{
     error::{ApiError, DEADLINE_EXCEEDED, OVERLOADED, REQUEST_TOO_LARGE},
 };
 
-/// Pieces of a body that wait for their reader; with one more, the call ends.
+/// Maximum number of body pieces that wait for their reader. One more piece ends the call.
 const PIECES_MAX: usize = 16;
 
-/// Bytes of a piece.
+/// Maximum size of a piece in bytes.
 const PIECE_BYTES_MAX: usize = 2 << 10;
 
-/// Bytes of a whole body. Messages are names of services and symbols.
+/// Maximum size of a whole body in bytes. Messages contain only names of services and symbols.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// The running calls.
+/// The running calls that need no token.
 #[derive(Debug)]
 pub(super) struct Probes {
     most: usize,
-    /// Calls with one answer, and calls with a stream of answers. They are counted apart: a stream may last, and must
-    /// not take the place of a health check.
+    /// Calls with one answer, and calls with a stream of answers. The two kinds have separate
+    /// places, because a stream may last long and must not take the place of a health check.
     running: [Mutex<Running>; 2],
 }
 
 #[derive(Debug, Default)]
 struct Running {
     begun: u64,
-    /// By the order in which they began.
+    /// The calls in the order in which they began.
     calls: BTreeMap<u64, CancellationToken>,
 }
 
 impl Probes {
-    /// `most` calls of each kind at once.
+    /// Creates places for `most` calls of each kind at once.
     pub(super) fn new(most: u64) -> Arc<Self> {
         Arc::new(Self { most: usize::try_from(most).unwrap_or(usize::MAX), running: Default::default() })
     }
 
-    /// Takes a place for a call. If all places are taken, the oldest call ends.
+    /// Takes a place for a call. If all places are taken, the oldest call is evicted.
     pub(super) fn enter(self: &Arc<Self>, load: Load) -> Probe {
         let kind = usize::from(load == Load::ProbeStream);
         let end = CancellationToken::new();
@@ -74,7 +75,7 @@ impl Probes {
     }
 }
 
-/// A running call's place. Dropping it makes room.
+/// The place of a running call. Dropping the value frees the place.
 #[derive(Debug)]
 pub(super) struct Probe {
     probes: Arc<Probes>,
@@ -84,12 +85,12 @@ pub(super) struct Probe {
 }
 
 impl Probe {
-    /// Resolves when the call has to make room.
+    /// Resolves when the call is evicted.
     pub(super) fn evicted(&self) -> WaitForCancellationFutureOwned {
         self.end.clone().cancelled_owned()
     }
 
-    /// How a call ends that has to make room.
+    /// The error of an evicted call.
     pub(super) fn eviction() -> ApiError {
         OVERLOADED.error("another call took the place of this one (probes)").with("limit", "probes")
     }
@@ -101,10 +102,11 @@ impl Drop for Probe {
     }
 }
 
-/// What the body brings, within its limits: `idle` between two pieces, and the constants above.
+/// Returns a copy of the body, which is read as it arrives. The limits are `idle` between two
+/// pieces, and the constants above.
 ///
-/// The body is read as it arrives, and copied. A piece that nobody reads would keep the connection's buffer in memory,
-/// which may be a thousand times as large. `charge` ends with the body.
+/// A piece that is not read would keep the connection's buffer in memory, which may be 1000 times
+/// as large. So each piece is copied at once. `charge` is released when the body ends.
 pub(super) fn read_at_once<B>(body: B, idle: Duration, state: RequestState, charge: Option<Charge>) -> axum::body::Body
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -122,7 +124,7 @@ where
             },
             () = sender.closed() => return,
         };
-        // A full channel leaves no room for the error, and the call ends without it.
+        // If the channel is full, the error is lost, and the call ends without it.
         let _ = sender.try_send(Err(status));
     });
     axum::body::Body::from_stream(ReceiverStream::new(receiver))
@@ -197,29 +199,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_nobody_reads_is_dropped() {
+    async fn an_unread_body_beyond_its_limits_is_dropped() {
         for (count, bytes) in [(PIECES_MAX + 1, 1), (1, PIECE_BYTES_MAX + 1)] {
             let (sender, body) = pieces(count, bytes);
             let unread = read_at_once(body, IDLE, RequestState::default(), None);
-            // The body is dropped although its reader is still there.
+            // The body is dropped although the receiver of its copy still exists.
             sender.closed().await;
             drop(unread);
         }
     }
 
     #[tokio::test]
-    async fn a_body_whose_reader_is_gone_is_dropped() {
+    async fn a_body_is_dropped_when_its_reader_is_gone() {
         let (sender, body) = pieces(1, 1);
         drop(read_at_once(body, IDLE, RequestState::default(), None));
         sender.closed().await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_has_a_limit_as_a_whole() {
+    async fn the_size_of_a_whole_body_is_limited() {
         let (sender, body) = pieces(1, PIECE_BYTES_MAX);
         tokio::spawn(async move {
             while sender.send(Bytes::from(vec![7; PIECE_BYTES_MAX])).await.is_ok() {
-                // The reader keeps up, so that only the whole is too much.
+                // The reader keeps up, so only the limit on the whole body applies.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
@@ -228,14 +230,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_does_not_go_on_ends() {
+    async fn a_body_that_stalls_times_out() {
         let (_sender, body) = pieces(1, 1);
         let status = failure(read_at_once(body, IDLE, RequestState::default(), None)).await;
         assert_eq!(status.code(), tonic::Code::DeadlineExceeded, "{status:?}");
     }
 
     #[tokio::test]
-    async fn the_oldest_call_makes_room_and_streams_take_no_place_of_health_checks() {
+    async fn the_oldest_call_is_evicted_and_streams_take_no_place_of_health_checks() {
         let probes = Probes::new(2);
         let [first, second] = [probes.enter(Load::Probe), probes.enter(Load::Probe)];
         let streams = [probes.enter(Load::ProbeStream), probes.enter(Load::ProbeStream)];

@@ -1,4 +1,5 @@
-//! The body of a request: what it takes of the memory for messages, and how long it may be silent.
+//! The body of a request: its bytes count against the memory for messages, and its silences have a
+//! time limit.
 
 use std::{
     pin::Pin,
@@ -15,14 +16,14 @@ use tonic::Status;
 use super::{call::RequestState, memory::Held};
 use crate::{auth::policy::Load, error::DEADLINE_EXCEEDED};
 
-/// Passes a request's body on, and refuses what is too much or does not come.
+/// Passes a request body on. Fails if the body exceeds the memory limit or pauses for too long.
 pub(super) struct Received<B> {
     inner: Pin<Box<B>>,
     held: Arc<Held>,
     count: Count,
     idle: Duration,
     state: RequestState,
-    /// Runs while somebody waits for the next piece.
+    /// Runs while a reader waits for the next piece of the body.
     silence: Option<Pin<Box<Sleep>>>,
 }
 
@@ -45,7 +46,7 @@ where
         let Poll::Ready(frame) = this.inner.as_mut().poll_frame(cx) else {
             let silence = this.silence.get_or_insert_with(|| Box::pin(sleep(this.idle)));
             std::task::ready!(silence.as_mut().poll(cx));
-            let message = format!("nothing came for {} ms (request_idle_ms)", this.idle.as_millis());
+            let message = format!("nothing arrived for {} ms (request_idle_ms)", this.idle.as_millis());
             return Poll::Ready(Some(Err(Status::from(DEADLINE_EXCEEDED.error(message)).into())));
         };
         this.silence = None;
@@ -67,12 +68,12 @@ where
     }
 }
 
-/// What of a body is still in memory.
+/// The part of a body that is still in memory.
 #[derive(Debug)]
 pub(super) enum Count {
-    /// All of it: the call is made of one message, whatever else comes.
+    /// The whole body. The call consists of one message; bytes behind the message count as well.
     All(u64),
-    /// The message that is coming, and the one before it, with which somebody is busy.
+    /// The message that is arriving, and the message before it, which the handler is processing.
     LastTwo(Messages),
 }
 
@@ -81,7 +82,7 @@ impl Count {
         if matches!(load, Load::Stream | Load::Free) { Self::LastTwo(Messages::default()) } else { Self::All(0) }
     }
 
-    /// Takes the next bytes; the sum of those that count now.
+    /// Counts the next bytes, and returns the number of bytes that are in memory now.
     fn pass(&mut self, data: &[u8]) -> u64 {
         match self {
             Self::All(bytes) => {
@@ -93,16 +94,17 @@ impl Count {
     }
 }
 
-/// Where in its messages a body is. Each has five bytes before it: whether it is compressed, and its length.
+/// The position of a body in its messages. Each message has a header of five bytes: the compression
+/// flag and the message's length.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     header: [u8; 5],
     header_bytes: usize,
-    /// Bytes that have come of the message that began last, its header included.
+    /// Received bytes of the latest message, its header included.
     last: u64,
-    /// Bytes that are still to come of it.
+    /// Bytes of the latest message that are still missing.
     missing: u64,
-    /// Bytes of the message before.
+    /// Bytes of the message before the latest.
     before: u64,
 }
 
@@ -147,7 +149,8 @@ mod tests {
     }
 
     proptest! {
-        /// However a body is cut, what counts is what has come since the message before the last began.
+        /// For any split into pieces, the count is the number of bytes since the start of the last
+        /// message but one.
         #[test]
         fn the_bytes_of_the_last_two_messages_are_counted(
             lengths in prop::collection::vec(0_usize..40, 1..6),
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_one_message_of_a_call_counts_beside_it() {
+    fn bytes_after_the_only_message_of_a_call_count_as_well() {
         let mut count = Count::of(Load::Request);
         assert_eq!(count.pass(&message(100)), 105);
         assert_eq!(count.pass(&message(0)), 110);

@@ -60,7 +60,7 @@ impl Fixture {
             request = request.header(*name, *value);
         }
         let call = self.edge.clone().handle(peer, request.body(Body::empty()).unwrap());
-        // Far beyond anything here: a call that hangs must not hang the tests.
+        // Far longer than any call here takes. A call that hangs must not hang the tests.
         tokio::time::timeout(Duration::from_secs(60), call).await.unwrap()
     }
 
@@ -69,7 +69,7 @@ impl Fixture {
     }
 }
 
-/// How a call ended: out of the headers, or out of the trailers once the body is read.
+/// Returns the outcome of a call: from the headers, or from the trailers once the body is read.
 async fn end(response: Response<Body>) -> (Code, String) {
     let (parts, mut body) = response.into_parts();
     let mut status = Status::from_header_map(&parts.headers);
@@ -84,7 +84,7 @@ async fn end(response: Response<Body>) -> (Code, String) {
             status = Status::from_header_map(trailers);
         }
     }
-    // Nothing that ends well here says so.
+    // Handlers of these tests that succeed set no status.
     let status = status.unwrap_or_else(|| Status::ok(""));
     let reason = status.get_details_error_info().map(|info| info.reason).unwrap_or_default();
     (status.code(), reason)
@@ -99,7 +99,7 @@ fn answering(status: fn() -> Status) -> Router {
 }
 
 #[tokio::test]
-async fn calls_that_nobody_knows_are_refused_and_counted_together() {
+async fn calls_of_unknown_methods_are_refused_and_counted_together() {
     let fixture = Fixture::new(Router::new(), Limits::default()).await;
     for path in ["/", "/cloakwork.v1.JobService/DropTables", "/x/y/z"] {
         let answer = fixture.call(LOOPBACK, path, &[]).await;
@@ -110,7 +110,7 @@ async fn calls_that_nobody_knows_are_refused_and_counted_together() {
 }
 
 #[tokio::test]
-async fn handlers_learn_who_calls_and_unauthenticated_calls_do_not_reach_them() {
+async fn handlers_receive_the_principal_and_the_deadline_of_authenticated_calls_only() {
     let router = Router::new().route(
         SUBMIT,
         post(async |Extension(caller): Extension<Principal>, Extension(Deadline(at)): Extension<Deadline>| {
@@ -147,7 +147,7 @@ async fn an_expired_deadline_has_its_own_code() {
     );
 }
 
-/// A body that never ends, and tells when it is dropped.
+/// A body that never ends. Dropping the body drops its sender, which the test observes.
 struct Endless {
     _drop: Option<mpsc::Sender<()>>,
 }
@@ -176,13 +176,15 @@ async fn draining_ends_the_streams_that_wait() {
     assert_eq!(ended.await.unwrap(), (Code::Unavailable, "DRAINING".to_owned()));
     let Fixture { edge, .. } = fixture;
     drop(edge);
-    // Nobody holds the sender any more: the body went, and the router with the edge.
+    // The last sender is gone: the body was dropped when it was cut off, and the router with the
+    // edge.
     assert_eq!(tokio::time::timeout(Duration::from_secs(60), dropped.recv()).await.unwrap(), None);
 }
 
-/// A worker whose token is revoked would otherwise be given jobs whose results nobody takes from it.
+/// If the stream of a worker whose token is revoked did not end, the worker would receive jobs
+/// whose results the server refuses.
 #[tokio::test]
-async fn a_stream_ends_with_the_right_to_it() {
+async fn a_revoked_token_ends_streams_and_waiting_calls() {
     let endless = async || axum::body::Body::new(Endless { _drop: None });
     let entered = Arc::new(Notify::new());
     let begun = entered.clone();
@@ -205,7 +207,7 @@ async fn a_stream_ends_with_the_right_to_it() {
     for stream in streams {
         assert_eq!(end(stream).await.0, Code::Unauthenticated);
     }
-    // Also where nothing has been answered yet.
+    // The right is also checked while the handler has not answered yet.
     let token = fixture.tokens.create_token(&tenant, [Scope::Jobs].into_iter().collect(), "", None).await.unwrap();
     let shown = format!("Bearer {}", token.reveal());
     let shown = [(AUTHORIZATION.as_str(), &*shown)];
@@ -217,10 +219,10 @@ async fn a_stream_ends_with_the_right_to_it() {
     assert_eq!(end(answer).await.0, Code::Unauthenticated);
 }
 
-/// Streams that need no token take no place of calls that wait for jobs. The oldest of them makes room for a new one,
-/// and draining ends them.
+/// Streams without a token take no places of calls that wait for jobs. The oldest such stream is
+/// evicted for a new stream, and draining ends them all.
 #[tokio::test]
-async fn streams_that_need_no_token_make_room_for_each_other_alone() {
+async fn streams_without_a_token_evict_only_each_other() {
     let endless = async || axum::body::Body::new(Endless { _drop: None });
     let router = Router::new().route(WATCH_HEALTH, post(endless)).route(WATCH, post(endless));
     let limits = Limits { watchers: 1, tenant_watchers: 1, probes: 1, ..Limits::default() };
@@ -236,9 +238,10 @@ async fn streams_that_need_no_token_make_room_for_each_other_alone() {
     }
 }
 
-/// A request that needs no token and does not go on would otherwise keep its place and its memory.
+/// Without eviction and a time limit, an unfinished request without a token would keep its place
+/// and its memory.
 #[tokio::test]
-async fn half_open_health_checks_make_room_and_end() {
+async fn unfinished_health_checks_are_evicted_or_time_out() {
     let router = Router::new().route(HEALTH, post(echo));
     let fixture = Fixture::new(router, Limits { probes: 2, probe_idle_ms: 50, ..Limits::default() }).await;
     let [(_a, first), (_b, second), (_c, third)] = [(); 3].map(|()| fixture.send(HEALTH));
@@ -249,7 +252,7 @@ async fn half_open_health_checks_make_room_and_end() {
 }
 
 #[tokio::test]
-async fn one_call_too_many_is_refused_at_once_and_health_is_not() {
+async fn a_call_beyond_the_limit_is_refused_at_once_but_health_checks_are_not() {
     let (go, entered) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let router = {
         let (go, entered) = (go.clone(), entered.clone());
@@ -280,7 +283,7 @@ async fn one_call_too_many_is_refused_at_once_and_health_is_not() {
     assert_eq!(end(fixture.call(LOOPBACK, HEALTH, &[]).await).await.0, Code::Ok);
     go.notify_one();
     let response = first.await.unwrap();
-    // The place is the call's until its last byte.
+    // The call keeps its place until the last byte of its response.
     let refused = fixture.call(LOOPBACK, SUBMIT, &[]).await;
     assert_eq!(end(refused).await.1, "OVERLOADED");
     drop(response);
@@ -289,7 +292,7 @@ async fn one_call_too_many_is_refused_at_once_and_health_is_not() {
     assert!(fixture.counted("cloakwork_rejected_total{reason=\"OVERLOADED\"} 2"));
 }
 
-/// Reads the request as our services do, and answers as many bytes as it had.
+/// Reads the request as the real services do, and answers with the same bytes.
 async fn echo(body: axum::body::Body) -> Response<axum::body::Body> {
     match axum::body::to_bytes(body, usize::MAX).await {
         Ok(bytes) => Response::new(axum::body::Body::from(bytes)),
@@ -297,7 +300,7 @@ async fn echo(body: axum::body::Body) -> Response<axum::body::Body> {
     }
 }
 
-/// A message of so many bytes, as it stands in a body.
+/// A message of `length` bytes with its header, as encoded in a body.
 fn message(length: u32) -> Vec<u8> {
     let mut bytes = vec![0];
     bytes.extend(length.to_be_bytes());
@@ -306,7 +309,7 @@ fn message(length: u32) -> Vec<u8> {
 }
 
 impl Fixture {
-    /// A call whose body comes out of a channel, and ends when that is closed.
+    /// Starts a call whose body comes from a channel and ends when the channel is closed.
     fn send(&self, path: &str) -> (mpsc::Sender<Vec<u8>>, tokio::task::JoinHandle<Response<Body>>) {
         let (sender, receiver) = mpsc::channel::<Vec<u8>>(1);
         let pieces = tokio_stream::wrappers::ReceiverStream::new(receiver);
@@ -317,7 +320,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_go_on_is_ended() {
+async fn a_request_that_stalls_times_out() {
     let limits = Limits { request_idle_ms: 50, ..Limits::default() };
     let fixture = Fixture::new(Router::new().route(SUBMIT, post(echo)), limits).await;
     for begun in [0, 3, 20] {
@@ -331,29 +334,29 @@ async fn a_request_that_does_not_go_on_is_ended() {
 }
 
 impl Fixture {
-    /// Does the tenant of these tests hold so little that there is room for so much more?
+    /// Whether the memory limits leave the test tenant room for `bytes` more bytes.
     fn has_room_for(&self, bytes: u64) -> bool {
         self.edge.memory.of(&Tenant::local()).hold().resize(bytes).is_ok()
     }
 
     async fn until(&self, what: impl Fn(&Self) -> bool) {
-        let patience = tokio::time::Instant::now() + Duration::from_secs(60);
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
         while !what(self) {
-            assert!(tokio::time::Instant::now() < patience, "it does not come");
+            assert!(tokio::time::Instant::now() < deadline, "the condition was not met within 60 s");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 }
 
-/// So many bytes for one tenant.
-const MOST: u64 = 1000;
+/// The limit on held bytes for each tenant.
+const TENANT_HELD_BYTES_MAX: u64 = 1000;
 
 fn little_memory() -> Limits {
-    Limits { held_bytes: 2 * MOST, tenant_held_bytes: MOST, ..Limits::default() }
+    Limits { held_bytes: 2 * TENANT_HELD_BYTES_MAX, tenant_held_bytes: TENANT_HELD_BYTES_MAX, ..Limits::default() }
 }
 
 #[tokio::test]
-async fn unfinished_requests_have_so_much_memory_and_no_more() {
+async fn unfinished_requests_are_limited_by_held_bytes() {
     let fixture = Fixture::new(Router::new().route(SUBMIT, post(echo)), little_memory()).await;
     let post = async |length| {
         let (sender, answer) = fixture.send(SUBMIT);
@@ -366,17 +369,18 @@ async fn unfinished_requests_have_so_much_memory_and_no_more() {
     fixture.until(|fixture| !fixture.has_room_for(401)).await;
     let overloaded = (Code::ResourceExhausted, "OVERLOADED".to_owned());
     assert_eq!(post(500).await, overloaded);
-    assert_eq!(post(100).await.0, Code::Ok, "there is room for this one");
-    // A message that begins behind it does not make the first one free.
+    assert_eq!(post(100).await.0, Code::Ok, "there is room for this request");
+    // A message that follows in the same call does not free the bytes of the first message.
     sender.send(message(1000)[600..].to_vec()).await.unwrap();
     assert_eq!(end(unfinished.await.unwrap()).await, overloaded);
     assert_eq!(post(500).await.0, Code::Ok);
-    assert!(fixture.has_room_for(MOST), "all of it has come back");
+    assert!(fixture.has_room_for(TENANT_HELD_BYTES_MAX), "all bytes were released");
 }
 
-/// Through a connection: what is under way there is out of the answer's hands.
+/// The call uses a real connection: bytes that the connection buffers must count although the
+/// answer's body has been read.
 #[tokio::test]
-async fn answers_that_nobody_reads_have_so_much_memory_and_no_more() {
+async fn unread_answers_are_limited_by_held_bytes() {
     let fixture = Fixture::new(Router::new().route(SUBMIT, post(echo)), little_memory()).await;
     let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let stream = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
@@ -394,16 +398,16 @@ async fn answers_that_nobody_reads_have_so_much_memory_and_no_more() {
     };
     let unread = post(900).await;
     assert_eq!(unread.status(), 200);
-    assert!(!fixture.has_room_for(MOST - 900));
+    assert!(!fixture.has_room_for(TENANT_HELD_BYTES_MAX - 900));
     let refused = Status::from_header_map(post(200).await.headers()).expect("an end without a body");
     assert_eq!(refused.get_details_error_info().unwrap().reason, "OVERLOADED");
     drop(unread);
-    fixture.until(|fixture| fixture.has_room_for(MOST)).await;
+    fixture.until(|fixture| fixture.has_room_for(TENANT_HELD_BYTES_MAX)).await;
     assert!(Status::from_header_map(post(900).await.headers()).is_none());
 }
 
 #[tokio::test]
-async fn errors_of_the_transport_get_a_reason_and_ours_keep_theirs() {
+async fn transport_errors_get_a_reason_and_server_errors_keep_theirs() {
     type Case = (fn() -> Status, Code, &'static str);
     let cases: [Case; 7] = [
         (|| Status::internal("failed to decode Protobuf message: x"), Code::InvalidArgument, "INVALID_ARGUMENT"),
@@ -425,7 +429,7 @@ async fn errors_of_the_transport_get_a_reason_and_ours_keep_theirs() {
 }
 
 #[tokio::test]
-async fn callers_that_go_away_are_counted() {
+async fn calls_whose_callers_go_away_count_as_cancelled() {
     let router = Router::new().route(SUBMIT, post(async || std::future::pending::<()>().await));
     let fixture = Fixture::new(router, Limits { requests: 1, tenant_requests: 1, ..Limits::default() }).await;
     for _ in 0..3 {
@@ -436,14 +440,14 @@ async fn callers_that_go_away_are_counted() {
     assert!(fixture.counted(&format!("cloakwork_grpc_calls_total{{code=\"CANCELLED\",method=\"{SUBMIT}\"}} 3")));
 }
 
-/// As from the worker inside this process.
+/// Makes a call as the worker inside this process does.
 async fn embedded(fixture: &Fixture, door: &Door) -> Result<Response<Body>, Status> {
     let request = Request::post(GET).body(Body::empty()).unwrap();
     let call = fixture.edge.clone().handle_embedded(door.clone(), request);
     tokio::time::timeout(Duration::from_secs(60), call).await.unwrap()
 }
 
-/// Panics when it is read.
+/// A body that panics when it is read.
 struct Panics;
 
 impl http_body::Body for Panics {
@@ -458,7 +462,7 @@ impl http_body::Body for Panics {
     }
 }
 
-/// The first frame, or how the body failed.
+/// Returns the first frame of a response, or the error of its body.
 async fn first_frame(response: Response<Body>) -> Option<Result<(), Status>> {
     let mut body = response.into_body();
     let frame = std::future::poll_fn(|cx| std::pin::Pin::new(&mut body).poll_frame(cx));
@@ -467,7 +471,7 @@ async fn first_frame(response: Response<Body>) -> Option<Result<(), Status>> {
 }
 
 #[tokio::test]
-async fn a_panic_ends_a_call_and_not_the_embedded_worker() {
+async fn a_panic_in_an_embedded_call_becomes_an_error() {
     let handler = Router::new().route(GET, post(async || -> &'static str { panic!("on purpose") }));
     let fixture = Fixture::new(handler, Limits::default()).await;
     assert_eq!(embedded(&fixture, &Door::default()).await.unwrap_err().code(), Code::Internal);
@@ -478,7 +482,7 @@ async fn a_panic_ends_a_call_and_not_the_embedded_worker() {
 }
 
 #[tokio::test]
-async fn nothing_of_an_embedded_call_is_left_when_its_door_is_closed() {
+async fn closing_the_door_ends_embedded_calls_and_drops_their_resources() {
     let entered = Arc::new(Notify::new());
     let (sender, mut dropped) = mpsc::channel::<()>(1);
     let router = {
@@ -500,13 +504,13 @@ async fn nothing_of_an_embedded_call_is_left_when_its_door_is_closed() {
     entered.notified().await;
     tokio::time::timeout(Duration::from_secs(60), door.close()).await.unwrap();
     assert_eq!(call.await.unwrap().unwrap_err().code(), Code::Unavailable);
-    assert_eq!(embedded(&fixture, &door).await.unwrap_err().code(), Code::Unavailable, "and no other comes in");
+    assert_eq!(embedded(&fixture, &door).await.unwrap_err().code(), Code::Unavailable, "a closed door admits no further calls");
     drop(fixture);
     assert_eq!(tokio::time::timeout(Duration::from_secs(60), dropped.recv()).await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn a_body_that_is_still_read_ends_with_its_door() {
+async fn closing_the_door_ends_a_response_body_that_is_being_read() {
     let router = Router::new().route(GET, post(async || axum::body::Body::new(Endless { _drop: None })));
     let (fixture, door) = (Fixture::new(router, Limits::default()).await, Door::default());
     let reading = tokio::spawn(first_frame(embedded(&fixture, &door).await.unwrap()));

@@ -26,8 +26,8 @@ use crate::{
     dev_certs,
 };
 
-/// For whatever should take no time at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of steps that should take no noticeable time.
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Running {
     address: SocketAddr,
@@ -56,7 +56,8 @@ impl Running {
         Endpoint::from_shared(format!("http://{}", self.address)).unwrap().connect().await.unwrap()
     }
 
-    /// Connects as somebody with this worker certificate who trusts our authority, or says that it failed.
+    /// Connects as a client that trusts this authority and presents this worker certificate.
+    /// Returns an error if the connection fails.
     async fn secure(&self, authority: &Path, identity: Option<&Path>) -> Result<Channel, tonic::transport::Error> {
         let read = |path: PathBuf| std::fs::read(path).unwrap();
         let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read(authority.join("ca.pem"))));
@@ -79,7 +80,7 @@ impl Running {
 
     async fn end(self) {
         self.stop.send(()).unwrap();
-        timeout(PATIENCE, self.ended).await.expect("the server drains").unwrap().expect("it ends well");
+        timeout(STEP_TIMEOUT, self.ended).await.expect("the server drains").unwrap().expect("the server stops without an error");
     }
 }
 
@@ -101,7 +102,7 @@ fn tokio_stream(first: AttachRequest) -> impl futures_util::Stream<Item = Attach
 }
 
 #[tokio::test]
-async fn probes_health_and_metrics_follow_the_server_through_its_life() {
+async fn probes_health_and_metrics_report_the_servers_state_until_shutdown() {
     let server = Running::start(|_, _| ()).await;
     assert!(server.admin("/livez").await.starts_with("HTTP/1.1 200"));
     assert!(server.admin("/readyz").await.ends_with("ready\n"));
@@ -118,20 +119,20 @@ async fn probes_health_and_metrics_follow_the_server_through_its_life() {
         metrics.contains("cloakwork_grpc_calls_total{code=\"OK\",method=\"/grpc.health.v1.Health/Check\"} 1"),
         "{metrics}"
     );
-    // A stream that is open does not hold the end up, and learns of it.
+    // An open stream does not delay the shutdown, and gets notified of it.
     let begin = Instant::now();
     let last = tokio::spawn(async move {
         let status = watched.message().await.unwrap().unwrap().status();
         (status, watched.message().await.unwrap_err())
     });
     server.end().await;
-    assert!(begin.elapsed() < Duration::from_secs(25), "the server waited for its whole grace");
+    assert!(begin.elapsed() < Duration::from_secs(25), "the server waited for its whole grace period");
     let (status, error) = last.await.unwrap();
     assert_eq!((status, error.code()), (ServingStatus::NotServing, Code::Unavailable));
 }
 
 #[tokio::test]
-async fn reflection_tells_the_protocol() {
+async fn reflection_lists_the_services() {
     use tonic_reflection::pb::v1::{
         ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
         server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
@@ -156,7 +157,7 @@ async fn reflection_tells_the_protocol() {
 }
 
 #[tokio::test]
-async fn tls_lets_in_who_trusts_the_authority_and_workers_only_with_a_certificate() {
+async fn tls_admits_clients_of_the_authority_and_workers_only_with_a_certificate() {
     let server = Running::start(with_tls).await;
     let ours = server.directory.path();
     // A tenant needs no certificate, and here not even a token.
@@ -165,22 +166,23 @@ async fn tls_lets_in_who_trusts_the_authority_and_workers_only_with_a_certificat
     assert_eq!(answer.into_inner().status(), ServingStatus::Serving);
     let error = JobServiceClient::new(channel.clone()).get_job(GetJobRequest::default()).await.unwrap_err();
     assert_ne!(error.code(), Code::Unauthenticated, "{error:?}");
-    // A worker does.
+    // A worker needs a certificate.
     let error = attach(channel).await;
     assert_eq!(error.code(), Code::Unauthenticated, "{error:?}");
     assert!(error.message().contains("certificate"), "{error:?}");
     let error = attach(server.secure(ours, Some(ours)).await.unwrap()).await;
     assert!(!matches!(error.code(), Code::Unauthenticated | Code::PermissionDenied), "{error:?}");
-    // Somebody else's certificate is worse than none.
+    // A certificate of another authority is refused, even where no certificate is required.
     let others = tempfile::tempdir().unwrap();
     dev_certs::write(others.path(), &[]).unwrap();
     let refused = match server.secure(ours, Some(others.path())).await {
         Err(error) => causes(&error),
-        // With TLS 1.3 the client may learn of the refusal only when it sends something.
+        // With TLS 1.3, the client may learn of the refusal only when it sends something.
         Ok(channel) => causes(&HealthClient::new(channel).check(HealthCheckRequest::default()).await.unwrap_err()),
     };
     assert!(refused.contains("received fatal alert: "), "{refused}");
-    // A client that trusts another authority refuses the server; one without TLS gets nothing.
+    // A client that trusts another authority refuses the server. A client without TLS gets no
+    // answer.
     let refused = causes(&server.secure(others.path(), None).await.unwrap_err());
     assert!(refused.contains("invalid peer certificate: "), "{refused}");
     let mut plain =
@@ -190,14 +192,14 @@ async fn tls_lets_in_who_trusts_the_authority_and_workers_only_with_a_certificat
     server.end().await;
 }
 
-/// An error and everything that led to it.
+/// Formats an error with its chain of causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 #[tokio::test]
-async fn the_admin_port_speaks_tls_where_it_shall() {
+async fn the_admin_port_uses_tls_if_configured() {
     let server = Running::start(|config, directory| {
         with_tls(config, directory);
         config.listen.admin_tls = true;
@@ -206,13 +208,13 @@ async fn the_admin_port_speaks_tls_where_it_shall() {
     let mut stream = handshake(server.admin_address, server.directory.path()).await.unwrap();
     stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
-    // The end of the stream may come without a farewell.
+    // The stream may end without a TLS close notification.
     let _ = stream.read_to_end(&mut answer).await;
     assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
     server.end().await;
 }
 
-/// TLS as somebody who trusts the authority of this directory.
+/// Makes a TLS handshake as a client that trusts the authority in this directory.
 async fn handshake(address: SocketAddr, authority: &Path) -> io::Result<TlsStream<TcpStream>> {
     let mut roots = rustls::RootCertStore::empty();
     let authority = std::fs::read(authority.join("ca.pem")).unwrap();
@@ -227,7 +229,7 @@ async fn handshake(address: SocketAddr, authority: &Path) -> io::Result<TlsStrea
     tokio_rustls::TlsConnector::from(Arc::new(client)).connect("localhost".try_into().unwrap(), stream).await
 }
 
-// `tests/service` has the same with a process and a real signal.
+// `tests/service` has the same test with a process and a real signal.
 #[tokio::test]
 async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay() {
     let directory = tempfile::tempdir().unwrap();
@@ -244,8 +246,8 @@ async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay(
             tenant_connections: 8,
             address_connections: 8,
             unauthenticated_bytes: u64::MAX,
-            header_timeout: PATIENCE,
-            idle_timeout: PATIENCE,
+            header_timeout: STEP_TIMEOUT,
+            idle_timeout: STEP_TIMEOUT,
         };
         let echo = |mut connection: Connection, _| async move {
             let mut byte = [0];
@@ -268,7 +270,7 @@ async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay(
     let mut open = Vec::new();
     for address in &ports {
         open.push(handshake(*address, directory.path()).await.unwrap());
-        assert!(handshake(*address, others.path()).await.is_err(), "not renewed yet");
+        assert!(handshake(*address, others.path()).await.is_err(), "the certificate is not renewed yet");
     }
     for name in ["server.pem", "server.key"] {
         std::fs::copy(others.path().join(name), directory.path().join(name)).unwrap();
@@ -276,7 +278,7 @@ async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay(
     assert!(tls.refresh().unwrap());
     for (address, open) in ports.iter().zip(&mut open) {
         assert!(handshake(*address, others.path()).await.is_ok());
-        assert!(handshake(*address, directory.path()).await.is_err(), "the old authority has not signed it");
+        assert!(handshake(*address, directory.path()).await.is_err(), "the old authority has not signed the new certificate");
         let mut byte = [7];
         open.write_all(&byte).await.unwrap();
         byte = [0];
@@ -287,7 +289,7 @@ async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay(
 }
 
 #[tokio::test]
-async fn silent_connections_are_dropped() {
+async fn connections_without_a_request_are_closed() {
     let server = Running::start(|config, _| config.limits.header_timeout_ms = 100).await;
     for (address, said) in
         [(server.address, &b""[..]), (server.address, b"PRI * HTTP"), (server.admin_address, b"GET ")]
@@ -295,20 +297,20 @@ async fn silent_connections_are_dropped() {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(said).await.unwrap();
         let mut rest = Vec::new();
-        // Closed or reset, but not left open.
-        let _ = timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("the server hangs up");
+        // The connection must be closed or reset, not left open.
+        let _ = timeout(STEP_TIMEOUT, stream.read_to_end(&mut rest)).await.expect("the server closes the connection");
     }
     server.end().await;
 }
 
-/// A call that says who calls; anybody on this machine is somebody.
+/// Makes an authenticated call. Callers on this machine count as authenticated.
 async fn introduce(channel: &Channel) -> Result<(), tonic::Status> {
     let mut client = CapabilityServiceClient::new(channel.clone());
     client.get_capabilities(GetCapabilitiesRequest::default()).await.map(|_| ())
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_a_place() {
+async fn connections_beyond_the_limit_wait_for_a_slot() {
     let server = Running::start(|config, _| {
         (config.limits.connections, config.limits.tenant_connections) = (1, 1);
     })
@@ -320,12 +322,12 @@ async fn connections_beyond_the_limit_wait_for_a_place() {
     introduce(&first).await.unwrap();
     assert!(!waiting.is_finished());
     drop(first);
-    timeout(PATIENCE, waiting).await.unwrap().unwrap().unwrap();
+    timeout(STEP_TIMEOUT, waiting).await.unwrap().unwrap().unwrap();
     server.end().await;
 }
 
 #[tokio::test]
-async fn unauthenticated_connections_make_room_for_those_of_tenants() {
+async fn unauthenticated_connections_close_in_favour_of_tenants_connections() {
     let server = Running::start(|config, _| {
         (config.limits.connections, config.limits.tenant_connections) = (3, 2);
     })
@@ -337,21 +339,21 @@ async fn unauthenticated_connections_make_room_for_those_of_tenants() {
     for connection in &unauthenticated {
         check(connection).await.unwrap();
     }
-    let tenant = timeout(PATIENCE, server.plain()).await.unwrap();
-    timeout(PATIENCE, introduce(&tenant)).await.unwrap().unwrap();
-    // Later connections share the slots that are left, the oldest one closing for the newest.
+    let tenant = timeout(STEP_TIMEOUT, server.plain()).await.unwrap();
+    timeout(STEP_TIMEOUT, introduce(&tenant)).await.unwrap().unwrap();
+    // Later connections share the remaining slots: the oldest connection closes for the newest.
     let mut later = Vec::new();
     for _ in 0..4 {
-        later.push(timeout(PATIENCE, server.plain()).await.unwrap());
-        timeout(PATIENCE, check(later.last().unwrap())).await.unwrap().unwrap();
+        later.push(timeout(STEP_TIMEOUT, server.plain()).await.unwrap());
+        timeout(STEP_TIMEOUT, check(later.last().unwrap())).await.unwrap().unwrap();
     }
     introduce(&tenant).await.unwrap();
     server.end().await;
 }
 
-/// A message that needs no token is the name of a service, and gets no more memory than such a name takes.
+/// A message without a token is the name of a service, and its size limit is set accordingly.
 #[tokio::test]
-async fn a_message_that_needs_no_token_is_short() {
+async fn the_size_of_messages_without_a_token_is_limited() {
     let server = Running::start(|_, _| ()).await;
     let mut client = HealthClient::new(server.plain().await);
     let check = |bytes| HealthCheckRequest { service: "x".repeat(bytes) };
@@ -361,7 +363,7 @@ async fn a_message_that_needs_no_token_is_short() {
 }
 
 #[tokio::test]
-async fn what_keeps_a_server_from_starting_is_named() {
+async fn startup_errors_name_their_setting_or_file() {
     let running = Running::start(|_, _| ()).await;
     let mut config = Config::default();
     config.listen.address = running.address;
@@ -399,7 +401,7 @@ async fn two_servers_do_not_share_a_directory() {
     assert!(matches!(second, RunError::InUse { .. }), "{second}");
 }
 
-/// A server without a worker of its own, for the test to give it one.
+/// A server without an embedded worker. The test supplies a worker.
 async fn server_without_worker(directory: &Path) -> Server {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let mut config = Config::default();
@@ -411,16 +413,16 @@ async fn server_without_worker(directory: &Path) -> Server {
 }
 
 #[tokio::test]
-async fn a_server_whose_worker_ends_by_itself_ends_too() {
+async fn a_server_ends_with_an_error_when_its_worker_ends_by_itself() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = server_without_worker(directory.path()).await;
     server.worker = Some(tokio::spawn(async { panic!("on purpose") }));
-    let ended = timeout(PATIENCE, server.run(std::future::pending())).await.expect("it ends");
+    let ended = timeout(STEP_TIMEOUT, server.run(std::future::pending())).await.expect("the server ends");
     assert!(ended.unwrap_err().to_string().starts_with("the embedded worker: "));
 }
 
 #[tokio::test]
-async fn a_server_that_loses_a_task_ends_and_names_it() {
+async fn a_server_ends_with_an_error_that_names_a_lost_task() {
     for name in [API_PORT, ADMIN_PORT, CERTIFICATES, backend::DISPATCHER, backend::SWEEPER] {
         let directory = tempfile::tempdir().unwrap();
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -435,14 +437,14 @@ async fn a_server_that_loses_a_task_ends_and_names_it() {
             ADMIN_PORT | CERTIFICATES => server.admin.kill(name),
             _ => server.backend.kill(name),
         }
-        let ended = timeout(PATIENCE, server.run(std::future::pending())).await.expect("it ends");
+        let ended = timeout(STEP_TIMEOUT, server.run(std::future::pending())).await.expect("the server ends");
         let error = ended.unwrap_err().to_string();
         assert!(error.starts_with(&format!("{name}: ")), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_worker_that_does_not_end_in_its_grace_is_stopped_before_the_server_has() {
+async fn a_worker_that_outlives_its_grace_is_aborted_during_shutdown() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = server_without_worker(directory.path()).await;
     let (running, mut stopped) = oneshot::channel::<()>();
@@ -450,6 +452,6 @@ async fn a_worker_that_does_not_end_in_its_grace_is_stopped_before_the_server_ha
         let _running = running;
         std::future::pending().await
     }));
-    timeout(PATIENCE, server.run(std::future::ready(()))).await.expect("it ends").unwrap();
+    timeout(STEP_TIMEOUT, server.run(std::future::ready(()))).await.expect("the server ends").unwrap();
     assert_eq!(stopped.try_recv(), Err(oneshot::error::TryRecvError::Closed));
 }

@@ -30,7 +30,7 @@ fn closes(slot: &Slot) -> bool {
 }
 
 #[tokio::test]
-async fn the_oldest_unauthenticated_connection_closes_and_those_of_tenants_do_not() {
+async fn the_oldest_unauthenticated_connection_closes_and_tenants_connections_stay() {
     let slots = slots(3, 2);
     let [tenant, first, second] = [take(&slots).await, take(&slots).await, take(&slots).await];
     tenant.authenticate(&tenants()[0]);
@@ -38,9 +38,9 @@ async fn the_oldest_unauthenticated_connection_closes_and_those_of_tenants_do_no
     assert!(!closes(&tenant) && closes(&first) && !closes(&second));
     first.authenticate(&tenants()[0]);
     slots.make_room();
-    assert!(closes(&second), "the first one authenticated too late, and counts no more");
+    assert!(closes(&second), "a connection chosen to close can no longer authenticate");
     slots.make_room();
-    assert!(!closes(&tenant), "further connections wait");
+    assert!(!closes(&tenant), "a tenant's connection is never closed");
     drop((first, second));
     slots.make_room();
     let _third = take(&slots).await;
@@ -56,7 +56,7 @@ async fn a_connection_whose_call_is_refused_is_unauthenticated_again() {
     revoked.disown();
     revoked.disown();
     assert!(!revoked.is_authenticated());
-    // The share is free for another connection.
+    // The share has room for another connection.
     other.authenticate(&a);
     slots.make_room();
     assert!(closes(&revoked) && !closes(&other));
@@ -74,14 +74,14 @@ async fn no_connection_closes_while_slots_are_free() {
 }
 
 #[tokio::test]
-async fn a_tenant_keeps_no_more_than_its_share() {
+async fn connections_beyond_the_tenants_share_stay_unauthenticated() {
     let slots = slots(4, 2);
     let [a, b] = tenants();
     let mut own = Vec::new();
     for _ in 0..3 {
         let slot = take(&slots).await;
         slot.authenticate(&a);
-        // Every call says so again.
+        // Every call on a connection authenticates it again, which must not count twice.
         slot.authenticate(&a);
         own.push(slot);
     }
@@ -98,16 +98,16 @@ async fn a_tenant_keeps_no_more_than_its_share() {
 }
 
 #[tokio::test]
-async fn an_address_has_no_more_than_its_connections() {
+async fn connections_of_one_address_are_limited() {
     let slots = Slots::new(&ConnectionLimits { address_connections: 2, ..LIMITS });
     let [first, second] = [take(&slots).await, take(&slots).await];
     first.authenticate(&tenants()[0]);
     let other = slots.take(slots.free().await, address(2)).unwrap();
     let third = take(&slots).await;
-    assert!(!closes(&first) && closes(&second) && !closes(&other), "the oldest unauthenticated one of the address");
+    assert!(!closes(&first) && closes(&second) && !closes(&other), "only the oldest unauthenticated connection of the address closes");
     drop(second);
     third.authenticate(&tenants()[1]);
-    assert!(slots.take(slots.free().await, address(1)).is_none(), "tenants have all of them");
+    assert!(slots.take(slots.free().await, address(1)).is_none(), "tenants own all connections of the address");
     drop((first, other));
     assert!(slots.take(slots.free().await, address(1)).is_some());
     drop(third);
@@ -131,7 +131,7 @@ async fn a_trusted_proxy_is_neither_closed_nor_charged_nor_paused() {
 }
 
 #[tokio::test]
-async fn a_pause_ends() {
+async fn a_pause_is_limited_and_ends() {
     let slots = slots(1, 1);
     let slot = take(&slots).await;
     slot.pause(Duration::from_secs(3600));
@@ -141,13 +141,13 @@ async fn a_pause_ends() {
     assert!(slot.pause_end().is_none());
 }
 
-/// Slots whose unauthenticated connections may take this beside what each takes idle.
+/// Slots with memory for `connections` idle unauthenticated connections and `bytes` more.
 fn slots_with_bytes(connections: u64, bytes: u64) -> Arc<Slots> {
     Slots::new(&ConnectionLimits { unauthenticated_bytes: connections * CONNECTION_BYTES + bytes, ..LIMITS })
 }
 
 #[tokio::test]
-async fn connections_beyond_the_memory_close_oldest_first() {
+async fn unauthenticated_connections_beyond_the_memory_limit_close_oldest_first() {
     let slots = slots_with_bytes(2, 0);
     let [first, second] = [take(&slots).await, take(&slots).await];
     assert!(!closes(&first));
@@ -155,7 +155,7 @@ async fn connections_beyond_the_memory_close_oldest_first() {
     assert!(closes(&first) && !closes(&second) && !closes(&third));
     second.authenticate(&tenants()[0]);
     let _fourth = take(&slots).await;
-    assert!(!closes(&third), "a tenant's connection takes nothing of it");
+    assert!(!closes(&third), "a tenant's connection is not charged");
 }
 
 #[tokio::test]
@@ -174,11 +174,11 @@ async fn calls_are_charged_while_they_run() {
 }
 
 #[tokio::test]
-async fn received_bytes_are_charged_until_bodies_are_read_and_frames_finished() {
+async fn received_bytes_are_charged_until_bodies_are_read_and_frames_are_complete() {
     const PIECE_BYTES: usize = CHARGE_STEP_BYTES as usize;
     let slots = slots_with_bytes(2, 2 * CHARGE_STEP_BYTES);
     let [oldest, slot] = [take(&slots).await, take(&slots).await];
-    // Nothing is open: each piece has been dealt with when the next one arrives.
+    // No body is open: each piece has been processed when the next piece arrives.
     for _ in 0..10 {
         slot.receive(PIECE_BYTES, 0);
     }
@@ -192,13 +192,13 @@ async fn received_bytes_are_charged_until_bodies_are_read_and_frames_finished() 
     slot.receive(1, 0);
     let newest = take(&slots).await;
     assert!(!closes(&slot));
-    // An unfinished frame stays in memory although nothing is open.
+    // An unfinished frame stays in memory even though no body is open.
     slot.receive(1, 4 * PIECE_BYTES);
     assert!(closes(&slot) && !closes(&newest));
 }
 
 #[tokio::test]
-async fn a_connection_alone_is_not_closed_for_its_own_charge() {
+async fn the_only_connection_is_not_closed_for_its_own_charge() {
     let slots = slots_with_bytes(0, 1);
     let slot = take(&slots).await;
     assert!(!closes(&slot));
