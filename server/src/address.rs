@@ -1,4 +1,4 @@
-//! Addresses of callers: which proxies speak for others, and how much one address may do before it authenticates.
+//! Addresses of callers: trusted proxies, and the budget of each address for unauthenticated acts.
 
 use std::{
     collections::HashMap,
@@ -12,10 +12,12 @@ use http::HeaderMap;
 
 use crate::limits::Limits;
 
-/// Addresses whose budgets are remembered. Addresses whose budgets are full are forgotten first.
+/// Maximum number of addresses whose budgets are stored. Addresses with full budgets are dropped
+/// first.
 const ADDRESSES_MAX: usize = 16_384;
 
-/// What limits by address count as one: an IPv4 address, or a /64 network of IPv6, which is what one host gets.
+/// The unit of limits by address: an IPv4 address, or a /64 network of IPv6, which is the usual
+/// assignment to one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AddressBlock(IpAddr);
 
@@ -69,20 +71,22 @@ impl std::fmt::Display for Network {
     }
 }
 
-/// Proxies whose word about a caller's address is taken.
+/// Proxies that are trusted to report the caller's address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies(pub Vec<Network>);
 
 impl TrustedProxies {
-    /// Whether this is the address of one of them.
+    /// Whether the address belongs to a trusted proxy.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(address))
     }
 
-    /// The caller's address, as the chain of trusted proxies that begins at `proxy` reports it in `x-forwarded-for`.
+    /// The caller's address, as reported in `x-forwarded-for` by the chain of trusted proxies that
+    /// begins at `proxy`.
     ///
-    /// Each proxy appends the address that it was connected from. So the list is read from its end, and the first
-    /// address that is no trusted proxy's is the caller's. What stands before that address, the caller wrote.
+    /// Each proxy appends the address of its peer. So the list is read from its end, and the first
+    /// address that does not belong to a trusted proxy is the caller's. Entries before that address
+    /// were written by the caller and are ignored.
     pub fn caller(&self, proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut caller = proxy;
         let lists = headers.get_all("x-forwarded-for").iter().rev();
@@ -97,35 +101,37 @@ impl TrustedProxies {
     }
 }
 
-/// An address as proxies write it: with or without brackets and a port.
+/// Parses an address as proxies write it: with or without brackets and a port.
 fn forwarded_address(text: &str) -> Option<IpAddr> {
     let bracketed = || text.strip_prefix('[')?.split_once(']')?.0.parse().ok();
     let with_port = || text.parse().ok().map(|address: std::net::SocketAddr| address.ip());
     text.parse().ok().or_else(bracketed).or_else(with_port)
 }
 
-/// What an address is charged for.
+/// An act that is charged to an address.
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
-    /// A connection, or a call that was not authenticated.
+    /// A connection, or an unauthenticated call.
     Call,
-    /// A token that is wrong.
+    /// A wrong token.
     Failure,
 }
 
-/// How much each address may do before it authenticates.
+/// Token buckets for the unauthenticated acts of each address.
 ///
-/// Each address has two budgets, which refill steadily. An address that spends more is in debt, and waits until the debt
-/// is paid. Budgets are kept as the moment at which they are full again, so that nothing has to be counted meanwhile.
+/// Each address has two budgets, which refill at a constant rate. An address that spends more is in
+/// debt until the budget has refilled. A budget is stored as the time at which it is full again, so
+/// no timer has to refill it.
 #[derive(Debug)]
 pub struct Addresses {
-    /// For each kind of act: what one costs, and what a full budget is worth.
+    /// For each kind of act: the cost of one act, and the size of a full budget, both as refill
+    /// time.
     prices: [(Duration, Duration); 2],
     full_at: Mutex<HashMap<AddressBlock, [Instant; 2]>>,
 }
 
 impl Addresses {
-    /// Budgets as the limits set them.
+    /// Creates the budgets that the limits set.
     pub fn new(limits: &Limits) -> Self {
         let price = |period: Duration, acts: u64| (period / u32::try_from(acts).unwrap_or(u32::MAX).max(1), period);
         let prices = [
@@ -135,12 +141,12 @@ impl Addresses {
         Self { prices, full_at: Mutex::default() }
     }
 
-    /// Charges an address for an act, and returns how long it is in debt.
+    /// Charges an address for an act, and returns the duration of its debt.
     pub fn charge(&self, address: AddressBlock, act: Act) -> Duration {
         self.charge_at(Instant::now(), address, act)
     }
 
-    /// How long an address is in debt.
+    /// The duration of an address's debt.
     pub fn debt(&self, address: AddressBlock, act: Act) -> Duration {
         let now = Instant::now();
         let full_at = self.full_at().get(&address).map_or(now, |full_at| full_at[act as usize]);
@@ -151,14 +157,16 @@ impl Addresses {
         let mut addresses = self.full_at();
         if addresses.len() >= ADDRESSES_MAX && !addresses.contains_key(&address) {
             addresses.retain(|_, full_at| full_at.iter().any(|full_at| *full_at > now));
-            // So many addresses are no longer one caller's flood. Limits for all callers together remain.
+            // This many addresses cannot belong to one caller. The limits for all callers together
+            // still apply.
             if addresses.len() >= ADDRESSES_MAX {
                 addresses.clear();
             }
         }
         let full_at = &mut addresses.entry(address).or_insert([now; 2])[act as usize];
         let (price, budget) = self.prices[act as usize];
-        // A debt is bounded by the worth of one budget, so that a caller who stops is free after one period.
+        // A debt is at most one full budget, so a caller that stops is out of debt after one
+        // period.
         *full_at = ((*full_at).max(now) + price).min(now + budget * 2);
         self.debt_at(now, *full_at, act)
     }
@@ -182,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_an_address_or_what_one_host_gets_of_ipv6() {
+    fn a_block_is_an_ipv4_address_or_an_ipv6_64_network() {
         let block = |text| AddressBlock::from(ip(text));
         assert_eq!(block("192.0.2.1"), block("::ffff:192.0.2.1"));
         assert_ne!(block("192.0.2.1"), block("192.0.2.2"));
@@ -191,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_hold_their_addresses_and_no_others() {
+    fn networks_contain_exactly_their_addresses() {
         let network: Network = "10.1.0.0/16".parse().unwrap();
         assert!(network.contains(ip("10.1.255.1")) && network.contains(ip("::ffff:10.1.0.1")));
         assert!(!network.contains(ip("10.2.0.0")) && !network.contains(ip("::1")));
@@ -204,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_address_that_is_no_proxy_is_the_callers() {
+    fn the_last_address_that_is_not_a_proxys_is_the_callers() {
         let proxies = TrustedProxies(vec!["127.0.0.1".parse().unwrap(), "10.0.0.0/8".parse().unwrap()]);
         let caller = |lists: &[&str]| {
             let lists =
@@ -213,7 +221,7 @@ mod tests {
         };
         assert_eq!(caller(&[]), ip("127.0.0.1"));
         assert_eq!(caller(&["203.0.113.9"]), ip("203.0.113.9"));
-        // What the caller wrote itself stands in front.
+        // The front of the list was written by the caller.
         assert_eq!(caller(&["192.0.2.1, 203.0.113.9"]), ip("203.0.113.9"));
         assert_eq!(caller(&["192.0.2.1", "203.0.113.9,10.0.0.4"]), ip("203.0.113.9"));
         assert_eq!(caller(&["[2001:db8::1]:443"]), ip("2001:db8::1"));
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_spends_more_than_its_budget_waits_for_it() {
+    fn an_address_beyond_its_budget_is_in_debt_until_the_budget_refills() {
         let limits = Limits { address_calls_per_second: 10, address_failures_per_minute: 2, ..Limits::default() };
         let (addresses, now) = (Addresses::new(&limits), Instant::now());
         let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|text| AddressBlock::from(ip(text)));
@@ -242,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn remembered_addresses_are_bounded() {
+    fn the_number_of_stored_addresses_is_limited() {
         let (addresses, now) = (Addresses::new(&Limits::default()), Instant::now());
         let block = |number: u32| AddressBlock::from(IpAddr::from(number.to_be_bytes()));
         for number in 0..3 * ADDRESSES_MAX as u32 {

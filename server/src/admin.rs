@@ -1,4 +1,4 @@
-//! The admin port: is the process alive, should it get traffic, what has it counted.
+//! The admin port: liveness, readiness and metrics.
 
 use std::{
     pin::pin,
@@ -31,7 +31,8 @@ use crate::{
     metrics::Telemetry,
 };
 
-/// Whether a server should get traffic. Shared: whoever starts or drains the server says so here.
+/// Whether a server accepts traffic. Clones share the state, which the server sets at startup and
+/// drain.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<AtomicU8>);
 
@@ -40,24 +41,26 @@ const READY: u8 = 1;
 const DRAINING: u8 = 2;
 
 impl Readiness {
-    /// The server can serve. Does nothing once it drains.
+    /// Marks the server as ready. Has no effect once the server drains.
     pub fn ready(&self) {
-        // Fails where it drains or is ready already, and both are fine.
+        // The exchange fails if the server is ready or draining already, and then nothing has to
+        // change.
         let _ = self.0.compare_exchange(STARTING, READY, SeqCst, SeqCst);
     }
 
-    /// The server is going away, for good.
+    /// Marks the server as draining. This is final.
     pub fn drain(&self) {
         self.0.store(DRAINING, SeqCst);
     }
 
-    /// Should it get traffic?
+    /// Whether the server accepts traffic.
     pub fn is_ready(&self) -> bool {
         self.0.load(SeqCst) == READY
     }
 }
 
-/// Serves the port until `stop`, then until what runs has ended.
+/// Serves the port until `stop` is cancelled, and returns when the remaining connections have
+/// ended.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
@@ -68,10 +71,11 @@ pub async fn serve(
 ) {
     let limits = ConnectionLimits {
         connections: usize::try_from(limits.admin_connections).unwrap_or(usize::MAX),
-        // Nobody authenticates on this port.
+        // This port has no authentication.
         tenant_connections: 0,
         address_connections: usize::MAX,
-        // HTTP/1 takes one request at a time, so that the number of connections bounds their memory.
+        // HTTP/1 handles one request at a time for each connection, so the number of connections
+        // limits their memory.
         unauthenticated_bytes: u64::MAX,
         header_timeout: Duration::from_millis(limits.header_timeout_ms),
         idle_timeout: Duration::from_millis(limits.idle_timeout_ms),
@@ -93,7 +97,7 @@ pub async fn serve(
                 }
             };
             if let Err(error) = result {
-                tracing::debug!(%error, "a connection to the admin port broke");
+                tracing::debug!(%error, "a connection to the admin port failed");
             }
         }
     })
@@ -120,7 +124,7 @@ async fn metrics(State(telemetry): State<Arc<Telemetry>>) -> Response {
     match telemetry.scrape() {
         Ok(text) => ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
         Err(error) => {
-            tracing::error!(%error, "the metrics cannot be shown");
+            tracing::error!(%error, "exporting the metrics failed");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

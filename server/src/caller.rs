@@ -1,4 +1,4 @@
-//! Who makes a call, as the services see it.
+//! The caller of an RPC as the services see it.
 
 use cloakwork_keystore::TenantId;
 use tonic::Request;
@@ -8,20 +8,20 @@ use crate::{
     error::{ApiError, UNAUTHENTICATED},
 };
 
-/// Somebody who was let in, and whose data they work with.
+/// An authenticated caller, and the tenant whose data the caller works with.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// As authenticated.
+    /// The principal as authenticated.
     pub principal: Principal,
-    /// Their tenant, as the key store names it.
+    /// The caller's tenant, in the key store's type.
     pub tenant: TenantId,
 }
 
 impl Caller {
-    /// Whom the layer in front of the services has let in.
+    /// Returns the caller that the edge has authenticated.
     pub fn of<T>(request: &Request<T>) -> Result<Self, ApiError> {
         let principal = request.extensions().get::<Principal>().cloned();
-        let principal = principal.ok_or_else(|| UNAUTHENTICATED.error("nobody has said who calls"))?;
+        let principal = principal.ok_or_else(|| UNAUTHENTICATED.error("the call is not authenticated"))?;
         let tenant = TenantId::new(principal.tenant.as_str())?;
         Ok(Self { principal, tenant })
     }

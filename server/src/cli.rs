@@ -30,50 +30,51 @@ pub struct Cli {
 enum Command {
     /// Run the server.
     ///
-    /// Without any configuration it listens on loopback, keeps its data in ./cloakwork-data and runs a worker of its
-    /// own. It stops on SIGTERM or Ctrl-C, after running calls have ended.
+    /// Without any configuration, the server listens on loopback, keeps its data in
+    /// ./cloakwork-data and runs a worker in its own process. The server stops on SIGTERM or
+    /// Ctrl-C, after running calls have ended.
     Serve(serve::Serve),
     /// Check or print the configuration.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Make certificates to try TLS with: an authority, a server and a worker.
+    /// Create certificates to try TLS: an authority, a server and a worker.
     DevCerts {
-        /// Directory to write them to. Nothing in it is overwritten.
+        /// Directory to write the files to. Existing files are not overwritten.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// A further name or address of the server. May be repeated.
+        /// An additional name or address of the server. May be repeated.
         #[arg(long = "name", value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Make, list and revoke tenants.
+    /// Create, list and revoke tenants.
     #[command(subcommand)]
     Tenant(access::TenantCommand),
-    /// Make, list and revoke tokens.
+    /// Create, list and revoke tokens.
     #[command(subcommand)]
     Token(access::TokenCommand),
 }
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Say everything that is wrong with a file. Exits with 2 if something is.
+    /// Report all errors in a configuration file. Exits with status 2 if there is an error.
     Check {
-        /// The file.
+        /// The configuration file.
         file: PathBuf,
     },
-    /// Print the whole configuration with its documentation: the defaults, or what a file and the environment make of
-    /// them.
+    /// Print the whole configuration with its documentation: the defaults, or the values set by a
+    /// file and the environment.
     Print {
-        /// The file.
+        /// The configuration file.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
     },
 }
 
-/// Exit code for a configuration or command line that is wrong, as clap has it.
+/// Exit status for an invalid configuration or command line, the same as clap's.
 const WRONG_USE: u8 = 2;
 
 impl Cli {
-    /// Does what the command line says. Errors go to standard error.
+    /// Runs the command. Errors go to standard error.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
             Command::Serve(serve) => serve.run(),
@@ -92,28 +93,29 @@ impl Cli {
 }
 
 fn check(file: &std::path::Path) -> Result<(), ExitCode> {
-    // The environment is another matter: a file is right or wrong by itself, and with the certificates that it names.
+    // The environment is not applied: the check covers the file itself and the certificates that
+    // the file names.
     let config = Config::load(Some(file), [], &[]).map_err(wrong_use)?;
     let tls = Tls::load(&config.listen).map_err(wrong_use)?;
     for port in [Port::Api, Port::Admin] {
         tls.iter().try_for_each(|tls| tls.server_config(port).map(drop)).map_err(wrong_use)?;
     }
-    print(&format!("{}: fine\n", file.display()))
+    print(&format!("{}: valid\n", file.display()))
 }
 
-/// Writes to standard output, which may be a full disk, or a pipe whose reader has gone.
+/// Writes to standard output, which may be a full disk, or a pipe whose reader has closed it.
 fn print(text: &str) -> Result<(), ExitCode> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
+        // A reader that closes the pipe early, such as `head`, is not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| failed(format!("nothing can be printed: {error}"))),
     }
 }
 
-/// The configuration from file, environment and flags.
+/// Loads the configuration from file, environment and flags.
 fn load(file: Option<PathBuf>, flags: &[(String, String)]) -> Result<Config, ExitCode> {
-    // A variable that is no text cannot be one of ours.
+    // A variable that is not valid UTF-8 cannot be a setting.
     let environment =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let file = file.or_else(|| std::env::var_os("CLOAKWORK_CONFIG").map(PathBuf::from));
@@ -125,7 +127,8 @@ fn wrong_use(error: impl std::fmt::Display) -> ExitCode {
     ExitCode::from(WRONG_USE)
 }
 
-/// An error that ends the program. It may have paths and other text that somebody else chose: escaped, it stays one line.
+/// Reports an error that ends the program. The text may contain paths and other text from outside.
+/// Escaping keeps it on one line.
 fn failed(error: impl std::fmt::Display) -> ExitCode {
     eprintln!("cloakwork-server: {}", printable(&error.to_string()));
     ExitCode::FAILURE

@@ -1,5 +1,5 @@
-//! What an operator can set: one TOML file, the environment over it, flags over that. Unknown names are refused, and
-//! everything that is wrong is reported at once.
+//! The configuration: one TOML file, overridden by the environment, overridden by flags. Unknown
+//! names are refused, and all errors are reported at once.
 
 mod check;
 mod nearest;
@@ -23,17 +23,18 @@ use crate::{address::TrustedProxies, limits::Limits};
 /// The whole configuration. [`print()`] documents each setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Take keys and jobs of parameter sets below the project's own bar.
+    /// Accept keys and jobs of parameter sets below the project's security and failure
+    /// requirements.
     pub allow_weak_sets: bool,
     /// Addresses and transport security.
     pub listen: Listen,
-    /// Where data is kept.
+    /// Location of stored data.
     pub storage: Storage,
-    /// Who may call.
+    /// Authentication of callers.
     pub auth: Auth,
     /// The worker inside this process.
     pub worker: Worker,
-    /// What is logged.
+    /// Logging.
     pub log: Log,
     /// All limits.
     pub limits: Limits,
@@ -42,65 +43,66 @@ pub struct Config {
 /// Addresses and transport security.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// The gRPC port.
+    /// Address of the gRPC port.
     pub address: SocketAddr,
-    /// The port for probes and metrics.
+    /// Address of the port for probes and metrics.
     pub admin_address: SocketAddr,
-    /// Certificate chain in PEM; TLS is on where it is set.
+    /// Certificate chain in PEM. TLS is on if it is set.
     pub tls_certificate: Option<PathBuf>,
-    /// Its private key in PEM.
+    /// The certificate's private key in PEM.
     pub tls_key: Option<PathBuf>,
     /// Authority whose client certificates are accepted.
     pub client_ca: Option<PathBuf>,
     /// Use the certificate on the admin port as well.
     pub admin_tls: bool,
-    /// Proxies whose word about a caller's address is taken.
+    /// Proxies that are trusted to report the caller's address.
     pub trusted_proxies: TrustedProxies,
 }
 
-/// Where data is kept.
+/// Location of stored data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     /// Directory of the database, of staged uploads, and of local blobs.
     pub directory: PathBuf,
-    /// Where blobs go.
+    /// Where blobs are stored.
     pub blobs: BlobStore,
-    /// Address of the S3-compatible store; empty for Amazon's own.
+    /// Address of the S3-compatible store; empty for Amazon S3.
     pub s3_endpoint: String,
-    /// Its bucket.
+    /// The store's bucket.
     pub s3_bucket: String,
-    /// Its region.
+    /// The bucket's region.
     pub s3_region: String,
 }
 
-/// Who may call.
+/// Authentication of callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auth {
-    /// Callers without a token are the tenant `local`. Only on a loopback address.
+    /// Callers without a token act as the tenant `local`. Allowed only on a loopback address.
     pub anonymous: bool,
-    /// Workers on the network must show a client certificate.
+    /// Workers on the network must present a client certificate.
     pub worker_mtls: bool,
 }
 
 /// The worker inside this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// Run one.
+    /// Run a worker inside this process.
     pub embedded: bool,
-    /// Threads that compute; 0 for one on each processor (hardware thread).
+    /// Compute threads; 0 for one for each hardware thread.
     pub threads: u64,
-    /// Memory for expanded keys; 0 for what a worker takes by default.
+    /// Memory for expanded keys in bytes; 0 for the worker's default.
     pub memory_bytes: u64,
-    /// The same for jobs on vectors; 0 for the default.
+    /// Memory for vector (CKKS) jobs in bytes; 0 for the worker's default.
     pub vector_memory_bytes: u64,
 }
 
-/// What is logged.
+/// Logging.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// Lines for people or for machines.
+    /// Log format: text for people, JSON for machines.
     pub format: LogFormat,
-    /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,cloakwork_server=debug`.
+    /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as
+    /// `info,cloakwork_server=debug`.
     pub level: String,
 }
 
@@ -133,10 +135,11 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads the file, then the environment, then the flags, each over what came before, and checks the result.
+    /// Reads the file, then the environment, then the flags, where each source overrides the
+    /// sources before it. Then checks the result.
     ///
-    /// `environment` may be everything there is; what does not begin with `CLOAKWORK_` is left alone. Flags are pairs
-    /// of a setting's full name (`listen.address`) and its value.
+    /// `environment` may be the whole environment; variables without the prefix `CLOAKWORK_` are
+    /// ignored. Flags are pairs of a setting's full name (`listen.address`) and its value.
     pub fn load(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -159,7 +162,7 @@ impl Config {
         if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }
     }
 
-    /// Reads a configuration from its text alone; `name` is what errors call it.
+    /// Reads a configuration from text alone. `name` stands for the file in errors.
     pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
         let mut problems = Vec::new();
         let mut config = Self::default();
@@ -170,30 +173,30 @@ impl Config {
         if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }
     }
 
-    /// Is TLS on?
+    /// Whether TLS is on.
     pub fn tls(&self) -> bool {
         self.listen.tls_certificate.is_some()
     }
 
-    /// Does the API leave the machine without TLS?
+    /// Whether the API is reachable from other machines without TLS.
     pub fn is_open_in_the_clear(&self) -> bool {
         !self.tls() && !is_loopback(&self.listen.address.ip().to_string())
     }
 }
 
-/// Everything that is wrong with a configuration. Displays as one line for each problem.
+/// All errors in a configuration. Displayed as one line for each error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
-    /// In the order in which they were found; never empty.
+    /// The errors in the order in which they were found; never empty.
     pub problems: Vec<Problem>,
 }
 
-/// One thing that is wrong.
+/// An error in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// `cloakwork.toml:12`, the name of a variable, or a flag.
+    /// Origin of the error: `cloakwork.toml:12`, the name of a variable, or a flag.
     pub place: String,
-    /// What was expected and what came.
+    /// The expected and the actual value.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! The server's own database: its schema, and what its failures mean to callers.
+//! The server's own database: its schema, and the mapping of its errors for callers.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use sqlx::migrate::Migrator;
 
 use crate::error::{ApiError, DATABASE_UNAVAILABLE, STORAGE_FULL};
 
-/// The schema, version by version.
+/// The migrations of the schema, by version.
 pub static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 
 /// Name of the database in the data directory.
 pub const FILE: &str = "server.db";
 
-/// A failure of the database as the caller sees it. The cause goes into the log: it may name paths.
+/// Maps a database error to an error for the caller. The cause is logged and not returned, because
+/// it may contain paths.
 pub fn failed(error: sqlx::Error) -> ApiError {
     // 13 is SQLITE_FULL.
     let full = error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "13");

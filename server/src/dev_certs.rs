@@ -1,4 +1,4 @@
-//! Certificates to try TLS with: an authority of one's own, a server and a worker.
+//! Development certificates for TLS: a private authority, a server and a worker.
 
 use std::{
     fs::OpenOptions,
@@ -12,13 +12,13 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// Certificates to try something with should not be around for ever.
-const VALID: Duration = Duration::from_secs(90 * 24 * 3600);
+/// Validity of the certificates: short, because development certificates should not stay in use.
+const VALIDITY: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// Clocks differ a little.
-const BEFORE: Duration = Duration::from_secs(3600);
+/// The start of validity lies this long in the past, because clocks of peers differ.
+const CLOCK_SKEW: Duration = Duration::from_secs(3600);
 
-/// Why no certificates were made.
+/// The error that kept the certificates from being created.
 #[derive(Debug, thiserror::Error)]
 pub enum DevCertsError {
     /// A file cannot be written.
@@ -26,16 +26,16 @@ pub enum DevCertsError {
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// What the system said; also that the file is there already.
+        /// The error of the operating system. A file that exists already is an error as well.
         source: io::Error,
     },
-    /// A name cannot be in a certificate.
-    #[error("no certificate could be made: {0}")]
+    /// A name is not valid in a certificate.
+    #[error("creating a certificate failed: {0}")]
     Certificate(#[from] rcgen::Error),
 }
 
-/// Writes `ca`, `server` and `worker` as `.pem` and `.key` into a directory, readable by nobody else, and returns
-/// their paths. Existing files are left alone and are an error.
+/// Writes `ca`, `server` and `worker` as `.pem` and `.key` into a directory, readable by their
+/// owner only, and returns their paths. An existing file is an error and is not overwritten.
 ///
 /// The server's certificate is for `localhost`, the loopback addresses and `names`.
 pub fn write(directory: &Path, names: &[String]) -> Result<Vec<PathBuf>, DevCertsError> {
@@ -68,8 +68,8 @@ fn params(name: &str, subject_names: &[String]) -> Result<CertificateParams, rcg
     let mut params = CertificateParams::new(subject_names)?;
     params.distinguished_name.push(DnType::CommonName, name);
     let now = SystemTime::now();
-    params.not_before = (now - BEFORE).into();
-    params.not_after = (now + VALID).into();
+    params.not_before = (now - CLOCK_SKEW).into();
+    params.not_after = (now + VALIDITY).into();
     params.use_authority_key_identifier_extension = true;
     Ok(params)
 }

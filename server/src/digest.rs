@@ -1,4 +1,4 @@
-//! Digests between the protocol and the key store.
+//! Conversion of digests between the protocol and the key store.
 
 use bytes::Bytes;
 use cloakwork_keystore::Digest;
@@ -6,7 +6,7 @@ use cloakwork_proto::v1;
 
 use crate::error::{ApiError, FIELD_MISSING, INVALID_ARGUMENT};
 
-/// A digest of a request.
+/// Parses a digest of a request.
 pub fn parse(digest: Option<&v1::Digest>, field: &'static str) -> Result<Digest, ApiError> {
     let digest = digest.ok_or_else(|| FIELD_MISSING.error(format!("{field} is missing")).field(field, "missing"))?;
     let blake3 = digest.blake3.as_ref().try_into().map_err(|_| {
@@ -16,7 +16,7 @@ pub fn parse(digest: Option<&v1::Digest>, field: &'static str) -> Result<Digest,
     Ok(Digest { blake3, size_bytes: digest.size_bytes })
 }
 
-/// A digest of a response.
+/// Converts a digest for a response.
 pub fn to_proto(digest: &Digest) -> v1::Digest {
     v1::Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes }
 }

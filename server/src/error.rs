@@ -1,5 +1,5 @@
-//! What a caller is told when something goes wrong: a [`Reason`] out of one table, a message about this very case,
-//! and the `google.rpc` details that let a program act on it.
+//! Errors returned to callers: a [`Reason`] from one table, a message about the specific case, and
+//! the `google.rpc` details that let a program react.
 
 mod convert;
 mod reason;
@@ -14,22 +14,23 @@ pub use reason::*;
 /// The `domain` of every `ErrorInfo` that this service sends.
 pub const DOMAIN: &str = "cloakwork";
 
-/// Longest message, in bytes. Errors travel in headers, and clients refuse headers beyond 16 KiB.
+/// Maximum length of a message in bytes. Errors travel in headers, and clients refuse header lists
+/// of more than 16 KiB.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Longest metadata value and field description, in bytes.
+/// Maximum length of a metadata value or field description in bytes.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// Most fields that a refusal lists.
+/// Maximum number of fields that an error lists.
 const FIELDS_MAX: usize = 8;
 
-/// A refusal or failure on its way to the caller.
+/// An error that is returned to the caller.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}: {message}", reason.code)]
 pub struct ApiError {
     reason: Reason,
     message: Cow<'static, str>,
-    // Boxed, because most results are not errors and should not carry their size.
+    // Boxed to keep `Result` small, because most results are not errors.
     details: Box<Details>,
 }
 
@@ -42,7 +43,7 @@ struct Details {
 }
 
 impl ApiError {
-    /// An error for `reason`; `message` says what was expected and what came.
+    /// Creates an error for `reason`. The message states the expected and the actual value.
     pub fn new(reason: Reason, message: impl Into<Cow<'static, str>>) -> Self {
         let mut message = message.into();
         if message.len() > MESSAGE_BYTES_MAX {
@@ -51,21 +52,23 @@ impl ApiError {
         Self { reason, message, details: Box::default() }
     }
 
-    /// Adds a value that a program may want to read out of the error. A later value of the same key wins.
+    /// Adds a value that a program may read from the error. A later value for a key replaces an
+    /// earlier value.
     #[must_use]
     pub fn with(mut self, key: &'static str, value: impl ToString) -> Self {
         self.details.metadata.push((key, value_text(value.to_string())));
         self
     }
 
-    /// Tells the caller when to try again.
+    /// Sets the delay after which the caller may retry.
     #[must_use]
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.details.retry_after = Some(delay);
         self
     }
 
-    /// Names a field of the request and what is wrong with it. What lies beyond the first few is left out.
+    /// Names a field of the request and its error. Fields beyond the first `FIELDS_MAX` are left
+    /// out.
     #[must_use]
     pub fn field(mut self, field: impl Into<String>, description: impl Into<String>) -> Self {
         if self.details.fields.len() < FIELDS_MAX {
@@ -74,24 +77,24 @@ impl ApiError {
         self
     }
 
-    /// Names the limit that was hit: whose it is (`tenants/{tenant}`), and what it allows.
+    /// Names the limit that was exceeded: its subject (`tenants/{tenant}`) and its value.
     #[must_use]
     pub fn quota(mut self, subject: impl Into<String>, description: impl Into<String>) -> Self {
         self.details.quota = Some((value_text(subject.into()), value_text(description.into())));
         self
     }
 
-    /// Why.
+    /// The reason of the error.
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// What was expected and what came.
+    /// The message: the expected and the actual value.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// When to try again, where that is known.
+    /// The delay after which the caller may retry, if known.
     pub fn retry_delay(&self) -> Option<Duration> {
         self.details.retry_after
     }
@@ -117,7 +120,7 @@ impl From<ApiError> for Status {
     }
 }
 
-/// The name of a gRPC code as its specification writes it: `NOT_FOUND`.
+/// The name of a gRPC code as in the gRPC specification, such as `NOT_FOUND`.
 pub fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

@@ -1,6 +1,7 @@
-//! The Cloakwork server. [`config`] says what can be set, [`error`] what callers are told, [`limits`] how much of
-//! everything there may be. A call passes the [`edge`], reaches one of the [`services`], and what it changes is decided
-//! by [`dispatch`] and kept by the [`store`] and the key store.
+//! The Cloakwork server. [`config`] defines the settings, [`error`] the errors returned to callers,
+//! and [`limits`] the limits on all resources. A call passes the [`edge`] and reaches one of the
+//! [`services`]. The [`dispatch`] module decides on changes, and the [`store`] and the key store
+//! persist them.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

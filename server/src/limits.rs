@@ -1,5 +1,5 @@
-//! Every limit of the server, in one table. It is the `[limits]` section of the configuration, what GetCapabilities
-//! reports, and `docs/limits.md`.
+//! Every limit of the server, in one table. The table defines the `[limits]` section of the
+//! configuration, the values that GetCapabilities reports, and `docs/limits.md`.
 
 mod fixed;
 mod table;
@@ -12,37 +12,37 @@ pub use table::{LIMITS, Limits};
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// Name in the configuration; ends in the unit where that is not a plain number.
+    /// Name in the configuration. The name ends in the unit if the value is not a plain number.
     pub name: &'static str,
-    /// Its value where nobody sets another.
+    /// The default value.
     pub default: u64,
-    /// What may be set, both ends included.
+    /// The smallest allowed value.
     pub least: u64,
-    /// See `least`.
+    /// The largest allowed value.
     pub most: u64,
     /// `count`, `bytes`, `ms` or `seconds`.
     pub unit: &'static str,
-    /// What is limited.
+    /// Description of the limited quantity.
     pub meaning: &'static str,
-    /// Why this default.
+    /// Reason for the default.
     pub why: &'static str,
     pub(crate) field: fn(&mut Limits) -> &mut u64,
 }
 
 impl Limit {
-    /// The row with this name.
+    /// Returns the row with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         LIMITS.iter().find(|limit| limit.name == name)
     }
 
-    /// What may be set.
+    /// The range of allowed values.
     pub fn range(&self) -> RangeInclusive<u64> {
         self.least..=self.most
     }
 }
 
 impl Limits {
-    /// Each row with the value that is set.
+    /// Each row with its current value.
     pub fn values(&self) -> impl Iterator<Item = (&'static Limit, u64)> {
         let mut copy = self.clone();
         LIMITS.iter().map(move |limit| (limit, *(limit.field)(&mut copy)))
@@ -57,7 +57,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Pairs that contradict each other, as a sentence each.
+    /// Limits that contradict each other, as one sentence for each pair.
     pub fn contradictions(&self) -> Vec<String> {
         let pairs = [
             ("inline_bytes", self.inline_bytes, "message_bytes", self.message_bytes),
@@ -91,15 +91,15 @@ impl Limits {
     }
 }
 
-/// The text of `docs/limits.md`.
+/// Generates the text of `docs/limits.md`.
 pub fn document() -> String {
     let mut text = String::from(
         "# Limits\n\n\
-         Everything that grows has a limit. This page is written by a test, from the tables in `server/src/limits/`.\n\n\
-         ## To be set\n\n\
-         In the section `[limits]` of the configuration, or as `CLOAKWORK_LIMITS__NAME`. Sizes are in bytes, times in the\n\
-         unit that the name ends in. The key store has no limits beside these.\n\n\
-         | limit | default | may be | unit | what it limits | why this default |\n\
+         Every resource that can grow has a limit. A test generates this page from the tables in `server/src/limits/`.\n\n\
+         ## Configurable limits\n\n\
+         Set these limits in the section `[limits]` of the configuration, or as `CLOAKWORK_LIMITS__NAME`. Sizes are in\n\
+         bytes. Times are in the unit at the end of the name. The key store has no other limits.\n\n\
+         | limit | default | range | unit | meaning | reason for the default |\n\
          |---|---:|---|---|---|---|\n",
     );
     for Limit { name, default, least, most, unit, meaning, why, .. } in LIMITS {
@@ -107,9 +107,10 @@ pub fn document() -> String {
         let _ = writeln!(text, "| `{name}` | {default} | {least} to {most} | {unit} | {meaning} | {why} |");
     }
     text.push_str(
-        "\n## Fixed\n\n\
-         Nobody needs to turn these. What a worker may hold in memory follows from its options, in docs/operations.md.\n\n\
-         | constant | value | where | what it limits |\n\
+        "\n## Fixed limits\n\n\
+         These limits are constants in the code and need no tuning. The memory of a worker follows from its options;\n\
+         see docs/operations.md.\n\n\
+         | constant | value | file | meaning |\n\
          |---|---:|---|---|\n",
     );
     for Fixed { name, file, value, meaning } in FIXED {
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_what_the_table_says() {
+    fn the_page_is_up_to_date_with_the_tables() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/limits.md");
         if std::env::var_os("CLOAKWORK_UPDATE_DOCS").is_some() {
             std::fs::write(path, document()).unwrap();
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_distinct_and_their_defaults_allowed() {
+    fn names_are_unique_and_defaults_are_in_range() {
         let names: HashSet<_> = LIMITS.iter().map(|limit| limit.name).collect();
         assert_eq!(names.len(), LIMITS.len());
         for (limit, value) in Limits::default().values() {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_sets_its_own_field_and_keeps_to_its_range() {
+    fn each_limit_sets_its_own_field_within_its_range() {
         for limit in LIMITS {
             let mut limits = Limits::default();
             assert!(limits.set(limit, limit.least).is_ok());

@@ -1,14 +1,16 @@
-//! Log lines on standard error: the settings of the log. Its lines and its limits are `cloakwork_worker::logging`.
+//! Settings of the log, which goes to standard error. Its format and its rate limits are in
+//! `cloakwork_worker::logging`.
 
 use cloakwork_worker::logging::{self, Format, Logging};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Log, LogFormat};
 
-/// Starts logging for the whole process. `None` where the process has a log already, as tests do. The caller keeps the
-/// value until the process ends.
+/// Starts logging for the whole process. Returns `None` if the process has a log already, as in
+/// tests. The caller keeps the value until the process ends.
 pub fn init(log: &Log) -> Option<Logging> {
-    // The level was checked with the configuration; one that is wrong all the same must not stop a server.
+    // The level was checked with the configuration. If it is invalid nevertheless, the server
+    // starts with the level `info`.
     let filter = EnvFilter::try_new(&log.level).unwrap_or_else(|_| EnvFilter::new("info"));
     let format = match log.format {
         LogFormat::Text => Format::Text,

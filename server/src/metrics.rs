@@ -1,5 +1,6 @@
-//! What the server counts and measures. Every metric is declared once, in the table; the handles made from it are the
-//! only way to record anything, and the labels they take are fixed text, so that no input can make a new series.
+//! Metrics of the server. Each metric is declared once, in the table. Values are recorded only
+//! through the handles that are created from the table. Labels are fixed text, so input cannot
+//! create new time series.
 
 mod handles;
 mod table;
@@ -21,48 +22,48 @@ pub use table::{METRICS, Metrics};
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
-    /// Name in a scrape.
+    /// Name in the exported text.
     pub name: &'static str,
     /// Counter, gauge or histogram.
     pub kind: Kind,
-    /// What is counted.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// What it means.
+    /// Description.
     pub help: &'static str,
-    /// Names of its labels.
+    /// Names of the labels.
     pub labels: &'static [&'static str],
-    /// Upper ends of a histogram's buckets.
+    /// Upper bounds of a histogram's buckets.
     pub buckets: &'static [f64],
 }
 
-/// How a metric behaves.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows.
+    /// A value that only grows.
     Counter,
-    /// Goes up and down.
+    /// A value that goes up and down.
     Gauge,
-    /// Counts values by size.
+    /// A distribution of values.
     Histogram,
 }
 
-/// All metrics of a server, and their scrape.
+/// All metrics of a server, and their export.
 #[derive(Debug)]
 pub struct Telemetry {
-    /// The handles.
+    /// The handles of the metrics.
     pub metrics: Metrics,
-    /// Events left out of the log that the counter has already.
+    /// Number of suppressed log events that the counter includes already, for each source.
     log_suppressed: Mutex<[u64; logging::SOURCES.len()]>,
     registry: Registry,
-    // Dropping it would end the measurements.
+    // Dropping the provider would end the collection.
     _provider: SdkMeterProvider,
 }
 
 impl Telemetry {
-    /// A fresh set; each server of a process has its own.
+    /// Creates an independent set of metrics. Each server in a process has its own set.
     pub fn new() -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let registry = Registry::new();
-        // Names are complete in the table, and scope labels would only make every line longer.
+        // The names in the table are complete, and scope labels would only make every line longer.
         let exporter = opentelemetry_prometheus::exporter()
             .with_registry(registry.clone())
             .without_units()
@@ -76,14 +77,14 @@ impl Telemetry {
         Ok(Self { metrics, log_suppressed: Mutex::default(), registry, _provider: provider })
     }
 
-    /// Everything that was recorded, in the text format of Prometheus.
+    /// Returns all recorded values in the text format of Prometheus.
     pub fn scrape(&self) -> Result<String, prometheus::Error> {
         self.count_log_suppressed(logging::suppressed());
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 
-    /// Brings the counter up to these totals. The log belongs to the process and is older than any telemetry, so the
-    /// log counts by itself.
+    /// Raises the counter to these totals. The log belongs to the process and exists before any
+    /// `Telemetry`, so it keeps counts of its own.
     fn count_log_suppressed(&self, totals: [u64; logging::SOURCES.len()]) {
         let mut counted = self.log_suppressed.lock().unwrap_or_else(PoisonError::into_inner);
         for ((total, counted), source) in totals.into_iter().zip(counted.iter_mut()).zip(logging::SOURCES) {
@@ -96,7 +97,7 @@ impl Telemetry {
     }
 }
 
-/// Declared metrics that a scrape shows no value of.
+/// Returns the declared metrics of which a scrape contains no value.
 pub fn never_recorded(scrape: &str) -> Vec<&'static str> {
     let samples: HashSet<&str> = scrape
         .lines()
@@ -111,9 +112,9 @@ pub fn never_recorded(scrape: &str) -> Vec<&'static str> {
 pub fn document() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
-         What `/metrics` on the admin port shows. A metric appears once something was recorded. Labels hold fixed text\n\
-         only: no tenant, job or digest is ever one.\n\n\
-         This page is written by a test, from the table in `server/src/metrics/table.rs`.\n\n\
+         The endpoint `/metrics` on the admin port exports these metrics in the text format of Prometheus. A metric\n\
+         appears once a value was recorded. Labels contain fixed text only, never a tenant, job or digest.\n\n\
+         A test generates this page from the table in `server/src/metrics/table.rs`.\n\n\
          | metric | kind | unit | labels | meaning |\n\
          |---|---|---|---|---|\n",
     );

@@ -98,7 +98,7 @@ pub(crate) async fn open_database(directory: &Path, readers: u64) -> Result<Data
 
 /// Maximum time to wait for the lock of a data directory. A killed process takes some time to exit
 /// and release its lock, and supervisors seldom wait for that before they start the next process.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Locks a data directory against other servers.
 async fn lock(directory: &Path) -> Result<File, RunError> {
@@ -110,7 +110,7 @@ async fn lock(directory: &Path) -> Result<File, RunError> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_WAIT_MAX => sleep(Duration::from_millis(20)).await,
+            Err(TryLockError::WouldBlock) if begun.elapsed() < LOCK_TIMEOUT => sleep(Duration::from_millis(20)).await,
             Err(TryLockError::WouldBlock) => return Err(RunError::InUse { path: directory.to_owned() }),
             Err(TryLockError::Error(source)) => return Err(failed(source).into()),
         }

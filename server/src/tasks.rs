@@ -1,13 +1,13 @@
-//! Long-lived tasks of a server. Each has a name, and an owner that learns of its end.
+//! Long-lived tasks of a server. Each task has a name, and an owner that is notified of its end.
 //!
-//! A server that has lost one of these tasks looks alive and does not do all of its work. So the server ends, with the
-//! task's name in the error, and whoever watches the process starts it again.
+//! A server that has lost one of these tasks seems alive but does not do all of its work. So the
+//! server ends with an error that names the task, and the supervisor of the process can restart it.
 
 use std::future::Future;
 
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Tasks that run until they are told to stop. Dropping this ends them at once.
+/// Tasks that run until they are stopped. Dropping the value aborts them.
 #[derive(Debug, Default)]
 pub struct Tasks {
     running: JoinSet<()>,
@@ -30,7 +30,7 @@ impl Tasks {
         self.named.push((handle, name));
     }
 
-    /// Waits for the next task to end. Waits for ever where there are no tasks.
+    /// Waits for the next task to end. Never resolves if there are no tasks.
     pub async fn ended(&mut self) -> Ended {
         let Some(ended) = self.running.join_next_with_id().await else { return std::future::pending().await };
         let (id, cause) = match ended {
@@ -41,7 +41,7 @@ impl Tasks {
         Ended { name, cause }
     }
 
-    /// Waits until all tasks have ended. They have been told to stop before.
+    /// Waits until all tasks have ended. The caller has signalled them to stop before.
     pub async fn join(&mut self) {
         while !self.running.is_empty() {
             let Ended { name, cause } = self.ended().await;
@@ -49,12 +49,12 @@ impl Tasks {
         }
     }
 
-    /// Ends all tasks and waits until they have ended.
+    /// Aborts all tasks and waits until they have ended.
     pub async fn shutdown(&mut self) {
         self.running.shutdown().await;
     }
 
-    /// Ends a task as a panic in it would.
+    /// Ends a task as a panic in the task would.
     #[cfg(test)]
     pub fn kill(&self, name: &str) {
         let killed = self.named.iter().find(|(_, known)| *known == name);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_owner_learns_which_task_ended_and_why() {
+    async fn the_owner_receives_name_and_cause_of_a_task_that_ended() {
         let mut tasks = Tasks::default();
         tasks.spawn("the first", std::future::pending());
         tasks.spawn("the second", async { panic!("on purpose") });

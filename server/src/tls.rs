@@ -1,4 +1,5 @@
-//! Transport security: rustls with ring, on every port that the configuration asks for.
+//! Transport security: rustls with the ring provider, on each port for which the configuration
+//! enables TLS.
 
 mod certificate;
 
@@ -21,7 +22,7 @@ use rustls::{
 use self::certificate::Certificate;
 use crate::config::Listen;
 
-/// Why TLS could not be set up.
+/// The error that kept TLS from being set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -29,45 +30,45 @@ pub enum TlsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file holds something else.
+    /// A file has unexpected content.
     #[error("{path} must hold {expected} in PEM: {cause}", path = path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The expected content.
         expected: &'static str,
-        /// What is wrong with it.
+        /// The cause.
         cause: String,
     },
-    /// No version of TLS can be spoken.
-    #[error("TLS cannot be spoken: {cause}")]
+    /// No protocol version of TLS is supported.
+    #[error("TLS is not available: {cause}")]
     Protocol {
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// Certificate and key do not go together, or are of a kind that is not supported.
+    /// Certificate and key do not match, or are of an unsupported kind.
     #[error("the certificate {path} cannot be used with its key: {cause}", path = certificate.display())]
     Unusable {
         /// The certificate.
         certificate: PathBuf,
-        /// What is wrong.
+        /// The cause.
         cause: String,
     },
 }
 
-/// The protocols that a port speaks.
+/// A port, which determines the protocol on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
-    /// gRPC. Callers may show a certificate where an authority is configured.
+    /// The gRPC port. Callers may present a certificate if an authority is configured.
     Api,
-    /// HTTP/1.1, for probes and scrapers.
+    /// The HTTP/1.1 port for probes and scrapers.
     Admin,
 }
 
-/// The certificate of a server and what is asked of its callers: one for all ports.
+/// The certificate of a server and the authority for its callers, shared by all ports.
 #[derive(Clone, Debug)]
 pub struct Tls {
     listen: Listen,
@@ -76,7 +77,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads the certificate; nothing where the configuration asks for none.
+    /// Reads the certificate. Returns `None` if the configuration sets no certificate.
     pub fn load(listen: &Listen) -> Result<Option<Self>, TlsError> {
         let (Some(chain), Some(key)) = (&listen.tls_certificate, &listen.tls_key) else {
             return Ok(None);
@@ -86,7 +87,8 @@ impl Tls {
         Ok(Some(Self { listen: listen.clone(), provider, certificate }))
     }
 
-    /// What a port needs to speak TLS; nothing where it shall not. Handshakes use the certificate of their time.
+    /// Returns the TLS configuration of a port, or `None` if the port uses no TLS. Each handshake
+    /// uses the certificate that is current at that time.
     pub fn server_config(&self, port: Port) -> Result<Option<Arc<ServerConfig>>, TlsError> {
         if port == Port::Admin && !self.listen.admin_tls {
             return Ok(None);
@@ -106,12 +108,13 @@ impl Tls {
         Ok(Some(Arc::new(config)))
     }
 
-    /// Takes a renewed certificate into use; true if there was one. After an error the old one counts.
+    /// Loads a renewed certificate. Returns whether there was one. After an error, the old
+    /// certificate stays in use.
     pub fn refresh(&self) -> Result<bool, TlsError> {
         self.certificate.refresh()
     }
 
-    /// Looks for a renewed certificate, once a minute and at a SIGHUP. Never ends.
+    /// Checks for a renewed certificate once a minute and on SIGHUP. Never ends.
     pub async fn watch(self) {
         self.certificate.watch().await;
     }
@@ -122,7 +125,8 @@ impl Tls {
         for root in certificates(authority, &read(authority)?)? {
             roots.add(root).map_err(|error| refused(&error))?;
         }
-        // Tenants come with tokens instead. Which calls need a certificate is decided for each call.
+        // Tenants authenticate with tokens instead. The access policy decides for each call whether
+        // it needs a certificate.
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), self.provider.clone());
         verifier.allow_unauthenticated().build().map_err(|error| refused(&error))
     }

@@ -1,4 +1,5 @@
-//! `tenant` and `token`. They work on the database itself, beside a running server or without one.
+//! The commands `tenant` and `token`. Both work directly on the database, with or without a running
+//! server.
 
 use std::{
     future::Future,
@@ -17,7 +18,7 @@ use crate::{
     tenant::Tenant,
 };
 
-/// Where the database is.
+/// Location of the database.
 #[derive(Debug, Args)]
 pub(super) struct Place {
     /// Configuration file [environment: CLOAKWORK_CONFIG].
@@ -30,9 +31,9 @@ pub(super) struct Place {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TenantCommand {
-    /// Make a tenant.
+    /// Create a tenant.
     Create {
-        /// 1 to 63 of a-z, 0-9 and '-'.
+        /// Name of the tenant: 1 to 63 characters of a-z, 0-9 and '-'.
         #[arg(value_parser = tenant)]
         name: Tenant,
         #[command(flatten)]
@@ -43,7 +44,7 @@ pub(super) enum TenantCommand {
         #[command(flatten)]
         place: Place,
     },
-    /// Make all tokens of a tenant useless, for ever. What it has stored stays.
+    /// Revoke a tenant and all its tokens for good. The tenant's stored data stays.
     Revoke {
         #[arg(value_parser = tenant)]
         name: Tenant,
@@ -54,18 +55,18 @@ pub(super) enum TenantCommand {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TokenCommand {
-    /// Make a token and print it. It is not stored and cannot be shown again.
+    /// Create a token and print it. The token is not stored and cannot be shown again.
     Create {
-        /// Whom it speaks for.
+        /// Tenant that the token belongs to.
         #[arg(long, value_parser = tenant)]
         tenant: Tenant,
-        /// What it may do: jobs, keys, read, worker, admin; with commas between them.
+        /// Scopes of the token, separated by commas: jobs, keys, read, worker, admin.
         #[arg(long, value_name = "SCOPES", default_value = "jobs,keys,read", value_parser = scopes)]
         scopes: Scopes,
-        /// Days until it expires; 0 for never.
+        /// Days until the token expires; 0 for no expiry.
         #[arg(long, value_name = "DAYS", default_value_t = 90)]
         days: u32,
-        /// What it is for, for those who read the list later.
+        /// Purpose of the token, shown by `token list`.
         #[arg(long, default_value = "")]
         note: String,
         #[command(flatten)]
@@ -73,15 +74,15 @@ pub(super) enum TokenCommand {
     },
     /// List tokens by their public part.
     List {
-        /// Only those of a tenant.
+        /// List only the tokens of this tenant.
         #[arg(long, value_parser = tenant)]
         tenant: Option<Tenant>,
         #[command(flatten)]
         place: Place,
     },
-    /// Make a token useless, within seconds also on a running server.
+    /// Revoke a token. A running server refuses it within seconds.
     Revoke {
-        /// The public part: the twelve digits behind `cw_`.
+        /// Public part of the token: the twelve digits behind `cw_`.
         #[arg(value_parser = token_id)]
         id: TokenId,
         #[command(flatten)]
@@ -117,9 +118,10 @@ impl TokenCommand {
                 let life = Duration::from_secs(u64::from(days) * 24 * 3600);
                 let expires = (days > 0).then(|| SystemTime::now() + life);
                 let secret = store.create_token(&tenant, scopes, &note, expires).await?;
-                // The token is there already, and is shown whether or not anybody reads this.
+                // The token exists already and is printed, even if standard error cannot be
+                // written.
                 let said =
-                    format!("A token whose public part is {}. Keep it: it cannot be shown again.\n", secret.id());
+                    format!("Created a token with the public part {}. Store it now: it cannot be shown again.\n", secret.id());
                 let _ = io::stderr().write_all(said.as_bytes());
                 Ok(format!("{}\n", secret.reveal()))
             }),
@@ -145,17 +147,17 @@ impl TokenCommand {
     }
 }
 
-/// What becomes of a data directory that is not there.
+/// The action if the data directory does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
-    /// A first tenant may come before the server's first start.
+    /// Create the directory. The first tenant may be created before the first start of the server.
     Made,
-    /// Most likely it is another directory that was meant.
+    /// Refuse. The directory was probably mistyped.
     Refused,
 }
 
 impl Place {
-    /// Does `work`, and prints what it has to say.
+    /// Opens the database, runs `work` on it, and prints the text that `work` returns.
     fn with_store<F>(self, missing: Missing, work: impl FnOnce(TokenStore) -> F) -> Result<(), ExitCode>
     where
         F: Future<Output = Result<String, StoreError>>,
@@ -170,9 +172,9 @@ impl Place {
         if !directory.exists() {
             let path = directory.display();
             if missing == Missing::Refused {
-                return Err(failed(format!("there is no data directory {path}: --data names the server's")));
+                return Err(failed(format!("the data directory {path} does not exist: --data sets the server's data directory")));
             }
-            eprintln!("A new data directory: {path}. A server has to be started with the same one.");
+            eprintln!("A new data directory: {path}. Start the server with this directory.");
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let said = runtime.block_on(async {
@@ -185,12 +187,12 @@ impl Place {
     }
 }
 
-/// What there is to say of what is simply done.
+/// The output of a command that prints nothing on success.
 fn nothing((): ()) -> String {
     String::new()
 }
 
-/// A time as `2026-01-31T12:00:00Z`, and `-` where there is none.
+/// Formats a time as `2026-01-31T12:00:00Z`, or `-` for none.
 fn time(ms: Option<i64>) -> String {
     let Some(since) = ms.and_then(|ms| u64::try_from(ms).ok()) else {
         return "-".to_owned();
@@ -204,7 +206,7 @@ fn tenant(text: &str) -> Result<Tenant, String> {
 }
 
 fn scopes(text: &str) -> Result<Scopes, String> {
-    Scopes::parse(text).map_err(|unknown| format!("there is no scope '{unknown}': jobs, keys, read, worker, admin"))
+    Scopes::parse(text).map_err(|unknown| format!("unknown scope '{unknown}': must be jobs, keys, read, worker or admin"))
 }
 
 fn token_id(text: &str) -> Result<TokenId, String> {

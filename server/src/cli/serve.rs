@@ -1,4 +1,4 @@
-//! `serve`.
+//! The command `serve`.
 
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
@@ -10,7 +10,7 @@ use crate::logging;
 /// Flags of `serve`.
 #[derive(Debug, Args)]
 pub(super) struct Serve {
-    /// Configuration file [environment: CLOAKWORK_CONFIG]. `config print` shows what can be in it.
+    /// Configuration file [environment: CLOAKWORK_CONFIG]. `config print` lists all settings.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address and port for gRPC.
@@ -47,13 +47,14 @@ impl Serve {
     }
 }
 
-/// Threads that answer calls: half as many as there are cores. The other half has bootstraps, hashes and disks to see to,
-/// and on a small machine a call that hops between threads takes longer than one that waits for its thread.
+/// Number of threads that handle calls: half the number of cores. The other half is left for
+/// bootstraps, hashing and disk I/O. On a small machine, moving a call between threads also takes
+/// longer than waiting for its thread.
 fn threads() -> usize {
     (std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1)
 }
 
-/// Resolves on SIGTERM and Ctrl-C. From then on, a second one ends the process at once.
+/// Resolves on SIGTERM or Ctrl-C. A second signal then ends the process at once.
 fn shutdown_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

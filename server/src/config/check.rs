@@ -1,4 +1,4 @@
-//! What settings must not say together.
+//! Checks of combinations of settings.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::{BlobStore, Config, Problem};
 
-/// Everything that is wrong although each value is allowed by itself.
+/// Returns the errors of settings whose values are valid individually but not in combination.
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
     let Config { listen, storage, auth, limits, log, .. } = config;
     let mut problems = limits.contradictions();
@@ -18,8 +18,8 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     unless(
         !auth.anonymous || listen.address.ip().is_loopback(),
         &format!(
-            "auth.anonymous lets everybody in who can reach {}: set auth.anonymous = false and create tokens, or listen \
-             on a loopback address",
+            "auth.anonymous admits every caller that can reach {}: set auth.anonymous = false and create tokens, or \
+             listen on a loopback address",
             listen.address
         ),
     );
@@ -59,15 +59,15 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     problems.into_iter().map(|text| Problem { place: "configuration".to_owned(), text }).collect()
 }
 
-/// Port 0 is a fresh one each time.
+/// Port 0 never conflicts, because the system assigns a free port each time.
 fn same_port(left: SocketAddr, right: SocketAddr) -> bool {
     left.port() != 0 && left == right
 }
 
-/// Checks a level or filter of the log. The error says what is allowed.
+/// Checks a level or filter of the log. The error names the allowed values.
 fn check_level(level: &str) -> Result<(), String> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    // The filter takes a word that is no level for the name of a crate.
+    // The filter would take a word that is not a level for the name of a crate.
     let plain = level.split(',').all(|part| part.contains('=') || LEVELS.contains(&part));
     if plain && EnvFilter::try_new(level).is_ok() {
         return Ok(());

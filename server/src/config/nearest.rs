@@ -1,8 +1,9 @@
-//! The known name that somebody most likely meant.
+//! Suggestions for misspelt names.
 
-/// The nearest of `names`, where one is near enough to be worth naming.
+/// Returns the name with the smallest edit distance to `wanted`, if at most a third of that name's
+/// length differs.
 pub(super) fn nearest(wanted: &str, names: impl IntoIterator<Item = String>) -> Option<String> {
-    // What comes from outside may be long, and the distance takes quadratic time.
+    // The input may be long, and the distance takes quadratic time.
     if wanted.len() > 100 {
         return None;
     }
@@ -15,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_only_what_is_near() {
+    fn only_near_names_are_suggested() {
         let names = || ["listen.address", "log.level"].map(String::from);
         assert_eq!(nearest("lisen.adress", names()).as_deref(), Some("listen.address"));
         assert_eq!(nearest("storage.directory", names()), None);

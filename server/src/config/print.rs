@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use super::{Config, settings::SECTIONS};
 
-/// Columns that comments are broken at.
+/// Maximum length of a comment line, in columns.
 const COLUMNS: usize = 110;
 
-/// `config` as a file that says everything that can be set, what it means and what it is set to.
+/// Formats `config` as a file that contains every setting with its documentation and value.
 pub fn print(config: &Config) -> String {
     let mut text = String::from(
-        "# Configuration of cloakwork-server. Variables named CLOAKWORK_SECTION__KEY stand above this file, and flags\n\
-         # above those. `cloakwork-server config check FILE` says what is wrong with a file.\n",
+        "# Configuration of cloakwork-server. Variables named CLOAKWORK_SECTION__KEY override this file, and flags\n\
+         # override both. `cloakwork-server config check FILE` reports the errors in a file.\n",
     );
     for section in SECTIONS {
         if !section.name.is_empty() {
@@ -26,7 +26,7 @@ pub fn print(config: &Config) -> String {
             };
         }
     }
-    text.push_str("\n# Limits: docs/limits.md says why each default is what it is.\n[limits]\n");
+    text.push_str("\n# Limits: docs/limits.md gives the reason for each default.\n[limits]\n");
     for (limit, value) in config.limits.values() {
         text.push('\n');
         comment(&mut text, &format!("{} ({} to {}).", limit.meaning, limit.least, limit.most));

@@ -1,4 +1,4 @@
-//! Every setting with its documentation. The limits join as the section `limits`.
+//! Table of all settings with their documentation. The limits are added as the section `limits`.
 
 use super::{
     Config,
@@ -6,31 +6,31 @@ use super::{
 };
 use crate::limits::{LIMITS, Limit};
 
-/// A section of the file; the first one is the top of it and has no name.
+/// A section of the file. The first section is the top level of the file and has no name.
 pub(super) struct Section {
     pub(super) name: &'static str,
     pub(super) doc: &'static str,
     pub(super) settings: &'static [Setting],
 }
 
-/// A row.
+/// A row of the table.
 pub(super) struct Setting {
     pub(super) name: &'static str,
     pub(super) doc: &'static str,
-    /// In TOML, for a setting that has no default.
+    /// An example in TOML, for a setting without a default.
     pub(super) example: &'static str,
     set: fn(&mut Config, &Raw) -> Result<(), String>,
     pub(super) show: fn(&Config) -> Option<String>,
 }
 
-/// What a full name stands for.
+/// The setting or limit that a full name refers to.
 pub(super) enum Target {
     Setting(&'static Setting),
     Limit(&'static Limit),
 }
 
 impl Target {
-    /// The setting or limit of this full name, `listen.address` for one.
+    /// Returns the setting or limit with this full name, for example `listen.address`.
     pub(super) fn named(key: &str) -> Option<Self> {
         let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
         if section == "limits" {
@@ -48,7 +48,7 @@ impl Target {
     }
 }
 
-/// All full names.
+/// The full names of all settings and limits.
 pub(super) fn keys() -> impl Iterator<Item = String> {
     let settings = SECTIONS.iter().flat_map(|section| {
         section.settings.iter().map(|setting| {
@@ -58,7 +58,7 @@ pub(super) fn keys() -> impl Iterator<Item = String> {
     settings.chain(LIMITS.iter().map(|limit| format!("limits.{}", limit.name)))
 }
 
-/// Is there a section of this name?
+/// Whether a section with this name exists.
 pub(super) fn is_section(name: &str) -> bool {
     name == "limits" || (!name.is_empty() && SECTIONS.iter().any(|section| section.name == name))
 }

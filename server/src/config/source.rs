@@ -1,4 +1,4 @@
-//! The three places that settings come from.
+//! The three sources of settings: file, environment and flags.
 
 use std::ops::Range;
 
@@ -11,20 +11,21 @@ use super::{
     value::Raw,
 };
 
-/// What the names of variables begin with.
+/// Prefix of the variables' names.
 const PREFIX: &str = "CLOAKWORK_";
 
-/// Longest name that an error repeats.
+/// Maximum number of characters of a name that an error repeats.
 const NAME_CHARS_MAX: usize = 80;
 
-/// Takes over a file's settings. Errors name its lines; they never quote them, in case a line holds a secret.
+/// Applies the settings of a file. Errors name the line but never quote it, in case the line
+/// contains a secret.
 pub(super) fn apply_file(config: &mut Config, name: &str, text: &str, problems: &mut Vec<Problem>) {
     let mut found: Vec<(Range<usize>, String)> = Vec::new();
     match DeTable::parse(text) {
         Ok(document) => apply_document(config, document.get_ref(), &mut found),
         Err(error) => found.push((error.span().unwrap_or(0..0), error.message().to_owned())),
     }
-    // Tables are sorted by name, and people read from the top.
+    // The parser sorts tables by name. Errors are reported in the order of the file.
     found.sort_by_key(|(span, _)| span.start);
     problems.extend(found.into_iter().map(|(span, problem)| {
         let before = text.get(..span.start).unwrap_or(text);
@@ -44,7 +45,7 @@ fn apply_document(config: &mut Config, document: &DeTable<'_>, found: &mut Vec<(
                 }
             }
             DeValue::Table(table) => {
-                let mut text = format!("there is no section '{}'", shortened(section));
+                let mut text = format!("unknown section '{}'", shortened(section));
                 let full = table.keys().next().map(|key| format!("{section}.{}", key.get_ref()));
                 if let Some(near) = full.and_then(|full| nearest(&full, settings::keys())) {
                     text.push_str(&format!("; did you mean '{}'?", near.split('.').next().unwrap_or(&near)));
@@ -56,16 +57,17 @@ fn apply_document(config: &mut Config, document: &DeTable<'_>, found: &mut Vec<(
     }
 }
 
-/// Takes over variables: `CLOAKWORK_LISTEN__ADDRESS` is `listen.address`.
+/// Applies environment variables: `CLOAKWORK_LISTEN__ADDRESS` sets `listen.address`.
 ///
-/// Names without the double underscore that are no setting belong to other programs of ours and are left alone.
+/// Variables without a double underscore that match no setting belong to other Cloakwork programs
+/// and are ignored.
 pub(super) fn apply_environment(
     config: &mut Config,
     environment: impl IntoIterator<Item = (String, String)>,
     problems: &mut Vec<Problem>,
 ) {
     let mut variables: Vec<_> = environment.into_iter().filter(|(name, _)| name.starts_with(PREFIX)).collect();
-    // The environment has no order, and errors should have one.
+    // The environment has no defined order. Sorting makes the order of errors reproducible.
     variables.sort();
     for (name, value) in variables {
         let key = name[PREFIX.len()..].to_ascii_lowercase().replacen("__", ".", 1);
@@ -76,7 +78,7 @@ pub(super) fn apply_environment(
     }
 }
 
-/// Takes over flags, as pairs of full name and value.
+/// Applies flags, given as pairs of a setting's full name and its value.
 pub(super) fn apply_flags(config: &mut Config, flags: &[(String, String)], problems: &mut Vec<Problem>) {
     for (key, value) in flags {
         let result = apply(config, key, &Raw::Untyped(value.clone()));

@@ -17,7 +17,7 @@ fn an_empty_file_is_the_default() {
 }
 
 #[test]
-fn what_is_printed_reads_back() {
+fn a_printed_configuration_parses_to_the_original() {
     assert_eq!(Config::parse("f.toml", &print(&Config::default())).unwrap(), Config::default());
     let mut other = Config { allow_weak_sets: true, ..Config::default() };
     other.listen.tls_certificate = Some("a \"quoted\" path".into());
@@ -53,7 +53,7 @@ fn unknown_names_are_refused_with_line_and_nearest_name() {
             "f.toml:3: unknown setting 'listen.adress'; did you mean 'listen.address'?",
             "f.toml:6: unknown setting 'limits.queued_job'; did you mean 'limits.queued_jobs'?",
             "f.toml:7: unknown setting 'limits.wibble'",
-            "f.toml:8: there is no section 'strage'; did you mean 'storage'?",
+            "f.toml:8: unknown section 'strage'; did you mean 'storage'?",
         ]
     );
     assert_eq!(
@@ -101,9 +101,9 @@ fn every_setting_refuses_an_array() {
 }
 
 #[test]
-fn what_settings_must_not_say_together() {
+fn contradicting_settings_are_refused() {
     let cases = [
-        ("[listen]\naddress = \"0.0.0.0:7270\"", "auth.anonymous lets everybody in"),
+        ("[listen]\naddress = \"0.0.0.0:7270\"", "auth.anonymous admits every caller"),
         ("[listen]\naddress = \"127.0.0.1:7271\"", "are the same"),
         ("[listen]\ntls_key = \"k\"", "go together"),
         ("[listen]\nclient_ca = \"c\"", "listen.client_ca needs TLS"),
@@ -126,7 +126,7 @@ fn what_settings_must_not_say_together() {
 }
 
 #[test]
-fn syntax_errors_name_the_line_and_quote_nothing() {
+fn syntax_errors_name_the_line_and_do_not_quote_it() {
     let found = problems("[listen]\naddress = \"127.0.0.1:1\"\npassword = hunter2\n");
     assert_eq!(found.len(), 1);
     assert!(found[0].starts_with("f.toml:3: ") && !found[0].contains("hunter2"), "{found:?}");
@@ -139,7 +139,7 @@ fn unknown_secrets_are_not_repeated() {
 }
 
 #[test]
-fn the_environment_stands_above_the_file_and_flags_above_both() {
+fn the_environment_overrides_the_file_and_flags_override_both() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("c.toml");
     std::fs::write(&path, "[log]\nlevel = \"warn\"\n[worker]\nthreads = 1\n[limits]\nlease_ms = 5000\n").unwrap();
@@ -172,20 +172,20 @@ fn variables_and_flags_are_checked_as_well() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_named() {
     let error = Config::load(Some(Path::new("/nowhere/c.toml")), [], &[]).unwrap_err().to_string();
     assert!(error.starts_with("/nowhere/c.toml: cannot be read"), "{error}");
 }
 
 proptest::proptest! {
     #[test]
-    fn no_text_makes_the_reader_panic(text in "\\PC{0,200}") {
+    fn the_parser_never_panics(text in "\\PC{0,200}") {
         let _ = Config::parse("f.toml", &text);
     }
 }
 
 #[test]
-fn what_leaves_the_machine_without_tls_is_open() {
+fn an_address_beyond_loopback_without_tls_is_open() {
     let is_open = |text: &str| Config::parse("f.toml", text).expect(text).is_open_in_the_clear();
     let beyond = "[auth]\nanonymous = false\n[listen]\naddress = \"0.0.0.0:7270\"\n";
     assert!(is_open(beyond));

@@ -1,21 +1,21 @@
-//! Values as they come, and the types that they become.
+//! Raw values of the sources, and the types of settings.
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use crate::address::TrustedProxies;
 
-/// A value as one of the sources has it.
+/// A value as read from a source.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Raw {
-    /// From the environment or a flag: text that may stand for any type.
+    /// A value from the environment or a flag: text for a setting of any type.
     Untyped(String),
-    /// A string of the file.
+    /// A string from the file.
     Text(String),
-    /// A boolean of the file.
+    /// A boolean from the file.
     Bool(bool),
-    /// An integer of the file.
+    /// An integer from the file.
     Integer(i64),
-    /// Something that no setting is: its TOML type.
+    /// A value of a type that no setting has, with the name of its TOML type.
     Other(&'static str),
 }
 
@@ -30,12 +30,12 @@ impl Raw {
     }
 }
 
-/// A type that settings have.
+/// A type of settings.
 pub(super) trait Value: Sized {
-    /// Takes the value over, or says what is wrong with it: "must be ..., not ...".
+    /// Converts a raw value, or returns an error of the form "must be ..., not ...".
     fn read(raw: &Raw) -> Result<Self, String>;
 
-    /// The value in TOML; nothing where it is not set.
+    /// The value in TOML, or `None` if the setting has no value.
     fn show(&self) -> Option<String>;
 }
 
@@ -58,7 +58,7 @@ impl Value for u64 {
     fn read(raw: &Raw) -> Result<Self, String> {
         let value = match raw {
             Raw::Integer(value) => Self::try_from(*value).ok(),
-            // Underscores as TOML has them.
+            // Underscores are allowed between digits, as in TOML.
             Raw::Untyped(text) => text.replace('_', "").parse().ok(),
             _ => None,
         };
@@ -131,7 +131,7 @@ impl Value for TrustedProxies {
     }
 }
 
-/// A type with a few named values.
+/// Defines a type with a few named values.
 macro_rules! choice {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal),* $(,)? }) => {
         $(#[$meta])*
@@ -154,21 +154,21 @@ macro_rules! choice {
 }
 
 choice! {
-    /// Where blobs go.
+    /// Where blobs are stored.
     BlobStore {
-        /// Into the data directory.
+        /// In the data directory.
         Local = "local",
-        /// Into an S3-compatible store.
+        /// In an S3-compatible store.
         S3 = "s3",
     }
 }
 
 choice! {
-    /// The form of log lines.
+    /// The format of log lines.
     LogFormat {
-        /// For people.
+        /// Text for people.
         Text = "text",
-        /// One JSON object a line.
+        /// One JSON object for each line.
         Json = "json",
     }
 }

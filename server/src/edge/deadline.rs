@@ -14,7 +14,7 @@ pub struct Deadline(pub Option<Instant>);
 
 /// Maximum time to a deadline. Longer than any call takes; far larger values would overflow the
 /// clock.
-const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Deadline {
     /// Reads the deadline from the headers of a call that has just arrived.
@@ -25,7 +25,7 @@ impl Deadline {
         let time = value.to_str().ok().and_then(parse).ok_or_else(|| {
             INVALID_ARGUMENT.error("grpc-timeout must be up to 8 digits and a unit of H, M, S, m, u or n")
         })?;
-        Ok(Self(Some(Instant::now() + time.min(TIMEOUT_MAX))))
+        Ok(Self(Some(Instant::now() + time.min(LONGEST_TIMEOUT))))
     }
 }
 

@@ -349,10 +349,10 @@ impl Fixture {
 }
 
 /// The limit on held bytes for each tenant.
-const TENANT_HELD_BYTES_MAX: u64 = 1000;
+const TENANT_HELD_BYTES: u64 = 1000;
 
 fn little_memory() -> Limits {
-    Limits { held_bytes: 2 * TENANT_HELD_BYTES_MAX, tenant_held_bytes: TENANT_HELD_BYTES_MAX, ..Limits::default() }
+    Limits { held_bytes: 2 * TENANT_HELD_BYTES, tenant_held_bytes: TENANT_HELD_BYTES, ..Limits::default() }
 }
 
 #[tokio::test]
@@ -374,7 +374,7 @@ async fn unfinished_requests_are_limited_by_held_bytes() {
     sender.send(message(1000)[600..].to_vec()).await.unwrap();
     assert_eq!(end(unfinished.await.unwrap()).await, overloaded);
     assert_eq!(post(500).await.0, Code::Ok);
-    assert!(fixture.has_room_for(TENANT_HELD_BYTES_MAX), "all bytes were released");
+    assert!(fixture.has_room_for(TENANT_HELD_BYTES), "all bytes were released");
 }
 
 /// The call uses a real connection: bytes that the connection buffers must count although the
@@ -398,11 +398,11 @@ async fn unread_answers_are_limited_by_held_bytes() {
     };
     let unread = post(900).await;
     assert_eq!(unread.status(), 200);
-    assert!(!fixture.has_room_for(TENANT_HELD_BYTES_MAX - 900));
+    assert!(!fixture.has_room_for(TENANT_HELD_BYTES - 900));
     let refused = Status::from_header_map(post(200).await.headers()).expect("an end without a body");
     assert_eq!(refused.get_details_error_info().unwrap().reason, "OVERLOADED");
     drop(unread);
-    fixture.until(|fixture| fixture.has_room_for(TENANT_HELD_BYTES_MAX)).await;
+    fixture.until(|fixture| fixture.has_room_for(TENANT_HELD_BYTES)).await;
     assert!(Status::from_header_map(post(900).await.headers()).is_none());
 }
 

@@ -1,5 +1,6 @@
-//! What other crates refuse, as reasons. The one place that gives a code to an error of the key store: a variant that has
-//! none does not compile.
+//! Conversion of other crates' errors to reasons. This is the only place that assigns a reason to
+//! errors of the key store. The match is exhaustive, so a new variant without a reason does not
+//! compile.
 
 use cloakwork_keystore::Error;
 
@@ -31,13 +32,13 @@ impl From<Error> for ApiError {
             Error::WeakSetRefused { .. } => WEAK_SET_REFUSED,
         };
         if let Error::StorageFailed { message } = &error {
-            // The cause may name paths, so it stays here.
+            // The cause may contain paths, so it is logged and not returned.
             tracing::error!(cause = message, "the key store failed");
-            return reason.error("the server's storage did not answer").retry_after(RETRY);
+            return reason.error("the server's storage did not answer").retry_after(RETRY_DELAY);
         }
         let retry = [STORAGE_FULL, OVERLOADED].contains(&reason);
         let answer = reason.error(error.to_string());
-        let answer = if retry { answer.retry_after(RETRY) } else { answer };
+        let answer = if retry { answer.retry_after(RETRY_DELAY) } else { answer };
         match error {
             Error::UploadOffsetMismatch { committed_bytes, .. } => answer.with("committed_bytes", committed_bytes),
             _ => answer,
@@ -45,5 +46,5 @@ impl From<Error> for ApiError {
     }
 }
 
-/// When to try again what failed for want of room.
-const RETRY: std::time::Duration = std::time::Duration::from_secs(1);
+/// Retry delay after an error caused by a lack of space or by failed storage.
+const RETRY_DELAY: std::time::Duration = std::time::Duration::from_secs(1);

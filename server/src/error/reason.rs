@@ -1,4 +1,5 @@
-//! The catalogue of reasons. Each has a page `docs/errors/{code}.md`; a test holds table and pages together.
+//! The catalogue of error reasons. Each reason has a page `docs/errors/{code}.md`; a test compares
+//! the table with the pages.
 
 use std::borrow::Cow;
 
@@ -6,24 +7,25 @@ use tonic::Code;
 
 use super::ApiError;
 
-/// Why a call or a job failed, as a stable code.
+/// The reason why a call or a job failed, as a stable code.
 #[derive(Clone, Copy, Debug)]
 pub struct Reason {
-    /// `UPPER_SNAKE`; what `ErrorInfo.reason` and `JobError.reason` say. Never changes its meaning.
+    /// The code in `UPPER_SNAKE`, as sent in `ErrorInfo.reason` and `JobError.reason`. Its meaning
+    /// never changes.
     pub code: &'static str,
-    /// The gRPC code that a call fails with.
+    /// The gRPC status code of the failed call.
     pub grpc: Code,
-    /// What to do, in a sentence.
+    /// Advice to the caller, in one sentence.
     pub advice: &'static str,
 }
 
 impl Reason {
-    /// An error for this reason; `message` says what was expected and what came.
+    /// Creates an error with this reason. The message states the expected and the actual value.
     pub fn error(self, message: impl Into<Cow<'static, str>>) -> ApiError {
         ApiError::new(self, message)
     }
 
-    /// The row with this code.
+    /// Returns the reason with this code.
     pub fn named(code: &str) -> Option<Self> {
         REASONS.iter().copied().find(|reason| reason.code == code)
     }
@@ -49,13 +51,13 @@ macro_rules! reasons {
 }
 
 reasons! {
-    // Who calls.
+    // Authentication and authorization.
     UNAUTHENTICATED Unauthenticated "Send a token in the header `authorization: Bearer cw_...`"
     TOKEN_EXPIRED Unauthenticated "Ask the operator for a new token"
     PERMISSION_DENIED PermissionDenied "Use a token that has the scope this call needs"
     WRONG_TENANT NotFound "Use names of the tenant that your token belongs to"
 
-    // What the request says.
+    // Contents of the request.
     INVALID_ARGUMENT InvalidArgument "Correct the fields that the error lists"
     FIELD_MISSING InvalidArgument "Set the field"
     NAME_INVALID InvalidArgument "Use resource names as the server returned them"
@@ -124,6 +126,6 @@ reasons! {
     WORKER_UNKNOWN Unavailable "Attach first, and try again when the first assignment has come"
     WORKER_REFUSED ResourceExhausted "Attach fewer workers, or raise limits.workers"
 
-    // Ours.
+    // Errors of the server itself.
     INTERNAL Internal "Try again; if it lasts, tell the operator what the message says"
 }

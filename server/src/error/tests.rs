@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use super::*;
 
 #[test]
-fn the_table_and_the_pages_are_the_same_set() {
+fn every_reason_has_a_page_and_every_page_a_reason() {
     let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors");
     let on_disk: BTreeSet<String> = fs::read_dir(&pages)
         .unwrap()
@@ -27,7 +27,7 @@ fn the_table_and_the_pages_are_the_same_set() {
 }
 
 #[test]
-fn codes_keep_to_the_form_of_error_info() {
+fn codes_have_the_format_of_error_info() {
     for reason in REASONS {
         assert!(reason.code.len() <= 63, "{}", reason.code);
         assert!(reason.code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'), "{}", reason.code);
@@ -41,14 +41,14 @@ fn codes_keep_to_the_form_of_error_info() {
 #[test]
 fn a_status_carries_every_detail() {
     let status: Status = TENANT_QUEUE_FULL
-        .error("100 jobs are queued, and 100 may be")
+        .error("100 jobs are queued, which is the limit")
         .with("limit", 100)
         .retry_after(Duration::from_millis(1500))
         .quota("tenants/acme", "100 queued jobs")
         .field("spec.rows", "too many")
         .into();
     assert_eq!(status.code(), Code::ResourceExhausted);
-    assert!(status.message().starts_with("100 jobs are queued, and 100 may be. Wait for"), "{}", status.message());
+    assert!(status.message().starts_with("100 jobs are queued, which is the limit. Wait for"), "{}", status.message());
     let details = status.get_error_details();
     let info = details.error_info().unwrap();
     assert_eq!((info.reason.as_str(), info.domain.as_str()), ("TENANT_QUEUE_FULL", "cloakwork"));

@@ -1,15 +1,16 @@
-//! Limits that nobody can set. They stand in the code, beside what they bound; a test holds this table to it.
+//! Limits that are not configurable. The limits are constants in the code; a test compares this
+//! table with the constants.
 
-/// A constant that bounds something.
+/// A constant that limits a resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Fixed {
-    /// Its name.
+    /// Name of the constant.
     pub name: &'static str,
-    /// The file that it stands in.
+    /// File that declares the constant.
     pub file: &'static str,
-    /// Its value, as it is written there.
+    /// Value of the constant, as written in the file.
     pub value: &'static str,
-    /// What is limited.
+    /// Description of the limited quantity.
     pub meaning: &'static str,
 }
 
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_is_what_the_code_says() {
+    fn each_row_matches_the_constant_in_the_code() {
         for Fixed { name, file, value, .. } in FIXED {
             let text = std::fs::read_to_string(root().join(file)).unwrap();
             let found = text.lines().filter_map(constant).find(|(found, _)| found == name);
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn no_constant_that_says_it_is_a_limit_is_left_out() {
+    fn every_constant_with_the_suffix_max_has_a_row() {
         let listed: BTreeSet<(PathBuf, &str)> =
             FIXED.iter().map(|row| (root().join(row.file).canonicalize().unwrap(), row.name)).collect();
         assert_eq!(listed.len(), FIXED.len(), "a constant has two rows");

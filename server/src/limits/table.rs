@@ -1,4 +1,4 @@
-//! The rows.
+//! The table of configurable limits.
 
 use super::Limit;
 

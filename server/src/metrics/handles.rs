@@ -1,4 +1,4 @@
-//! What code records with. The number of labels is part of the type.
+//! Handles that record metrics. The number of labels is part of the type.
 
 use std::sync::{
     Arc,
@@ -9,7 +9,7 @@ use opentelemetry::{KeyValue, metrics::Meter};
 
 use super::Metric;
 
-/// Counts. Without labels, that is one atomic addition.
+/// A counter. Without labels, adding is one atomic addition.
 #[derive(Debug)]
 pub struct Counter<const N: usize> {
     labels: &'static [&'static str],
@@ -25,7 +25,7 @@ enum CounterForm {
 #[derive(Debug, Default)]
 struct Plain {
     value: AtomicU64,
-    // A counter that nobody ever touched does not appear, like all the others.
+    // A counter that was never touched is not exported, like all other metrics.
     touched: AtomicBool,
 }
 
@@ -50,7 +50,7 @@ impl<const N: usize> Counter<N> {
         Self { labels: metric.labels, form }
     }
 
-    /// Adds `amount`; labels in the order of the table.
+    /// Adds `amount`. The labels are in the order of the table.
     pub fn add(&self, amount: u64, labels: [&'static str; N]) {
         match &self.form {
             CounterForm::Plain(plain) => {
@@ -62,7 +62,7 @@ impl<const N: usize> Counter<N> {
     }
 }
 
-/// A value that goes up and down.
+/// A gauge: a value that goes up and down.
 #[derive(Debug)]
 pub struct Gauge<const N: usize> {
     labels: &'static [&'static str],
@@ -74,13 +74,13 @@ impl<const N: usize> Gauge<N> {
         Self { labels: metric.labels, gauge: meter.u64_gauge(metric.name).with_description(metric.help).build() }
     }
 
-    /// Sets it; labels in the order of the table.
+    /// Sets the value. The labels are in the order of the table.
     pub fn set(&self, value: u64, labels: [&'static str; N]) {
         self.gauge.record(value, &pairs(self.labels, labels));
     }
 }
 
-/// Counts values by size.
+/// A histogram: the distribution of recorded values.
 #[derive(Debug)]
 pub struct Histogram<const N: usize> {
     labels: &'static [&'static str],
@@ -93,7 +93,7 @@ impl<const N: usize> Histogram<N> {
         Self { labels: metric.labels, histogram: histogram.with_boundaries(metric.buckets.to_vec()).build() }
     }
 
-    /// Records a value; labels in the order of the table.
+    /// Records a value. The labels are in the order of the table.
     pub fn record(&self, value: f64, labels: [&'static str; N]) {
         self.histogram.record(value, &pairs(self.labels, labels));
     }

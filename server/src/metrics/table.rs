@@ -1,4 +1,4 @@
-//! The table.
+//! The table of metrics.
 
 use opentelemetry::metrics::Meter;
 
@@ -15,7 +15,7 @@ macro_rules! metrics {
         impl Metrics {
             pub(super) fn new(meter: &Meter) -> Self {
                 let mut rows = METRICS.iter();
-                // Fields and rows come out of the same list.
+                // Fields and rows are expanded from the same list, so they are in the same order.
                 $(let $field = $kind::new(meter, rows.next().expect("a row for each field"));)*
                 Self { $($field),* }
             }
@@ -41,11 +41,11 @@ const fn labels(labels: &[&str]) -> usize {
     labels.len()
 }
 
-/// From a bootstrap to a long job.
+/// Bucket bounds from a single bootstrap to a long job.
 const JOB_SECONDS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0];
 
-/// From a look into memory to a slow call.
+/// Bucket bounds from a lookup in memory to a slow call.
 const CALL_SECONDS: &[f64] = &[
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0, 600.0,
 ];
@@ -73,7 +73,7 @@ metrics! {
         "A job's time in each stage of its latency record", JOB_SECONDS;
     job_attempts: Histogram [] "job_attempts" "attempts" "Times that a job was handed to a worker before it ended", COUNTS;
 
-    // Bootstraps and the waves they run in.
+    // Bootstraps and the waves in which they run.
     pbs: Counter ["parameter_set"] "pbs_total" "bootstraps" "Bootstraps of jobs that succeeded";
     waves: Counter ["cut"] "job_waves_total" "waves"
         "Waves by the reason they were cut for, as jobs report them; a wave counts once for each of its jobs";

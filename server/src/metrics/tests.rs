@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::*;
 
 #[test]
-fn the_page_is_what_the_table_says() {
+fn the_page_is_up_to_date_with_the_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
     if std::env::var_os("CLOAKWORK_UPDATE_DOCS").is_some() {
         std::fs::write(path, document()).unwrap();
@@ -15,7 +15,7 @@ fn the_page_is_what_the_table_says() {
 }
 
 #[test]
-fn rows_keep_to_the_conventions() {
+fn rows_follow_the_naming_conventions() {
     let names: HashSet<_> = METRICS.iter().map(|metric| metric.name).collect();
     assert_eq!(names.len(), METRICS.len());
     for Metric { name, kind, unit, buckets, .. } in METRICS {
@@ -29,13 +29,13 @@ fn rows_keep_to_the_conventions() {
         if *unit == "bytes" {
             assert!(name.contains("_bytes"), "{name}");
         }
-        // Or the check of a scrape would take it for a histogram.
+        // `never_recorded` would take a name with this suffix for a histogram.
         assert!(!name.ends_with("_count"), "{name}");
     }
 }
 
 #[test]
-fn nothing_but_the_build_is_there_before_something_is_recorded() {
+fn a_new_telemetry_exports_only_the_build_info() {
     let telemetry = Telemetry::new().unwrap();
     let missing = never_recorded(&telemetry.scrape().unwrap());
     assert_eq!(missing.len(), METRICS.len() - 1);
@@ -43,7 +43,7 @@ fn nothing_but_the_build_is_there_before_something_is_recorded() {
 }
 
 #[test]
-fn events_left_out_of_the_log_are_counted_once_by_their_source() {
+fn suppressed_log_events_are_counted_once_by_their_source() {
     let telemetry = Telemetry::new().unwrap();
     let totals = |h2: u64| logging::SOURCES.map(|source| if source == "h2" { h2 } else { 0 });
     for total in [0, 5, 5, 12] {
@@ -55,7 +55,7 @@ fn events_left_out_of_the_log_are_counted_once_by_their_source() {
 }
 
 #[test]
-fn what_is_recorded_is_in_the_scrape_under_its_declared_name() {
+fn recorded_values_are_exported_under_their_declared_names() {
     let telemetry = Telemetry::new().unwrap();
     let metrics = &telemetry.metrics;
     metrics.stale_results.add(0, []);
@@ -89,7 +89,7 @@ fn what_is_recorded_is_in_the_scrape_under_its_declared_name() {
 }
 
 #[test]
-fn every_kind_of_row_reports_the_help_of_the_table() {
+fn the_help_of_the_table_is_exported_for_every_kind() {
     let telemetry = Telemetry::new().unwrap();
     telemetry.metrics.uploads_resumed.add(1, []);
     telemetry.metrics.keys_resident.set(1, []);

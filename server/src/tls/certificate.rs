@@ -1,4 +1,4 @@
-//! The server's certificate, which may be renewed while the server runs.
+//! The server's certificate, which can be renewed while the server runs.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,10 +20,12 @@ use zeroize::Zeroizing;
 
 use super::{TlsError, certificates, malformed, read};
 
-/// Certificates are renewed days before they end; nobody waits for a minute.
-const CHECKED_EVERY: Duration = Duration::from_secs(60);
+/// Interval between two checks of the files. Certificates are renewed days before they expire, so
+/// one minute is short enough.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Two files, and what was last read of them that could be used. Every handshake takes what is there at that time.
+/// The two files of a certificate, and the last valid contents read from them. Each handshake uses
+/// the contents that are current at that time.
 #[derive(Debug)]
 pub(super) struct Certificate {
     chain_file: PathBuf,
@@ -35,7 +37,8 @@ pub(super) struct Certificate {
 #[derive(Clone, Debug)]
 struct Loaded {
     key: Arc<CertifiedKey>,
-    /// Of both files. Their times would miss a second change within one tick of the file system.
+    /// Digest of both files. Comparing modification times would miss a second change within the
+    /// resolution of the file system's clock.
     digest: blake3::Hash,
 }
 
@@ -51,8 +54,8 @@ impl Certificate {
         Ok(Self { chain_file, key_file, provider, current })
     }
 
-    /// Takes over what the files hold now, if that is something new and can be used; true if it did. After an error the
-    /// old certificate counts.
+    /// Loads the files if they have changed and are valid. Returns whether they were loaded. After
+    /// an error, the old certificate stays in use.
     pub(super) fn refresh(&self) -> Result<bool, TlsError> {
         let (chain, key) = (read(&self.chain_file)?, Zeroizing::new(read(&self.key_file)?));
         if digest(&chain, &key) == self.current().digest {
@@ -63,16 +66,16 @@ impl Certificate {
         Ok(true)
     }
 
-    /// Looks at the files once a minute, and at a SIGHUP. Never ends.
+    /// Checks the files once a minute and on SIGHUP. Never ends.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut hangup = match signal(SignalKind::hangup()) {
             Ok(hangup) => Some(hangup),
             Err(error) => {
-                tracing::warn!(%error, "no SIGHUP can be heard: certificates are looked at once a minute");
+                tracing::warn!(%error, "SIGHUP cannot be received: certificates are checked only once a minute");
                 None
             }
         };
-        let mut minute = interval(CHECKED_EVERY);
+        let mut minute = interval(CHECK_INTERVAL);
         minute.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let asked = async {
@@ -86,12 +89,12 @@ impl Certificate {
                 _ = asked => {}
             }
             let certificate = self.clone();
-            // Files may lie on a disk that is slow to answer.
+            // The files may be on a slow disk, so they are read on a blocking thread.
             match tokio::task::spawn_blocking(move || certificate.refresh()).await {
                 Ok(Ok(true)) => tracing::info!(certificate = %self.chain_file.display(), "a new certificate is in use"),
                 Ok(Ok(false)) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "the new certificate cannot be used: the old one stays"),
-                Err(error) => tracing::error!(%error, "looking at the certificate failed"),
+                Ok(Err(error)) => tracing::warn!(%error, "the new certificate cannot be used: the old certificate stays in use"),
+                Err(error) => tracing::error!(%error, "checking the certificate failed"),
             }
         }
     }
@@ -116,7 +119,7 @@ fn decode(
 ) -> Result<Loaded, TlsError> {
     let chain_parsed = certificates(chain_file, chain)?;
     let key_parsed = PrivateKeyDer::from_pem_slice(key).map_err(|error| malformed(key_file, "a private key", error))?;
-    // Also compares the two.
+    // The conversion also checks that key and certificate match.
     let certified = CertifiedKey::from_der(chain_parsed, key_parsed, provider)
         .map_err(|error| TlsError::Unusable { certificate: chain_file.to_owned(), cause: error.to_string() })?;
     Ok(Loaded { key: Arc::new(certified), digest: digest(chain, key) })
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_new_pair_takes_the_place_of_the_old_one() {
+    fn only_a_complete_new_pair_replaces_the_old_pair() {
         let [ours, others] = [(); 2].map(|()| tempfile::tempdir().unwrap());
         for directory in [&ours, &others] {
             dev_certs::write(directory.path(), &[]).unwrap();
@@ -159,7 +162,7 @@ mod tests {
         let text = fs::read(chain_file).unwrap();
         let broken: [(&[u8], &str); 3] = [
             (b"", "must hold certificates in PEM"),
-            // As a file looks that is still being written.
+            // A file that is still being written.
             (&text[..text.len() / 2], "must hold certificates in PEM"),
             (&fs::read(&new.chain_file).unwrap(), "cannot be used with its key"),
         ];
@@ -167,14 +170,14 @@ mod tests {
             fs::write(chain_file, content).unwrap();
             let error = certificate.refresh().unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
-            assert_eq!(served(&certificate), before, "the old one stays");
+            assert_eq!(served(&certificate), before, "the old certificate stays in use");
         }
         fs::remove_file(chain_file).unwrap();
         assert!(matches!(certificate.refresh(), Err(TlsError::Unreadable { .. })));
         assert_eq!(served(&certificate), before);
         fs::copy(&new.chain_file, chain_file).unwrap();
         fs::copy(&new.key_file, key_file).unwrap();
-        assert!(certificate.refresh().unwrap(), "both are there");
+        assert!(certificate.refresh().unwrap(), "both files are replaced");
         assert_eq!(served(&certificate), served(&new));
         assert_ne!(served(&certificate), before);
         assert!(!certificate.refresh().unwrap());

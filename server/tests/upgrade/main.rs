@@ -1,11 +1,11 @@
-//! Databases of earlier versions, opened by this one.
+//! Tests that databases of earlier schema versions open in this version.
 //!
-//! For each version of the schema there is a `v{N}.sql` with the rows that a database in use has beside those of the
-//! versions before. A new migration needs no file for itself, but those before it do: what is the latest version today
-//! is an earlier one tomorrow.
+//! For each schema version, a file `v{N}.sql` adds the rows that a database in use has beside the
+//! rows of earlier versions. The latest version needs no file yet, but it needs one as soon as the
+//! next version is added.
 
 #![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::path::{Path, PathBuf};
 
@@ -29,19 +29,19 @@ async fn pool(path: &Path) -> SqlitePool {
     SqlitePool::connect_with(SqliteConnectOptions::new().filename(path).create_if_missing(true)).await.unwrap()
 }
 
-/// A database as the version `version` of the schema left it.
+/// Creates a database with the schema and the rows of version `version`.
 async fn database_of(version: i64, directory: &Path) -> PathBuf {
     let path = directory.join(format!("v{version}.db"));
     let pool = pool(&path).await;
     MIGRATIONS.run_to(version, &pool).await.unwrap();
     for file in (1..=version).map(fixture) {
         let rows = std::fs::read_to_string(&file);
-        let rows = rows.unwrap_or_else(|error| panic!("{}: {error}: what did it hold?", file.display()));
+        let rows = rows.unwrap_or_else(|error| panic!("{}: {error}: the rows of this version are missing", file.display()));
         sqlx::raw_sql(sqlx::AssertSqlSafe(rows)).execute(&pool).await.unwrap();
     }
     for table in tables(&pool).await {
         let rows = count(&pool, &table).await;
-        assert!(rows > 0, "version {version} has no row of {table}: nothing would be seen to be lost");
+        assert!(rows > 0, "version {version} has no row of {table}: the loss of its rows would go unnoticed");
     }
     pool.close().await;
     path
@@ -58,7 +58,7 @@ async fn count(pool: &SqlitePool, table: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_database_of_every_earlier_version_is_brought_up_to_date_with_its_rows() {
+async fn a_database_of_every_earlier_version_is_migrated_with_its_rows() {
     let directory = tempfile::tempdir().unwrap();
     let earlier = (1..=latest()).filter(|version| *version < latest() || fixture(*version).exists());
     let mut seen = 0;
@@ -78,24 +78,24 @@ async fn a_database_of_every_earlier_version_is_brought_up_to_date_with_its_rows
         let store = Store::new(database.clone());
         store.begin().await.unwrap();
         if version >= 2 {
-            jobs_are_there(&store).await;
+            check_jobs(&store).await;
             assert_eq!(store.inline_bytes("acme").await.unwrap(), 10, "from version {version}");
             assert_eq!(store.too_many_ended(0).await.unwrap(), [("acme".to_owned(), 2)], "from version {version}");
         }
         assert_eq!(store.program_count("acme").await.unwrap(), u64::from(version >= 2));
         database.close().await;
-        sound(&path).await;
+        check_integrity(&path).await;
         seen += 1;
     }
-    assert!(seen >= 1, "nothing was upgraded");
+    assert!(seen >= 1, "no database was upgraded");
 }
 
 fn fixture(version: i64) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/upgrade/v{version}.sql"))
 }
 
-/// What version 2 and later ones keep of jobs.
-async fn jobs_are_there(store: &Store) {
+/// Checks the jobs that databases from version 2 on contain.
+async fn check_jobs(store: &Store) {
     let page = store.jobs("acme", &[], None, 10).await.unwrap();
     let states: Vec<_> = page.jobs.iter().map(|job| job.state).collect();
     assert_eq!(states, [JobState::Failed, JobState::Succeeded, JobState::Running, JobState::Queued]);
@@ -120,8 +120,8 @@ async fn jobs_are_there(store: &Store) {
     assert_eq!(store.embedded_workers().await.unwrap(), [u128::from_be_bytes([0x77; 16])]);
 }
 
-/// Holds the file to what SQLite can say about it.
-async fn sound(path: &Path) {
+/// Runs the integrity checks of SQLite on the file.
+async fn check_integrity(path: &Path) {
     let pool = pool(path).await;
     let integrity: Vec<String> = sqlx::query_scalar("PRAGMA integrity_check").fetch_all(&pool).await.unwrap();
     assert_eq!(integrity, ["ok"]);
@@ -148,12 +148,12 @@ async fn a_database_of_a_later_version_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_migration_that_was_changed_after_its_release_is_refused() {
+async fn a_migration_changed_after_its_release_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = database_of(1, directory.path()).await;
     let pool = pool(&path).await;
     sqlx::query("UPDATE _sqlx_migrations SET checksum = X'00' WHERE version = 1").execute(&pool).await.unwrap();
     let error = Database::open(&path, &MIGRATIONS, 1).await.unwrap_err();
     assert!(matches!(error, OpenError::Changed { version: 1 }), "{error:?}");
-    assert_eq!(tables(&pool).await, ["tenants", "tokens"], "nothing was begun");
+    assert_eq!(tables(&pool).await, ["tenants", "tokens"], "no migration was started");
 }

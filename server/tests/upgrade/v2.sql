@@ -3,7 +3,8 @@ INSERT INTO programs (tenant, digest, bytes, registered, created_micros) VALUES
     ('acme', X'3333333333333333333333333333333333333333333333333333333333333333', X'0A0B0C', 1, 1700000007000000),
     ('acme', X'4444444444444444444444444444444444444444444444444444444444444444', X'0D', 0, 1700000008000000);
 
--- Waiting; handed out for the second time, under suspicion; done; failed.
+-- A queued job; a job running in its second attempt and under suspicion; a succeeded job; a failed
+-- job.
 INSERT INTO jobs (id, tenant, request_id, request_digest, state, program, key_id, parameter_set, row_count, pbs_count,
     priority, inline_outputs, keep_outputs_micros, created_micros, deadline_micros, ended_micros,
     outputs_expire_micros, attempts, epoch, worker, suspect, solo_crashes, reason, message, latency) VALUES
