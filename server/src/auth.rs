@@ -239,8 +239,8 @@ impl Authenticator {
                 // A proxy on this machine would make all its callers the tenant `local`.
                 tracing::warn!(
                     caller = %address,
-                    "a call without a token came through a proxy and is refused: set auth.anonymous = false, and give each \
-                     caller a token"
+                    "a call without a token came through a proxy and is refused: set auth.anonymous = false, and give \
+                     each caller a token"
                 );
                 let message = "the call has no token, and came through a proxy: anonymous callers connect directly";
                 return Err(UNAUTHENTICATED.error(message));

@@ -186,7 +186,7 @@ async fn receive<H, F>(
     };
     tokio::select! {
         () = whole => {}
-        () = slot.closing() => tracing::debug!(peer = %address, "an unauthenticated connection was closed to free its slot or memory"),
+        () = slot.closing() => tracing::debug!(peer = %address, "an unauthenticated connection was evicted"),
     }
 }
 

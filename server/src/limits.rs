@@ -97,8 +97,8 @@ pub fn document() -> String {
         "# Limits\n\n\
          Every resource that can grow has a limit. A test generates this page from the tables in `server/src/limits/`.\n\n\
          ## Configurable limits\n\n\
-         Set these limits in the section `[limits]` of the configuration, or as `CLOAKWORK_LIMITS__NAME`. Sizes are in\n\
-         bytes. Times are in the unit at the end of the name. The key store has no other limits.\n\n\
+         Set these limits in the section `[limits]` of the configuration, or as `CLOAKWORK_LIMITS__NAME`. Sizes are\n\
+         in bytes. Times are in the unit at the end of the name. The key store has no other limits.\n\n\
          | limit | default | range | unit | meaning | reason for the default |\n\
          |---|---:|---|---|---|---|\n",
     );

@@ -302,7 +302,9 @@ async fn end_worker(mut worker: JoinHandle<Result<(), WorkerError>>, grace: Inst
         Ok(Ok(Err(error))) => tracing::error!(%error, "the embedded worker has stopped"),
         Ok(Err(error)) => tracing::error!(%error, "the embedded worker failed"),
         Err(_) => {
-            tracing::warn!("the embedded worker had not ended when its grace period was over; its jobs return to the queue");
+            tracing::warn!(
+                "the embedded worker had not ended when its grace period was over; its jobs return to the queue"
+            );
             worker.abort();
             let _ = timeout_at(deadline, worker).await;
         }
@@ -343,8 +345,8 @@ async fn serve_api(
     if config.is_open_in_the_clear() {
         tracing::warn!(
             %address,
-            "without TLS, attackers on the network path can read and change all messages, including tokens: set listen.tls_certificate and \
-             listen.tls_key, or keep it on a private network"
+            "without TLS, attackers on the network path can read and change all messages, including tokens: set \
+             listen.tls_certificate and listen.tls_key, or keep the port on a private network"
         );
     }
     api.spawn(API_PORT, edge.serve(listener, tls));

@@ -168,7 +168,11 @@ async fn anonymous_callers_are_admitted_on_loopback_only() {
     assert_eq!(code(&open, mapped, &none, SUBMIT).await, "OK");
     let Peer::Network { address, certified, .. } = LOOPBACK else { unreachable!() };
     let proxied = Peer::Network { address, certified, direct: false };
-    assert_eq!(code(&open, proxied, &none, SUBMIT).await, "UNAUTHENTICATED", "a proxy on this machine may forward any caller");
+    assert_eq!(
+        code(&open, proxied, &none, SUBMIT).await,
+        "UNAUTHENTICATED",
+        "a proxy on this machine may forward any caller"
+    );
     assert_eq!(code(&open, LOOPBACK, &none, ATTACH).await, "PERMISSION_DENIED");
     assert_eq!(code(&open, REMOTE, &none, SUBMIT).await, "UNAUTHENTICATED");
     assert_eq!(code(&closed, LOOPBACK, &none, SUBMIT).await, "UNAUTHENTICATED");

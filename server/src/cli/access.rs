@@ -120,8 +120,10 @@ impl TokenCommand {
                 let secret = store.create_token(&tenant, scopes, &note, expires).await?;
                 // The token exists already and is printed, even if standard error cannot be
                 // written.
-                let said =
-                    format!("Created a token with the public part {}. Store it now: it cannot be shown again.\n", secret.id());
+                let said = format!(
+                    "Created a token with the public part {}. Store it now: it cannot be shown again.\n",
+                    secret.id()
+                );
                 let _ = io::stderr().write_all(said.as_bytes());
                 Ok(format!("{}\n", secret.reveal()))
             }),
@@ -172,7 +174,9 @@ impl Place {
         if !directory.exists() {
             let path = directory.display();
             if missing == Missing::Refused {
-                return Err(failed(format!("the data directory {path} does not exist: --data sets the server's data directory")));
+                return Err(failed(format!(
+                    "the data directory {path} does not exist: --data sets the server's data directory"
+                )));
             }
             eprintln!("A new data directory: {path}. Start the server with this directory.");
         }
@@ -206,7 +210,8 @@ fn tenant(text: &str) -> Result<Tenant, String> {
 }
 
 fn scopes(text: &str) -> Result<Scopes, String> {
-    Scopes::parse(text).map_err(|unknown| format!("unknown scope '{unknown}': must be jobs, keys, read, worker or admin"))
+    Scopes::parse(text)
+        .map_err(|unknown| format!("unknown scope '{unknown}': must be jobs, keys, read, worker or admin"))
 }
 
 fn token_id(text: &str) -> Result<TokenId, String> {

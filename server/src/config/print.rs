@@ -29,7 +29,7 @@ pub fn print(config: &Config) -> String {
     text.push_str("\n# Limits: docs/limits.md gives the reason for each default.\n[limits]\n");
     for (limit, value) in config.limits.values() {
         text.push('\n');
-        comment(&mut text, &format!("{} ({} to {}).", limit.meaning, limit.least, limit.most));
+        comment(&mut text, &format!("{}. Range: {} to {}.", limit.meaning, limit.least, limit.most));
         let _ = writeln!(text, "{} = {value}", limit.name);
     }
     text

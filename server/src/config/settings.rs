@@ -91,53 +91,53 @@ macro_rules! sections {
 sections! {
     "" "" {
         allow_weak_sets:
-            "Take keys and jobs of parameter sets below 128 bits or with failures more likely than 2^-128. For tests and comparisons only.";
+            "Accept keys and jobs of parameter sets with less than 128 bits of security or a failure probability above 2^-128. For tests and comparisons only.";
     }
     "listen" "Addresses and transport security." {
         listen.address:
-            "The gRPC port. Beyond loopback, set auth.anonymous = false, and TLS unless something in front of the server does it.";
+            "Address of the gRPC port. On an address beyond loopback, set auth.anonymous = false, and configure TLS unless a proxy in front of the server terminates it.";
         listen.admin_address:
-            "The port for /livez, /readyz and /metrics. It asks nobody for a token: keep it on a private network.";
+            "Address of the port for /livez, /readyz and /metrics. The port has no authentication: keep it on a private network.";
         listen.tls_certificate = "\"/etc/cloakwork/server.pem\"":
-            "Certificate chain in PEM. TLS is on when it is set.";
+            "Certificate chain in PEM. TLS is on if this is set.";
         listen.tls_key = "\"/etc/cloakwork/server.key\"":
             "The certificate's private key in PEM.";
         listen.client_ca = "\"/etc/cloakwork/ca.pem\"":
-            "Authority in PEM. A caller that shows a certificate must have it from there; workers may sign in with it.";
+            "Authority for client certificates, in PEM. A certificate that a caller presents must be signed by it. Workers may authenticate with a certificate.";
         listen.admin_tls:
             "Use the certificate on the admin port as well.";
         listen.trusted_proxies:
-            "Addresses and networks of proxies, such as \"10.0.0.7, 10.1.0.0/16\". What they report in x-forwarded-for is the caller's address, which the limits by address count.";
+            "Addresses and networks of trusted proxies, such as \"10.0.0.7, 10.1.0.0/16\". The limits by address apply to the caller's address that these proxies report in x-forwarded-for.";
     }
-    "storage" "Where data is kept." {
+    "storage" "Location of stored data." {
         storage.directory:
-            "Directory of the database, of staged uploads and of local blobs. One server at a time.";
+            "Directory of the database, of staged uploads and of local blobs. Only one server at a time can use it.";
         storage.blobs:
-            "Where keys and ciphertexts go: \"local\" (the directory) or \"s3\" (an S3-compatible store).";
+            "Store for keys and ciphertexts: \"local\" (the directory) or \"s3\" (an S3-compatible store).";
         storage.s3_endpoint:
-            "Address of the store, such as \"http://127.0.0.1:9000\"; empty for Amazon's own. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, never from here.";
+            "Address of the S3-compatible store, such as \"http://127.0.0.1:9000\"; empty for Amazon S3. Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, never from this file.";
         storage.s3_bucket:
             "The bucket. It must exist.";
         storage.s3_region:
             "The bucket's region.";
     }
-    "auth" "Who may call. Tokens are made with `cloakwork-server token create`." {
+    "auth" "Authentication of callers. `cloakwork-server token create` creates tokens." {
         auth.anonymous:
-            "Callers without a token are the tenant `local`. The server refuses to start with this on an address beyond loopback.";
+            "Callers without a token act as the tenant `local`. The server refuses to start with this setting on an address beyond loopback.";
         auth.worker_mtls:
-            "Workers that connect over the network must show a certificate of listen.client_ca; a token is not enough.";
+            "Workers that connect over the network must present a certificate signed by listen.client_ca. A token is not sufficient.";
     }
-    "worker" "The worker inside this process. Others run with `cloakwork-worker --server`." {
+    "worker" "The worker inside this process. `cloakwork-worker --server` starts further workers." {
         worker.embedded:
-            "Run it.";
+            "Run a worker inside this process.";
         worker.threads:
-            "Threads that compute; 0 for one on each processor (hardware thread).";
+            "Number of compute threads; 0 for one for each processor (hardware thread).";
         worker.memory_bytes:
-            "Memory for expanded keys; 0 for 4 GiB. Ciphertexts and jobs take up to 3 GiB beside it.";
+            "Memory for expanded keys, in bytes; 0 for 4 GiB. Ciphertexts and jobs take up to 3 GiB in addition.";
         worker.vector_memory_bytes:
-            "Memory for jobs on vectors (CKKS) beside that, taken when they come: keys, matrices of bootstraps, and what is computed on; 0 for 8 GiB.";
+            "Additional memory for jobs on vectors (CKKS), in bytes; 0 for 8 GiB. The worker allocates it as these jobs arrive, for keys, matrices of bootstraps, and the vectors that are computed on.";
     }
-    "log" "What is logged, on standard error." {
+    "log" "Logging, on standard error." {
         log.format:
             "\"text\" for people or \"json\" for machines.";
         log.level:

@@ -504,7 +504,11 @@ async fn closing_the_door_ends_embedded_calls_and_drops_their_resources() {
     entered.notified().await;
     tokio::time::timeout(Duration::from_secs(60), door.close()).await.unwrap();
     assert_eq!(call.await.unwrap().unwrap_err().code(), Code::Unavailable);
-    assert_eq!(embedded(&fixture, &door).await.unwrap_err().code(), Code::Unavailable, "a closed door admits no further calls");
+    assert_eq!(
+        embedded(&fixture, &door).await.unwrap_err().code(),
+        Code::Unavailable,
+        "a closed door admits no further calls"
+    );
     drop(fixture);
     assert_eq!(tokio::time::timeout(Duration::from_secs(60), dropped.recv()).await.unwrap(), None);
 }

@@ -61,57 +61,57 @@ reasons! {
     INVALID_ARGUMENT InvalidArgument "Correct the fields that the error lists"
     FIELD_MISSING InvalidArgument "Set the field"
     NAME_INVALID InvalidArgument "Use resource names as the server returned them"
-    REQUEST_ID_INVALID InvalidArgument "Send a fresh random UUID with each new request, and the same one when you repeat it"
+    REQUEST_ID_INVALID InvalidArgument "Send a new random UUID with each new request, and the UUID of the first attempt when you repeat a request"
     REQUEST_ID_REUSED AlreadyExists "Use a new request id for a new request"
     PAGE_TOKEN_INVALID InvalidArgument "Begin the listing again without a page token"
-    METHOD_UNKNOWN Unimplemented "Use a server that is as new as the client, or check the name of the call"
+    METHOD_UNKNOWN Unimplemented "Use a server that is at least as new as the client, or check the name of the method"
     REQUEST_TOO_LARGE ResourceExhausted "Split the request, or upload its data as a blob first"
 
     // Blobs.
     BLOB_NOT_FOUND NotFound "Upload the blob first"
-    UPLOAD_NOT_FOUND NotFound "Begin the upload again unless somebody aborted it on purpose; what is already stored is not sent twice"
-    UPLOAD_OFFSET_MISMATCH OutOfRange "Ask GetUpload for the committed offset and go on from there"
+    UPLOAD_NOT_FOUND NotFound "Begin the upload again unless it was aborted on purpose; a blob that is already stored is not sent again"
+    UPLOAD_OFFSET_MISMATCH OutOfRange "Ask GetUpload for the committed offset and continue from there"
     DIGEST_MISMATCH InvalidArgument "Upload the blob again from its first byte, with the digest of exactly these bytes"
-    SECRET_KEY_REJECTED InvalidArgument "Keep secret keys to yourself; upload the evaluation key"
+    SECRET_KEY_REJECTED InvalidArgument "Never upload a secret key; upload the evaluation key"
     BLOB_TOO_LARGE OutOfRange "Send a smaller blob; the server's limits are in GetCapabilities"
-    QUOTA_EXCEEDED ResourceExhausted "Delete keys or ciphertexts, abort uploads, or ask the operator for more room"
+    QUOTA_EXCEEDED ResourceExhausted "Delete keys or ciphertexts, abort uploads, or ask the operator for a larger quota"
     ENVELOPE_INVALID InvalidArgument "Send objects as the client library encodes them"
-    WEAK_SET_REFUSED FailedPrecondition "Use a parameter set that GetCapabilities and `cloakwork sets` list; a server for tests takes weak ones with allow_weak_sets"
+    WEAK_SET_REFUSED FailedPrecondition "Use a parameter set that GetCapabilities and `cloakwork sets` list; a test server accepts weak sets with allow_weak_sets"
 
     // Keys.
     KEY_NOT_FOUND NotFound "Register the evaluation key first"
-    KEY_INCOMPLETE FailedPrecondition "Use a key that has what is missing; to a key of TFHE it can be added with AddPart, to one of CKKS nothing can"
+    KEY_INCOMPLETE FailedPrecondition "Use a key that has the missing parts; AddPart can add parts to a TFHE key, but not to a CKKS key"
     KEY_QUARANTINED FailedPrecondition "Upload the damaged part again and register it"
     KEY_DELETING FailedPrecondition "Wait until the jobs that use the key have ended, then register it again"
     KEY_PARTS_DIFFER InvalidArgument "Register parts that were all made under one client key"
     KEY_MISMATCH FailedPrecondition "Use ciphertexts that were made under the job's key and parameter set"
-    KEY_CORRUPT DataLoss "Upload the key again; the stored bytes are no longer what was uploaded"
+    KEY_CORRUPT DataLoss "Upload the key again; the stored bytes differ from the uploaded bytes"
 
     // Storage.
-    STORAGE_FULL ResourceExhausted "Try again later, or ask the operator to make room"
-    STORAGE_FAILED Unavailable "Try again; if it lasts, tell the operator"
-    DATABASE_UNAVAILABLE Unavailable "Try again; if it lasts, tell the operator"
+    STORAGE_FULL ResourceExhausted "Try again later, or ask the operator to free storage"
+    STORAGE_FAILED Unavailable "Try again; if the error persists, tell the operator"
+    DATABASE_UNAVAILABLE Unavailable "Try again; if the error persists, tell the operator"
 
     // Ciphertexts and programs.
     CIPHERTEXT_NOT_FOUND NotFound "Upload the ciphertexts again"
     CIPHERTEXT_IN_USE FailedPrecondition "Delete the ciphertexts when the jobs that read them have ended"
     PROGRAM_INVALID InvalidArgument "Correct the program; the error names the operation"
     PROGRAM_NOT_FOUND NotFound "Register the program first, or send it inside the job"
-    INPUT_INVALID InvalidArgument "Send one list for each input of the program, as its types say"
+    INPUT_INVALID InvalidArgument "Send one list for each input of the program, with the types that the program declares"
     SET_NOT_SERVED FailedPrecondition "Use a parameter set that a worker of this server serves"
 
     // Jobs.
-    JOB_NOT_FOUND NotFound "Check the job's name; jobs are forgotten some time after they ended"
+    JOB_NOT_FOUND NotFound "Check the job's name; ended jobs are removed after some time"
     JOB_POISON Aborted "Check the job's inputs; do not send it again unchanged"
-    JOB_ATTEMPTS_EXHAUSTED Aborted "Submit the job again when the service is well"
+    JOB_ATTEMPTS_EXHAUSTED Aborted "Submit the job again when the service is healthy"
     JOB_CANCELLED Cancelled "Submit the job again if you still want its result"
     OUTPUT_EXPIRED NotFound "Run the job again, and fetch its outputs in time"
     OUTPUT_NOT_READY FailedPrecondition "Wait until the job has succeeded"
     PROGRAM_TOO_LARGE ResourceExhausted "Split the program: a worker cannot hold one row of its values"
-    BLOB_UNAVAILABLE Unavailable "Submit the job again; if it lasts, tell the operator"
-    BLOB_CORRUPT DataLoss "Upload what the job reads again"
-    DEVICE_FAILED Unavailable "Submit the job again; if it lasts, tell the operator"
-    WORKER_OUT_OF_MEMORY ResourceExhausted "Submit the job again, in smaller pieces if it lasts"
+    BLOB_UNAVAILABLE Unavailable "Submit the job again; if the error persists, tell the operator"
+    BLOB_CORRUPT DataLoss "Upload the blobs that the job reads again"
+    DEVICE_FAILED Unavailable "Submit the job again; if the error persists, tell the operator"
+    WORKER_OUT_OF_MEMORY ResourceExhausted "Submit the job again; if the error persists, split the job"
     DEADLINE_EXCEEDED DeadlineExceeded "Allow more time, or send less work at once"
 
     // Load.
@@ -119,13 +119,13 @@ reasons! {
     ADDRESS_LIMITED ResourceExhausted "Try again after the delay in RetryInfo, with a valid token"
     QUEUE_FULL ResourceExhausted "Try again after the delay in RetryInfo"
     TENANT_QUEUE_FULL ResourceExhausted "Wait for some of your jobs to end, then try again"
-    DRAINING Unavailable "Try again; another server or the restarted one will answer"
+    DRAINING Unavailable "Try again; another server or the restarted server will answer"
 
     // Workers.
-    STALE_LEASE Aborted "Drop the job; another worker has it now"
-    WORKER_UNKNOWN Unavailable "Attach first, and try again when the first assignment has come"
+    STALE_LEASE Aborted "Drop the job; another worker has its lease now"
+    WORKER_UNKNOWN Unavailable "Attach first, and try again when the first assignment has arrived"
     WORKER_REFUSED ResourceExhausted "Attach fewer workers, or raise limits.workers"
 
     // Errors of the server itself.
-    INTERNAL Internal "Try again; if it lasts, tell the operator what the message says"
+    INTERNAL Internal "Try again; if the error persists, report the message to the operator"
 }

@@ -39,213 +39,213 @@ const DAY: u64 = 24 * 3600;
 
 limits! {
     connections = 512, count 1 => 65_536,
-        "Open connections to the API port; beyond it, the oldest unauthenticated connection closes. New connections wait if all connections are tenants'",
-        "Each may fill its window: 512 of 16 MiB are 8 GiB at the very worst";
+        "Maximum number of open connections to the API port. Beyond it, the oldest unauthenticated connection closes. New connections wait if tenants own all connections",
+        "Each connection may fill its window: 512 of 16 MiB are 8 GiB in the worst case";
     tenant_connections = 128, count 1 => 65_536,
-        "Connections that one tenant keeps when `connections` are taken; further connections of the tenant count as unauthenticated",
-        "A quarter of all; more where more workers than that show one tenant's token, or certificates, which count as one tenant";
+        "Number of connections that each tenant keeps when all `connections` are taken. Further connections of the tenant count as unauthenticated",
+        "A quarter of `connections`. Set a larger value if more workers than this share one tenant's token, or use certificates, which count as one tenant";
     unauthenticated_bytes = 128 * MIB, bytes 32 * MIB => 1024 * GIB,
-        "Memory of all unauthenticated connections and their calls together; beyond it, the oldest of these connections closes",
-        "Twice what as many idle ones as `connections` take, and a small part of any server's memory";
+        "Maximum memory of all unauthenticated connections and their calls together. Beyond it, the oldest of these connections closes",
+        "Twice the memory of `connections` idle connections, and a small part of any server's memory";
     connection_streams = 256, count 1 => 65_536,
-        "Calls at once on one connection",
-        "More than a client needs that sends one bootstrap at a time from 64 threads";
+        "Maximum number of concurrent calls (HTTP/2 streams) on one connection",
+        "More than a client needs that sends single bootstraps from 64 threads";
     stream_window_bytes = 16 * MIB, bytes 64 * KIB => 512 * MIB,
-        "Bytes of one call that may be on their way unread (HTTP/2 window); the memory that one upload takes",
-        "With the usual 64 KiB, an upload over a long line runs at an eighth of the speed";
+        "HTTP/2 flow-control window of one call: the maximum number of bytes that a peer may send before the server reads them. This is the memory that one upload takes",
+        "With the usual 64 KiB, an upload over a link with high latency runs at an eighth of the speed";
     connection_window_bytes = 16 * MIB, bytes 64 * KIB => 512 * MIB,
-        "Bytes of all calls of one connection that may be on their way unread",
-        "One upload at full speed on each connection";
+        "HTTP/2 flow-control window of one connection, shared by all its calls",
+        "Allows one upload at full speed on each connection";
     header_list_bytes = 16 * KIB, bytes KIB => MIB,
-        "All headers of one call together",
-        "What clients take as well; our own calls use less than 1 KiB";
+        "Maximum size of all headers of one call together",
+        "The same limit as in clients. Calls of the Cloakwork client use less than 1 KiB";
     header_fields = 64, count 8 => 1024,
-        "Header fields of one call, after decompression",
-        "Our own calls have less than ten; proxies and traces add some";
+        "Maximum number of header fields of one call, after decompression",
+        "Calls of the Cloakwork client have fewer than ten fields. Proxies and tracing add some";
     header_timeout_ms = 10_000, ms 10 => 600_000,
-        "From accepting a connection to the first bytes of its protocol, TLS included",
-        "A handshake over a bad line takes seconds; somebody who wants to hold a connection takes for ever";
+        "Maximum duration of the TLS handshake, and then maximum time until the first bytes of the protocol arrive",
+        "A handshake over a bad link takes seconds. A caller that wants to occupy a connection would take for ever";
     idle_timeout_ms = 120_000, ms 100 => 86_400_000,
-        "Connection without a byte in either direction",
-        "Pings go every 20 seconds, so that only a dead peer is silent for so long";
+        "Maximum time without a byte in either direction on a connection",
+        "Pings are sent every 20 seconds, so only a dead peer is silent for this long";
     ping_ms = 20_000, ms 100 => 3_600_000,
-        "Between HTTP/2 pings to a silent peer; one that does not answer for as long is dropped",
-        "Shorter than what home routers remember";
+        "Interval of HTTP/2 pings to a silent peer. A peer that does not answer a ping within the same time is disconnected",
+        "Shorter than the connection timeout of home routers";
     admin_connections = 64, count 1 => 4096,
-        "Open connections to the admin port; beyond it the longest there goes",
-        "A scraper, a probe and somebody who looks";
+        "Maximum number of open connections to the admin port. Beyond it, the oldest connection closes",
+        "Enough for a scraper, a probe and an operator";
     requests = 4096, count 1 => 1_000_000,
-        "Calls being handled at once, those that only wait for a job left out",
-        "Some KiB each, beside their messages";
+        "Maximum number of concurrent calls, without calls that wait for a job",
+        "Each call takes some KiB, beside its messages";
     tenant_requests = 1024, count 1 => 1_000_000,
-        "Calls of one tenant being handled at once",
-        "A quarter of all, so that no tenant shuts the others out";
+        "Maximum number of concurrent calls of one tenant",
+        "A quarter of `requests`, so that one tenant cannot block the others";
     watchers = 4096, count 1 => 1_000_000,
-        "Calls that wait for a job (WatchJob, RunJob) at once, from all tenants",
-        "Some KiB each";
+        "Maximum number of concurrent calls of all tenants that wait for a job (WatchJob, RunJob)",
+        "Each call takes some KiB";
     tenant_watchers = 1024, count 1 => 1_000_000,
-        "Calls of one tenant that wait for a job at once",
-        "A quarter of all";
+        "Maximum number of concurrent calls of one tenant that wait for a job",
+        "A quarter of `watchers`";
     probes = 64, count 1 => 65_536,
-        "Calls at once that need no token: health checks, and as many streams of health and reflection; beyond it, the oldest of them ends",
-        "A few load balancers and people who look";
+        "Maximum number of concurrent calls that need no token. Health checks have this limit, and streams of health and reflection have another of the same size. Beyond it, the oldest call ends",
+        "Enough for a few load balancers and operators";
     probe_idle_ms = 30_000, ms 10 => 3_600_000,
-        "Between two pieces of a request that needs no token, the first piece and the end included",
+        "Maximum time between two pieces of a request that needs no token, the first piece and the end included",
         "These requests are a few bytes long";
     message_bytes = 8 * MIB, bytes 64 * KIB => 256 * MIB,
-        "One message",
-        "Holds a chunk or inline inputs with room to spare; larger things are blobs";
+        "Maximum size of one message",
+        "Large enough for a chunk or inline inputs. Larger data is sent as blobs";
     held_bytes = GIB, bytes MIB => 1024 * GIB,
-        "Requests that are not yet dealt with, and pieces of answers that are not yet read, of all calls together",
-        "A hundred of the largest messages, a hundred thousand of the usual ones";
+        "Maximum memory of unfinished requests and unread answers of all calls together",
+        "128 of the largest messages, or 100,000 of the usual ones";
     tenant_held_bytes = 256 * MIB, bytes MIB => 1024 * GIB,
-        "The same of one tenant",
-        "A quarter of all, so that no tenant shuts the others out";
+        "Maximum memory of unfinished requests and unread answers of one tenant",
+        "A quarter of `held_bytes`, so that one tenant cannot block the others";
     request_idle_ms = 60_000, ms 10 => 3_600_000,
-        "Between two pieces of a request, the first of them included",
-        "A slow line sends 1 MiB in less; a stalled client gives its place away";
+        "Maximum time between two pieces of a request, the first piece included",
+        "A slow link sends 1 MiB in less time. A stalled client loses its place";
     inline_bytes = 4 * MIB, bytes 0 => 256 * MIB,
-        "Inputs that ride inside one SubmitJob, and outputs inside one Job",
+        "Maximum size of inline inputs in one SubmitJob, and of inline outputs in one Job",
         "About 250 blocks of 16 KiB";
     chunk_bytes = MIB, bytes 4 * KIB => 64 * MIB,
-        "Data in each message of an upload or download, as the server sends and suggests it",
-        "Beyond 1 MiB nothing gets faster";
+        "Size of the data in each message of an upload or download, as the server sends and recommends it",
+        "Chunks of more than 1 MiB are not faster";
     find_missing = 1000, count 1 => 100_000,
-        "Digests in one FindMissing",
+        "Maximum number of digests in one FindMissing",
         "One query of the database";
     page_size = 100, count 1 => 10_000,
-        "Entries on a page of a listing; larger wishes are cut down to this",
-        "A page of keys with all their parts stays below 4 MiB, which is what clients take; others below 1 MiB";
+        "Maximum number of entries on a page of a listing. Requests for larger pages are reduced to this",
+        "A page of keys with all their parts stays below 4 MiB, which clients accept. Other pages stay below 1 MiB";
     blob_bytes = 16 * GIB, bytes MIB => 1024 * GIB,
-        "One blob",
+        "Maximum size of one blob",
         "The largest key of any parameter set";
     uploads = 256, count 1 => 65_536,
-        "Uploads of clients that are open at once, from all tenants; results that workers hand in do not count",
-        "Each holds a staging file";
+        "Maximum number of open uploads of all tenants' clients. Results that workers upload do not count",
+        "Each upload has a staging file";
     tenant_uploads = 32, count 1 => 65_536,
-        "Uploads of one tenant's clients that are open at once; results that workers hand in do not count",
-        "A client sends a few at a time";
+        "Maximum number of open uploads of one tenant's clients. Results that workers upload do not count",
+        "A client uploads a few blobs at a time";
     receiving = 128, count 1 => 65_536,
-        "Uploads that are receiving at the same moment, from all tenants and workers",
-        "Each takes a thread and its window";
+        "Maximum number of uploads of all tenants and workers that receive data at the same time",
+        "Each of them takes a thread and its flow-control window";
     tenant_receiving = 32, count 1 => 65_536,
-        "Uploads of one tenant that are receiving at the same moment",
-        "A quarter of all, so that no tenant shuts the others out";
+        "Maximum number of uploads of one tenant that receive data at the same time",
+        "A quarter of `receiving`, so that one tenant cannot block the others";
     upload_buffer_bytes = 8 * MIB, bytes 64 * KIB => 1024 * MIB,
-        "Bytes of one upload that have been received and are not yet hashed and written",
-        "Enough to keep the disk busy; with `receiving`, 1 GiB at the very worst";
+        "Maximum number of received bytes of one upload that are not yet hashed and written",
+        "Enough to keep the disk busy. With `receiving`, 1 GiB in the worst case";
     upload_expiry_seconds = DAY, seconds 1 => 365 * DAY,
-        "Upload that nobody goes on with",
-        "A night with the lid closed should not cost a key's upload";
+        "Time without progress after which an unfinished upload is removed",
+        "A laptop that is closed for a night should not lose the upload of a key";
     tenant_bytes = 64 * GIB, bytes MIB => 1024 * 1024 * GIB,
-        "Blobs of one tenant together: keys, ciphertexts and outputs",
-        "A hundred keys of ordinary size";
+        "Maximum size of all blobs of one tenant together: keys, ciphertexts and outputs",
+        "100 keys of ordinary size";
     unpinned_bytes = 32 * GIB, bytes MIB => 1024 * 1024 * GIB,
-        "Ciphertexts of all tenants that no job has pinned. Beyond it the tenant with most of them gives its least recently used ones: whoever keeps to an even share loses nothing and is not refused",
-        "Half of what one tenant may have: ciphertexts come and go, keys stay";
+        "Maximum size of all tenants' ciphertexts that no job has pinned. Beyond it, the tenant with the most bytes loses its least recently used ciphertexts. A tenant within an even share loses nothing and is not refused",
+        "Half of the limit of one tenant, because ciphertexts are temporary and keys stay";
     blob_keep_seconds = 3600, seconds 0 => 365 * DAY,
-        "Ciphertext that was just uploaded, or reported by FindMissing to be there, is safe from eviction for this long, unless its tenant has more than an even share",
-        "Time to submit the job that reads it";
+        "Time for which a ciphertext is safe from eviction after its upload, or after FindMissing reported it as present. Ciphertexts of a tenant with more than an even share are not protected",
+        "Time to submit the job that reads the ciphertext";
     request_memory_seconds = DAY, seconds 60 => 365 * DAY,
-        "A request id of BeginUpload, RegisterKey and AddPart is remembered for this long",
-        "Nobody repeats a call a day later";
+        "Time for which request ids of BeginUpload, RegisterKey and AddPart are remembered",
+        "Clients do not repeat a call after a day";
     tenant_request_ids = 100_000, count 1 => 100_000_000,
-        "Such ids of one tenant that are remembered; beyond it the oldest are forgotten early",
-        "One a second for a day, and some hundred bytes each";
+        "Maximum number of request ids of one tenant that are remembered. Beyond it, the oldest are forgotten early",
+        "One id a second for a day, at some hundred bytes each";
     orphan_seconds = DAY, seconds 0 => 365 * DAY,
-        "Objects in a bucket that the catalogue does not know are removed at the start from this age on",
-        "Another server may be writing them; in a directory of our own they go at once";
+        "Age from which objects in a bucket that are unknown to the catalogue are removed when the server starts",
+        "Another server may still be writing the object. In a local directory, unknown objects are removed at once";
     tenant_keys = 100, count 1 => 1_000_000,
-        "Evaluation keys of one tenant",
-        "A tenant has a few";
+        "Maximum number of evaluation keys of one tenant",
+        "A tenant usually has a few keys";
     key_parts = 128, count 1 => 4096,
-        "Parts of one key",
-        "Two for each parameter set of TFHE; a CKKS key has one for each rotation, up to 60 for a bootstrap, and this is two of them";
+        "Maximum number of parts of one key",
+        "A TFHE key has two parts for each parameter set. A CKKS key has one part for each rotation, up to 60 for a bootstrap, and the default is about twice that";
     program_bytes = MIB, bytes KIB => 64 * MIB,
-        "One encoded program",
-        "All that a program may have: see `OPERATIONS_MAX`";
+        "Maximum size of one encoded program",
+        "The largest program that the format allows; see `OPERATIONS_MAX`";
     tenant_compile_bootstraps = 1 << 20, count 1 => 1 << 40,
-        "Programs of one tenant that are compiled or wait for it, by an upper bound of their bootstraps for a row; 32 bytes of a program count as one, and a kind of bootstrap of a program on vectors as 64. A tenant's only program is always let in. Of one tenant, one expensive and one cheap program (see `CHEAP_BOOTSTRAPS`) are compiled at a time at most, and while its expensive one is, cheap ones of all other tenants go first: a tenant alone can take two processors, and one while others wait",
-        "Eight of the largest programs, some ten seconds of one processor";
+        "Maximum size of one tenant's programs that compile or wait for it, as an upper bound of their bootstraps for a row. 32 bytes of a program count as one bootstrap, and a kind of bootstrap of a program on vectors counts as 64. A tenant's only program is always admitted. At most one expensive and one cheap program (see `CHEAP_BOOTSTRAPS`) of a tenant compile at a time. While a tenant's expensive program compiles, cheap programs of all other tenants go before its cheap ones. So a tenant can use two processors if it is alone, and one while others wait",
+        "Eight of the largest programs, which take some ten seconds of one processor";
     tenant_programs = 10_000, count 1 => 10_000_000,
-        "Programs that one tenant has registered",
-        "Some MiB as a rule; their bytes count as `tenant_inline_bytes`";
+        "Maximum number of registered programs of one tenant",
+        "Usually some MiB. Their bytes count against `tenant_inline_bytes`";
     tenant_inline_bytes = 4 * GIB, bytes MIB => 1024 * GIB,
-        "What one tenant keeps in the server's own database: programs, inputs inside jobs that have not ended, outputs inside jobs until they expire; beyond it, jobs are refused, and outputs become blobs",
-        "A thousand jobs with as much inside as may be";
+        "Maximum size of one tenant's data in the server's own database: programs, inline inputs of jobs that have not ended, and inline outputs until they expire. Beyond it, jobs are refused and outputs become blobs",
+        "About 1000 jobs with the maximum of inline data";
     queued_jobs = 100_000, count 1 => 10_000_000,
-        "Jobs that wait, from all tenants",
-        "What the scheduler is measured with";
+        "Maximum number of waiting jobs of all tenants",
+        "The number with which the scheduler is measured";
     tenant_queued_jobs = 10_000, count 1 => 10_000_000,
-        "Jobs of one tenant that wait",
-        "A tenth of all";
+        "Maximum number of waiting jobs of one tenant",
+        "A tenth of `queued_jobs`";
     job_rows = 65_536, count 1 => 16_777_216,
-        "Rows of inputs of one job",
-        "More is better sent as several jobs";
+        "Maximum number of input rows of one job",
+        "More rows are better sent as several jobs";
     job_bytes = 750 * MIB, bytes MIB => 1024 * GIB,
-        "Ciphertexts of all inputs and outputs of one job, as they lie in a worker's memory",
-        "Twice that, as a worker holds them in two forms for a moment, is what the embedded one has for a large job";
+        "Maximum size of the ciphertexts of all inputs and outputs of one job, in a worker's memory",
+        "A worker briefly holds the ciphertexts in two forms. Twice this limit is the memory of the embedded worker for a large job";
     job_bootstraps = 10_000_000, count 1 => 1_000_000_000_000,
-        "Bootstraps of one job, over all its rows",
+        "Maximum number of bootstraps of one job, over all its rows",
         "Some hours of one CPU worker";
     job_seconds = 3600, seconds 1 => 30 * DAY,
-        "From acceptance to the end of a job, where the job sets no limit of its own",
-        "Long enough for a busy evening, short enough to notice a job that hangs";
+        "Maximum time from acceptance to the end of a job, if the job sets no limit of its own",
+        "Long enough for a busy evening, and short enough to detect a job that hangs";
     job_seconds_max = DAY, seconds 1 => 30 * DAY,
-        "The longest limit that a job may set",
+        "The longest time limit that a job may set",
         "A key that is being deleted waits for at most this long";
     job_attempts = 5, count 1 => 100,
-        "Times that a job is handed to a worker because the last one was lost",
-        "Workers die more often than jobs are at fault, and five deaths are no accident";
+        "Number of failed or lost attempts after which a job fails. Crashes of workers are counted separately",
+        "Workers are lost more often than jobs are at fault, but five losses are no accident";
     job_record_seconds = 7 * DAY, seconds 60 => 365 * DAY,
-        "An ended job and its latency record are kept for this long",
-        "A week's worth of questions";
+        "Time for which an ended job and its latency record are kept",
+        "Allows questions about the jobs of a week";
     tenant_ended_jobs = 100_000, count 1 => 100_000_000,
-        "Ended jobs of one tenant that are remembered; beyond it the oldest are forgotten early, save those whose outputs are still kept",
-        "Some KiB each; ten times what may wait";
+        "Maximum number of ended jobs of one tenant that are kept. Beyond it, the oldest are removed early, except jobs whose outputs are still kept",
+        "Some KiB for each job. Ten times the number of jobs that may wait";
     output_keep_seconds = DAY, seconds 1 => 365 * DAY,
-        "Outputs that nobody has fetched, where the job says nothing else",
+        "Time for which outputs are kept until they are fetched, if the job sets no time of its own",
         "The client may be a batch that runs once a day";
     output_keep_seconds_max = 7 * DAY, seconds 1 => 365 * DAY,
-        "The longest time that a job may ask for its outputs to be kept",
-        "They count against the tenant's bytes meanwhile";
+        "The longest time for which a job may ask to keep its outputs",
+        "Outputs count against the tenant's bytes for this time";
     workers = 256, count 1 => 65_536,
-        "Workers that are attached at once",
-        "More than one server feeds";
+        "Maximum number of attached workers",
+        "More workers than one server can keep busy";
     report_ms = 1000, ms 10 => 60_000,
-        "Between two reports of a worker",
-        "Several reports may be lost before a lease is";
+        "Interval between two reports of a worker",
+        "Several reports may be lost before a lease expires";
     lease_ms = 10_000, ms 50 => 3_600_000,
-        "A worker that has not reported for this long loses its jobs",
-        "Ten reports; a shorter one takes jobs from workers that only swap";
+        "Time without a report after which a worker loses its jobs",
+        "Ten reports. A shorter lease would take jobs from workers that are only slow because they swap";
     progress_ms = 120_000, ms 100 => 86_400_000,
-        "A job whose progress stands still for this long is taken from its worker",
+        "Time without progress after which a job is taken from its worker",
         "Reading and expanding the largest key takes most of a minute on a slow disk";
     address_connections = 256, count 1 => 65_536,
-        "Connections from one address or IPv6 /64 network; beyond it, the address's oldest unauthenticated connection closes. New connections are refused if all its connections are tenants'",
-        "Half of all; raise it where many workers or clients share an address";
+        "Maximum number of connections from one address or IPv6 /64 network. Beyond it, the address's oldest unauthenticated connection closes. New connections are refused if tenants own all its connections",
+        "Half of `connections`. Set a larger value if many workers or clients share an address";
     address_calls_per_second = 200, count 1 => 1_000_000,
-        "Connections, and calls that are not authenticated, from one address in a second; beyond it, the server reads its unauthenticated connections more slowly",
-        "Load balancers ask a few times a second";
+        "Maximum number of connections and unauthenticated calls from one address in a second. Beyond it, the server reads the address's unauthenticated connections more slowly",
+        "Load balancers send a few health checks a second";
     address_failures_per_minute = 60, count 1 => 1_000_000,
-        "Calls with wrong tokens from one address in a minute; beyond it, unknown tokens from there are refused without a lookup",
-        "A client with an expired token tries less often, and a guess needs far more tries";
+        "Maximum number of calls with wrong tokens from one address in a minute. Beyond it, unknown tokens from the address are refused without a lookup",
+        "A client with an expired token tries less often, and guessing a token needs far more tries";
     token_lookups = 2, count 1 => 64,
-        "Lookups of unknown tokens in the database at once",
-        "Fewer than `database_readers`, so that guesses leave the database to the tenants";
+        "Maximum number of concurrent lookups of unknown tokens in the database",
+        "Fewer than `database_readers`, so that guesses leave database connections to the tenants";
     token_lookups_waiting = 64, count 0 => 65_536,
-        "Calls with unknown tokens that wait for such a lookup",
-        "A short line: callers beyond it are told to try again";
+        "Maximum number of calls with unknown tokens that wait for a lookup",
+        "A short queue. Calls beyond it are refused with a retry delay";
     token_cache = 4096, count 1 => 1_000_000,
-        "Tokens that are known to be good without asking the database",
+        "Maximum number of valid tokens in the cache",
         "Some hundred bytes each";
     token_cache_ms = 2000, ms 0 => 60_000,
-        "For how long they are; a revocation counts at the latest after this",
-        "A query every two seconds for each token in use is nothing";
+        "Time for which a valid token is cached. A revocation takes effect after at most this time",
+        "One query every two seconds for each token in use costs little";
     database_readers = 4, count 1 => 64,
-        "Connections that read the database, beside the one that writes",
-        "Readers do not wait for the writer, and four cores' worth of them is plenty";
+        "Number of connections that read the database, beside the single connection that writes",
+        "Readers do not wait for the writer, and four concurrent readers are sufficient";
     drain_ms = 30_000, ms 0 => 3_600_000,
-        "From the signal to stop to the end of the process; what runs then is handed to the next one",
-        "What Kubernetes grants";
+        "Grace period of a graceful shutdown, from the stop signal to the end of the process. Jobs that have not ended continue in the next process",
+        "The default grace period of Kubernetes";
 }

@@ -60,56 +60,56 @@ const COUNTS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0];
 metrics! {
     // Jobs.
     jobs_submitted: Counter ["parameter_set"] "jobs_submitted_total" "jobs"
-        "Jobs that were accepted; a repeated request counts once";
+        "Accepted jobs. A repeated request counts once";
     jobs_ended: Counter ["state", "reason"] "jobs_ended_total" "jobs"
-        "Jobs that ended, by state (succeeded, failed, cancelled) and reason (empty for success)";
+        "Ended jobs, by state (succeeded, failed, cancelled) and reason (empty for success)";
     jobs_queued: Gauge [] "jobs_queued" "jobs" "Jobs that wait for a worker";
-    jobs_running: Gauge [] "jobs_running" "jobs" "Jobs that a worker holds";
-    oldest_queued: Gauge [] "job_oldest_queued_seconds" "seconds" "For how long the oldest waiting job has been waiting";
-    job_queue: Histogram [] "job_queue_seconds" "seconds" "From acceptance to the lease that succeeded", JOB_SECONDS;
-    job_run: Histogram [] "job_run_seconds" "seconds" "From that lease to the end", JOB_SECONDS;
-    job_wall: Histogram [] "job_seconds" "seconds" "From acceptance to the end", JOB_SECONDS;
+    jobs_running: Gauge [] "jobs_running" "jobs" "Jobs that are assigned to a worker";
+    oldest_queued: Gauge [] "job_oldest_queued_seconds" "seconds" "Time for which the oldest waiting job has waited";
+    job_queue: Histogram [] "job_queue_seconds" "seconds" "Time of a job from acceptance to the lease that succeeded", JOB_SECONDS;
+    job_run: Histogram [] "job_run_seconds" "seconds" "Time of a job from the lease that succeeded to its end", JOB_SECONDS;
+    job_wall: Histogram [] "job_seconds" "seconds" "Time of a job from acceptance to its end", JOB_SECONDS;
     job_stage: Histogram ["stage"] "job_stage_seconds" "seconds"
-        "A job's time in each stage of its latency record", JOB_SECONDS;
-    job_attempts: Histogram [] "job_attempts" "attempts" "Times that a job was handed to a worker before it ended", COUNTS;
+        "Time of a job in each stage of its latency record", JOB_SECONDS;
+    job_attempts: Histogram [] "job_attempts" "attempts" "Number of times that a job was assigned to a worker before it ended", COUNTS;
 
     // Bootstraps and the waves in which they run.
-    pbs: Counter ["parameter_set"] "pbs_total" "bootstraps" "Bootstraps of jobs that succeeded";
+    pbs: Counter ["parameter_set"] "pbs_total" "bootstraps" "Bootstraps of succeeded jobs";
     waves: Counter ["cut"] "job_waves_total" "waves"
-        "Waves by the reason they were cut for, as jobs report them; a wave counts once for each of its jobs";
-    wave_width: Histogram [] "wave_width" "bootstraps" "Width of waves, as jobs report them", WIDTHS;
-    wave_fill: Histogram [] "wave_fill_ratio" "ratio" "A job's mean share of the preferred width", RATIOS;
+        "Waves (batches of bootstraps) by the reason for which they were cut off, as jobs report them. A wave counts once for each of its jobs";
+    wave_width: Histogram [] "wave_width" "bootstraps" "Bootstraps in a wave, as jobs report them", WIDTHS;
+    wave_fill: Histogram [] "wave_fill_ratio" "ratio" "Mean fill of a job's waves, as a share of the preferred width", RATIOS;
 
     // Keys.
     keys_resident: Gauge [] "keys_resident" "keys" "Expanded keys in the memory of workers";
-    key_resident_bytes: Gauge [] "key_resident_bytes" "bytes" "What they take";
+    key_resident_bytes: Gauge [] "key_resident_bytes" "bytes" "Memory of the expanded keys on workers";
     key_cache: Counter ["result"] "key_cache_jobs_total" "jobs"
-        "Jobs that found their key expanded on the worker (hit) or had to wait for it (miss)";
+        "Succeeded jobs by whether their key was expanded on the worker already (hit) or the job had to wait for it (miss)";
 
     // Uploads and downloads.
-    uploads_active: Gauge [] "uploads_active" "uploads" "Uploads being received at this moment";
+    uploads_active: Gauge [] "uploads_active" "uploads" "Uploads that receive data at present";
     upload_bytes: Counter [] "upload_bytes_total" "bytes" "Bytes received in uploads";
-    uploads_resumed: Counter [] "uploads_resumed_total" "uploads" "Uploads that went on from behind their first byte";
-    upload_time: Histogram [] "upload_seconds" "seconds" "From an upload's beginning to its commit", JOB_SECONDS;
-    digest_mismatches: Counter [] "upload_digest_mismatches_total" "uploads" "Uploads whose bytes were not those announced";
-    download_bytes: Counter [] "download_bytes_total" "bytes" "Bytes sent to tenants and workers";
+    uploads_resumed: Counter [] "uploads_resumed_total" "uploads" "Uploads that were resumed at an offset above 0";
+    upload_time: Histogram [] "upload_seconds" "seconds" "Time of an upload from its beginning to its commit", JOB_SECONDS;
+    digest_mismatches: Counter [] "upload_digest_mismatches_total" "uploads" "Uploads whose bytes did not match the announced digest";
+    download_bytes: Counter [] "download_bytes_total" "bytes" "Bytes sent to tenants and workers in downloads";
 
     // Workers.
     workers: Gauge ["state"] "workers" "workers" "Attached workers, by state (ready, draining)";
     worker_disconnects: Counter ["reason"] "worker_disconnects_total" "workers"
-        "Workers that went, by reason (left, lost, refused)";
+        "Workers that disconnected, by reason (left, lost, refused)";
     leases_expired: Counter ["clock"] "leases_expired_total" "leases"
-        "Jobs taken from a worker, by the clock that ran out (connection, lease, progress)";
+        "Jobs taken from a worker, by the timeout that expired (connection, lease, progress)";
     false_alarms: Counter [] "worker_false_alarms_total" "results"
-        "Parts of keys that a worker took for damaged and whose bytes are good; the worker is at fault";
-    stale_results: Counter [] "stale_results_total" "results" "Results that came after their lease was lost; thrown away";
+        "Reports of a damaged key part whose stored bytes are intact. The worker that reported it is at fault";
+    stale_results: Counter [] "stale_results_total" "results" "Results that arrived after their lease was lost, and were discarded";
 
     // The server itself.
-    grpc_calls: Counter ["method", "code"] "grpc_calls_total" "calls" "Calls that ended, by their gRPC code";
-    grpc_time: Histogram ["method"] "grpc_call_seconds" "seconds" "From a call's arrival to its last byte", CALL_SECONDS;
-    rejected: Counter ["reason"] "rejected_total" "calls" "Calls that ended with an error, by reason; docs/errors explains each";
-    db_time: Histogram ["op"] "db_seconds" "seconds" "Operations of the database, waiting for the writer included", CALL_SECONDS;
+    grpc_calls: Counter ["method", "code"] "grpc_calls_total" "calls" "Ended calls, by method and gRPC status code";
+    grpc_time: Histogram ["method"] "grpc_call_seconds" "seconds" "Time of a call from its arrival to its last byte", CALL_SECONDS;
+    rejected: Counter ["reason"] "rejected_total" "calls" "Calls that ended with an error, by reason. docs/errors explains each reason";
+    db_time: Histogram ["op"] "db_seconds" "seconds" "Time of database operations, including the wait for the writer", CALL_SECONDS;
     log_suppressed: Counter ["target"] "log_suppressed_total" "events"
-        "Events of this process left out of the log, because many of one kind came within a minute; by the crate that logged them";
-    build_info: Gauge ["version"] "build_info" "1" "Always 1; the label tells the version";
+        "Log events of this process that were suppressed because many of one kind occurred within a minute, by the crate that logged them";
+    build_info: Gauge ["version"] "build_info" "1" "Always 1. The label is the version of the server";
 }

@@ -80,7 +80,11 @@ impl Running {
 
     async fn end(self) {
         self.stop.send(()).unwrap();
-        timeout(STEP_TIMEOUT, self.ended).await.expect("the server drains").unwrap().expect("the server stops without an error");
+        timeout(STEP_TIMEOUT, self.ended)
+            .await
+            .expect("the server drains")
+            .unwrap()
+            .expect("the server stops without an error");
     }
 }
 
@@ -278,7 +282,10 @@ async fn a_renewed_certificate_is_shown_on_every_port_and_open_connections_stay(
     assert!(tls.refresh().unwrap());
     for (address, open) in ports.iter().zip(&mut open) {
         assert!(handshake(*address, others.path()).await.is_ok());
-        assert!(handshake(*address, directory.path()).await.is_err(), "the old authority has not signed the new certificate");
+        assert!(
+            handshake(*address, directory.path()).await.is_err(),
+            "the old authority has not signed the new certificate"
+        );
         let mut byte = [7];
         open.write_all(&byte).await.unwrap();
         byte = [0];

@@ -93,7 +93,9 @@ impl Certificate {
             match tokio::task::spawn_blocking(move || certificate.refresh()).await {
                 Ok(Ok(true)) => tracing::info!(certificate = %self.chain_file.display(), "a new certificate is in use"),
                 Ok(Ok(false)) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "the new certificate cannot be used: the old certificate stays in use"),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "the new certificate cannot be used: the old certificate stays in use")
+                }
                 Err(error) => tracing::error!(%error, "checking the certificate failed"),
             }
         }

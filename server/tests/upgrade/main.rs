@@ -36,7 +36,8 @@ async fn database_of(version: i64, directory: &Path) -> PathBuf {
     MIGRATIONS.run_to(version, &pool).await.unwrap();
     for file in (1..=version).map(fixture) {
         let rows = std::fs::read_to_string(&file);
-        let rows = rows.unwrap_or_else(|error| panic!("{}: {error}: the rows of this version are missing", file.display()));
+        let rows =
+            rows.unwrap_or_else(|error| panic!("{}: {error}: the rows of this version are missing", file.display()));
         sqlx::raw_sql(sqlx::AssertSqlSafe(rows)).execute(&pool).await.unwrap();
     }
     for table in tables(&pool).await {

@@ -104,7 +104,10 @@ async fn connections_of_one_address_are_limited() {
     first.authenticate(&tenants()[0]);
     let other = slots.take(slots.free().await, address(2)).unwrap();
     let third = take(&slots).await;
-    assert!(!closes(&first) && closes(&second) && !closes(&other), "only the oldest unauthenticated connection of the address closes");
+    assert!(
+        !closes(&first) && closes(&second) && !closes(&other),
+        "only the oldest unauthenticated connection of the address closes"
+    );
     drop(second);
     third.authenticate(&tenants()[1]);
     assert!(slots.take(slots.free().await, address(1)).is_none(), "tenants own all connections of the address");
