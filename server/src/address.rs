@@ -127,6 +127,7 @@ pub struct Addresses {
     /// For each kind of act: the cost of one act, and the size of a full budget, both as refill
     /// time.
     prices: [(Duration, Duration); 2],
+    /// For each address: the times at which its two budgets are full again.
     full_at: Mutex<HashMap<AddressBlock, [Instant; 2]>>,
 }
 
@@ -157,8 +158,8 @@ impl Addresses {
         let mut addresses = self.full_at();
         if addresses.len() >= ADDRESSES_MAX && !addresses.contains_key(&address) {
             addresses.retain(|_, full_at| full_at.iter().any(|full_at| *full_at > now));
-            // This many addresses cannot belong to one caller. The limits for all callers together
-            // still apply.
+            // A flood from this many addresses does not come from one caller. The limits for all
+            // callers together still apply.
             if addresses.len() >= ADDRESSES_MAX {
                 addresses.clear();
             }

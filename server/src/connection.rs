@@ -62,7 +62,7 @@ pub struct ConnectionLimits {
     pub address_connections: usize,
     /// Maximum memory of all unauthenticated connections together, in bytes.
     pub unauthenticated_bytes: u64,
-    /// Maximum time from accepting a connection to its first request.
+    /// Maximum duration of the TLS handshake, and then maximum time until the first request.
     pub header_timeout: Duration,
     /// Maximum time without a byte in either direction.
     pub idle_timeout: Duration,

@@ -83,7 +83,8 @@ impl Edge {
     /// Creates an edge that passes admitted calls to `routes`. Once `draining` is cancelled, the
     /// edge accepts no further connections and ends the streams that would otherwise never end.
     ///
-    /// Handlers find [`Principal`](crate::auth::Principal), [`Deadline`] and [`Peer`] in the extensions of a request.
+    /// Handlers find [`Principal`](crate::auth::Principal), [`Deadline`] and [`Peer`] in the
+    /// extensions of a request.
     pub fn new(
         authenticator: Authenticator,
         callers: Callers,
@@ -217,6 +218,7 @@ impl Edge {
             }
         };
         let outcome = tokio::select! {
+            // A call that has ended keeps its outcome, even if its credentials expire in that poll.
             biased;
             outcome = work => outcome,
             error = self.refused(peer, rule, credentials.as_deref()) => Err(error),
@@ -304,6 +306,7 @@ impl Edge {
         };
         let mut debt = addresses.charge(address, act);
         if matches!(act, Act::Failure) {
+            // A call with a wrong token is an unauthenticated call as well.
             debt = debt.max(addresses.charge(address, Act::Call));
         }
         if let Some(slot) = slot {

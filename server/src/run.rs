@@ -231,7 +231,7 @@ impl Server {
     /// connections, and waits for running calls.
     ///
     /// Returns an error as soon as one of the server's long-lived tasks ends by itself. Without its
-    /// dispatcher, for example, the server would answer calls but start no jobs.
+    /// dispatcher, for example, the server would answer calls but make no decisions about jobs.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), RunError> {
         let failure = tokio::select! {
             () = shutdown => None,
@@ -283,7 +283,8 @@ const API_PORT: &str = "the API port";
 const ADMIN_PORT: &str = "the admin port";
 const CERTIFICATES: &str = "the watch on certificates";
 
-/// Waits until the worker inside this process ends by itself. Without it, jobs would wait for ever.
+/// Waits until the worker inside this process ends by itself. If the server ran on without its
+/// worker, jobs would wait for ever.
 async fn worker_ended(worker: &mut Option<JoinHandle<Result<(), WorkerError>>>) -> Ended {
     let Some(worker) = worker else { return std::future::pending().await };
     let cause = match worker.await {

@@ -120,11 +120,11 @@ impl TokenCommand {
                 let secret = store.create_token(&tenant, scopes, &note, expires).await?;
                 // The token exists already and is printed, even if standard error cannot be
                 // written.
-                let said = format!(
+                let notice = format!(
                     "Created a token with the public part {}. Store it now: it cannot be shown again.\n",
                     secret.id()
                 );
-                let _ = io::stderr().write_all(said.as_bytes());
+                let _ = io::stderr().write_all(notice.as_bytes());
                 Ok(format!("{}\n", secret.reveal()))
             }),
             Self::Revoke { id, place } => {
@@ -175,19 +175,19 @@ impl Place {
             let path = directory.display();
             if missing == Missing::Refused {
                 return Err(failed(format!(
-                    "the data directory {path} does not exist: --data sets the server's data directory"
+                    "the data directory {path} does not exist: --data names the server's data directory"
                 )));
             }
             eprintln!("A new data directory: {path}. Start the server with this directory.");
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let said = runtime.block_on(async {
+        let output = runtime.block_on(async {
             let database = open_database(directory, 1).await.map_err(failed)?;
             let done = work(TokenStore::new(database.clone())).await;
             database.close().await;
             done.map_err(failed)
         });
-        print(&said?)
+        print(&output?)
     }
 }
 

@@ -58,7 +58,7 @@ impl Value for u64 {
     fn read(raw: &Raw) -> Result<Self, String> {
         let value = match raw {
             Raw::Integer(value) => Self::try_from(*value).ok(),
-            // Underscores are allowed between digits, as in TOML.
+            // Underscores are ignored, as in TOML.
             Raw::Untyped(text) => text.replace('_', "").parse().ok(),
             _ => None,
         };

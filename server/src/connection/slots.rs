@@ -196,6 +196,7 @@ pub struct Slot {
     close: CancellationToken,
     /// The address of the peer, or `None` for a trusted proxy.
     address: Option<AddressBlock>,
+    /// The tenant that owns the connection. Locked before the state of the slots, never after it.
     owner: Mutex<Option<Tenant>>,
     /// Whether the connection has an owner, readable without a lock.
     authenticated: AtomicBool,

@@ -1,6 +1,6 @@
-//! The number of calls that the server handles at the same time, in all and for each tenant. The server
-//! refuses a call beyond these limits at once. A call in line would only take memory until its caller
-//! gives up.
+//! The number of calls that the server handles at the same time, in all and for each tenant. The
+//! server refuses a call beyond these limits at once. A call in line would only take memory until
+//! its caller gives up.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -66,7 +66,8 @@ impl Admission {
         }
     }
 
-    /// A refusal. With all places taken, the next one comes free after about the mean duration of calls.
+    /// A refusal. With all places taken, the next one comes free after about the mean duration of
+    /// calls.
     fn refusal(&self, exceeded: Exceeded, [all, each]: LimitNames, tenant: &Tenant) -> ApiError {
         let (limit, value, subject) = match exceeded {
             Exceeded::Each { limit, .. } => (each, limit, format!("tenants/{}", tenant.as_str())),

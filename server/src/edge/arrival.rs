@@ -33,7 +33,8 @@ const KEPT: [HeaderName; 6] = [
     HeaderName::from_static("grpc-timeout"),
 ];
 
-/// Headers that proxies add. A request with one of these headers does not count as direct.
+/// Headers that proxies add. A request with one of these headers counts neither as direct nor as
+/// certified, because the certificate would be the proxy's.
 const FORWARDING: [HeaderName; 5] = [
     FORWARDED,
     VIA,

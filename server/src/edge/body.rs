@@ -19,7 +19,7 @@ use crate::{connection::OpenCall, error::ApiError};
 pub(super) type Cut = Pin<Box<dyn Future<Output = ApiError> + Send>>;
 
 /// The resources that a call holds until the last byte of its response.
-#[expect(dead_code, reason = "the places are there to be dropped")]
+#[expect(dead_code, reason = "the values release their resources when they are dropped")]
 pub(super) enum Taken {
     /// A call that needs no token.
     Probe(Probe, Option<Arc<OpenCall>>),

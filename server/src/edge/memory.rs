@@ -1,5 +1,5 @@
-//! The memory that messages of calls take: requests until they are handled, and answers until they are
-//! read. All tenants share one limit, and each tenant has a limit of its own.
+//! The memory that messages of calls take: requests until they are handled, and answers until they
+//! are read. All tenants share one limit, and each tenant has a limit of its own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -104,7 +104,7 @@ mod tests {
         first.resize(10).unwrap();
         assert!(other.resize(u64::MAX).is_err());
         other.resize(60).unwrap();
-        // What was refused has changed nothing.
+        // A refused change changes nothing.
         assert_eq!(memory.0.held(), 90);
         drop((first, second, other));
         assert_eq!((memory.0.held(), memory.0.tenants()), (0, 0));

@@ -4,7 +4,7 @@ use super::Limit;
 
 macro_rules! limits {
     ($($name:ident = $default:expr, $unit:ident $least:expr => $most:expr, $meaning:literal, $why:literal;)*) => {
-        /// The limits that a server keeps to. Units are in the names.
+        /// The limits of a server. Units are in the names.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Limits {
             $(#[doc = $meaning] pub $name: u64,)*

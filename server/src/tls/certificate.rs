@@ -94,7 +94,7 @@ impl Certificate {
                 Ok(Ok(true)) => tracing::info!(certificate = %self.chain_file.display(), "a new certificate is in use"),
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "the new certificate cannot be used: the old certificate stays in use")
+                    tracing::warn!(%error, "the new certificate cannot be used: the old one stays in use")
                 }
                 Err(error) => tracing::error!(%error, "checking the certificate failed"),
             }

@@ -2,13 +2,14 @@
 
 use std::{collections::BTreeMap, pin::pin};
 
+use bytes::Bytes;
 use cloakwork_circuit::{Graph, Node, Output, Table, Term};
 use cloakwork_device::CurvePoint;
 use cloakwork_params::{
-    ParameterSet,
+    KeyId, ParameterSet,
     table::{by_name, companion_of},
 };
-use cloakwork_proto::v1::LeaseStage;
+use cloakwork_proto::v1::{self, LeaseStage};
 use tokio::sync::oneshot;
 use tonic::transport::Endpoint;
 
