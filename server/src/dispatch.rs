@@ -1,9 +1,12 @@
-//! One task owns the scheduler and decides everything; whoever wants something from it sends a command.
+//! The dispatcher is one task that owns the scheduler and makes every decision about jobs. All
+//! other code sends it commands.
 //!
-//! Commands that have queued up are decided together, what they change is committed in one transaction, and only then
-//! does anybody hear of it. So the disk is waited for once for many jobs. What somebody relies on from then on is on disk
-//! by then; the rest outlives the process, and follows to the disk within 100 ms. Calls that wait for the whole result
-//! of a job do not wait for its transactions (`settle.rs`).
+//! The dispatcher decides all waiting commands as a batch and commits their changes in one
+//! transaction (group commit). The dispatcher answers callers and workers only after the commit.
+//! One wait for the disk therefore serves many jobs. Everything that a caller may rely on is on
+//! disk before the answer. The remaining writes survive a crash of the process and reach the disk
+//! within 100 ms. Calls that wait for the whole result of a job do not wait for its transactions
+//! (`settle.rs`).
 
 mod actor;
 mod command;
@@ -37,16 +40,17 @@ pub use live::{Leased, Leases, Wish};
 pub use submit::Admitted;
 pub use workers::PoolView;
 
-/// Commands that may wait for the dispatcher.
+/// Maximum number of commands that wait for the dispatcher.
 const COMMANDS_MAX: usize = 4096;
 
-/// Limits on writes that wait for the dispatcher, of all tenants together and of each tenant. A row is a unit, and so are
-/// 16 KiB of its bytes. Calls that only read wait behind these writes.
+/// Limits on writes that wait for the dispatcher, of all tenants together and of each tenant. A row
+/// counts as one unit, and so do 16 KiB of its bytes. Calls that only read wait behind these
+/// writes.
 const UNITS_MAX: u64 = 4096;
 const TENANT_UNITS_MAX: u64 = 1024;
 const UNIT_BYTES: usize = 16 << 10;
 
-/// Talks to the dispatcher. Cheap to clone.
+/// A handle that sends commands to the dispatcher. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Dispatcher {
     commands: mpsc::Sender<Command>,
@@ -55,7 +59,7 @@ pub struct Dispatcher {
     pools: watch::Receiver<Arc<Vec<PoolView>>>,
 }
 
-/// What the dispatcher works with.
+/// The components that the dispatcher works with.
 pub struct Parts {
     /// Jobs.
     pub store: Store,
@@ -67,11 +71,12 @@ pub struct Parts {
     pub telemetry: Arc<Telemetry>,
 }
 
-/// A job that changes under one's eyes.
+/// A watch on a job: it yields the job's current view and each later change.
 pub type Watched = watch::Receiver<JobView>;
 
 impl Dispatcher {
-    /// Takes over the jobs of the process before. The future decides everything; it ends when the last handle is gone.
+    /// Loads the unfinished jobs of the previous process. The returned future runs the dispatcher
+    /// and ends when the last handle is dropped.
     pub async fn start(parts: Parts) -> Result<(Self, impl Future<Output = ()> + Send + 'static), ApiError> {
         let (commands, received) = mpsc::channel(COMMANDS_MAX);
         let store = parts.store.clone();
@@ -79,32 +84,33 @@ impl Dispatcher {
         Ok((Self { commands, store, writes: FairShare::new(UNITS_MAX, TENANT_UNITS_MAX), pools }, actor.run()))
     }
 
-    /// Stores a job and queues it. The same request again gives the same job.
+    /// Stores a job and queues it. A repeated request returns the job of the first request.
     ///
-    /// Where it is `promised`, it will end in exactly one way, whatever happens: its caller goes away now. Otherwise
-    /// the caller waits for its result, and the disk need not be waited for: a crash or a power failure may undo
-    /// the job until its result has been handed over, and for a moment after.
+    /// A `promised` job ends in exactly one way, whatever happens, because its caller may go away
+    /// now. A job that is not promised has a caller that waits for its result, so the answer does
+    /// not wait for the disk. A crash or a power failure may then undo the job until its result has
+    /// been handed over, and for a moment after.
     pub async fn submit(&self, job: Admitted, promised: bool) -> Result<Watched, ApiError> {
         let _share = self.writes.take(&job.meta.tenant, units(&job.inputs)).await;
         self.ask(|reply| Command::Submit { job: Box::new(job), promised, reply }).await?
     }
 
-    /// Promises a job; none if it had ended, and then its end is promised.
+    /// Promises a job. Returns none if the job has ended; its end is then durable.
     pub async fn confirm(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
         self.ask(|reply| Command::Confirm { tenant: tenant.into(), job, reply }).await?
     }
 
-    /// Ends a job that has not ended; of one that has, only what became of it.
+    /// Cancels an unfinished job. An ended job is left unchanged, and the result is none.
     pub async fn cancel(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
         self.ask(|reply| Command::Cancel { tenant: tenant.into(), job, reply }).await?
     }
 
-    /// A job that has not ended, or has ended just now.
+    /// A watch on a job that is unfinished or has only this moment ended.
     pub async fn watch(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
         self.ask(|reply| Command::Watch { tenant: tenant.into(), job, reply }).await
     }
 
-    /// A job of the tenant: live, or as the store has it.
+    /// A watch on a job of the tenant, whether the job is live or only in the store.
     pub async fn find(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
         if let Some(watched) = self.watch(tenant, job).await? {
             return Ok(Some(watched));
@@ -113,50 +119,54 @@ impl Dispatcher {
         Ok(view.map(submit::ended))
     }
 
-    /// Returns when the store holds all that anybody has been told by now, unless it fails.
+    /// Returns once the store holds everything that any caller has been told so far, unless the
+    /// store fails.
     pub async fn settled(&self) -> Result<(), ApiError> {
         self.ask(|reply| Command::Settled { reply }).await
     }
 
-    /// A worker opened its stream; the wishes come through what is returned.
+    /// Registers the stream that a worker opened. The returned receiver yields the leases that the
+    /// worker is to hold.
     pub async fn attach(&self, report: WorkerReport) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
         self.ask(|reply| Command::Attach { report, reply }).await?
     }
 
-    /// A worker reported on the stream with this number.
+    /// Passes on a worker's report from the stream with this number.
     pub async fn report(&self, stream: u64, report: WorkerReport) -> Result<(), ApiError> {
         self.send(Command::Report { stream, report }).await
     }
 
-    /// A worker's stream ended.
+    /// Records that a worker's stream ended.
     pub async fn detach(&self, worker: WorkerId, stream: u64) -> Result<(), ApiError> {
         self.send(Command::Detach { worker, stream }).await
     }
 
-    /// The job behind a lease, if the worker holds it.
+    /// The job behind a lease, if the worker holds the lease.
     pub async fn leased(&self, worker: WorkerId, job: JobId, epoch: u64) -> Result<Option<Arc<Leased>>, ApiError> {
         self.ask(|reply| Command::Leased { worker, job, epoch, reply }).await?
     }
 
-    /// A worker hands in how a tenant's job ended. False when the lease is no longer its own.
+    /// Hands in a worker's outcome of a tenant's job. Returns false when the worker no longer holds
+    /// the lease.
     pub async fn commit(&self, tenant: &str, outcome: Outcome) -> Result<bool, ApiError> {
         let tenant: Arc<str> = tenant.into();
         let _share = self.writes.take(&tenant, units(outcome.result.as_deref().unwrap_or_default())).await;
         self.ask(|reply| Command::Commit { outcome: Box::new(outcome), reply }).await?
     }
 
-    /// Takes no new jobs from now on.
+    /// Refuses new jobs from now on.
     pub async fn drain(&self) -> Result<(), ApiError> {
         self.send(Command::Drain).await
     }
 
-    /// Ends the dispatcher. What has been decided is durable; jobs that have not ended go on in the next process. What
-    /// the embedded worker has is handed back: it stops with this process, and has not crashed.
+    /// Stops the dispatcher. Decisions made so far become durable, and unfinished jobs continue in
+    /// the next process. The leases of the embedded worker go back to the queue: the worker stops
+    /// with this process, so it has not crashed.
     pub async fn stop(&self, embedded: Option<WorkerId>) -> Result<(), ApiError> {
         self.send(Command::Stop { embedded }).await
     }
 
-    /// What workers there are.
+    /// The attached workers, by kind.
     pub fn pools(&self) -> Arc<Vec<PoolView>> {
         self.pools.borrow().clone()
     }
@@ -172,7 +182,8 @@ impl Dispatcher {
     }
 }
 
-/// What it takes to write a job with these inputs, or its end with these outputs.
+/// The number of units that a write takes for a job with these inputs, or for an end with these
+/// outputs.
 fn units(contents: &[Content]) -> u64 {
     let bytes = contents.iter().filter_map(|content| content.bytes.as_ref()).map(Bytes::len).sum::<usize>();
     (1 + contents.len() + bytes / UNIT_BYTES) as u64

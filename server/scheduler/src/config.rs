@@ -1,32 +1,37 @@
 //! Times and limits.
 
-/// Largest cost that counts. It keeps sums in range, and is weeks of work for any device.
+/// Maximum cost of a job; a larger cost counts as this one. The bound keeps sums in range, and it
+/// is weeks of work for any device.
 pub const COST_MAX: u64 = 1 << 40;
 
 /// Times and limits of a scheduler. Times are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How long a worker keeps a job without reporting it, and its place without reporting at all.
+    /// How long a lease lasts after a worker's last report of the job. A worker that sends no
+    /// report at all for this time is removed.
     pub lease: u64,
-    /// How long a job may stand still in a stage that is not waiting.
+    /// How long a job may make no progress in a stage other than waiting.
     pub progress_timeout: u64,
-    /// Failed or lost attempts that end a job. Crashes of the worker are counted apart.
+    /// Number of failed or lost attempts that ends a job. Crashes of the worker are counted
+    /// separately.
     pub attempts_max: u32,
-    /// Workers that a job may crash with nothing beside it before it is called poison.
+    /// Number of workers that a job may crash while it runs alone before it counts as a poison job.
     pub solo_crashes_max: u32,
-    /// Unfinished jobs in all.
+    /// Maximum number of unfinished jobs in total.
     pub jobs_max: usize,
-    /// Unfinished jobs of a tenant.
+    /// Maximum number of unfinished jobs of a tenant.
     pub jobs_per_tenant_max: usize,
-    /// Workers attached at once.
+    /// Maximum number of attached workers.
     pub workers_max: usize,
-    /// Jobs leased to a worker at once.
+    /// Maximum number of jobs leased to a worker at a time.
     pub leases_per_worker_max: usize,
-    /// Resident keys of a worker that are taken note of.
+    /// Maximum number of a worker's resident keys that the scheduler records.
     pub resident_keys_max: usize,
-    /// Cost that a tenant is served before it is the next one's turn; about what fills a wave.
+    /// Cost that a tenant is served before the next tenant's turn: about the cost that fills a
+    /// wave.
     pub quantum: u64,
-    /// Cost that jobs whose key is resident may be served ahead of a job of the same tenant that comes before them.
+    /// Maximum cost that a tenant's jobs with a resident key may be served ahead of the tenant's
+    /// first job.
     pub patience: u64,
 }
 

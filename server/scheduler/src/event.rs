@@ -1,144 +1,151 @@
-//! What goes into the scheduler and what comes out of it.
+//! The scheduler's input events and output effects.
 
 use std::borrow::Cow;
 
 use crate::types::{Group, JobId, NewJob, Report, RestoredJob, SuspectId, WorkerId};
 
-/// A stable code that says why a job has failed, as in `docs/errors`.
+/// A stable code for the cause of a job's failure, as in `docs/errors`.
 pub type Reason = Cow<'static, str>;
 
-/// Reasons that come from the scheduler itself.
+/// Reasons that the scheduler itself gives.
 pub mod reasons {
-    /// Attempts were lost too often: leases ran out, or the job stood still.
+    /// Too many attempts were lost: leases expired, or the job made no progress.
     pub const ATTEMPTS_EXHAUSTED: &str = "ATTEMPTS_EXHAUSTED";
-    /// The job crashed its worker, alone, as often as that is allowed.
+    /// The job crashed its worker, while it ran alone, as often as the limit allows.
     pub const POISON: &str = "POISON";
 }
 
-/// Something that has happened.
+/// An input of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A job was checked and admitted, and is being stored. A job that is already known is left as it is.
+    /// A job was checked and admitted, and is being stored. The event is ignored if the job is
+    /// already known.
     Submitted(NewJob),
-    /// At start-up: the store has this job. Nothing is handed out until [`Event::Recovered`].
+    /// At start-up: the store has this job. The scheduler hands out nothing until
+    /// [`Event::Recovered`].
     Restored(RestoredJob),
-    /// All of the store's jobs have been fed.
+    /// All jobs of the store have been fed.
     Recovered {
-        /// Workers that are known to have died with the server; what they held are suspects.
+        /// Workers that certainly died with the server. The jobs that they held are suspects.
         dead: Vec<WorkerId>,
     },
-    /// The job's tenant no longer wants it.
+    /// The job's tenant asked to cancel it.
     CancelRequested {
-        /// Which job.
+        /// The job.
         job: JobId,
     },
     /// A worker has sent its state.
     Reported {
-        /// Which worker.
+        /// The worker.
         worker: WorkerId,
         /// Its state.
         report: Report,
     },
     /// A worker has left.
     WorkerGone {
-        /// Which worker.
+        /// The worker.
         worker: WorkerId,
-        /// Whether it may have been killed by what it computed. A worker that drained and said goodbye was not.
+        /// Whether the worker's jobs may have killed it. False for a worker that drained and
+        /// announced its departure.
         crashed: bool,
     },
     /// An attempt is durable.
     Recorded {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt at it.
+        /// The attempt's fencing epoch.
         epoch: u64,
     },
-    /// A worker has handed in how an attempt ended. Answered by [`Effect::Accept`] or [`Effect::Refuse`].
+    /// A worker has handed in the outcome of an attempt. The answer is [`Effect::Accept`] or
+    /// [`Effect::Refuse`].
     Committed {
-        /// Who says so.
+        /// The worker that hands in the outcome.
         worker: WorkerId,
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt at it.
+        /// The attempt's fencing epoch.
         epoch: u64,
-        /// How it ended.
+        /// The attempt's outcome.
         outcome: Outcome,
     },
-    /// Time has passed. Send one when [`crate::Scheduler::next_timer`] has come.
+    /// Time has passed. The owner sends a tick at [`crate::Scheduler::next_timer`].
     Tick,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There are results.
+    /// The attempt has results.
     Succeeded,
-    /// There are none.
+    /// The attempt has no results.
     Failed {
-        /// Would another attempt have a chance?
+        /// Whether another attempt may succeed.
         retry: Retry,
-        /// Why.
+        /// The cause of the failure.
         reason: Reason,
     },
 }
 
-/// Whether another attempt would have a chance.
+/// Whether another attempt at the job may succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// The job itself is at fault.
     Never,
-    /// What was wrong may pass.
+    /// The cause of the failure may pass, so any worker may retry the job.
     Anywhere,
-    /// The job is too large for this worker. It is not given to it again while there is one that has not said so.
+    /// The job is too large for this worker. The worker does not get the job again while some
+    /// worker has not refused it.
     Elsewhere,
 }
 
-/// Something to make durable or to do.
+/// An output of the scheduler: a change to make durable, or an action to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Make durable that this attempt is about to begin, then feed [`Event::Recorded`].
+    /// Make the start of this attempt durable, then feed [`Event::Recorded`].
     Record(Attempt),
-    /// Everything that the worker shall hold. Sent whenever it changes, and to a worker that holds something else.
+    /// Every lease that the worker is to hold. Sent whenever the leases change, and to a worker
+    /// that reports other leases.
     Assign {
-        /// To whom.
+        /// The worker.
         worker: WorkerId,
         /// Job and epoch of each lease.
         leases: Vec<(JobId, u64)>,
     },
-    /// The job is back in the queue. Make it durable with what else happens; nothing waits for it.
+    /// The job is back in the queue. Make the change durable with the other changes; nothing waits
+    /// for it.
     Requeued {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Failed and lost attempts so far.
+        /// Number of failed and lost attempts so far.
         attempts: u32,
-        /// The attempt that is over.
+        /// Fencing epoch of the attempt that is over.
         epoch: u64,
-        /// The group of suspects that it belongs to.
+        /// The job's group of suspects, if it is a suspect.
         suspect: Option<SuspectId>,
-        /// Workers that it crashed alone.
+        /// Number of workers that the job crashed while it ran alone.
         solo_crashes: u32,
-        /// What ended the attempt.
+        /// The cause that ended the attempt.
         why: Why,
     },
-    /// The commit counts.
+    /// The handed-in outcome counts.
     Accept {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt at it.
+        /// The attempt's fencing epoch.
         epoch: u64,
     },
-    /// The commit came from a lease that is lost, or never was: throw its results away.
+    /// The outcome came from a lease that was lost or never existed. Discard its results.
     Refuse {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Which attempt at it, as claimed.
+        /// The attempt's fencing epoch, as the worker claims.
         epoch: u64,
     },
-    /// The job has ended. Comes once for each job; nothing else about the job follows.
+    /// The job has ended. Sent once for each job, as the last effect about it.
     Finished {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// How.
+        /// How the job ended.
         end: End,
     },
 }
@@ -148,46 +155,50 @@ pub enum Effect {
 pub struct Attempt {
     /// The job.
     pub job: JobId,
-    /// Its group.
+    /// The job's group.
     pub group: Group,
-    /// Number of the attempt, counted from 1. It fences: only the latest may commit.
+    /// Number of the attempt, counted from 1. The number is a fencing epoch: only the latest
+    /// attempt may commit.
     pub epoch: u64,
-    /// Who shall make it.
+    /// The worker that is to make the attempt.
     pub worker: WorkerId,
-    /// Failed and lost attempts before.
+    /// Number of failed and lost attempts before this one.
     pub attempts: u32,
-    /// The group of suspects that the job belongs to. The worker holds nothing else while it does.
+    /// The job's group of suspects, if it is a suspect. The worker of a suspect holds only jobs of
+    /// that group.
     pub suspect: Option<SuspectId>,
-    /// Workers that the job has crashed alone.
+    /// Number of workers that the job has crashed while it ran alone.
     pub solo_crashes: u32,
 }
 
-/// What ended an attempt without ending the job.
+/// The cause that ended an attempt without ending the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// The worker handed in a failure that may pass.
     Failed,
-    /// The worker did not report the job, or not at all, for too long. It counts as an attempt if it ever had.
+    /// The worker did not report the job, or did not report at all, for too long. The loss counts
+    /// as an attempt if the worker had ever reported the job.
     LeaseExpired,
-    /// The job stood still for too long.
+    /// The job made no progress for too long.
     NoProgress,
-    /// The worker left before the attempt was durable.
+    /// The attempt ended before it began. Its worker left before the attempt was durable, or the
+    /// job never computed in a trial.
     NotStarted,
     /// The worker crashed.
     WorkerCrashed,
-    /// The worker left in good order.
+    /// The worker left without a crash.
     WorkerLeft,
 }
 
 /// How a job ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// With results.
+    /// The job has results.
     Succeeded,
-    /// Without.
+    /// The job has no results.
     Failed(Reason),
-    /// By request.
+    /// The tenant cancelled the job.
     Cancelled,
-    /// Too late.
+    /// The job did not end before its deadline.
     DeadlineExceeded,
 }

@@ -5,7 +5,7 @@ use crate::queue::{Class, Entry, Rank, Size};
 use crate::seat::Seat;
 use crate::types::{LeaseReport, NewJob, Stage, SuspectId, Time, WorkerId};
 
-/// An unfinished job and where it is.
+/// An unfinished job and its state.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) spec: NewJob,
@@ -16,20 +16,22 @@ pub(crate) struct Job {
     pub(crate) epoch: u64,
     pub(crate) suspect: Option<SuspectId>,
     pub(crate) solo_crashes: u32,
-    /// Workers that it is too large for, in order.
+    /// Workers that have refused the job as too large, sorted.
     pub(crate) refused_by: Box<[WorkerId]>,
-    /// When they may have it again, if no other takes it before: it is too large for all that there are.
+    /// Set while the job is too large for all workers: when they may have it again, unless a new
+    /// worker takes it first.
     pub(crate) rests_until: Option<Time>,
     pub(crate) state: State,
-    /// Time of the job's entry among the timers: never later than [`Job::due`], but it may be earlier, so that a
-    /// renewed lease costs nothing until the old time has come.
+    /// Time of the job's entry among the timers. The timer is never later than [`Job::due`]. An
+    /// earlier timer is allowed, so that a lease renewal changes no timer until the old time has
+    /// come.
     pub(crate) timer: Time,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Queued,
-    /// Promised to a worker that will hear of it once the attempt is durable.
+    /// Assigned to a worker. The worker learns of the job once the attempt is durable.
     Recording {
         worker: WorkerId,
     },
@@ -40,7 +42,8 @@ pub(crate) enum State {
 pub(crate) struct Lease {
     pub(crate) worker: WorkerId,
     pub(crate) expires: Time,
-    /// What the worker has said of it. Apart, as a job that waits is to be small.
+    /// The worker's latest report of the job. Boxed, because most jobs wait and a waiting job
+    /// should be small.
     pub(crate) seen: Option<Box<Seen>>,
 }
 
@@ -48,28 +51,28 @@ pub(crate) struct Lease {
 pub(crate) struct Seen {
     pub(crate) stage: Stage,
     pub(crate) progress: u64,
-    /// The most that it has said.
+    /// The highest number of rows that was reported done.
     pub(crate) rows_done: u64,
-    /// When stage or progress last moved.
+    /// When the stage last changed or the progress last grew.
     pub(crate) moved: Time,
-    /// How it has computed, once it has.
+    /// How the attempt has computed, once it has begun to.
     pub(crate) shown: Option<Shown>,
 }
 
-/// How an attempt has computed so far.
+/// The computation that an attempt has shown so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// The most progress that was reported.
+    /// The highest progress that was reported.
     pub(crate) most: u64,
-    /// When it first was seen computing.
+    /// When the attempt was first reported as computing.
     pub(crate) first: Time,
     /// When its progress last grew.
     pub(crate) last: Time,
 }
 
 impl Shown {
-    /// What is known after a report. Reading inputs, waiting for memory and handing in results say nothing of what
-    /// computing does; waits between waves are part of it.
+    /// The state after a report. Reading inputs, waiting for memory and handing in results are no
+    /// evidence about computation. Waits between waves are part of the computation.
     pub(crate) fn after(before: Option<Self>, now: Time, report: &LeaseReport) -> Option<Self> {
         match (before, report.stage) {
             (None, Stage::Computing) => Some(Self { most: report.progress, first: now, last: now }),
@@ -82,7 +85,7 @@ impl Shown {
 }
 
 impl Job {
-    /// Its entry in the queue, with its seat.
+    /// The job's entry in the queue, with its seat.
     pub(crate) fn entry(&self, seat: Seat, config: &Config) -> Entry {
         Entry {
             class: self.class(),
@@ -101,21 +104,21 @@ impl Job {
         if self.spec.cost > config.quantum { Size::Long } else { Size::Short }
     }
 
-    /// Cost of the rows that are still to do, by what the worker says.
+    /// Cost of the rows that are still to compute, according to the worker.
     pub(crate) fn left(&self) -> u64 {
         let rows = u128::from(self.spec.rows.max(1));
         let done = u128::from(self.seen().map_or(0, |seen| seen.rows_done)).min(rows);
         let cost = u128::from(self.spec.cost);
-        // At most the cost, which is 64 bits.
+        // The result is at most the cost, which has 64 bits.
         (cost - cost * done / rows) as u64
     }
 
-    /// How its attempt has computed so far, by what the worker says.
+    /// How the attempt has computed so far, according to the worker.
     pub(crate) fn shown(&self) -> Option<Shown> {
         self.seen()?.shown
     }
 
-    /// Whether its worker has said that it has the job.
+    /// Whether the worker has reported the job.
     pub(crate) fn is_seen(&self) -> bool {
         self.seen().is_some()
     }
@@ -124,15 +127,16 @@ impl Job {
         if let State::Leased(lease) = &self.state { lease.seen.as_deref() } else { None }
     }
 
-    /// How long a suspect must compute before it is no longer kept alone: two leases after its first crash, and twice as
-    /// long with each further attempt that did not end by itself. All that goes into it is stored with the job. So one
-    /// that crashes late again and again is alone when it does, once it has crashed often enough.
+    /// How long a suspect must compute before it is acquitted. The time is two leases after the
+    /// first crash, and doubles with each further attempt that did not end by itself. All inputs of
+    /// this rule are stored with the job. A job that crashes late again and again is therefore
+    /// still alone at its crash, once it has crashed often enough.
     pub(crate) fn trial(&self, config: &Config) -> u64 {
         let doublings = self.epoch.saturating_sub(u64::from(self.attempts)).saturating_sub(1).clamp(1, 63);
         config.lease.saturating_mul(1 << doublings)
     }
 
-    /// The worker that has the job or has been promised it.
+    /// The worker that holds the job or is assigned it.
     pub(crate) fn worker(&self) -> Option<WorkerId> {
         match self.state {
             State::Queued => None,
@@ -140,7 +144,7 @@ impl Job {
         }
     }
 
-    /// When something must be done about the job if nothing happens before.
+    /// When the scheduler must act on the job if no event arrives before.
     pub(crate) fn due(&self, config: &Config) -> Time {
         match &self.state {
             State::Queued => self.spec.deadline.min(self.rests_until.unwrap_or(Time::MAX)),
@@ -151,7 +155,7 @@ impl Job {
 }
 
 impl Lease {
-    /// When the job will have stood still for too long.
+    /// When the job will have made no progress for too long.
     pub(crate) fn stalls(&self, config: &Config) -> Time {
         match &self.seen {
             Some(seen) if seen.stage != Stage::Waiting => seen.moved.saturating_add(config.progress_timeout),

@@ -1,7 +1,8 @@
-//! The unfinished jobs, each in a seat that everything else knows it by.
+//! The unfinished jobs, each in a numbered seat by which all other indexes refer to it.
 //!
-//! A seat is four bytes where an id has sixteen, and finding the job in it takes no search. With a hundred thousand jobs
-//! the time of a step is that of fetching what the step touches from memory, so that small indexes are fast ones.
+//! A seat takes four bytes where an ID takes sixteen, and the job in a seat is found without a
+//! search. With a hundred thousand jobs, a step takes the time of its memory accesses, so small
+//! indexes are fast indexes.
 
 use hashbrown::HashTable;
 
@@ -13,17 +14,19 @@ use crate::types::JobId;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Jobs {
     seats: Vec<Kept>,
-    /// Empty seats. The last to be left is the first to be taken: its memory is still at hand.
+    /// Empty seats. The seat that was freed last is reused first, because its memory is likely
+    /// still in the cache.
     free: Vec<Seat>,
-    /// Seats by the id of the job in them, which is not kept here again.
+    /// Seats by the ID of the job in them. The table does not store the ID a second time.
     by_id: HashTable<Seat>,
 }
 
-/// What is in a seat.
+/// The content of a seat.
 #[derive(Clone, Debug, Default)]
 struct Kept {
     job: Option<Job>,
-    /// Where the alarms have the job's entry. It is here because whoever asks for it has just fetched the job.
+    /// Position of the job's entry in the alarms, beside the job because its readers have fetched
+    /// that.
     place: u32,
 }
 
@@ -48,7 +51,7 @@ impl Jobs {
         self.seats.get_mut(seat.index())?.job.as_mut()
     }
 
-    /// Finds a seat for a job whose id no other has.
+    /// Puts a job into a seat. No other job may have the same ID.
     pub(crate) fn insert(&mut self, job: Job) -> Seat {
         let seat = self.free.pop().unwrap_or_else(|| {
             self.seats.push(Kept::default());
@@ -71,7 +74,7 @@ impl Jobs {
         Some(job)
     }
 
-    /// Where the alarms have the entry of the job in a seat.
+    /// Position of the job's entry in the alarms.
     pub(crate) fn place(&self, seat: Seat) -> u32 {
         self.seats[seat.index()].place
     }
@@ -80,12 +83,12 @@ impl Jobs {
         self.seats[seat.index()].place = place;
     }
 
-    /// All of them, in no order that means anything.
+    /// All jobs, in arbitrary order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Seat, &Job)> {
         self.seats.iter().zip(0..).filter_map(|(kept, index)| Some((Seat::at(index), kept.job.as_ref()?)))
     }
 
-    /// Panics where seats and ids disagree.
+    /// Panics where seats and IDs disagree.
     pub(crate) fn check(&self) {
         for (seat, job) in self.iter() {
             assert_eq!(self.seat(&job.spec.id), Some(seat), "seat of {:?}", job.spec.id);
@@ -95,8 +98,8 @@ impl Jobs {
     }
 }
 
-/// Hashes an id, the same way in every process. The server draws ids at random, so that nobody can choose them to
-/// collide; and nothing walks the jobs in the order that comes of it.
+/// Hashes an ID, equally in every process. The server draws IDs at random, so clients cannot choose
+/// colliding IDs. No code iterates over the jobs in hash order.
 fn hash(id: &JobId) -> u64 {
     let mix = |word: u64| word.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let (high, low) = ((id.0 >> 64) as u64, id.0 as u64);

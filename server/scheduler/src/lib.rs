@@ -1,20 +1,23 @@
-//! Which worker computes which job, and when: fairness, placement, leases, attempts and the isolation of jobs that
-//! kill their worker.
+//! Decides which worker computes which job, and when: fairness, placement, leases, attempts, and
+//! the isolation of jobs that kill their worker.
 //!
-//! Sans-IO: [`Scheduler::step`] takes a time and an [`Event`] and appends [`Effect`]s. It has no clock, no randomness
-//! and does no I/O, so that the same events always have the same effects and a simulator can drive it.
+//! The crate is sans-IO: [`Scheduler::step`] takes a time and an [`Event`] and appends [`Effect`]s.
+//! The crate has no clock and no randomness, and it does no I/O. Equal events therefore always have
+//! the same effects, and a simulator can drive the scheduler.
 //!
-//! What its owner must do:
+//! The owner of a scheduler has these duties:
 //!
-//! - Start by feeding every unfinished job of the store as [`Event::Restored`], then [`Event::Recovered`].
-//! - Make the effects of a batch of events durable in **one** transaction, in their order, and only then carry them
-//!   out: answer the client, send the assignments. An [`Effect::Record`] is answered by [`Event::Recorded`] after the
-//!   commit, and only then will the job be in an assignment. An owner that can do without a record may have the
-//!   worker begin before that; here nothing changes by it.
-//! - When that transaction fails, the state in memory is ahead of the store: throw the scheduler away and build
-//!   another from the store. Workers keep their leases over this as they do over a restart.
-//! - Feed what has arrived before a [`Event::Tick`]. Leases only run out in ticks, so that a server that was
-//!   held up does not take the time it lost out on its workers.
+//! - Start by feeding every unfinished job of the store as [`Event::Restored`], then
+//!   [`Event::Recovered`].
+//! - Make the effects of a batch of events durable in **one** transaction, in their order. Only
+//!   then carry them out: answer the client, send the assignments. Answer an [`Effect::Record`]
+//!   with [`Event::Recorded`] after the commit. The job is in an assignment only after that. An
+//!   owner that can do without a record may let the worker begin before the commit; the scheduler
+//!   behaves the same.
+//! - When that transaction fails, the state in memory is ahead of the store. Drop the scheduler and
+//!   build another from the store. Workers keep their leases, as they do over a restart.
+//! - Feed all arrived events before an [`Event::Tick`]. Leases expire only in ticks, so a delay of
+//!   the server costs no worker its leases.
 
 #![forbid(unsafe_code)]
 

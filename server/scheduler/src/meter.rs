@@ -1,10 +1,10 @@
-//! How fast work gets done.
+//! Measures the rate at which cost is finished.
 
 use crate::types::Time;
 
-/// Shortest time that a rate is taken over.
+/// Shortest time that a rate is measured over, in microseconds.
 const WINDOW: u64 = 1_000_000;
-/// Longest and shortest time that a refusal asks to wait.
+/// Shortest and longest wait that a refusal asks for, in microseconds.
 const RETRY: std::ops::RangeInclusive<u64> = 100_000..=60_000_000;
 
 /// Cost finished per second, smoothed.
@@ -16,7 +16,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Takes a finished job into account.
+    /// Counts a finished job.
     pub(crate) fn finished(&mut self, now: Time, cost: u64) {
         self.done = self.done.saturating_add(cost);
         let elapsed = now.saturating_sub(self.since);
@@ -27,17 +27,17 @@ impl Meter {
         }
     }
 
-    /// There was nothing to do before this: the time does not count.
+    /// Restarts the measurement. The scheduler was idle before `now`, and idle time does not count.
     pub(crate) fn begin(&mut self, now: Time) {
         (self.since, self.done) = (now, 0);
     }
 
-    /// Cost per second; 0 while nothing is known.
+    /// Cost per second; 0 before the first measurement.
     pub(crate) fn per_second(&self) -> u64 {
         self.per_second
     }
 
-    /// Microseconds until so much cost is done, within reason.
+    /// Microseconds until this cost is finished, within the bounds of `RETRY`.
     pub(crate) fn wait_for(&self, cost: u128) -> u64 {
         let wait = match self.per_second {
             0 => u128::from(WINDOW),

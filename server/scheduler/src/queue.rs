@@ -1,12 +1,13 @@
-//! Whose job is next: deficit round robin across tenants, rank within a tenant.
+//! The order of queued jobs: deficit round robin across tenants, rank within a tenant.
 //!
-//! The rounds are counted instead of walked: a tenant's round is the cost it was served over the quantum, and the
-//! tenant in the lowest round is next. That is the order in which deficit round robin serves them, with the rounds in
-//! which nobody could afford their next job left out, so that one job of a million bootstraps is no loop of a million.
+//! The rounds are computed instead of iterated. A tenant's round is its served cost divided by the
+//! quantum, and the tenant in the lowest round is next. Deficit round robin serves tenants in this
+//! order, too. The computation skips the rounds in which no tenant could afford its next job. A job
+//! of a million bootstraps therefore causes no loop of a million rounds.
 //!
-//! A tenant pays for a whole job when it is handed out. So whoever was given a huge one while others waited waits with its
-//! next until they have caught up; where nobody waits, nobody pays. How a running job shares a device is the worker's
-//! business.
+//! A tenant is charged for a whole job when the job is handed out. A tenant that was given a huge
+//! job while others waited therefore waits until they have caught up. Where no other tenant waits,
+//! the charge has no effect. The worker decides how running jobs share a device.
 
 mod flow;
 mod line;
@@ -20,14 +21,14 @@ use crate::seat::Seat;
 use crate::types::{Group, TenantId, Time, WorkerId};
 use flow::Flow;
 
-/// Whether a job is more than a turn's work: such jobs take places of their own on a worker.
+/// Whether a job costs more than a quantum. Long jobs take separate places on a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
     Short,
     Long,
 }
 
-/// A job's place among those of its tenant: priority, then deadline, then age.
+/// A job's order among its tenant's jobs: priority, then deadline, then age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     priority: Reverse<i8>,
@@ -42,22 +43,22 @@ impl Rank {
     }
 }
 
-/// What a worker must be for a job: jobs of one class go to the same workers.
+/// The requirements that a job has on its worker. All jobs of a class fit the same workers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Class {
     pub(crate) set: SetId,
-    /// Not these, which it is too large for. In order.
+    /// Workers that have refused the job as too large, sorted.
     pub(crate) refused_by: Box<[WorkerId]>,
 }
 
 impl Class {
-    /// The first of a set's: any worker that serves it will do.
+    /// The first class of a set in sort order: any worker that serves the set may take its jobs.
     fn any(set: SetId) -> Self {
         Self { set, refused_by: Box::default() }
     }
 }
 
-/// All that says where a job is in the queue.
+/// All keys by which the queue indexes a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) class: Class,
@@ -67,16 +68,17 @@ pub(crate) struct Entry {
     pub(crate) rank: Rank,
 }
 
-/// What a worker has room for.
+/// The jobs that a worker has room for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice<'a> {
-    /// Whatever comes next.
+    /// The next job of any size.
     Any,
     /// The next short job.
     Short,
-    /// The next long job of a tenant that has none here.
+    /// The next long job of a tenant that has no long job on this worker.
     Long {
-        /// Tenants to leave out, as those that have one. Keep them few: they are walked past.
+        /// Tenants to skip because they have a long job here. Keep the map small: the search walks
+        /// past each of them.
         besides: &'a BTreeMap<TenantId, usize>,
     },
 }
@@ -87,9 +89,10 @@ pub(crate) struct Queue {
     quantum: u64,
     patience: u64,
     rings: BTreeMap<Class, Ring>,
-    /// Cost that a tenant was served over all classes, for the choice between classes.
+    /// Cost that each tenant was served over all classes, for the choice between classes.
     accounts: BTreeMap<TenantId, Account>,
-    /// Highest account that was ever next. A tenant that comes to the queue begins there.
+    /// Highest served cost of any tenant at its turn. A tenant that joins the queue starts from
+    /// this cost.
     clock: u128,
     len: usize,
 }
@@ -105,11 +108,12 @@ struct Account {
 struct Ring {
     /// The round that is being served.
     round: u128,
-    /// Tenants with queued short jobs, by their round.
+    /// Tenants with queued short jobs, by round.
     short: BTreeSet<(u128, TenantId)>,
-    /// Tenants with queued long jobs, by their round.
+    /// Tenants with queued long jobs, by round.
     long: BTreeSet<(u128, TenantId)>,
-    /// Tenants with neither, whose round has not come yet: leaving the queue for a moment buys no second turn.
+    /// Tenants without queued jobs whose round has not come yet. The ring keeps them so that a
+    /// tenant gains no second turn by leaving the queue briefly.
     resting: BTreeSet<(u128, TenantId)>,
     flows: BTreeMap<TenantId, Flow>,
 }
@@ -122,7 +126,7 @@ impl Ring {
         }
     }
 
-    /// Nobody waits.
+    /// Whether no tenant has queued jobs.
     fn is_idle(&self) -> bool {
         self.short.is_empty() && self.long.is_empty()
     }
@@ -165,12 +169,13 @@ impl Queue {
         self.len += 1;
     }
 
-    /// Takes a job out without serving it.
+    /// Removes a job without serving it.
     pub(crate) fn remove(&mut self, entry: &Entry) {
         self.leave(entry, 0);
     }
 
-    /// The job that a worker with these sets should have next. `near` says of which groups it has the key.
+    /// The next job for a worker that serves these sets. `near` says whether the worker has the key
+    /// of a group.
     pub(crate) fn pick(
         &self,
         worker: WorkerId,
@@ -184,7 +189,7 @@ impl Queue {
             let tenant = ring.next(choice)?;
             Some((class.set, tenant, ring.flows[&tenant].lane_for(choice)))
         });
-        // A tenant's jobs of several classes go by their rank, as those of one do.
+        // A tenant's jobs of different classes are ordered by rank, like jobs of the same class.
         let (set, tenant, lane) =
             nexts.min_by_key(|(_, tenant, lane)| (self.accounts[tenant].served, *tenant, lane.first()))?;
         lane.choose(|key| near(&Group { tenant, key, set }), self.patience).map(|rank| rank.seat)
@@ -194,7 +199,7 @@ impl Queue {
         self.rings.range(Class::any(set)..).take_while(move |(class, _)| class.set == set)
     }
 
-    /// Takes a job out and charges its tenant for it.
+    /// Removes a job and charges its tenant for it.
     pub(crate) fn serve(&mut self, entry: &Entry, cost: u64) {
         if let Some(account) = self.accounts.get_mut(&entry.tenant) {
             self.clock = self.clock.max(account.served);
@@ -232,7 +237,7 @@ impl Queue {
         self.forget(&entry.class);
     }
 
-    /// Forgets tenants whose past no longer matters: their round is over, or nobody waits.
+    /// Drops tenants whose served cost no longer matters: their round is over, or no tenant waits.
     fn forget(&mut self, class: &Class) {
         let Some(ring) = self.rings.get_mut(class) else { return };
         while let Some(&(round, tenant)) = ring.resting.first() {
@@ -265,7 +270,7 @@ impl Queue {
         flows.flat_map(Flow::ranks).map(|rank| rank.seat).collect()
     }
 
-    /// Panics where two indexes disagree. `queued` has every job that should be here, once.
+    /// Panics where two indexes disagree. `queued` yields every job that should be queued, once.
     pub(crate) fn check(&self, queued: impl Iterator<Item = Entry>) {
         let mut count = 0;
         for entry in queued {

@@ -1,4 +1,4 @@
-//! The state machine itself.
+//! The scheduler's state machine.
 
 mod admission;
 mod ages;
@@ -30,28 +30,29 @@ use ages::Ages;
 use alarms::Alarms;
 use suspects::Suspects;
 
-/// Decides which worker computes which job. See the crate's page for what its owner must do.
+/// Decides which worker computes which job. The crate's documentation lists the duties of its
+/// owner.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     config: Config,
     jobs: Jobs,
-    /// Those that wait and are not suspects.
+    /// Queued jobs that are not suspects.
     queue: Queue,
-    /// Those that wait and are.
+    /// Queued jobs that are suspects.
     suspects: Suspects,
     workers: BTreeMap<WorkerId, Worker>,
-    /// When something must be done about a job. One entry for each.
+    /// When the scheduler must act on a job. One entry for each job.
     timers: Alarms,
-    /// When a worker may have to be given up. One entry for each.
+    /// When a silent worker may have to be removed. One entry for each worker.
     silences: BTreeSet<(Time, WorkerId)>,
-    /// Of waiting jobs.
+    /// Submission times of the queued jobs.
     ages: Ages,
     tenants: BTreeMap<TenantId, Load>,
     total: Load,
     meter: Meter,
     counters: Counters,
     sequence: u64,
-    /// Restored jobs are being fed; nothing is handed out.
+    /// Whether restored jobs are being fed. Meanwhile the scheduler hands out nothing.
     recovering: bool,
     todo: Todo,
 }
@@ -63,22 +64,23 @@ struct Load {
     cost: u128,
 }
 
-/// What is left to do at the end of a step. Empty between steps.
+/// Work left for the end of a step. Empty between steps, apart from `dirty`, which waits for the
+/// flush.
 #[derive(Clone, Debug, Default)]
 struct Todo {
-    /// Jobs that came to the queue.
+    /// Jobs that joined the queue.
     fresh: Vec<Seat>,
-    /// Workers that may take more.
+    /// Workers that may have room for more jobs.
     wake: BTreeSet<WorkerId>,
     wake_all: bool,
-    /// There is one worker less for jobs of some set.
+    /// Whether some set has lost a worker that could take its jobs.
     fewer: bool,
     /// Workers whose assignment has changed.
     dirty: BTreeSet<WorkerId>,
 }
 
 impl Scheduler {
-    /// A scheduler that knows of nothing.
+    /// An empty scheduler.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -99,14 +101,15 @@ impl Scheduler {
         }
     }
 
-    /// Takes an event and appends what follows from it.
+    /// Takes an event and appends its effects.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.feed(now, event, effects);
         self.flush(effects);
     }
 
-    /// Like [`Scheduler::step`] without the assignments. For a batch of events: feed them all, then
-    /// [`Scheduler::flush`], and a worker is sent one assignment instead of one for each of its jobs.
+    /// Like [`Scheduler::step`], without the assignments. To process a batch, feed all its events,
+    /// then call [`Scheduler::flush`]. Each worker then gets one assignment instead of one for each
+    /// of its jobs.
     pub fn feed(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Submitted(job) => self.submitted(now, job),
@@ -124,7 +127,7 @@ impl Scheduler {
         self.settle(now, effects);
     }
 
-    /// Appends the assignments of all workers for whom they have changed.
+    /// Appends the assignments of all workers whose assignments have changed.
     pub fn flush(&mut self, effects: &mut Vec<Effect>) {
         for worker in std::mem::take(&mut self.todo.dirty) {
             effects.push(Effect::Assign { worker, leases: self.assignment(worker) });

@@ -1,6 +1,6 @@
-//! Numbers of the places that unfinished jobs are kept in.
+//! Numbers of the slots that hold unfinished jobs.
 
-/// Where a job is kept until it ends. Then the next that comes may have the seat.
+/// The slot of a job until it ends. A later job may then reuse the seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Seat(u32);
 

@@ -1,10 +1,12 @@
-//! A seeded simulator: clients, a store that may lose its latest transaction, a server that may die between any two
-//! steps, and workers that crash, stall, lie, drain and come back. It checks the invariants of docs and design after
-//! every step, and a seed is the whole run.
+//! A seeded simulator of the scheduler with its clients, store, server and workers. The store may
+//! lose its latest transaction, and the server may die between any two steps. Workers crash, stall,
+//! lie, drain and come back. The simulator checks the invariants of docs and design after every
+//! step. A seed determines the whole run.
 //!
-//! I1 and I8: every acknowledged job ends once · I2: a stale commit is never accepted · I4: one request, one job ·
-//! I5: suspects are alone until acquitted, and a worker only gets sets that it serves · I6: limits hold · I7: once the
-//! faults stop, all jobs end within a computed time · only poison is called poison, and it costs few crashes.
+//! I1 and I8: every acknowledged job ends once · I2: a stale commit is never accepted · I4: one
+//! request, one job · I5: suspects are alone until acquitted, and a worker only gets sets that it
+//! serves · I6: limits hold · I7: once the faults stop, all jobs end within a computed time · only
+//! poison jobs end as poison, and they cause few crashes.
 
 mod client;
 mod plan;
@@ -18,7 +20,7 @@ mod world;
 
 use world::World;
 
-/// What happened in a run.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Events that the scheduler took.
@@ -31,7 +33,7 @@ pub struct Summary {
     pub succeeded: u64,
     /// Times that the server died.
     pub server_deaths: u64,
-    /// Workers that died.
+    /// Number of worker deaths.
     pub worker_deaths: u64,
     /// Commits refused.
     pub refused: u64,
@@ -41,13 +43,14 @@ pub struct Summary {
     pub acquitted: u64,
 }
 
-/// Runs a seed. Panics where an invariant is broken, after a line that says how to see it again.
+/// Runs a seed. Panics where an invariant is broken, after a line with the command that repeats the
+/// run.
 pub fn run(seed: u64, trace: bool) -> Summary {
     let _replay = Replay(seed);
     World::new(seed, trace).run()
 }
 
-/// Says how to see a failure again.
+/// Prints the command that repeats a failed run.
 struct Replay(u64);
 
 impl Drop for Replay {

@@ -1,4 +1,4 @@
-//! Names of things, and what is said about jobs and workers.
+//! Identifiers, and the data that jobs and workers report.
 
 use cloakwork_params::{KeyId, SetId};
 
@@ -13,48 +13,51 @@ pub struct JobId(pub u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(pub u64);
 
-/// A worker process. A restarted worker is another worker.
+/// A worker process. A restarted worker has a new ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u128);
 
-/// A group of jobs one of which may have killed its worker. They are retried together, and with nothing else.
+/// A group of jobs that may include the killer of a worker. The group is retried together, and with
+/// no other jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SuspectId(pub u64);
 
-/// Jobs of one group may share waves; jobs of different groups share nothing.
+/// The owner, key and set of a job. Jobs of one group may share waves; jobs of different groups
+/// share nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
-    /// Whose jobs they are.
+    /// The tenant that owns the jobs.
     pub tenant: TenantId,
-    /// The evaluation key they run under.
+    /// The evaluation key of the jobs.
     pub key: KeyId,
-    /// Its parameter set.
+    /// The key's parameter set.
     pub set: SetId,
 }
 
 /// A job that has been checked and stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewJob {
-    /// Its name.
+    /// The job's ID.
     pub id: JobId,
-    /// What it may share waves with.
+    /// The group of jobs that it may share waves with.
     pub group: Group,
-    /// Bootstraps times the weight of the set. At most [`crate::COST_MAX`] of it counts.
+    /// Bootstraps times the weight of the set. A cost above [`crate::COST_MAX`] counts as that.
     pub cost: u64,
-    /// What [`LeaseReport::rows_done`] counts up to.
+    /// The total that [`LeaseReport::rows_done`] counts up to.
     pub rows: u64,
     /// From -10 (last) to 10 (first), among the tenant's own jobs.
     pub priority: i8,
-    /// When to give up on it.
+    /// When the scheduler gives up on the job.
     pub deadline: Time,
 }
 
 /// An unfinished job as the store has it when the server starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoredJob {
-    /// The job, its deadline on the clock of this process.
+    /// The job, with its deadline on the clock of this process.
     pub job: NewJob,
-    /// When it was submitted, or 0 where that was before this clock began. Feed the oldest first.
+    /// When the job was submitted, or 0 if that was before this clock began. Feed the oldest jobs
+    /// first.
     pub submitted: Time,
     /// As in the latest [`crate::Effect::Record`] or [`crate::Effect::Requeued`].
     pub attempts: u32,
@@ -64,54 +67,54 @@ pub struct RestoredJob {
     pub suspect: Option<SuspectId>,
     /// As in the latest of those effects.
     pub solo_crashes: u32,
-    /// The worker of the latest effect, where that was a [`crate::Effect::Record`].
+    /// The worker of the latest effect, if that was a [`crate::Effect::Record`].
     pub holder: Option<WorkerId>,
 }
 
-/// Everything that a worker has to say; it replaces what it said before.
+/// A worker's report of its whole state. The report replaces the previous report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Kind of worker, for statistics: 'cpu', say.
+    /// Kind of worker, for statistics, such as 'cpu'.
     pub pool: String,
-    /// Parameter sets that it serves.
+    /// Parameter sets that the worker serves.
     pub sets: Vec<SetId>,
-    /// Cost that it would like to hold in all. The last job handed to it may go beyond, and beside long jobs there is
-    /// room for others.
+    /// Total cost that the worker wants to hold. The last job handed to it may exceed this cost,
+    /// and beside long jobs there is room for others.
     pub wanted_cost: u64,
-    /// Attempts that it is busy with.
+    /// Attempts that the worker is busy with.
     pub leases: Vec<LeaseReport>,
-    /// Keys that it has in memory.
+    /// Keys that the worker has in memory.
     pub resident: Vec<(KeyId, SetId)>,
-    /// Wants no new jobs.
+    /// Whether the worker wants no new jobs.
     pub draining: bool,
 }
 
-/// An attempt as its worker sees it.
+/// An attempt, as its worker reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseReport {
     /// The job.
     pub job: JobId,
-    /// Which attempt at it.
+    /// The attempt's fencing epoch.
     pub epoch: u64,
-    /// What the worker is doing with it.
+    /// The worker's current activity for the job.
     pub stage: Stage,
-    /// Grows while the job makes progress.
+    /// A counter that grows while the job makes progress.
     pub progress: u64,
-    /// Rows that are done.
+    /// Number of rows that are done.
     pub rows_done: u64,
 }
 
-/// What a worker is doing with a job. The progress clock stands still while a job is waiting.
+/// A worker's current activity for a job. The progress clock stands still while a job is waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Reads its inputs.
+    /// The worker reads the job's inputs.
     Fetching,
-    /// Reads its key.
+    /// The worker reads the job's key.
     LoadingKey,
-    /// Waits for its turn, or for memory.
+    /// The job waits for its turn, or for memory.
     Waiting,
-    /// Computes.
+    /// The worker computes the job.
     Computing,
-    /// Hands in results.
+    /// The worker hands in the results.
     Committing,
 }

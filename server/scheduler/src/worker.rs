@@ -1,17 +1,19 @@
-//! An attached worker, and what it has room for.
+//! An attached worker, and the jobs that it has room for.
 //!
-//! A worker says how much work it wants to hold, and gets whatever comes next until what is left of its jobs is that
-//! much. One job of ten million bootstraps is more than that for hours, and a worker mixes jobs in its waves. So while
-//! its *long* jobs, those of more than a turn's cost, are all that it wants, it has room for others beside them:
+//! A worker reports the cost that it wants to hold. The worker gets the next jobs until the
+//! remaining cost of its jobs reaches this amount. One job of ten million bootstraps exceeds that
+//! for hours, yet a worker mixes jobs in its waves. *Long* jobs cost more than a quantum. While the
+//! long jobs alone reach the wanted cost, the worker has room for other jobs beside them:
 //!
-//! - *short* ones, until what is left of those is as much again. They end soon, so that no long job keeps anybody's short
-//!   ones waiting;
-//! - a long one of each tenant that has none here, while fewer than [`LONG_MAX`] tenants have one. A tenant with a hundred
-//!   long jobs fills no worker that way, and one with its first does not wait for the end of somebody else's. One that is
-//!   more than all that the worker wants must have waited for a lease's time first: it may run for hours, and an empty
-//!   worker that is about to report is a better place for it.
+//! - *Short* jobs, until their remaining cost reaches the wanted cost as well. Short jobs end soon,
+//!   so no long job delays a short job of any tenant.
+//! - A long job of each tenant that has none here, while fewer than [`LONG_MAX`] tenants have one.
+//!   A tenant with a hundred long jobs therefore cannot fill a worker. A tenant with its first long
+//!   job does not wait for the end of another tenant's. If the job costs more than the worker wants
+//!   in total, it must have waited for a lease's time first. Such a job may run for hours, and an
+//!   empty worker that is about to report is a better place for it.
 //!
-//! At all other times whose turn it is decides alone, as the room that short jobs leave is never far.
+//! At all other times the turns alone decide, because short jobs soon leave room.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,10 +25,10 @@ use crate::queue::Size;
 use crate::seat::Seat;
 use crate::types::{Group, JobId, TenantId, Time};
 
-/// Tenants whose long jobs a worker takes beyond what it wants.
+/// Maximum number of tenants whose long jobs a worker takes beyond the cost that it wants.
 pub(crate) const LONG_MAX: usize = 8;
 
-/// What is known of a worker.
+/// The scheduler's state of a worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Worker {
     pub(crate) pool: String,
@@ -34,26 +36,26 @@ pub(crate) struct Worker {
     pub(crate) wanted: u64,
     pub(crate) draining: bool,
     pub(crate) resident: BTreeSet<(KeyId, SetId)>,
-    /// The jobs that it holds or was promised.
+    /// The jobs that the worker holds or is assigned.
     pub(crate) holds: BTreeMap<JobId, Hold>,
-    /// Cost of what is left of them.
+    /// Remaining cost of these jobs.
     pub(crate) held_cost: u64,
-    /// Cost of what is left of the short ones.
+    /// Remaining cost of the short jobs.
     pub(crate) held_short: u64,
-    /// How many long ones each tenant has.
+    /// Number of long jobs of each tenant.
     pub(crate) long: BTreeMap<TenantId, usize>,
-    /// How many of them are of each group.
+    /// Number of held jobs of each group.
     pub(crate) groups: BTreeMap<Group, usize>,
     pub(crate) mode: Mode,
     pub(crate) turn: Turn,
-    /// When it is given up unless it reports.
+    /// When the worker is removed unless it reports.
     pub(crate) silent_at: Time,
-    /// Time of its entry among the timers, never later.
+    /// Time of the worker's entry among the timers. Never later than `silent_at`.
     pub(crate) timer: Time,
-    /// Whether its latest report listed no lease, and nothing was promised to it since. Only then it is sure that no
-    /// withdrawn job still runs there.
+    /// Whether the worker's latest report listed no lease, and nothing was assigned to it since.
+    /// Only then is it certain that no withdrawn job still runs there.
     pub(crate) idle: bool,
-    /// Since when every report has listed leases that were taken away.
+    /// Since when every report has listed leases that were withdrawn.
     pub(crate) clinging_since: Option<Time>,
 }
 
@@ -62,24 +64,24 @@ pub(crate) struct Worker {
 pub(crate) struct Hold {
     pub(crate) seat: Seat,
     pub(crate) epoch: u64,
-    /// Whether the attempt is durable, and the job in the worker's assignment.
+    /// Whether the attempt is durable, and the job is in the worker's assignment.
     pub(crate) recorded: bool,
-    /// Cost of what is left of the job.
+    /// Remaining cost of the job.
     pub(crate) left: u64,
 }
 
-/// What a worker may be given.
+/// The jobs that a worker may be given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     #[default]
     Shared,
-    /// Nothing more until it is empty: the next are suspects.
+    /// No jobs until the worker is empty; suspects come next.
     Reserved,
-    /// Holds suspects, and nothing else beside them.
+    /// The worker holds suspects, and no other jobs.
     Exclusive,
 }
 
-/// Whose turn it is on a worker where both suspects and other jobs wait.
+/// The next kind of job for a worker when both suspects and other jobs wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Turn {
     #[default]
@@ -88,54 +90,55 @@ pub(crate) enum Turn {
 }
 
 impl Worker {
-    /// Whether it would take a job of the set, now or once it has room.
+    /// Whether the worker would take a job of the set, now or once it has room.
     pub(crate) fn would_take(&self, set: SetId) -> bool {
         !self.draining && self.wanted > 0 && self.sets.contains(&set)
     }
 
-    /// Whether it wants jobs at all, and lets go of those that were taken away: one that does not has its hands full
-    /// with them, whatever it says.
+    /// Whether the worker wants jobs at all, and releases withdrawn jobs. A worker that keeps
+    /// withdrawn jobs is busy with them, whatever it reports.
     pub(crate) fn is_willing(&self, now: Time, config: &Config) -> bool {
         let clings = self.clinging_since.is_some_and(|since| now.saturating_sub(since) >= config.lease);
         !self.draining && self.wanted > 0 && !clings
     }
 
-    /// Whether it may have more jobs of some kind.
+    /// Whether the worker may get more jobs of some kind.
     pub(crate) fn is_open(&self, now: Time, config: &Config) -> bool {
         self.is_willing(now, config) && self.mode != Mode::Exclusive && self.holds.len() < config.leases_per_worker_max
     }
 
-    /// Whether it has less than it wants.
+    /// Whether the worker holds less cost than it wants.
     pub(crate) fn wants_any(&self) -> bool {
         self.held_cost < self.wanted
     }
 
-    /// Whether short jobs may come beside its long ones.
+    /// Whether short jobs may come beside the worker's long jobs.
     pub(crate) fn wants_short(&self) -> bool {
         self.is_taken_up() && self.held_short < self.wanted
     }
 
-    /// Whether other tenants' long jobs may.
+    /// Whether long jobs of other tenants may come beside the worker's long jobs.
     pub(crate) fn wants_long(&self) -> bool {
         self.is_taken_up() && self.long.len() < LONG_MAX
     }
 
-    /// Whether a long job may come beside those that it has.
+    /// Whether a long job may come beside the held jobs.
     pub(crate) fn fits_beside(&self, now: Time, job: &Job, config: &Config) -> bool {
         job.spec.cost <= self.wanted || now.saturating_sub(job.submitted) >= config.lease
     }
 
-    /// Whether its long jobs are all that it wants: it will have no other room soon.
+    /// Whether the worker's long jobs reach the cost that it wants. The worker will then have no
+    /// other room soon.
     pub(crate) fn is_taken_up(&self) -> bool {
         self.held_cost - self.held_short >= self.wanted
     }
 
-    /// Whether a job of the group needs no key loaded here.
+    /// Whether a job of the group needs no key load on this worker.
     pub(crate) fn is_near(&self, group: &Group) -> bool {
         self.groups.contains_key(group) || self.resident.contains(&(group.key, group.set))
     }
 
-    /// Thousandths of what it wants that it holds.
+    /// Held cost, in thousandths of the wanted cost.
     pub(crate) fn load(&self) -> u64 {
         self.held_cost.saturating_mul(1000) / self.wanted.max(1)
     }
@@ -153,7 +156,7 @@ impl Worker {
         self.idle = false;
     }
 
-    /// So much of a job is left.
+    /// Updates the remaining cost of a job.
     pub(crate) fn credit(&mut self, job: &Job, config: &Config) {
         let Some(hold) = self.holds.get_mut(&job.spec.id) else { return };
         let left = job.left();
@@ -166,7 +169,7 @@ impl Worker {
         }
     }
 
-    /// Takes a job off. Says whether it was in the assignment.
+    /// Removes a job. Returns whether the job was in the assignment.
     pub(crate) fn release(&mut self, job: &Job, config: &Config) -> bool {
         let Some(hold) = self.holds.remove(&job.spec.id) else { return false };
         let group = job.spec.group;

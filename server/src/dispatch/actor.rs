@@ -1,5 +1,5 @@
-//! The dispatcher's loop: commands in, one transaction, then everything that others get to know. `settle.rs` says what
-//! does not wait for the transaction.
+//! The dispatcher's loop: it takes commands, commits one transaction, then publishes the results.
+//! `settle.rs` describes the exceptions that do not wait for the transaction.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -33,10 +33,10 @@ use crate::{
     store::{LiveJob, Write},
 };
 
-/// Commands that are decided together.
+/// Maximum number of commands that are decided as one batch.
 const BATCH: usize = 256;
 
-/// Bytes of waiting jobs' inputs that are kept in memory; the store has the others.
+/// Maximum bytes of waiting jobs' inputs in memory. Further inputs are read back from the store.
 pub(super) const WORK_BYTES_MAX: usize = 256 << 20;
 
 pub(super) struct Actor {
@@ -46,53 +46,55 @@ pub(super) struct Actor {
     commands: mpsc::Receiver<Command>,
     pools: watch::Sender<Arc<Vec<PoolView>>>,
     pub(super) jobs: Jobs,
-    /// Live jobs by what makes a repeated request the same job.
+    /// Live jobs by tenant and idempotency key (the request ID).
     pub(super) requests: HashMap<(Arc<str>, [u8; 16]), JobId>,
     pub(super) tenants: HashMap<Arc<str>, cloakwork_scheduler::TenantId>,
     pub(super) workers: Workers,
     pub(super) work_bytes: usize,
     pub(super) draining: bool,
     pub(super) stopped: bool,
-    // What has been decided and is not committed yet.
+    // Changes that are decided and not committed yet.
     pub(super) writes: Vec<Write>,
-    /// Guards of the jobs among them.
+    /// Guards of the submitted jobs in `writes`.
     pub(super) guards: Vec<Guard>,
     pub(super) answers: Vec<Answer>,
     pub(super) recorded: Vec<(JobId, u64)>,
-    /// First attempts at jobs that nobody relies on: they may begin while they are being committed.
+    /// First attempts at jobs that are not promised. Workers may begin them before the commit.
     pub(super) early: Vec<(WorkerId, JobId, u64)>,
     pub(super) requeued: Vec<JobId>,
     pub(super) endings: Vec<Ending>,
-    /// Ends that callers have been told, and that are not committed yet. They outlast a failing store.
+    /// Ends that callers have been told and that are not committed yet. The list is kept while the
+    /// store fails.
     pub(super) handed_over: Vec<HandedOver>,
     pub(super) assignments: BTreeMap<WorkerId, Vec<(JobId, u64)>>,
-    /// Records that are complete only now that their jobs' ends are committed.
+    /// Latency records of jobs whose ends are already committed. Only now are the records complete.
     pub(super) late: Vec<Write>,
     pub(super) late_since: Option<Instant>,
-    /// While the store fails.
+    /// Present while the store fails.
     pub(super) stall: Option<Stall>,
-    /// When a job was last forgotten here, because it had ended or everything was read anew.
+    /// When the dispatcher last dropped a job from memory, because the job had ended or all jobs
+    /// were reloaded.
     pub(super) last_end: Option<Instant>,
-    /// The result that is being handed in, and the scheduler's verdict on it.
+    /// The outcome that a worker is handing in, and the scheduler's verdict on the outcome.
     pub(super) outcome: Option<Box<Outcome>>,
     pub(super) verdict: Option<bool>,
 }
 
-/// Replies that wait until what they are about is in the store.
+/// Replies that wait until the change that they report is in the store.
 pub(super) enum Answer {
-    /// A job of `SubmitJob`: from now on it is the server's.
+    /// Reply to `SubmitJob`: the server is responsible for the job from now on.
     Submitted(oneshot::Sender<Result<Watched, ApiError>>, Watched),
-    /// A job of `RunJob`, whose caller hears nothing before its end.
+    /// Reply to `RunJob`, whose caller hears nothing before the job's end.
     Running(oneshot::Sender<Result<Watched, ApiError>>, Watched),
-    /// A job that was live, and has been cancelled or confirmed.
+    /// Reply about a live job that has been cancelled or confirmed.
     Found(oneshot::Sender<Result<Option<Watched>, ApiError>>, Watched),
-    /// A job to be confirmed that had ended.
+    /// Reply to a confirmation of a job that had already ended.
     Ended(oneshot::Sender<Result<Option<Watched>, ApiError>>),
     Committed(oneshot::Sender<Result<bool, ApiError>>),
 }
 
 impl Actor {
-    /// An actor with the jobs of the process before.
+    /// An actor that holds the unfinished jobs of the previous process.
     pub(super) async fn restore(
         parts: Parts,
         commands: mpsc::Receiver<Command>,
@@ -132,7 +134,7 @@ impl Actor {
         Ok((actor, watched))
     }
 
-    /// Runs until nobody can send commands any more.
+    /// Runs until the last sender of commands is dropped.
     pub(super) async fn run(mut self) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
@@ -145,7 +147,8 @@ impl Actor {
             for command in batch.drain(..) {
                 self.handle(command).await;
             }
-            // Whatever has come counts before time does.
+            // Commands that have arrived are handled before timers: a late tick must not expire a
+            // lease that a waiting report renews.
             if self.commands.is_empty() {
                 self.tick();
             }
@@ -170,7 +173,7 @@ impl Actor {
                     self.writes.push(Write::Confirmed(job));
                     self.answers.push(Answer::Found(reply, watched));
                 }
-                // It may have ended a moment ago, and its end not be on disk yet.
+                // The job may have ended a moment ago, with an end that is not on disk yet.
                 None => {
                     self.hurry();
                     self.answers.push(Answer::Ended(reply));
@@ -184,14 +187,16 @@ impl Actor {
                 }
                 let _ = reply.send(watched);
             }
-            // Whatever was told before this command came has been committed, or the store fails.
+            // Commands are handled in order: earlier answers are committed by now, or the store is
+            // failing.
             Command::Settled { reply } => drop(reply.send(())),
             Command::Attach { report, reply } => {
                 let worker = report.worker;
                 match self.workers.attach(report.clone()) {
                     Ok((wishes, stream)) => {
                         self.reported(report);
-                        // All that it holds, whether or not that has changed: this stream has been told nothing yet.
+                        // The complete assignment, changed or not: this stream has been told
+                        // nothing yet.
                         self.assignments.insert(worker, self.scheduler.assignment(worker));
                         if reply.send(Ok((wishes, stream))).is_err() && self.workers.detach(worker, stream) {
                             self.step(Event::WorkerGone { worker, crashed: false });
@@ -227,7 +232,8 @@ impl Actor {
         }
     }
 
-    /// From now on somebody knows of the job who is not waiting for its result with the call that made it.
+    /// Marks the job as promised: a party other than the waiting call that created the job now
+    /// relies on it.
     pub(super) fn promise(&mut self, job: JobId) {
         if let Some(live) = self.jobs.get_mut(&job) {
             live.promised = true;
@@ -292,7 +298,8 @@ impl Actor {
         });
     }
 
-    /// Feeds the scheduler and takes note of what it wants. Assignments come when all that is known has been fed.
+    /// Feeds the scheduler and applies its effects. Assignments follow once all known events are
+    /// fed.
     pub(super) fn step(&mut self, event: Event) {
         let mut effects: Vec<Effect> = Vec::new();
         self.scheduler.feed(self.clock.now(), event, &mut effects);
@@ -326,7 +333,8 @@ impl Actor {
         [timer, self.late_due(), self.workers.next_lost()].into_iter().flatten().min().unwrap_or(far)
     }
 
-    /// Builds the scheduler anew from the store. `restarted` when the process before took its embedded worker along.
+    /// Rebuilds the scheduler from the store. `restarted` means that the previous process ended,
+    /// and its embedded worker with it.
     pub(super) async fn reload(&mut self, restarted: bool) -> Result<(), sqlx::Error> {
         if restarted {
             self.parts.store.begin().await?;
@@ -360,7 +368,7 @@ impl Actor {
         for report in known {
             let worker = report.worker;
             self.reported(report);
-            // It may have been told of what has become void.
+            // The worker may have been told of leases that the failed transaction made void.
             self.assignments.insert(worker, self.scheduler.assignment(worker));
         }
         Ok(())
@@ -382,19 +390,20 @@ impl Actor {
         }));
     }
 
-    /// Embedded workers of earlier processes: they are dead for certain.
+    /// Embedded workers of earlier processes. These workers are certainly dead.
     async fn embedded_before(&self) -> Result<Vec<WorkerId>, sqlx::Error> {
         let workers = self.parts.store.embedded_workers().await?;
         Ok(workers.into_iter().map(WorkerId).collect())
     }
 
-    /// A time of day on the scheduler's clock.
+    /// Converts a Unix time in microseconds to the scheduler's clock.
     pub(super) fn monotonic(&self, unix: i64) -> u64 {
         let left = unix.saturating_sub(unix_micros());
         self.clock.now().saturating_add_signed(left)
     }
 
-    /// Lets go of what a job that has ended had pinned. Outputs stay where it has succeeded; others came for nothing.
+    /// Releases the blobs that an ended job had pinned. Outputs stay pinned if the job has
+    /// succeeded; otherwise their pins are released too.
     pub(super) fn release(&self, meta: &JobMeta, end: JobState) {
         let (keystore, job) = (self.parts.keystore.clone(), meta.id);
         tokio::spawn(async move {
@@ -407,7 +416,7 @@ impl Actor {
         });
     }
 
-    /// Hands out what the scheduler has assigned.
+    /// Hands out the leases that the scheduler has assigned.
     pub(super) async fn assign(&mut self) {
         let mut effects = Vec::new();
         self.scheduler.flush(&mut effects);
@@ -428,11 +437,11 @@ impl Actor {
 }
 
 impl Answer {
-    /// Whether the caller may rely on it from then on, whatever happens.
+    /// Whether the caller may rely on the answer from then on, whatever happens.
     pub(super) fn promises(&self) -> bool {
         match self {
             Self::Submitted(..) | Self::Found(..) | Self::Ended(..) => true,
-            // The end itself knows.
+            // The job's ending decides this itself (`is_relied_on`).
             Self::Running(..) | Self::Committed(..) => false,
         }
     }
@@ -456,8 +465,9 @@ impl Answer {
     }
 }
 
-/// What a tenant is served before it is the next one's turn, as `ParameterSet::bootstrap_weight` counts: about 64
-/// bootstraps of the usual set, two waves of a small worker.
+/// Cost that a tenant is served before the next tenant's turn, in units of
+/// `ParameterSet::bootstrap_weight`. The quantum is about 64 bootstraps of the usual set, or two
+/// waves of a small worker.
 const QUANTUM: u64 = 6400;
 
 fn config(limits: &Limits) -> Config {

@@ -1,4 +1,4 @@
-//! What the dispatcher can be asked.
+//! The commands that the dispatcher accepts.
 
 use std::{sync::Arc, time::Instant};
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{error::ApiError, jobs::Content};
 
-/// See the methods of the same names.
+/// Each command belongs to the method of the same name on [`super::Dispatcher`].
 pub(super) enum Command {
     Submit { job: Box<Admitted>, promised: bool, reply: oneshot::Sender<Result<Watched, ApiError>> },
     Confirm { tenant: Arc<str>, job: JobId, reply: oneshot::Sender<Result<Option<Watched>, ApiError>> },
@@ -30,37 +30,37 @@ pub(super) enum Command {
     Stop { embedded: Option<WorkerId> },
 }
 
-/// What a worker said of itself.
+/// A worker's report about itself.
 #[derive(Clone, Debug)]
 pub struct WorkerReport {
-    /// Who.
+    /// The worker.
     pub worker: WorkerId,
-    /// Name for people.
+    /// Name for display.
     pub name: Arc<str>,
-    /// What the scheduler needs to know.
+    /// The part of the report that the scheduler uses.
     pub report: Report,
-    /// Points of its time curve.
+    /// Measured points of the worker's wave-time curve.
     pub waves: Vec<v1::DeviceWave>,
     /// Groups whose keys are resident.
     pub resident: Vec<Bytes>,
-    /// What its resident keys take.
+    /// Bytes that its resident keys take.
     pub resident_bytes: u64,
 }
 
-/// How an attempt at a job ended, as the worker says.
+/// How an attempt at a job ended, as the worker reports.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Who.
+    /// The worker that made the attempt.
     pub worker: WorkerId,
-    /// What.
+    /// The job.
     pub job: JobId,
-    /// Which attempt.
+    /// The attempt's fencing epoch.
     pub epoch: u64,
-    /// What came of it.
+    /// The outputs, or the failure.
     pub result: Result<Vec<Content>, Failure>,
     /// The stages that the worker measured.
     pub latency: v1::LatencyRecord,
-    /// When it began to come in.
+    /// When the outcome began to arrive.
     pub returned: Instant,
     /// When the outputs were stored.
     pub stored: Instant,
@@ -69,8 +69,8 @@ pub struct Outcome {
 /// Why an attempt failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Code and sentence.
+    /// Reason code and message.
     pub error: v1::JobError,
-    /// Would another attempt have a chance?
+    /// Whether another attempt may succeed.
     pub retry: Retry,
 }

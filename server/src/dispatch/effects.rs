@@ -1,4 +1,5 @@
-//! What the scheduler wants, turned into changes of the store and words to others.
+//! Translates the scheduler's effects into changes of the store and messages to callers and
+//! workers.
 
 use std::{
     sync::Arc,
@@ -25,21 +26,21 @@ use crate::{
     store::{Attempt, Ended, Requeued, Write},
 };
 
-/// A job whose end is about to be committed.
+/// A job's end that is about to be committed.
 pub(super) struct Ending {
     pub(super) job: JobId,
     end: Arc<End>,
     worker: Option<LatencyRecord>,
-    /// Whoever waits for the job is handed the whole result.
+    /// Whether the caller that waits for the job receives the whole result.
     handed_over: bool,
 }
 
-/// A job whose end its caller knows.
+/// A job whose end has been told to its caller and is not committed yet.
 pub(super) struct HandedOver {
     pub(super) job: JobId,
-    /// What is to be committed.
+    /// The change that commits the end.
     pub(super) end: Write,
-    /// What keeps its record, after that.
+    /// The change that stores the latency record, after the end is committed.
     pub(super) record: Write,
 }
 
@@ -78,7 +79,7 @@ impl Actor {
             live.work.is_some()
         });
         match self.writes.last_mut() {
-            // One row instead of a row and its change.
+            // Stores the job and its first attempt as one row, instead of an insert and an update.
             Some(Write::Submitted(fresh)) if fresh.meta.id == job => {
                 fresh.first = Some((epoch, worker.0));
                 if in_memory && !fresh.promised {
@@ -132,13 +133,14 @@ impl Actor {
         self.endings.push(ending);
     }
 
-    /// Will anybody rely on the server for this end? Not who waits for the result and is handed all of it.
+    /// Whether anyone relies on the server for this end. A caller that waits for the result and
+    /// receives all of it does not.
     pub(super) fn is_relied_on(&self, ending: &Ending) -> bool {
         !ending.handed_over || self.jobs.get(&ending.job).is_none_or(|live| live.promised)
     }
 
-    /// Watchers learn of an end, with a record that counts what the end itself has cost them. Returns the change that
-    /// keeps that record.
+    /// Tells watchers of an end, with a latency record that includes the cost of the end itself.
+    /// Returns the change that stores this record.
     pub(super) fn tell(&mut self, ending: &Ending) -> Write {
         let mut end = End::clone(&ending.end);
         if let Some(live) = self.jobs.get_mut(&ending.job) {
@@ -151,7 +153,8 @@ impl Actor {
         Write::Closed(ending.job, end.latency)
     }
 
-    /// Forgets a job whose end is told and committed; the store knows it now. Its record follows.
+    /// Drops a job whose end is published and committed: the store can answer for it now. Its
+    /// latency record is written later.
     pub(super) fn close(&mut self, job: JobId, record: Write) {
         if let Some(live) = self.jobs.remove(&job) {
             self.last_end = Some(Instant::now());
@@ -163,13 +166,15 @@ impl Actor {
         self.late_since.get_or_insert_with(Instant::now);
     }
 
-    /// The lease of a job that was just given to a worker; none if it turns out that the job cannot run.
+    /// The lease of a job that was just assigned to a worker, or none if the job turns out unable
+    /// to run.
     pub(super) async fn lease(&mut self, worker: WorkerId, job: JobId, epoch: u64) -> Option<Arc<Leased>> {
         let work = match self.work(job).await {
             Ok(work) => work?,
             Err(error) => {
                 tracing::warn!(%error, job = %id::to_text(job), "a job cannot be handed out");
-                // A store that does not answer is not the job's fault: the lease runs out, and time has passed by then.
+                // An unavailable store is not the job's fault. The lease runs out, which leaves the
+                // store time to recover.
                 if error.reason().grpc != tonic::Code::Unavailable {
                     let outcome =
                         scheduler::Outcome::Failed { retry: Retry::Never, reason: error.reason().code.into() };
@@ -187,7 +192,7 @@ impl Actor {
         Some(Arc::new(Leased { meta: live.meta.clone(), epoch, work, deadline }))
     }
 
-    /// What a job computes on, from memory or from the store.
+    /// The program, inputs and key parts of a job, from memory or from the store.
     async fn work(&mut self, job: JobId) -> Result<Option<Arc<Work>>, ApiError> {
         let Some(live) = self.jobs.get(&job) else { return Ok(None) };
         if let Some(work) = &live.work {
@@ -199,7 +204,8 @@ impl Actor {
         let program = store.program(&meta.tenant, meta.program).await.map_err(database::failed)?;
         let program = program.ok_or_else(|| crate::error::PROGRAM_NOT_FOUND.error("the job's program is gone"))?;
         let tenant = cloakwork_keystore::TenantId::new(&meta.tenant)?;
-        // The key may have been deleted since the job was accepted, but it has not been purged.
+        // The key may have been deleted after the job was accepted. A purge has not happened: the
+        // job protects the key.
         let (key_parts, companion_parts) = match meta.set {
             AnySet::Tfhe(set) => {
                 let key = self.parts.keystore.key(&tenant, meta.key_id).await?;
@@ -212,7 +218,7 @@ impl Actor {
         Ok(Some(work))
     }
 
-    /// Keeps a job's work in memory while there is room.
+    /// Keeps a job's work in memory while `WORK_BYTES_MAX` leaves room.
     pub(super) fn keep(&mut self, job: JobId, work: Arc<Work>) {
         let bytes = work.bytes();
         if self.work_bytes + bytes > WORK_BYTES_MAX {
@@ -225,7 +231,7 @@ impl Actor {
     }
 }
 
-/// What the scheduler is told of an outcome.
+/// The outcome in the scheduler's terms.
 pub(super) fn verdict_on(outcome: &Outcome) -> scheduler::Outcome {
     match &outcome.result {
         Ok(_) => scheduler::Outcome::Succeeded,
@@ -235,7 +241,7 @@ pub(super) fn verdict_on(outcome: &Outcome) -> scheduler::Outcome {
     }
 }
 
-/// Why a job was not taken.
+/// The error for a job that the scheduler refused.
 pub(super) fn refused(tenant: &str, refusal: Refusal) -> ApiError {
     let wait = Duration::from_micros(refusal.retry_after);
     let (reason, subject) = match refusal.limit {

@@ -1,4 +1,4 @@
-//! Jobs that have not ended, and what a worker is told of them.
+//! Unfinished jobs, and the leases that workers receive for them.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -16,52 +16,52 @@ use crate::{
     store::LiveJob,
 };
 
-/// A job that has not ended.
+/// An unfinished job.
 pub(super) struct Live {
     pub(super) meta: Arc<JobMeta>,
     pub(super) timeline: Timeline,
     pub(super) epoch: u64,
-    /// Somebody knows of it beside the call that made it and waits for its result.
+    /// Whether a party relies on the job besides the call that created it and waits for its result.
     pub(super) promised: bool,
     pub(super) view: watch::Sender<JobView>,
-    /// What it computes on. Absent while it waits and memory is short; the store has it.
+    /// The job's work. Absent while the job waits and memory is short; the store has it.
     pub(super) work: Option<Arc<Work>>,
 }
 
-/// What a job computes, and on what.
+/// The program, inputs and key parts of a job.
 #[derive(Debug)]
 pub struct Work {
     /// The program's bytes.
     pub program: Bytes,
-    /// What it reads.
+    /// Its inputs.
     pub inputs: Arc<[Content]>,
-    /// Parts of the key that it needs.
+    /// Parts of the key that the job needs.
     pub key_parts: Vec<Digest>,
-    /// Those of the set's companion, which a worker may do without. Empty where the key has none.
+    /// Key parts of the companion set, which a worker may do without. Empty where the key has none.
     pub companion_parts: Vec<Digest>,
 }
 
-/// A job in the hands of a worker.
+/// A job that is leased to a worker.
 #[derive(Debug)]
 pub struct Leased {
-    /// What it is.
+    /// The job's metadata.
     pub meta: Arc<JobMeta>,
-    /// Which attempt.
+    /// The attempt's fencing epoch.
     pub epoch: u64,
-    /// What it computes, and on what.
+    /// The program, inputs and key parts.
     pub work: Arc<Work>,
-    /// When the server gives up on it.
+    /// The job's deadline, at which the server gives up on it.
     pub deadline: Instant,
 }
 
-/// Every job that a worker shall hold; nothing before it has been decided.
+/// Every lease that a worker is to hold, or none before the first decision.
 pub type Wish = Option<Arc<Leases>>;
 
-/// Leased jobs by number and epoch.
+/// Leased jobs by job ID and epoch.
 pub type Leases = BTreeMap<(JobId, u64), Arc<Leased>>;
 
 impl Live {
-    /// A job that was just accepted, and what it computes on.
+    /// A newly accepted job, and its work.
     pub(super) fn new(job: &Admitted, promised: bool) -> (Self, Arc<Work>) {
         let work = Work {
             program: job.program.clone(),
@@ -74,7 +74,8 @@ impl Live {
         (live, Arc::new(work))
     }
 
-    /// A job as the store has it. What is known of it here beyond that, and who watches it, is kept.
+    /// A job as the store has it. If the job was in memory `before`, its watchers and its other
+    /// state are kept.
     pub(super) fn restored(stored: &LiveJob, before: Option<Self>) -> Self {
         let running = stored.worker.is_some();
         let state = if running { v1::JobState::Running } else { v1::JobState::Queued };
@@ -93,32 +94,32 @@ impl Live {
         live
     }
 
-    /// Changes what watchers see.
+    /// Changes the view that watchers see.
     pub(super) fn publish(&self, change: impl FnOnce(&mut JobView)) {
         self.view.send_modify(change);
     }
 }
 
 impl Work {
-    /// Bytes that it keeps in memory.
+    /// Bytes that the work takes in memory.
     pub fn bytes(&self) -> usize {
         let inputs = self.inputs.iter().filter_map(|input| input.bytes.as_ref()).map(Bytes::len);
         self.program.len() + inputs.sum::<usize>() + self.all_key_parts().map(size_of_val).sum::<usize>()
     }
 
-    /// Parts of the key that a worker may read for it.
+    /// Parts of the key that a worker may read for the job.
     pub fn all_key_parts(&self) -> impl Iterator<Item = &Digest> {
         self.key_parts.iter().chain(&self.companion_parts)
     }
 }
 
 impl Leased {
-    /// The lease as the protocol names it.
+    /// The lease as a protocol message.
     pub fn lease(&self) -> v1::Lease {
         v1::Lease { job_id: Bytes::copy_from_slice(&crate::jobs::id::to_bytes(self.meta.id)), epoch: self.epoch }
     }
 
-    /// All that the worker has to know.
+    /// The job's content that the worker needs.
     pub fn content(&self) -> v1::JobContent {
         let meta = &*self.meta;
         let input = |input: &Content| v1::AssignedInput {
@@ -140,7 +141,7 @@ impl Leased {
         }
     }
 
-    /// The key of the set's companion, where there is one.
+    /// The companion set's key, if the job has its parts.
     fn companion(&self) -> Option<v1::CompanionKey> {
         let meta = &*self.meta;
         let companion = companion_of(meta.set.tfhe()?).filter(|_| !self.work.companion_parts.is_empty())?.set;
@@ -151,7 +152,7 @@ impl Leased {
         })
     }
 
-    /// May the worker read this blob for the job?
+    /// Whether the worker may read this blob for the job.
     pub fn needs(&self, blob: &Digest) -> bool {
         let mut inputs = self.work.inputs.iter().filter(|input| input.bytes.is_none());
         self.work.all_key_parts().any(|part| part == blob) || inputs.any(|input| input.blob() == *blob)
@@ -162,5 +163,5 @@ fn view(meta: Arc<JobMeta>, state: v1::JobState) -> watch::Sender<JobView> {
     watch::Sender::new(JobView { meta, state, rows_done: 0, stage: None, attempts: 0, end: None })
 }
 
-/// Jobs by number.
+/// Live jobs by job ID.
 pub(super) type Jobs = std::collections::HashMap<JobId, Live>;

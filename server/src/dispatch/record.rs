@@ -1,4 +1,4 @@
-//! What the dispatcher counts and measures.
+//! Metrics that the dispatcher records.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::{
     metrics::Metrics,
 };
 
-/// A job was accepted.
+/// Counts an accepted job.
 pub(super) fn submitted(metrics: &Metrics, meta: &JobMeta) {
     metrics.jobs_submitted.add(1, [meta.set.name()]);
 }
 
-/// A job's attempt ended without ending the job.
+/// Counts a lease that ended without ending its job, by the clock that expired.
 pub(super) fn requeued(metrics: &Metrics, why: Why) {
     let clock = match why {
         Why::WorkerCrashed => "connection",
@@ -28,7 +28,7 @@ pub(super) fn requeued(metrics: &Metrics, why: Why) {
     metrics.leases_expired.add(1, [clock]);
 }
 
-/// A job ended.
+/// Records the counts and times of an ended job.
 pub(super) fn ended(metrics: &Metrics, meta: &JobMeta, end: &End) {
     let state = match end.state {
         JobState::Succeeded => "succeeded",
@@ -62,7 +62,7 @@ pub(super) fn ended(metrics: &Metrics, meta: &JobMeta, end: &End) {
     }
 }
 
-/// How things stand.
+/// Records the current queue, workers and resident keys.
 pub(super) fn observe(metrics: &Metrics, stats: &Stats, now: u64, pools: &[PoolView]) {
     metrics.jobs_queued.set(stats.queued as u64, []);
     metrics.jobs_running.set(stats.running as u64, []);
@@ -76,7 +76,7 @@ pub(super) fn observe(metrics: &Metrics, stats: &Stats, now: u64, pools: &[PoolV
     metrics.key_resident_bytes.set(pools.iter().map(|pool| pool.resident_bytes).sum(), []);
 }
 
-/// An operation of the database took this long.
+/// Records how long a database operation took.
 pub(super) fn database(metrics: &Metrics, op: &'static str, took: Duration) {
     metrics.db_time.record(took.as_secs_f64(), [op]);
 }

@@ -1,9 +1,12 @@
-//! From what has been decided to what everybody knows: one transaction, and what to do when it fails.
+//! Settling: one transaction makes the decisions durable, then watchers and workers learn of them.
+//! A failed transaction is recovered from here.
 //!
-//! Two things do not wait for it, as nobody relies on the server for them: the first attempt at a job of `RunJob` begins,
-//! and a result whose caller gets all of it is handed over. If the process ends in that moment, the job is unknown and
-//! its caller has heard nothing, or it is computed once more and its caller has the result. If the store fails, the
-//! attempt is withdrawn and its caller refused, and the end is written as soon as the store works again.
+//! Two actions do not wait for the transaction, because no one relies on the server for them. The
+//! first attempt at a job of `RunJob` begins early, and a result is handed over early if its caller
+//! gets all of it. If the process ends at that moment, one of two cases holds. Either the job is
+//! unknown and its caller has heard nothing, or its caller has the result and the job is computed
+//! once more. If the store fails, the early attempt is withdrawn and its caller refused. An end
+//! that was handed over is written as soon as the store works again.
 
 use std::{
     sync::Arc,
@@ -27,22 +30,22 @@ use crate::{
     store::Write,
 };
 
-/// How long the records of ended jobs may wait for company on their way to the disk, and with them the ends of jobs
-/// that were promised to nobody.
+/// How long the latency records of ended jobs may wait to share a transaction. The ends of jobs
+/// that were not promised reach the disk with them.
 const LATE: Duration = Duration::from_millis(100);
 
-/// Between two attempts while the store fails.
+/// Pause between two attempts while the store fails.
 const STORE_PAUSE: Duration = Duration::from_millis(250);
 
-/// The store has failed, and will be tried again. Until then nothing is decided that would have to be written down; what
-/// needs no writing goes on.
+/// State after a failure of the store, until the next attempt. Commands that need a write are
+/// refused during the stall; all others go on.
 pub(super) struct Stall {
     pub(super) until: Instant,
     refusal: ApiError,
 }
 
 impl Actor {
-    /// Commits what there is, unless the store has just failed.
+    /// Commits pending changes, unless the store failed less than `STORE_PAUSE` ago.
     pub(super) async fn settle_or_recover(&mut self) {
         if self.stall.as_ref().is_some_and(|stall| Instant::now() < stall.until) {
             return;
@@ -53,10 +56,10 @@ impl Actor {
         }
     }
 
-    /// Commits everything that has been decided, and lets everybody know.
+    /// Commits all decisions, then tells callers, watchers and workers.
     pub(super) async fn settle(&mut self) -> Result<(), sqlx::Error> {
         if self.hand_over() | self.begin_early().await {
-            // Who has something now goes on before the database's thread takes the core.
+            // Lets the tasks that were just told run before the database's thread takes the core.
             tokio::task::yield_now().await;
         }
         while !(self.writes.is_empty() && self.handed_over.is_empty()) || self.late_is_due() {
@@ -66,7 +69,7 @@ impl Actor {
             if late {
                 writes.extend(self.late.iter().cloned());
             }
-            // Where the store fails, they are dropped with the writes.
+            // If the store fails, the guards are dropped with the writes.
             let guards = std::mem::take(&mut self.guards);
             let begun = Instant::now();
             self.parts.store.apply(survival, &writes).await?;
@@ -82,11 +85,12 @@ impl Actor {
         }
         self.announce();
         self.assign().await;
-        // Jobs that turned out to have no key ended while they were handed out.
+        // Jobs that turned out to have no key ended during `assign`.
         if self.writes.is_empty() { Ok(()) } else { Box::pin(self.settle()).await }
     }
 
-    /// Tells ends that nobody relies on beside those who are handed all of them. False if there are none.
+    /// Tells the ends that no one relies on beyond the callers that receive the whole result.
+    /// Returns false if there are none.
     fn hand_over(&mut self) -> bool {
         let (relied_on, free): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.endings).into_iter().partition(|end| self.is_relied_on(end));
@@ -101,10 +105,11 @@ impl Actor {
         !free.is_empty()
     }
 
-    /// Adds jobs that nobody relies on to what their workers shall hold. False if there are none.
+    /// Leases jobs that no one relies on to their workers, before the commit. Returns false if
+    /// there are none.
     ///
-    /// Not where the disk is waited for: an attempt that brings the process down before it is recorded is forgotten,
-    /// and what runs beside it takes the blame.
+    /// Nothing begins early in a batch that waits for the disk. An attempt that crashed the process
+    /// before its record would be forgotten, and the jobs beside it would take the blame.
     async fn begin_early(&mut self) -> bool {
         let early = std::mem::take(&mut self.early);
         if self.survival() == Survival::PowerFailure {
@@ -129,7 +134,7 @@ impl Actor {
         self.late_since.map(|since| since + LATE)
     }
 
-    /// Writes the late records at once.
+    /// Makes the late records due at once.
     pub(super) fn hurry(&mut self) {
         if let Some(since) = &mut self.late_since {
             *since = since.checked_sub(LATE).unwrap_or(*since);
@@ -140,16 +145,17 @@ impl Actor {
         self.late_due().is_some_and(|due| self.stopped || due <= Instant::now())
     }
 
-    /// The wait for the disk is for those who rely on the server from then on. An attempt should outlive this process,
-    /// because the job may bring it down; when the power fails, nobody is to blame. What comes late takes everything
-    /// before it along to the disk.
+    /// The failure that the next transaction must survive. Only callers that rely on the server
+    /// from then on need the wait for the disk. An attempt's record must survive a crash of this
+    /// process, because the job may cause the crash. After a power failure no job is to blame. A
+    /// commit of late records also flushes all earlier transactions to disk.
     fn survival(&self) -> Survival {
         let relied_on =
             self.answers.iter().any(Answer::promises) || self.endings.iter().any(|end| self.is_relied_on(end));
         if relied_on || self.late_is_due() { Survival::PowerFailure } else { Survival::Crash }
     }
 
-    /// What has been committed is made known; this may decide more.
+    /// Publishes the committed changes. This may lead to new decisions.
     fn announce(&mut self) {
         for job in std::mem::take(&mut self.requeued) {
             if let Some(live) = self.jobs.get(&job) {
@@ -168,7 +174,8 @@ impl Actor {
         }
     }
 
-    /// The store has failed: what was decided is void, and memory must not be ahead of the store.
+    /// Recovers from a failure of the store. The decisions are void, so memory is reloaded: it must
+    /// not be ahead of the store.
     async fn recover(&mut self, error: sqlx::Error) {
         let refusal = database::failed(error);
         for answer in std::mem::take(&mut self.answers) {
@@ -181,7 +188,7 @@ impl Actor {
         self.stall = Some(Stall { until: Instant::now() + STORE_PAUSE, refusal });
     }
 
-    /// While the store fails, what would have to be written down is refused at once.
+    /// Refuses commands that need a write while the store fails, and returns all other commands.
     pub(super) fn pass(&self, command: Command) -> Option<Command> {
         let Some(Stall { refusal, .. }) = &self.stall else { return Some(command) };
         match command {

@@ -1,4 +1,4 @@
-//! Taking in a job.
+//! Submission of jobs to the dispatcher.
 
 use std::sync::Arc;
 
@@ -24,30 +24,31 @@ use crate::{
 /// A job that passed admission.
 #[derive(Debug)]
 pub struct Admitted {
-    /// What it is.
+    /// The job's metadata.
     pub meta: Arc<JobMeta>,
     /// The program's bytes.
     pub program: Bytes,
-    /// What it reads.
+    /// Its inputs.
     pub inputs: Arc<[Content]>,
-    /// Parts of the key that it needs.
+    /// Parts of the key that the job needs.
     pub key_parts: Vec<Digest>,
-    /// Those of the set's companion, where the key has them.
+    /// Key parts of the companion set, if the key has them.
     pub companion_parts: Vec<Digest>,
     /// Keeps the key from being purged until the job is in the store.
     pub key_use: Arc<KeyUse>,
-    /// The blobs among what it reads, until somebody has taken the job.
+    /// Pins the input blobs until the store has the job.
     pub pins: Arc<Pins>,
-    /// When things happened so far. The store knew of no job of this request at any time since it was received.
+    /// Times of the steps so far. The store held no job of this request at some moment after
+    /// `received`.
     pub timeline: Timeline,
 }
 
-/// Keeps what a job needs until the store holds the job.
+/// Keeps the key and the blobs of a job until the store holds the job.
 #[derive(Debug)]
 pub(super) struct Guard {
     /// Keeps the key from being purged.
     _key_use: Arc<KeyUse>,
-    /// Keeps the blobs. Once the job is stored, the pins are the job's own.
+    /// Pins the blobs. Once the job is stored, the pins belong to the job.
     pub(super) pins: Arc<Pins>,
 }
 
@@ -61,7 +62,8 @@ impl Actor {
         let answer = if promised { Answer::Submitted } else { Answer::Running };
         match self.known(&job).await {
             Ok(Some(known)) => {
-                // The first of the two may not have been promised, or still be on its way to the disk.
+                // The first submission may not have been promised, or its write may not be on disk
+                // yet.
                 let first = known.borrow().meta.id;
                 self.promise(first);
                 self.writes.push(Write::Confirmed(first));
@@ -77,7 +79,7 @@ impl Actor {
         }
     }
 
-    /// The job that the same request has made before.
+    /// The job that an earlier request with this idempotency key created.
     async fn known(&self, job: &Admitted) -> Result<Option<Watched>, ApiError> {
         let meta = &*job.meta;
         let request = Request { id: meta.request_id, digest: meta.request_digest };
@@ -86,7 +88,8 @@ impl Actor {
             same_request(&live.meta, &request)?;
             return Ok(Some(live.view.subscribe()));
         }
-        // The store was asked when the request came in. A job that has come since is live, unless it has ended as well.
+        // The store was asked when the request came in. A job created since then is live, unless it
+        // has also ended.
         if self.last_end.is_none_or(|ended| ended < job.timeline.received) {
             return Ok(None);
         }
@@ -122,7 +125,7 @@ impl Actor {
         Ok(watched)
     }
 
-    /// The job as the scheduler sees it.
+    /// The job in the scheduler's terms.
     pub(super) fn scheduled(&mut self, meta: &JobMeta) -> Scheduled {
         Scheduled {
             id: meta.id,
@@ -141,7 +144,7 @@ impl Actor {
     }
 }
 
-/// A job that will not change any more, to be watched like one that might.
+/// A watch on a job that will not change any more, for callers that treat it like a live job.
 pub(super) fn ended(view: JobView) -> Watched {
     tokio::sync::watch::Sender::new(view).subscribe()
 }

@@ -1,4 +1,4 @@
-//! What does not wait for the store, against a real one that is held up or fails.
+//! Actions that do not wait for the store, tested against a real store that is blocked or fails.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -22,10 +22,10 @@ use crate::{
 
 const TENANT: &str = "tenant";
 const WORKER: WorkerId = WorkerId(1);
-/// For whatever should take no time at all.
+/// Timeout for steps that need almost no time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A dispatcher with a worker, and the database behind it.
+/// A dispatcher with one worker, and its database.
 struct House {
     dispatcher: Dispatcher,
     database: Database,
@@ -68,7 +68,7 @@ impl House {
         Self { dispatcher, database, store, wishes, keys: KeyUses::default(), _directory: directory }
     }
 
-    /// Submits job `number`; the answer comes when it is committed.
+    /// Submits job `number`. The answer comes once the job is committed.
     fn submit(&self, number: u8, promised: bool) -> tokio::task::JoinHandle<Result<Watched, ApiError>> {
         let meta = JobMeta {
             deadline_micros: clock::unix_micros() + 3_600_000_000,
@@ -88,7 +88,7 @@ impl House {
         tokio::spawn(async move { dispatcher.submit(job, promised).await })
     }
 
-    /// The worker hands in job `number`, with a short output.
+    /// Hands in job `number` as the worker, with a short output.
     fn commit(&self, number: u8) -> tokio::task::JoinHandle<Result<bool, ApiError>> {
         let now = std::time::Instant::now();
         let outcome = Outcome {
@@ -104,7 +104,7 @@ impl House {
         tokio::spawn(async move { dispatcher.commit(TENANT, outcome).await })
     }
 
-    /// Waits until the worker shall hold exactly these.
+    /// Waits until the worker is to hold exactly the jobs `numbers`.
     async fn wished(&mut self, numbers: &[u8]) {
         let wanted: BTreeSet<JobId> = numbers.iter().map(|&number| JobId(number.into())).collect();
         let held = |wish: &Wish| {
@@ -126,8 +126,8 @@ impl House {
         }
     }
 
-    /// Waits until the dispatcher waits for the store, which the test keeps busy. Whatever the dispatcher tells anybody
-    /// without the store, it has told by then.
+    /// Waits until the dispatcher waits for the store, which the test keeps busy. At that point the
+    /// dispatcher has sent every answer that does not need the store.
     async fn waits_for_store(&self) {
         let begun = Instant::now();
         while self.database.waiting_writers() == 0 {
@@ -136,7 +136,7 @@ impl House {
         }
     }
 
-    /// From now on, the store refuses such changes of jobs.
+    /// Makes the store refuse the given kind of change from now on.
     async fn break_store(&self, change: &str) {
         self.alter(broken(change)).await;
     }
@@ -213,7 +213,7 @@ async fn an_end_that_was_told_outlasts_a_store_that_fails() {
     house.break_store(ENDS).await;
     assert!(house.commit(1).await.unwrap().is_err());
     succeeded(&mut watched).await;
-    // Whoever asks meanwhile hears the same.
+    // A caller that asks during the failure learns of the end, too.
     let job = JobId(1);
     let found = house.dispatcher.find(TENANT, job).await.unwrap().expect("the job");
     assert_eq!(found.borrow().state, JobState::Succeeded);
@@ -236,7 +236,7 @@ async fn a_job_that_cannot_be_stored_is_taken_back_from_its_worker() {
     house.wished(&[]).await;
     house.heal_store().await;
     let again = loop {
-        // While the failure is fresh, everything new is refused.
+        // Right after the failure, the dispatcher still refuses new jobs.
         match house.submit(1, false).await.unwrap() {
             Ok(watched) => break watched,
             Err(_) => sleep(Duration::from_millis(20)).await,
@@ -256,7 +256,8 @@ async fn what_begins_early_takes_nothing_away_from_its_worker() {
     let mut busy = house.database.write().await.unwrap();
     let held_up = house.submit(2, false);
     house.wished(&[1, 2]).await;
-    // Decided together, behind what is held up. Job 1 is over only when that is committed, which fails.
+    // Both commands form one batch behind the blocked transaction. Job 1 ends only with their
+    // commit, which fails.
     let (committed, submitted) = (house.commit(1), house.submit(3, false));
     sqlx::query(sqlx::AssertSqlSafe(broken(ENDS))).execute(&mut *busy).await.unwrap();
     busy.commit().await.unwrap();

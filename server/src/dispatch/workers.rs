@@ -1,4 +1,4 @@
-//! Attached workers: their streams, what they shall hold, what they said.
+//! Attached workers: their streams, the leases that they are to hold, and their latest reports.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,19 +21,19 @@ use crate::{
     limits::Limits,
 };
 
-/// The workers that are attached, or were a moment ago.
+/// The attached workers, and those that lost their stream less than `reconnect` ago.
 pub(super) struct Workers {
     links: HashMap<WorkerId, Link>,
     streams: u64,
-    /// How long a worker whose stream broke may take to come back before it is taken for dead.
+    /// How long a worker whose stream broke may take to reconnect before it counts as dead.
     reconnect: Duration,
-    /// Workers that may be attached.
+    /// Maximum number of attached workers.
     most: usize,
 }
 
 pub(super) struct Link {
     pub(super) latest: WorkerReport,
-    /// Number of the stream that counts; a worker that attaches again leaves the old one behind.
+    /// Number of the current stream. A worker that attaches again makes its old stream invalid.
     stream: u64,
     wish: watch::Sender<Wish>,
     /// When the stream broke.
@@ -43,24 +43,25 @@ pub(super) struct Link {
 /// Workers of one kind, as clients see them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolView {
-    /// 'cpu', say.
+    /// The kind, for example `cpu`.
     pub kind: String,
     /// Names of its workers.
     pub workers: Vec<Arc<str>>,
-    /// Sets that at least one of them serves.
+    /// Parameter sets that at least one of the workers serves.
     pub sets: Vec<SetId>,
     /// The widest measured wave for each set.
     pub waves: Vec<v1::DeviceWave>,
-    /// Groups whose keys are resident, and where.
+    /// Groups whose keys are resident, each with the name of its worker.
     pub resident: Vec<(Bytes, Arc<str>)>,
-    /// What the resident keys take.
+    /// Bytes that the resident keys take.
     pub resident_bytes: u64,
 }
 
 impl Workers {
-    /// None yet. A worker that comes back within its lease goes on with its jobs: a connection lost is not a crash. One
-    /// that does not must be known for dead just before its leases run out, which they do a lease after its last report:
-    /// a job whose lease runs out is only unlucky, a job whose worker died is suspected of having killed it.
+    /// Creates an empty set of workers. A worker that reconnects within its lease keeps its jobs,
+    /// because a lost connection is not a crash. A worker that stays away must be declared dead
+    /// before its leases run out, one lease after its last report. Otherwise its jobs would count
+    /// as unlucky (lease expired), although they are suspected of having killed the worker.
     pub(super) fn new(limits: &Limits) -> Self {
         let lease = limits.lease_ms;
         let reconnect = lease.saturating_sub(limits.report_ms.saturating_mul(2)).max(lease / 3);
@@ -69,7 +70,7 @@ impl Workers {
         Self { links: HashMap::new(), streams: 0, reconnect, most }
     }
 
-    /// A worker opened a stream. What it shall hold comes through the receiver.
+    /// Registers a worker's new stream. The receiver yields the leases that the worker is to hold.
     pub(super) fn attach(&mut self, report: WorkerReport) -> Result<(watch::Receiver<Wish>, u64), ApiError> {
         let old = self.links.remove(&report.worker);
         if self.links.len() >= self.most {
@@ -77,14 +78,14 @@ impl Workers {
         }
         self.streams += 1;
         let stream = self.streams;
-        // The same wish again, if there was one: the new stream has yet to be told.
+        // Repeats the previous wish, if there was one: the new stream has not been told yet.
         let wish = watch::Sender::new(old.and_then(|link| link.wish.borrow().clone()));
         let receiver = wish.subscribe();
         self.links.insert(report.worker, Link { latest: report, stream, wish, lost: None });
         Ok((receiver, stream))
     }
 
-    /// A report, unless it comes from a stream that was left behind.
+    /// Takes a report. Returns false if the report comes from a stream that was replaced.
     pub(super) fn report(&mut self, stream: u64, report: WorkerReport) -> bool {
         match self.links.get_mut(&report.worker) {
             Some(link) if link.stream == stream => {
@@ -95,7 +96,8 @@ impl Workers {
         }
     }
 
-    /// A stream ended. True when the worker had said that it was leaving and has nothing left.
+    /// Marks a stream as ended. Returns true when the worker had announced its departure and holds
+    /// no leases.
     pub(super) fn detach(&mut self, worker: WorkerId, stream: u64) -> bool {
         let Some(link) = self.links.get_mut(&worker).filter(|link| link.stream == stream) else { return false };
         link.lost = Some(Instant::now());
@@ -106,35 +108,35 @@ impl Workers {
         left
     }
 
-    /// Workers that have not come back in time, with their names. They are forgotten.
+    /// Removes the workers that have not reconnected in time, and returns their IDs and names.
     pub(super) fn take_lost(&mut self) -> Vec<(WorkerId, Arc<str>)> {
         let late = |link: &Link| link.lost.is_some_and(|lost| lost.elapsed() >= self.reconnect);
         self.links.extract_if(|_, link| late(link)).map(|(worker, link)| (worker, link.latest.name)).collect()
     }
 
-    /// When the next worker may have to be given up.
+    /// When the next worker may have to be declared dead.
     pub(super) fn next_lost(&self) -> Option<Instant> {
         self.links.values().filter_map(|link| link.lost).min().map(|lost| lost + self.reconnect)
     }
 
-    /// What a worker shall hold from now on.
+    /// Sets the leases that a worker is to hold from now on.
     pub(super) fn wish(&self, worker: WorkerId, wish: Arc<Leases>) {
         if let Some(link) = self.links.get(&worker) {
             link.wish.send_replace(Some(wish));
         }
     }
 
-    /// What a worker shall hold, as far as it has been decided.
+    /// The leases that a worker is to hold, as far as decided.
     pub(super) fn wished(&self, worker: WorkerId) -> Wish {
         self.links.get(&worker).and_then(|link| link.wish.borrow().clone())
     }
 
-    /// What attached workers said last.
+    /// The latest report of each worker.
     pub(super) fn latest(&self) -> impl Iterator<Item = &WorkerReport> {
         self.links.values().map(|link| &link.latest)
     }
 
-    /// The workers by their kind.
+    /// The attached workers, grouped by kind.
     pub(super) fn pools(&self) -> Vec<PoolView> {
         let mut pools: BTreeMap<String, PoolView> = BTreeMap::new();
         let attached = self.links.values().filter(|link| link.lost.is_none());

@@ -7,19 +7,19 @@ use cloakwork_params::KeyId;
 use super::line::Line;
 use super::{Choice, Rank, Size};
 
-/// Keys that are looked at for one that the worker has.
+/// Maximum number of keys that the search for a resident key examines.
 const PEEK: usize = 16;
 
 /// The queued jobs of one tenant and one class.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flow {
-    /// Cost served, with what was skipped by arriving late.
+    /// Cost served to the tenant, plus the cost that a late arrival skips.
     pub(super) spent: u128,
     short: Lane,
     long: Lane,
 }
 
-/// Those of one size, by key.
+/// The jobs of one size, by key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lane {
     keys: BTreeMap<KeyId, Line>,
@@ -48,7 +48,7 @@ impl Flow {
         self.short.is_empty() && self.long.is_empty()
     }
 
-    /// The lane that a choice is made from.
+    /// The lane from which a choice takes its job.
     pub(super) fn lane_for(&self, choice: Choice<'_>) -> &Lane {
         match choice {
             Choice::Any => self.first_lane(),
@@ -57,7 +57,7 @@ impl Flow {
         }
     }
 
-    /// The lane whose first job comes before that of the other.
+    /// The lane whose first job has the lower rank.
     fn first_lane(&self) -> &Lane {
         match (self.short.first(), self.long.first()) {
             (Some(short), Some(long)) if long < short => &self.long,
@@ -66,12 +66,12 @@ impl Flow {
         }
     }
 
-    /// All of them, in no order that means anything.
+    /// The ranks of all jobs, in arbitrary order.
     pub(super) fn ranks(&self) -> impl Iterator<Item = Rank> {
         [&self.short, &self.long].into_iter().flat_map(|lane| lane.keys.values()).flat_map(Line::ranks)
     }
 
-    /// Panics where two indexes disagree; returns the number of jobs.
+    /// Panics where two indexes disagree. Returns the number of jobs.
     pub(super) fn check(&self) -> usize {
         self.short.check() + self.long.check()
     }
@@ -96,7 +96,7 @@ impl Lane {
         }
     }
 
-    /// Takes out a job that is here.
+    /// Removes a job that is in this lane.
     pub(super) fn remove(&mut self, key: KeyId, rank: Rank) {
         let Some(line) = self.keys.get_mut(&key) else { return };
         let before = line.first();
@@ -110,8 +110,8 @@ impl Lane {
         }
     }
 
-    /// The first job; or the first whose key is near, of the same priority, unless the first has been passed over
-    /// for too long.
+    /// The first job, or a job of equal priority that is the first one of a resident key. Once jobs
+    /// of cost `patience` have passed the first job, only the first job is chosen.
     pub(super) fn choose(&self, near: impl Fn(KeyId) -> bool, patience: u64) -> Option<Rank> {
         let first = self.first()?;
         if self.passed_over >= patience {
@@ -121,7 +121,7 @@ impl Lane {
         Some(peers.into_iter().find(|(_, key)| near(*key)).map_or(*first, |(rank, _)| *rank))
     }
 
-    /// A job of this key is being served.
+    /// Records that a job of this key is being served.
     pub(super) fn note_choice(&mut self, key: KeyId, cost: u64) {
         let first = self.heads.first().is_some_and(|(_, first)| *first == key);
         self.passed_over = if first { 0 } else { self.passed_over.saturating_add(cost.max(1)) };

@@ -5,12 +5,13 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use super::Rank;
 
-/// Ranks of which the first can be told. They lie in one piece of memory, so that one that comes or goes touches little of
-/// it.
+/// A priority queue of ranks that also supports removal. The ranks lie in one contiguous array, so
+/// an insertion or a removal touches little memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     ranks: BinaryHeap<Reverse<Rank>>,
-    /// Those that have left out of turn and are still in the heap. Never the first, and not the most.
+    /// Ranks that were removed out of order and are still in the heap. The set never includes the
+    /// first rank, and never outnumbers the live ranks.
     gone: BTreeSet<Rank>,
 }
 
@@ -19,7 +20,7 @@ impl Line {
         self.ranks.len() - self.gone.len()
     }
 
-    /// All of them, in no order that means anything.
+    /// The live ranks, in arbitrary order.
     pub(super) fn ranks(&self) -> impl Iterator<Item = Rank> {
         self.ranks.iter().map(|Reverse(rank)| *rank).filter(|rank| !self.gone.contains(rank))
     }
@@ -29,13 +30,13 @@ impl Line {
     }
 
     pub(super) fn insert(&mut self, rank: Rank) {
-        // One that comes back has its place still.
+        // A rank that was removed and comes back is still in the heap.
         if !self.gone.remove(&rank) {
             self.ranks.push(Reverse(rank));
         }
     }
 
-    /// Takes out a rank that is here.
+    /// Removes a rank that is in the line.
     pub(super) fn remove(&mut self, rank: Rank) {
         debug_assert!(self.contains(&rank), "{rank:?} is not in its line");
         if self.first() == Some(rank) {
@@ -54,12 +55,12 @@ impl Line {
         }
     }
 
-    /// Takes time with the length of the line: for tests.
+    /// Whether the line has a rank. Takes time linear in the length: for checks and tests only.
     pub(super) fn contains(&self, rank: &Rank) -> bool {
         !self.gone.contains(rank) && self.ranks.iter().any(|Reverse(other)| other == rank)
     }
 
-    /// Panics where a rank is kept that is not to be.
+    /// Panics where the line keeps a rank that it should have dropped.
     pub(super) fn check(&self) {
         let ranks: BTreeSet<Rank> = self.ranks.iter().map(|Reverse(rank)| *rank).collect();
         assert_eq!(ranks.len(), self.ranks.len(), "a rank is here once");
@@ -80,10 +81,10 @@ mod tests {
         let mut random = Random(7);
         let (mut line, mut set) = (Line::default(), BTreeSet::new());
         for step in 0..20_000u64 {
-            // Some are new, and some may have been here before.
+            // Some ranks are new, and some may have been in the line before.
             let age = if random.range(0, 1) == 0 { step } else { random.range(0, 9) };
             let rank = Rank::new(random.range(0, 2) as i8, random.range(0, 50), age, Seat::at(0));
-            // It grows for a while, and shrinks for a while.
+            // The line grows for 500 steps, then shrinks for 500.
             let out_of = if step / 500 % 2 == 0 { 3 } else { 1 };
             let leaves = match random.range(0, 3) {
                 choice if choice >= out_of => None,

@@ -1,28 +1,28 @@
-//! Whether another job may come in.
+//! Admission of jobs: limits on the number of unfinished jobs.
 
 use super::Scheduler;
 use crate::types::TenantId;
 
-/// A submit was refused: too many jobs are unfinished.
+/// A job was refused because too many jobs are unfinished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{used} of at most {max} jobs {limit} are unfinished; wait for some to end, about {retry_after} microseconds")]
 pub struct Refusal {
-    /// The limit that is reached.
+    /// The limit that was reached.
     pub limit: Limit,
     /// Unfinished jobs under this limit.
     pub used: usize,
     /// The limit's value.
     pub max: usize,
-    /// Microseconds after which a tenth of them should be done, at the pace of late.
+    /// Microseconds until a tenth of these jobs should be done, at the recent pace.
     pub retry_after: u64,
 }
 
 /// A limit on unfinished jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
-    /// Of all tenants together.
+    /// Limit on the jobs of all tenants together.
     Jobs,
-    /// Of this tenant.
+    /// Limit on the jobs of one tenant.
     JobsPerTenant,
 }
 
@@ -36,8 +36,9 @@ impl std::fmt::Display for Limit {
 }
 
 impl Scheduler {
-    /// Whether a job of this tenant may be submitted now. Ask right before [`crate::Event::Submitted`], which
-    /// itself never refuses: the job may already be durable.
+    /// Whether a job of this tenant may be submitted now. Ask directly before
+    /// [`crate::Event::Submitted`]. That event is never refused, because the job may already be
+    /// durable.
     pub fn admit(&self, tenant: TenantId) -> Result<(), Refusal> {
         let of_tenant = self.tenants.get(&tenant).copied().unwrap_or_default();
         let limits = [
@@ -47,7 +48,8 @@ impl Scheduler {
         match limits.into_iter().find(|(_, load, max)| load.jobs >= *max) {
             None => Ok(()),
             Some((limit, load, max)) => {
-                // A tenant gets an equal share of the pace, at least while all of them want one.
+                // Assumes that each tenant gets an equal share of the pace, as it does while all
+                // tenants want a share.
                 let sharers = if limit == Limit::Jobs { 1 } else { self.tenants.len() as u128 };
                 let retry_after = self.meter.wait_for(load.cost / 10 * sharers);
                 Err(Refusal { limit, used: load.jobs, max, retry_after })

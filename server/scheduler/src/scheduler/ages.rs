@@ -1,13 +1,14 @@
-//! For how long jobs have been waiting.
+//! Ages of the waiting jobs.
 
 use std::collections::BTreeMap;
 
 use crate::types::Time;
 
-/// How exactly. An entry for each job would be one more thing to fetch from memory, for a figure that is shown in seconds.
+/// Resolution of the ages, in microseconds. An entry for each job would cost one more memory access
+/// per job, for a metric in seconds.
 const STEP: u64 = 100_000;
 
-/// How many jobs wait that were submitted in each [`STEP`].
+/// Number of waiting jobs that were submitted in each [`STEP`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ages(BTreeMap<u64, usize>);
 
@@ -20,7 +21,7 @@ impl Ages {
         crate::worker::take_one(&mut self.0, &(submitted / STEP));
     }
 
-    /// When the oldest was submitted, or up to a [`STEP`] before.
+    /// When the oldest waiting job was submitted, or up to one [`STEP`] before.
     pub(super) fn oldest(&self) -> Option<Time> {
         self.0.first_key_value().map(|(step, _)| step * STEP)
     }

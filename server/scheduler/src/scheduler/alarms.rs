@@ -1,7 +1,8 @@
-//! When something must be done about each job.
+//! The next time at which the scheduler must act on each job.
 //!
-//! Few jobs live to see their deadline, so that it need not be in order until it is near. Before, a job's entry is four bytes
-//! in an unordered list of those whose time is about the same: there it comes and goes without a search.
+//! Few jobs live until their deadline, so the order of deadlines matters only once they are near.
+//! Until then, a job's entry takes four bytes in an unordered list of jobs with about equal times.
+//! Insertion and removal there need no search.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,23 +10,24 @@ use crate::jobs::Jobs;
 use crate::seat::Seat;
 use crate::types::Time;
 
-/// What is about the same: some 17 seconds. Most leases are renewed or over by then.
+/// Span of times that share a list, in microseconds: about 17 seconds. Most leases are renewed or
+/// over by that time.
 const SPAN: u64 = 1 << 24;
-/// The place of what is near.
+/// The place of entries in `near`.
 const NEAR: u32 = u32::MAX;
 
-/// A time for each job.
+/// One time for each job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Alarms {
     near: BTreeSet<(Time, Seat)>,
-    /// The other jobs, by the number of the span.
+    /// The other jobs, by the number of their span.
     far: BTreeMap<u64, Vec<Seat>>,
-    /// Until this span, times are near.
+    /// Times up to the end of this span are near.
     reached: u64,
 }
 
 impl Alarms {
-    /// Enters a job that has no entry, and notes the time with the job.
+    /// Adds an entry for a job that has none, and stores the time in the job.
     pub(super) fn insert(&mut self, time: Time, seat: Seat, jobs: &mut Jobs) {
         let Some(job) = jobs.get_mut(seat) else { return };
         job.timer = time;
@@ -39,7 +41,7 @@ impl Alarms {
         list.push(seat);
     }
 
-    /// Takes a job's entry out.
+    /// Removes a job's entry.
     pub(super) fn remove(&mut self, seat: Seat, jobs: &mut Jobs) {
         let Some(time) = jobs.get(seat).map(|job| job.timer) else { return };
         let place = jobs.place(seat);
@@ -55,19 +57,20 @@ impl Alarms {
         }
     }
 
-    /// A time that nothing is due before.
+    /// A lower bound of all times: nothing is due before.
     pub(super) fn next(&self) -> Option<Time> {
         let near = self.near.first().map(|(time, _)| *time);
         let far = self.far.first_key_value().map(|(span, _)| span * SPAN);
         near.into_iter().chain(far).min()
     }
 
-    /// The first job, where its time has come.
+    /// The first job, if its time has come.
     pub(super) fn first_due(&self, now: Time) -> Option<(Time, Seat)> {
         self.near.first().copied().filter(|(time, _)| *time <= now)
     }
 
-    /// Puts what has become near in order, of so many jobs at most.
+    /// Moves the entries that have become near into the ordered set, for at most `most` jobs per
+    /// call.
     pub(super) fn approach(&mut self, now: Time, most: usize, jobs: &mut Jobs) {
         let mut left = most;
         while let Some(mut list) = self.far.first_entry().filter(|list| *list.key() <= now / SPAN) {
@@ -85,7 +88,7 @@ impl Alarms {
         self.reached = self.reached.max(now / SPAN);
     }
 
-    /// Panics where an entry is not in its place. `times` has all that should be here.
+    /// Panics where an entry is not in its place. `times` holds every expected entry.
     pub(super) fn check(&self, times: &BTreeMap<Seat, Time>, jobs: &Jobs) {
         for (&seat, &time) in times {
             let is_here = match jobs.place(seat) {

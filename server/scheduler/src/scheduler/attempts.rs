@@ -1,4 +1,4 @@
-//! The life of an attempt: begun, recorded, committed or lost; and the end of a job.
+//! The life of an attempt (begun, recorded, committed or lost), and the end of a job.
 
 use super::Scheduler;
 use crate::event::{Attempt, Effect, End, Outcome, Reason, Retry, Why, reasons};
@@ -7,7 +7,7 @@ use crate::seat::Seat;
 use crate::types::{JobId, Time, WorkerId};
 
 impl Scheduler {
-    /// Takes a queued job out of the queue and promises it to a worker.
+    /// Removes a queued job from the queue and assigns it to a worker.
     pub(super) fn begin_attempt(&mut self, worker: WorkerId, seat: Seat, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get_mut(seat) else { return };
         debug_assert_eq!(job.state, State::Queued, "only a queued job is handed out");
@@ -35,7 +35,7 @@ impl Scheduler {
         }));
     }
 
-    /// The attempt is durable: the worker may hear of it.
+    /// Starts the lease: the attempt is durable, so the worker may learn of it.
     pub(super) fn recorded(&mut self, now: Time, id: JobId, epoch: u64) {
         let Some(seat) = self.jobs.seat(&id) else { return };
         let Some(job) = self.jobs.get_mut(seat) else { return };
@@ -51,7 +51,8 @@ impl Scheduler {
         self.set_timer(seat);
     }
 
-    /// The one place where a result is let in: it must come from the holder of the latest attempt.
+    /// Accepts or refuses an outcome. This is the only place that lets results in: they must come
+    /// from the holder of the latest attempt.
     pub(super) fn committed(
         &mut self,
         now: Time,
@@ -68,7 +69,7 @@ impl Scheduler {
         });
         let Some((seat, job)) = current else {
             self.counters.refused += 1;
-            // Whoever commits this does not know that it lost the lease.
+            // The worker does not know that it lost the lease, so it gets its assignment again.
             if self.workers.contains_key(&worker) {
                 self.todo.dirty.insert(worker);
             }
@@ -80,7 +81,7 @@ impl Scheduler {
             Outcome::Succeeded => self.finish(now, seat, End::Succeeded, effects),
             Outcome::Failed { retry: Retry::Never, reason } => self.finish(now, seat, End::Failed(reason), effects),
             Outcome::Failed { retry, reason } => {
-                // The worker outlived it.
+                // The worker survived the job, which clears the suspicion.
                 job.suspect = None;
                 if retry == Retry::Elsewhere {
                     self.refused(now, worker, seat);
@@ -90,7 +91,8 @@ impl Scheduler {
         }
     }
 
-    /// The attempt counts against the job: it goes back to the queue, or ends if that was the last.
+    /// Counts a lost attempt against the job. The job goes back to the queue, or ends if this was
+    /// its last attempt.
     pub(super) fn lose_attempt(&mut self, now: Time, seat: Seat, why: Why, reason: Reason, effects: &mut Vec<Effect>) {
         let Some(job) = self.jobs.get_mut(seat) else { return };
         job.attempts += 1;
@@ -101,8 +103,8 @@ impl Scheduler {
         }
     }
 
-    /// The worker says nothing of the attempt any more. What it has never said anything of has not begun, and counts
-    /// against nobody.
+    /// Ends an attempt that the worker no longer reports. If the worker never reported it, the
+    /// attempt has not begun and does not count against the job.
     pub(super) fn lose_silent(&mut self, now: Time, seat: Seat, why: Why, effects: &mut Vec<Effect>) {
         if self.jobs.get(seat).is_some_and(Job::is_seen) {
             self.lose_attempt(now, seat, why, Reason::Borrowed(reasons::ATTEMPTS_EXHAUSTED), effects);
@@ -140,7 +142,7 @@ impl Scheduler {
         self.todo.fresh.push(seat);
     }
 
-    /// Takes a job off its worker, where it has one.
+    /// Takes a job off its worker, if it has one.
     fn withdraw(&mut self, seat: Seat) {
         let Some(job) = self.jobs.get(seat) else { return };
         let Some(holder) = job.worker() else { return };
@@ -158,7 +160,7 @@ impl Scheduler {
         }
     }
 
-    /// Ends a job. It is forgotten here, so that nothing can end it again.
+    /// Ends a job. The scheduler forgets the job, so nothing can end it again.
     pub(super) fn finish(&mut self, now: Time, seat: Seat, end: End, effects: &mut Vec<Effect>) {
         self.withdraw(seat);
         self.timers.remove(seat, &mut self.jobs);

@@ -1,4 +1,4 @@
-//! Whether everything that is kept twice agrees.
+//! Consistency checks of all redundant indexes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,8 @@ use crate::types::{Group, TenantId, WorkerId};
 use crate::worker::{Mode, Worker};
 
 impl Scheduler {
-    /// Panics where two indexes disagree or a rule is broken. Takes time with the number of jobs: for tests.
+    /// Panics where two indexes disagree or a rule is broken. Takes time linear in the number of
+    /// jobs: for tests only.
     pub fn check(&self) {
         self.check_jobs();
         self.check_workers();
@@ -81,7 +82,8 @@ impl Scheduler {
             assert_eq!(worker.groups, groups, "groups on {id:?}");
             let suspects: BTreeSet<_> = jobs.iter().map(|job| job.suspect).collect();
             match worker.mode {
-                // Which of what is restored was acquitted shows when all of it is here.
+                // During recovery, acquitted jobs cannot be told from suspects until all jobs are
+                // restored.
                 _ if self.recovering => {}
                 Mode::Exclusive => assert!(!suspects.contains(&None) && !jobs.is_empty(), "{id:?} is exclusive"),
                 _ => assert!(suspects.iter().all(Option::is_none), "{id:?} holds suspects beside others"),
@@ -89,15 +91,16 @@ impl Scheduler {
         }
     }
 
-    /// I7: nothing waits beside a worker with room for it.
+    /// I7: no job waits while a worker has room for it.
     fn check_room(&self, id: &WorkerId, worker: &Worker) {
         if self.recovering || worker.mode != Mode::Shared || worker.clinging_since.is_some() {
             return;
         }
-        // A worker that is about to be kept free for suspects gets nothing else.
+        // A worker that is about to be reserved for suspects gets no other jobs.
         if self.suspects.is_empty() || worker.is_taken_up() {
             let waits = self.next_for(0, *id, worker).and_then(|seat| self.jobs.get(seat));
-            // Long ones that come beside others do so with time, or when suspects are gone: with the next report.
+            // A long job beside others may be admitted later: with time, or when suspects are gone,
+            // at the next report.
             let waits = waits.filter(|job| worker.wants_any() || job.size(&self.config) == Size::Short);
             assert!(waits.is_none(), "I7: {waits:?} waits beside {id:?}, which has room for it");
         }

@@ -1,4 +1,4 @@
-//! Which worker gets which jobs.
+//! Placement: which worker gets which jobs.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,12 @@ use crate::seat::Seat;
 use crate::types::{Time, WorkerId};
 use crate::worker::{Mode, Turn, Worker};
 
-/// Tenants whose next long job is looked at for one that fits beside others.
+/// Maximum number of tenants whose next long job is examined for one that fits beside others.
 const LONG_TRIES: usize = 16;
 
 impl Scheduler {
-    /// Finishes a step: workers that may take more do, and jobs that came to the queue find a worker with room.
+    /// Finishes a step: fills the workers that may take more, then finds a worker with room for
+    /// each job that joined the queue.
     pub(super) fn settle(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if self.recovering {
             self.todo.fresh.clear();
@@ -38,7 +39,7 @@ impl Scheduler {
                 }
             }
         }
-        // A trial that began in the second loop may have set a reserved worker free.
+        // A trial that began in the second loop may have freed a reserved worker.
         while let Some(worker) = self.next_awake() {
             self.fill(now, worker, effects);
         }
@@ -55,8 +56,8 @@ impl Scheduler {
         self.jobs.get(seat).is_some_and(|job| job.state == State::Queued && job.suspect.is_none())
     }
 
-    /// Of the workers with room for the job: one that lacks work, of those one that has its key, and of those the least
-    /// loaded.
+    /// The best worker with room for the job. Workers that lack work come first, then workers that
+    /// have the job's key, then the least loaded.
     fn best_worker(&self, now: Time, seat: Seat) -> Option<WorkerId> {
         let job = self.jobs.get(seat)?;
         let group = job.spec.group;
@@ -84,12 +85,13 @@ impl Scheduler {
             }
     }
 
-    /// Whether a long job may come beside those that it has. Suspects that wait for it to be empty have waited enough.
+    /// Whether the worker may take another long job beside its own. False while suspects wait for
+    /// the worker to become empty: they have waited long enough.
     fn may_take_long(&self, worker: &Worker) -> bool {
         worker.wants_long() && self.suspects.first_for(&worker.sets).is_none()
     }
 
-    /// Hands jobs to a worker until it has no more room. Says whether it got any.
+    /// Hands jobs to a worker until it has no more room. Returns whether it got any.
     fn fill(&mut self, now: Time, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
         let config = self.config;
         let Some(worker) = self.workers.get_mut(&id) else { return false };
@@ -101,7 +103,7 @@ impl Scheduler {
             return false;
         }
         let any = self.fill_shared(now, id, effects);
-        // Where no other jobs wait for this worker, the suspects need not wait either.
+        // If no other jobs wait for this worker, the suspects need not wait either.
         if self.end_turn(id) && !any {
             self.try_suspects(id, effects);
         }
@@ -130,7 +132,7 @@ impl Scheduler {
             if !self.may_take_long(worker) {
                 return None;
             }
-            // A job that does not fit yet stops no other tenant's.
+            // A long job that does not fit yet must not delay another tenant's long job.
             let mut besides = Cow::Borrowed(&worker.long);
             for _ in 0..LONG_TRIES {
                 let seat = self.pick(id, worker, Choice::Long { besides: &besides })?;
@@ -148,7 +150,7 @@ impl Scheduler {
         self.queue.pick(id, &worker.sets, choice, |group| worker.is_near(group))
     }
 
-    /// Others have had their turn on this worker. Says whether it was theirs.
+    /// Ends the turn of the other jobs on this worker. Returns whether it was their turn.
     fn end_turn(&mut self, id: WorkerId) -> bool {
         let Some(worker) = self.workers.get_mut(&id) else { return false };
         std::mem::replace(&mut worker.turn, Turn::Suspects) == Turn::Others

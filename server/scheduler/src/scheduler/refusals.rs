@@ -1,8 +1,9 @@
 //! Jobs that are too large for some workers.
 //!
-//! A worker finds out what a job takes when it has it, and hands back what it has no memory for. Such a job waits for a
-//! worker that has not done so, however long the others are free. Where there is none, it rests, for one may be about to
-//! come, and what the others lacked may only be taken up: then all may have it again.
+//! A worker learns the memory need of a job only when it has the job, and hands back a job that
+//! does not fit. The job then waits for a worker that has not refused it, even while the others are
+//! free. If every worker has refused it, the job rests: a new worker may be about to attach, or the
+//! missing memory may be in use only for now. After the rest, all workers may have the job again.
 
 use super::Scheduler;
 use crate::queue::Class;
@@ -10,7 +11,7 @@ use crate::seat::Seat;
 use crate::types::{Time, WorkerId};
 
 impl Scheduler {
-    /// A worker hands back a job that is too large for it.
+    /// Records that a worker handed back a job that is too large for it.
     pub(super) fn refused(&mut self, now: Time, worker: WorkerId, seat: Seat) {
         let Some(job) = self.jobs.get_mut(seat) else { return };
         if let Err(place) = job.refused_by.binary_search(&worker) {
@@ -25,13 +26,15 @@ impl Scheduler {
         }
     }
 
-    /// Twice as long with each attempt, and a lease's time before the last one.
+    /// The length of a job's rest. The length doubles with each attempt, and is one lease before
+    /// the last attempt.
     fn rest_after(&self, attempts: u32) -> Time {
         let attempts_left = self.config.attempts_max.saturating_sub(attempts);
         self.config.lease >> attempts_left.saturating_sub(2).min(63)
     }
 
-    /// What comes back to the queue, and has not to rest, is kept from nobody where nobody else would take it.
+    /// Makes a requeued job open to all workers if every worker that could take it has refused it.
+    /// A resting job is left alone.
     pub(super) fn relent(&mut self, seat: Seat) {
         let Some(job) = self.jobs.get(seat) else { return };
         let is_kept = !job.refused_by.is_empty() && job.rests_until.is_none();
@@ -40,7 +43,7 @@ impl Scheduler {
         }
     }
 
-    /// Nor is what waits, once the last worker is gone that might have taken it.
+    /// Does the same for all waiting jobs, once the last worker that could have taken them is gone.
     pub(super) fn relent_to_all(&mut self) {
         if !std::mem::take(&mut self.todo.fewer) {
             return;
@@ -50,7 +53,7 @@ impl Scheduler {
         seats.into_iter().for_each(|seat| self.open_to_all(seat));
     }
 
-    /// A job that waits may go to any worker again.
+    /// Lets a waiting job go to any worker again.
     pub(super) fn open_to_all(&mut self, seat: Seat) {
         let Some(job) = self.jobs.get(seat) else { return };
         self.queue.remove(&job.entry(seat, &self.config));
@@ -67,7 +70,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether there is a worker for a class.
+    /// Whether some worker could take jobs of a class.
     pub(super) fn could_take(&self, class: &Class) -> bool {
         self.workers.iter().any(|(id, worker)| !class.refused_by.contains(id) && worker.would_take(class.set))
     }

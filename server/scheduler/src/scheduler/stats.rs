@@ -1,4 +1,4 @@
-//! What can be asked.
+//! Figures about the scheduler's state.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crate::event::Why;
 use crate::types::{JobId, Time, WorkerId};
 use crate::worker::Mode;
 
-/// Figures of this moment, and counters since the scheduler was made.
+/// Current figures, and counters since the scheduler was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Jobs that wait, suspects included.
+    /// Waiting jobs, suspects included.
     pub queued: usize,
-    /// Jobs promised to a worker or leased by one.
+    /// Jobs assigned to a worker or leased by one.
     pub running: usize,
-    /// Of those that wait, how many are suspected of killing their worker.
+    /// Waiting jobs that are suspected of killing their worker.
     pub suspects: usize,
     /// Cost of all unfinished jobs.
     pub cost: u128,
@@ -22,11 +22,11 @@ pub struct Stats {
     pub tenants: usize,
     /// When the oldest of the waiting jobs was submitted, or up to a tenth of a second before.
     pub oldest_queued: Option<Time>,
-    /// Cost finished per second of late; 0 while nothing is known.
+    /// Recently finished cost per second; 0 before the first measurement.
     pub cost_per_second: u64,
-    /// By kind of worker.
+    /// Figures by kind of worker.
     pub pools: BTreeMap<String, PoolStats>,
-    /// What has happened so far.
+    /// Counters of past events.
     pub counters: Counters,
 }
 
@@ -35,20 +35,20 @@ pub struct Stats {
 pub struct PoolStats {
     /// Attached workers.
     pub workers: usize,
-    /// Those of them that want no new jobs.
+    /// Attached workers that want no new jobs.
     pub draining: usize,
-    /// Those of them that try suspects, or are kept free for it.
+    /// Attached workers that try suspects, or are reserved for suspects.
     pub exclusive: usize,
-    /// Jobs that they hold or were promised.
+    /// Jobs that these workers hold or are assigned.
     pub jobs: usize,
-    /// Cost of what is left of those jobs.
+    /// Cost that is left of those jobs.
     pub held_cost: u128,
-    /// Cost that the workers would like to hold.
+    /// Cost that these workers want to hold.
     pub wanted_cost: u128,
 }
 
-/// What has happened since the scheduler was made. They balance: submitted and restored jobs have ended in one of four
-/// ways or are unfinished.
+/// Counts of events since the scheduler was created. The counts balance: each submitted or restored
+/// job has ended in one of four ways or is unfinished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// New jobs.
@@ -57,30 +57,30 @@ pub struct Counters {
     pub restored: u64,
     /// Jobs that ended with results.
     pub succeeded: u64,
-    /// Jobs that ended without.
+    /// Jobs that failed.
     pub failed: u64,
-    /// Jobs that ended by request.
+    /// Jobs that their tenant cancelled.
     pub cancelled: u64,
-    /// Jobs that ended too late.
+    /// Jobs that did not end before their deadline.
     pub deadline_exceeded: u64,
     /// Attempts begun.
     pub attempts: u64,
     /// Attempts that ended without ending the job.
     pub requeued: BTreeMap<Why, u64>,
-    /// Commits refused.
+    /// Commits that were refused.
     pub refused: u64,
     /// Workers that crashed.
     pub crashes: u64,
-    /// Suspects that computed for long enough to be none any more.
+    /// Suspects that computed for long enough to be acquitted.
     pub acquitted: u64,
-    /// Workers given up because they said nothing.
+    /// Workers removed because they sent no report for a lease's time.
     pub workers_silent: u64,
-    /// Reports of workers beyond the limit.
+    /// Reports of workers beyond the limit on workers.
     pub workers_refused: u64,
 }
 
 impl Scheduler {
-    /// Figures for metrics. Takes time with the number of workers, not of jobs.
+    /// Figures for metrics. Takes time linear in the number of workers, not of jobs.
     pub fn stats(&self) -> Stats {
         let suspects = self.suspects.len();
         let queued = self.queue.len() + suspects;
@@ -107,7 +107,7 @@ impl Scheduler {
         }
     }
 
-    /// Every lease that the worker shall hold.
+    /// Every lease that the worker is to hold.
     pub fn assignment(&self, worker: WorkerId) -> Vec<(JobId, u64)> {
         let holds = self.workers.get(&worker).into_iter().flat_map(|worker| &worker.holds);
         holds.filter(|(_, hold)| hold.recorded).map(|(job, hold)| (*job, hold.epoch)).collect()

@@ -1,10 +1,12 @@
-//! Finding the job that kills its worker.
+//! Isolation of the job that kills its worker (the poison job).
 //!
-//! Everything a crashed worker held is suspect, and is tried again in halves, each with nothing beside it. What ends
-//! in any other way than with a crash is cleared by that. So the suspects halve with each crash until the culprit
-//! stands alone, and all it takes to go on after the server died with the worker is stored with the jobs.
+//! All jobs that a crashed worker held become suspects. The suspects are retried in halves, and
+//! each half runs alone on a worker. Any end of an attempt other than a crash clears its job. The
+//! suspects therefore halve with each crash until the culprit stands alone. The state of the search
+//! is stored with the jobs, so it continues after the server died with the worker.
 //!
-//! What computes for long enough without a crash is acquitted: it may go on for hours, and others need not wait for that.
+//! A suspect that computes for long enough without a crash is acquitted. The job may run for hours,
+//! and other jobs need not wait for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +19,7 @@ use crate::seat::Seat;
 use crate::types::{JobId, SuspectId, Time, WorkerId};
 use crate::worker::{Hold, Mode, Turn, Worker};
 
-/// The suspects that wait to be tried.
+/// The suspects that wait for a trial.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Suspects {
     last: u64,
@@ -27,13 +29,13 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
-    /// A group that never was.
+    /// Creates a group with a new ID.
     pub(super) fn create(&mut self) -> SuspectId {
         self.last += 1;
         SuspectId(self.last)
     }
 
-    /// This group was made by an earlier process.
+    /// Reserves the ID of a group that an earlier process created.
     pub(super) fn used(&mut self, suspect: Option<SuspectId>) {
         self.last = self.last.max(suspect.map_or(0, |suspect| suspect.0));
     }
@@ -78,7 +80,7 @@ impl Suspects {
         self.groups.is_empty()
     }
 
-    /// Panics where the indexes disagree. `queued` has every job that should be here, once.
+    /// Panics where the indexes disagree. `queued` yields every job that should be here, once.
     pub(super) fn check(&self, queued: impl Iterator<Item = (SuspectId, SetId, JobId)>) {
         let mut count = 0;
         for (suspect, set, job) in queued {
@@ -94,13 +96,13 @@ impl Suspects {
 }
 
 impl Scheduler {
-    /// Blames what a crashed worker was computing. It is already gone from the workers.
+    /// Blames the jobs that a crashed worker was computing. The worker is already removed.
     pub(super) fn blame(&mut self, now: Time, mut held: Vec<Seat>, effects: &mut Vec<Effect>) {
         self.counters.crashes += 1;
         if let [seat] = held[..] {
             return self.blame_one(now, seat, effects);
         }
-        // Jobs of one group stay together: the halves fill their waves.
+        // Sorting keeps jobs of one group together, so that each half fills its waves.
         held.sort_by_key(|seat| self.jobs.get(*seat).map(|job| (job.spec.group, job.spec.id)));
         let (first, second) = held.split_at(held.len().div_ceil(2));
         for half in [first, second].into_iter().filter(|half| !half.is_empty()) {
@@ -126,7 +128,8 @@ impl Scheduler {
         }
     }
 
-    /// Gives suspects their turn on a worker. True where the worker gets them, or is to wait for them.
+    /// Gives suspects their turn on a worker. Returns true if the worker gets suspects or is
+    /// reserved for them.
     pub(super) fn try_suspects(&mut self, id: WorkerId, effects: &mut Vec<Effect>) -> bool {
         let Some(worker) = self.workers.get(&id) else { return false };
         let pending = if worker.turn == Turn::Suspects { self.suspects.first_for(&worker.sets) } else { None };
@@ -134,13 +137,14 @@ impl Scheduler {
         let others = |count: &dyn Fn(&Worker) -> bool| {
             self.workers.iter().filter(|(other, worker)| **other != id && count(worker)).count()
         };
-        // Half of the workers at most are kept from other work.
+        // At most half of the workers are kept from other work.
         let limit = (others(&|worker| !worker.draining && worker.wanted > 0) + 1).div_ceil(2);
         if worker.holds.is_empty() && worker.idle && others(&|worker| worker.mode == Mode::Exclusive) < limit {
             self.begin_trial(id, suspect, effects);
             return true;
         }
-        // One that has hours to go is no good place to wait for. It only gets no more long jobs.
+        // A worker with long jobs may take hours to become empty, so it is not reserved. Such a
+        // worker only gets no more long jobs.
         if !worker.is_taken_up() && others(&|worker| worker.mode != Mode::Shared) < limit {
             self.set_mode(id, Mode::Reserved);
             return true;
@@ -148,7 +152,8 @@ impl Scheduler {
         self.set_mode(id, Mode::Shared)
     }
 
-    /// Hands a group of suspects to an empty worker. What it cannot take becomes a group of its own.
+    /// Hands a group of suspects to an empty worker. Jobs that the worker cannot take become a
+    /// separate group.
     fn begin_trial(&mut self, id: WorkerId, suspect: SuspectId, effects: &mut Vec<Effect>) {
         self.set_mode(id, Mode::Exclusive);
         let mut rest = None;
@@ -171,7 +176,8 @@ impl Scheduler {
         }
     }
 
-    /// A trial is over when nothing is left of it. Then it is the turn of others on this worker.
+    /// Ends a trial when none of its jobs is left. The other jobs have the next turn on this
+    /// worker.
     pub(super) fn after_release(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         if worker.mode == Mode::Exclusive && worker.holds.is_empty() {
@@ -181,8 +187,8 @@ impl Scheduler {
         }
     }
 
-    /// Ends the trial on a worker once all that it computes has computed for long enough. What has not even begun, because
-    /// it waits for what the others have, is tried another time.
+    /// Ends the trial on a worker once all jobs that compute have computed for long enough. Jobs
+    /// that have not begun, because they wait for resources of the others, are tried another time.
     pub(super) fn judge_trial(&mut self, id: WorkerId, effects: &mut Vec<Effect>) {
         let Some(worker) = self.workers.get(&id) else { return };
         if worker.mode != Mode::Exclusive {
@@ -201,8 +207,8 @@ impl Scheduler {
         self.acquit(id, &acquitted);
     }
 
-    /// These jobs of a worker are suspects no more. It may have others beside them, whose turn it is. Crashes that a job
-    /// made alone stay counted.
+    /// Acquits these jobs of a worker. Other jobs may now join them, and have the next turn. The
+    /// jobs' solo crashes stay counted.
     fn acquit(&mut self, id: WorkerId, jobs: &[Seat]) {
         for &seat in jobs {
             if let Some(job) = self.jobs.get_mut(seat) {
@@ -217,8 +223,9 @@ impl Scheduler {
         self.todo.wake_all |= !self.suspects.is_empty();
     }
 
-    /// An acquittal is stored with the next attempt only. Suspects that an earlier process let others join were acquitted;
-    /// those that are alone are tried again.
+    /// Renews acquittals after a restart, because an acquittal is stored only with the next
+    /// attempt. If the earlier process let other jobs join suspects, the suspects were acquitted.
+    /// Suspects that are alone are tried again.
     pub(super) fn renew_acquittals(&mut self) {
         let is_suspect = |hold: &Hold| self.jobs.get(hold.seat).is_some_and(|job| job.suspect.is_some());
         let mixed = |worker: &Worker| worker.mode == Mode::Exclusive && !worker.holds.values().all(is_suspect);
@@ -228,7 +235,8 @@ impl Scheduler {
         held.iter().for_each(|(id, jobs)| self.acquit(*id, jobs));
     }
 
-    /// Always false, for callers that have nothing else to say.
+    /// Sets a worker's mode. Always returns false, as the result of callers that did not hand out
+    /// suspects.
     fn set_mode(&mut self, id: WorkerId, mode: Mode) -> bool {
         if let Some(worker) = self.workers.get_mut(&id) {
             worker.mode = mode;

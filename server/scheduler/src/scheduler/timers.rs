@@ -1,4 +1,4 @@
-//! Deadlines, leases and progress that run out.
+//! Timers: deadlines, leases and progress timeouts.
 
 use super::Scheduler;
 use crate::event::{Effect, End, Why};
@@ -6,11 +6,12 @@ use crate::job::State;
 use crate::seat::Seat;
 use crate::types::{Time, WorkerId};
 
-/// Most timers that one tick rings, and brings near, so that a step has a bound. The next tick is due at once then.
+/// Maximum number of timers that one tick fires, and that it moves to `near`. The bound keeps a
+/// step short. If more are due, the next tick is due at once.
 const PER_TICK: usize = 1024;
 
 impl Scheduler {
-    /// Earliest time at which a [`crate::Event::Tick`] may do something; nothing is due before.
+    /// Earliest time at which a [`crate::Event::Tick`] may have an effect. Nothing is due before.
     pub fn next_timer(&self) -> Option<Time> {
         let job = self.timers.next();
         let worker = self.silences.first().map(|(time, _)| *time);
@@ -36,7 +37,7 @@ impl Scheduler {
         }
     }
 
-    /// Moves a job's timer forward if it must ring earlier than it would.
+    /// Moves a job's timer to an earlier time if the job is due before it.
     pub(super) fn set_timer(&mut self, seat: Seat) {
         let Some(job) = self.jobs.get(seat) else { return };
         let due = job.due(&self.config);
@@ -47,7 +48,8 @@ impl Scheduler {
     }
 
     fn job_due(&mut self, now: Time, seat: Seat, effects: &mut Vec<Effect>) {
-        // A time that is due again at once would ring for ever in this tick.
+        // The timer is parked at the far end first. A timer that is due again at once would fire
+        // endlessly in this tick.
         self.timers.insert(Time::MAX, seat, &mut self.jobs);
         let Some(job) = self.jobs.get(seat) else { return };
         if job.spec.deadline <= now {

@@ -1,4 +1,4 @@
-//! Workers come, report and leave.
+//! Workers attach, report and leave.
 
 use cloakwork_params::SetId;
 
@@ -13,7 +13,7 @@ impl Scheduler {
     pub(super) fn reported(&mut self, now: Time, id: WorkerId, report: Report, effects: &mut Vec<Effect>) {
         let full = self.workers.len() >= self.config.workers_max;
         if full && !self.workers.contains_key(&id) {
-            // It is told to hold nothing, and may ask again.
+            // The worker receives an empty assignment, and may ask again.
             self.counters.workers_refused += 1;
             self.todo.dirty.insert(id);
             return;
@@ -48,7 +48,7 @@ impl Scheduler {
         self.judge_trial(id, effects);
     }
 
-    /// Renews a lease that is the worker's. Says whether it was.
+    /// Renews a lease. Returns whether the worker holds this lease.
     fn renew(&mut self, now: Time, worker: WorkerId, report: &LeaseReport) -> bool {
         let Some(seat) = self.jobs.seat(&report.job) else { return false };
         let Some(job) = self.jobs.get_mut(seat) else { return false };
@@ -82,7 +82,7 @@ impl Scheduler {
         true
     }
 
-    /// The worker's entry, made where there is none.
+    /// The worker's entry, created if absent.
     fn attach(&mut self, now: Time, id: WorkerId) -> &mut Worker {
         let silent_at = now.saturating_add(self.config.lease);
         self.workers.entry(id).or_insert_with(|| {
@@ -91,12 +91,13 @@ impl Scheduler {
         })
     }
 
-    /// A restored job was held by a worker: if that worker comes back in time, it may go on.
+    /// Restores a worker's hold on a job. If the worker comes back in time, it may continue the
+    /// job.
     pub(super) fn continued(&mut self, now: Time, id: WorkerId, seat: Seat) {
         self.attach(now, id);
         let (Some(worker), Some(job)) = (self.workers.get_mut(&id), self.jobs.get_mut(seat)) else { return };
         worker.hold(seat, job, true, &self.config);
-        // Whether it was being tried as a suspect shows in the job.
+        // The job records whether it was being tried as a suspect.
         if job.suspect.is_some() {
             worker.mode = crate::worker::Mode::Exclusive;
         }
@@ -129,14 +130,14 @@ impl Scheduler {
         }
     }
 
-    /// Takes a worker out. Its jobs still name it, until they are requeued.
+    /// Removes a worker. Its jobs still name it until they are requeued.
     pub(super) fn remove_worker(&mut self, id: WorkerId) -> Option<Worker> {
         let worker = self.workers.remove(&id)?;
         self.silences.remove(&(worker.timer, id));
         self.todo.dirty.remove(&id);
         self.todo.wake.remove(&id);
         self.todo.fewer = true;
-        // Its place among those that try suspects is free.
+        // One more worker may now try suspects.
         self.todo.wake_all |= !self.suspects.is_empty();
         Some(worker)
     }

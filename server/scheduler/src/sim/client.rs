@@ -1,4 +1,5 @@
-//! Clients: they repeat a request until it is acknowledged, and sometimes afterwards too.
+//! Simulated clients. Clients repeat a request until it is acknowledged, and sometimes afterwards
+//! too.
 
 use super::world::{Happening, World};
 use crate::types::JobId;
@@ -10,7 +11,7 @@ pub(super) struct Client {
 }
 
 impl World {
-    /// The client sends its request, again if need be.
+    /// Sends the client's request, and schedules a repetition if needed.
     pub(super) fn client_sends(&mut self, request: usize) {
         let again = self.clients[request].acknowledged.is_none() || (self.now < self.plan.quiet_at && self.percent(20));
         if again {

@@ -1,4 +1,4 @@
-//! What a seed is about: limits, jobs, and how hard the faults are.
+//! The parameters that a seed determines: limits, jobs, and the severity of the faults.
 
 use cloakwork_params::{KeyId, SetId};
 
@@ -6,28 +6,28 @@ use super::random::Random;
 use crate::config::Config;
 use crate::types::{Group, TenantId, Time};
 
-/// A tenth of a second.
+/// A tenth of a second, in microseconds.
 pub(super) const TENTH: u64 = 100_000;
 /// Work that the slowest worker does in a tenth of a second.
 pub(super) const RATE_MIN: u64 = 20;
 
-/// How a job behaves wherever it runs.
+/// A job's behaviour, on any worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Good,
     /// Kills its worker.
     Poison,
-    /// Fails for a reason that may pass, and never does.
+    /// Always fails, for a reason that may pass.
     Flaky,
-    /// Fails for a reason that stays.
+    /// Fails for a permanent reason.
     Broken,
-    /// Stands still in its first attempt.
+    /// Makes no progress in its first attempt.
     Sticky,
     /// Takes more memory than small workers have.
     Large,
 }
 
-/// A job that a client wants done.
+/// A job that a client is to submit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub(super) kind: Kind,
@@ -35,13 +35,13 @@ pub(super) struct Wish {
     pub(super) cost: u64,
     pub(super) priority: i8,
     pub(super) at: Time,
-    /// Longer than any run, mostly.
+    /// Mostly later than the end of any run.
     pub(super) deadline: Time,
     pub(super) cancel_at: Option<Time>,
 }
 
 impl Wish {
-    /// A row for each unit of work.
+    /// One row for each unit of work.
     pub(super) fn rows(&self) -> u64 {
         self.cost.max(1)
     }
@@ -50,18 +50,18 @@ impl Wish {
 pub(super) struct Plan {
     pub(super) config: Config,
     pub(super) wishes: Vec<Wish>,
-    /// The worker lives inside the server, and takes it along when it dies.
+    /// Whether a worker lives inside the server and dies with it.
     pub(super) embedded: bool,
     pub(super) remote_workers: u64,
-    /// No faults from here on.
+    /// When the faults end.
     pub(super) quiet_at: Time,
     pub(super) faults: u64,
-    /// Longest time on the way for a message while there are faults.
+    /// Maximum delay of a message during the faults.
     pub(super) delay_max: u64,
-    /// Transactions that fail, of a hundred, while there are faults.
+    /// Percentage of transactions that fail during the faults.
     pub(super) bad_transactions: u64,
     pub(super) liars: u64,
-    /// When all must be done.
+    /// When all jobs must have ended.
     pub(super) end: Time,
 }
 
@@ -105,9 +105,9 @@ impl Plan {
         plan
     }
 
-    /// I7: how long everything may take when nothing goes wrong but what the jobs do themselves. Each time that an
-    /// attempt comes to nothing costs at most its lease, its progress clock, a restart and the work of all; and how
-    /// often that may happen is bounded for each kind of job.
+    /// I7: the maximum time for all jobs when only the jobs themselves cause failures. Each failed
+    /// attempt costs at most its lease, its progress timeout, a restart and the work of all jobs.
+    /// The number of failed attempts is bounded for each kind of job.
     fn time_to_finish(&self) -> Time {
         let work: u64 = self.wishes.iter().map(|wish| wish.cost.div_ceil(RATE_MIN) + 4).sum::<u64>() * TENTH * 2;
         let overhead = 2 * self.config.lease + self.config.progress_timeout + 30 * TENTH;

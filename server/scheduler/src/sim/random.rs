@@ -1,4 +1,4 @@
-//! A small generator, so that a seed means the same for ever.
+//! A small random generator in this crate, so that a seed yields the same run for ever.
 
 /// SplitMix64.
 pub(crate) struct Random(pub(crate) u64);
@@ -11,12 +11,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From `low` to `high`, both included.
+    /// A number from `low` to `high`, both included.
     pub(crate) fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.next() % (high - low + 1)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with a probability of `percent` in a hundred.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }

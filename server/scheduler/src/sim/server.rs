@@ -1,4 +1,5 @@
-//! What a real server does around the scheduler: requests in, one transaction for a batch, then the effects out.
+//! The server around the scheduler: it receives requests, commits one transaction for a batch, then
+//! carries out the effects.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::types::{JobId, NewJob, RestoredJob, Time, WorkerId};
 /// A server process.
 pub(super) struct Server {
     pub(super) core: Scheduler,
-    /// Zero of its clock.
+    /// Simulated time at which the server's clock is zero.
     born: Time,
     pub(super) life: u64,
     batch: Vec<Change>,
@@ -22,13 +23,13 @@ pub(super) struct Server {
     acknowledge: Vec<(usize, JobId)>,
     transaction_is_due: bool,
     tick_at: Option<Time>,
-    /// What workers last said that they serve.
+    /// The parameter sets that each worker last reported.
     sets: BTreeMap<WorkerId, Vec<SetId>>,
     attempts: BTreeMap<(JobId, u64), Attempt>,
 }
 
 impl World {
-    /// The server comes up and reads its store.
+    /// Starts the server, which reads its store.
     pub(super) fn server_starts(&mut self) {
         self.life += 1;
         self.load(self.life);
@@ -37,7 +38,7 @@ impl World {
         }
     }
 
-    /// A new scheduler from the store.
+    /// Builds a new scheduler from the store.
     fn load(&mut self, life: u64) {
         self.server = Some(Server {
             core: Scheduler::new(self.plan.config),
@@ -166,7 +167,7 @@ impl World {
         }
     }
 
-    /// One step of the scheduler, and every check that can be made after it.
+    /// Feeds one event to the scheduler, and runs every check that is possible after it.
     fn feed(&mut self, event: Event, from: Option<WorkerId>) {
         let Some(server) = &mut self.server else { return };
         let now = self.now - server.born;
@@ -239,7 +240,8 @@ impl World {
         }
     }
 
-    /// All of the batch or nothing; then the world hears of it. The server may die on either side.
+    /// Commits the whole batch or none of it, then carries out its effects. The server may die
+    /// before or after the commit.
     pub(super) fn transaction(&mut self, life: u64) {
         let Some(server) = self.server.as_mut().filter(|server| server.life == life) else { return };
         if !std::mem::take(&mut server.transaction_is_due) {
@@ -309,8 +311,8 @@ impl World {
 }
 
 impl Server {
-    /// I5: a worker holds one group of suspects or none, and only what was recorded for it. Suspects that are not fresh may
-    /// have been acquitted.
+    /// I5: a worker holds one group of suspects or none, and only attempts that were recorded for
+    /// it. Suspects that are not fresh may have been acquitted.
     fn check_assignment(&self, worker: WorkerId, leases: &[(JobId, u64)], mut is_fresh: impl FnMut(&Attempt) -> bool) {
         let attempts: Vec<_> = leases.iter().map(|lease| self.attempts.get(lease)).collect();
         let suspects: std::collections::BTreeSet<_> = attempts

@@ -1,4 +1,4 @@
-//! The store as the invariants see it: what a transaction may do to a job, and nothing else.
+//! The store as the invariants see it: only the permitted changes of a job.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ pub(super) struct Row {
     pub(super) suspect: Option<SuspectId>,
     pub(super) solo_crashes: u32,
     pub(super) holder: Option<WorkerId>,
-    /// The attempt whose commit was accepted.
+    /// Fencing epoch of the attempt whose commit was accepted.
     pub(super) accepted: Option<u64>,
     pub(super) end: Option<End>,
-    /// Crashes of its holder that were no held job's fault.
+    /// Crashes of the job's holder that no held job caused.
     pub(super) innocent_crashes: u32,
-    /// Crashes that were its fault.
+    /// Crashes that the job caused.
     pub(super) own_crashes: u32,
-    /// Most jobs that stood beside it in one of them, itself included.
+    /// Maximum number of jobs on its worker at one of these crashes, itself included.
     pub(super) company: usize,
 }
 
-/// A change in a transaction. Of a commit it is also known who handed it in.
+/// A change in a transaction. For a commit, `from` names the worker that handed it in.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
     pub(super) effect: Effect,
@@ -62,7 +62,7 @@ impl Store {
         assert!(self.requests.insert(request, id).is_none(), "I4: request {request} makes two jobs");
     }
 
-    /// Applies a change, and checks that it is one that may be.
+    /// Applies a change, and panics if it is not permitted.
     pub(super) fn apply(&mut self, change: &Change) {
         match &change.effect {
             Effect::Record(attempt) => self.record(attempt),
@@ -110,8 +110,8 @@ impl Store {
         self.rows.iter().filter(|(_, row)| row.end.is_none())
     }
 
-    /// Takes note of a crash, before anyone is blamed. `culprits` are the poisonous jobs that the worker ran, whether
-    /// it should have or not.
+    /// Records a crash before any job is blamed. `culprits` are the poison jobs that the worker
+    /// ran, whether it was allowed to or not.
     pub(super) fn crashed(&mut self, worker: WorkerId, culprits: &[(JobId, u64)]) {
         let held = self.rows.values().filter(|row| row.holder == Some(worker)).count();
         let is_guilty = |id: &JobId, row: &Row| row.wish.kind == Kind::Poison && culprits.contains(&(*id, row.epoch));

@@ -1,4 +1,4 @@
-//! The seeds that every test run goes through.
+//! The seeds that every test run simulates.
 
 use super::{Summary, run};
 
@@ -15,7 +15,7 @@ fn ten_thousand_seeds_hold_the_invariants() {
         sum.poison += summary.poison;
         sum.acquitted += summary.acquitted;
     }
-    // A simulator in which nothing goes wrong proves nothing.
+    // The counts must show faults: a run without faults proves nothing.
     println!("{sum:?}");
     assert!(sum.succeeded > 50_000, "{sum:?}");
     assert!(sum.server_deaths > 5_000 && sum.worker_deaths > 5_000, "{sum:?}");

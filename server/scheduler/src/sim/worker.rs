@@ -1,4 +1,4 @@
-//! Workers, good and bad.
+//! Simulated workers, both correct and faulty.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,24 +14,25 @@ use crate::types::{JobId, LeaseReport, Report, Stage, Time, WorkerId};
 pub(super) struct SimWorker {
     pub(super) id: WorkerId,
     pub(super) embedded: bool,
-    /// Place in the fleet; who follows it there serves the same sets.
+    /// Position in the fleet. A successor at this position serves the same sets.
     slot: u64,
     sets: Vec<SetId>,
     wanted: u64,
     rate: u64,
-    /// Has no memory for large jobs.
+    /// Whether the worker lacks memory for large jobs.
     small: bool,
-    /// Life of the server that it is connected to; 0 for none.
+    /// Number of the server process that the worker is connected to; 0 for none.
     pub(super) life: u64,
     pub(super) stalled_until: Time,
     pub(super) draining: bool,
     lies: bool,
     work: BTreeMap<JobId, Work>,
-    /// What it has held, to lie about.
+    /// Attempts that the worker has held, as material for lies.
     past: Vec<(JobId, u64)>,
-    /// What it was given and did not take: it was full, or thought that this had ended.
+    /// Attempts that the worker was assigned and did not take: it was full, or believed that they
+    /// had ended.
     declined: BTreeSet<(JobId, u64)>,
-    /// When its latest messages arrive, each way: streams keep their order.
+    /// When the latest message arrives, each way: streams keep their order.
     arrives: [Time; 2],
 }
 
@@ -44,9 +45,9 @@ struct Work {
     done: u64,
     progress: u64,
     started: bool,
-    /// In the latest turn.
+    /// Whether the attempt advanced in the latest turn.
     advanced: bool,
-    /// Turns since it was handed in.
+    /// Number of turns since the outcome was handed in.
     committing: Option<u64>,
 }
 
@@ -137,8 +138,8 @@ impl World {
         }
     }
 
-    /// Something that is not so: a commit of another attempt or of another's job, a commit once more, a lease that
-    /// was never given.
+    /// A false message: a commit of another attempt or of another worker's job, a repeated commit,
+    /// or a lease that was never given.
     fn lie(&mut self, worker: &SimWorker) -> Option<FromWorker> {
         let jobs: Vec<(JobId, u64)> = self.store.rows.iter().map(|(id, row)| (*id, row.epoch)).collect();
         let current = self.random.pick(&jobs);
@@ -158,7 +159,7 @@ impl World {
                 return self.percent(30).then_some(FromWorker::Report(report));
             }
         };
-        // By chance this may be a lease that is on its way to the liar, and then what it says must be so.
+        // By chance the lease may be on its way to the liar. The outcome must therefore be true.
         Some(FromWorker::Commit { job, epoch, outcome: outcome(self.store.rows.get(&job)?.wish.kind, worker.small) })
     }
 
@@ -233,18 +234,19 @@ impl World {
         self.later(at - self.now, Happening::ToWorker { worker: id, life, message });
     }
 
-    /// The stream breaks, and the worker goes on. The server takes that for a crash, or for nothing worse than a break.
+    /// Breaks the worker's stream while the worker goes on. The server takes the break for a crash
+    /// or for a mere break.
     pub(super) fn stream_breaks(&mut self, id: WorkerId, crashed: bool) {
         let Some(worker) = self.workers.get_mut(&id).filter(|worker| !worker.embedded) else { return };
         let life = std::mem::replace(&mut worker.life, 0);
-        // What is on its way may still arrive, before or after this.
+        // Messages on their way may still arrive, before or after this one.
         worker.arrives = [0; 2];
         self.tell_server(id, life, FromWorker::Gone { crashed, poison: Vec::new() });
     }
 }
 
 impl SimWorker {
-    /// Works for a turn. None: it has died of a job.
+    /// Works for a turn. Returns none if the worker has died of a job.
     fn compute(&mut self) -> Option<Vec<(JobId, u64, Outcome)>> {
         let mut power = self.rate;
         let small = self.small;
@@ -308,7 +310,7 @@ impl SimWorker {
         }
     }
 
-    /// Poisonous jobs that it runs.
+    /// Poison jobs that the worker runs.
     pub(super) fn poison(&self) -> Vec<(JobId, u64)> {
         let poison = self.work.iter().filter(|(_, work)| work.kind == Kind::Poison);
         poison.map(|(job, work)| (*job, work.epoch)).collect()

@@ -1,4 +1,4 @@
-//! Time, what happens in it, and the verdict at the end.
+//! Simulated time, its events, and the verdict at the end.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +28,12 @@ pub(super) struct World {
     /// When each attempt was first assigned.
     pub(super) begun: BTreeMap<(JobId, u64), Time>,
     pub(super) clients: Vec<Client>,
-    /// Assignments are sent once for a transaction.
+    /// Whether assignments are sent once for each transaction.
     pub(super) batched: bool,
     pub(super) summary: Summary,
 }
 
-/// Something that will happen.
+/// A scheduled event.
 #[derive(Clone, Debug)]
 pub(super) enum Happening {
     ClientSends { request: usize },
@@ -84,7 +84,7 @@ impl World {
         self.random.percent(percent)
     }
 
-    /// Everything from the first request to the last end.
+    /// Runs everything from the first request to the last end.
     pub(super) fn run(mut self) -> Summary {
         self.later(0, Happening::ServerStarts);
         for slot in 0..self.plan.remote_workers {
@@ -163,7 +163,7 @@ impl World {
         self.store.unfinished().collect()
     }
 
-    /// Did everybody get what they should?
+    /// Checks that every job ended as its kind requires.
     fn judge(&mut self) {
         self.summary.micros = self.now;
         self.summary.jobs = self.store.rows.len() as u64;
@@ -199,7 +199,8 @@ impl World {
             },
         };
         assert!(fits, "{id:?} ended as {end:?}: {row:?}");
-        // Each crash halves the company; what the server forgot when it died, and what expired meanwhile, comes again.
+        // Each crash halves the suspects. Repeats come from state that died with a server, and from
+        // leases that expired meanwhile.
         let halvings = usize::BITS - row.company.saturating_sub(1).leading_zeros();
         let again = config.attempts_max + if self.plan.bad_transactions + self.plan.faults > 0 { 10 } else { 0 };
         let crashes_max = halvings + config.solo_crashes_max + again;

@@ -1,4 +1,5 @@
-//! How a suspect that computes for hours is cleared, and how one that crashes late is found all the same.
+//! How a suspect that computes for hours is acquitted, and how a job that crashes late is found
+//! even so.
 
 use cloakwork_scheduler::{
     Config, Effect, End, Event, JobId, LeaseReport, NewJob, RestoredJob, Stage, SuspectId, Time, WorkerId, reasons,
@@ -8,7 +9,7 @@ use crate::common::{Bed, SECOND, With, job, of};
 
 const LEASE: Time = 15 * SECOND;
 
-/// Days of work.
+/// A job that takes days.
 fn giant(id: u128) -> NewJob {
     job(id).cost(1 << 30).deadline(Time::MAX / 2)
 }
@@ -17,7 +18,8 @@ fn holds(bed: &Bed, worker: u128, id: u128) -> bool {
     bed.core.assignment(WorkerId(worker)).iter().any(|(job, _)| *job == of(id))
 }
 
-/// Time passes, and a worker reports: what `computes` names computes, the rest waits.
+/// Advances time with reports of a worker. Jobs that `computes` selects are computing; the others
+/// wait.
 fn go_on(bed: &mut Bed, worker: u128, time: Time, computes: impl Fn(JobId) -> bool) {
     let end = bed.now + time;
     while bed.now < end {
@@ -83,7 +85,8 @@ fn what_waits_behind_an_acquitted_suspect_stays_one() {
     assert!(holds(&bed, 2, 2) ^ holds(&bed, 2, 3), "then it is the turn of the others");
 }
 
-/// However late a job crashes its worker, it is poison after few crashes; and nobody else is.
+/// However late a job crashes its worker, it ends as poison after few crashes, and no other job
+/// does.
 #[test]
 fn a_job_that_crashes_late_is_found_with_others_beside_it() {
     for late in [LEASE / 2, 3 * LEASE, 40 * LEASE, 500 * LEASE] {
@@ -92,7 +95,7 @@ fn a_job_that_crashes_late_is_found_with_others_beside_it() {
         let (mut crashes, mut ended) = (0, false);
         while !ended {
             let worker = 10 + crashes;
-            // Others come with every new worker, and go on for as long.
+            // Other jobs come with every new worker, and run for as long.
             bed.submit(job(100 + crashes).tenant(2 + crashes as u64).cost(50).deadline(Time::MAX / 2));
             bed.worker(worker, 100);
             go_on(&mut bed, worker, LEASE, |_| true);
@@ -102,7 +105,7 @@ fn a_job_that_crashes_late_is_found_with_others_beside_it() {
                 }
                 go_on(&mut bed, worker, LEASE, |_| true);
             }
-            // One waits to join it, and does when it is acquitted.
+            // A job waits to join it, and does so after its acquittal.
             bed.submit(job(200 + crashes).tenant(200 + crashes as u64).cost(5).deadline(Time::MAX / 2));
             go_on(&mut bed, worker, late, |_| true);
             crashes += 1;
@@ -114,7 +117,7 @@ fn a_job_that_crashes_late_is_found_with_others_beside_it() {
                 }
             }
         }
-        // The time of a trial doubles until it is longer than what the job takes to crash.
+        // The time of a trial doubles until it exceeds the job's time to crash.
         let doublings = u128::from(Time::BITS - (late / LEASE).leading_zeros());
         let most = 2 * doublings + u128::from(Config::default().solo_crashes_max) + 2;
         assert!(crashes <= most, "{late}: {crashes} crashes");
@@ -144,7 +147,7 @@ fn an_acquittal_that_the_store_does_not_know_is_renewed_where_others_have_joined
         assert_eq!(holds(&bed, 9, 3), joined, "alone, it is tried once more");
         go_on(&mut bed, 9, 4 * LEASE, |_| true);
         assert!(holds(&bed, 9, 3));
-        // What it crashed alone before still counts.
+        // The job's earlier solo crashes still count.
         bed.commit(9, 3, 1);
         if !joined {
             crash(&mut bed, 9);

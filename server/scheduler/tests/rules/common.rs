@@ -25,7 +25,7 @@ impl Bed {
         effects
     }
 
-    /// A step, and everything that it asks for is recorded.
+    /// Runs a step, and records every attempt that the step asks for.
     pub(crate) fn run(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = self.step(event);
         let attempts: Vec<Attempt> = attempts(&effects);
@@ -102,7 +102,7 @@ pub(crate) trait With: Sized {
 }
 
 impl With for NewJob {
-    /// A row for each unit of work.
+    /// One row for each unit of work.
     fn cost(mut self, cost: u64) -> Self {
         (self.cost, self.rows) = (cost, cost.max(1));
         self

@@ -1,16 +1,16 @@
-//! Jobs that are more than a worker wants to hold, and everybody else's.
+//! Long jobs that exceed the cost that a worker wants, and the jobs beside them.
 
 use cloakwork_params::SetId;
 use cloakwork_scheduler::{Config, Event, JobId, LeaseReport, NewJob, Stage, WorkerId};
 
 use crate::common::{Bed, SECOND, With, attempt_of, job, of};
 
-/// A short job is one of at most 10; a worker wants 100.
+/// A scheduler whose short jobs cost at most 10; a worker wants 100.
 fn bed() -> Bed {
     Bed::new(Config { quantum: 10, ..Config::default() })
 }
 
-/// Hours of work.
+/// A job that takes hours.
 fn giant(id: u128) -> NewJob {
     job(id).cost(100_000)
 }
@@ -19,7 +19,7 @@ fn holds(bed: &Bed, worker: u128, id: u128) -> bool {
     bed.core.assignment(WorkerId(worker)).iter().any(|(job, _)| *job == of(id))
 }
 
-/// A report that says how many rows of each held job are done.
+/// Reports how many rows of each held job are done.
 fn progress(bed: &mut Bed, worker: u128, rows_done: impl Fn(JobId) -> u64) {
     let held = bed.core.assignment(WorkerId(worker));
     bed.report(worker, |report| {
@@ -125,7 +125,7 @@ fn what_is_done_of_a_job_counts_no_more() {
     assert_eq!(bed.core.assignment(WorkerId(1)).len(), 1, "100 are left, and 100 are wanted");
     progress(&mut bed, 1, |_| 51);
     assert_eq!(bed.core.assignment(WorkerId(1)).len(), 2, "the next is there before the first has ended");
-    // Who says less than before, or more than there is, changes nothing.
+    // A report of fewer rows than before, or of more than there are, changes nothing.
     progress(&mut bed, 1, |_| 0);
     progress(&mut bed, 1, |_| u64::MAX);
     assert_eq!(bed.core.stats().pools["cpu"].held_cost, 150, "of the third, which has just come");

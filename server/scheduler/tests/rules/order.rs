@@ -1,4 +1,4 @@
-//! Who gets what and when, and what ends an attempt or a job.
+//! The order in which workers get jobs, and the causes that end an attempt or a job.
 
 use crate::common::{Bed, SECOND, With, attempt_of, job, of};
 use cloakwork_scheduler::{Config, Effect, End, Event, Limit, Outcome, Retry, Stage, Why, WorkerId};

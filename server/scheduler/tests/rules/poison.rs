@@ -1,11 +1,13 @@
-//! How the job that kills its worker is found, on a worker of its own and on one that takes the server along.
+//! How a poison job is found, on a separate worker and on an embedded worker that kills the server
+//! too.
 
 use std::collections::BTreeSet;
 
 use crate::common::{Bed, With, attempts, job, of};
 use cloakwork_scheduler::{Config, Effect, End, Event, JobId, Outcome, RestoredJob, Retry, Why, WorkerId, reasons};
 
-/// Runs jobs 1 to `count` on workers that die whenever they hold the culprit. Returns the crashes it took.
+/// Runs jobs 1 to `count` on workers that die whenever they hold the culprit. Returns the number of
+/// crashes.
 fn hunt(count: u128, culprit: u128, config: Config) -> u32 {
     let mut bed = Bed::new(config);
     (1..=count).for_each(|id| drop(bed.submit(job(id))));
@@ -62,7 +64,7 @@ fn suspects_are_tried_with_nothing_beside_them() {
     assert_eq!(held, [(of(1), 2), (of(2), 2)], "a half, and nothing of the others");
     bed.submit(job(6));
     assert_eq!(bed.core.assignment(WorkerId(2)), held);
-    // Other workers go on with other work meanwhile.
+    // Other workers compute other jobs meanwhile.
     bed.worker(3, 100);
     assert_eq!(bed.core.assignment(WorkerId(3)), [(of(5), 1), (of(6), 1)]);
 }
@@ -75,7 +77,7 @@ fn suspects_and_others_take_turns_on_the_only_worker() {
     bed.run(Event::WorkerGone { worker: WorkerId(1), crashed: true });
     let (mut next, mut turns) = (10, Vec::new());
     for _ in 0..4 {
-        // There are always other jobs waiting.
+        // Other jobs are always waiting.
         (0..3).for_each(|_| {
             next += 1;
             bed.submit(job(next));
@@ -108,7 +110,7 @@ fn a_failure_clears_a_suspect_as_a_success_does() {
     assert!(effects.iter().any(cleared), "{effects:?}");
 }
 
-/// The server dies with its embedded worker each time: everything that is known has gone through the store.
+/// The server dies with its embedded worker each time, so all state must pass through the store.
 #[test]
 fn the_culprit_is_found_over_restarts() {
     let culprit = of(37);
@@ -135,7 +137,7 @@ fn the_culprit_is_found_over_restarts() {
         let dead = (1..lives).map(WorkerId).collect();
         let effects = bed.step(Event::Recovered { dead });
         apply(&mut store, &mut failed, &effects);
-        // One life: report, work, until the culprit comes along.
+        // One process: it reports and works until it gets the culprit.
         loop {
             let effects = bed.report(lives, |report| report.wanted_cost = 10_000);
             apply(&mut store, &mut failed, &effects);
@@ -163,7 +165,7 @@ fn apply(store: &mut Vec<RestoredJob>, failed: &mut Vec<JobId>, effects: &[Effec
         match effect {
             Effect::Requeued { job, suspect, solo_crashes, .. } => {
                 let row = store.iter_mut().find(|row| row.job.id == *job).expect("stored");
-                // A report may have handed it out again in the same step.
+                // A report may have handed the job out again in the same step.
                 if attempts(effects).iter().all(|attempt| attempt.job != *job) {
                     row.holder = None;
                 }

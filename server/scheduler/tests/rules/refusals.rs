@@ -3,7 +3,7 @@
 use crate::common::{Bed, SECOND, With, attempt_of, attempts, job, leases, of};
 use cloakwork_scheduler::{Config, Effect, End, Event, Outcome, Retry, Stage, WorkerId};
 
-/// A worker with room, and one that a job of somebody else keeps busy.
+/// A worker with room, and a worker that is busy with another tenant's job.
 fn one_free_and_one_busy() -> Bed {
     let mut bed = Bed::new(Config::default());
     bed.worker(2, 1);
@@ -16,7 +16,7 @@ fn refuse(bed: &mut Bed, worker: u128, id: u128, epoch: u64) -> Vec<Effect> {
     bed.outcome(worker, id, epoch, Outcome::Failed { retry: Retry::Elsewhere, reason: "TOO_LARGE".into() })
 }
 
-/// Lets a lease's time pass, in which workers report.
+/// Lets 15 seconds (a lease) pass, in which workers report.
 fn rest(bed: &mut Bed, workers: &[u128]) -> Vec<Effect> {
     let mut effects = Vec::new();
     for _ in 0..15 {
@@ -33,7 +33,7 @@ fn what_one_worker_refuses_waits_for_another_that_is_busy() {
     bed.submit(job(1));
     let effects = refuse(&mut bed, 1, 1, 1);
     assert_eq!(attempts(&effects), [], "worker 1 has room and has refused it; worker 2 is busy");
-    // Reports change nothing about that, nor do smaller jobs of the same tenant, which worker 1 goes on with.
+    // Reports do not change this, nor do smaller jobs of the tenant, which worker 1 still takes.
     assert_eq!(attempts(&bed.worker(1, 100)), []);
     assert_eq!(attempt_of(&bed.submit(job(2)), 2).map(|attempt| attempt.worker), Some(WorkerId(1)));
     let effects = bed.commit(2, 900, 1);
@@ -186,7 +186,7 @@ fn a_lease_that_was_never_begun_counts_against_nobody() {
         let effects = bed.run(Event::Tick);
         assert_eq!(attempt_of(&effects, 1).map(|attempt| attempt.attempts), Some(0), "{effects:?}");
     }
-    // One that was begun does.
+    // The loss of an attempt that had begun does count.
     bed.report_leases(1, &[(1, 11, Stage::Computing, 1)]);
     for _ in 0..15 {
         bed.now += SECOND;
