@@ -1,5 +1,5 @@
-//! Admission: from a request to a job that can be stored and run. Every refusal that a request can get
-//! comes from here.
+//! Admission: checks a request and makes a job that can be stored and run. Every refusal that a
+//! request can get comes from here.
 
 mod inputs;
 
@@ -33,31 +33,32 @@ use crate::{
     store::Store,
 };
 
-/// Checks requests.
+/// Checks requests for jobs.
 #[derive(Clone)]
 pub struct Admission {
-    /// Programs.
+    /// The registered programs.
     pub store: Store,
-    /// Jobs whose outputs are read.
+    /// Finds jobs whose outputs are read.
     pub dispatcher: Dispatcher,
     /// Blobs and keys.
     pub keystore: Keystore,
-    /// Programs that have been compiled.
+    /// The compiler, which remembers compiled programs.
     pub compiler: Compiler,
-    /// Keys that are in use by jobs on their way.
+    /// Keys in use by jobs that are being submitted.
     pub keys: KeyUses,
-    /// Room in the store.
+    /// Room of each tenant in the store.
     pub quota: Quota,
     /// Limits.
     pub limits: Arc<Limits>,
-    /// Whether sets are served that are weaker than they should be.
+    /// Whether weak parameter sets are served.
     pub allow_weak_sets: bool,
 }
 
 impl Admission {
-    /// Checks a request that came in at `received`.
+    /// Checks a request that arrived at `received`.
     ///
-    /// Blobs that the job reads are pinned for it; whoever takes the job keeps the pins.
+    /// Blobs that the job reads are pinned for it. The dispatcher keeps the pins when it stores the
+    /// job.
     pub async fn admit(
         &self,
         caller: &Caller,
@@ -71,7 +72,7 @@ impl Admission {
         served(set, self.allow_weak_sets)?;
         let key_id = KeyId(KeyName::parse_own(&spec.key, &caller.principal)?.key_id);
         let key_use = self.keys.begin(tenant, key_id);
-        // Refused unless the key may be used from now on.
+        // Fails unless the key is active.
         let key = self.keystore.active_key(tenant, key_id).await?;
         let key_parts = key_parts(&program, &key)?;
         let companion_parts = set.tfhe().map(|set| key.companion_parts_for(set)).unwrap_or_default();
@@ -164,28 +165,30 @@ impl Admission {
         if blobs.is_empty() {
             return Ok(Pins::none());
         }
-        // A job has ended by its deadline, so that a pin which nobody releases ends with it.
+        // A job has ended by its deadline, so a pin that is never released expires after it.
         let until = Some(clock::from_unix_micros(meta.deadline_micros.saturating_add(PIN_SLACK_MICROS)));
         let holder = id::to_bytes(meta.id);
-        // Made first: the call may be broken off while they are being pinned.
+        // The guard exists before the pins: the call may be cancelled while the blobs are being
+        // pinned.
         let pins = Pins::of(self.keystore.clone(), holder);
         self.keystore.pin(tenant, &blobs, &Pin { holder, until }).await?;
         Ok(pins)
     }
 }
 
-/// How long a job's inputs stay pinned behind its deadline, for whatever clocks do.
+/// How long a job's inputs stay pinned after its deadline, in microseconds. The slack (an hour)
+/// covers clock changes.
 const PIN_SLACK_MICROS: i64 = 3_600_000_000;
 
-/// How much there is to do.
+/// The size of a job.
 struct Size {
     /// Bootstraps.
     pbs_count: u64,
-    /// What the scheduler counts by.
+    /// The scheduler's cost.
     cost: u64,
 }
 
-/// Parts of a key that a program runs with, or what is missing.
+/// The parts of a key that a program needs, or an error that names the missing part.
 fn key_parts(program: &Compiled, key: &KeyInfo) -> Result<Vec<Digest>, ApiError> {
     let outline = match &program.family {
         Family::Blocks(blocks) => return Ok(key.parts_for(blocks.set)?),
@@ -218,7 +221,8 @@ fn priority(given: i32) -> Result<i8, ApiError> {
     }
 }
 
-/// A duration of the request in microseconds: `default` seconds where absent, at most `max`.
+/// Converts a duration of the request to microseconds: `default` seconds if absent, at most `max`
+/// seconds.
 fn span(field: &'static str, given: Option<prost_types::Duration>, default: u64, max: u64) -> Result<i64, ApiError> {
     let given = match given {
         None => Duration::from_secs(default),

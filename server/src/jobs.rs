@@ -1,4 +1,4 @@
-//! What a job is on the server, from the request to the record of its end.
+//! Jobs on the server, from the request to the latency record of their end.
 
 mod group;
 pub mod id;
@@ -21,69 +21,72 @@ pub use pins::Pins;
 pub use request::{Request, request_digest, same_request};
 pub use view::timestamp;
 
-/// Everything about a job that does not change while it lives.
+/// All properties of a job that stay constant during its life.
 #[derive(Clone, Debug)]
 pub struct JobMeta {
-    /// Its number.
+    /// The job's ID.
     pub id: JobId,
-    /// Whose it is.
+    /// The tenant that owns the job.
     pub tenant: Arc<str>,
-    /// What makes a repeated request the same job.
+    /// The idempotency key: a repeated request with this ID returns this job.
     pub request_id: [u8; 16],
-    /// BLAKE3 of the request, so that the same id with another request is noticed.
+    /// BLAKE3 of the request. The digest detects a request ID that is reused for a different
+    /// request.
     pub request_digest: [u8; 32],
-    /// What it runs.
+    /// The program that the job runs.
     pub program: ProgramId,
-    /// The key it runs under.
+    /// The evaluation key that the job runs under.
     pub key_id: KeyId,
     /// The parameter set.
     pub set: AnySet,
-    /// Rows of inputs.
+    /// Number of input rows.
     pub rows: u64,
-    /// Bootstraps in all.
+    /// Total number of bootstraps.
     pub pbs_count: u64,
-    /// What the scheduler counts it by: about its millions of multiplications.
+    /// The scheduler's cost of the job: about its millions of multiplications.
     pub cost: u64,
-    /// From -10 to 10.
+    /// Priority from -10 to 10.
     pub priority: i8,
-    /// Return small outputs inside the job.
+    /// Whether small outputs are returned inside the job.
     pub inline_outputs: bool,
     /// How long outputs are kept.
     pub keep_outputs_micros: i64,
-    /// When it was accepted, in microseconds of Unix time.
+    /// When the job was accepted, in microseconds of Unix time.
     pub created_micros: i64,
-    /// When the server gives up on it.
+    /// When the server gives up on the job, in microseconds of Unix time.
     pub deadline_micros: i64,
 }
 
-/// What a job on blocks is counted by: bootstraps, times what one of the set costs, and a little for each row.
+/// The cost of a job on blocks: its bootstraps times the weight of one bootstrap of the set, plus
+/// one for each row.
 pub fn cost_of_blocks(set: &ParameterSet, pbs_count: u64, rows: u64) -> u64 {
     pbs_count.saturating_mul(set.bootstrap_weight()).saturating_add(rows).max(1)
 }
 
-/// A list of ciphertexts that a job reads or writes: the bytes themselves while it is small, else a blob.
+/// A list of ciphertexts that a job reads or writes. A small list is stored as bytes, a large list
+/// as a blob.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content {
     /// BLAKE3 of the bytes.
     pub digest: [u8; 32],
     /// Number of bytes.
     pub size_bytes: u64,
-    /// The bytes; absent where the key store has them.
+    /// The bytes. Absent if the key store holds them as a blob.
     pub bytes: Option<Bytes>,
 }
 
 impl Content {
-    /// As the key store names it.
+    /// The list's digest in the key store.
     pub fn blob(&self) -> cloakwork_keystore::Digest {
         cloakwork_keystore::Digest { blake3: self.digest, size_bytes: self.size_bytes }
     }
 
-    /// Bytes that stay with the job.
+    /// A list whose bytes are stored with the job.
     pub fn inline(bytes: Bytes) -> Self {
         Self { digest: *blake3::hash(&bytes).as_bytes(), size_bytes: bytes.len() as u64, bytes: Some(bytes) }
     }
 
-    /// As the protocol names it.
+    /// The list's digest in the protocol.
     pub fn to_proto_digest(&self) -> v1::Digest {
         v1::Digest { blake3: Bytes::copy_from_slice(&self.digest), size_bytes: self.size_bytes }
     }
@@ -94,31 +97,31 @@ impl Content {
 pub struct End {
     /// Succeeded, failed or cancelled.
     pub state: v1::JobState,
-    /// When, in microseconds of Unix time.
+    /// When the job ended, in microseconds of Unix time.
     pub ended_micros: i64,
-    /// Up to when outputs are kept.
+    /// When the outputs expire, in microseconds of Unix time.
     pub outputs_expire_micros: Option<i64>,
-    /// Why, unless it succeeded.
+    /// The cause, unless the job succeeded.
     pub error: Option<v1::JobError>,
-    /// What it returned.
+    /// The outputs of the job.
     pub outputs: Vec<Content>,
-    /// Where the time went.
+    /// The latency record of the job.
     pub latency: v1::LatencyRecord,
 }
 
-/// A job as it is now.
+/// The current view of a job.
 #[derive(Clone, Debug)]
 pub struct JobView {
-    /// What does not change.
+    /// The constant properties.
     pub meta: Arc<JobMeta>,
-    /// Where it stands.
+    /// The job's state.
     pub state: v1::JobState,
-    /// Rows that are done, while it runs.
+    /// Rows that are done, while the job runs.
     pub rows_done: u64,
-    /// What its worker is doing with it, once that has said so.
+    /// The worker's current activity, once the worker has reported it.
     pub stage: Option<Stage>,
-    /// Times that it has been handed to a worker.
+    /// Number of times that the job was handed to a worker.
     pub attempts: u32,
-    /// How it ended, if it has.
+    /// The job's end, once it has ended.
     pub end: Option<Arc<End>>,
 }

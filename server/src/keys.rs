@@ -1,8 +1,8 @@
-//! Deleted keys, and jobs that are on their way to needing one.
+//! Deleted keys, and jobs being submitted that need them.
 //!
-//! Between a job's admission, which found its key active, and its row in the store nobody could see that it needs the key.
-//! So whoever admits a job says so first, and a key is purged only when nobody has said so and no job in the store
-//! needs it.
+//! A job's admission checks that the key is active. Until the job's row is in the store, the row
+//! cannot show that the job needs the key. Admission therefore registers the use of a key first. A
+//! key is purged only if it has no registered use and no job in the store needs it.
 
 use std::{
     collections::HashMap,
@@ -14,11 +14,11 @@ use cloakwork_params::KeyId;
 
 use crate::{database, error::ApiError, store::Store};
 
-/// Keys that jobs need which have been admitted and are not yet in the store. Clones share it.
+/// Keys of jobs that are admitted and not yet in the store. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct KeyUses(Arc<Mutex<HashMap<(TenantId, KeyId), u64>>>);
 
-/// A job on its way that needs a key. Lives until the job is in the store, or refused.
+/// A registered use of a key by a job. The value lives until the job is in the store or is refused.
 #[derive(Debug)]
 pub struct KeyUse {
     uses: KeyUses,
@@ -26,14 +26,14 @@ pub struct KeyUse {
 }
 
 impl KeyUses {
-    /// Says that a job may need a key. To be called before the key is looked at.
+    /// Registers that a job may need a key. Call this before reading the key's state.
     pub fn begin(&self, tenant: &TenantId, key_id: KeyId) -> Arc<KeyUse> {
         let key = (tenant.clone(), key_id);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default() += 1;
         Arc::new(KeyUse { uses: self.clone(), key })
     }
 
-    /// Removes a key that was deleted, unless a job needs it or is about to.
+    /// Purges a deleted key, unless a stored job or a registered use needs it.
     pub async fn purge(
         &self,
         store: &Store,
@@ -41,7 +41,8 @@ impl KeyUses {
         tenant: &TenantId,
         key_id: KeyId,
     ) -> Result<(), ApiError> {
-        // In this order: whoever has gone from here is in the store by now, and whoever comes finds the key deleted.
+        // The order of the checks matters. A use that is gone from this map has its job in the
+        // store by now. A use that begins later finds the key deleted.
         let coming = {
             let uses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             uses.contains_key(&(tenant.clone(), key_id))
@@ -50,7 +51,7 @@ impl KeyUses {
             return Ok(());
         }
         match keystore.purge_key(tenant, key_id).await {
-            // Somebody else was faster, or will be the next time.
+            // A concurrent purge was faster, or the next sweep will purge the key.
             Ok(()) | Err(Error::KeyInUse { .. } | Error::KeyNotFound { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }

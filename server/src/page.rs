@@ -1,20 +1,21 @@
-//! Pages of a listing. A page token holds a position and nothing else: it gives no right to anything, and a forged one
-//! only begins the caller's own listing elsewhere.
+//! Pages of a listing. A page token holds only a position and gives no rights. A forged token only
+//! begins the caller's own listing at a different position.
 
 use std::fmt::Write as _;
 
 use crate::error::{ApiError, INVALID_ARGUMENT, PAGE_TOKEN_INVALID};
 
-/// First byte of a token; another form of token gets another one.
+/// First byte of a token: the version of its format.
 const VERSION: u8 = 1;
 
 /// Bytes of the checksum that tells tokens of different listings apart.
 const CHECK_BYTES: usize = 8;
 
-/// Longest position, in bytes.
+/// Maximum length of a position, in bytes.
 const POSITION_BYTES_MAX: usize = 128;
 
-/// The number of entries to return: what was asked for, cut down to the limit, which is also what 0 means.
+/// The number of entries to return: the requested number, limited to `limit`. A request of 0 means
+/// the limit.
 pub fn size(requested: i32, limit: u64) -> Result<u32, ApiError> {
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     match u32::try_from(requested) {
@@ -26,7 +27,8 @@ pub fn size(requested: i32, limit: u64) -> Result<u32, ApiError> {
     }
 }
 
-/// The token of the page that begins behind `position`. `listing` says of what: tenant, collection and filters.
+/// The token of the page that begins after `position`. `listing` identifies the listing: tenant,
+/// collection and filters.
 pub fn token(listing: &str, position: &[u8]) -> String {
     debug_assert!(position.len() <= POSITION_BYTES_MAX);
     let bytes = [VERSION].into_iter().chain(checksum(listing, position)).chain(position.iter().copied());
@@ -37,7 +39,7 @@ pub fn token(listing: &str, position: &[u8]) -> String {
     })
 }
 
-/// The position in a token of this listing; nothing for the first page.
+/// The position in a token of this listing, or none for the first page.
 pub fn position(listing: &str, token: &str) -> Result<Option<Vec<u8>>, ApiError> {
     if token.is_empty() {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! Programs as the server knows them: compiled once, remembered while there is room.
+//! Compiled programs: each program is compiled once, and the result is kept while there is room.
 //!
-//! Compiling a program of 200 bytes can take a second. So its cost is estimated first, and tenants take turns at a few
-//! slots (`programs/queue.rs`). What came of some bytes is remembered, also that they are no program
-//! (`programs/known.rs`).
+//! Compiling a program of 200 bytes can take a second. The server therefore estimates the cost
+//! first, and tenants take turns at a few slots (`programs/queue.rs`). The outcome for the bytes is
+//! remembered, including the outcome that they are no valid program (`programs/known.rs`).
 
 mod compiler;
 mod known;
@@ -14,38 +14,38 @@ use cloakwork_params::{AnySet, ParameterSet};
 
 pub use compiler::Compiler;
 
-/// What jobs need to know of a program.
+/// The properties of a program that jobs need.
 #[derive(Debug)]
 pub struct Compiled {
-    /// Its name.
+    /// The program's ID.
     pub id: ProgramId,
-    /// Its bytes, as received.
+    /// The program's bytes, as received.
     pub bytes: Bytes,
-    /// What it computes on.
+    /// The kind of its data, and its properties.
     pub family: Family,
 }
 
-/// What a program computes on, and what there is to know of it.
+/// The kind of data that a program computes on, with the properties of the program.
 #[derive(Debug)]
 pub enum Family {
-    /// Blocks, under a set of TFHE.
+    /// Blocks, under a TFHE set.
     Blocks(Blocks),
-    /// Vectors of approximate numbers, under a set of CKKS.
+    /// Vectors of approximate numbers, under a CKKS set.
     Vectors(Outline),
 }
 
-/// Of a program on blocks.
+/// The properties of a program on blocks.
 #[derive(Debug)]
 pub struct Blocks {
     /// The parameter set.
     pub set: &'static ParameterSet,
-    /// What it takes.
+    /// The inputs.
     pub inputs: Vec<Input>,
-    /// What it returns.
+    /// The row types of the outputs.
     pub outputs: Vec<RowType>,
-    /// What a row costs where rows are many.
+    /// Cost of a row when it is lowered for many rows (least work).
     pub work: Cost,
-    /// What it costs where they are few.
+    /// Cost of a row when it is lowered for few rows (least depth).
     pub depth: Cost,
 }
 
@@ -58,7 +58,7 @@ impl Compiled {
         }
     }
 
-    /// Bytes that it takes up, roughly.
+    /// Bytes that the value takes in memory, approximately.
     fn held_bytes(&self) -> usize {
         let of_family = match &self.family {
             Family::Blocks(blocks) => blocks.held_bytes(),
@@ -69,7 +69,8 @@ impl Compiled {
 }
 
 impl Blocks {
-    /// What is to be known of a program. This takes time in proportion to [`Program::bootstraps_max`].
+    /// Computes the properties of a program. Takes time in proportion to
+    /// [`Program::bootstraps_max`].
     fn of(program: &Program) -> Self {
         Self {
             set: program.set(),
@@ -80,14 +81,15 @@ impl Blocks {
         }
     }
 
-    /// Bytes of its lists. An input of two bytes in the message becomes many more here.
+    /// Bytes of the lists. An input of two bytes in the message takes many more bytes here.
     fn held_bytes(&self) -> usize {
         let names: usize = self.inputs.iter().map(|input| input.name.len()).sum();
         names + size_of_val(&self.inputs[..]) + size_of_val(&self.outputs[..])
     }
 
-    /// What a row costs in a job of so many, by itself and on a small device. Others under the same key, or a larger device,
-    /// may have a worker lower the program the other way.
+    /// Cost of a row in a job of `rows` rows that runs alone on a small device. With other jobs
+    /// under the same key, or on a larger device, a worker may lower the program for the other
+    /// goal.
     pub fn cost(&self, rows: u64) -> Cost {
         match Goal::of_rows(rows, LANES_ASSUMED) {
             Goal::Work => self.work,
@@ -95,7 +97,7 @@ impl Blocks {
         }
     }
 
-    /// Ciphertexts that a row takes and returns.
+    /// Number of ciphertexts that a row reads and returns.
     pub fn count(&self) -> u64 {
         let inputs = self.inputs.iter().map(|input| input.row);
         inputs.chain(self.outputs.iter().copied()).map(|row| row.blocks() as u64).sum()

@@ -1,4 +1,4 @@
-//! What a tenant may keep in the server's own database.
+//! The quota of each tenant in the server's own database.
 
 use std::{
     collections::HashMap,
@@ -12,20 +12,21 @@ use crate::{
     store::Store,
 };
 
-/// For how long a sum may be used before the store is asked again. What was taken meanwhile has been added to it.
+/// How long a sum is used before the store is asked again. Room taken meanwhile is added to the
+/// sum.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Tenants whose sums are remembered; a full memory starts anew.
+/// Maximum number of tenants whose sums are remembered. A full map is cleared.
 const QUOTA_TENANTS_MAX: usize = 4096;
 
-/// Room for bytes of programs, and of inputs and outputs inside jobs. A cheap handle.
+/// Room for bytes of programs, and of inputs and outputs inside jobs. Cheap to clone.
 ///
-/// Calls that are still on their way when the store is asked do not count, so that a tenant may go beyond its limit by
-/// what those hold.
+/// Calls in progress do not count when the store is asked. A tenant may therefore exceed its limit
+/// by the bytes of these calls.
 #[derive(Clone, Debug)]
 pub struct Quota {
     store: Store,
-    /// Bytes that each tenant may keep.
+    /// Maximum number of bytes of each tenant.
     limit: u64,
     sums: Arc<Mutex<HashMap<Arc<str>, Sum>>>,
 }
@@ -37,7 +38,7 @@ struct Sum {
 }
 
 impl Quota {
-    /// Room for `limit` bytes of each tenant.
+    /// A quota of `limit` bytes for each tenant.
     pub fn new(store: Store, limit: u64) -> Self {
         Self { store, limit, sums: Arc::default() }
     }
@@ -55,12 +56,12 @@ impl Quota {
             .quota(format!("tenants/{tenant}"), message))
     }
 
-    /// Takes room for `more` bytes if there is any, and says whether there was.
+    /// Takes room for `more` bytes if there is any. Returns whether there was room.
     pub async fn take_if_any(&self, tenant: &str, more: u64) -> Result<bool, ApiError> {
         Ok(self.try_take(tenant, more).await?.is_none())
     }
 
-    /// Takes the room; where there is none, says how many bytes there would be.
+    /// Takes the room. If there is none, returns the number of bytes that the tenant would have.
     async fn try_take(&self, tenant: &str, more: u64) -> Result<Option<u64>, ApiError> {
         if let Some(sum) = self.sums().get_mut(tenant).filter(|sum| sum.asked.elapsed() < FRESH)
             && sum.bytes.saturating_add(more) <= self.limit

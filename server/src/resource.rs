@@ -1,4 +1,5 @@
-//! Names of resources. A name is checked when it is read, so that what is inside the server is always well formed.
+//! Names of resources. Names are checked when they are parsed, so all names inside the server are
+//! well formed.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use crate::{
 
 /// The last part of a name.
 trait Id: Sized {
-    /// Its form, as errors describe it.
+    /// The part's format, as errors describe it.
     const FORM: &'static str;
     fn read(text: &str) -> Option<Self>;
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -49,7 +50,7 @@ impl Id for Uuid {
     const FORM: &'static str = "{UUID}";
 
     fn read(text: &str) -> Option<Self> {
-        // One spelling for each, or the same job would have several names.
+        // Only one spelling is valid. Otherwise a job would have several names.
         Self::try_parse(text).ok().filter(|uuid| uuid.hyphenated().to_string() == text)
     }
 
@@ -63,14 +64,14 @@ macro_rules! names {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub struct $name {
-            /// Whose it is.
+            /// The tenant that owns the resource.
             pub tenant: Tenant,
             #[doc = concat!("The last part of the name, after `", $collection, "/`.")]
             pub $field: $id,
         }
 
         impl $name {
-            /// Reads a name.
+            /// Parses a name.
             pub fn parse(text: &str) -> Result<Self, ApiError> {
                 let form = concat!("tenants/{tenant}/", $collection, "/");
                 let (tenant, rest) = split(text, form, <$id as Id>::FORM)?;
@@ -79,8 +80,8 @@ macro_rules! names {
                 Ok(Self { tenant, $field })
             }
 
-            /// Reads a name that must be the caller's own. The answer to a foreign one does not depend on whether
-            /// there is such a thing.
+            /// Parses a name that must belong to the caller. The error for a foreign name does not
+            /// depend on whether the resource exists.
             pub fn parse_own(text: &str, caller: &Principal) -> Result<Self, ApiError> {
                 let name = Self::parse(text)?;
                 own(&name.tenant, caller)?;
@@ -113,26 +114,26 @@ names! {
 /// `tenants/{tenant}/jobs/{job}/outputs/{index}`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OutputName {
-    /// Whose job.
+    /// The job that made the output.
     pub job: JobName,
-    /// Which output, from 0.
+    /// The output's index, from 0.
     pub index: u32,
 }
 
 impl OutputName {
     const FORM: &'static str = "tenants/{tenant}/jobs/{UUID}/outputs/";
 
-    /// Reads a name.
+    /// Parses a name.
     pub fn parse(text: &str) -> Result<Self, ApiError> {
         let wrong = || malformed(text, Self::FORM, "{index}");
         let (job, index) = text.rsplit_once("/outputs/").ok_or_else(wrong)?;
         let job = JobName::parse(job).map_err(|_| wrong())?;
-        // One spelling: no sign, no leading zeros.
+        // Only one spelling is valid: no sign, no leading zeros.
         let parsed = index.parse::<u32>().ok().filter(|parsed| parsed.to_string() == index);
         Ok(Self { job, index: parsed.ok_or_else(wrong)? })
     }
 
-    /// Reads a name that must be the caller's own.
+    /// Parses a name that must belong to the caller.
     pub fn parse_own(text: &str, caller: &Principal) -> Result<Self, ApiError> {
         let name = Self::parse(text)?;
         own(&name.job.tenant, caller)?;
@@ -146,17 +147,17 @@ impl fmt::Display for OutputName {
     }
 }
 
-/// What may stand where a list of ciphertexts is wanted.
+/// The name of a list of ciphertexts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ListName {
-    /// One that was uploaded.
+    /// A list that was uploaded.
     Ciphertext(CiphertextName),
-    /// One that a job made.
+    /// A list that a job made.
     Output(OutputName),
 }
 
 impl ListName {
-    /// Reads a name that must be the caller's own.
+    /// Parses a name that must belong to the caller.
     pub fn parse_own(text: &str, caller: &Principal) -> Result<Self, ApiError> {
         if text.contains("/jobs/") {
             return OutputName::parse_own(text, caller).map(Self::Output);
@@ -174,7 +175,7 @@ impl fmt::Display for ListName {
     }
 }
 
-/// Reads the `request_id` of a call.
+/// Parses the `request_id` of a call.
 pub fn request_id(text: &str) -> Result<Uuid, ApiError> {
     if text.is_empty() {
         return Err(REQUEST_ID_INVALID.error("request_id is empty, and must be a UUID"));

@@ -1,4 +1,5 @@
-//! The gRPC services: requests in, typed names and checks, and then whoever does the work.
+//! The gRPC services. The services parse requests into typed names, check them, and call the
+//! component that does the work.
 
 mod blob;
 mod capability;

@@ -1,7 +1,7 @@
-//! The server's own database: programs, jobs and what they read and wrote.
+//! The server's own database: programs, and jobs with their inputs and outputs.
 //!
-//! SQL is the only truth about a job; everything in memory can be made from it again. Queries keep to what SQLite and
-//! PostgreSQL have in common.
+//! The database is the only authority on a job, and all state in memory can be rebuilt from it.
+//! Queries keep to the common subset of SQLite and PostgreSQL.
 
 mod jobs;
 mod key_parts;
@@ -19,7 +19,7 @@ pub use jobs::{JobPage, LiveJob};
 pub use outputs::Done;
 pub use write::{Attempt, Ended, NewJob, Requeued, Write};
 
-/// A cheap handle on the database.
+/// A handle to the database. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
@@ -28,7 +28,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store in `database`, whose tables are there.
+    /// A store in `database`, which must already have the tables.
     pub fn new(database: Database) -> Self {
         Self { database, programs: KnownPrograms::default(), requests: Requests::default() }
     }

@@ -1,4 +1,4 @@
-//! What goes when its time has come: outputs that have expired, jobs that nobody remembers, keys that were deleted.
+//! The sweep removes expired outputs, old job records and deleted keys.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -7,27 +7,29 @@ use futures_util::FutureExt as _;
 
 use crate::{clock, jobs::id, keys::KeyUses, limits::Limits, store::Store};
 
-/// Between two rounds.
+/// Interval between two rounds.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Rows that one statement deletes, so that nobody waits long behind it.
+/// Maximum number of rows that one statement deletes. The bound keeps the waits of other writers
+/// short.
 const ROWS: u32 = 256;
 
-/// Sweeps from time to time.
+/// Runs the sweep at intervals.
 pub struct Sweeper {
     /// Jobs.
     pub store: Store,
     /// Blobs.
     pub keystore: Keystore,
-    /// Keys that jobs on their way need.
+    /// Keys that jobs being submitted need.
     pub keys: KeyUses,
     /// Limits.
     pub limits: Arc<Limits>,
 }
 
 impl Sweeper {
-    /// Before anything else runs: pins that neither a live job nor a kept output needs are released. What a process
-    /// that was killed had pinned for a job that it never stored is among them.
+    /// Releases pins that neither a live job nor a kept output needs. Call this before all other
+    /// work. The released pins include those of jobs that a killed process had admitted and never
+    /// stored.
     pub async fn begin(&self) -> Result<(), cloakwork_keystore::Error> {
         match self.holders().await {
             Ok(holders) => self.keystore.retain_holders(&holders).await,
@@ -38,7 +40,7 @@ impl Sweeper {
         }
     }
 
-    /// Everybody who may have pinned something and still needs it.
+    /// All holders whose pins may still be needed.
     async fn holders(&self) -> Result<Vec<Holder>, sqlx::Error> {
         let live = self.store.live_jobs().await?;
         // A worker may have handed in outputs of a job whose end did not become durable.
@@ -91,7 +93,7 @@ impl Sweeper {
         Ok(())
     }
 
-    /// Keys that were deleted while jobs used them.
+    /// Purges keys that were deleted while jobs used them.
     async fn keys(&self) -> Result<(), String> {
         for (tenant, key_id) in self.keystore.deleting_keys().await.map_err(text)? {
             self.keys.purge(&self.store, &self.keystore, &tenant, key_id).await.map_err(text)?;
@@ -105,10 +107,10 @@ impl Sweeper {
     }
 }
 
-/// Runs a round, and another one each time that [`INTERVAL`] has passed.
+/// Runs a round, and repeats it each time that [`INTERVAL`] has passed.
 ///
-/// A panic ends its round. Later rounds still run: without them, nothing would free space, and a server with a row that it
-/// cannot sweep would be no better if it ended and started again.
+/// A panic ends its round, and later rounds still run. Without further rounds, no space would be
+/// freed. A server with a row that it cannot sweep would gain nothing from a restart.
 async fn in_rounds<F: Future<Output = ()>>(mut round: impl FnMut() -> F) {
     let mut interval = tokio::time::interval(INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::error::{ApiError, NAME_INVALID, quoted};
 
-/// A tenant: 1 to 63 of `a-z`, `0-9` and `-`. Cheap to clone.
+/// A tenant's name: 1 to 63 of `a-z`, `0-9` and `-`. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tenant(Arc<str>);
 
@@ -22,7 +22,8 @@ impl Tenant {
         Self("local".into())
     }
 
-    /// What workers with a certificate call as. No tenant can have this name.
+    /// The tenant of workers that authenticate with a certificate. No real tenant can have this
+    /// name.
     pub fn workers() -> Self {
         Self("_workers".into())
     }

@@ -10,7 +10,7 @@
 //! - A long job of each tenant that has none here, while fewer than [`LONG_MAX`] tenants have one.
 //!   A tenant with a hundred long jobs therefore cannot fill a worker. A tenant with its first long
 //!   job does not wait for the end of another tenant's. If the job costs more than the worker wants
-//!   in total, it must have waited for a lease's time first. Such a job may run for hours, and an
+//!   in total, it must have waited for a lease's time first. The long job may run for hours, and an
 //!   empty worker that is about to report is a better place for it.
 //!
 //! At all other times the turns alone decide, because short jobs soon leave room.

@@ -1,4 +1,5 @@
-//! The lists of ciphertexts that a job reads: found, checked against program and key, counted.
+//! The input lists of a job: this module finds them, checks them against program and key, and
+//! counts their rows.
 
 use std::collections::HashMap;
 
@@ -21,14 +22,14 @@ use crate::{
     resource::{CiphertextName, ListName, OutputName},
 };
 
-/// What inputs are held to.
+/// The program and the key that the inputs must match.
 pub(super) struct Wanted<'p> {
     pub(super) key_id: KeyId,
     pub(super) program: &'p Compiled,
 }
 
 impl<'p> Wanted<'p> {
-    /// Each input as the program declares it.
+    /// The inputs that the program declares.
     fn inputs(&self) -> Vec<Declared<'p>> {
         match &self.program.family {
             Family::Blocks(blocks) => blocks.inputs.iter().map(Declared::Blocks).collect(),
@@ -37,14 +38,14 @@ impl<'p> Wanted<'p> {
     }
 }
 
-/// What a program takes in one place.
+/// A declared input of a program.
 #[derive(Clone, Copy)]
 enum Declared<'p> {
     Blocks(&'p Input),
     Vector(&'p ckks::Input),
 }
 
-/// The job's inputs, and the number of rows that all of them have.
+/// Returns the job's inputs, and their common number of rows.
 pub(super) async fn resolve(
     admission: &Admission,
     caller: &Caller,
@@ -86,11 +87,11 @@ pub(super) async fn resolve(
         }
         contents.push(content);
     }
-    // A program without inputs runs once.
+    // A program without inputs runs for one row.
     Ok((contents, rows.unwrap_or(1)))
 }
 
-/// Rows of a list of so many ciphertexts.
+/// Number of rows of a list of `count` ciphertexts.
 fn rows_of_blocks(index: usize, declared: &Input, count: u64) -> Result<u64, ApiError> {
     let blocks = declared.row.blocks() as u64;
     if count.is_multiple_of(blocks) {
@@ -101,14 +102,16 @@ fn rows_of_blocks(index: usize, declared: &Input, count: u64) -> Result<u64, Api
     Err(INPUT_INVALID.error(message))
 }
 
-/// What one job may read out of the server's own database, and what it has found so far: a list may be named often.
+/// The bytes that one job may still read from the server's own database, and the lists found so
+/// far. A job may name a list often.
 struct Room {
     left: u64,
     found: HashMap<String, (Content, BlobInfo)>,
 }
 
 impl Room {
-    /// An input. Beyond what fits into the assignment of a job, outputs of other jobs become blobs.
+    /// Finds an input. Outputs of other jobs that do not fit into the job's assignment become
+    /// blobs.
     async fn find(
         &mut self,
         admission: &Admission,
@@ -157,7 +160,8 @@ async fn find(
         None => return Err(FIELD_MISSING.error(format!("input {index} is empty: expected a list or its name"))),
         Some(Source::Inline(bytes)) => {
             let info = admission.keystore.check(&bytes).map_err(ApiError::from)?;
-            // A copy: the bytes are a slice of the whole request, and would keep all of it in memory.
+            // A copy, because the bytes are a slice of the request and would keep all of it in
+            // memory.
             return Ok((Content::inline(Bytes::copy_from_slice(&bytes)), info));
         }
         Some(Source::Name(name)) => name,
@@ -192,7 +196,7 @@ async fn find(
     }
 }
 
-/// What holds for inputs of every kind.
+/// Checks the parameter set and the key of an input.
 fn conform(wanted: &Wanted<'_>, index: usize, info: &BlobInfo) -> Result<(), ApiError> {
     let set = wanted.program.set();
     if info.set.id() != set.id() {

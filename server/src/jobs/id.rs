@@ -1,29 +1,29 @@
-//! Numbers of jobs as they are stored, sent and printed.
+//! Job IDs as they are stored, sent and printed.
 
 use cloakwork_scheduler::JobId;
 use uuid::Uuid;
 
-/// A number that no other job has. Numbers grow with time, so that a tenant's newest jobs are its highest.
+/// A new unique ID. IDs grow with time, so a tenant's newest jobs have its highest IDs.
 pub fn new() -> JobId {
     JobId(Uuid::now_v7().as_u128())
 }
 
-/// As stored and sent.
+/// The ID as it is stored and sent.
 pub fn to_bytes(id: JobId) -> [u8; 16] {
     id.0.to_be_bytes()
 }
 
-/// From what was stored or sent.
+/// Parses an ID that was stored or sent.
 pub fn from_bytes(bytes: &[u8]) -> Option<JobId> {
     Some(JobId(u128::from_be_bytes(bytes.try_into().ok()?)))
 }
 
-/// As in resource names.
+/// The ID as it appears in resource names.
 pub fn to_text(id: JobId) -> String {
     Uuid::from_u128(id.0).to_string()
 }
 
-/// Who holds the pins of a job's outputs. Its inputs are held by its number.
+/// The holder of the pins of a job's outputs. The pins of its inputs have the job ID as holder.
 pub fn output_holder(id: JobId) -> [u8; 16] {
     let hash = blake3::derive_key("cloakwork server, holder of a job's outputs", &to_bytes(id));
     std::array::from_fn(|index| hash[index])

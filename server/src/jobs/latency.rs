@@ -1,45 +1,48 @@
-//! The latency record: where a job's time went, as a partition of the server's wall time.
+//! The latency record. The record partitions the server's wall time of a job into stages.
 
 use std::time::{Duration, Instant};
 
 use cloakwork_proto::v1::LatencyRecord;
 
-/// The moments in a job's life that the server itself sees, on its monotonic clock.
+/// Times in a job's life that the server itself observes, on its monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeline {
-    /// The request came in.
+    /// When the request arrived.
     pub received: Instant,
-    /// It had been checked.
+    /// When the request was validated.
     pub validated: Instant,
-    /// The latest attempt was handed to a worker.
+    /// When the latest attempt was handed to a worker.
     pub leased: Option<Instant>,
-    /// The worker's result began to come in.
+    /// When the worker's result began to arrive.
     pub returned: Option<Instant>,
-    /// Result stored; what is left is to make the end durable.
+    /// When the result was stored. Only the durable end is left to do.
     pub stored: Option<Instant>,
 }
 
 impl Timeline {
-    /// Of a request that has just been checked.
+    /// The timeline of a newly validated request.
     pub fn start(received: Instant) -> Self {
         Self { received, validated: Instant::now(), leased: None, returned: None, stored: None }
     }
 
-    /// Of a job that was taken over from an earlier process: what it did before is not known.
+    /// The timeline of a job that an earlier process accepted. Its earlier times are unknown.
     pub fn restart() -> Self {
         let now = Instant::now();
         Self { received: now, validated: now, leased: None, returned: None, stored: None }
     }
 
-    /// Forgets what was decided and then came to nothing. The attempt of a job that runs all the same began before now.
+    /// Discards the times of an attempt that the store never recorded. If the job runs anyway, its
+    /// attempt began before now.
     pub fn forget_attempt(&mut self, running: bool) {
         (self.returned, self.stored) = (None, None);
         self.leased = if running { self.leased.or(Some(self.validated)) } else { None };
     }
 
-    /// The record of a job that ended at `ended`. `worker` holds the stages that the worker measured.
+    /// The record of a job that ended at `ended`. `worker` holds the stages that the worker
+    /// measured.
     ///
-    /// What the worker does not account for between lease and return is the way there and back.
+    /// The time between lease and return that the worker does not account for is transport in both
+    /// directions.
     pub fn record(&self, ended: Instant, worker: Option<LatencyRecord>, attempts: u32) -> LatencyRecord {
         let mut record = worker.unwrap_or_default();
         let inside = worker_nanos(&record);
@@ -57,7 +60,8 @@ impl Timeline {
                 record.store_nanos += span(returned, stored);
                 record.commit_nanos = span(stored, ended);
             }
-            // It ended without a result: all of it was waiting, in the queue or for an attempt that came to nothing.
+            // The job ended without a result. All its time was waiting, in the queue or for an
+            // attempt without a result.
             _ => {
                 let attempts = record.attempts;
                 record = LatencyRecord { attempts, validate_nanos: record.validate_nanos, ..Default::default() };
@@ -90,7 +94,8 @@ fn worker_nanos(record: &LatencyRecord) -> u64 {
     stages(&mut record.clone()).into_iter().fold(0, |sum, stage| sum.saturating_add(*stage))
 }
 
-/// A worker whose stages add up to more than the time that passed here is wrong; the record must add up all the same.
+/// Limits the worker's stages to the time that passed on the server. A worker may report more, and
+/// the record must still add up.
 fn shrink_to(record: &mut LatencyRecord, outside: u64) {
     let mut left = outside;
     for stage in stages(record) {

@@ -1,11 +1,11 @@
-//! Pins of a job that is not yet anybody's.
+//! Pins of a job that is not stored yet.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use cloakwork_keystore::{Holder, Keystore};
 
-/// What was pinned for a job on its way. Dropping it lets go, so that neither a call that is broken off nor a job that
-/// could not be stored leaves anything behind.
+/// The blobs pinned for a job that is being submitted. Dropping the value releases the pins.
+/// Neither a cancelled call nor a job that could not be stored leaves pins behind.
 #[derive(Debug)]
 pub struct Pins {
     of: Option<(Keystore, Holder)>,
@@ -13,17 +13,17 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// Whatever `holder` is about to pin.
+    /// Guards the blobs that `holder` is about to pin.
     pub fn of(keystore: Keystore, holder: Holder) -> Self {
         Self { of: Some((keystore, holder)), kept: AtomicBool::new(false) }
     }
 
-    /// Nothing.
+    /// Guards no blobs.
     pub fn none() -> Self {
         Self { of: None, kept: AtomicBool::new(false) }
     }
 
-    /// Somebody else lets go of them from now on.
+    /// Keeps the pins when this value is dropped: the stored job releases them from now on.
     pub fn keep(&self) {
         self.kept.store(true, Relaxed);
     }
@@ -34,7 +34,7 @@ impl Drop for Pins {
         let of = self.of.take().filter(|_| !self.kept.load(Relaxed));
         let (Some((keystore, holder)), Ok(runtime)) = (of, tokio::runtime::Handle::try_current()) else { return };
         runtime.spawn(async move {
-            // The call that pins may be broken off while its commit is on the way to the disk.
+            // The pinning call may be cancelled while its commit is on the way to the disk.
             if let Err(error) = keystore.unpin_after_break(&holder).await {
                 tracing::warn!(%error, "inputs of a job that was not taken stay pinned for its time");
             }

@@ -6,16 +6,16 @@ use prost::Message as _;
 use super::JobMeta;
 use crate::error::{ApiError, REQUEST_ID_REUSED};
 
-/// What tells a repeated request from another one.
+/// Identifies a request that creates a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Its id, which the client drew.
+    /// The request ID (idempotency key), which the client drew.
     pub id: [u8; 16],
-    /// Of what it asks for.
+    /// BLAKE3 of the request's job specification.
     pub digest: [u8; 32],
 }
 
-/// Refuses a request that has the id of the one that made a job, and asks for something else.
+/// Refuses a request that reuses the ID of a job's request for a different specification.
 pub fn same_request(made: &JobMeta, request: &Request) -> Result<(), ApiError> {
     if made.request_digest == request.digest {
         return Ok(());
@@ -24,7 +24,7 @@ pub fn same_request(made: &JobMeta, request: &Request) -> Result<(), ApiError> {
     Err(REQUEST_ID_REUSED.error(message))
 }
 
-/// What tells whether a request id is used for the same request again.
+/// The digest that shows whether a request ID is reused for an equal request.
 pub fn request_digest(spec: &v1::JobSpec) -> [u8; 32] {
     *blake3::hash(&spec.encode_to_vec()).as_bytes()
 }

@@ -8,7 +8,8 @@ use prost_types::Timestamp;
 use super::{JobMeta, JobView, id};
 
 impl JobView {
-    /// The protocol's job. Outputs go inside where they were asked for and are small.
+    /// The job as a protocol message. Small outputs are included if the request asked for inline
+    /// outputs.
     pub fn to_proto(&self) -> v1::Job {
         let meta = &*self.meta;
         let tenant = &meta.tenant;
@@ -60,13 +61,13 @@ impl JobView {
 }
 
 impl JobMeta {
-    /// Its resource name.
+    /// The job's resource name.
     pub fn name(&self) -> String {
         format!("tenants/{}/jobs/{}", self.tenant, id::to_text(self.id))
     }
 }
 
-/// Microseconds of Unix time as the protocol writes them.
+/// Converts microseconds of Unix time to the protocol's timestamp.
 pub fn timestamp(micros: i64) -> Timestamp {
     Timestamp { seconds: micros.div_euclid(1_000_000), nanos: micros.rem_euclid(1_000_000) as i32 * 1000 }
 }

@@ -14,7 +14,7 @@ use crate::{
 
 const KEY: KeyId = KeyId([7; 16]);
 
-/// A key's part of arbitrary words.
+/// A key part of arbitrary words.
 pub(crate) fn part() -> Bytes {
     let set = table::by_name("TOY_MESSAGE_2_CARRY_2").unwrap();
     let kind = ObjectKind::SeededKeySwitchKey;
@@ -52,7 +52,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// With a key that is registered.
+    /// A fixture with a registered key.
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
@@ -85,7 +85,8 @@ impl Fixture {
 async fn a_key_is_not_purged_while_a_job_that_needs_it_is_on_its_way() {
     let fixture = Fixture::new().await;
     assert!(!fixture.purge().await, "it was not even deleted");
-    // Admitted while the key was active, and not yet in the store when it is deleted.
+    // The job is admitted while the key is active, and not yet in the store when the key is
+    // deleted.
     let key_use = fixture.uses.begin(&fixture.tenant, KEY);
     let deleted = fixture.keystore.delete_key(&fixture.tenant, KEY).await.unwrap();
     assert_eq!(deleted.state, KeyState::Deleting);
@@ -106,6 +107,6 @@ async fn a_deleted_key_that_nobody_needs_goes_at_once() {
     assert!(!fixture.purge().await);
     drop(refused);
     assert!(fixture.purge().await);
-    // Once more is no error.
+    // A repeated purge is no error.
     assert!(fixture.purge().await);
 }

@@ -24,18 +24,19 @@ use crate::{
     limits::Limits,
 };
 
-/// Compiles programs and remembers the latest ones. Clones share everything.
+/// Compiles programs and remembers the latest outcomes. Clones share the state.
 #[derive(Clone)]
 pub struct Compiler(Arc<Shared>);
 
 struct Shared {
     known: Known,
     queue: Queue,
-    /// Programs that are being compiled, by tenant: calls with the same bytes wait for one result. Tenants do not share
-    /// these, because a tenant would then wait for another one's place in the line.
+    /// Programs that are being compiled, by tenant. Calls with equal bytes wait for one result.
+    /// Tenants do not share entries, because a tenant would then wait for another tenant's place in
+    /// the line.
     flights: Mutex<HashMap<FlightKey, Awaited>>,
     steps: Steps,
-    /// Bytes of a program that is sent.
+    /// Maximum number of bytes of a program that a tenant sends.
     bytes_max: u64,
 }
 
@@ -45,7 +46,7 @@ type FlightKey = (Box<str>, ProgramId);
 #[derive(Default)]
 struct Awaited {
     cell: Arc<OnceCell<Outcome>>,
-    /// Calls that wait for it.
+    /// Number of calls that wait for the result.
     calls: usize,
 }
 
@@ -55,27 +56,29 @@ struct Steps {
     price: Box<dyn Fn(&Program) -> Blocks + Send + Sync>,
 }
 
-/// Slots for compiling, at most.
+/// Maximum number of slots for compiling.
 const SLOTS_MAX: usize = 8;
 
-/// The cost of so many bytes is told in a fraction of a millisecond, so whoever receives them does it. Longer programs wait
-/// with the expensive ones until their turn comes, and their cost is told then.
+/// Maximum length of a program whose cost the receiving task computes itself, in a fraction of a
+/// millisecond. Longer programs wait in the expensive line, and their cost is computed in their
+/// turn.
 const SHORT_BYTES: usize = 8 << 10;
 
-/// Bytes whose decoding, or planning, takes as long as compiling a bootstrap.
+/// Bytes whose decoding or planning takes as long as compiling a bootstrap.
 const BYTES_OF_A_BOOTSTRAP: u64 = 32;
 
 /// Bootstraps whose compiling takes as long as planning one kind of bootstraps of vectors.
 const BOOTSTRAPS_OF_A_KIND: u64 = 64;
 
 impl Compiler {
-    /// One that keeps to the limits.
+    /// A compiler with these limits.
     pub fn new(limits: &Limits) -> Self {
         Self::with(limits, Steps { decode: AnyProgram::decode, price: Box::new(Blocks::of) })
     }
 
     fn with(limits: &Limits, steps: Steps) -> Self {
-        // One processor is left for everything else, where there are more than the two slots that the queue needs.
+        // One processor is left for other work, if there are more processors than the two slots
+        // that the queue needs.
         let slots = available_parallelism().map_or(1, usize::from).saturating_sub(1).min(SLOTS_MAX);
         Self(Arc::new(Shared {
             known: Known::default(),
@@ -100,7 +103,8 @@ impl Compiler {
         self.get(tenant, bytes, Bound::Tenant).await
     }
 
-    /// Checks the program of an acknowledged job. It may wait, but is never refused for load.
+    /// Checks the program of an acknowledged job. The program may wait, but load never causes a
+    /// refusal.
     pub async fn of_job(&self, tenant: &str, bytes: &Bytes) -> Result<Arc<Compiled>, ApiError> {
         self.get(tenant, bytes, Bound::None).await
     }
@@ -114,12 +118,14 @@ impl Compiler {
         flight.cell.get_or_try_init(|| self.compile(tenant, id, bytes, bound)).await?.clone()
     }
 
-    /// What comes of some bytes. An error says that this is not known: the call was refused, or the work has failed.
+    /// The outcome for some bytes. An error means that the outcome is unknown: the call was
+    /// refused, or the work failed.
     async fn compile(&self, tenant: &str, id: ProgramId, bytes: &Bytes, bound: Bound) -> Result<Outcome, ApiError> {
         let cost = if bytes.len() > SHORT_BYTES {
             CHEAP_BOOTSTRAPS + 1 + cost_of_bytes(bytes)
         } else {
-            // What is decoded to tell the cost is not kept: in memory it is up to 200 times as long as the bytes.
+            // The program decoded for its cost is dropped. In memory it takes up to 200 times the
+            // bytes.
             match self.cost(bytes) {
                 Ok(cost) => cost,
                 Err(error) => return Ok(self.found(id, Err(error), bytes)),
@@ -129,7 +135,7 @@ impl Compiler {
         self.run(tenant, cost, bound, move |place| this.compile_now(id, &bytes, place)).await?
     }
 
-    /// What compiling some bytes costs.
+    /// The cost of compiling some bytes.
     fn cost(&self, bytes: &Bytes) -> Result<u64, ProgramError> {
         if let AnySet::Ckks(_) = AnyProgram::set_of(bytes)? {
             return Ok(cost_of_planning(bytes));
@@ -138,9 +144,10 @@ impl Compiler {
         Ok(if let AnyProgram::Blocks(program) = program { cost_of_pricing(bytes, &program) } else { 0 })
     }
 
-    /// Compiles in a turn, which is counted for all that it costs before it takes the time.
+    /// Compiles a program in its turn. The whole cost is charged before the work that takes time.
     fn compile_now(&self, id: ProgramId, bytes: &Bytes, place: &mut Place) -> Result<Outcome, ApiError> {
-        // Another tenant may have sent it meanwhile, or the same one, who then gave up.
+        // Meanwhile another tenant, or an earlier call of this tenant that was cancelled, may have
+        // compiled the program.
         if let Some(outcome) = self.0.known.get(id) {
             return Ok(outcome);
         }
@@ -158,10 +165,10 @@ impl Compiler {
         Ok(self.found(id, family, bytes))
     }
 
-    /// Remembers what was found out, also for callers who have gone: they may come again.
+    /// Remembers the outcome, also for callers that have gone, because they may come again.
     fn found(&self, id: ProgramId, family: Result<Family, ProgramError>, bytes: &Bytes) -> Outcome {
         let outcome = match family {
-            // A copy: the bytes may be a slice of a much larger request.
+            // A copy, because the bytes may be a slice of a much larger request.
             Ok(family) => Ok(Arc::new(Compiled { id, bytes: Bytes::copy_from_slice(bytes), family })),
             Err(error) => Err(PROGRAM_INVALID.error(error.to_string())),
         };
@@ -169,7 +176,7 @@ impl Compiler {
         outcome
     }
 
-    /// Does work that takes time, in the tenant's turn.
+    /// Runs work that takes time, in the tenant's turn.
     async fn run<T: Send + 'static>(
         &self,
         tenant: &str,
@@ -180,13 +187,14 @@ impl Compiler {
         let mut place = self.0.queue.take(tenant, cost, bound).await?;
         let (done, result) = oneshot::channel();
         spawn_blocking(move || {
-            // Work that has not begun is not done for a caller who has gone. Once it has begun it keeps the slot until it ends.
+            // If the caller has gone, work that has not begun is skipped. Work that has begun keeps
+            // its slot until it ends.
             if done.is_closed() {
                 return;
             }
             let result = work(&mut place);
-            // The place goes back before the result is sent. Otherwise a caller's next program could be refused because of
-            // this one.
+            // The place is released before the result is sent. Otherwise this program could cause a
+            // refusal of the caller's next program.
             drop(place);
             let _ = done.send(result);
         });
@@ -212,17 +220,17 @@ fn cost_of_bytes(bytes: &Bytes) -> u64 {
     bytes.len() as u64 / BYTES_OF_A_BOOTSTRAP
 }
 
-/// What decoding a program on vectors costs, because decoding plans it.
+/// The cost of decoding a program on vectors, which includes planning it.
 fn cost_of_planning(bytes: &Bytes) -> u64 {
     cost_of_bytes(bytes) + BOOTSTRAPS_OF_A_KIND * ckks::bootstrap_kinds_max(bytes) as u64
 }
 
-/// What decoding and pricing a program on blocks costs.
+/// The cost of decoding and pricing a program on blocks.
 fn cost_of_pricing(bytes: &Bytes, program: &Program) -> u64 {
     program.bootstraps_max().saturating_add(cost_of_bytes(bytes))
 }
 
-/// A call that waits for a result. The last one to go takes the entry away.
+/// A call that waits for a result. The last call to finish removes the entry.
 struct Flight<'c> {
     shared: &'c Shared,
     key: FlightKey,
@@ -232,8 +240,9 @@ struct Flight<'c> {
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         let mut flights = self.shared.flights();
-        // Calls are counted under the lock. If each looked at the references that there are and gave up its own afterwards, two
-        // that go at the same time would each find the other one, and the entry would stay for ever.
+        // Calls are counted under the lock. Suppose each call instead checked the reference count
+        // and dropped its own reference afterwards. Two calls that end at the same time would each
+        // see the other's reference, and the entry would stay for ever.
         let Some(awaited) = flights.get_mut(&self.key) else { return };
         awaited.calls -= 1;
         if awaited.calls == 0 {

@@ -1,4 +1,4 @@
-//! What is known of programs by their digests: the latest ones, while there is room.
+//! A cache of compile outcomes by program ID, which keeps the latest outcomes while there is room.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,32 +8,35 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter, unsync};
 use super::Compiled;
 use crate::error::ApiError;
 
-/// What came of some bytes: a program, or why they are none.
+/// The outcome for some bytes: the compiled program, or the error that they contain.
 pub(super) type Outcome = Result<Arc<Compiled>, ApiError>;
 
-/// Bytes of programs that are remembered.
+/// Maximum number of bytes of remembered programs.
 const REMEMBERED_BYTES: usize = 32 << 20;
 
-/// Programs that are remembered: small ones take more beside their bytes than in them.
+/// Maximum number of remembered programs. Small programs take more memory beside their bytes than
+/// in them.
 const REMEMBERED_MAX: usize = 4096;
 
 /// Remembers outcomes.
 ///
-/// An outcome is a pure function of the bytes, so tenants may share it: nobody learns more than the bytes that he already
-/// has.
+/// An outcome is a pure function of the bytes, so tenants may share it. A tenant learns nothing
+/// beyond the bytes that it already has.
 pub(super) struct Known(Mutex<Cache>);
 
 type Cache = unsync::Cache<ProgramId, Outcome, Weight>;
 
-/// The part of the room that hot outcomes have at most; cold ones have the rest.
+/// Maximum share of the room for hot outcomes; cold outcomes have the rest.
 ///
-/// While this part has room, new outcomes are hot. Later ones are cold. A cold outcome becomes hot if it is asked for again
-/// before it is the oldest cold one, or if it is inserted again soon after it was forgotten. A tenant that sends one program
-/// after the other, each once, drives out cold outcomes only. One that sends each of them twice also drives out hot outcomes,
-/// those first that nobody has asked for in the meantime.
+/// New outcomes are hot while this part has room, and cold afterwards. A cold outcome becomes hot
+/// if it is requested again before it is the oldest cold outcome. The outcome also becomes hot if
+/// it is inserted again soon after its eviction. A tenant that sends many programs once each evicts
+/// only cold outcomes. A tenant that sends each program twice also evicts hot outcomes, beginning
+/// with those that had no request in the meantime.
 const OFTEN_USED: f64 = 0.75;
 
-/// Bytes that an outcome takes up. The least weight makes room for [`REMEMBERED_MAX`] outcomes and no more.
+/// Weighs an outcome by its bytes. The minimum weight limits the cache to [`REMEMBERED_MAX`]
+/// outcomes.
 #[derive(Clone)]
 struct Weight;
 
@@ -53,7 +56,7 @@ impl Default for Known {
         options.estimated_items_capacity(REMEMBERED_MAX).weight_capacity(REMEMBERED_BYTES as u64);
         options.hot_allocation(OFTEN_USED);
         let options = options.build().expect("both capacities are set");
-        // One part, not one for each processor: a program of a mebibyte must fit.
+        // One shard, not one for each processor: a program of a mebibyte must fit.
         Self(Mutex::new(Cache::with_options(options, Weight, DefaultHashBuilder::default(), Default::default())))
     }
 }

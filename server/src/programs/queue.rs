@@ -1,13 +1,15 @@
-//! The order in which programs are compiled: tenants share a few slots, each in proportion to what it asks for.
+//! The order in which programs are compiled. Tenants share a few slots, in proportion to cost.
 //!
-//! Cheap and expensive programs stand in lines of their own, and neither line takes the last slot from the other.
-//! Otherwise a cheap program would wait until an expensive one of another tenant ends, which can take a second. In each line
-//! a tenant's virtual time advances by the cost of its programs, and the tenant that is furthest behind goes next. A cheap
-//! program therefore waits for one cheap program of each other tenant at most.
+//! Cheap and expensive programs wait in separate lines, and neither line can take the last slot
+//! from the other. Otherwise a cheap program would wait for an expensive program of another tenant,
+//! which can take a second. In each line, a tenant's virtual time advances by the cost of its
+//! programs. The tenant that is furthest behind goes next. A cheap program therefore waits for at
+//! most one cheap program of each other tenant.
 //!
-//! A tenant takes one slot in each line at most. While its expensive program has one, its cheap programs come after those of
-//! all other tenants. So nobody gets more than one processor by sending many, unless a slot would stand idle. The cheap
-//! program that is being compiled when the expensive one starts is an exception, of some 20 ms.
+//! A tenant takes at most one slot in each line. While its expensive program has a slot, its cheap
+//! programs come after those of all other tenants. No tenant therefore gets more than one processor
+//! by sending many programs, unless a slot would stand idle. An exception is the cheap program that
+//! is already being compiled when the expensive one starts; it takes about 20 ms.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,65 +21,68 @@ use tokio::sync::oneshot;
 
 use crate::error::{ApiError, OVERLOADED};
 
-/// The cost of a cheap program, at most: compiling it takes about 20 ms.
+/// Maximum cost of a cheap program. Compiling it takes about 20 ms.
 pub(super) const CHEAP_BOOTSTRAPS: u64 = 2048;
 
-/// What compiling takes for each bootstrap, about.
+/// Approximate compile time for each bootstrap, in microseconds.
 const BOOTSTRAP_MICROS: u64 = 10;
 
-/// The shortest and the longest time after which a refused caller is told to try again.
+/// Shortest and longest retry delay for a refused caller.
 const RETRY: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(10)];
 
-/// Idle tenants whose virtual time is remembered. A forgotten one starts level with the others.
+/// Maximum number of idle tenants whose virtual time is remembered. A forgotten tenant starts level
+/// with the others.
 const IDLE_TENANTS_MAX: usize = 1024;
 
-/// Lines: of cheap programs and of expensive ones.
+/// The lines: one of cheap programs and one of expensive programs.
 const LINES: usize = 2;
 const CHEAP: usize = 0;
 const EXPENSIVE: usize = 1;
 
-/// Hands out slots. Clones share them.
+/// Hands out slots. Clones share the state.
 #[derive(Clone, Debug)]
 pub(super) struct Queue(Arc<Mutex<State>>);
 
-/// What a tenant may have waiting.
+/// The limit on a tenant's waiting programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// No more than its limit: a call is refused beyond it.
+    /// The tenant's limit applies: a call that exceeds it is refused.
     Tenant,
-    /// Anything. The program belongs to an acknowledged job, whose result would be lost otherwise.
+    /// No limit applies. The program belongs to an acknowledged job, whose result would be lost
+    /// otherwise.
     None,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Cost that may wait and run for one tenant. Its only program is let in whatever it costs.
+    /// Maximum cost that may wait and run for one tenant. A tenant's only program is admitted at
+    /// any cost.
     tenant_cost_max: u64,
-    /// Slots that are free.
+    /// Number of free slots.
     free: usize,
-    /// Slots that each line may take on top of those that it has.
+    /// Number of further slots that each line may take.
     free_of_line: [usize; LINES],
     tenants: HashMap<Arc<str>, Tenant>,
-    /// Of each line, the latest virtual time at which a program started.
+    /// For each line, the latest virtual time at which a program started.
     clock: [u64; LINES],
-    /// The number of the next program that comes.
+    /// The number of the next program that arrives.
     next: u64,
 }
 
-/// What a tenant has in both lines.
+/// A tenant's programs in both lines.
 #[derive(Debug, Default)]
 struct Tenant {
-    /// Cost of all that waits or is compiled.
+    /// Cost of all programs that wait or are being compiled.
     cost: u64,
     lines: [Own; LINES],
 }
 
-/// What a tenant has in one line.
+/// A tenant's programs in one line.
 #[derive(Debug, Default)]
 struct Own {
-    /// In the order of arrival.
+    /// Waiting programs, in order of arrival.
     waiting: VecDeque<Waiting>,
-    /// Is a program being compiled? A tenant takes one slot of each line at most.
+    /// Whether a program is being compiled. A tenant takes at most one slot of each line.
     is_running: bool,
     /// The virtual time at which the next program starts.
     start: u64,
@@ -90,7 +95,7 @@ struct Waiting {
     granted: oneshot::Sender<()>,
 }
 
-/// A place in the line, and the slot once it is granted. Dropping it gives both back.
+/// A place in the line, and the slot once it is granted. Dropping the place releases both.
 #[derive(Debug)]
 pub(super) struct Place {
     state: Arc<Mutex<State>>,
@@ -103,7 +108,7 @@ pub(super) struct Place {
 }
 
 impl Queue {
-    /// With so many slots, which are two at least, and so much cost for each tenant.
+    /// A queue with `slots` slots, at least two, and a limit on the cost of each tenant.
     pub(super) fn new(slots: usize, tenant_cost_max: u64) -> Self {
         let slots = slots.max(LINES);
         Self(Arc::new(Mutex::new(State {
@@ -124,7 +129,7 @@ impl Queue {
         Ok(place)
     }
 
-    /// A place in the line, or a refusal.
+    /// Enters the line, or refuses the program.
     fn enter(&self, tenant: &str, cost: u64, bound: Bound) -> Result<Place, ApiError> {
         let mut guard = lock(&self.0);
         let state = &mut *guard;
@@ -139,7 +144,7 @@ impl Queue {
         entry.cost = entry.cost.saturating_add(cost);
         let own = &mut entry.lines[line];
         if own.is_idle() {
-            // Idle time earns nothing.
+            // Idle time earns no credit.
             own.start = own.start.max(state.clock[line]);
         }
         own.waiting.push_back(Waiting { number, cost, granted: sender });
@@ -149,14 +154,14 @@ impl Queue {
 }
 
 impl State {
-    /// Refuses cost beside what a tenant holds already.
+    /// Refuses a cost that exceeds the limit together with the tenant's held cost.
     fn check(&self, tenant: &str, held: u64, cost: u64, bound: Bound) -> Result<(), ApiError> {
         let max = self.tenant_cost_max;
         let fits = bound == Bound::None || held == 0 || held.saturating_add(cost) <= max;
         if fits { Ok(()) } else { Err(refusal(tenant, held, max)) }
     }
 
-    /// Starts as many programs as there are slots for.
+    /// Starts as many programs as the free slots allow.
     fn grant(&mut self) {
         while let Some((tenant, line)) = self.choose() {
             let Some(own) = self.tenants.get_mut(&tenant).map(|tenant| &mut tenant.lines[line]) else { return };
@@ -166,20 +171,23 @@ impl State {
             own.start = own.start.saturating_add(cost);
             self.free -= 1;
             self.free_of_line[line] -= 1;
-            // The receiver is there: a caller who goes takes the entry out of the line first.
+            // The receiver still exists: a caller that leaves removes its entry from the line
+            // first.
             let _ = granted.send(());
         }
     }
 
-    /// Whose turn it is, in which line. Of both lines, that one whose next program came first.
+    /// The tenant and the line of the next program. Of the two lines, the one whose next program
+    /// arrived first is chosen.
     fn choose(&self) -> Option<(Arc<str>, usize)> {
         let may_start = |line: &usize| self.free > 0 && self.free_of_line[*line] > 0;
         let firsts = (0..LINES).filter(may_start).filter_map(|line| self.first(line));
         firsts.min().map(|(_, _, tenant, line)| (tenant, line))
     }
 
-    /// The next program of a line: of the tenant that is furthest behind, and of several such, the one that came first.
-    /// Cheap programs of a tenant whose expensive one is being compiled come last.
+    /// The next program of a line: the program of the tenant that is furthest behind. Ties go to
+    /// the program that arrived first. Cheap programs of a tenant whose expensive program is being
+    /// compiled come last.
     fn first(&self, line: usize) -> Option<(bool, u64, Arc<str>, usize)> {
         let ready = self.tenants.iter().filter(|(_, tenant)| !tenant.lines[line].is_running);
         let first = ready.filter_map(|(name, tenant)| {
@@ -220,7 +228,8 @@ impl Own {
 }
 
 impl Place {
-    /// Counts the program that is being compiled for more, now that more is known of it. Refuses it if that is too much.
+    /// Raises the cost of the program that is being compiled, once more is known. Refuses the
+    /// program if the cost exceeds the limit.
     pub(super) fn raise(&mut self, cost: u64) -> Result<(), ApiError> {
         let mut guard = lock(&self.state);
         let state = &mut *guard;
@@ -249,7 +258,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The delay is the time that the tenant's own programs take.
+/// Refuses a program. The retry delay is the compile time of the tenant's own programs.
 fn refusal(tenant: &str, held: u64, max: u64) -> ApiError {
     const LIMIT: &str = "tenant_compile_bootstraps";
     let delay = Duration::from_micros(held.saturating_mul(BOOTSTRAP_MICROS)).clamp(RETRY[0], RETRY[1]);
@@ -269,7 +278,7 @@ mod tests {
 
     impl Place {
         fn is_granted(&mut self) -> bool {
-            // Either it is sent now, or it was received before.
+            // The grant is either ready now, or was received before.
             !matches!(self.granted.try_recv(), Err(oneshot::error::TryRecvError::Empty))
         }
     }
@@ -278,17 +287,19 @@ mod tests {
         queue.enter(tenant, cost, Bound::Tenant).unwrap()
     }
 
-    /// Tenants that send a program of some cost as soon as the one before it ends, with so many waiting, or now and then.
+    /// A tenant's load. The tenant sends its next program when the previous one ends, with a number
+    /// waiting, or at intervals.
     #[derive(Clone, Copy)]
     struct Load {
         tenant: &'static str,
         cost: u64,
         waiting: usize,
-        /// Time between two programs, where not all are sent at once.
+        /// Interval between two programs. None if the tenant keeps `waiting` programs in the queue.
         every: Option<u64>,
     }
 
-    /// The longest times that programs of each load wait, and what is compiled of each, where time passes as cost says.
+    /// Returns the longest wait and the compiled cost of each load. Simulated time passes in units
+    /// of cost.
     fn simulated(queue: &Queue, loads: &[Load], until: u64) -> (Vec<u64>, Vec<u64>) {
         struct Sent {
             load: usize,
@@ -324,7 +335,7 @@ mod tests {
             }
             let next_due = loads.iter().zip(&due).filter(|(load, _)| load.every.is_some()).map(|(_, due)| *due);
             let next = sent.iter().filter_map(|sent| sent.ends).chain(next_due).min().unwrap();
-            // Time stands still while there is something to do.
+            // Time stands still while an event is pending.
             now = next.max(now);
             for gone in sent.extract_if(.., |sent| sent.ends.is_some_and(|ends| ends <= now)) {
                 done[gone.load] += loads[gone.load].cost;
@@ -351,8 +362,8 @@ mod tests {
         }
     }
 
-    /// Many tenants that flood with cheap programs share their line's slot, and what comes now and then waits for one program
-    /// of each of them at most.
+    /// Many tenants that flood the queue with cheap programs share the slot of their line. A
+    /// program sent at intervals waits for at most one program of each of these tenants.
     #[test]
     fn a_flood_of_cheap_programs_of_many_tenants_is_shared() {
         const FLOODS: [&str; 16] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"];
@@ -380,13 +391,13 @@ mod tests {
         let mut expensive = enter(&queue, "a", LARGEST);
         let running = enter(&queue, "b", 1000);
         let mut own = enter(&queue, "a", 10);
-        // They came later and have had as much.
+        // These programs arrived later, and their tenant has had as much.
         let mut others = [enter(&queue, "b", 1000), enter(&queue, "b", 1000)];
         assert!(expensive.is_granted() && !own.is_granted());
         drop(running);
         assert!(others[0].is_granted() && !own.is_granted());
         let [first, mut second] = others;
-        // As soon as the expensive one has ended, the tenant is further behind than the other.
+        // Once the expensive program has ended, its tenant is further behind than the other tenant.
         drop(expensive);
         drop(first);
         assert!(own.is_granted() && !second.is_granted());

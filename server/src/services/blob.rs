@@ -1,4 +1,4 @@
-//! Moving the bytes of keys and ciphertexts.
+//! The blob service: transfers of the bytes of keys and ciphertexts.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -24,11 +24,11 @@ use crate::{
 /// The blob service.
 #[derive(Clone)]
 pub struct Blobs {
-    /// Keeps them.
+    /// The key store, which keeps the blobs.
     pub keystore: Keystore,
     /// Limits.
     pub limits: Arc<Limits>,
-    /// What is sent and received.
+    /// Counters of sent and received bytes.
     pub transfers: Transfers,
 }
 
@@ -75,7 +75,7 @@ impl BlobService for Blobs {
         let receiving = self.transfers.receive();
         let mut offset = first.offset_bytes;
         let mut message = Some(first);
-        // A stream that breaks off leaves what has come; the client goes on from there.
+        // An aborted stream keeps the bytes that have arrived. The client resumes after them.
         let finished = loop {
             let WriteRequest { offset_bytes, data, finish, .. } = match message {
                 Some(message) => message,
@@ -183,7 +183,7 @@ fn upload_id(caller: &Caller, name: &str) -> Result<UploadId, ApiError> {
     Ok(UploadId::from_bytes(name.upload))
 }
 
-/// Where a page begins.
+/// The position at which a page begins.
 fn position(bytes: &[u8]) -> Result<UploadId, ApiError> {
     let id = std::str::from_utf8(bytes).ok().and_then(|id| UploadId::parse(id).ok());
     id.ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token is not one of this listing"))

@@ -1,4 +1,4 @@
-//! What the server can do.
+//! The capabilities of the server.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::{
 /// The capability service.
 #[derive(Clone)]
 pub struct Capabilities {
-    /// Knows the workers.
+    /// The dispatcher, for its view of the workers.
     pub dispatcher: Dispatcher,
     /// Limits.
     pub limits: Arc<Limits>,
-    /// Are sets below the project's own bar served?
+    /// Whether weak parameter sets are served.
     pub allow_weak_sets: bool,
 }
 
@@ -55,12 +55,12 @@ impl CapabilityService for Capabilities {
     }
 }
 
-/// What programs may do: everything that the protocol has a name for.
+/// The operations that programs may use: every operation of the protocol.
 fn operations() -> impl Iterator<Item = Kind> {
     (1..=KINDS_END).filter_map(|number| Kind::try_from(number).ok())
 }
 
-/// Beyond the last of them.
+/// A bound above the number of every operation.
 const KINDS_END: i32 = 1 << 10;
 
 fn describe(set: AnySet) -> Described {
@@ -104,7 +104,8 @@ fn describe_tfhe(set: &ParameterSet) -> Described {
     }
 }
 
-/// A pool, with waves of the sets that jobs may use here: devices measure themselves with toys, too.
+/// Describes a pool. Its waves are limited to sets that jobs may use here, because devices also
+/// measure toy sets.
 fn pool(pool: &PoolView, allow_weak_sets: bool) -> Pool {
     let offered = |name: &str| AnySet::by_name(name).is_some_and(|set| served(set, allow_weak_sets).is_ok());
     let waves = pool.waves.iter().filter(|wave| offered(&wave.parameter_set)).map(|wave| PreferredWave {

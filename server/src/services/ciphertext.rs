@@ -1,4 +1,4 @@
-//! Lists of ciphertexts that jobs read and write.
+//! The ciphertext service: lists of ciphertexts that jobs read and write.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -32,19 +32,20 @@ use crate::{
 /// The ciphertext service.
 #[derive(Clone)]
 pub struct Ciphertexts {
-    /// Keeps them.
+    /// The key store, which keeps the lists.
     pub keystore: Keystore,
-    /// Who knows of jobs.
+    /// The dispatcher, for jobs and their outputs.
     pub dispatcher: Dispatcher,
-    /// Keeps small outputs of jobs.
+    /// The store, which keeps small outputs of jobs.
     pub store: Store,
     /// Limits.
     pub limits: Arc<Limits>,
-    /// What is sent and received.
+    /// Counters of sent and received bytes.
     pub transfers: Transfers,
 }
 
-/// How long outputs are kept once they have been fetched: long enough to fetch them again after a broken line.
+/// How long outputs are kept after they were fetched, in microseconds. The time allows a second
+/// fetch after a broken connection.
 const FETCHED_MICROS: i64 = 600_000_000;
 
 pub(super) type Chunks = Pin<Box<dyn Stream<Item = Result<GetResponse, Status>> + Send>>;
@@ -61,7 +62,8 @@ impl CiphertextService for Ciphertexts {
         let tenant = &caller.tenant;
         let upload = self.keystore.begin_upload_once(tenant, &digest).await.map_err(ApiError::from)?;
         if !upload.complete {
-            // What an interrupted call has left is written over by coming again.
+            // The client sends the whole list again, so the bytes of an interrupted call are
+            // skipped.
             let mut skip = upload.committed_bytes;
             let mut writer =
                 self.keystore.append(tenant, &upload.id, upload.committed_bytes).await.map_err(ApiError::from)?;
@@ -105,7 +107,8 @@ impl CiphertextService for Ciphertexts {
                 let left_bytes = content.size_bytes.saturating_sub(offset_bytes);
                 match caller.principal.scopes.contains(Scope::Jobs) {
                     true => self.note_fetch(&name, stream, left_bytes),
-                    // It may look at results, and must not take them from those who compute them.
+                    // A caller without the scope `jobs` may read results. Its read must not expire
+                    // the results of callers that compute them.
                     false => stream,
                 }
             }
@@ -205,8 +208,8 @@ impl Ciphertexts {
         })))
     }
 
-    /// Notes that an output was fetched once `chunks`, its last `left_bytes`, have been delivered. The
-    /// outputs of a job go some time after the last of them was fetched.
+    /// Records a fetch of an output once `chunks`, its last `left_bytes`, have been delivered. The
+    /// outputs of a job expire `FETCHED_MICROS` after the last of them was fetched.
     fn note_fetch(&self, name: &OutputName, chunks: Chunks, left_bytes: u64) -> Chunks {
         let (store, job, place) = (self.store.clone(), JobId(name.job.job.as_u128()), name.index);
         delivery::then(chunks, left_bytes, async move {

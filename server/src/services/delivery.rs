@@ -1,9 +1,10 @@
-//! When a read counts as delivered: the server has handed its last byte to the connection, and the
-//! caller's flow control had room for it.
+//! Decides when a read counts as delivered: the server has handed its last byte to the connection,
+//! and the caller's flow control had room for it.
 //!
-//! This is not the caller's receipt, which HTTP/2 does not have. Bytes that fit into the caller's window may
-//! still be under way, or in the connection's buffer. A caller that breaks off then may be counted all the
-//! same. Therefore what was delivered is kept for a while, and can be fetched again.
+//! A delivery is not a receipt by the caller, because HTTP/2 has no receipts. Bytes that fit into
+//! the caller's window may still be in transit, or in the connection's buffer. If the caller aborts
+//! at that moment, the read may still count. Delivered outputs are therefore kept for a while, and
+//! can be fetched again.
 
 use cloakwork_proto::v1::GetResponse;
 use futures_util::{StreamExt as _, stream};
@@ -11,23 +12,24 @@ use tokio::task::yield_now;
 
 use super::ciphertext::Chunks;
 
-/// How far a read is.
+/// The stage of a read.
 enum Stage {
     Bytes,
-    /// The empty message went out that follows the last byte.
+    /// The empty message after the last byte went out.
     Closing,
     Failed,
 }
 
-/// Runs `delivered` when a read of `left_bytes` counts as delivered, and before its stream ends. It does
-/// not run for a read of nothing, for a read that fails or comes to too few bytes, or for a read that
-/// the caller breaks off while its window has no room for the last byte.
+/// Runs `delivered` when a read of `left_bytes` counts as delivered, before its stream ends.
+/// `delivered` does not run for a read of zero bytes, or for a read that fails or ends early.
+/// `delivered` does not run either if the caller aborts while its window has no room for the last
+/// byte.
 ///
-/// It is not enough that the transport polls the stream to its end. The transport polls on while the
-/// caller has no room for the bytes before, and a caller that breaks off then has not got them.
-/// Therefore an empty message follows the last byte. The transport takes it only when the caller's
-/// flow control had room for all bytes before it. A pause before and after the empty message makes
-/// the encoder hand on what it holds, because the encoder joins small messages otherwise.
+/// A stream that the transport polls to its end is no sufficient sign. The transport polls on while
+/// the caller has no room for earlier bytes, and a caller that aborts then has not received them.
+/// Therefore an empty message follows the last byte. The transport takes the empty message only
+/// when the caller's flow control had room for all bytes before it. A pause before and after the
+/// empty message makes the encoder flush, because the encoder otherwise joins small messages.
 pub(super) fn then(chunks: Chunks, left_bytes: u64, delivered: impl Future<Output = ()> + Send + 'static) -> Chunks {
     if left_bytes == 0 {
         return chunks;
@@ -49,8 +51,9 @@ pub(super) fn then(chunks: Chunks, left_bytes: u64, delivered: impl Future<Outpu
             },
             Stage::Closing => {
                 yield_now().await;
-                // A task of its own. A caller that closes after the last byte resets the stream, and a
-                // reset drops this future: it would break off what `delivered` has begun.
+                // The future runs in a separate task. A caller that closes after the last byte
+                // resets the stream. The reset drops this future, which would cancel `delivered`
+                // halfway.
                 let _ = tokio::spawn(delivered).await;
                 None
             }
@@ -80,7 +83,7 @@ mod tests {
         Ok(GetResponse { data: Bytes::from_static(bytes) })
     }
 
-    /// The stream of a read, and what says that it was delivered.
+    /// The stream of a read, and a flag that is set when the read counts as delivered.
     fn read(messages: Vec<Result<GetResponse, Status>>, left_bytes: u64) -> (Chunks, Arc<AtomicBool>) {
         let delivered = Arc::new(AtomicBool::new(false));
         let noted = delivered.clone();
@@ -113,7 +116,7 @@ mod tests {
         for _ in 0..2 {
             chunks.next().await.unwrap().unwrap();
         }
-        // The second poll is behind the pause, and begins to note it.
+        // The second poll is behind the pause, and starts `delivered`.
         for _ in 0..2 {
             assert!(matches!(poll!(chunks.next()), Poll::Pending));
         }
@@ -144,7 +147,7 @@ mod tests {
             for _ in 0..taken {
                 chunks.next().await.unwrap().unwrap();
             }
-            // The transport has asked for more, and had to wait.
+            // The transport has asked for the next message, and had to wait.
             let _ = poll!(chunks.next());
             drop(chunks);
             assert!(!delivered.load(Ordering::SeqCst), "after {taken} messages");

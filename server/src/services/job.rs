@@ -1,4 +1,4 @@
-//! Jobs: submitted, watched, cancelled, listed.
+//! The job service: submits, watches, cancels and lists jobs.
 
 use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Instant};
 
@@ -28,11 +28,11 @@ use crate::{
 /// The job service.
 #[derive(Clone)]
 pub struct Jobs {
-    /// Checks requests.
+    /// Checks requests for jobs.
     pub admission: Admission,
-    /// Who decides.
+    /// The dispatcher, which decides about jobs.
     pub dispatcher: Dispatcher,
-    /// Jobs that have ended.
+    /// The store, for jobs that have ended.
     pub store: Store,
     /// Limits.
     pub limits: Arc<Limits>,
@@ -89,7 +89,7 @@ impl JobService for Jobs {
         let watched = self.find(&caller, &request.get_ref().name).await?;
         let mut ended = false;
         let views = WatchStream::new(watched).take_while(move |view| {
-            // The end itself is still sent.
+            // The view with the end is still sent.
             let more = !ended;
             ended = view.end.is_some();
             more
@@ -103,7 +103,7 @@ impl JobService for Jobs {
         let held = request.extensions().get::<Arc<Held>>().cloned();
         let RunJobRequest { request_id, spec } = request.into_inner();
         let watched = self.submit(&caller, &request_id, spec, false).await?;
-        // The job has the message's bytes now.
+        // The job owns the message's bytes now.
         drop(held);
         let job = Some(end_of(watched).await?);
         Ok(Response::new(RunJobResponse { job }))
@@ -126,7 +126,8 @@ impl Jobs {
             self.store.job_by_request(caller.tenant.as_str(), &request_id),
             self.admission.admit(caller, request, spec, received),
         );
-        // What a job needed may be gone by now, and the request still be a repetition of the one that made it.
+        // An earlier job takes precedence over a refusal: its inputs may be gone while the request
+        // is a repetition.
         if let Some(view) = earlier.map_err(database::failed)? {
             jobs::same_request(&view.meta, &request)?;
             let live = match promised {
@@ -164,7 +165,7 @@ fn job_id(caller: &Caller, name: &str) -> Result<JobId, ApiError> {
     Ok(JobId(JobName::parse_own(name, &caller.principal)?.job.as_u128()))
 }
 
-/// Where a page begins.
+/// The position at which a page begins.
 fn position(bytes: &[u8]) -> Result<JobId, ApiError> {
     id::from_bytes(bytes).ok_or_else(|| PAGE_TOKEN_INVALID.error("page_token is not one of this listing"))
 }

@@ -1,4 +1,4 @@
-//! Evaluation keys.
+//! The key service: evaluation keys.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -31,13 +31,13 @@ use crate::{
 /// The key service.
 #[derive(Clone)]
 pub struct Keys {
-    /// Keeps them.
+    /// The key store, which keeps the keys.
     pub keystore: Keystore,
-    /// Knows which jobs use them.
+    /// The store, for jobs that use a key.
     pub store: Store,
-    /// Knows which jobs are about to.
+    /// The keys that jobs being submitted use.
     pub uses: KeyUses,
-    /// Knows where they are resident.
+    /// The dispatcher, for the workers on which a key is resident.
     pub dispatcher: Dispatcher,
     /// Limits.
     pub limits: Arc<Limits>,
@@ -91,7 +91,8 @@ impl KeyService for Keys {
         let caller = Caller::of(&request)?;
         let key_id = key_id(&caller, &request.get_ref().name)?;
         let key = self.keystore.delete_key(&caller.tenant, key_id).await.map_err(ApiError::from)?;
-        // With live jobs, or such as are about to be, it goes later, when the last of them has ended.
+        // If live jobs or jobs being submitted use the key, the sweep purges it after the last of
+        // them has ended.
         self.dispatcher.settled().await?;
         self.uses.purge(&self.store, &self.keystore, &caller.tenant, key_id).await?;
         Ok(Response::new(DeleteKeyResponse { key: Some(self.key(&caller, &key)) }))
@@ -101,7 +102,7 @@ impl KeyService for Keys {
 impl Keys {
     fn key(&self, caller: &Caller, key: &KeyInfo) -> Key {
         let pools = self.dispatcher.pools();
-        // By group, which names the tenant too: another one's key may have the same id.
+        // The group includes the tenant, because another tenant's key may have an equal ID.
         let sets = key.complete_sets();
         let groups: Vec<Bytes> = sets.iter().map(|set| group_bytes(caller.tenant.as_str(), key.key_id, *set)).collect();
         let resident = pools.iter().flat_map(|pool| &pool.resident).filter(|(group, _)| groups.contains(group));
@@ -142,7 +143,7 @@ fn ckks_part(shape: KeyShape) -> CkksKeyPart {
         Purpose::ToSparse => (CkksPurpose::ToSparse, 0),
         Purpose::ToDense => (CkksPurpose::ToDense, 0),
     };
-    // Both are far below 2^32: a header holds them in as many bits.
+    // Both numbers are far below 2^32: a header holds each of them in 32 bits.
     CkksKeyPart { purpose: purpose.into(), power: power as u32, level: shape.level as u32 }
 }
 
@@ -154,7 +155,7 @@ fn key_id(caller: &Caller, name: &str) -> Result<KeyId, ApiError> {
     Ok(KeyId(KeyName::parse_own(name, &caller.principal)?.key_id))
 }
 
-/// Where a page begins.
+/// The position at which a page begins.
 fn position(bytes: &[u8]) -> Result<KeyId, ApiError> {
     let bytes = bytes.try_into().map_err(|_| PAGE_TOKEN_INVALID.error("page_token is not one of this listing"))?;
     Ok(KeyId(bytes))

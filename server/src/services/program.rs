@@ -1,4 +1,4 @@
-//! Programs that jobs can name instead of carrying them.
+//! The program service. A job can name a registered program instead of carrying its bytes.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ use crate::{
 /// The program service.
 #[derive(Clone)]
 pub struct Programs {
-    /// Compiles them.
+    /// The compiler.
     pub compiler: Compiler,
-    /// Keeps them.
+    /// The store, which keeps the programs.
     pub store: Store,
-    /// Room in it.
+    /// Room of each tenant in the store.
     pub quota: Quota,
-    /// Knows the workers.
+    /// The dispatcher, for its view of the workers.
     pub dispatcher: Dispatcher,
     /// Limits.
     pub limits: Arc<Limits>,
@@ -52,7 +52,7 @@ impl ProgramService for Programs {
                 .quota(format!("tenants/{}", caller.tenant), message)
                 .into());
         }
-        // The bytes of one that a job has carried are counted already.
+        // If a job has carried the program, its bytes are already counted.
         if registered.is_none() {
             let bytes = compiled.bytes.len() as u64;
             self.quota.take(caller.tenant.as_str(), bytes).await?;
@@ -123,7 +123,8 @@ fn report_on_vectors(program: &Outline, common: ProgramReport) -> ProgramReport 
     }
 }
 
-/// What a row takes by the pool's time curve, if it has one for the set.
+/// Estimates the time of a row from the pool's wave-time curve, if the pool has a curve for the
+/// set.
 fn estimate(pool: &PoolView, program: &Blocks) -> Option<PoolEstimate> {
     let curve = || pool.waves.iter().filter(|wave| wave.parameter_set == program.set.name && wave.width > 0);
     let narrow = curve().min_by_key(|wave| wave.width)?;
@@ -133,7 +134,8 @@ fn estimate(pool: &PoolView, program: &Blocks) -> Option<PoolEstimate> {
     let row = program.cost(1);
     Some(PoolEstimate {
         pool: pool.kind.clone(),
-        // Waves that wait for one another, and the work in them: together no less than it takes.
+        // The sum of the waves that depend on each other and the work in them. The estimate is no
+        // less than the real time.
         one_row_micros: one_wave.saturating_mul(u64::from(row.depth)).saturating_add(filled(row.pbs_count)),
         batched_row_micros: filled(program.work.pbs_count),
     })

@@ -1,4 +1,4 @@
-//! What goes in and out, as the metrics count it.
+//! Metrics of uploads and downloads.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -10,8 +10,9 @@ use tonic::{Status, Streaming};
 
 use crate::{error::ApiError, metrics::Telemetry};
 
-/// The next message for an upload; nothing at the stream's end. An upload that ends meanwhile is an
-/// error at once, because a client with nothing more to send would hold its place until it times out.
+/// Returns the next message for an upload, or none at the stream's end. If the upload ends
+/// meanwhile, the call fails at once. Otherwise a client with nothing more to send would hold its
+/// place until it times out.
 pub(super) async fn next<M>(messages: &mut Streaming<M>, writer: &mut UploadWriter) -> Result<Option<M>, Status> {
     tokio::select! {
         message = messages.message() => message,
@@ -23,33 +24,34 @@ pub(super) async fn next<M>(messages: &mut Streaming<M>, writer: &mut UploadWrit
 #[derive(Clone, Debug)]
 pub struct Transfers {
     telemetry: Arc<Telemetry>,
-    /// Uploads that are being received. Locked while the gauge is set, or an older number could overtake a newer one.
+    /// Number of uploads that are being received. The lock is held while the gauge is set, because
+    /// an older number could otherwise overwrite a newer one.
     active: Arc<Mutex<u64>>,
 }
 
-/// An upload that is being received, until dropped.
+/// An upload that is being received, until the value is dropped.
 pub struct Receiving {
     transfers: Transfers,
     begun: Instant,
 }
 
 impl Transfers {
-    /// None yet.
+    /// Counters without active uploads.
     pub fn new(telemetry: Arc<Telemetry>) -> Self {
         Self { telemetry, active: Arc::default() }
     }
 
-    /// Bytes have been sent to a tenant or a worker.
+    /// Counts bytes sent to a tenant or a worker.
     pub fn sent(&self, bytes: usize) {
         self.telemetry.metrics.download_bytes.add(bytes as u64, []);
     }
 
-    /// An upload has begun that goes on behind its first byte.
+    /// Counts an upload that resumes after its first byte.
     pub fn resumed(&self) {
         self.telemetry.metrics.uploads_resumed.add(1, []);
     }
 
-    /// Somebody begins to send an upload.
+    /// Counts an upload as active until the returned value is dropped.
     pub fn receive(&self) -> Receiving {
         self.change(1);
         Receiving { transfers: self.clone(), begun: Instant::now() }
@@ -63,12 +65,12 @@ impl Transfers {
 }
 
 impl Receiving {
-    /// Bytes have come.
+    /// Counts received bytes.
     pub fn bytes(&self, bytes: usize) {
         self.transfers.telemetry.metrics.upload_bytes.add(bytes as u64, []);
     }
 
-    /// All has come; notes what became of it.
+    /// Records the result of an upload whose bytes have all arrived.
     pub fn finished(&self, ended: Result<BlobInfo, Error>) -> Result<BlobInfo, Error> {
         let metrics = &self.transfers.telemetry.metrics;
         match &ended {

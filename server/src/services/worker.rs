@@ -1,5 +1,5 @@
-//! What workers call. The lease is the only right that a worker has: it reads what the jobs leased to it need, and
-//! hands in their results.
+//! The worker service. The lease is the only right of a worker: the worker reads the blobs that its
+//! leased jobs need, and hands in their results.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -45,23 +45,23 @@ use crate::{
 /// The worker service.
 #[derive(Clone)]
 pub struct Workers {
-    /// Who decides.
+    /// The dispatcher, which decides about jobs.
     pub dispatcher: Dispatcher,
     /// Blobs.
     pub keystore: Keystore,
-    /// Jobs that have ended.
+    /// The store, for jobs that have ended.
     pub store: Store,
-    /// Room for outputs in the store.
+    /// Room of each tenant for outputs in the store.
     pub quota: Quota,
-    /// Programs that have been compiled.
+    /// The compiler, which remembers compiled programs.
     pub compiler: Compiler,
     /// Limits.
     pub limits: Arc<Limits>,
     /// Metrics.
     pub telemetry: Arc<Telemetry>,
-    /// What is sent and received.
+    /// Counters of sent and received bytes.
     pub transfers: Transfers,
-    /// Held while a part of a key is read because a worker says that it is damaged.
+    /// Held while the server reads a key part that a worker reported as damaged.
     pub examining: Arc<tokio::sync::Mutex<()>>,
     /// Cancelled when the server begins to stop.
     pub draining: CancellationToken,
@@ -89,12 +89,13 @@ impl WorkerService for Workers {
             told_draining: false,
         };
         let (wishes, stream) = self.dispatcher.attach(report).await?;
-        // As text, not displayed: a name of several words cannot pass for other fields of the line.
+        // Logged as text, not with `Display`: a name of several words then cannot imitate other
+        // fields of the line.
         let name = &*name;
         tracing::info!(worker = %format_args!("{:032x}", worker.0), name, version, device, "a worker attached");
         let dispatcher = self.dispatcher.clone();
         tokio::spawn(async move {
-            // Ends with the stream, however that ends.
+            // Ends with the stream, for whatever cause.
             while let Ok(Some(message)) = reports.message().await {
                 let Ok(report) = self::report(&message) else { break };
                 if report.worker != worker {
@@ -150,7 +151,8 @@ impl WorkerService for Workers {
         let result = match header.outcome {
             Some(commit_header::Outcome::Outputs(outputs)) => {
                 match self.outputs(&leased, &outputs.digests, &mut parts).await {
-                    // It would be refused again and again, and the job stand in others' way meanwhile.
+                    // The quota would refuse every retry as well, and the job would delay other
+                    // jobs meanwhile.
                     Err(status) if is_for(&status, QUOTA_EXCEEDED) => Err(no_room(&status)),
                     outputs => Ok(outputs?),
                 }
@@ -183,7 +185,7 @@ impl Workers {
         leased.ok_or_else(|| STALE_LEASE.error("the job is no longer leased to this worker"))
     }
 
-    /// Takes in the outputs: small ones stay with the job, others become blobs.
+    /// Receives the outputs. Small outputs stay with the job, and all others become blobs.
     async fn outputs(
         &self,
         leased: &Leased,
@@ -202,7 +204,8 @@ impl Workers {
             return Err(INVALID_ARGUMENT.error(message).into());
         }
         let mut data = Incoming { parts, rest: Bytes::new(), idle: Duration::from_millis(self.limits.request_idle_ms) };
-        // What a tenant has no room for in the database becomes a blob, and counts as one.
+        // An output that exceeds the tenant's room in the database becomes a blob, and counts as
+        // one.
         let mut inline_left = self.limits.inline_bytes;
         let mut contents = Vec::with_capacity(digests.len());
         for (wanted, expected) in digests.iter().zip(&expected) {
@@ -261,7 +264,8 @@ impl Workers {
             return Ok(self.keep(&tenant, leased, digest, expected).await?);
         }
         let receiving = self.transfers.receive();
-        // What an earlier attempt left behind need not be sent again, but it comes again all the same.
+        // An earlier attempt may have stored the first bytes. The worker sends them again, so they
+        // are skipped.
         let mut skip = upload.committed_bytes;
         let mut writer =
             self.keystore.append_result(&tenant, &upload.id, upload.committed_bytes).await.map_err(ApiError::from)?;
@@ -279,8 +283,8 @@ impl Workers {
         Ok(self.keep(&tenant, leased, digest, expected).await?)
     }
 
-    /// Checks an output that has become a blob, and keeps it for as long as the job says. Before the end is durable: an
-    /// end whose outputs may be evicted would be none.
+    /// Checks an output that has become a blob, and pins it for the job's `keep_outputs`. The pin
+    /// must precede the durable end: a succeeded job with evicted outputs would be useless.
     async fn keep(
         &self,
         tenant: &TenantId,
@@ -295,7 +299,8 @@ impl Workers {
         Ok(self.keystore.pin(tenant, &[*digest], &pin).await?)
     }
 
-    /// Outputs that came too late stay for nobody, unless the job lives on or has ended with the same ones.
+    /// Releases the outputs of a refused commit. The outputs stay if the job is still live, or has
+    /// succeeded, because its outputs may be the same blobs.
     async fn let_go(&self, leased: &Leased) -> Result<(), ApiError> {
         let JobMeta { tenant, id: job, .. } = &*leased.meta;
         let view = self.store.job(tenant, *job, false).await.map_err(database::failed)?;
@@ -306,8 +311,9 @@ impl Workers {
         Ok(())
     }
 
-    /// What a worker says went wrong. A key whose bytes are damaged is put aside, but not on a worker's word: where the
-    /// bytes turn out to be good, it is the worker that is wrong, and the job gets another chance.
+    /// The failure that a worker reports. A key with damaged bytes is quarantined, but only after
+    /// the server has read them. If the bytes are good, the worker is at fault, and the job gets
+    /// another attempt.
     async fn failure(&self, leased: &Leased, failure: v1::CommitFailure) -> Result<Failure, ApiError> {
         let bad_key_part = match &failure.bad_key_part {
             Some(part) => Some(digest::parse(Some(part), "bad_key_part")?),
@@ -315,7 +321,8 @@ impl Workers {
         };
         if let Some(part) = bad_key_part.filter(|part| leased.work.all_key_parts().any(|needed| needed == part)) {
             let tenant = TenantId::new(&leased.meta.tenant)?;
-            // One at a time, or workers could have the server read the same gigabytes over and over in parallel.
+            // One read at a time. Otherwise workers could make the server read the same gigabytes
+            // many times in parallel.
             let _reading = self.examining.lock().await;
             match self.keystore.is_intact(&tenant, &part).await {
                 Ok(false) => self.keystore.quarantine(&tenant, leased.meta.key_id, &part).await?,
@@ -337,7 +344,7 @@ impl Workers {
         let known = crate::error::Reason::named(&failure.reason).unwrap_or(crate::error::INTERNAL);
         let retry = match failure.retryable {
             false => Retry::Never,
-            // Another may have more of it.
+            // Another worker may have more memory.
             true if known.code == WORKER_OUT_OF_MEMORY.code => Retry::Elsewhere,
             true => Retry::Anywhere,
         };
@@ -345,14 +352,15 @@ impl Workers {
     }
 }
 
-/// A failure that leaves the job another chance.
+/// A failure that lets the job have another attempt.
 fn another(reason: Reason, message: &str) -> Failure {
     let error = v1::JobError { reason: reason.code.to_owned(), message: message.to_owned() };
     Failure { error, retry: Retry::Anywhere }
 }
 
-/// A worker's record without what is too long to keep, and with its names as one line each. Deceptive characters are
-/// escaped, not refused: a result must not be lost because of a text that comes with it.
+/// Truncates a worker's latency record to the lengths that are kept, and its names to one line
+/// each. Deceptive characters are escaped, not refused: a bad text must not cost the job its
+/// result.
 fn cut(mut record: v1::LatencyRecord) -> v1::LatencyRecord {
     record.waves.truncate(RECORDED_WAVES_MAX);
     record.cuts.truncate(RECORDED_WAVES_MAX);
@@ -364,19 +372,19 @@ fn cut(mut record: v1::LatencyRecord) -> v1::LatencyRecord {
     record
 }
 
-/// Waves, and kinds of operations, that a latency record lists.
+/// Maximum number of waves, and of kinds of operations, in a latency record.
 const RECORDED_WAVES_MAX: usize = 64;
 
-/// What a job must return in one place.
+/// A required output of a job.
 enum Expected {
-    /// A list of so many ciphertexts for each row.
+    /// A list of `of_row` ciphertexts for each row.
     Blocks { of_row: u64 },
     /// A vector.
     Vector(Vector),
 }
 
 impl Expected {
-    /// Holds an output to it.
+    /// Checks an output against this requirement.
     fn conform(&self, leased: &Leased, info: &BlobInfo) -> Result<(), ApiError> {
         let meta = &leased.meta;
         let is_it = match self {
@@ -398,14 +406,14 @@ impl Expected {
     }
 }
 
-/// Bytes of a worker's message that are kept.
+/// Maximum number of bytes kept of a worker's message.
 const MESSAGE_MAX: usize = 1024;
 
-/// The data of a result, across messages.
+/// The outputs of a result, as a stream of bytes across messages.
 struct Incoming<'s> {
     parts: &'s mut Streaming<CommitResultRequest>,
     rest: Bytes,
-    /// How long the next message may take.
+    /// Maximum wait for the next message.
     idle: Duration,
 }
 
@@ -419,7 +427,7 @@ impl Incoming<'_> {
         Ok(self.rest.split_to(most))
     }
 
-    /// The next message that holds anything.
+    /// The next message that is not empty.
     async fn next(&mut self) -> Result<Option<Bytes>, Status> {
         if !self.rest.is_empty() {
             return Ok(Some(std::mem::take(&mut self.rest)));
@@ -436,12 +444,13 @@ impl Incoming<'_> {
     }
 }
 
-/// Content from which on a message takes no more. The last job's may go beyond, by what one request may hold.
+/// Bytes of content after which a message takes no further job. The last job may exceed the bound
+/// by the size of one request.
 const CONTENT_BYTES: usize = 1 << 20;
 
-/// Turns wishes into messages. The content of a job goes out once on each stream.
+/// Turns wishes into messages. Each stream sends the content of a job once.
 struct Assignments {
-    /// Leases that the worker has shown on this stream.
+    /// Leases that the worker has listed on this stream.
     shown: watch::Receiver<HashSet<(JobId, u64)>>,
     sent: HashSet<(JobId, u64)>,
     interval: Duration,
@@ -456,10 +465,11 @@ impl Assignments {
             loop {
                 tokio::select! {
                     changed = wishes.changed() => changed.ok()?,
-                    // The same wish once more, as there is something else to say.
+                    // Repeats the wish, in order to report that the server is draining.
                     () = this.draining.cancelled(), if !this.told_draining => this.told_draining = true,
                 }
-                // Nothing is said before something has been decided: an empty wish would cost a worker all it holds.
+                // Nothing is sent before the first decision: an empty wish would withdraw all jobs
+                // of the worker.
                 let wish = wishes.borrow_and_update().clone();
                 if let Some(wish) = wish {
                     return Some((this.messages(&wish), (this, wishes)));
@@ -470,8 +480,8 @@ impl Assignments {
         futures_util::StreamExt::flat_map(messages, |messages| tokio_stream::iter(messages).map(Ok))
     }
 
-    /// The wish as one message, or as several where the contents of its new jobs are too much for one: each is the
-    /// complete wish, and each brings other contents.
+    /// The messages for a wish: one message, or several if the contents of its new jobs are too
+    /// large for one. Each message holds the complete wish, with the contents of different jobs.
     fn messages(&mut self, wish: &Leases) -> Vec<AttachResponse> {
         self.sent.retain(|lease| wish.contains_key(lease));
         let mut messages = Vec::new();
@@ -507,7 +517,7 @@ fn is_for(status: &Status, reason: Reason) -> bool {
     status.get_details_error_info().is_some_and(|info| info.reason == reason.code)
 }
 
-/// The end of a job whose tenant has no room for its outputs.
+/// The failure of a job whose tenant has no room for the outputs.
 fn no_room(status: &Status) -> Failure {
     let message = format!("there is no room for the outputs: {}", status.message());
     Failure { error: v1::JobError { reason: QUOTA_EXCEEDED.code.to_owned(), message }, retry: Retry::Never }
@@ -517,8 +527,8 @@ fn shown(message: &AttachRequest) -> HashSet<(JobId, u64)> {
     message.leases.iter().filter_map(|lease| lease_id(lease.lease.as_ref()).ok()).collect()
 }
 
-/// What a worker calls itself or its parts. Such texts go into logs and to clients, so a text that could mislead a
-/// reader is refused.
+/// The worker's name for itself or its parts. The text goes into logs and to clients, so a text
+/// with deceptive characters is refused.
 fn label(text: &str, field: &'static str) -> Result<String, ApiError> {
     let label: String = text.chars().take(NAME_MAX).collect();
     if label.contains(is_deceptive) {
@@ -568,17 +578,19 @@ fn report(message: &AttachRequest) -> Result<WorkerReport, ApiError> {
     })
 }
 
-/// A group's name, cut to the length that names have. A copy: the bytes are a slice of the whole report.
+/// A group's ID, cut to the standard length. A copy, because the bytes are a slice of the
+/// whole report.
 fn group(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(&bytes[..bytes.len().min(GROUP_BYTES)])
 }
 
-/// Leases, resident keys and points of its time curve that a worker can report; more are not believed.
+/// Maximum numbers of leases, resident keys and time-curve points in a worker's report. Further
+/// entries are ignored.
 const LEASES_MAX: usize = 8192;
 const RESIDENT_MAX: usize = 256;
 const WAVES_MAX: usize = 1024;
 
-/// Characters of what a worker calls itself that are kept.
+/// Maximum number of characters kept of a worker's names.
 const NAME_MAX: usize = 64;
 
 fn worker_id(bytes: &[u8]) -> Result<WorkerId, ApiError> {

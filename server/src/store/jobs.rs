@@ -1,4 +1,4 @@
-//! Reading jobs.
+//! Queries about jobs.
 
 use std::sync::Arc;
 
@@ -21,29 +21,29 @@ use crate::{
 pub struct JobPage {
     /// The jobs.
     pub jobs: Vec<JobView>,
-    /// Where the next page begins, unless this is the last.
+    /// The last job of this page, before which the next page begins. None on the last page.
     pub next: Option<JobId>,
 }
 
-/// A job that had not ended when the server stopped, and what the scheduler knew of it.
+/// A job that had not ended when the server stopped, with the scheduler's state of it.
 pub struct LiveJob {
-    /// What it is.
+    /// The job's metadata.
     pub meta: Arc<JobMeta>,
-    /// The worker that held it, if one did.
+    /// The worker that held the job, if any.
     pub worker: Option<u128>,
-    /// Attempts so far.
+    /// Number of failed and lost attempts so far.
     pub attempts: u32,
-    /// Epoch of the latest attempt.
+    /// Fencing epoch of the latest attempt.
     pub epoch: u64,
-    /// The group that it is under suspicion with.
+    /// The job's group of suspects, if it is a suspect.
     pub suspect: Option<u64>,
-    /// Workers that it has brought down on its own.
+    /// Number of workers that the job crashed while it ran alone.
     pub solo_crashes: u32,
 }
 
 impl Store {
-    /// Before anything else: learns which requests have made jobs, and forgets the inputs of jobs that ended just before
-    /// a crash.
+    /// Prepares the store, before any other call. The call fills the filter of known requests, and
+    /// deletes the inputs of jobs that ended directly before a crash.
     pub async fn begin(&self) -> Result<(), sqlx::Error> {
         let mut rows = sqlx::query("SELECT tenant, request_id FROM jobs").fetch(self.database.readers());
         while let Some(row) = rows.try_next().await? {
@@ -57,7 +57,7 @@ impl Store {
             .await
     }
 
-    /// The job with this request id.
+    /// The job that the request with this ID created.
     pub async fn job_by_request(&self, tenant: &str, request_id: &[u8; 16]) -> Result<Option<JobView>, sqlx::Error> {
         if !self.requests.may_hold(tenant, request_id) {
             return Ok(None);
@@ -73,7 +73,7 @@ impl Store {
         }
     }
 
-    /// A tenant's job. Outputs are read only where `with_outputs` says so.
+    /// A tenant's job. Outputs are read only if `with_outputs` is set.
     pub async fn job(&self, tenant: &str, job: JobId, with_outputs: bool) -> Result<Option<JobView>, sqlx::Error> {
         let row = sqlx::query("SELECT * FROM jobs WHERE id = $1 AND tenant = $2")
             .bind(id::to_bytes(job).to_vec())
@@ -86,7 +86,8 @@ impl Store {
         }
     }
 
-    /// A tenant's jobs before `before`, newest first, in the given states (all where there are none). Without outputs.
+    /// A tenant's jobs before `before`, newest first, in the given states (in all states if
+    /// `states` is empty). The outputs are left out.
     pub async fn jobs(
         &self,
         tenant: &str,
@@ -107,7 +108,7 @@ impl Store {
             }
             query.push(")");
         }
-        // One more than asked for tells whether there is another page.
+        // The extra row tells whether another page follows.
         query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(count) + 1);
         let rows = query.build().fetch_all(self.database.readers()).await?;
         let more = rows.len() > count as usize;
@@ -127,21 +128,21 @@ impl Store {
         rows.iter().map(live_job).collect()
     }
 
-    /// What a job reads.
+    /// The inputs of a job.
     pub async fn inputs(&self, job: JobId) -> Result<Vec<Content>, sqlx::Error> {
         let query = sqlx::query("SELECT digest, size_bytes, bytes FROM job_inputs WHERE job = $1 ORDER BY place");
         let rows = query.bind(id::to_bytes(job).to_vec()).fetch_all(self.database.readers()).await?;
         rows.iter().map(content).collect()
     }
 
-    /// What a job returned. Empty once it has expired.
+    /// The outputs of a job. Empty once the outputs have expired.
     pub async fn outputs(&self, job: JobId) -> Result<Vec<Content>, sqlx::Error> {
         let query = sqlx::query("SELECT digest, size_bytes, bytes FROM job_outputs WHERE job = $1 ORDER BY place");
         let rows = query.bind(id::to_bytes(job).to_vec()).fetch_all(self.database.readers()).await?;
         rows.iter().map(content).collect()
     }
 
-    /// Jobs that have ended and whose outputs have expired by `now_micros`, at most `count`.
+    /// At most `count` ended jobs whose outputs expired before `now_micros`.
     pub async fn expired_outputs(&self, now_micros: i64, count: u32) -> Result<Vec<JobId>, sqlx::Error> {
         let ids: Vec<Vec<u8>> = sqlx::query_scalar(
             "SELECT id FROM jobs WHERE outputs_expire_micros < $1 AND \
@@ -154,7 +155,7 @@ impl Store {
         Ok(ids.iter().filter_map(|bytes| id::from_bytes(bytes)).collect())
     }
 
-    /// Forgets the outputs of a job.
+    /// Deletes the outputs of a job.
     pub async fn drop_outputs(&self, job: JobId) -> Result<(), sqlx::Error> {
         let mut transaction = self.database.write().await?;
         sqlx::query("DELETE FROM job_outputs WHERE job = $1")
@@ -164,7 +165,8 @@ impl Store {
         transaction.commit().await
     }
 
-    /// Forgets jobs that ended before `before_micros`, at most `count`, and returns how many.
+    /// Deletes at most `count` jobs that ended before `before_micros`, and returns their number.
+    /// Jobs whose outputs are still kept stay.
     pub async fn forget_jobs(&self, before_micros: i64, count: u32) -> Result<u64, sqlx::Error> {
         let mut transaction = self.database.write().await?;
         let deleted = sqlx::query(
@@ -180,7 +182,7 @@ impl Store {
         Ok(deleted)
     }
 
-    /// Do live jobs of the tenant use this key?
+    /// Whether a live job of the tenant uses this key.
     pub async fn key_in_use(&self, tenant: &str, key_id: KeyId) -> Result<bool, sqlx::Error> {
         let count: i64 =
             sqlx::query_scalar("SELECT COUNT(*) FROM jobs WHERE ended_micros IS NULL AND tenant = $1 AND key_id = $2")
@@ -191,14 +193,15 @@ impl Store {
         Ok(count > 0)
     }
 
-    /// Workers that ran inside the processes before this one.
+    /// Workers that ran inside earlier processes of this server.
     pub async fn embedded_workers(&self) -> Result<Vec<u128>, sqlx::Error> {
         let ids: Vec<Vec<u8>> =
             sqlx::query_scalar("SELECT id FROM embedded_workers").fetch_all(self.database.readers()).await?;
         ids.into_iter().map(|id| id.try_into().map(u128::from_be_bytes).map_err(|_| corrupt("worker"))).collect()
     }
 
-    /// Notes that this process runs a worker of its own. Earlier ones are forgotten once no job names them.
+    /// Records the embedded worker of this process. Earlier embedded workers are deleted once no
+    /// job names them.
     pub async fn begin_embedded_worker(&self, worker: u128) -> Result<(), sqlx::Error> {
         let mut transaction = self.database.write().await?;
         sqlx::query(

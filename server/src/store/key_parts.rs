@@ -1,4 +1,4 @@
-//! Which parts of a key a job reads.
+//! The parts of a key that a job reads.
 
 use cloakwork_keystore::Digest;
 use cloakwork_scheduler::JobId;
@@ -7,11 +7,11 @@ use sqlx::Row as _;
 use super::Store;
 use crate::jobs::id;
 
-/// Bytes of a part: its hash, and how long it is.
+/// Bytes of a stored part: its 32-byte hash and its size.
 const PART_BYTES: usize = 40;
 
 impl Store {
-    /// Those of a job on vectors.
+    /// The key parts of a job on vectors.
     pub async fn key_parts(&self, job: JobId) -> Result<Vec<Digest>, sqlx::Error> {
         let query = sqlx::query("SELECT key_parts FROM jobs WHERE id = $1").bind(id::to_bytes(job).to_vec());
         let row = query.fetch_one(self.database.readers()).await?;

@@ -1,22 +1,22 @@
-//! Outputs that clients have done with.
+//! Outputs that clients have fetched or deleted.
 
 use cloakwork_scheduler::JobId;
 
 use super::Store;
 use crate::jobs::id;
 
-/// What a client has done with an output.
+/// How a client finished with an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// Its last byte was delivered, as far as the server can tell.
+    /// The last byte was delivered, as far as the server can tell.
     Fetched = 1,
-    /// Nobody wants it any more.
+    /// The owner deleted the output.
     Deleted = 2,
 }
 
 impl Store {
-    /// Notes that a client has done with an output. Once that is so for all of the job's, they expire at `at_micros`,
-    /// unless they do so earlier.
+    /// Records that a client is done with an output. Once this holds for all outputs of the job,
+    /// they expire at `at_micros`, unless they expire earlier.
     pub async fn done_with(&self, job: JobId, place: u32, done: Done, at_micros: i64) -> Result<(), sqlx::Error> {
         let job = id::to_bytes(job).to_vec();
         let mut transaction = self.database.write().await?;
@@ -37,7 +37,7 @@ impl Store {
         transaction.commit().await
     }
 
-    /// Jobs of which an output lies in the key store. Scans; for start-up.
+    /// Jobs with an output in the key store. The query scans the table, so it is for start-up only.
     pub async fn jobs_with_output_blobs(&self) -> Result<Vec<JobId>, sqlx::Error> {
         let ids: Vec<Vec<u8>> = sqlx::query_scalar("SELECT DISTINCT job FROM job_outputs WHERE bytes IS NULL")
             .fetch_all(self.database.readers())
@@ -45,7 +45,7 @@ impl Store {
         Ok(ids.iter().filter_map(|bytes| id::from_bytes(bytes)).collect())
     }
 
-    /// Was this output deleted by its owner?
+    /// Whether the owner deleted this output.
     pub async fn is_deleted(&self, job: JobId, place: u32) -> Result<bool, sqlx::Error> {
         let done: Option<i32> = sqlx::query_scalar("SELECT done FROM job_outputs WHERE job = $1 AND place = $2")
             .bind(id::to_bytes(job).to_vec())

@@ -1,4 +1,4 @@
-//! Programs by the digest of their bytes.
+//! Programs, identified by the digest of their bytes.
 
 use std::{
     collections::HashSet,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Store {
-    /// Keeps a program; one that is there already stays as it is.
+    /// Registers a program. A program that is already stored keeps its bytes.
     pub async fn put_program(
         &self,
         tenant: &str,
@@ -33,7 +33,7 @@ impl Store {
         self.database.apply(Survival::PowerFailure, register).await
     }
 
-    /// A program's bytes, as registered.
+    /// The bytes of a stored program.
     pub async fn program(&self, tenant: &str, id: ProgramId) -> Result<Option<Bytes>, sqlx::Error> {
         let bytes: Option<Vec<u8>> = sqlx::query_scalar("SELECT bytes FROM programs WHERE tenant = $1 AND digest = $2")
             .bind(tenant.to_owned())
@@ -43,7 +43,8 @@ impl Store {
         Ok(bytes.map(Bytes::from))
     }
 
-    /// Was a program that is here registered, or has a job merely carried it? None where it is not here.
+    /// Whether a stored program is registered. False if only a job brought the program; none if it
+    /// is not stored.
     pub async fn is_registered(&self, tenant: &str, id: ProgramId) -> Result<Option<bool>, sqlx::Error> {
         sqlx::query_scalar("SELECT registered = 1 FROM programs WHERE tenant = $1 AND digest = $2")
             .bind(tenant.to_owned())
@@ -52,7 +53,8 @@ impl Store {
             .await
     }
 
-    /// Forgets programs that nobody registered and no job has any more, at most `count`, and returns how many.
+    /// Deletes at most `count` programs that are not registered and that no job uses. Returns their
+    /// number.
     pub async fn forget_programs(&self, count: u32) -> Result<u64, sqlx::Error> {
         let mut transaction = self.database.write().await?;
         self.programs.forget();
@@ -79,19 +81,19 @@ impl Store {
     }
 }
 
-/// Programs that are in the store, so that the jobs of a busy program need not put it there again. Changed only by
-/// whoever holds the database's writer, which keeps it true.
+/// Programs known to be in the store, so that jobs of a busy program need not store it again. Only
+/// the holder of the database's writer changes the set, which keeps it true.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownPrograms(Arc<Mutex<HashSet<Name>>>);
 
 /// Tenant and digest.
 type Name = (Arc<str>, ProgramId);
 
-/// Programs that are remembered; a full memory starts anew.
+/// Maximum number of programs in the set. A full set is cleared.
 const KNOWN_MAX: usize = 4096;
 
 impl KnownPrograms {
-    /// Keeps a job's program, unless it is there.
+    /// Stores a job's program unless it is already stored.
     pub(super) fn keep(&self, batch: &mut Batch, meta: &JobMeta, bytes: &Bytes) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KNOWN_MAX {
@@ -102,7 +104,7 @@ impl KnownPrograms {
         }
     }
 
-    /// For when programs are deleted, or what was to be kept was not.
+    /// Clears the set, because programs are deleted or a write failed.
     pub(super) fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -1,4 +1,5 @@
-//! Which requests may have made a job. Nearly all are new, and need not be looked for in the database.
+//! A filter of the requests that may have created a job. Nearly all requests are new, and the
+//! filter spares them a database query.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -8,20 +9,24 @@ use std::{
     },
 };
 
-/// Bits, one for each request by a hash of it: 16 MiB. A new request is taken for an old one, and looked for in vain,
-/// as often as the bits are set: one in 135 with a million jobs, one in 14 with 10 million, half with 93 million, three
-/// quarters with 186 million.
+/// Number of bits of the filter: 16 MiB, with one bit for each request, chosen by a hash. A new
+/// request finds its bit set, and is looked up in vain, with the frequency of set bits. That is one
+/// in 135 with a million jobs, one in 14 with 10 million, half with 93 million, three quarters with
+/// 186 million.
 ///
-/// Nothing is ever removed, also where the jobs themselves are forgotten: the numbers are those of all jobs that the
-/// store had when the process began and that came since. A full filter is never wrong, but spares nobody the look into
-/// the database; a restart makes a new one of the jobs that are still there.
+/// Bits are never cleared, even when the jobs themselves are deleted. The numbers above count all
+/// jobs in the store at the start of the process, plus all later jobs. A full filter is never
+/// wrong, but it spares no query. A restart builds a new filter from the jobs that are still
+/// stored.
 const REQUEST_BITS: usize = 1 << 27;
 
-/// Requests that the store has, and some that it has not. Whoever is not among them is new.
+/// The filter. The filter contains every request of the store, and some other requests by
+/// collision. A request outside the filter is new.
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     bits: Arc<[AtomicU64]>,
-    /// With a key of its own in each process, so that nobody can fill it with requests that look like another's.
+    /// A hasher with a random key in each process. Clients therefore cannot fill the filter with
+    /// requests that collide with another tenant's.
     hasher: RandomState,
 }
 

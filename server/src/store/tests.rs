@@ -74,7 +74,8 @@ async fn what_a_tenant_keeps_is_counted_as_it_comes_and_goes() {
     let store = store(&directory).await;
     assert_eq!(store.inline_bytes("a").await.unwrap(), 0);
     store.apply(Survival::Crash, &[job("a", 1, 100), job("a", 2, 200), job("b", 3, 400)]).await.unwrap();
-    // The program counts once for each tenant, and blobs not at all: they are counted by the key store.
+    // The program counts once for each tenant. Blobs do not count, because the key store counts
+    // them.
     assert_eq!(store.inline_bytes("a").await.unwrap(), 10 + 100 + 200);
     assert_eq!(store.inline_bytes("b").await.unwrap(), 10 + 400);
     let closed = |number| Write::Closed(JobId(number), LatencyRecord::default());
@@ -95,7 +96,7 @@ async fn the_oldest_records_beyond_the_limit_are_forgotten_and_live_jobs_and_out
     store.apply(Survival::Crash, &(1..=6).map(|number| job("a", number, 1)).collect::<Vec<_>>()).await.unwrap();
     store.apply(Survival::Crash, &[job("b", 7, 1), end(7, &[])]).await.unwrap();
     assert_eq!(store.too_many_ended(1).await.unwrap(), []);
-    // Of six, the first goes on and the second's output is kept.
+    // Of six jobs, the first is still live and the second one's output is kept.
     store.apply(Survival::Crash, &[end(2, &[5]), end(3, &[]), end(4, &[]), end(5, &[]), end(6, &[])]).await.unwrap();
     assert_eq!(store.too_many_ended(3).await.unwrap(), [("a".to_owned(), 2)]);
     assert_eq!(store.forget_oldest("a", 2).await.unwrap(), 2);
@@ -124,7 +125,7 @@ async fn an_output_waits_for_the_others_of_its_job() {
     assert_eq!(expires().await, Some(1000), "nobody has seen the second one");
     assert!(store.is_deleted(JobId(1), 2).await.unwrap());
     assert!(!store.is_deleted(JobId(1), 0).await.unwrap() && !store.is_deleted(JobId(1), 1).await.unwrap());
-    // Reading what was deleted does not bring it back.
+    // Fetching a deleted output does not restore it.
     store.done_with(JobId(1), 2, Done::Fetched, 700).await.unwrap();
     assert!(store.is_deleted(JobId(1), 2).await.unwrap());
     store.done_with(JobId(1), 1, Done::Fetched, 700).await.unwrap();

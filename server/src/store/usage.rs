@@ -1,9 +1,10 @@
-//! What a tenant keeps in the database. The sums themselves are kept by triggers (`migrations/sqlite/0003_usage.sql`).
+//! The usage of the database by each tenant. Triggers maintain the sums
+//! (`migrations/sqlite/0003_usage.sql`).
 
 use super::Store;
 
 impl Store {
-    /// Bytes of a tenant's programs, and of the inputs and outputs of its jobs that lie in the database.
+    /// Bytes of a tenant's programs, and of its jobs' inputs and outputs in the database.
     pub async fn inline_bytes(&self, tenant: &str) -> Result<u64, sqlx::Error> {
         let bytes: Option<i64> = sqlx::query_scalar("SELECT inline_bytes FROM tenant_usage WHERE tenant = $1")
             .bind(tenant.to_owned())
@@ -12,7 +13,8 @@ impl Store {
         Ok(bytes.unwrap_or(0).max(0).unsigned_abs())
     }
 
-    /// Tenants of which more than `most` jobs that have ended are remembered, and how many they are too many.
+    /// Tenants with more than `most` ended jobs in the store, each with the number of jobs beyond
+    /// `most`.
     pub async fn too_many_ended(&self, most: u64) -> Result<Vec<(String, u64)>, sqlx::Error> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let rows: Vec<(String, i64)> =
@@ -23,8 +25,8 @@ impl Store {
         Ok(rows.into_iter().map(|(tenant, beyond)| (tenant, beyond.max(0).unsigned_abs())).collect())
     }
 
-    /// Forgets a tenant's oldest jobs that have ended, at most `count`, and returns how many. Those whose outputs are
-    /// still kept stay.
+    /// Deletes a tenant's oldest ended jobs, at most `count`, and returns their number. Jobs whose
+    /// outputs are still kept stay.
     pub async fn forget_oldest(&self, tenant: &str, count: u32) -> Result<u64, sqlx::Error> {
         let mut transaction = self.database.write().await?;
         let deleted = sqlx::query(

@@ -1,5 +1,5 @@
-//! Everything that the dispatcher writes down: many changes, one transaction, and one wait for the disk where somebody
-//! relies on them.
+//! The dispatcher's writes: many changes in one transaction (group commit). The transaction waits
+//! for the disk once, and only if a caller relies on the changes.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::{
     jobs::{Content, End, JobMeta, id},
 };
 
-/// One change.
+/// A change of a job.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// A job was accepted, and perhaps given to a worker at once.
+    /// A job was accepted, and possibly assigned to a worker in the same transaction.
     Submitted(NewJob),
-    /// A job that was promised to nobody before now is.
+    /// A job that was not promised becomes promised.
     Confirmed(JobId),
     /// A job is about to be handed to a worker.
     Attempt(Attempt),
@@ -28,24 +28,25 @@ pub enum Write {
     Requeued(Requeued),
     /// A job ended.
     Ended(Ended),
-    /// A job's end is committed. The record now counts the end's own cost, and nobody reads the inputs any more.
+    /// A job's end is committed. The latency record now includes the cost of the end itself, and
+    /// the inputs are no longer read.
     Closed(JobId, LatencyRecord),
 }
 
 /// A job that was accepted.
 #[derive(Clone, Debug)]
 pub struct NewJob {
-    /// What it is.
+    /// The job's metadata.
     pub meta: Arc<JobMeta>,
-    /// The program's bytes, in case nobody has registered it.
+    /// The program's bytes, for a program that is not registered.
     pub program: Bytes,
-    /// What it reads.
+    /// The inputs.
     pub inputs: Arc<[Content]>,
-    /// Parts of the key that it needs.
+    /// Parts of the key that the job needs.
     pub key_parts: Vec<Digest>,
-    /// The epoch of the first attempt and its worker, where that follows at once.
+    /// Fencing epoch and worker of the first attempt, if it is part of this transaction.
     pub first: Option<(u64, u128)>,
-    /// Somebody relies on it beside the call that waits for its result.
+    /// Whether a party relies on the job besides the call that waits for its result.
     pub promised: bool,
 }
 
@@ -58,11 +59,11 @@ pub struct Attempt {
     pub epoch: u64,
     /// Failed and lost attempts before this one.
     pub attempts: u32,
-    /// Who gets it.
+    /// The worker that gets the job.
     pub worker: u128,
-    /// The group that it is under suspicion with.
+    /// The job's group of suspects, if it is a suspect.
     pub suspect: Option<u64>,
-    /// Workers that it has brought down on its own.
+    /// Number of workers that the job crashed while it ran alone.
     pub solo_crashes: u32,
 }
 
@@ -71,13 +72,13 @@ pub struct Attempt {
 pub struct Requeued {
     /// The job.
     pub job: JobId,
-    /// Epoch of the attempt that is over.
+    /// Fencing epoch of the attempt that is over.
     pub epoch: u64,
-    /// Attempts so far.
+    /// Number of failed and lost attempts so far.
     pub attempts: u32,
-    /// The group that it is under suspicion with.
+    /// The job's group of suspects, if it is a suspect.
     pub suspect: Option<u64>,
-    /// Workers that it has brought down on its own.
+    /// Number of workers that the job crashed while it ran alone.
     pub solo_crashes: u32,
 }
 
@@ -86,12 +87,12 @@ pub struct Requeued {
 pub struct Ended {
     /// The job.
     pub job: JobId,
-    /// How.
+    /// How the job ended.
     pub end: Arc<End>,
 }
 
 impl Store {
-    /// Commits all of `writes`, or none.
+    /// Commits all of `writes`, or none of them.
     pub async fn apply(&self, survival: Survival, writes: &[Write]) -> Result<(), sqlx::Error> {
         for write in writes {
             if let Write::Submitted(NewJob { meta, .. }) = write {
@@ -115,7 +116,8 @@ impl Write {
                 job.add_to(batch);
             }
             Self::Confirmed(job) => {
-                // A change, not only a statement: SQLite waits for the disk only where there is something to write.
+                // This update must change a row: SQLite waits for the disk only if the transaction
+                // writes.
                 let sql = "UPDATE jobs SET promised = 1 WHERE id = $1";
                 batch.push(sql).bind(id::to_bytes(*job).to_vec());
             }
@@ -163,7 +165,7 @@ impl NewJob {
             .bind(epoch as i64)
             .bind(self.first.map(|(_, worker)| worker.to_be_bytes().to_vec()))
             .bind(meta.cost as i64)
-            // Those of a set of TFHE are always the same two.
+            // Jobs of a TFHE set always need the set's two parts, so the row stores none.
             .bind(meta.set.ckks().map(|_| key_parts::to_bytes(&self.key_parts)));
         contents(batch, "job_inputs", meta.id, &self.inputs);
     }
@@ -236,5 +238,6 @@ fn contents(batch: &mut Batch, table: &'static str, job: JobId, contents: &[Cont
     }
 }
 
-/// Rows of one statement: enough that reading it takes less time than doing it.
+/// Maximum number of rows in one statement. At this size, parsing the statement takes less time
+/// than running it.
 const ROWS_MAX: usize = 64;

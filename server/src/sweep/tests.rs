@@ -14,7 +14,8 @@ use crate::{
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Job 1 is live; 2 has ended and keeps a blob; 3 has ended with an output in its row; nobody knows job 4.
+/// Job 1 is live. Job 2 has ended and keeps a blob. Job 3 has ended with an output in its row. Job
+/// 4 is unknown.
 async fn jobs(store: &Store) {
     store.apply(Survival::Crash, &[job("a", 1, 1), job("a", 2, 1), job("a", 3, 1)]).await.unwrap();
     let end = |number, output| {

@@ -143,8 +143,8 @@ impl Scheduler {
             self.begin_trial(id, suspect, effects);
             return true;
         }
-        // A worker with long jobs may take hours to become empty, so it is not reserved. Such a
-        // worker only gets no more long jobs.
+        // A worker with long jobs may take hours to become empty, so it is not reserved. The worker
+        // only gets no more long jobs.
         if !worker.is_taken_up() && others(&|worker| worker.mode != Mode::Shared) < limit {
             self.set_mode(id, Mode::Reserved);
             return true;

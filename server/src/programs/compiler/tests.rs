@@ -17,7 +17,7 @@ use crate::error::OVERLOADED;
 
 const SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
-/// Far longer than any of these tests takes.
+/// A timeout far beyond the duration of each test.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn program(name: &str, kind: Kind, operations: u32, bits: u32) -> Bytes {
@@ -38,7 +38,7 @@ fn program(name: &str, kind: Kind, operations: u32, bits: u32) -> Bytes {
     message.encode_to_vec().into()
 }
 
-/// As many blocks of AES as a program may have.
+/// A program with the maximum number of AES blocks.
 fn largest(name: &str) -> Bytes {
     program(name, Kind::Aes128Encrypt, 14, 128)
 }
@@ -51,7 +51,8 @@ fn cheap(name: &str) -> Bytes {
     program(name, Kind::Add, 1, 8)
 }
 
-/// A compiler whose pricing of expensive programs begins with a signal, and ends when the test says so.
+/// A compiler that signals when it starts to price an expensive program, and waits for the test to
+/// let it finish.
 struct Held {
     compiler: Compiler,
     priced: Arc<AtomicUsize>,
@@ -162,7 +163,7 @@ async fn why_bytes_are_no_program_is_remembered() {
         AnyProgram::decode(bytes)
     };
     let compiler = Compiler::with(&Limits::default(), Steps { decode, price: Box::new(Blocks::of) });
-    // Once short enough to be decoded at once, and once not.
+    // The first program is short enough to be decoded at once, and the second is not.
     for (index, operations) in [15, 4000].into_iter().enumerate() {
         let too_much = program("x", Kind::Aes128Encrypt, operations, 128);
         assert_eq!(too_much.len() > SHORT_BYTES, operations == 4000);
@@ -187,7 +188,7 @@ async fn a_panic_is_an_error_and_gives_the_slot_back() {
     assert!(soon(compiler.receive("a", &expensive("x"))).await.is_ok());
 }
 
-/// The 193 bytes that took 2.7 seconds.
+/// A program of 193 bytes whose compiling once took 2.7 seconds.
 #[tokio::test]
 async fn the_largest_program_is_known_to_be_expensive_before_it_is_compiled() {
     let bytes = program("block", Kind::Aes128Encrypt, 14, 128);
@@ -205,7 +206,7 @@ async fn what_waits_is_not_decoded() {
     let mut held = held(Limits::default());
     let running = spawned(&held.compiler, "a", expensive("x"));
     soon(held.began.recv()).await.unwrap();
-    // The same queue, with steps that are counted.
+    // A compiler with the same queue, whose decode steps are counted.
     let decode = |bytes: &[u8]| {
         DECODED.fetch_add(1, SeqCst);
         AnyProgram::decode(bytes)
@@ -232,7 +233,7 @@ async fn what_waits_is_not_decoded() {
     assert_eq!(DECODED.load(SeqCst), 3);
 }
 
-/// A tenant that may hold nothing beside its only program sends one after the other.
+/// A tenant whose limit allows only one program at a time sends one after the other.
 #[tokio::test]
 async fn a_result_comes_after_its_place_is_free() {
     let limits = Limits { tenant_compile_bootstraps: 1, ..Limits::default() };
@@ -281,7 +282,7 @@ async fn calls_for_the_same_bytes_leave_nothing_behind() {
     assert_eq!(compiler.0.flights().len(), 0);
 }
 
-/// A program on vectors with so many kinds of bootstraps.
+/// A program on vectors with `kinds` kinds of bootstraps.
 fn vectors(kinds: u32) -> Bytes {
     let input = |slots_log2| wire::program::Input {
         name: "x".to_owned(),
