@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_given_out_reads_back(listing in "[a-z/]{0,30}", at in prop::collection::vec(any::<u8>(), 0..POSITION_BYTES_MAX)) {
+        fn an_issued_page_token_reads_back(listing in "[a-z/]{0,30}", at in prop::collection::vec(any::<u8>(), 0..POSITION_BYTES_MAX)) {
             prop_assert_eq!(position(&listing, &token(&listing, &at)), Ok(Some(at)));
         }
 

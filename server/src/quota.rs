@@ -14,7 +14,7 @@ use crate::{
 
 /// How long a sum is used before the store is asked again. Room taken meanwhile is added to the
 /// sum.
-const FRESH: Duration = Duration::from_secs(1);
+const SUM_LIFETIME: Duration = Duration::from_secs(1);
 
 /// Maximum number of tenants whose sums are remembered. A full map is cleared.
 const QUOTA_TENANTS_MAX: usize = 4096;
@@ -63,7 +63,7 @@ impl Quota {
 
     /// Takes the room. If there is none, returns the number of bytes that the tenant would have.
     async fn try_take(&self, tenant: &str, more: u64) -> Result<Option<u64>, ApiError> {
-        if let Some(sum) = self.sums().get_mut(tenant).filter(|sum| sum.asked.elapsed() < FRESH)
+        if let Some(sum) = self.sums().get_mut(tenant).filter(|sum| sum.asked.elapsed() < SUM_LIFETIME)
             && sum.bytes.saturating_add(more) <= self.limit
         {
             sum.bytes += more;

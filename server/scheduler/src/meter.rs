@@ -3,9 +3,9 @@
 use crate::types::Time;
 
 /// Shortest time that a rate is measured over, in microseconds.
-const WINDOW: u64 = 1_000_000;
+const RATE_WINDOW_MICROS: u64 = 1_000_000;
 /// Shortest and longest wait that a refusal asks for, in microseconds.
-const RETRY: std::ops::RangeInclusive<u64> = 100_000..=60_000_000;
+const RETRY_AFTER_MICROS: std::ops::RangeInclusive<u64> = 100_000..=60_000_000;
 
 /// Cost finished per second, smoothed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +20,7 @@ impl Meter {
     pub(crate) fn finished(&mut self, now: Time, cost: u64) {
         self.done = self.done.saturating_add(cost);
         let elapsed = now.saturating_sub(self.since);
-        if elapsed >= WINDOW {
+        if elapsed >= RATE_WINDOW_MICROS {
             let rate = (u128::from(self.done) * 1_000_000 / u128::from(elapsed)).min(u128::from(u64::MAX)) as u64;
             self.per_second = if self.per_second == 0 { rate } else { self.per_second / 4 * 3 + rate / 4 };
             self.begin(now);
@@ -37,13 +37,13 @@ impl Meter {
         self.per_second
     }
 
-    /// Microseconds until this cost is finished, within the bounds of `RETRY`.
+    /// Microseconds until this cost is finished, within the bounds of `RETRY_AFTER_MICROS`.
     pub(crate) fn wait_for(&self, cost: u128) -> u64 {
         let wait = match self.per_second {
-            0 => u128::from(WINDOW),
+            0 => u128::from(RATE_WINDOW_MICROS),
             rate => cost.saturating_mul(1_000_000) / u128::from(rate),
         };
-        (wait.min(u128::from(u64::MAX)) as u64).clamp(*RETRY.start(), *RETRY.end())
+        (wait.min(u128::from(u64::MAX)) as u64).clamp(*RETRY_AFTER_MICROS.start(), *RETRY_AFTER_MICROS.end())
     }
 }
 

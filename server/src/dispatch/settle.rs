@@ -32,10 +32,10 @@ use crate::{
 
 /// How long the latency records of ended jobs may wait to share a transaction. The ends of jobs
 /// that were not promised reach the disk with them.
-const LATE: Duration = Duration::from_millis(100);
+const LATE_RECORD_DELAY: Duration = Duration::from_millis(100);
 
 /// Pause between two attempts while the store fails.
-const STORE_PAUSE: Duration = Duration::from_millis(250);
+const STORE_RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// State after a failure of the store, until the next attempt. Commands that need a write are
 /// refused during the stall; all others go on.
@@ -45,7 +45,7 @@ pub(super) struct Stall {
 }
 
 impl Actor {
-    /// Commits pending changes, unless the store failed less than `STORE_PAUSE` ago.
+    /// Commits pending changes, unless the store failed less than `STORE_RETRY_PAUSE` ago.
     pub(super) async fn settle_or_recover(&mut self) {
         if self.stall.as_ref().is_some_and(|stall| Instant::now() < stall.until) {
             return;
@@ -131,13 +131,13 @@ impl Actor {
 
     /// When the late records must be written.
     pub(super) fn late_due(&self) -> Option<Instant> {
-        self.late_since.map(|since| since + LATE)
+        self.late_since.map(|since| since + LATE_RECORD_DELAY)
     }
 
     /// Makes the late records due at once.
     pub(super) fn hurry(&mut self) {
         if let Some(since) = &mut self.late_since {
-            *since = since.checked_sub(LATE).unwrap_or(*since);
+            *since = since.checked_sub(LATE_RECORD_DELAY).unwrap_or(*since);
         }
     }
 
@@ -183,9 +183,9 @@ impl Actor {
         }
         while let Err(error) = self.reload(false).await {
             database::failed(error);
-            sleep(STORE_PAUSE).await;
+            sleep(STORE_RETRY_PAUSE).await;
         }
-        self.stall = Some(Stall { until: Instant::now() + STORE_PAUSE, refusal });
+        self.stall = Some(Stall { until: Instant::now() + STORE_RETRY_PAUSE, refusal });
     }
 
     /// Refuses commands that need a write while the store fails, and returns all other commands.

@@ -23,10 +23,10 @@ use crate::{
 const TENANT: &str = "tenant";
 const WORKER: WorkerId = WorkerId(1);
 /// Timeout for steps that need almost no time.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A dispatcher with one worker, and its database.
-struct House {
+struct Fixture {
     dispatcher: Dispatcher,
     database: Database,
     store: Store,
@@ -35,7 +35,7 @@ struct House {
     _directory: TempDir,
 }
 
-impl House {
+impl Fixture {
     async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap();
@@ -110,7 +110,7 @@ impl House {
         let held = |wish: &Wish| {
             wish.as_ref().is_some_and(|leases| leases.keys().map(|(job, _)| *job).collect::<BTreeSet<_>>() == wanted)
         };
-        timeout(PATIENCE, self.wishes.wait_for(held)).await.expect("a wish in time").unwrap();
+        timeout(STEP_TIMEOUT, self.wishes.wait_for(held)).await.expect("a wish in time").unwrap();
     }
 
     /// Waits until the store says that job `number` has succeeded.
@@ -121,7 +121,7 @@ impl House {
             if view.state == JobState::Succeeded {
                 return assert_eq!(view.end.expect("an end").outputs.len(), 1);
             }
-            assert!(begun.elapsed() < PATIENCE, "the end is not stored");
+            assert!(begun.elapsed() < STEP_TIMEOUT, "the end is not stored");
             sleep(Duration::from_millis(10)).await;
         }
     }
@@ -131,7 +131,7 @@ impl House {
     async fn waits_for_store(&self) {
         let begun = Instant::now();
         while self.database.waiting_writers() == 0 {
-            assert!(begun.elapsed() < PATIENCE, "the dispatcher writes nothing");
+            assert!(begun.elapsed() < STEP_TIMEOUT, "the dispatcher writes nothing");
             sleep(Duration::from_millis(1)).await;
         }
     }
@@ -156,49 +156,50 @@ const ENDS: &str = "UPDATE ON jobs WHEN NEW.ended_micros IS NOT NULL";
 const NEW_JOBS: &str = "INSERT ON jobs";
 
 async fn succeeded(watched: &mut Watched) {
-    let end = timeout(PATIENCE, watched.wait_for(|view| view.end.is_some())).await.expect("an end in time").unwrap();
+    let end =
+        timeout(STEP_TIMEOUT, watched.wait_for(|view| view.end.is_some())).await.expect("an end in time").unwrap();
     assert_eq!(end.state, JobState::Succeeded);
 }
 
 #[tokio::test]
-async fn what_nobody_relies_on_begins_and_is_told_while_the_store_is_busy() {
-    let mut house = House::new().await;
-    let busy = house.database.write().await.unwrap();
-    let submitted = house.submit(1, false);
-    house.wished(&[1]).await;
+async fn an_unpromised_job_begins_and_ends_while_the_store_is_busy() {
+    let mut fixture = Fixture::new().await;
+    let busy = fixture.database.write().await.unwrap();
+    let submitted = fixture.submit(1, false);
+    fixture.wished(&[1]).await;
     assert!(!submitted.is_finished());
     busy.commit().await.unwrap();
     let mut watched = submitted.await.unwrap().unwrap();
 
-    let busy = house.database.write().await.unwrap();
-    let committed = house.commit(1);
+    let busy = fixture.database.write().await.unwrap();
+    let committed = fixture.commit(1);
     succeeded(&mut watched).await;
-    let dispatcher = house.dispatcher.clone();
+    let dispatcher = fixture.dispatcher.clone();
     let settled = tokio::spawn(async move { dispatcher.settled().await });
-    house.waits_for_store().await;
+    fixture.waits_for_store().await;
     assert!(!committed.is_finished() && !settled.is_finished());
     busy.commit().await.unwrap();
     settled.await.unwrap().unwrap();
-    let stored = house.store.job(TENANT, JobId(1), true).await.unwrap().expect("the job");
+    let stored = fixture.store.job(TENANT, JobId(1), true).await.unwrap().expect("the job");
     assert_eq!(stored.state, JobState::Succeeded, "the store has it by then");
     assert!(committed.await.unwrap().unwrap());
-    house.wished(&[]).await;
+    fixture.wished(&[]).await;
 }
 
 #[tokio::test]
-async fn what_somebody_relies_on_waits_for_the_store() {
-    let mut house = House::new().await;
-    let busy = house.database.write().await.unwrap();
-    let submitted = house.submit(1, true);
-    house.waits_for_store().await;
-    assert!(house.wishes.borrow().as_ref().is_none_or(|leases| leases.is_empty()) && !submitted.is_finished());
+async fn a_promised_job_waits_for_the_store() {
+    let mut fixture = Fixture::new().await;
+    let busy = fixture.database.write().await.unwrap();
+    let submitted = fixture.submit(1, true);
+    fixture.waits_for_store().await;
+    assert!(fixture.wishes.borrow().as_ref().is_none_or(|leases| leases.is_empty()) && !submitted.is_finished());
     busy.commit().await.unwrap();
     let mut watched = submitted.await.unwrap().unwrap();
-    house.wished(&[1]).await;
+    fixture.wished(&[1]).await;
 
-    let busy = house.database.write().await.unwrap();
-    let committed = house.commit(1);
-    house.waits_for_store().await;
+    let busy = fixture.database.write().await.unwrap();
+    let committed = fixture.commit(1);
+    fixture.waits_for_store().await;
     assert!(watched.borrow().end.is_none() && !committed.is_finished());
     busy.commit().await.unwrap();
     succeeded(&mut watched).await;
@@ -206,67 +207,67 @@ async fn what_somebody_relies_on_waits_for_the_store() {
 }
 
 #[tokio::test]
-async fn an_end_that_was_told_outlasts_a_store_that_fails() {
-    let mut house = House::new().await;
-    let mut watched = house.submit(1, false).await.unwrap().unwrap();
-    house.wished(&[1]).await;
-    house.break_store(ENDS).await;
-    assert!(house.commit(1).await.unwrap().is_err());
+async fn a_handed_over_end_survives_a_failing_store() {
+    let mut fixture = Fixture::new().await;
+    let mut watched = fixture.submit(1, false).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    fixture.break_store(ENDS).await;
+    assert!(fixture.commit(1).await.unwrap().is_err());
     succeeded(&mut watched).await;
     // A caller that asks during the failure learns of the end, too.
     let job = JobId(1);
-    let found = house.dispatcher.find(TENANT, job).await.unwrap().expect("the job");
+    let found = fixture.dispatcher.find(TENANT, job).await.unwrap().expect("the job");
     assert_eq!(found.borrow().state, JobState::Succeeded);
-    assert_eq!(house.store.job(TENANT, job, true).await.unwrap().expect("the job").state, JobState::Running);
-    house.heal_store().await;
-    house.stored(1).await;
-    house.wished(&[]).await;
-    house.dispatcher.settled().await.unwrap();
-    assert!(house.dispatcher.watch(TENANT, job).await.unwrap().is_none(), "the store alone knows it now");
-    assert_eq!(house.commit(1).await.unwrap().ok(), Some(false), "handed in twice");
+    assert_eq!(fixture.store.job(TENANT, job, true).await.unwrap().expect("the job").state, JobState::Running);
+    fixture.heal_store().await;
+    fixture.stored(1).await;
+    fixture.wished(&[]).await;
+    fixture.dispatcher.settled().await.unwrap();
+    assert!(fixture.dispatcher.watch(TENANT, job).await.unwrap().is_none(), "the store alone knows it now");
+    assert_eq!(fixture.commit(1).await.unwrap().ok(), Some(false), "handed in twice");
 }
 
 #[tokio::test]
 async fn a_job_that_cannot_be_stored_is_taken_back_from_its_worker() {
-    let mut house = House::new().await;
-    house.break_store(NEW_JOBS).await;
-    let submitted = house.submit(1, false);
+    let mut fixture = Fixture::new().await;
+    fixture.break_store(NEW_JOBS).await;
+    let submitted = fixture.submit(1, false);
     let refused = submitted.await.unwrap().expect_err("refused");
     assert_eq!(refused.reason().grpc, tonic::Code::Unavailable, "{refused}");
-    house.wished(&[]).await;
-    house.heal_store().await;
+    fixture.wished(&[]).await;
+    fixture.heal_store().await;
     let again = loop {
         // Right after the failure, the dispatcher still refuses new jobs.
-        match house.submit(1, false).await.unwrap() {
+        match fixture.submit(1, false).await.unwrap() {
             Ok(watched) => break watched,
             Err(_) => sleep(Duration::from_millis(20)).await,
         }
     };
     assert!(again.borrow().end.is_none());
-    house.wished(&[1]).await;
-    assert!(house.commit(1).await.unwrap().unwrap());
-    house.stored(1).await;
+    fixture.wished(&[1]).await;
+    assert!(fixture.commit(1).await.unwrap().unwrap());
+    fixture.stored(1).await;
 }
 
 #[tokio::test]
-async fn what_begins_early_takes_nothing_away_from_its_worker() {
-    let mut house = House::new().await;
-    house.submit(1, false).await.unwrap().unwrap();
-    house.wished(&[1]).await;
-    let mut busy = house.database.write().await.unwrap();
-    let held_up = house.submit(2, false);
-    house.wished(&[1, 2]).await;
+async fn an_early_attempt_withdraws_no_job_from_its_worker() {
+    let mut fixture = Fixture::new().await;
+    fixture.submit(1, false).await.unwrap().unwrap();
+    fixture.wished(&[1]).await;
+    let mut busy = fixture.database.write().await.unwrap();
+    let held_up = fixture.submit(2, false);
+    fixture.wished(&[1, 2]).await;
     // Both commands form one batch behind the blocked transaction. Job 1 ends only with their
     // commit, which fails.
-    let (committed, submitted) = (house.commit(1), house.submit(3, false));
+    let (committed, submitted) = (fixture.commit(1), fixture.submit(3, false));
     sqlx::query(sqlx::AssertSqlSafe(broken(ENDS))).execute(&mut *busy).await.unwrap();
     busy.commit().await.unwrap();
     held_up.await.unwrap().unwrap();
-    house.wished(&[1, 2, 3]).await;
+    fixture.wished(&[1, 2, 3]).await;
     assert!(committed.await.unwrap().is_err() && submitted.await.unwrap().is_err());
-    house.heal_store().await;
-    house.stored(1).await;
-    house.wished(&[2]).await;
+    fixture.heal_store().await;
+    fixture.stored(1).await;
+    fixture.wished(&[2]).await;
 }
 
 fn broken(change: &str) -> String {

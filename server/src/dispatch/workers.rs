@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_does_not_is_lost_before_its_lease_runs_out() {
+    fn a_worker_that_stays_away_is_lost_before_its_lease_runs_out() {
         let limits = Limits { lease_ms: 60, report_ms: 10, ..Limits::default() };
         let mut workers = Workers::new(&limits);
         let (_, stream) = workers.attach(report()).unwrap();

@@ -98,7 +98,7 @@ async fn a_key_is_not_purged_while_a_job_that_needs_it_is_on_its_way() {
 }
 
 #[tokio::test]
-async fn a_deleted_key_that_nobody_needs_goes_at_once() {
+async fn an_unused_deleted_key_is_purged_at_once() {
     let fixture = Fixture::new().await;
     let other = TenantId::new("b").unwrap();
     let _same_name_elsewhere = fixture.uses.begin(&other, KEY);

@@ -33,7 +33,7 @@ type Cache = unsync::Cache<ProgramId, Outcome, Weight>;
 /// it is inserted again soon after its eviction. A tenant that sends many programs once each evicts
 /// only cold outcomes. A tenant that sends each program twice also evicts hot outcomes, beginning
 /// with those that had no request in the meantime.
-const OFTEN_USED: f64 = 0.75;
+const HOT_SHARE: f64 = 0.75;
 
 /// Weighs an outcome by its bytes. The minimum weight limits the cache to [`REMEMBERED_MAX`]
 /// outcomes.
@@ -54,7 +54,7 @@ impl Default for Known {
     fn default() -> Self {
         let mut options = OptionsBuilder::new();
         options.estimated_items_capacity(REMEMBERED_MAX).weight_capacity(REMEMBERED_BYTES as u64);
-        options.hot_allocation(OFTEN_USED);
+        options.hot_allocation(HOT_SHARE);
         let options = options.build().expect("both capacities are set");
         // One shard, not one for each processor: a program of a mebibyte must fit.
         Self(Mutex::new(Cache::with_options(options, Weight, DefaultHashBuilder::default(), Default::default())))
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_stays_when_one_program_after_the_other_comes() {
+    fn a_used_program_stays_cached_while_many_new_programs_arrive() {
         let known = Known::default();
         (0..2 * REMEMBERED_MAX).for_each(|number| known.insert(id(number), compiled(number, 1)));
         let used = id(usize::MAX);

@@ -28,7 +28,7 @@ pub(super) const CHEAP_BOOTSTRAPS: u64 = 2048;
 const BOOTSTRAP_MICROS: u64 = 10;
 
 /// Shortest and longest retry delay for a refused caller.
-const RETRY: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(10)];
+const RETRY_DELAY: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(10)];
 
 /// Maximum number of idle tenants whose virtual time is remembered. A forgotten tenant starts level
 /// with the others.
@@ -261,7 +261,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 /// Refuses a program. The retry delay is the compile time of the tenant's own programs.
 fn refusal(tenant: &str, held: u64, max: u64) -> ApiError {
     const LIMIT: &str = "tenant_compile_bootstraps";
-    let delay = Duration::from_micros(held.saturating_mul(BOOTSTRAP_MICROS)).clamp(RETRY[0], RETRY[1]);
+    let delay = Duration::from_micros(held.saturating_mul(BOOTSTRAP_MICROS)).clamp(RETRY_DELAY[0], RETRY_DELAY[1]);
     OVERLOADED
         .error(format!("programs of {held} bootstraps wait to be compiled: at most {max} ({LIMIT})"))
         .with("limit", LIMIT)
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_expensive_program_is_compiled_lets_cheap_ones_of_others_go_first() {
+    fn cheap_programs_of_a_tenant_with_a_running_expensive_program_come_last() {
         let queue = Queue::new(2, MAX);
         let mut expensive = enter(&queue, "a", LARGEST);
         let running = enter(&queue, "b", 1000);
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turns_out_to_cost_more_counts_for_more() {
+    fn a_raised_cost_counts_for_its_tenant() {
         let queue = Queue::new(2, 2 * LARGEST);
         let mut first = enter(&queue, "a", CHEAP_BOOTSTRAPS + 1);
         first.raise(LARGEST).unwrap();
@@ -447,12 +447,15 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_waits_for_so_much_and_others_for_as_much() {
+    fn the_cost_limit_applies_to_each_tenant_separately() {
         let queue = Queue::new(2, 2 * LARGEST);
         let held = [enter(&queue, "a", LARGEST), enter(&queue, "a", LARGEST - 1)];
         let refused = queue.enter("a", 2, Bound::Tenant).unwrap_err();
         assert_eq!(refused.reason(), OVERLOADED);
-        assert!(refused.retry_delay().is_some_and(|delay| delay >= RETRY[0] && delay <= RETRY[1]), "{refused:?}");
+        assert!(
+            refused.retry_delay().is_some_and(|delay| delay >= RETRY_DELAY[0] && delay <= RETRY_DELAY[1]),
+            "{refused:?}"
+        );
         assert!(refused.message().contains("tenant_compile_bootstraps"), "{refused}");
         assert!(queue.enter("b", LARGEST, Bound::Tenant).is_ok());
         assert!(queue.enter("a", LARGEST, Bound::None).is_ok(), "of an acknowledged job");
@@ -461,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_leaves_nothing_behind() {
+    fn dropped_places_release_their_cost_and_slots() {
         let queue = Queue::new(2, MAX);
         let first = enter(&queue, "a", LARGEST);
         let gone: Vec<Place> = (0..3).map(|_| enter(&queue, "a", 5000)).collect();

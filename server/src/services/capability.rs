@@ -57,11 +57,11 @@ impl CapabilityService for Capabilities {
 
 /// The operations that programs may use: every operation of the protocol.
 fn operations() -> impl Iterator<Item = Kind> {
-    (1..=KINDS_END).filter_map(|number| Kind::try_from(number).ok())
+    (1..=OPERATION_KINDS_END).filter_map(|number| Kind::try_from(number).ok())
 }
 
 /// A bound above the number of every operation.
-const KINDS_END: i32 = 1 << 10;
+const OPERATION_KINDS_END: i32 = 1 << 10;
 
 fn describe(set: AnySet) -> Described {
     let described = match set {

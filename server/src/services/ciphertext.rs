@@ -46,7 +46,7 @@ pub struct Ciphertexts {
 
 /// How long outputs are kept after they were fetched, in microseconds. The time allows a second
 /// fetch after a broken connection.
-const FETCHED_MICROS: i64 = 600_000_000;
+const FETCHED_OUTPUT_KEEP_MICROS: i64 = 600_000_000;
 
 pub(super) type Chunks = Pin<Box<dyn Stream<Item = Result<GetResponse, Status>> + Send>>;
 
@@ -209,11 +209,11 @@ impl Ciphertexts {
     }
 
     /// Records a fetch of an output once `chunks`, its last `left_bytes`, have been delivered. The
-    /// outputs of a job expire `FETCHED_MICROS` after the last of them was fetched.
+    /// outputs of a job expire `FETCHED_OUTPUT_KEEP_MICROS` after the last of them was fetched.
     fn note_fetch(&self, name: &OutputName, chunks: Chunks, left_bytes: u64) -> Chunks {
         let (store, job, place) = (self.store.clone(), JobId(name.job.job.as_u128()), name.index);
         delivery::then(chunks, left_bytes, async move {
-            let expire_micros = clock::unix_micros() + FETCHED_MICROS;
+            let expire_micros = clock::unix_micros() + FETCHED_OUTPUT_KEEP_MICROS;
             if let Err(error) = store.done_with(job, place, Done::Fetched, expire_micros).await {
                 tracing::warn!(%error, "the outputs of a job stay although they have been fetched");
             }

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stored_is_read_again() {
+    fn stored_key_parts_are_read_back_unchanged() {
         let parts: Vec<Digest> =
             (0..3).map(|number| Digest { blake3: [number; 32], size_bytes: u64::from(number) << 40 }).collect();
         let bytes = to_bytes(&parts);

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_inserted_is_found_and_hardly_anything_else() {
+    fn the_filter_finds_every_inserted_request_and_few_others() {
         let requests = Requests::default();
         let id = |number: u128| number.to_be_bytes();
         (0..10_000).for_each(|number| requests.insert("a", &id(number)));

@@ -69,7 +69,7 @@ fn end(number: u8, outputs: &[usize]) -> Write {
 }
 
 #[tokio::test]
-async fn what_a_tenant_keeps_is_counted_as_it_comes_and_goes() {
+async fn inline_bytes_of_a_tenant_follow_inserts_and_deletes() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory).await;
     assert_eq!(store.inline_bytes("a").await.unwrap(), 0);

@@ -35,7 +35,7 @@ async fn jobs(store: &Store) {
 }
 
 #[tokio::test]
-async fn a_start_releases_what_nobody_needs_and_keeps_outputs() {
+async fn a_start_releases_unneeded_pins_and_keeps_outputs() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::new(Database::open(&directory.path().join("server.db"), &MIGRATIONS, 1).await.unwrap());
     jobs(&store).await;

@@ -8,7 +8,7 @@ use super::line::Line;
 use super::{Choice, Rank, Size};
 
 /// Maximum number of keys that the search for a resident key examines.
-const PEEK: usize = 16;
+const KEYS_EXAMINED: usize = 16;
 
 /// The queued jobs of one tenant and one class.
 #[derive(Clone, Debug, Default)]
@@ -117,7 +117,7 @@ impl Lane {
         if self.passed_over >= patience {
             return Some(*first);
         }
-        let peers = self.heads.iter().take(PEEK).take_while(|(rank, _)| rank.priority == first.priority);
+        let peers = self.heads.iter().take(KEYS_EXAMINED).take_while(|(rank, _)| rank.priority == first.priority);
         Some(peers.into_iter().find(|(_, key)| near(*key)).map_or(*first, |(rank, _)| *rank))
     }
 

@@ -12,7 +12,7 @@ use crate::types::Time;
 
 /// Span of times that share a list, in microseconds: about 17 seconds. Most leases are renewed or
 /// over by that time.
-const SPAN: u64 = 1 << 24;
+const SPAN_MICROS: u64 = 1 << 24;
 /// The place of entries in `near`.
 const NEAR: u32 = u32::MAX;
 
@@ -31,7 +31,7 @@ impl Alarms {
     pub(super) fn insert(&mut self, time: Time, seat: Seat, jobs: &mut Jobs) {
         let Some(job) = jobs.get_mut(seat) else { return };
         job.timer = time;
-        let span = time / SPAN;
+        let span = time / SPAN_MICROS;
         if span <= self.reached {
             self.near.insert((time, seat));
             return jobs.set_place(seat, NEAR);
@@ -47,12 +47,12 @@ impl Alarms {
         let place = jobs.place(seat);
         if place == NEAR {
             self.near.remove(&(time, seat));
-        } else if let Some(list) = self.far.get_mut(&(time / SPAN)) {
+        } else if let Some(list) = self.far.get_mut(&(time / SPAN_MICROS)) {
             list.swap_remove(place as usize);
             if let Some(&moved) = list.get(place as usize) {
                 jobs.set_place(moved, place);
             } else if list.is_empty() {
-                self.far.remove(&(time / SPAN));
+                self.far.remove(&(time / SPAN_MICROS));
             }
         }
     }
@@ -60,7 +60,7 @@ impl Alarms {
     /// A lower bound of all times: nothing is due before.
     pub(super) fn next(&self) -> Option<Time> {
         let near = self.near.first().map(|(time, _)| *time);
-        let far = self.far.first_key_value().map(|(span, _)| span * SPAN);
+        let far = self.far.first_key_value().map(|(span, _)| span * SPAN_MICROS);
         near.into_iter().chain(far).min()
     }
 
@@ -73,7 +73,7 @@ impl Alarms {
     /// call.
     pub(super) fn approach(&mut self, now: Time, most: usize, jobs: &mut Jobs) {
         let mut left = most;
-        while let Some(mut list) = self.far.first_entry().filter(|list| *list.key() <= now / SPAN) {
+        while let Some(mut list) = self.far.first_entry().filter(|list| *list.key() <= now / SPAN_MICROS) {
             let kept = list.get().len().saturating_sub(left);
             left -= list.get().len() - kept;
             for seat in list.get_mut().drain(kept..) {
@@ -85,7 +85,7 @@ impl Alarms {
             }
             list.remove();
         }
-        self.reached = self.reached.max(now / SPAN);
+        self.reached = self.reached.max(now / SPAN_MICROS);
     }
 
     /// Panics where an entry is not in its place. `times` holds every expected entry.
@@ -93,7 +93,7 @@ impl Alarms {
         for (&seat, &time) in times {
             let is_here = match jobs.place(seat) {
                 NEAR => self.near.contains(&(time, seat)),
-                place => self.far[&(time / SPAN)][place as usize] == seat,
+                place => self.far[&(time / SPAN_MICROS)][place as usize] == seat,
             };
             assert!(is_here, "{seat:?} has no entry at {time}");
         }
@@ -142,11 +142,11 @@ mod tests {
             if times.remove(&seat).is_some() {
                 alarms.remove(seat, &mut jobs);
             } else {
-                let time = now + random.range(0, 8 * SPAN);
+                let time = now + random.range(0, 8 * SPAN_MICROS);
                 times.insert(seat, time);
                 alarms.insert(time, seat, &mut jobs);
             }
-            now += random.range(0, SPAN / 8);
+            now += random.range(0, SPAN_MICROS / 8);
             alarms.approach(now, 3, &mut jobs);
             while let Some((time, seat)) = alarms.first_due(now) {
                 assert_eq!(times.remove(&seat), Some(time));

@@ -12,7 +12,7 @@ use crate::types::{Time, WorkerId};
 use crate::worker::{Mode, Turn, Worker};
 
 /// Maximum number of tenants whose next long job is examined for one that fits beside others.
-const LONG_TRIES: usize = 16;
+const LONG_TENANTS_EXAMINED: usize = 16;
 
 impl Scheduler {
     /// Finishes a step: fills the workers that may take more, then finds a worker with room for
@@ -134,7 +134,7 @@ impl Scheduler {
             }
             // A long job that does not fit yet must not delay another tenant's long job.
             let mut besides = Cow::Borrowed(&worker.long);
-            for _ in 0..LONG_TRIES {
+            for _ in 0..LONG_TENANTS_EXAMINED {
                 let seat = self.pick(id, worker, Choice::Long { besides: &besides })?;
                 let job = self.jobs.get(seat)?;
                 if worker.fits_beside(now, job, &self.config) {

@@ -8,7 +8,7 @@ use crate::types::{Time, WorkerId};
 
 /// Maximum number of timers that one tick fires, and that it moves to `near`. The bound keeps a
 /// step short. If more are due, the next tick is due at once.
-const PER_TICK: usize = 1024;
+const TIMERS_PER_TICK: usize = 1024;
 
 impl Scheduler {
     /// Earliest time at which a [`crate::Event::Tick`] may have an effect. Nothing is due before.
@@ -19,8 +19,8 @@ impl Scheduler {
     }
 
     pub(super) fn tick(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        self.timers.approach(now, PER_TICK, &mut self.jobs);
-        for _ in 0..PER_TICK {
+        self.timers.approach(now, TIMERS_PER_TICK, &mut self.jobs);
+        for _ in 0..TIMERS_PER_TICK {
             let job = self.timers.first_due(now);
             let worker = self.silences.first().copied().filter(|(time, _)| *time <= now);
             match (worker, job) {

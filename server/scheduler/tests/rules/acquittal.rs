@@ -67,7 +67,7 @@ fn a_suspect_that_does_not_compute_is_not_acquitted() {
 }
 
 #[test]
-fn what_waits_behind_an_acquitted_suspect_stays_one() {
+fn suspects_that_wait_behind_an_acquitted_job_stay_suspects() {
     let mut bed = Bed::new(Config::default());
     (1..=4).for_each(|id| drop(bed.submit(job(id).cost(50).deadline(Time::MAX / 2))));
     bed.worker(1, 1000);

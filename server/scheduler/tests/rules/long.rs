@@ -102,7 +102,7 @@ fn a_giant_that_does_not_fit_yet_keeps_no_other_tenants_long_job_waiting() {
 }
 
 #[test]
-fn a_worker_takes_the_long_jobs_of_so_many_tenants_and_no_more() {
+fn a_worker_takes_long_jobs_of_at_most_eight_tenants() {
     let mut bed = bed();
     bed.worker(1, 100);
     (1..=20).for_each(|id| drop(bed.submit(giant(id).tenant(id as u64))));
@@ -116,7 +116,7 @@ fn a_worker_takes_the_long_jobs_of_so_many_tenants_and_no_more() {
 }
 
 #[test]
-fn what_is_done_of_a_job_counts_no_more() {
+fn finished_rows_no_longer_count_as_held_cost() {
     let mut bed = bed();
     bed.worker(1, 100);
     (1..=3).for_each(|id| drop(bed.submit(job(id).cost(150))));
@@ -132,7 +132,7 @@ fn what_is_done_of_a_job_counts_no_more() {
 }
 
 #[test]
-fn suspects_wait_for_a_giant_and_nobody_waits_for_them_meanwhile() {
+fn suspects_wait_for_a_giant_job_while_other_jobs_go_on() {
     let mut bed = bed();
     bed.worker(1, 100);
     bed.submit(giant(1));
@@ -160,7 +160,7 @@ fn suspects_wait_for_a_giant_and_nobody_waits_for_them_meanwhile() {
 }
 
 #[test]
-fn where_short_jobs_fill_a_worker_turns_decide_alone() {
+fn short_jobs_that_fill_a_worker_leave_the_order_to_turns() {
     let mut bed = bed();
     bed.worker(1, 100);
     (10..20).for_each(|id| drop(bed.submit(job(id).tenant(1).cost(10))));

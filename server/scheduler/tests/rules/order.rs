@@ -112,7 +112,7 @@ fn jobs_whose_key_is_there_go_first_but_not_for_ever() {
 }
 
 #[test]
-fn a_job_goes_where_its_key_is_and_else_where_least_is_held() {
+fn a_job_goes_to_a_worker_with_its_key_or_else_to_the_least_loaded() {
     let mut bed = Bed::new(Config::default());
     bed.worker(1, 100);
     bed.worker(2, 100);
@@ -185,7 +185,7 @@ fn a_silent_worker_is_given_up() {
 }
 
 #[test]
-fn a_worker_that_holds_what_it_should_not_is_told_so_and_gets_nothing_more_until_it_lets_go() {
+fn a_worker_with_withdrawn_leases_gets_no_new_jobs_until_it_releases_them() {
     let mut bed = Bed::new(Config::default());
     bed.worker(1, 100);
     let effects = bed.report_leases(1, &[(77, 3, Stage::Computing, 1)]);
@@ -200,7 +200,7 @@ fn a_worker_that_holds_what_it_should_not_is_told_so_and_gets_nothing_more_until
 }
 
 #[test]
-fn failures_that_may_pass_are_tried_again_so_often_and_others_end_the_job() {
+fn retryable_failures_are_retried_up_to_the_limit_and_others_end_the_job() {
     let mut bed = Bed::new(Config { attempts_max: 3, ..Config::default() });
     bed.worker(1, 100);
     bed.submit(job(1));

@@ -28,7 +28,7 @@ fn rest(bed: &mut Bed, workers: &[u128]) -> Vec<Effect> {
 }
 
 #[test]
-fn what_one_worker_refuses_waits_for_another_that_is_busy() {
+fn a_job_that_one_worker_refused_waits_for_another_busy_worker() {
     let mut bed = one_free_and_one_busy();
     bed.submit(job(1));
     let effects = refuse(&mut bed, 1, 1, 1);
@@ -55,7 +55,7 @@ fn a_job_of_higher_rank_that_was_refused_is_still_first() {
 }
 
 #[test]
-fn where_nobody_else_serves_the_set_it_rests_is_tried_again_and_fails_in_the_end() {
+fn a_job_that_its_only_worker_refuses_rests_is_retried_and_finally_fails() {
     let mut bed = Bed::new(Config { attempts_max: 3, ..Config::default() });
     bed.worker(1, 100);
     bed.report(2, |report| report.sets = vec![cloakwork_params::SetId(7)]);
@@ -69,7 +69,7 @@ fn where_nobody_else_serves_the_set_it_rests_is_tried_again_and_fails_in_the_end
 }
 
 #[test]
-fn once_all_have_refused_it_all_may_have_it_again() {
+fn a_job_refused_by_all_workers_becomes_open_to_all_again() {
     let mut bed = Bed::new(Config::default());
     bed.worker(1, 100);
     bed.worker(2, 100);
@@ -81,7 +81,7 @@ fn once_all_have_refused_it_all_may_have_it_again() {
 }
 
 #[test]
-fn a_job_that_rests_goes_to_a_worker_that_comes() {
+fn a_resting_job_goes_to_a_new_worker() {
     let mut bed = Bed::new(Config::default());
     bed.worker(1, 100);
     bed.submit(job(1));
@@ -93,7 +93,7 @@ fn a_job_that_rests_goes_to_a_worker_that_comes() {
 }
 
 #[test]
-fn rests_get_longer_and_are_half_a_minute_in_all() {
+fn rests_double_and_last_about_half_a_minute_in_total() {
     let mut bed = Bed::new(Config::default());
     bed.worker(1, 100);
     bed.submit(job(1));
@@ -112,7 +112,7 @@ fn rests_get_longer_and_are_half_a_minute_in_all() {
 }
 
 #[test]
-fn when_the_last_that_might_take_it_leaves_or_drains_the_others_may() {
+fn a_refused_job_opens_to_all_when_its_last_possible_worker_leaves_or_drains() {
     type Leave = fn(&mut Bed) -> Vec<Effect>;
     let ways: [Leave; 4] = [
         |bed| bed.run(Event::WorkerGone { worker: WorkerId(2), crashed: false }),
@@ -136,7 +136,7 @@ fn when_the_last_that_might_take_it_leaves_or_drains_the_others_may() {
 }
 
 #[test]
-fn a_job_that_comes_back_from_a_worker_that_drains_waits_for_nobody() {
+fn a_job_handed_back_by_a_draining_worker_is_open_to_all() {
     let mut bed = one_free_and_one_busy();
     bed.submit(job(1));
     refuse(&mut bed, 1, 1, 1);
@@ -174,7 +174,7 @@ fn many_refused_jobs_of_one_tenant_do_not_pass_those_of_another() {
 }
 
 #[test]
-fn a_lease_that_was_never_begun_counts_against_nobody() {
+fn the_loss_of_a_lease_that_never_began_counts_no_attempt() {
     let mut bed = Bed::new(Config { attempts_max: 2, ..Config::default() });
     bed.worker(1, 100);
     bed.submit(job(1));

@@ -104,7 +104,7 @@ async fn small_programs_of_others_do_not_wait_for_expensive_ones() {
 }
 
 #[tokio::test]
-async fn beyond_its_limit_a_tenant_is_refused_and_jobs_are_not() {
+async fn the_compile_limit_refuses_tenants_but_not_acknowledged_jobs() {
     let mut held = held(Limits { tenant_compile_bootstraps: 10_000, ..Limits::default() });
     let first = spawned(&held.compiler, "a", expensive("x"));
     soon(held.began.recv()).await.unwrap();
@@ -138,7 +138,7 @@ async fn the_same_bytes_are_compiled_once() {
 }
 
 #[tokio::test]
-async fn what_a_caller_who_has_gone_asked_for_is_remembered_or_not_begun() {
+async fn a_program_of_a_gone_caller_is_remembered_if_its_compile_had_begun() {
     let mut held = held(Limits::default());
     let begun = spawned(&held.compiler, "a", expensive("begun"));
     soon(held.began.recv()).await.unwrap();
@@ -156,7 +156,7 @@ async fn what_a_caller_who_has_gone_asked_for_is_remembered_or_not_begun() {
 }
 
 #[tokio::test]
-async fn why_bytes_are_no_program_is_remembered() {
+async fn the_error_for_invalid_bytes_is_remembered() {
     static DECODED: AtomicUsize = AtomicUsize::new(0);
     let decode = |bytes: &[u8]| {
         DECODED.fetch_add(1, SeqCst);
@@ -201,7 +201,7 @@ async fn the_largest_program_is_known_to_be_expensive_before_it_is_compiled() {
 }
 
 #[tokio::test]
-async fn what_waits_is_not_decoded() {
+async fn a_waiting_long_program_is_not_decoded() {
     static DECODED: AtomicUsize = AtomicUsize::new(0);
     let mut held = held(Limits::default());
     let running = spawned(&held.compiler, "a", expensive("x"));
@@ -248,7 +248,7 @@ async fn a_result_comes_after_its_place_is_free() {
 }
 
 #[test]
-fn calls_that_go_at_the_same_time_leave_nothing_behind() {
+fn concurrent_calls_that_end_together_leave_no_entry() {
     const CALLS: usize = 4;
     const ROUNDS: usize = 20_000;
     let compiler = Compiler::new(&Limits::default());
@@ -270,7 +270,7 @@ fn calls_that_go_at_the_same_time_leave_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn calls_for_the_same_bytes_leave_nothing_behind() {
+async fn finished_calls_for_equal_bytes_leave_no_entry() {
     let compiler = Compiler::new(&Limits::default());
     for round in 0..300 {
         let bytes = cheap(&round.to_string());
