@@ -227,7 +227,9 @@ fn span(field: &'static str, given: Option<prost_types::Duration>, default: u64,
     let given = match given {
         None => Duration::from_secs(default),
         Some(duration) => Duration::try_from(duration).map_err(|_| {
-            INVALID_ARGUMENT.error(format!("{field} is no duration from now on")).field(field, "expected at least 0")
+            INVALID_ARGUMENT
+                .error(format!("{field} is not a duration of at least 0"))
+                .field(field, "expected at least 0")
         })?,
     };
     Ok(i64::try_from(given.min(Duration::from_secs(max)).as_micros()).unwrap_or(i64::MAX))

@@ -100,7 +100,7 @@ impl Dispatcher {
         self.ask(|reply| Command::Confirm { tenant: tenant.into(), job, reply }).await?
     }
 
-    /// Cancels an unfinished job. An ended job is left unchanged, and the result is none.
+    /// Cancels an unfinished job. An ended job is left unchanged; none if only the store has it.
     pub async fn cancel(&self, tenant: &str, job: JobId) -> Result<Option<Watched>, ApiError> {
         self.ask(|reply| Command::Cancel { tenant: tenant.into(), job, reply }).await?
     }

@@ -34,7 +34,7 @@ impl Sweeper {
         match self.holders().await {
             Ok(holders) => self.keystore.retain_holders(&holders).await,
             Err(error) => {
-                tracing::warn!(%error, "pins are not cleaned up this time");
+                tracing::warn!(%error, "unneeded pins are not released at this start");
                 Ok(())
             }
         }

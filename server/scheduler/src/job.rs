@@ -18,8 +18,8 @@ pub(crate) struct Job {
     pub(crate) solo_crashes: u32,
     /// Workers that have refused the job as too large, sorted.
     pub(crate) refused_by: Box<[WorkerId]>,
-    /// Set while the job is too large for all workers: when they may have it again, unless a new
-    /// worker takes it first.
+    /// Set while the job is too large for all workers: when the workers may have the job again,
+    /// unless a new worker takes it first.
     pub(crate) rests_until: Option<Time>,
     pub(crate) state: State,
     /// Time of the job's entry among the timers. The timer is never later than [`Job::due`]. An

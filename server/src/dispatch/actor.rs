@@ -219,7 +219,7 @@ impl Actor {
             }
             Command::Leased { worker, job, epoch, reply } => {
                 let leased = self.workers.wished(worker).map(|wish| wish.get(&(job, epoch)).cloned());
-                let _ = reply.send(leased.ok_or_else(|| WORKER_UNKNOWN.error("the worker has been told nothing yet")));
+                let _ = reply.send(leased.ok_or_else(|| WORKER_UNKNOWN.error("the worker has no assignment yet")));
             }
             Command::Commit { outcome, reply } => self.commit(outcome, reply),
             Command::Drain => self.draining = true,
@@ -410,7 +410,7 @@ impl Actor {
             let outputs = (end != JobState::Succeeded).then(|| id::output_holder(job));
             for holder in [id::to_bytes(job)].into_iter().chain(outputs) {
                 if let Err(error) = keystore.unpin(&holder).await {
-                    tracing::warn!(%error, "a job's blobs stay pinned for their time");
+                    tracing::warn!(%error, "a job's blobs cannot be unpinned; their pins must expire");
                 }
             }
         });

@@ -258,9 +258,7 @@ fn reason_of(end: &scheduler::End) -> JobError {
         scheduler::End::Cancelled => (JOB_CANCELLED.code, "the job was cancelled"),
         scheduler::End::DeadlineExceeded => (DEADLINE_EXCEEDED.code, "the job did not end within its time limit"),
         scheduler::End::Failed(reason) => match reason.as_ref() {
-            scheduler::reasons::POISON => {
-                (JOB_POISON.code, "the job brought down every worker that it was given to alone")
-            }
+            scheduler::reasons::POISON => (JOB_POISON.code, "the job crashed every worker that it ran on alone"),
             scheduler::reasons::ATTEMPTS_EXHAUSTED => {
                 (JOB_ATTEMPTS_EXHAUSTED.code, "the workers that the job was given to were lost too often")
             }

@@ -36,7 +36,7 @@ impl Drop for Pins {
         runtime.spawn(async move {
             // The pinning call may be cancelled while its commit is on the way to the disk.
             if let Err(error) = keystore.unpin_after_break(&holder).await {
-                tracing::warn!(%error, "inputs of a job that was not taken stay pinned for its time");
+                tracing::warn!(%error, "inputs of a refused job cannot be unpinned; their pins must expire");
             }
         });
     }

@@ -1,4 +1,4 @@
-//! The order in which programs are compiled. Tenants share a few slots, in proportion to cost.
+//! The order in which programs are compiled. Tenants share a few slots by cost.
 //!
 //! Cheap and expensive programs wait in separate lines, and neither line can take the last slot
 //! from the other. Otherwise a cheap program would wait for an expensive program of another tenant,

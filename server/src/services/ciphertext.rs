@@ -215,7 +215,7 @@ impl Ciphertexts {
         delivery::then(chunks, left_bytes, async move {
             let expire_micros = clock::unix_micros() + FETCHED_OUTPUT_KEEP_MICROS;
             if let Err(error) = store.done_with(job, place, Done::Fetched, expire_micros).await {
-                tracing::warn!(%error, "the outputs of a job stay although they have been fetched");
+                tracing::warn!(%error, "a fetch cannot be recorded; the outputs of the job stay until they expire");
             }
         })
     }

@@ -241,7 +241,7 @@ impl Workers {
         let bytes = Bytes::from(bytes);
         let info = self.keystore.check(&bytes).map_err(ApiError::from)?;
         if info.digest != *digest {
-            return Err(DIGEST_MISMATCH.error("an output is not what its digest says").into());
+            return Err(DIGEST_MISMATCH.error("an output does not match its digest").into());
         }
         expected.conform(leased, &info)?;
         Ok(bytes)
@@ -327,15 +327,15 @@ impl Workers {
             match self.keystore.is_intact(&tenant, &part).await {
                 Ok(false) => self.keystore.quarantine(&tenant, leased.meta.key_id, &part).await?,
                 Ok(true) => {
-                    tracing::warn!(%part, "a worker took a key's part for damaged that is good");
+                    tracing::warn!(%part, "a worker reported a key part as damaged, but its stored bytes are intact");
                     self.telemetry.metrics.false_alarms.add(1, []);
                     return Ok(another(
                         DEVICE_FAILED,
-                        "the worker read a part of the key wrong; what is stored is good",
+                        "the worker misread a part of the key; its stored bytes are intact",
                     ));
                 }
                 Err(error) => {
-                    tracing::error!(%error, %part, "a key's part that a worker took for damaged cannot be read");
+                    tracing::error!(%error, %part, "a key part that a worker reported as damaged cannot be read");
                     return Ok(another(BLOB_UNAVAILABLE, "a part of the key cannot be read"));
                 }
             }
@@ -433,7 +433,7 @@ impl Incoming<'_> {
             return Ok(Some(std::mem::take(&mut self.rest)));
         }
         loop {
-            let late = |_| DEADLINE_EXCEEDED.error("nothing came of the result for too long");
+            let late = |_| DEADLINE_EXCEEDED.error("the next message of the result did not arrive in time");
             let Some(message) = timeout(self.idle, self.parts.message()).await.map_err(late)?? else { return Ok(None) };
             match message.part {
                 Some(Part::Data(data)) if data.is_empty() => {}

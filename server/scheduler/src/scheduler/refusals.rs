@@ -43,7 +43,7 @@ impl Scheduler {
         }
     }
 
-    /// Does the same for all waiting jobs, once the last worker that could have taken them is gone.
+    /// Makes waiting jobs open to all workers, once the last worker that could take them is gone.
     pub(super) fn relent_to_all(&mut self) {
         if !std::mem::take(&mut self.todo.fewer) {
             return;
