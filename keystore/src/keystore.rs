@@ -25,6 +25,7 @@ use tokio::sync::{Mutex, MutexGuard, Semaphore};
 
 use crate::{
     Clock, Digest, Error, Limits, Pin, StoreOptions, TenantId, UploadId,
+    abort::Abort,
     catalogue::{self, Connection, blobs, blobs::BlobRow, pins, uploads, uploads::UploadRow},
     clock,
     database::Database,
@@ -33,7 +34,7 @@ use crate::{
     staging::Staging,
     store::{Store, object_name},
     sweep,
-    upload::{Abort, CLEARING, Registry},
+    upload::{CLEARING, Registry},
     verify::{self, Content, Policy, Verifier},
 };
 

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod abort;
 mod catalogue;
 mod clock;
 pub mod database;
@@ -33,7 +34,6 @@ pub use keys::{KeyInfo, KeyPage, KeyPart, KeyState};
 pub use keystore::{BlobInfo, Keystore, Options};
 pub use limits::Limits;
 pub use pins::Pin;
-pub use read::ByteStream;
-pub use store::{S3Options, StoreOptions};
+pub use store::{ByteStream, S3Options, StoreOptions};
 pub use sweep::Swept;
 pub use upload::{UploadInfo, UploadPage, UploadWriter};

@@ -1,21 +1,12 @@
 //! Reading and deleting blobs.
 
-use std::pin::Pin;
-
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{StreamExt, stream};
 
 use crate::{
     BlobInfo, Digest, Error, Keystore, TenantId,
     catalogue::{blobs, blobs::BlobRow, keys, pins},
-    store::object_name,
+    store::{ByteStream, object_name},
 };
-
-/// A blob's bytes in pieces.
-pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
-
-/// Bytes of a piece read from local disk.
-pub(crate) const READ_CHUNK_BYTES: usize = 1 << 20;
 
 impl Keystore {
     /// What is known of a blob.

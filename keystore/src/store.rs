@@ -5,17 +5,25 @@ mod remote;
 
 use std::{
     path::{Path, PathBuf},
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use bytes::Bytes;
+use futures_util::{Stream, future::BoxFuture};
 use object_store::ObjectStore;
 
-use crate::{Digest, Error, TenantId, read::ByteStream, upload::Abort};
+use crate::{Digest, Error, TenantId, abort::Abort};
 
 pub(crate) use local::{LocalStore, remove_if_there};
 use remote::RemoteStore;
+
+/// A blob's bytes in pieces.
+pub type ByteStream = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
+
+/// Bytes of a piece read from local disk.
+pub(crate) const READ_CHUNK_BYTES: usize = 1 << 20;
 
 /// Where committed blobs go.
 #[derive(Clone, Debug)]

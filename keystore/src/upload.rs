@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(crate) use abort::CLEARING;
-pub(crate) use registry::{Abort, Registry};
+pub(crate) use registry::Registry;
 pub use writer::UploadWriter;
 
 /// The refusal of an upload beyond the limits on uploads that receive. An upload that waited in line would hold memory.

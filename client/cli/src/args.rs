@@ -1,10 +1,13 @@
 //! The arguments, and the manual that `--help` prints.
 
-use std::path::PathBuf;
+use clap::{CommandFactory as _, Parser, Subcommand};
 
-use clap::{Args as Group, Parser, Subcommand};
-
-use crate::commands::{bench, ckks, completions, demo, eval, gate, jobs, keygen, keys, pbs, top, uploads};
+use crate::{
+    commands::{bench, ckks, completions, demo, eval, gate, jobs, keygen, keys, pbs, sets, top, uploads},
+    context::Context,
+    failure::Failure,
+    global::Global,
+};
 
 /// Compute on encrypted data with a Cloakwork server.
 ///
@@ -17,37 +20,6 @@ pub(crate) struct Args {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// What every command takes.
-#[derive(Clone, Debug, Group)]
-#[command(next_help_heading = "Options of every command")]
-pub(crate) struct Global {
-    /// Address of the server; https:// for TLS.
-    #[arg(long, global = true, env = "CLOAKWORK_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
-    pub(crate) server: String,
-    /// API token. Better given by the environment: arguments can be read by other users of the machine. It is sent over
-    /// https, or to this machine, and else refused.
-    #[arg(long, global = true, env = "CLOAKWORK_TOKEN", value_name = "TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
-    /// PEM certificate to trust instead of the system's.
-    #[arg(long, global = true, env = "CLOAKWORK_CA", value_name = "FILE")]
-    pub(crate) ca: Option<PathBuf>,
-    /// Your own certificate (PEM), where a server, or what stands before it, asks for one.
-    #[arg(long, global = true, env = "CLOAKWORK_CERT", value_name = "FILE", requires = "cert_key")]
-    pub(crate) cert: Option<PathBuf>,
-    /// Private key of --cert (PEM).
-    #[arg(long, global = true, env = "CLOAKWORK_CERT_KEY", value_name = "FILE", requires = "cert")]
-    pub(crate) cert_key: Option<PathBuf>,
-    /// Directory of the keys.
-    #[arg(long, global = true, env = "CLOAKWORK_KEYS", value_name = "DIR", default_value = DEFAULT_KEYS)]
-    pub(crate) keys: PathBuf,
-    /// File whose first line is the passphrase of the client key.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub(crate) passphrase_file: Option<PathBuf>,
-    /// Print JSON: one document, or one a line where a command goes on for a while.
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
 }
 
 /// Where a command has arguments, they say what it does: a line here would hide that.
@@ -77,9 +49,6 @@ pub(crate) enum Command {
     Completions(completions::Args),
 }
 
-pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7270";
-pub(crate) const DEFAULT_KEYS: &str = "cloakwork-keys";
-
 const AFTER_HELP: &str = "\
 Examples:
   cloakwork keygen                                  make keys in ./cloakwork-keys
@@ -102,6 +71,28 @@ Exit codes:
   7  the job failed or was cancelled, or a result was wrong, or too large to decrypt
   8  trouble with the keys in the directory, or a ciphertext of another key
 130  interrupted while a job goes on, or its results are fetched; what is printed names it";
+
+impl Args {
+    /// Runs the command.
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        let context = Context::new(self.global);
+        match self.command {
+            Command::Keygen(args) => keygen::run(&context, args).await,
+            Command::Ckks(command) => ckks::run(&context, command).await,
+            Command::Keys(command) => keys::run(&context, command).await,
+            Command::Eval(args) => eval::run(&context, args).await,
+            Command::Pbs(args) => pbs::run(&context, args).await,
+            Command::Gate(args) => gate::run(&context, args).await,
+            Command::Jobs(command) => jobs::run(&context, command).await,
+            Command::Uploads(command) => uploads::run(&context, command).await,
+            Command::Sets => sets::run(&context).await,
+            Command::Bench(args) => bench::run(&context, args).await,
+            Command::Top(args) => top::run(&context, args).await,
+            Command::Demo(args) => demo::run(&context, args).await,
+            Command::Completions(args) => completions::run(&args, Self::command()),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use cloakwork_client::{
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::{args::Global, failure::Failure, interrupts::Interrupts, latency, output::show};
+use crate::{failure::Failure, global::Global, interrupts::Interrupts, latency, output::show};
 
 /// The global arguments, put to use.
 pub(crate) struct Context {

@@ -5,7 +5,7 @@ use std::io;
 use cloakwork_client::{CkksError, ClientError, Code, SecretError};
 use serde_json::json;
 
-use crate::output::visible;
+use crate::visible::visible;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]

@@ -9,12 +9,14 @@ mod eval;
 mod expression;
 mod failure;
 mod function;
+mod global;
 mod interrupts;
 mod latency;
 mod metrics;
 mod output;
 mod progress;
 mod syntax;
+mod visible;
 
 use std::process::ExitCode;
 
@@ -37,5 +39,5 @@ pub fn main() -> ExitCode {
 
 fn run(args: Args) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(commands::run(args))
+    runtime.block_on(args.run())
 }

@@ -6,11 +6,10 @@ use std::{
     path::Path,
 };
 
-use cloakwork_client::printable;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, visible::visible};
 
 /// Rows under a header, each column as wide as it must be.
 #[derive(Clone, Debug, Default)]
@@ -52,12 +51,6 @@ impl Table {
 /// Prints one or the other.
 pub(crate) fn show(json: bool, document: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
     print(&if json { format!("{}\n", document()) } else { visible(&text()) })
-}
-
-/// A text of lines, with names and messages of a server in it. Escapes what would steer the terminal or mislead its
-/// reader.
-pub(crate) fn visible(text: &str) -> String {
-    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints a text. What is not printed is lost, and whoever calls the program has to know.

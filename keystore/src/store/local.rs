@@ -12,10 +12,8 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
-use crate::{
-    Error, private,
-    read::{ByteStream, READ_CHUNK_BYTES},
-};
+use super::{ByteStream, READ_CHUNK_BYTES};
+use crate::{Error, private};
 
 /// A directory of blobs. A blob appears in it by a rename and is never written to.
 #[derive(Debug)]

@@ -7,8 +7,9 @@ use futures_util::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture};
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, WriteMultipart, path::Path as ObjectPath};
 use tokio::io::AsyncReadExt;
 
+use super::ByteStream;
 use super::{Leftover, S3Options, connect};
-use crate::{Error, read::ByteStream, upload::Abort};
+use crate::{Error, abort::Abort};
 
 /// A bucket. An object appears in it when its upload is complete, and not before.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use std::{
 use tokio::sync::{OwnedMutexGuard, mpsc::WeakSender, watch};
 
 use super::{Purpose, receive::Message};
-use crate::{Error, UploadId};
+use crate::{Error, UploadId, abort::Abort};
 
 /// The uploads that somebody writes to, or waits to.
 #[derive(Debug, Default)]
@@ -46,10 +46,6 @@ pub(crate) struct Aborting {
     turn: Turn,
     end: watch::Sender<AbortEnd>,
 }
-
-/// Tells writers that their upload is being aborted.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Abort(Arc<watch::Sender<bool>>);
 
 /// How a writer's thread and those who wait for it know of each other.
 #[derive(Clone, Debug, Default)]
@@ -218,22 +214,6 @@ impl Presence {
             // A full inbox means that the thread is awake by now and will look by itself.
             let _ = inbox.try_send(Message::Look);
         }
-    }
-}
-
-impl Abort {
-    /// Returns once the upload is being aborted.
-    pub(crate) async fn fired(&self) {
-        // The sender is this very handle's, so the wait ends in no other way.
-        let _ = self.0.subscribe().wait_for(|fired| *fired).await;
-    }
-
-    pub(crate) fn has_fired(&self) -> bool {
-        *self.0.borrow()
-    }
-
-    fn fire(&self) {
-        self.0.send_replace(true);
     }
 }
 

@@ -11,10 +11,11 @@ use tokio::{
 
 use super::{
     receive::{Message, Received, Receiver},
-    registry::{Abort, Presence, Turn},
+    registry::{Presence, Turn},
 };
 use crate::{
-    BlobInfo, Error, Keystore, TenantId, catalogue::uploads, catalogue::uploads::UploadRow, store::remove_if_there,
+    BlobInfo, Error, Keystore, TenantId, abort::Abort, catalogue::uploads, catalogue::uploads::UploadRow,
+    store::remove_if_there,
 };
 
 /// Takes an upload's bytes in order. Dropping it keeps what has come, as [`UploadWriter::pause`] does.

@@ -62,7 +62,7 @@ pub(crate) enum Outcome {
     Wrong,
 }
 
-pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let keys = context.keys().await?;
     let client = context.connect_with(RetryPolicy::NEVER).await?;
     let key = context.connect().await?.push_key(&keys, &bars(context.global.json)).await?.name;

@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Bootstrap(bootstrap::Args),
 }
 
-pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     match command {
         Command::Keygen(args) => keygen::run(context, args).await,
         Command::PublicKey(args) => public_key::run(context, args).await,

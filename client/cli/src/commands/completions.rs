@@ -1,6 +1,5 @@
 //! `cloakwork completions`.
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 
 use crate::{failure::Failure, output::print};
@@ -16,8 +15,8 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let mut command = crate::args::Args::command();
+/// Prints the script for `command`, the whole program.
+pub(crate) fn run(args: &Args, mut command: clap::Command) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "cloakwork", &mut script);
     print(&String::from_utf8_lossy(&script))

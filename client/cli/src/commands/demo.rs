@@ -33,7 +33,7 @@ pub(crate) struct Args {
     pairs: u64,
 }
 
-pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let say = |line: String| match context.global.json {
         true => Ok(()),
         false => print(&format!("{line}\n")),

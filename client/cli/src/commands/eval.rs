@@ -51,7 +51,7 @@ pub(crate) struct Args {
     set: Option<String>,
 }
 
-pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let mut keys = context.keys().await?;
     if let Some(name) = &args.set {
         keys = keys.using(set_by_name(name)?)?;

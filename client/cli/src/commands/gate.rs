@@ -25,7 +25,7 @@ pub(crate) struct Args {
     right: Vec<u64>,
 }
 
-pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let (one, two) = (args.left.len(), args.right.len());
     if one != two {
         return Err(Failure::Usage(format!("--left has {one} bits and --right {two}: expected as many")));

@@ -51,7 +51,7 @@ pub(crate) enum State {
     Cancelled,
 }
 
-pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     let client = context.connect().await?;
     let json = context.global.json;
     match command {

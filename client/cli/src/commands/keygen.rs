@@ -62,7 +62,7 @@ pub(crate) struct Args {
 /// Two bits of message and two of carry: what suits most programs.
 pub(crate) const DEFAULT_SET: &str = "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128";
 
-pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let named = args.sets.iter().map(|name| set_by_name(name)).collect::<Result<Vec<_>, _>>()?;
     let directory = args.out.unwrap_or_else(|| context.global.keys.clone());
     let started = Instant::now();

@@ -38,7 +38,7 @@ pub(crate) enum Command {
     },
 }
 
-pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     match command {
         Command::Push => push(context).await,
         Command::Ls => list(context).await,

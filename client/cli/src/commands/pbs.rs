@@ -35,7 +35,7 @@ pub(crate) struct Args {
     set: Option<String>,
 }
 
-pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     if let Some(values2) = args.values2.as_ref().filter(|values2| values2.len() != args.values.len()) {
         let (one, two) = (args.values.len(), values2.len());
         return Err(Failure::Usage(format!("--values has {one} and --values2 {two}: expected as many")));

@@ -26,7 +26,7 @@ fn key(set: &ParameterSet) -> String {
     }
 }
 
-pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     let capabilities = context.connect().await?.capabilities().await?;
     let sets = &capabilities.parameter_sets;
     let document = |set: &ParameterSet| {

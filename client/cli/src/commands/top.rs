@@ -59,7 +59,7 @@ struct Observer {
     last: Option<(Instant, Page)>,
 }
 
-pub(super) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, args: Args) -> Result<(), Failure> {
     let client = context.connect().await?;
     let mut observer = Observer { client, server: context.global.server.clone(), admin: args.admin, last: None };
     let interval = Duration::from_secs(args.interval);

@@ -33,7 +33,7 @@ pub(crate) enum Command {
     },
 }
 
-pub(super) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, command: Command) -> Result<(), Failure> {
     let client = context.connect().await?;
     let json = context.global.json;
     match command {

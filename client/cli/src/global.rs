@@ -1,0 +1,39 @@
+//! Options of every command.
+
+use std::path::PathBuf;
+
+use clap::Args as Group;
+
+/// Options of every command.
+#[derive(Clone, Debug, Group)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// Address of the server; https:// for TLS.
+    #[arg(long, global = true, env = "CLOAKWORK_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
+    pub(crate) server: String,
+    /// API token. Better given by the environment: arguments can be read by other users of the machine. It is sent over
+    /// https, or to this machine, and else refused.
+    #[arg(long, global = true, env = "CLOAKWORK_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// PEM certificate to trust instead of the system's.
+    #[arg(long, global = true, env = "CLOAKWORK_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Your own certificate (PEM), where a server, or what stands before it, asks for one.
+    #[arg(long, global = true, env = "CLOAKWORK_CERT", value_name = "FILE", requires = "cert_key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// Private key of --cert (PEM).
+    #[arg(long, global = true, env = "CLOAKWORK_CERT_KEY", value_name = "FILE", requires = "cert")]
+    pub(crate) cert_key: Option<PathBuf>,
+    /// Directory of the keys.
+    #[arg(long, global = true, env = "CLOAKWORK_KEYS", value_name = "DIR", default_value = DEFAULT_KEYS)]
+    pub(crate) keys: PathBuf,
+    /// File whose first line is the passphrase of the client key.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Print JSON: one document, or one a line where a command goes on for a while.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+pub(crate) const DEFAULT_SERVER: &str = "http://127.0.0.1:7270";
+pub(crate) const DEFAULT_KEYS: &str = "cloakwork-keys";
