@@ -248,7 +248,7 @@ pub const FIXED: &[Fixed] = &[
         "Work of a program on vectors, in millions of multiplications. A medium bootstrap of 32768 numbers is some 30,000",
     ),
     row(
-        "WORDS_MAX",
+        "FREE_WORDS_MAX",
         "crypto/ckks/src/pool.rs",
         "(1 << 30) / size_of::<u64>()",
         "Words of the buffers that are kept for the next job on vectors, for each parameter set",
