@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Compiles the kernels for each GPU that they are for, into kernels.fatbin in the directory that is named, and holds what
-# the assembler says of each kernel to resources.txt. Takes Python 3 with venv; the compiler comes as Python packages. With
-# --compiler before the directory, only that is installed.
+# Compiles the kernels for every GPU architecture listed below into DIRECTORY/kernels.fatbin. Then
+# compares the assembler's report on each kernel with resources.txt, and fails on a difference.
+# Needs Python 3 with venv: the compiler comes as Python packages. The option --compiler, ahead of
+# the directory, installs the compiler and stops.
 set -euo pipefail
 
 only_compiler=
@@ -14,7 +15,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
-# Pip comes last: what an interrupted call left is made anew.
+# Pip is the last file that venv writes: without it, an interrupted call left a part, which is made
+# anew.
 if [ ! -x "$out/venv/bin/pip" ]; then
     python3 -m venv --clear "$out/venv"
 fi
@@ -26,7 +28,7 @@ if [ -n "$only_compiler" ]; then
 fi
 PATH=$(echo "$out"/venv/lib/python3*/site-packages/nvidia/cu13/bin):$PATH
 
-# One file for all GPUs: machine code for those that are named, and PTX for those that came later.
+# One file serves all GPUs: machine code for the listed architectures, and PTX for later ones.
 targets=()
 for arch in 80 90 100; do
     targets+=(-gencode "arch=compute_$arch,code=sm_$arch")
@@ -34,8 +36,9 @@ done
 nvcc -std=c++17 --expt-relaxed-constexpr -O3 -fatbin "${targets[@]}" -gencode arch=compute_90,code=compute_90 \
     -Xptxas -v -o "$out/kernels.fatbin" "$here/kernels/kernels.cu" >"$out/nvcc.log" 2>&1 || { cat "$out/nvcc.log" >&2; exit 1; }
 
-# A line for each kernel: architecture, name, bytes spilled, registers, bytes of static shared memory, as the assembler says;
-# instructions in all, of which on doubles, of which on shared memory, as the code has them.
+# Each kernel has a line. From the assembler: architecture, name, bytes spilled, registers, bytes of
+# static shared memory. From the machine code: the number of instructions, of instructions on
+# doubles, and of instructions on shared memory.
 cuobjdump --dump-sass "$out/kernels.fatbin" >"$out/kernels.sass"
 awk -F"[ ',]+" '
     /Compiling entry function/ {

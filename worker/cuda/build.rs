@@ -1,4 +1,4 @@
-//! Embeds the kernels, if `CLOAKWORK_CUDA_KERNELS` names the directory where build-kernels.sh has put them.
+//! Embeds the kernels if `CLOAKWORK_CUDA_KERNELS` names the directory that build-kernels.sh filled.
 
 use std::{env, fs, path::Path};
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The gate for the kernels of GPUs, which needs no GPU: compiles them, and holds registers, spills, shared memory and instructions of
-# each to resources.txt. What has passed is not compiled again before it changes.
+# Gate for the GPU kernels, which needs no GPU. Compiles the kernels and compares registers, spills,
+# shared memory and instructions of each with resources.txt. Sources that passed are not compiled
+# again until they change.
 #
-# The compiler comes from Python packages, into a cache outside the clone. Without Python, or when they cannot be had, this is an
-# error where CI says so, and said loudly elsewhere.
+# The compiler comes from Python packages, into a cache outside the clone. When Python or the
+# packages are unavailable, the gate fails under CI, and elsewhere prints a conspicuous notice.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -23,7 +24,7 @@ for tool in flock sha256sum; do
     command -v "$tool" >/dev/null || give_up "$tool is missing"
 done
 mkdir -p "$cache"
-# One at a time: they share the compiler.
+# Calls share the compiler, so one call runs at a time.
 exec 9>"$cache/lock"
 flock 9
 state=$(cat build-kernels.sh resources.txt kernels/* | sha256sum)
@@ -33,7 +34,7 @@ fi
 python3 -c 'import ensurepip, venv' 2>/dev/null || give_up "Python 3 with venv is missing"
 ./build-kernels.sh --compiler "$cache" || give_up "the compiler cannot be installed"
 ./build-kernels.sh "$cache"
-# What was changed meanwhile has not passed.
+# Sources that changed during the check have not passed.
 if [ "$(cat build-kernels.sh resources.txt kernels/* | sha256sum)" = "$state" ]; then
     echo "$state" >"$passed"
 fi

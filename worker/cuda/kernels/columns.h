@@ -1,33 +1,34 @@
-// Transforms in registers: a square of values, of which a lane has a column. A transform is a tree over the columns, a
-// transposition, and a tree over the rows. A tree takes the values of a polynomial of as many coefficients as it has
-// leaves, stage by stage.
+// Transforms in registers. The values form a square, and each thread holds a column. A transform is
+// a tree over the columns, a transposition, and a tree over the rows. A tree evaluates a polynomial
+// with as many coefficients as the tree has leaves, stage by stage.
 #pragma once
 #include "transform.h"
 #include "unrolled.h"
 
-// (a, b) = (a + w b, a - w b), in six multiplications with addition.
+// (a, b) = (a + w b, a - w b), in six fused multiply-adds.
 __device__ __forceinline__ void butterfly(double2 &a, double2 &b, double re, double im) {
   double x = fma(-im, b.y, fma(re, b.x, a.x)), y = fma(im, b.x, fma(re, b.y, a.y));
   b = make_double2(fma(2.0, a.x, -x), fma(2.0, a.y, -y));
   a = make_double2(x, y);
 }
 
-// The same for w = 1.
+// The butterfly for w = 1.
 __device__ __forceinline__ void butterfly(double2 &a, double2 &b) {
   double2 sum = plus(a, b);
   b = minus(a, b);
   a = sum;
 }
 
-// The same for w = SIGN i.
+// The butterfly for w = SIGN i.
 template <int SIGN> __device__ __forceinline__ void butterfly_at_quarter(double2 &a, double2 &b) {
   double2 turned = make_double2(-SIGN * b.y, SIGN * b.x);
   butterfly(a, turned);
   b = turned;
 }
 
-// Values of a polynomial of 2^STAGES coefficients where its highest power is exp(SIGN 2 pi i NUMERATOR / DENOMINATOR):
-// at the place of i is the root that the reversed bits of i number.
+// Evaluates a polynomial of 2^STAGES coefficients at the points x for which x^(2^STAGES) is
+// exp(SIGN 2 pi i NUMERATOR / DENOMINATOR). Place i receives the value at the root whose number is
+// the reversed bits of i.
 template <u32 STAGES, int SIGN, int NUMERATOR, int DENOMINATOR> __device__ __forceinline__ void tree(double2 *x) {
   unrolled<STAGES>([&](auto stage) {
     constexpr u32 t = stage.value, half = (1u << (STAGES - 1)) >> t;
@@ -48,10 +49,11 @@ template <u32 STAGES, int SIGN, int NUMERATOR, int DENOMINATOR> __device__ __for
   });
 }
 
-// Factors of a lane's tree: 1, 1, 2, 4 ... for its stages. A further quarter turn costs nothing.
+// Number of factors that a thread's tree loads: 1, 1, 2, 4 ... for its stages. A further quarter
+// turn of a factor costs nothing.
 constexpr u32 factors_of(u32 stages) { return 1u << (stages - 1); }
 
-// The same where the root is the lane's own: `factor(i)` are its factors.
+// The tree where x^(2^STAGES) is the thread's own root. `factor(i)` gives the factors.
 template <u32 STAGES, int SIGN, class Factor>
 __device__ __forceinline__ void tree_of_lane(double2 *x, Factor factor) {
   unrolled<STAGES>([&](auto stage) {
@@ -65,7 +67,7 @@ __device__ __forceinline__ void tree_of_lane(double2 *x, Factor factor) {
       });
       if constexpr (t >= 1)
         unrolled<half>([&](auto j) {
-          // A quarter turn on.
+          // The factor, turned by a further quarter.
           constexpr u32 low = reversed(m.value + own, t) * 2 * half + j.value;
           butterfly(x[low], x[low + half], -SIGN * w.y, SIGN * w.x);
         });
@@ -73,14 +75,15 @@ __device__ __forceinline__ void tree_of_lane(double2 *x, Factor factor) {
   });
 }
 
-// Factor `index` of a lane whose root is exp(i pi root / N), as a power of exp(i pi / N).
+// Factor `index` of a thread whose root is exp(i pi root / N), as a power of exp(i pi / N).
 __device__ __forceinline__ u32 factor_power(u32 index, u32 root, u32 size) {
   u32 stage = index == 0 ? 0 : 32 - __clz(index), m = index == 0 ? 0 : index - (1 << (stage - 1));
   return (root + 2 * size * m) >> (stage + 1);
 }
 
-// The factors of all columns of a square of 2^STAGES by 2^STAGES values, a row for each factor: with a column's root,
-// exp(2 pi i (column + offset / 4) / 2^STAGES). By all threads of a block.
+// Loads the factors of all columns of a square of 2^STAGES by 2^STAGES values, with a row for each
+// factor. A column's root is exp(2 pi i (column + offset / 4) / 2^STAGES), where the offset is 1
+// forward and 0 for the inverse. All threads of a block take part.
 template <u32 STAGES>
 __device__ __forceinline__ void load_factors(double2 *forward, double2 *inverse, const double2 *roots) {
   constexpr u32 side = 1 << STAGES, size = 2 * side * side;
@@ -91,7 +94,8 @@ __device__ __forceinline__ void load_factors(double2 *forward, double2 *inverse,
   }
 }
 
-// Places by the reversed bits of their numbers: a tree back begins in order, where a tree's leaves are.
+// Permutes the values by the reversed bits of their places. An inverse tree takes its values in
+// order, and a forward tree leaves them at reversed places.
 template <u32 STAGES> __device__ __forceinline__ void reverse(double2 *x) {
   unrolled<(1u << STAGES)>([&](auto i) {
     constexpr u32 other = reversed(i.value, STAGES);

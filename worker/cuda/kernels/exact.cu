@@ -1,12 +1,13 @@
-// The stages of a wave that are exact but for the key switch: sums of slots, modulus switch, sample extraction. Bit for
-// bit what crypto/tfhe computes, on one ciphertext a block.
+// Exact stages of a wave, apart from the key switch: sums of slots, modulus switch, sample
+// extraction. A block processes one ciphertext. The results equal those of crypto/tfhe bit for bit.
 #include "words.h"
 
-// Threads of a block of `modulus_switch`; the other kernels take any number.
+// Threads of a block of `modulus_switch`. The other kernels work with any number of threads.
 constexpr u32 THREADS = 128;
 
-// `sums[lane] = sum of factor * slot over the lane's terms`, with the lane's constant on the body. Terms of a lane
-// begin where those of the lane before it end. Constants stand for torus words in 64 bits.
+// `sums[lane] = sum of factor * slot over the lane's terms`, plus the lane's constant on the body.
+// The terms of a lane begin where those of the previous lane end. Constants are torus words of 64
+// bits.
 template <class T>
 __device__ void linear_combination(const T *arena, const u32 *terms_end, const u32 *slots, const i64 *factors,
                                    const u64 *constants, T *sums, u32 dimension) {
@@ -20,8 +21,8 @@ __device__ void linear_combination(const T *arena, const u32 *terms_end, const u
   }
 }
 
-// Words become exponents below 2^log2. A centred switch first takes off the body what the rounding errors of the mask
-// add to the phase on average, and half a step.
+// Turns words into exponents below 2^log2. A centred switch first subtracts two values from the
+// body: half a step, and the mean of what the mask's rounding errors add to the phase.
 template <class T>
 __device__ void modulus_switch(const T *inputs, u32 *exponents, u32 dimension, u32 log2, u32 centred) {
   __shared__ T halves[THREADS];
@@ -34,9 +35,10 @@ __device__ void modulus_switch(const T *inputs, u32 *exponents, u32 dimension, u
     T exponent = round_to_modulus(input[word], log2);
     output[word] = u32(exponent);
     T error = T(exponent << (BITS<T> - log2)) - input[word];
-    // Signed, at the word's own width.
+    // The error is signed, at the word's own width.
     i64 wide = sizeof(T) == 4 ? i64(int(error)) : i64(error);
-    // Division rounds towards zero; what it loses is summed up and halved at the end.
+    // Division rounds towards zero. The halves that it drops are summed up, and the sum is halved
+    // at the end.
     half_errors += T(wide / 2);
     lost_doubled += 2 * (wide / 2) - wide;
   }
@@ -57,8 +59,8 @@ __device__ void modulus_switch(const T *inputs, u32 *exponents, u32 dimension, u
   }
 }
 
-// A coefficient of a GLWE ciphertext, k masks and then the body, as an LWE ciphertext in a slot of the arena. Each
-// output names its ciphertext, its coefficient and its slot.
+// Extracts a coefficient of a GLWE ciphertext (k masks, then the body) as an LWE ciphertext, into a
+// slot of the arena. Each output names its ciphertext, its coefficient and its slot.
 template <class T>
 __device__ void sample_extract(const T *glwes, const u32 *sources, const u32 *indices, const u32 *slots, T *arena,
                                u32 glwe_dimension, u32 polynomial_size) {
@@ -67,7 +69,8 @@ __device__ void sample_extract(const T *glwes, const u32 *sources, const u32 *in
   T *output = arena + slots[blockIdx.x] * (dimension + 1);
   for (u64 word = threadIdx.x; word < dimension; word += blockDim.x) {
     u64 coefficient = word % polynomial_size, polynomial = word - coefficient;
-    // Coefficient `index` of a * s takes a_{index-i} for s_i, and -a_{N+index-i} where that wraps round.
+    // Coefficient `index` of a * s multiplies s_i by a_{index-i}, or by -a_{N+index-i} where the
+    // index wraps.
     output[word] = coefficient <= index ? glwe[polynomial + index - coefficient]
                                         : T(0) - glwe[polynomial + polynomial_size + index - coefficient];
   }
@@ -75,7 +78,7 @@ __device__ void sample_extract(const T *glwes, const u32 *sources, const u32 *in
     output[dimension] = glwe[dimension + index];
 }
 
-// Rows of `words` words, each into its slot of the arena.
+// Copies rows of `words` words, each into its slot of the arena.
 template <class T> __device__ void store_rows(const T *rows, const u32 *slots, T *arena, u32 words) {
   const T *row = rows + u64(blockIdx.x) * words;
   T *slot = arena + u64(slots[blockIdx.x]) * words;
@@ -83,7 +86,7 @@ template <class T> __device__ void store_rows(const T *rows, const u32 *slots, T
     slot[word] = row[word];
 }
 
-// Each kernel by its widths, under a name that the driver finds it by.
+// The macro instantiates each kernel by its widths, under the name by which the driver finds it.
 #define EXACT_KERNELS(T, BITS_OF_T)                                                                                    \
   extern "C" __global__ void linear_combination_##BITS_OF_T(const T *arena, const u32 *terms_end, const u32 *slots,    \
                                                             const i64 *factors, const u64 *constants, T *sums,         \

@@ -1,4 +1,4 @@
-// All kernels, as one module.
+// All kernels, compiled as one module.
 #include "exact.cu"
 #include "key.cu"
 #include "key_switch.cu"

@@ -1,11 +1,11 @@
-// Bootstrap keys as blind rotations read them: each polynomial transformed, in 106 bits, so that only the last rounding
-// is left of the error. A third of the noise of a transform would else come from its key, and a key is transformed
-// once.
+// Transforms bootstrap keys into the form that blind rotations read. Each polynomial is transformed
+// with 106 bits, which leaves the final rounding as the only error. In plain doubles, a third of a
+// transform's noise would come from its key. The cost is small, because a key is transformed once.
 #include "rotation_2048.cu"
 #include "transform.h"
 #include "wide.h"
 
-// Complex numbers in two places, the upper halves in one and the lower halves in the other.
+// Complex numbers in two arrays: the upper halves in one, the lower halves in the other.
 struct WideArray {
   double2 *high, *low;
 
@@ -20,12 +20,12 @@ struct WideArray {
   }
 };
 
-// A torus word as a signed number, whole.
+// A torus word as a signed number, exactly.
 __device__ inline Wide wide(u32 word) { return {double(int(word)), 0}; }
 __device__ inline Wide wide(u64 word) { return normalized(double(int(word >> 32)) * 4294967296.0, double(u32(word))); }
 
-// A polynomial becomes its values, in the order that forward_transform leaves. `roots` are 2N upper halves, then 2N
-// lower ones.
+// Replaces a polynomial by its values, in the order that forward_transform leaves. `roots` holds 2N
+// upper halves, then 2N lower halves.
 template <class T>
 __device__ void transform_wide(const T *polynomial, WideArray x, const double2 *roots, u32 size_log2) {
   u32 size = 1u << size_log2;
@@ -47,8 +47,8 @@ __device__ void transform_wide(const T *polynomial, WideArray x, const double2 *
   __syncthreads();
 }
 
-// Block b transforms polynomial b. Upper halves are worked on where they stay; dynamic shared memory holds N/2 lower
-// ones.
+// Block b transforms polynomial b. Upper halves stay in global memory, where the result belongs.
+// Dynamic shared memory holds the N/2 lower halves.
 template <class T>
 __device__ void transform_key(const T *polynomials, double2 *spectra, const double2 *roots, u32 size_log2) {
   DYNAMIC_SHARED(double2, lower);
@@ -57,8 +57,9 @@ __device__ void transform_key(const T *polynomials, double2 *spectra, const doub
   transform_wide(polynomials + blockIdx.x * size, x, roots, size_log2);
 }
 
-// The same in the order that the fast kernel reads, in which a step's polynomials lie among each other: so both halves
-// are in shared memory. In units of its accumulator's last bit.
+// Transforms a key into the order that the kernel of rotation_2048.cu reads, in units of its
+// accumulator's last bit. This order interleaves the polynomials of a step, so both halves are in
+// shared memory until the last write.
 __device__ void transform_key_2048(const u64 *polynomials, double2 *spectra, const double2 *roots) {
   DYNAMIC_SHARED(double2, shared);
   u32 step = blockIdx.x / 4, row = blockIdx.x / 2 % 2, column = blockIdx.x % 2;
@@ -71,7 +72,8 @@ __device__ void transform_key_2048(const u64 *polynomials, double2 *spectra, con
   }
 }
 
-// Each kernel by its widths, under a name that the driver finds it by. Blocks have at most so many threads.
+// The macro instantiates each kernel by its widths, under the name by which the driver finds it. A
+// block has at most KEY_THREADS_MAX threads.
 constexpr u32 KEY_THREADS_MAX = 256;
 
 #define KEY_KERNEL(T, BITS_OF_T)                                                                                       \

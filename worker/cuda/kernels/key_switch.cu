@@ -1,22 +1,26 @@
-// Ciphertexts under the small key, exactly: digits of words times bytes of the key on tensor cores, which multiply more
-// bytes than anything else of a GPU does. `outputs = (0, body) - sum of digits * key`, the body rounded to the output
-// modulus; bit for bit what crypto/tfhe/src/key_switch.rs computes.
+// Key switch to the small key, exactly: digits of words times bytes of the key, on tensor cores. No
+// other unit of a GPU multiplies as many bytes. `outputs = (0, body) - sum of digits * key`, with
+// the body rounded to the output modulus. The result equals that of crypto/tfhe/src/key_switch.rs
+// bit for bit.
 //
-// A row of the key is for an input word and level, the smallest level first. Its words are kept as bytes: by tile of 8
-// columns; step of 64 rows; byte of the word, the lowest first; column; row. A step's bytes of a tile are then one line
-// of 16 bytes for each thread of a warp, 64 rows of a column lie together, and what is multiplied by a step are the 64
-// digits of a ciphertext that lie together as well. Rows and columns that fill up the last step and tile are zero.
+// A row of the key belongs to an input word and a level, the smallest level first. The words of the
+// key are stored as bytes. The order of these bytes, outermost first, is: tile of 8 columns; step
+// of 64 rows; byte of the word, the lowest first; column; row. One step of a tile then is one line
+// of 16 bytes for each thread of a warp, for each byte of the word. The 64 rows of a column are
+// adjacent, and so are the 64 digits of a ciphertext that a step multiplies. Rows and columns that
+// pad the last step and tile are zero.
 #include "words.h"
 
 namespace switching {
 
 constexpr u32 THREADS = 256, WARP = 32;
-// Rows of a step, and lines of 16 bytes that these are; columns of a tile.
+// Rows of a step, and its lines of 16 bytes for each column; columns of a tile.
 constexpr u32 STEP = 64, LINES = STEP / 16, TILE = 8;
-// Ciphertexts that an instruction multiplies.
+// Ciphertexts that one instruction multiplies.
 constexpr u32 ROWS = 16;
 
-// A step's words of a tile become bytes. Block (step, tile), a thread for four rows of a column.
+// Splits a step's words of a tile into bytes. Block (step, tile), with a thread for four rows of a
+// column.
 template <class S>
 __device__ void split_key(const S *rows, u32 *key, u32 row_count, u32 columns, u32 first_step, u32 steps) {
   u32 first_row = blockIdx.x * STEP + threadIdx.x % 16 * 4, column = blockIdx.y * TILE + threadIdx.x / 16;
@@ -32,8 +36,8 @@ __device__ void split_key(const S *rows, u32 *key, u32 row_count, u32 columns, u
   }
 }
 
-// Digits of a ciphertext's words in the order of the key's rows, and the body where its output will be. Block (lane,
-// strip), a thread for a word.
+// Writes the digits of a ciphertext's words in the order of the key's rows, and the body to its
+// place in the output. Block (lane, strip), with a thread for each word.
 template <class T, class S>
 __device__ void cut_digits(const T *inputs, signed char *digits, S *outputs, u32 input_dimension, u32 output_dimension,
                            Gadget gadget, u32 modulus_log2, u32 steps) {
@@ -54,25 +58,28 @@ __device__ void cut_digits(const T *inputs, signed char *digits, S *outputs, u32
   }
 }
 
-// How the warps of a block share its work: ciphertexts, so many times 16 each; tiles; and steps, which they take in turns.
+// Division of a block's work among its warps: groups of 16 ciphertexts, tiles, and steps in turns.
 template <u32 SIXTEENS_, u32 LANE_WARPS_, u32 TILE_WARPS_, u32 STEP_WARPS_> struct Arrangement {
   static constexpr u32 SIXTEENS = SIXTEENS_, LANE_WARPS = LANE_WARPS_, TILE_WARPS = TILE_WARPS_;
   static constexpr u32 STEP_WARPS = STEP_WARPS_;
   static_assert(LANE_WARPS * TILE_WARPS * STEP_WARPS * WARP == THREADS, "something to do for each warp");
   static_assert(STEP_WARPS == 1 || STEP_WARPS * WARP == THREADS, "sums of all warps, or of none");
 };
-// Few ciphertexts: what takes time is reading the key, so that many warps read at once.
+// For few ciphertexts: reading the key takes most of the time, so all warps read different steps at
+// once.
 using Narrow = Arrangement<1, 1, 1, 8>;
-// Many: each byte of the key is used for 64 of them once it is in registers, and for 128 while it is near.
+// For many ciphertexts: each byte of the key serves 64 of them from registers, and 128 from the
+// caches.
 using Wide = Arrangement<4, 2, 4, 1>;
 
-// Products of a warp: 16 ciphertexts by a tile by bytes of a word, and the four of them that a thread has.
+// Sums of a warp for 16 ciphertexts, a tile, and each byte of a word. A thread holds four of these
+// sums.
 template <class S, u32 SIXTEENS> struct Sums {
   int of[SIXTEENS][sizeof(S)][4];
 };
 
-// Adds a step's products. `digits` has the lines of the thread's ciphertexts: of each sixteen, one of the first eight
-// and one of the others.
+// Adds a step's products. `digits` holds the lines of the thread's ciphertexts: in each group of
+// sixteen, one of the first eight and one of the last eight.
 template <class S, u32 SIXTEENS>
 __device__ __forceinline__ void add_step(Sums<S, SIXTEENS> &sums, const uint4 (&digits)[SIXTEENS][2],
                                          const uint4 *key) {
@@ -89,7 +96,7 @@ __device__ __forceinline__ void add_step(Sums<S, SIXTEENS> &sums, const uint4 (&
   }
 }
 
-// The sums of a word's bytes, put together.
+// Combines the sums of a word's bytes into the word.
 template <class S, u32 SIXTEENS>
 __device__ __forceinline__ S put_together(const Sums<S, SIXTEENS> &sums, u32 sixteen, u32 place) {
   S word = 0;
@@ -99,7 +106,7 @@ __device__ __forceinline__ S put_together(const Sums<S, SIXTEENS> &sums, u32 six
   return word;
 }
 
-// What all warps of a block have together, for the first one.
+// Sum of the parts of all warps, for the first warp.
 template <class S> __device__ S of_all_warps(S part) {
   __shared__ S parts[THREADS];
   parts[threadIdx.x] = part;
@@ -107,12 +114,13 @@ template <class S> __device__ S of_all_warps(S part) {
   S sum = 0;
   for (u32 other = threadIdx.x % WARP; other < THREADS; other += WARP)
     sum += parts[other];
-  // The parts are read before others take their place.
+  // Every thread reads the parts before the next call overwrites them.
   __syncthreads();
   return sum;
 }
 
-// Block (tiles, lanes). Warps beyond the last ciphertext or tile compute what the last one's do, and write nothing.
+// Block (tiles, lanes). Warps beyond the last ciphertext or tile compute the last one's result
+// again, and write nothing.
 template <class S, class Arrangement>
 __device__ void multiply(const uint4 *digits, const uint4 *key, S *outputs, u32 lanes, u32 columns, u32 steps) {
   constexpr u32 SIXTEENS = Arrangement::SIXTEENS, STEP_WARPS = Arrangement::STEP_WARPS;
@@ -150,7 +158,7 @@ __device__ void multiply(const uint4 *digits, const uint4 *key, S *outputs, u32 
 
 } // namespace switching
 
-// Each kernel by its widths, under a name that the driver finds it by.
+// The macros instantiate each kernel by its widths, under the name by which the driver finds it.
 #define CUT_DIGITS_KERNEL(T, S, NAME)                                                                                  \
   extern "C" __global__ void NAME(const T *inputs, signed char *digits, S *outputs, u32 input_dimension,               \
                                   u32 output_dimension, u32 base_log, u32 levels, u32 modulus_log2, u32 steps) {       \

@@ -1,19 +1,21 @@
-// Keys as computations read them: masks from a key's public seed, bodies as they came. The masks are bytes of AES-128
-// of a counter, cut into words; bit for bit what crypto/math/src/random/mask.rs gives.
+// Expands keys: masks from a key's public seed, bodies as received. The masks are bytes of AES-128
+// in counter mode, cut into words. The result equals that of crypto/math/src/random/mask.rs bit for
+// bit.
 //
-// A round is a look-up for each byte of the state. The table is in shared memory once for each bank, so that a lane has
-// a bank to itself and look-ups never wait for each other, whatever the bytes. Bits in slices would take none, but
-// hundreds of instructions a round on registers that a thread does not have.
+// A round looks up each byte of the state in a table. Shared memory holds a copy of the table for
+// each bank, so that each thread of a warp has a bank to itself. Look-ups thus never conflict,
+// whatever the bytes are. A bitsliced cipher would need no look-ups. But its hundreds of
+// instructions a round would take registers that a thread does not have.
 #include "words.h"
 
 namespace masks {
 
 constexpr u32 THREADS = 256, BANKS = 32, ROUNDS = 10;
-// A block makes so many bytes of the stream, and cuts out the words that lie within them wholly, wherever the first one
-// begins: `words_of_tile` in gpu/launches/keys.rs.
+// A block generates TILE_BYTES of the stream. The block cuts out the words that lie wholly within
+// these bytes, for any start of the first word: see `words_of_tile` in gpu/launches/keys.rs.
 constexpr u32 BLOCK_BYTES = 16, TILE_BYTES = 8192;
 
-// Numbers of the field of 256 elements.
+// Arithmetic of the field of 256 elements, as AES defines it.
 constexpr u32 doubled(u32 x) { return (x << 1) ^ (x >> 7) * 0x11b; }
 
 constexpr u32 product(u32 x, u32 y) {
@@ -23,7 +25,7 @@ constexpr u32 product(u32 x, u32 y) {
   return sum;
 }
 
-// The inverse is the power 254 = 2 + 4 + .. + 128; of 0 it is 0.
+// The inverse is the power 254 = 2 + 4 + .. + 128. The inverse of 0 is 0.
 constexpr u32 inverse(u32 x) {
   u32 power = x, result = 1;
   for (u32 square = 1; square < 8; square++) {
@@ -40,8 +42,8 @@ constexpr u32 substituted(u32 x) {
   return (sum & 255) ^ 0x63;
 }
 
-// What a byte in the state's first row adds to its column: its substitute times 2, 1, 1 and 3. For the other rows, the
-// same turned by as many bytes.
+// Contribution of a byte in the state's first row to its column: its substitute times 2, 1, 1 and
+// 3. For each further row, the contribution is rotated by one more byte.
 struct Table {
   u32 columns[256];
 };
@@ -57,7 +59,7 @@ constexpr Table make_table() {
 
 __device__ constexpr Table TABLE = make_table();
 
-// What a block shares.
+// Shared memory of a block.
 struct Shared {
   u32 columns[256 * BANKS];
   u32 keys[4 * (ROUNDS + 1)];
@@ -66,19 +68,19 @@ struct Shared {
 
 __device__ inline u32 turned(u32 word, u32 bytes) { return word << 8 * bytes | word >> (32 - 8 * bytes); }
 
-// A lane's own copy of the table.
+// The copy of the table in the thread's own bank.
 struct Lookup {
   const u32 *columns;
 
   __device__ u32 column(u32 byte) const { return columns[(byte & 255) * BANKS]; }
-  // The substitute alone, in place of each byte.
+  // The substitutes alone, each in the place of its byte.
   __device__ u32 substitute(u32 byte) const { return column(byte) >> 8 & 255; }
   __device__ u32 substitutes(u32 a, u32 b, u32 c, u32 d) const {
     return substitute(a) | substitute(b >> 8) << 8 | substitute(c >> 16) << 16 | substitute(d >> 24) << 24;
   }
 };
 
-// The keys of all rounds, from the first one's four words.
+// Computes the keys of all rounds from the four words of the first.
 __device__ inline void expand_cipher_key(Lookup lookup, u64 low, u64 high, u32 *keys) {
   keys[0] = u32(low), keys[1] = u32(low >> 32), keys[2] = u32(high), keys[3] = u32(high >> 32);
   u32 constant = 1;
@@ -90,7 +92,7 @@ __device__ inline void expand_cipher_key(Lookup lookup, u64 low, u64 high, u32 *
   }
 }
 
-// One block of the stream: the counter, encrypted.
+// Encrypts the counter: one block of the stream.
 __device__ inline void encrypt(Lookup lookup, const u32 *keys, u64 low, u64 high, u32 *block) {
   u32 a = u32(low) ^ keys[0], b = u32(low >> 32) ^ keys[1], c = u32(high) ^ keys[2], d = u32(high >> 32) ^ keys[3];
   auto column = [&](u32 first, u32 second, u32 third, u32 fourth) {
@@ -110,13 +112,14 @@ __device__ inline void encrypt(Lookup lookup, const u32 *keys, u64 low, u64 high
   block[3] = lookup.substitutes(d, a, b, c) ^ keys[3];
 }
 
-// Where a stream begins: a cipher's key, a counter, and a byte of that counter's block. Counters wrap at 2^128.
+// Start of a stream: a cipher key, a counter, and a byte of that counter's block. Counters wrap at
+// 2^128.
 struct Stream {
   u64 key_low, key_high, counter_low, counter_high;
   u32 byte;
 };
 
-// The stream's blocks that hold bytes [first, first + count), into shared memory.
+// Writes the stream's blocks that hold bytes [first, first + count) into shared memory.
 __device__ inline void make_stream(Shared &shared, Stream stream, u64 first, u32 count) {
   u32 bank = threadIdx.x % BANKS;
   for (u32 word = threadIdx.x; word < 256 * BANKS; word += THREADS)
@@ -135,8 +138,9 @@ __device__ inline void make_stream(Shared &shared, Stream stream, u64 first, u32
   __syncthreads();
 }
 
-// Rows of `mask_words` masks, one after the other in the stream, and `body_words` bodies. A word of a modulus takes as
-// many whole bytes as it has, and keeps its value in its top bits.
+// Writes rows of `mask_words` masks and `body_words` bodies. The masks of all rows are consecutive
+// in the stream. A word of a modulus takes as many whole bytes as the modulus has, and holds its
+// value in its top bits.
 template <class T>
 __device__ void expand_rows(Stream stream, const T *bodies, T *rows, u32 row_count, u32 mask_words, u32 body_words,
                             u32 modulus_log2) {
@@ -154,7 +158,7 @@ __device__ void expand_rows(Stream stream, const T *bodies, T *rows, u32 row_cou
     u32 mask = first + word, row = mask / mask_words;
     rows[u64(row) * columns + (mask - row * mask_words)] = T(value << (BITS<T> - modulus_log2));
   }
-  // Every block moves its share of the bodies.
+  // Every block copies a share of the bodies.
   u32 body_count = row_count * body_words;
   for (u32 body = blockIdx.x * THREADS + threadIdx.x; body < body_count; body += gridDim.x * THREADS) {
     u32 row = body / body_words;
@@ -164,7 +168,7 @@ __device__ void expand_rows(Stream stream, const T *bodies, T *rows, u32 row_cou
 
 } // namespace masks
 
-// Each kernel by its width, under a name that the driver finds it by.
+// The macro instantiates each kernel by its width, under the name by which the driver finds it.
 #define EXPAND_ROWS_KERNEL(T, BITS_OF_T)                                                                               \
   extern "C" __global__ void __launch_bounds__(masks::THREADS)                                                         \
       expand_rows_##BITS_OF_T(u64 key_low, u64 key_high, u64 counter_low, u64 counter_high, u32 byte, const T *bodies, \

@@ -1,5 +1,6 @@
-// Blind rotation for any shape of key, on one ciphertext a block. What the block works on lies in global memory but for
-// one transform: right for every set, made fast for none.
+// Blind rotation for any shape of key, with a ciphertext for each block. A block works in global
+// memory, apart from one transform in shared memory. The kernel serves every parameter set and is
+// optimized for none.
 #pragma once
 #include "transform.h"
 
@@ -16,7 +17,7 @@ template <class T> __device__ inline T rotated(const T *polynomial, u32 j, u32 e
   return from & size ? T(0) - word : word;
 }
 
-// The block's ciphertext becomes (0, X^-exponent table).
+// Sets the block's ciphertext to (0, X^-exponent table).
 template <class T>
 __device__ void load_table(T *glwe, const T *table, u32 exponent, Rotation rotation) {
   u32 size = 1u << rotation.size_log2, masks = rotation.glwe_dimension * size;
@@ -27,7 +28,7 @@ __device__ void load_table(T *glwe, const T *table, u32 exponent, Rotation rotat
   __syncthreads();
 }
 
-// Digit `level` of a word, the least significant one first.
+// Digit `level` of a word, where level 0 is the least significant digit.
 template <class T> __device__ inline double digit(Gadget gadget, T word, u32 level) {
   i64 state = round_to_digits(gadget, word), digit = 0;
   for (u32 peeled = 0; peeled <= level; peeled++)
@@ -35,9 +36,10 @@ template <class T> __device__ inline double digit(Gadget gadget, T word, u32 lev
   return double(digit);
 }
 
-// `sums[column] = sum over rows and levels of digits times the key's polynomial`. `word(row, j)` is what is cut into
-// digits, `key(polynomial, place)` a value of the step's key, whose polynomials lie by level, the smallest first, then
-// row, then column. Every thread adds up places of its own.
+// `sums[column] = sum over rows and levels of digits times the key's polynomial`. `word(row, j)` is
+// the word to decompose, and `key(polynomial, place)` is a value of the step's key. The key orders
+// its polynomials by level, the smallest first, then row, then column. Every thread sums up its own
+// places.
 template <class Word, class Key>
 __device__ __forceinline__ void external_product(double2 *x, double2 *sums, const double2 *roots, Rotation rotation,
                                                  Word word, Key key) {
@@ -58,12 +60,12 @@ __device__ __forceinline__ void external_product(double2 *x, double2 *sums, cons
           double2 *sum = sums + u64(column) * half + place;
           *sum = is_first ? product : plus(*sum, product);
         }
-      // All have read `x` before it is written again.
+      // Every thread reads `x` before the next row overwrites it.
       __syncthreads();
     }
 }
 
-// Hands the coefficients of the sums to `store(column, j, word)`.
+// Transforms the sums back and hands their coefficients to `store(column, j, word)`.
 template <class T, class Store>
 __device__ __forceinline__ void transform_back(double2 *x, const double2 *sums, const double2 *roots,
                                                Rotation rotation, Store store) {
@@ -82,7 +84,8 @@ __device__ __forceinline__ void transform_back(double2 *x, const double2 *sums, 
   }
 }
 
-// One secret bit a step: `glwe += GGSW(s_i) * (X^a_i glwe - glwe)`. A row of exponents is the mask's, then the body's.
+// Rotates by one secret bit a step: `glwe += GGSW(s_i) * (X^a_i glwe - glwe)`. A row of exponents
+// holds those of the mask, then that of the body.
 template <class T>
 __device__ void blind_rotate(const u32 *exponents, const T *const *tables, const u32 *table_of, const double2 *key,
                              const double2 *roots, T *glwes, double2 *scratch, Rotation rotation) {
@@ -108,16 +111,18 @@ __device__ void blind_rotate(const u32 *exponents, const T *const *tables, const
   }
 }
 
-// A word of which no half is rounded up that belongs down. A word that comes straight out of a product ends in zeros,
-// so that halves are common, and rounding all of them up would shift every coefficient alike. `dropped` bits lie below
-// the digits.
+// Adjusts a word so that rounding to digits, which rounds ties up, rounds ties to even. Words
+// straight out of a product end in zeros, so ties are common. Rounding all ties up would shift
+// every coefficient in one direction. `dropped` is the number of bits below the digits.
 template <class T> __device__ inline T halves_to_even(T word, u32 dropped) { return word - T(~(word >> dropped) & 1); }
 
-// Most secret bits of a step.
+// Maximum number of secret bits of a step.
 constexpr u32 GROUPING_MAX = 4;
 
-// A group of secret bits a step: `glwe = (sum over subsets of X^a_subset GGSW(subset)) * glwe`. The sum is taken of
-// values, where a rotation is a product with a root. A subset's highest bit stands for the group's first word.
+// Rotates by a group of secret bits a step:
+// `glwe = (sum over subsets of X^a_subset GGSW(subset)) * glwe`. The sum is computed on transformed
+// values, where a rotation is a product with a root. The highest bit of a subset stands for the
+// first word of the group.
 template <class T, class S>
 __device__ void blind_rotate_groups(const S *inputs, const T *const *tables, const u32 *table_of, const double2 *key,
                                     const double2 *roots, T *glwes, double2 *scratch, u32 grouping, Rotation rotation) {
@@ -157,7 +162,8 @@ __device__ void blind_rotate_groups(const S *inputs, const T *const *tables, con
   }
 }
 
-// Each kernel by its widths, under a name that the driver finds it by. Blocks have at most so many threads.
+// The macros instantiate each kernel by its widths, under the name by which the driver finds it. A
+// block has at most ROTATION_THREADS_MAX threads.
 constexpr u32 ROTATION_THREADS_MAX = 256;
 
 #define ROTATION_KERNELS(T, BITS_OF_T)                                                                                 \

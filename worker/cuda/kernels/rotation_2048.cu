@@ -1,11 +1,12 @@
-// Blind rotation for throughput: N = 2048, one mask polynomial, one digit, 64-bit words of which the accumulator keeps
-// the upper 32 bits.
+// Blind rotation for throughput: N = 2048, one mask polynomial, one digit, 64-bit words. The
+// accumulator keeps the upper 32 bits of each word.
 //
-// Two warps rotate one ciphertext, and hold transforms in registers: 1024 complex values are a square of 32 by 32, of
-// which a lane has a column of 32. A transform is a tree of 32 leaves over the columns, a transposition through shared
-// memory, and a tree over the rows. After the transposition a lane has a column of one polynomial, and the lane 16
-// further on the same column of the other, so that the product with the key takes one exchange between them. A block
-// rotates several ciphertexts, which read the key together.
+// Two warps rotate one ciphertext, and hold transforms in registers. The 1024 complex values form a
+// square of 32 by 32, of which a thread holds a column of 32. A transform is a tree of 32 leaves
+// over the columns, a transposition through shared memory, and a tree over the rows. After the
+// transposition a thread holds a column of one polynomial. The thread 16 further in the warp holds
+// that column of the other polynomial. The product with the key thus takes one exchange between
+// these two threads. A block rotates several ciphertexts, which read the key together.
 #pragma once
 #include "columns.h"
 #include "upper_half.h"
@@ -13,15 +14,16 @@
 namespace fast {
 
 constexpr u32 SIZE_LOG2 = 11, SIZE = 1 << SIZE_LOG2, HALF = SIZE / 2;
-// The square's side, and how far apart its rows lie in shared memory: no two lanes of a warp meet in a bank.
+// Side of the square, and distance between its rows in shared memory. With this distance, the
+// threads of a warp access distinct banks.
 constexpr u32 STAGES = 5, SIDE = 1 << STAGES, PITCH = SIDE + 1;
-// Ciphertexts of a block, and threads of each.
+// Ciphertexts of a block, and threads for each ciphertext.
 constexpr u32 LANES = 4, THREADS = 64;
 // Values of a step's key: two rows, two columns.
 constexpr u32 STEP_VALUES = 4 * HALF;
 constexpr u32 FACTORS = factors_of(STAGES);
 
-// What a block shares.
+// Shared memory of a block.
 struct Shared {
   double2 squares[LANES][2][SIDE * PITCH];
   u32 accumulators[LANES][2][SIZE];
@@ -29,15 +31,16 @@ struct Shared {
 };
 static_assert(sizeof(Shared) == 217088, "what gpu/launches/rotations.rs says that a block shares");
 
-// Where a step's key has a value: of a leaf and a column of the square, of the polynomial that multiplies polynomial
-// `row_polynomial` and is added to `column_polynomial`. A lane reads what multiplies its own polynomial first, and then
-// what multiplies the other one.
+// Place of a value in a step's key. The value belongs to a leaf and a column of the square. Its
+// polynomial multiplies polynomial `row_polynomial`, and the product is added to
+// `column_polynomial`. A thread first reads the factors of its own polynomial, then those of the
+// other.
 __device__ __forceinline__ u32 key_place(u32 leaf, u32 column, u32 row_polynomial, u32 column_polynomial) {
   u32 is_other = row_polynomial != column_polynomial;
   return leaf * 128 + is_other * 64 + (column >> 4) * 32 + (column & 15) + 16 * column_polynomial;
 }
 
-// What lane ^ 16 has.
+// The value of the thread whose number in the warp differs in bit 16.
 __device__ __forceinline__ double2 of_other_polynomial(double2 value) {
   return make_double2(__shfl_xor_sync(~0u, value.x, 16), __shfl_xor_sync(~0u, value.y, 16));
 }
@@ -55,11 +58,11 @@ __device__ void blind_rotate(const u32 *exponents, const u64 *const *tables, con
   u32 *accumulator = shared->accumulators[pair][warp];
   double2 *square = shared->squares[pair][warp];
   const u64 *table = tables[table_of[lane]];
-  // The mask is zero.
+  // The mask starts as zero.
   for (u32 j = thread; j < SIZE; j += SIDE)
     accumulator[j] = warp == 0 ? 0 : table_word(table, j, exponents[steps], SIZE);
   __syncwarp();
-  // From the transposition on, a thread has this column of this polynomial.
+  // From the transposition on, a thread holds this column of this polynomial.
   u32 column = thread % 16 + 16 * warp, polynomial = thread / 16;
   double2 *of_column = shared->squares[pair][polynomial];
 #pragma unroll 1
@@ -87,13 +90,13 @@ __device__ void blind_rotate(const u32 *exponents, const u64 *const *tables, con
     });
     reverse<STAGES>(x);
     tree<STAGES, -1, 0, 1>(x);
-    // All have read their columns before others take their place.
+    // Both warps read their columns before they overwrite the squares.
     pair_barrier(pair, THREADS);
     unrolled<SIDE>([&](auto i) { of_column[reversed(i.value, STAGES) * PITCH + column] = x[i.value]; });
     pair_barrier(pair, THREADS);
     unrolled<SIDE>([&](auto i) { x[i.value] = square[thread * PITCH + i.value]; });
     tree_of_lane<STAGES, -1>(x, [&](u32 index) { return shared->inverse[index * SIDE + thread]; });
-    // Loaded anew each time: there is no register to keep it in.
+    // Loaded again in each step, because no register is free to keep the factor.
     double2 untwist = conjugate(roots[thread]);
     untwist = make_double2(untwist.x * (1.0 / HALF), untwist.y * (1.0 / HALF));
     unrolled<SIDE>([&](auto i) {

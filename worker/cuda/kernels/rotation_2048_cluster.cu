@@ -1,12 +1,15 @@
-// Blind rotation for latency, two to four secret bits a step: N = 2048, one mask polynomial, one digit, 64-bit words,
-// on GPUs with clusters. The key is that of rotation.cu, and the accumulator has whole words.
+// Blind rotation for latency, with two to four secret bits a step: N = 2048, one mask polynomial,
+// one digit, 64-bit words, on GPUs with clusters. The key has the layout of rotation.cu, and the
+// accumulator keeps whole words.
 //
-// A step of four bits reads a mebibyte of the key, far more than one multiprocessor is given in the time that a step's
-// transforms take. So eight blocks rotate one ciphertext, and each reads an eighth. A lane has one value, and a warp a
-// column of a polynomial's square of 32 by 32; a tree takes exchanges between lanes, and a transposition stores each
-// value in the block that has its row. Between the transpositions there and back, a block has four rows of both
-// polynomials, and multiplies them by what it summed up of the key while the values were under way. A coefficient never
-// leaves its lane: nothing is rotated but the key, and the product takes the accumulator's place.
+// A step of four bits reads a mebibyte of the key. That is far more than one multiprocessor
+// receives in the time of a step's transforms. So eight blocks rotate one ciphertext, and each
+// block reads an eighth of the key. A thread holds one value, and a warp a column of a polynomial's
+// square of 32 by 32. A tree exchanges values between the threads of a warp. A transposition stores
+// each value in the block that has its row. Between the forward and the inverse transposition, a
+// block holds four rows of both polynomials. The block multiplies these rows by its sum of the
+// key's ciphertexts, which it computes during the forward transposition. A coefficient never leaves
+// its thread: only the key is rotated, and the product replaces the accumulator.
 #pragma once
 #include "rotation.cu"
 #include "unrolled.h"
@@ -16,32 +19,36 @@ namespace latency {
 
 constexpr u32 SIZE_LOG2 = 11, SIZE = 1 << SIZE_LOG2, HALF = SIZE / 2;
 constexpr u32 STAGES = 5, SIDE = 1 << STAGES;
-// Blocks of a cluster; a block's columns, or rows, of each polynomial, each of them a warp's.
+// Blocks of a cluster. A block has LINES columns, or rows, of each polynomial, and a warp for each
+// of them.
 constexpr u32 BLOCKS = 8, LINES = SIDE / BLOCKS, WARPS = 2 * LINES, THREADS = WARPS * SIDE;
 constexpr u32 SUBSETS_MAX = 1 << GROUPING_MAX;
 
-// How the key's ciphertext of a subset is rotated.
+// Rotation of the key's ciphertext of a subset.
 struct Turn {
   u32 exponent;
-  // The part of its root that is the row's.
+  // The part of the rotation's root that depends on the row.
   double2 of_row;
 };
 
-// What a block shares.
+// Shared memory of a block.
 struct Shared {
-  // A thread's values of a step's key: what multiplies its own polynomial, and what multiplies the other.
+  // A thread's values of a step's key: the factor of its own polynomial, and the factor of the
+  // other.
   double2 key[SUBSETS_MAX][2][THREADS];
-  // Where other blocks store: one is read while the other is written to.
+  // Buffers into which other blocks store. Blocks write to one while they read the other.
   double2 received[2][WARPS][SIDE];
   double2 products[WARPS][SIDE];
   Turn turns[WARPS][SUBSETS_MAX];
-  // exp(2 pi i m / 32), at the place of the reversed bits of m: lanes that follow each other read from all banks.
+  // exp(2 pi i m / 32), at the place of the reversed bits of m, so that adjacent threads read from
+  // all banks.
   double2 circle[SIDE];
 };
 static_assert(sizeof(Shared) == 147968, "what gpu/launches/rotations.rs says that a block shares");
 
-// The factors of a lane's stages, its sign in each: there, for columns and then for rows, and back, for rows and then
-// columns; and what coefficients are multiplied by at last.
+// Factors of a thread's stages, each with the thread's sign. The forward transform works on
+// columns, then rows. The inverse works on rows, then columns. `untwist` multiplies the
+// coefficients at the end.
 struct Factors {
   double2 columns[STAGES], rows[STAGES], rows_back[STAGES], columns_back[STAGES], untwist;
 };
@@ -50,7 +57,7 @@ __device__ __forceinline__ Factors load_factors(const double2 *roots, u32 line, 
   Factors factors;
   unrolled<STAGES>([&](auto stage) {
     constexpr u32 t = stage.value, half = SIDE / 2 >> t, half_back = 1 << t;
-    // Nodes in the order of their reversed bits; roots in units of exp(i pi / N).
+    // Nodes are in the order of their reversed bits. Roots are in units of exp(i pi / N).
     u32 node = 2 * SIZE * (__brev(lane) >> 27 & ((1u << t) - 1)), minus = lane & half ? SIZE : 0;
     u32 of_row = 4 * SIDE * (__brev(line) >> 27) + SIDE;
     factors.columns[t] = roots[((HALF + node) >> (t + 1)) + minus];
@@ -64,25 +71,25 @@ __device__ __forceinline__ Factors load_factors(const double2 *roots, u32 line, 
   return factors;
 }
 
-// One stage: of lanes that differ in the bit `half`, the lower one has a and the upper one b. They get a + w b and
-// a - w b; the factor has the sign in it.
+// Computes one stage. Of two threads whose numbers differ in the bit `half`, the lower holds a and
+// the upper b. The lower gets a + w b and the upper a - w b. The factor includes this sign.
 __device__ __forceinline__ double2 lanes_butterfly(double2 x, u32 half, double2 w) {
   double2 other = make_double2(__shfl_xor_sync(~0u, x.x, half), __shfl_xor_sync(~0u, x.y, half));
   bool is_upper = threadIdx.x & half;
   return plus_product(is_upper ? other : x, w, is_upper ? x : other);
 }
 
-// What a warp works on: this column, or row, of this polynomial.
+// The line that a warp works on: this column, or row, of this polynomial.
 struct Line {
   u32 polynomial, line, warp, lane;
 
-  // Values of columns become values of rows, or the other way round.
+  // Transposes: values of columns become values of rows, or the reverse.
   __device__ __forceinline__ void send(double2 (*received)[SIDE], double2 value) const {
     store_in_block(lane / LINES, &received[polynomial * LINES + lane % LINES][line], value);
   }
 };
 
-// How the key's ciphertexts are rotated in a step, for a warp's row.
+// Computes the rotations of the key's ciphertexts in a step, for a warp's row.
 __device__ __forceinline__ void find_turns(Line at, Turn *turns, const u64 *group, u32 grouping, const double2 *roots) {
   if (at.lane < 1u << grouping) {
     u64 sum = 0;
@@ -95,7 +102,8 @@ __device__ __forceinline__ void find_turns(Line at, Turn *turns, const u64 *grou
   __syncwarp();
 }
 
-// The step's ciphertext at a thread's place: what multiplies its own polynomial, and what multiplies the other.
+// The step's ciphertext at a thread's place: the factor of its own polynomial, and the factor of
+// the other.
 struct Bundle {
   double2 own, other;
 };
@@ -113,7 +121,8 @@ __device__ __forceinline__ Bundle sum_up(Line at, const Shared *shared, u32 grou
   return sum;
 }
 
-// Begins to copy a thread's values of a step's key, whose polynomials lie by subset, then row, then column.
+// Starts to copy a thread's values of a step's key, which orders its polynomials by subset, row and
+// column.
 __device__ __forceinline__ void copy_key(Line at, Shared *shared, const double2 *key, u32 grouping) {
   u32 place = at.line * SIDE + at.lane;
   for (u32 subset = 0; subset < 1u << grouping; subset++)
@@ -135,7 +144,7 @@ __device__ void blind_rotate(const u64 *inputs, const u64 *const *tables, const 
   if (warp == 0)
     shared->circle[__brev(at.lane) >> 27] = roots[at.lane * (2 * SIZE / SIDE)];
   Factors factors = load_factors(roots, at.line, at.lane);
-  // Its two coefficients: the mask is zero, the body X^-exponent times the table.
+  // The thread's two coefficients: the mask is zero, the body X^-exponent times the table.
   const u64 *input = inputs + u64(ciphertext) * (u64(steps) * grouping + 1);
   u32 body = u32(round_to_modulus(input[u64(steps) * grouping], SIZE_LOG2 + 1)), j = at.lane * SIDE + at.line;
   const u64 *table = tables[table_of[ciphertext]];
@@ -144,7 +153,7 @@ __device__ void blind_rotate(const u64 *inputs, const u64 *const *tables, const 
     low = rotated(table, j, (2 * SIZE - body) & (2 * SIZE - 1), SIZE);
     high = rotated(table, j + HALF, (2 * SIZE - body) & (2 * SIZE - 1), SIZE);
   }
-  // No block stores in another that has not begun.
+  // A block must not store into another block that has not started.
   arrive_at_cluster();
   wait_for_cluster();
 #pragma unroll 1
@@ -163,7 +172,7 @@ __device__ void blind_rotate(const u64 *inputs, const u64 *const *tables, const 
     wait_for_cluster();
     x = shared->received[0][warp][at.lane];
     unrolled<STAGES>([&](auto t) { x = lanes_butterfly(x, SIDE / 2 >> t.value, factors.rows[t.value]); });
-    // The other polynomial's warp of the same row has the other half of the product.
+    // The other polynomial's warp of this row holds the other half of the product.
     shared->products[warp][at.lane] = x;
     __syncthreads();
     x = plus_product(times(x, bundle.own), shared->products[(warp + LINES) % WARPS][at.lane], bundle.other);

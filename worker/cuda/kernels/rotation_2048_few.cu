@@ -1,17 +1,19 @@
-// The same as rotation_2048.cu, with the same key, where there are few ciphertexts: four warps rotate one, and it has a
-// block, so that ciphertexts spread over the multiprocessors and a thread has half as much to do.
+// Variant of rotation_2048.cu for few ciphertexts, with the key unchanged. Four warps rotate one
+// ciphertext, which has a block to itself. Ciphertexts thus spread over the multiprocessors, and a
+// thread has half as much work.
 //
-// Two lanes share a column of 32 values: one has the even ones, the other the odd ones. Each takes four stages of a
-// tree alone, then gives the other half of what it has, and takes the last stage for half of the leaves.
+// Two threads share a column of 32 values: one holds the even values, the other the odd ones. Each
+// computes four stages of a tree alone. Then each gives half of its values to the other thread, and
+// computes the last stage for half of the leaves.
 #pragma once
 #include "rotation_2048.cu"
 
 namespace fast {
 
-// Threads of a block, and values of each.
+// Threads of a block, and values of each thread.
 constexpr u32 FEW_THREADS = 128, SHARE = SIDE / 2;
 
-// What a block shares.
+// Shared memory of a block.
 struct SharedByFew {
   double2 squares[2][SIDE * PITCH];
   u32 accumulators[2][SIZE];
@@ -19,14 +21,15 @@ struct SharedByFew {
 };
 static_assert(sizeof(SharedByFew) == 66560, "what gpu/launches/rotations.rs says that a block shares");
 
-// What lane ^ `lanes` has.
+// The value of the thread whose number in the warp is that of this thread, exclusive-or `lanes`.
 __device__ __forceinline__ double2 of_lane(double2 value, u32 lanes) {
   return make_double2(__shfl_xor_sync(~0u, value.x, lanes), __shfl_xor_sync(~0u, value.y, lanes));
 }
 
-// The last stage of a tree of 32 leaves. The lane whose `half` is 0 has values of the even coefficients, and lane
-// ^ `partner` those of the odd ones. They become leaves 16 `half` and on. `factor(i)` are the stage's factors, but for
-// those that are a quarter turn on from the one before.
+// Computes the last stage of a tree of 32 leaves. The thread whose `half` is 0 holds values of the
+// even coefficients, and thread ^ `partner` those of the odd ones. The thread ends with the 16
+// leaves from leaf 16 `half` on. `factor(i)` gives every second factor of the stage: the factors
+// between are a quarter turn further.
 template <int SIGN, class Factor>
 __device__ __forceinline__ void last_stage(double2 *x, u32 half, u32 partner, Factor factor) {
   double2 y[SHARE];
@@ -46,12 +49,13 @@ __device__ __forceinline__ void last_stage(double2 *x, u32 half, u32 partner, Fa
   unrolled<SHARE>([&](auto i) { x[i.value] = y[i.value]; });
 }
 
-// A tree of 32 leaves where the highest power is exp(SIGN 2 pi i NUMERATOR / DENOMINATOR), as last_stage has it.
+// A tree of 32 leaves at the points x for which x^32 is exp(SIGN 2 pi i NUMERATOR / DENOMINATOR).
+// The two threads share values and leaves as in last_stage.
 template <int SIGN, int NUMERATOR, int DENOMINATOR>
 __device__ __forceinline__ void shared_tree(double2 *x, u32 half, u32 partner) {
   tree<STAGES - 1, SIGN, NUMERATOR, DENOMINATOR>(x);
   last_stage<SIGN>(x, half, partner, [&](auto i) {
-    // Of leaves 4 i and on, or of those 16 further.
+    // Factor of the leaves from 4 i on, or of the leaves 16 further.
     constexpr int node = reversed(2 * i.value, STAGES - 1), turn = DENOMINATOR * SIDE;
     constexpr Root low = root_of_unity(SIGN * (NUMERATOR + node * DENOMINATOR), turn);
     constexpr Root high = root_of_unity(SIGN * (NUMERATOR + (node + 1) * DENOMINATOR), turn);
@@ -59,7 +63,7 @@ __device__ __forceinline__ void shared_tree(double2 *x, u32 half, u32 partner) {
   });
 }
 
-// The same where the root is the column's own.
+// The tree where x^32 is the column's own root.
 template <int SIGN>
 __device__ __forceinline__ void shared_tree_of_column(double2 *x, u32 half, u32 partner, const double2 *factors,
                                                       u32 column) {
@@ -76,15 +80,16 @@ __device__ void blind_rotate_few(const u32 *exponents, const u64 *const *tables,
   u32 thread = threadIdx.x % SIDE, warp = threadIdx.x / SIDE, lane = blockIdx.x;
   load_factors<STAGES>(shared->forward, shared->inverse, roots);
   exponents += u64(lane) * (steps + 1);
-  // Before a transposition, two warps have a polynomial; a lane has a share of this column.
+  // Before a transposition, two warps hold a polynomial, and a thread holds a share of this column.
   u32 own = warp / 2, half = thread / 16, column = thread % 16 + 16 * (warp % 2);
   u32 *accumulator = shared->accumulators[own];
   double2 *square = shared->squares[own];
-  // After it, a lane has a share of this column of that polynomial, and lane ^ 16 the same of the other one.
+  // After the transposition, a thread holds a share of this column of that polynomial. Thread ^ 16
+  // holds the corresponding share of the other polynomial.
   u32 polynomial = thread / 16, later_half = thread / 8 % 2, later_column = thread % 8 + 8 * warp;
   double2 *of_column = shared->squares[polynomial];
   const u64 *table = tables[table_of[lane]];
-  // The mask is zero.
+  // The mask starts as zero.
   for (u32 j = threadIdx.x % (2 * SIDE); j < SIZE; j += 2 * SIDE)
     accumulator[j] = own == 0 ? 0 : table_word(table, j, exponents[steps], SIZE);
   __syncthreads();
@@ -99,7 +104,7 @@ __device__ void blind_rotate_few(const u32 *exponents, const u64 *const *tables,
       x[r.value] = make_double2(low, high);
     });
     shared_tree<1, 1, 4>(x, half, 16);
-    // A leaf's row is its reversed bits.
+    // The row of a leaf is the leaf's number with its bits reversed.
     unrolled<SHARE>([&](auto i) {
       square[(2 * reversed(i.value, STAGES - 1) + half) * PITCH + column] = x[i.value];
     });
@@ -115,7 +120,7 @@ __device__ void blind_rotate_few(const u32 *exponents, const u64 *const *tables,
     });
     reverse<STAGES - 1>(x);
     shared_tree<-1, 0, 1>(x, later_half, 8);
-    // All have read their columns before others take their place.
+    // All warps read their columns before they overwrite the squares.
     __syncthreads();
     unrolled<SHARE>([&](auto i) {
       of_column[(2 * reversed(i.value, STAGES - 1) + later_half) * PITCH + later_column] = x[i.value];
@@ -132,7 +137,7 @@ __device__ void blind_rotate_few(const u32 *exponents, const u64 *const *tables,
       double2 value = times(x[i.value], times(untwist, make_double2(w.re, w.im)));
       add_to(accumulator[first + 2 * SIDE * r], accumulator[first + 2 * SIDE * r + HALF], value);
     });
-    // A rotation reads what others have added to.
+    // The next rotation reads coefficients to which other threads have added.
     __syncthreads();
   }
   u64 *glwe = glwes + (u64(lane) * 2 + own) * SIZE;

@@ -1,10 +1,12 @@
-// Blind rotation for throughput: N = 512, four mask polynomials, one digit, 64-bit words of which the accumulator keeps
-// the upper 32 bits.
+// Blind rotation for throughput: N = 512, four mask polynomials, one digit, 64-bit words. The
+// accumulator keeps the upper 32 bits of each word.
 //
-// 256 complex values are a square of 16 by 16, and half a warp transforms one of a ciphertext's five polynomials in
-// registers, as in rotation_2048.cu. Between the ways there and back, the product with the key takes all five
-// polynomials at one place and five times as many numbers of the key: a thread has a place, for all ciphertexts of the
-// block, so that a block reads the key once. The values lie in the squares meanwhile, each where a lane had it.
+// The 256 complex values form a square of 16 by 16. Half a warp transforms one of a ciphertext's
+// five polynomials in registers, as in rotation_2048.cu. Between the forward and the inverse
+// transform comes the product with the key. At each place, the product needs all five polynomials
+// and five times as many numbers of the key. So a thread computes one place for all ciphertexts of
+// the block, and a block reads the key once. Meanwhile the values lie in the squares, each where
+// the transform left it.
 #pragma once
 #include "columns.h"
 #include "upper_half.h"
@@ -13,28 +15,30 @@ namespace boolean {
 
 constexpr u32 SIZE_LOG2 = 9, SIZE = 1 << SIZE_LOG2, HALF = SIZE / 2;
 constexpr u32 POLYNOMIALS = 5;
-// The square's side, and how far apart its rows lie in shared memory: no eight lanes that follow each other meet in a
-// bank.
+// Side of the square, and distance between its rows in shared memory. With this distance, eight
+// consecutive threads access distinct banks.
 constexpr u32 STAGES = 4, SIDE = 1 << STAGES, PITCH = SIDE + 1;
 constexpr u32 FACTORS = factors_of(STAGES);
-// Ciphertexts of a block, and their polynomials. A thread for each place of the product: half a warp of them has no
-// polynomial.
+// Ciphertexts of a block, and their polynomials. There is a thread for each place of the product,
+// so half a warp of the threads has no polynomial.
 constexpr u32 LANES = 3, PARTS = LANES * POLYNOMIALS, THREADS = HALF;
 static_assert(PARTS * SIDE <= THREADS);
-// How far apart accumulators lie: those of a warp's two polynomials do not meet in a bank.
+// Distance between accumulators, chosen so that those of a warp's two polynomials lie in distinct
+// banks.
 constexpr u32 ACCUMULATOR_PITCH = SIZE + SIDE;
 
-// What a block shares: two blocks have room on a multiprocessor of 227 KiB.
+// Shared memory of a block. A multiprocessor of 227 KiB has room for two blocks.
 struct Shared {
   double2 squares[PARTS][SIDE * PITCH];
   u32 accumulators[PARTS][ACCUMULATOR_PITCH];
   double2 forward[FACTORS * SIDE], inverse[FACTORS * SIDE];
-  // What a column's first coefficient is multiplied by at last, which also brings the key's words to the accumulator's.
+  // Last factor of a column's first coefficient. The factor also scales the key's words to those of
+  // the accumulator.
   double2 untwist[SIDE];
 };
 static_assert(sizeof(Shared) == 101312, "what gpu/launches/rotations.rs says that a block shares");
 
-// What half a warp works on, and a lane's column of it.
+// The polynomial that half a warp works on, and a thread's column of it.
 struct Polynomial {
   double2 *square;
   u32 *accumulator;
@@ -44,8 +48,8 @@ struct Polynomial {
   __device__ __forceinline__ void sync() const { __syncwarp(0xffffu << (threadIdx.x & SIDE)); }
 };
 
-// The square becomes values of the digits of X^exponent times the polynomial, less the polynomial: value k in row
-// k % 16, at the place of the reversed bits of k / 16.
+// Fills the square with the transform of the digits of X^exponent times the polynomial, minus the
+// polynomial. Value k is in row k % 16, at the place of the reversed bits of k / 16.
 __device__ __forceinline__ void transform(Polynomial at, const Shared *shared, u32 exponent, u32 base_log) {
   double2 x[SIDE];
   u32 from = at.column + 2 * SIZE - exponent;
@@ -64,7 +68,8 @@ __device__ __forceinline__ void transform(Polynomial at, const Shared *shared, u
   unrolled<SIDE>([&](auto i) { row[i.value] = x[i.value]; });
 }
 
-// The values at a thread's place become their products with a step's key, whose polynomials lie by row, then column.
+// Multiplies the values at a thread's place by a step's key, which orders its polynomials by row
+// and column.
 __device__ __forceinline__ void multiply(Shared *shared, const double2 *key) {
   // Keys have the order of transform.h.
   u32 place = threadIdx.x, in_square = reversed(place / SIDE, STAGES) * PITCH + place % SIDE;
@@ -85,12 +90,12 @@ __device__ __forceinline__ void multiply(Shared *shared, const double2 *key) {
   unrolled<PARTS>([&](auto part) { shared->squares[part.value][in_square] = sums[part.value]; });
 }
 
-// Adds the polynomial of the square's values to the accumulator.
+// Transforms the square back and adds the polynomial to the accumulator.
 __device__ __forceinline__ void transform_back(Polynomial at, const Shared *shared) {
   double2 x[SIDE];
   unrolled<SIDE>([&](auto i) { x[reversed(i.value, STAGES)] = at.square[at.column * PITCH + i.value]; });
   tree<STAGES, -1, 0, 1>(x);
-  // All have read their rows before others take their place.
+  // All threads of the half warp read their rows before they overwrite the square.
   at.sync();
   unrolled<SIDE>([&](auto i) { at.square[reversed(i.value, STAGES) * PITCH + at.column] = x[i.value]; });
   at.sync();
@@ -113,7 +118,7 @@ __device__ void blind_rotate(const u32 *exponents, const u64 *const *tables, con
   u32 part = has_polynomial ? threadIdx.x / SIDE : 0, polynomial = part % POLYNOMIALS;
   Polynomial at{shared->squares[part], shared->accumulators[part], threadIdx.x % SIDE};
   u32 lane = blockIdx.x * LANES + part / POLYNOMIALS;
-  // A block that has room for more ciphertexts than there are rotates the last one several times.
+  // A block with more room than ciphertexts left rotates the last ciphertext several times.
   u32 from = lane < lanes ? lane : lanes - 1;
   exponents += u64(from) * (steps + 1);
   load_factors<STAGES>(shared->forward, shared->inverse, roots);
@@ -123,7 +128,7 @@ __device__ void blind_rotate(const u32 *exponents, const u64 *const *tables, con
   }
   if (has_polynomial) {
     const u64 *table = tables[table_of[from]];
-    // The mask is zero.
+    // The mask starts as zero.
     for (u32 j = at.column; j < SIZE; j += SIDE)
       at.accumulator[j] = polynomial < POLYNOMIALS - 1 ? 0 : table_word(table, j, exponents[steps], SIZE);
   }

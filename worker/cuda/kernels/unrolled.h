@@ -1,9 +1,9 @@
-// What the compiler knows: loops without a counter, and roots of unity as constants. Arrays that only such loops index
-// live in registers.
+// Compile-time constants: loops without a counter, and roots of unity. An array that only such
+// loops index stays in registers.
 #pragma once
 #include "words.h"
 
-// A loop's index, as a type.
+// The index of a loop, as a type.
 template <u32 I> struct Index {
   static constexpr u32 value = I;
 };
@@ -20,7 +20,7 @@ template <u32 FROM, u32 COUNT, class F> __device__ __forceinline__ void unrolled
 // Calls `step` with each index below COUNT.
 template <u32 COUNT, class F> __device__ __forceinline__ void unrolled(F step) { unrolled_from<0, COUNT>(step); }
 
-// The lowest `bits` bits of a number, the other way round.
+// The lowest `bits` bits of a number in reversed order.
 constexpr u32 reversed(u32 number, u32 bits) {
   u32 result = 0;
   for (u32 bit = 0; bit < bits; bit++)
@@ -32,7 +32,7 @@ struct Root {
   double re, im;
 };
 
-// exp(2 pi i numerator / denominator), by series near the nearest axis.
+// exp(2 pi i numerator / denominator), by a power series around the nearest axis.
 constexpr Root root_of_unity(int numerator, int denominator) {
   numerator %= denominator;
   if (numerator < 0)

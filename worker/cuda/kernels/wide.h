@@ -1,5 +1,5 @@
-// Sums of two doubles, the second below half of the first's last bit: 106 bits. Products and sums are named, so that no
-// compiler puts two of them together.
+// Numbers of 106 bits: sums of two doubles, the second below half of the last bit of the first.
+// Products and sums use intrinsics, so that no compiler fuses two of them.
 #pragma once
 
 struct Wide {

@@ -1,4 +1,4 @@
-// Words of the torus and their digits, as crypto/math has them. No headers: the kernels compile without any.
+// Torus words and their digits, as in crypto/math. The kernels compile without any system headers.
 #pragma once
 
 using u32 = unsigned int;
@@ -7,23 +7,24 @@ using u64 = unsigned long long;
 
 template <class T> constexpr u32 BITS = 8 * sizeof(T);
 
-// What CUDA has no portable words for; the emulator has its own.
+// Operations for which CUDA has no portable syntax. The emulator has its own versions.
 #ifndef EMULATED
-// The block's dynamic shared memory, as long as the launch says.
+// The block's dynamic shared memory, whose size the launch gives.
 #define DYNAMIC_SHARED(T, NAME)                                                                                        \
   extern __shared__ double2 dynamic_shared[];                                                                          \
   T *NAME = reinterpret_cast<T *>(dynamic_shared)
 
-// A barrier of its own for each part of a block, of `threads` threads.
+// A separate barrier for each part of a block, of `threads` threads.
 __device__ __forceinline__ void pair_barrier(u32 part, u32 threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(part + 1), "r"(threads) : "memory");
 }
 
-// `sums += digits * key` of a warp, on tensor cores: 16 rows of 32 signed bytes times 32 rows of 8 unsigned ones. Four
-// bytes are a word, the first one lowest. Thread 4 g + q has, as the PTX ISA says of mma.m16n8k32,
-//   digits: of row g bytes 4 q .. 4 q + 3, of row g + 8 the same; of row g bytes 16 + 4 q .., of row g + 8 the same;
-//   key:    of column g rows 4 q .. 4 q + 3; rows 16 + 4 q ..;
-//   sums:   of row g columns 2 q and 2 q + 1; of row g + 8 the same.
+// `sums += digits * key` of a warp, on tensor cores: 16 rows of 32 signed bytes times 32 rows of 8
+// unsigned bytes. Four bytes form a word, the first byte lowest. As the PTX ISA defines
+// mma.m16n8k32, thread 4 g + q holds
+//   digits: bytes 4 q .. 4 q + 3 of row g, then of row g + 8; bytes 16 + 4 q .. of both;
+//   key:    of column g rows 4 q .. 4 q + 3; then rows 16 + 4 q ..;
+//   sums:   of row g columns 2 q and 2 q + 1; then these columns of row g + 8.
 __device__ __forceinline__ void multiply_bytes(int (&sums)[4], u32 digits_0, u32 digits_1, u32 digits_2, u32 digits_3,
                                                u32 key_0, u32 key_1) {
   asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -32,7 +33,7 @@ __device__ __forceinline__ void multiply_bytes(int (&sums)[4], u32 digits_0, u32
                : "r"(digits_0), "r"(digits_1), "r"(digits_2), "r"(digits_3), "r"(key_0), "r"(key_1));
 }
 
-// Copies 16 bytes to shared memory while the thread goes on.
+// Starts an asynchronous copy of 16 bytes to shared memory.
 __device__ __forceinline__ void copy_meanwhile(double2 *to, const double2 *from) {
   u32 shared = u32(__cvta_generic_to_shared(to));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(from) : "memory");
@@ -41,12 +42,14 @@ __device__ __forceinline__ void copy_meanwhile(double2 *to, const double2 *from)
 // Waits for the thread's own copies.
 __device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// Of what is made for a cluster: blocks that run at the same time and reach each other's shared memory.
+// Thread block clusters: blocks that run at the same time and can access each other's shared
+// memory.
 #define CLUSTER(BLOCKS) __cluster_dims__(BLOCKS, 1, 1)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define HAS_CLUSTERS
 
-// A barrier of all threads of a cluster, in two halves: what was stored before the first is seen after the second.
+// The two halves of a barrier of all threads of a cluster. Stores before the first half are visible
+// after the second.
 __device__ __forceinline__ void arrive_at_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
@@ -55,7 +58,7 @@ __device__ __forceinline__ void wait_for_cluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Stores where block `block` of the cluster has what `place` is in this one.
+// Stores into block `block` of the cluster, at the address that `place` has in this block.
 __device__ __forceinline__ void store_in_block(u32 block, double2 *place, double2 value) {
   u32 there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(u32(__cvta_generic_to_shared(place))), "r"(block));
@@ -70,7 +73,7 @@ template <class T> __device__ inline T round_to_modulus(T word, u32 log2) {
   return T(word + half) >> (BITS<T> - log2);
 }
 
-// How a word is cut into digits: `levels` of them, each below 2^base_log.
+// Decomposition of a word: `levels` digits, each below 2^base_log.
 struct Gadget {
   u32 base_log, levels;
 };
@@ -81,7 +84,7 @@ __device__ inline i64 balance(u64 value, u32 bits, u64 tie_down) {
   return i64(value - (go_down << bits));
 }
 
-// The rounded, balanced value whose digits `next_digit` peels off.
+// The rounded, balanced value from which `next_digit` takes the digits.
 template <class T> __device__ inline i64 round_to_digits(Gadget gadget, T word) {
   u32 kept = gadget.base_log * gadget.levels;
   u64 doubled = word >> (BITS<T> - kept - 1);
@@ -94,7 +97,7 @@ __device__ inline i64 next_digit(Gadget gadget, i64 &state) {
   u64 low = u64(state) & ((u64(1) << gadget.base_log) - 1);
   state >>= gadget.base_log;
   i64 digit = balance(low, gadget.base_log, u64(state >> (gadget.base_log - 1)) & 1);
-  // Zero or one whole base: what the digit gave away goes to the next one.
+  // Zero or one whole base: balancing a digit carries that amount into the next digit.
   state += (i64(low) - digit) >> gadget.base_log;
   return digit;
 }

@@ -1,4 +1,4 @@
-//! One GPU at work: what waves need on it beside keys and slots.
+//! The resources that waves need on one GPU, besides keys and slots.
 
 use std::{
     collections::HashMap,
@@ -10,29 +10,32 @@ use crate::{
     roots::roots,
 };
 
-/// A GPU, with memory for waves under way.
+/// A GPU, with memory for the waves that it computes.
 pub(crate) struct Bench {
-    /// Among the device's.
+    /// Number of the GPU within the device.
     pub(crate) number: usize,
     pub(crate) driver: Arc<dyn Driver>,
-    /// The numbers of a part on their way. Goes before the workspace that they go to.
+    /// Host memory from which the lists of a part are copied. Declared, and so dropped, before the
+    /// workspace into which the copies go.
     staging: Mutex<Staging>,
-    /// For what a part of a wave needs while it is computed. One is at a time.
+    /// Memory of the part that the GPU computes. One part is computed at a time.
     pub(crate) workspace: Buffer,
-    /// Roots of unity by size of a polynomial.
+    /// Roots of unity, by the size of a polynomial.
     roots: Mutex<HashMap<usize, Arc<Buffer>>>,
     key_turn: Mutex<()>,
 }
 
-/// Share of a GPU's memory that is the workspace.
+/// The workspace is this fraction of a GPU's memory: one sixteenth.
 const WORKSPACE_SHARE: u64 = 16;
-/// More than that no wave can use: thousands of lanes of the widest sets.
+/// Maximum size of the workspace. No wave uses more: this is enough for thousands of lanes of the
+/// widest sets.
 const WORKSPACE_MAX: u64 = 2 << 30;
-/// Share of a GPU's memory for words of a key that are expanded and not yet what computations read.
+/// Expanded words of a key that await their transform take at most this fraction of a GPU's memory.
 const STAGED_SHARE: u64 = 1024;
-/// More than that keeps no more multiprocessors busy.
+/// Maximum bytes of expanded words. More would not keep more multiprocessors busy.
 const STAGED_MAX: u64 = 16 << 20;
-/// Numbers of a part that are on their way at a time: those of some ten thousand lanes. More go one after the other.
+/// Maximum bytes of lists in transit: those of some ten thousand lanes. Longer lists are copied in
+/// pieces.
 const STAGING_BYTES: usize = 1 << 20;
 
 impl Bench {
@@ -44,7 +47,7 @@ impl Bench {
         Ok(Self { number, driver, staging, workspace, roots: Mutex::default(), key_turn: Mutex::default() })
     }
 
-    /// What the numbers of a part are sent through.
+    /// The host memory through which the lists of a part are sent.
     pub(crate) fn staging(&self) -> MutexGuard<'_, Staging> {
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,13 +56,13 @@ impl Bench {
         Launcher { driver: self.driver.as_ref(), stream }
     }
 
-    /// Waits until a stream has ended everything that was launched on it. `mark` is free for that.
+    /// Waits until a stream has ended everything launched on it. `mark` must not be in use.
     pub(crate) fn finish(&self, stream: Stream, mark: usize) -> Result<(), DriverError> {
         self.driver.mark(stream, mark)?;
         self.driver.wait(stream, mark)
     }
 
-    /// Roots for polynomials of `size` coefficients, made when they are first asked for.
+    /// Roots for polynomials of `size` coefficients, computed at the first request.
     pub(crate) fn roots(&self, size: usize) -> Result<Arc<Buffer>, DriverError> {
         let mut made = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(roots) = made.get(&size) {
@@ -70,12 +73,12 @@ impl Bench {
         Ok(new)
     }
 
-    /// Bytes of a key's words that are made ready at a time.
+    /// Bytes of a key's words that are expanded at a time.
     pub(crate) fn staged_bytes(&self) -> usize {
         (self.driver.describe().memory_bytes / STAGED_SHARE).min(STAGED_MAX) as usize
     }
 
-    /// Held while a key is made ready.
+    /// Locks the preparation of keys: the caller holds the guard while it prepares a key.
     pub(crate) fn key_turn(&self) -> MutexGuard<'_, ()> {
         self.key_turn.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! GPUs as one device.
+//! One or more GPUs as one device.
 
 use std::{
     collections::HashMap,
@@ -28,8 +28,8 @@ use crate::{
     run::{Outcome, Run},
 };
 
-/// GPUs that share their waves: each has every key and table, and an arena lies on one of them, where the others reach it.
-/// A thread for each launches what it takes from the waves.
+/// GPUs that share their waves. Every GPU has every key and table. An arena lies on one GPU, and
+/// the others access it there. Each GPU has a thread that takes parts of waves and launches them.
 pub struct CudaDevice {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -42,18 +42,19 @@ pub struct CudaDevice {
     tickets: Mutex<HashMap<u64, Arc<Outcome>>>,
 }
 
-/// What the device and its threads have in common.
+/// State that the device and its threads share.
 struct Shared {
     benches: Vec<Bench>,
     queue: Queue,
     loss: Arc<Loss>,
 }
 
-/// Lanes of each multiprocessor that a wave can keep busy, twice over: while some end, others begin.
+/// Lanes for each multiprocessor in the widest wave. The GPU can process half of them at once, so
+/// that the others begin while the first ones end.
 const LANES_PER_MULTIPROCESSOR: usize = 8;
 
 impl CudaDevice {
-    /// A device of GPUs that reach each other's memory, at least one.
+    /// A device of at least one GPU. The GPUs can access each other's memory.
     pub fn new(drivers: Vec<Arc<dyn Driver>>) -> Result<Self, DeviceError> {
         if drivers.is_empty() {
             return Err(DeviceError::Lost { message: "a device of no GPUs".to_owned() });
@@ -77,14 +78,15 @@ impl CudaDevice {
             let work = move || shared.queue.work(&shared.benches[number]);
             let thread = std::thread::Builder::new().name(format!("gpu-{number}")).spawn(work);
             let lost = |error: io::Error| DeviceError::Lost { message: error.to_string() };
-            // Where one cannot be had, the device ends, and with it those that have begun.
+            // If a thread cannot start, dropping `device` ends the threads that have started.
             device.threads.push(thread.map_err(lost)?);
         }
         Ok(device)
     }
 
-    /// The same, with copies of keys in the host's pinned memory, of so many bytes at most: a key that has had to make room
-    /// for others is made ready from there when it comes back. The copy goes when nobody has asked for the key for so long.
+    /// Adds copies of keys in the host's pinned memory, up to `limit_bytes`. A key that was evicted
+    /// to make room is prepared from its copy when it is loaded again. A copy is dropped when its
+    /// evicted key has not been loaded for `kept_for`.
     pub fn with_warm_keys(mut self, limit_bytes: u64, kept_for: Duration) -> Result<Self, DeviceError> {
         self.warm = Arc::new(WarmKeys::new(limit_bytes, kept_for));
         let sweep = Sweep::start(self.warm.clone());
@@ -130,7 +132,8 @@ impl Device for CudaDevice {
     }
 
     fn evict_key(&self, key: KeySlot) {
-        // The driver waits for the GPU when it frees: not under the lock.
+        // The driver waits for the GPU when it frees memory, so the key is dropped outside the
+        // lock.
         let freed = locked(&self.keys).remove(&key.number);
         if let Some(name) = freed.as_ref().and_then(|key| key.name()) {
             self.warm.was_evicted(name);
@@ -161,7 +164,7 @@ impl Device for CudaDevice {
 
     fn create_arena(&self, set: &'static ParameterSet, limit_bytes: u64) -> Result<Arena, DeviceError> {
         let number = self.number();
-        // One after the other, so that none has them all.
+        // Arenas are distributed round robin, so that no GPU holds them all.
         let home = &self.shared.benches[number as usize % self.shared.benches.len()];
         let gpu = GpuArena::new(&home.driver, set, limit_bytes)?;
         let arena = Arena { number, slots: gpu.len() };
@@ -236,11 +239,12 @@ impl Device for CudaDevice {
         if let Some(why) = self.shared.loss.why() {
             return Some(why.to_owned());
         }
-        // A thread catches the panics of what it computes. One that ends all the same would leave waves without an end.
+        // A thread catches the panics of its computations. If it ends nevertheless, its waves would
+        // never end.
         if let Some(number) = self.threads.iter().position(JoinHandle::is_finished) {
             return Some(format!("thread gpu-{number} has ended"));
         }
-        // Without the sweep, copies of keys that nobody asks for would keep pinned memory for ever.
+        // Without the sweep, copies of unused keys would hold pinned memory forever.
         let sweep_has_died = self.sweep.as_ref().is_some_and(Sweep::has_died);
         sweep_has_died.then(|| "thread warm-keys has ended".to_owned())
     }
@@ -254,7 +258,8 @@ impl Drop for CudaDevice {
     fn drop(&mut self) {
         self.shared.queue.close();
         for thread in self.threads.drain(..) {
-            // It catches the panics of what it runs; there is nothing left to report to.
+            // The thread catches panics of the waves. A panic elsewhere has no one left to report
+            // to.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,5 @@
-//! A GPU: memory, launches and clocks. The crate's only unsafe code is in here: what comes out of it checks every length
-//! and every index before a kernel sees it.
+//! A GPU: memory, launches and clocks. All unsafe code of the crate is in this module. The public
+//! functions check every length and every index before a kernel uses it.
 
 #![allow(unsafe_code)]
 

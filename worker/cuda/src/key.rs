@@ -1,4 +1,4 @@
-//! Evaluation keys in a GPU's memory, whatever their words are.
+//! Evaluation keys in a GPU's memory, for all widths of words.
 
 mod expand;
 mod sweep;
@@ -29,25 +29,25 @@ pub(crate) use self::{
 
 /// An evaluation key in the memory of GPUs.
 pub(crate) trait GpuKey: RunKey {
-    /// The name of the key's copy in the host's memory, where keys are kept there.
+    /// Name of the key's copy in the host's memory, if keys are kept there.
     fn name(&self) -> Option<&KeyName>;
 
-    /// Bytes that the key takes on each GPU.
+    /// Bytes of the key on each GPU.
     fn bytes(&self) -> u64;
 }
 
-/// Makes a key ready on every GPU, from what is kept of it in memory, or from its source.
+/// Prepares a key on every GPU, from its copy in the host's memory or from its source.
 pub(crate) fn load(benches: &[Bench], warm: &WarmKeys, source: &dyn KeySource) -> Result<Arc<dyn GpuKey>, DeviceError> {
     let set = source.set();
     by_words!(set, typed(benches, warm, source)).unwrap_or(Err(DeviceError::UnsupportedSet { set: set.name }))
 }
 
-/// Bytes that a key of `set` takes on each GPU; none, if there can be no such key.
+/// Bytes of a key of `set` on each GPU; 0 if no key of this set is possible.
 pub(crate) fn bytes(set: &ParameterSet) -> u64 {
     by_words!(set, bytes_of(set)).unwrap_or(0)
 }
 
-/// Does a GPU compute waves of `set`?
+/// Whether a GPU computes waves of `set`.
 pub fn serves(set: &ParameterSet, gpu: &Description) -> bool {
     let same_words = set.torus.bits() == set.small_word_bits();
     // Ciphertexts between operations have the words of the big key.
@@ -58,7 +58,7 @@ pub fn serves(set: &ParameterSet, gpu: &Description) -> bool {
 }
 
 fn bytes_of<T, S>(set: &ParameterSet) -> u64 {
-    // A spectrum is of doubles, whatever the big key's words are.
+    // A spectrum consists of doubles, for any width of the big key's words.
     let _ = size_of::<T>();
     (key_switch_bytes::<S>(set) + rotation_shape(set).key_polynomials() * spectrum_bytes(set)) as u64
 }
@@ -71,7 +71,7 @@ fn spectrum_bytes(set: &ParameterSet) -> usize {
     set.polynomial_size / 2 * size_of::<Complex>()
 }
 
-/// What a blind rotation of `set` rotates.
+/// Shape of a blind rotation of `set`.
 pub fn rotation_shape(set: &ParameterSet) -> RotationShape {
     RotationShape {
         steps: set.rotation_steps(),
@@ -82,7 +82,7 @@ pub fn rotation_shape(set: &ParameterSet) -> RotationShape {
     }
 }
 
-/// How a key switch of `set` cuts words and rounds bodies.
+/// Shape of a key switch of `set`: the decomposition of words and the rounding of bodies.
 fn key_switch_shape(set: &ParameterSet) -> KeySwitchShape {
     KeySwitchShape {
         input_dimension: set.big_dimension(),
@@ -118,10 +118,10 @@ fn typed<T: Torus + Pod, S: Torus + Pod>(
     Ok(key)
 }
 
-/// Half of a key as it is stored, of the sizes that its set says.
+/// One half of a key as stored, with the sizes that its set prescribes.
 #[derive(Clone, Copy)]
 pub(crate) struct Seeded<'k, W> {
-    /// Of the masks.
+    /// Seed of the masks.
     seed: MaskSeed,
     bodies: &'k [W],
 }
@@ -166,7 +166,7 @@ impl<T: Torus + Pod, S: Torus + Pod> TypedKey<T, S> {
         self.replicas.get(bench.number).ok_or(DriverError::Misfit("a key for each GPU"))
     }
 
-    /// Ciphertexts under the small key.
+    /// Switches ciphertexts to the small key.
     fn switch_key<'b>(
         &self,
         bench: &Bench,

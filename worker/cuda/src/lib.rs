@@ -1,8 +1,10 @@
-//! GPUs as devices, by CUDA.
+//! Devices of GPUs, through CUDA.
 //!
-//! [`CudaDevice`] is one or more GPUs: keys, tables and ciphertext slots in their memory, and a thread for each that launches
-//! parts of waves. `gpu` has what is below it: memory, kernels as functions that check their arguments, and the driver, which tests replace by an
-//! emulator. The kernels themselves are in `kernels/`. `sensors` reads what GPUs draw and how they fare.
+//! [`CudaDevice`] is one or more GPUs: keys, tables and ciphertext slots in their memory, and a
+//! thread for each GPU that launches parts of waves. `gpu` contains the layers below: memory,
+//! kernels as functions that check their arguments, and the driver, for which tests substitute an
+//! emulator. The kernels themselves are in `kernels/`. `sensors` reads the power, load and errors
+//! of GPUs.
 
 mod bench;
 mod device;

@@ -1,4 +1,4 @@
-//! Waves in the order that they came, and the threads that compute them, one for each GPU.
+//! Waves in the order of their arrival, and the threads that compute them, one for each GPU.
 
 use std::{
     collections::VecDeque,
@@ -14,7 +14,7 @@ use crate::{
     run::Run,
 };
 
-/// Waves that wait, and what the threads are doing. Whoever submits bounds their number.
+/// Waiting waves, and the state of the threads. The code that submits waves bounds their number.
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
@@ -23,7 +23,7 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct State {
-    /// Each with the number of parts already taken.
+    /// Waiting waves, each with the number of parts already taken.
     waves: VecDeque<(Arc<Run>, usize)>,
     idle: usize,
     is_closed: bool,
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl Queue {
-    /// Takes a wave on.
+    /// Enqueues a wave.
     pub(crate) fn push(&self, run: Run) {
         let run = Arc::new(run);
         if run.parts() == 0 {
@@ -61,7 +61,7 @@ impl Queue {
         self.more.notify_all();
     }
 
-    /// What a GPU's thread does until the queue is closed.
+    /// Main loop of a GPU's thread, until the queue is closed.
     pub(crate) fn work(&self, bench: &Bench) {
         while let Some((run, part)) = self.next() {
             if let Err(error) = compute(bench, &run, part) {
@@ -75,7 +75,7 @@ impl Queue {
         }
     }
 
-    /// The next part, waited for.
+    /// Waits for the next part. Returns nothing once the queue is closed.
     fn next(&self) -> Option<(Arc<Run>, usize)> {
         let mut state = self.state();
         loop {
@@ -85,7 +85,8 @@ impl Queue {
             if let Some((run, taken)) = state.waves.front_mut() {
                 let part = *taken;
                 *taken += 1;
-                // With its last part, the wave is only with those who compute it.
+                // After the last part, only the threads that compute the wave hold it, so that the
+                // last of them ends it.
                 let is_last = *taken == run.parts();
                 let run = run.clone();
                 if is_last {
@@ -94,7 +95,8 @@ impl Queue {
                 return Some((run, part));
             }
             state.idle += 1;
-            // Whoever heard of the last part's end may have found no room yet.
+            // A submitter that was woken when the last part ended may have found no room, because
+            // this thread was not idle yet.
             if let Some(waker) = &state.waker {
                 waker();
             }
@@ -115,11 +117,12 @@ impl Queue {
     }
 }
 
-/// Computes a part. Whatever becomes of it, nothing of it is under way any more when this returns, unless the GPU is lost.
+/// Computes a part. When this function returns, no work of the part is in flight, unless the GPU is
+/// lost.
 fn compute(bench: &Bench, run: &Run, part: usize) -> Result<(), DriverError> {
-    // A panic in a wave is that wave's end, not the device's.
+    // A panic in a wave ends that wave and not the device.
     let result = catch_unwind(AssertUnwindSafe(|| run.compute(part, bench)));
     let result = result.unwrap_or(Err(DriverError::Misfit("the wave's launch panicked")));
-    // What was launched before something went wrong still uses slots and memory that others wait for.
+    // Work that was launched before the failure still uses slots and memory for which others wait.
     result.or_else(|error| bench.finish(Stream::Waves, 0).and(Err(error)))
 }

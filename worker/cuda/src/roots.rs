@@ -2,14 +2,15 @@
 
 use crate::gpu::Complex;
 
-/// `exp(i pi j / size)` for j below `2 size`, in 106 bits: the upper halves, each to the last bit, and then what is left.
+/// `exp(i pi j / size)` for j below `2 size`, in 106 bits: the upper halves, correctly rounded,
+/// then the remainders.
 pub fn roots(size: usize) -> Vec<Complex> {
     let quarter = size / 2;
     let root = |index: usize| {
-        // Within half of a quarter turn of an axis.
+        // The nearest axis is at most an eighth of a turn away.
         let axis = (index + quarter / 2) / quarter;
         let rest = index as f64 - (axis * quarter) as f64;
-        // Exact, as the size is a power of two.
+        // The division is exact, because the size is a power of two.
         let angle =
             Wide { high: PI.high / size as f64, low: PI.low / size as f64 }.times(Wide { high: rest, low: 0.0 });
         let (cos, sin) = angle.cos_sin();
@@ -25,7 +26,8 @@ pub fn roots(size: usize) -> Vec<Complex> {
     high.chain(roots.iter().map(|root| root.map(|part| part.low))).collect()
 }
 
-/// A sum of two doubles, the second below half of the first's last bit. `kernels/wide.h` has the same for the GPU.
+/// A sum of two doubles, the second below half of the last bit of the first. `kernels/wide.h` is
+/// the GPU's version.
 #[derive(Clone, Copy)]
 struct Wide {
     high: f64,
@@ -63,7 +65,7 @@ impl Wide {
         Self::normalized(quotient, ((-quotient).mul_add(divisor, self.high) + self.low) / divisor)
     }
 
-    /// Cosine and sine of an angle within half of a quarter turn, by their series.
+    /// Cosine and sine of an angle of at most an eighth of a turn, by their power series.
     fn cos_sin(self) -> (Self, Self) {
         let square = self.times(self).negative();
         let (mut cos, mut sin, mut cos_term, mut sin_term) = (ONE, self, ONE, self);
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_lie_on_the_circle_in_order() {
+    fn roots_lie_on_the_unit_circle_in_order() {
         let (size, roots) = (256, roots(256));
         assert_eq!(roots.len(), 4 * size);
         let (roots, low) = roots.split_at(2 * size);
@@ -92,12 +94,12 @@ mod tests {
             assert!((root[0] - angle.cos()).abs() < 1e-15 && (root[1] - angle.sin()).abs() < 1e-15, "root {index}");
             let opposite = roots[(index + size) % (2 * size)];
             assert_eq!((root[0], root[1]), (-opposite[0], -opposite[1]), "root {index}");
-            // On the circle to a hundred bits.
+            // The roots lie on the circle to a hundred bits.
             let square = |high: f64, low: f64| Wide { high, low }.times(Wide { high, low });
             let norm = square(root[0], low[index][0]).plus(square(root[1], low[index][1])).plus(ONE.negative());
             assert!(norm.high.abs() < 1e-30, "root {index}: {}", norm.high);
         }
-        // An eighth of a turn is a root of one half, whose bits are known.
+        // The real part at an eighth of a turn is the root of one half, whose bits are known.
         assert_eq!(roots[size / 4][0], std::f64::consts::FRAC_1_SQRT_2);
         assert!((low[size / 4][0] + 4.833_646_656_726_457e-17).abs() < 1e-32);
     }

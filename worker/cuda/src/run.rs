@@ -1,4 +1,4 @@
-//! A wave under way: cut into parts, which GPUs take one by one.
+//! A wave in execution, cut into parts that GPUs take one by one.
 
 use std::{
     ops::Range,
@@ -16,12 +16,12 @@ use crate::{
     workspace::{ALIGNMENT, Workspace},
 };
 
-/// A key as a wave uses it.
+/// The operations of a key that a wave uses.
 pub(crate) trait RunKey: Send + Sync {
     /// The key's parameter set.
     fn set(&self) -> &'static ParameterSet;
 
-    /// Bytes of workspace for a lane with a table that has so many outputs.
+    /// Bytes of workspace for a lane with a table of `outputs` outputs.
     fn lane_bytes(&self, outputs: usize) -> usize;
 
     /// Computes lanes of a wave on a GPU into their slots. Each of the lanes has a table.
@@ -31,7 +31,7 @@ pub(crate) trait RunKey: Send + Sync {
     fn run_linear(&self, bench: &Bench, run: &Run, lanes: &[u32]) -> Result<StageTimes, DriverError>;
 }
 
-/// A wave with everything that it needs, until it has ended.
+/// A wave with all its resources, until it has ended.
 pub(crate) struct Run {
     key: Arc<dyn RunKey>,
     arena: Arc<GpuArena>,
@@ -40,12 +40,12 @@ pub(crate) struct Run {
     /// Lanes with a table, then those without.
     order: Vec<u32>,
     tabled: usize,
-    /// Runs of `order`.
+    /// Ranges of `order`.
     parts: Vec<Range<usize>>,
     outcome: Arc<Outcome>,
 }
 
-/// What has become of a wave, for whoever waits.
+/// Result of a wave, for its waiting callers.
 #[derive(Default)]
 pub(crate) struct Outcome {
     progress: Mutex<Progress>,
@@ -55,7 +55,7 @@ pub(crate) struct Outcome {
 #[derive(Default)]
 struct Progress {
     began: Option<Instant>,
-    /// Time of all GPUs together, and their shares of it.
+    /// Wall time of all GPUs in total; `stages` has the GPU time of two of its stages.
     busy: Duration,
     stages: StageTimes,
     error: Option<DeviceError>,
@@ -63,7 +63,7 @@ struct Progress {
 }
 
 impl Run {
-    /// Checks a wave, takes its slots, and cuts it into parts.
+    /// Checks a wave, claims its slots, and cuts it into parts.
     pub(crate) fn new(
         benches: &[Bench],
         key: Arc<dyn RunKey>,
@@ -90,12 +90,12 @@ impl Run {
         &self.arena
     }
 
-    /// Bootstraps in the wave.
+    /// Number of bootstraps in the wave.
     pub(crate) fn width(&self) -> usize {
         self.tabled
     }
 
-    /// Parts that GPUs can work on at the same time.
+    /// Number of parts, which GPUs can compute at the same time.
     pub(crate) fn parts(&self) -> usize {
         self.parts.len()
     }
@@ -121,13 +121,14 @@ impl Run {
         Ok(())
     }
 
-    /// Takes down why a part was not computed.
+    /// Records why a part was not computed.
     pub(crate) fn fail(&self, error: DeviceError) {
         self.outcome.progress().error = Some(error);
     }
 
-    /// Ends the wave once all its parts have ended: with the last of those who hold it. What only this wave still held is
-    /// given back before anybody knows. True where it was the last, and went well: the time that it took.
+    /// Drops a reference to the wave. The last reference ends the wave, after all its parts have
+    /// ended. Resources that only this wave still held are released before the result is published.
+    /// Returns the time that the wave took, if this was the last reference and the wave succeeded.
     pub(crate) fn end(run: Arc<Self>) -> Option<Duration> {
         let run = Arc::into_inner(run)?;
         let outcome = run.outcome.clone();
@@ -140,7 +141,7 @@ impl Run {
         took
     }
 
-    /// The numbers of some lanes, on a GPU.
+    /// Copies the lists of some lanes to a GPU.
     pub(crate) fn lists<'b>(
         &self,
         bench: &Bench,
@@ -154,10 +155,11 @@ impl Run {
         })
     }
 
-    /// A run of `order` in parts: one for each GPU, but none that leaves multiprocessors idle while others wait, and none
-    /// that takes more than a workspace. A part has at least one lane.
+    /// Cuts a range of `order` into parts, one for each GPU. A part has at least as many lanes as a
+    /// GPU has multiprocessors, if that many are left: fewer would leave multiprocessors idle while
+    /// other lanes wait. A part has at most the lanes that fit a workspace, and at least one.
     fn cut(&self, benches: &[Bench], lanes: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-        // What is rounded up, and the addresses of tables.
+        // Alignment of the allocations, and the addresses of tables.
         let fixed = 16 * ALIGNMENT + self.tables.len() * size_of::<u64>();
         let room = benches.iter().map(|bench| bench.workspace.bytes()).min().unwrap_or(0).saturating_sub(fixed);
         let tile = benches.iter().map(|bench| bench.driver.describe().multiprocessors as usize).max().unwrap_or(1);
@@ -183,7 +185,7 @@ impl Run {
 }
 
 impl Outcome {
-    /// What became of the wave, or nothing when the deadline comes first.
+    /// Waits for the result of the wave. Returns nothing if the deadline comes first.
     pub(crate) fn wait(&self, deadline: Instant) -> Option<Result<WorkStats, DeviceError>> {
         let left = deadline.saturating_duration_since(Instant::now());
         let waited = self.ended.wait_timeout_while(self.progress(), left, |progress| progress.result.is_none());
@@ -196,7 +198,8 @@ impl Outcome {
 }
 
 impl Progress {
-    /// Splits the wall time as the GPUs' time is split: their clocks are others than ours.
+    /// Splits the wall time in the proportions of the GPU time, because GPU clocks differ from the
+    /// host's.
     fn finish(&mut self) -> Result<WorkStats, DeviceError> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -214,10 +217,10 @@ impl Progress {
     }
 }
 
-/// Notes what the stages of a part take, by the GPU's clock.
+/// Measures the stages of a part by the GPU's clock.
 pub(crate) struct Stopwatch<'b> {
     bench: &'b Bench,
-    /// Marks set: two for each stage.
+    /// Marks recorded so far: two for each stage.
     marks: usize,
     key_switch_at: Option<usize>,
     blind_rotate_at: Option<usize>,

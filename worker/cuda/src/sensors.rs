@@ -1,4 +1,4 @@
-//! What the sensors of GPUs say: how busy they are, what they draw, what holds them back, and what has gone wrong.
+//! Sensors of GPUs: load, power, limits of the clock, and errors.
 
 mod nvml;
 
@@ -6,30 +6,31 @@ pub use nvml::open;
 
 use crate::gpu::Description;
 
-/// What the sensors of one GPU said. What it does not tell is absent.
+/// Readings of one GPU's sensors. A value that the GPU does not report is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// Share of the last moments in which a kernel ran.
+    /// Share of the last sampling period in which a kernel ran.
     pub busy: Option<f64>,
-    /// Bytes of memory in use, by whomever.
+    /// Bytes of memory in use by all processes.
     pub memory_used: Option<u64>,
-    /// Watts, the memory's included.
+    /// Power in watts, including that of the memory.
     pub power: Option<f64>,
-    /// Joules since the driver was loaded.
+    /// Energy in joules since the driver was loaded.
     pub energy: Option<f64>,
     /// Clock of the multiprocessors, in hertz.
     pub clock: Option<f64>,
-    /// Degrees Celsius.
+    /// Temperature in degrees Celsius.
     pub temperature: Option<u32>,
-    /// What keeps the clock below what it could be, of [`LIMITS`].
+    /// Reasons, of [`LIMITS`], that keep the clock below its maximum.
     pub limited_by: Option<Vec<&'static str>>,
-    /// Critical errors (XID) since the sensors were opened; that the GPU is lost counts as one.
+    /// Critical errors (XID) since the sensors were opened. The loss of the GPU counts as one
+    /// error.
     pub errors: Option<u64>,
-    /// Number of the last of them that has one.
+    /// Number of the last error that has one.
     pub last_error: Option<u64>,
 }
 
-/// What can keep a clock low.
+/// Reasons that can keep a clock low.
 pub const LIMITS: [&str; 8] = [
     "power_cap",
     "hardware",
@@ -43,6 +44,6 @@ pub const LIMITS: [&str; 8] = [
 
 /// Sensors of this machine's GPUs.
 pub trait Sensors: Send + Sync {
-    /// What those of a GPU say now. It may take milliseconds.
+    /// Reads the sensors of a GPU. The call may take milliseconds.
     fn read(&self, gpu: &Description) -> Reading;
 }

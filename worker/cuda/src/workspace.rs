@@ -1,25 +1,25 @@
-//! Memory for waves under way: one buffer, from which each part of a wave takes what it needs.
+//! Memory for waves in flight: one buffer, from which each part of a wave takes what it needs.
 
 use bytemuck::Pod;
 
 use crate::gpu::{Buffer, DriverError, View};
 
-/// Everything that is taken begins at a multiple of it: what the widest loads of a kernel want.
+/// Alignment of every allocation from the workspace, sufficient for the widest loads of a kernel.
 pub(crate) const ALIGNMENT: usize = 256;
 
-/// Takes from a buffer, one after the other.
+/// Hands out consecutive pieces of a buffer.
 pub(crate) struct Workspace<'b> {
     buffer: &'b Buffer,
     taken: usize,
 }
 
 impl<'b> Workspace<'b> {
-    /// All of the buffer.
+    /// A workspace that covers the whole buffer.
     pub(crate) fn new(buffer: &'b Buffer) -> Self {
         Self { buffer, taken: 0 }
     }
 
-    /// Room for `len` items.
+    /// Takes memory for `len` items.
     pub(crate) fn take<T: Pod>(&mut self, len: usize) -> Result<View<'b, T>, DriverError> {
         let bytes = len.saturating_mul(size_of::<T>());
         let available = self.buffer.bytes().saturating_sub(self.taken);

@@ -9,8 +9,8 @@ use cloakwork_tfhe::Torus;
 
 use super::{Buffer, Driver, DriverError, View};
 
-/// Slots for ciphertexts of one set, back to back. Memory is put behind them as they come into use, and is given back with
-/// the arena.
+/// Slots for ciphertexts of one set, back to back. Memory is mapped behind slots when they come
+/// into use, and is returned with the arena.
 pub(crate) struct GpuArena {
     set: &'static ParameterSet,
     count: u32,
@@ -18,7 +18,7 @@ pub(crate) struct GpuArena {
     states: Mutex<SlotStates>,
 }
 
-/// Most slots of an arena, whatever its limit in bytes.
+/// Maximum number of slots of an arena, whatever its limit in bytes.
 const SLOTS_MAX: u64 = 1 << 22;
 
 impl GpuArena {
@@ -44,19 +44,19 @@ impl GpuArena {
         self.count
     }
 
-    /// All words that have memory behind them.
+    /// All words that are backed by memory.
     pub(crate) fn words<T: Torus + Pod>(&self) -> Result<View<'_, T>, DriverError> {
         self.words.all()
     }
 
-    /// Takes the slots of a wave, and memory for its results.
+    /// Claims the slots of a wave, and maps memory for its results.
     pub(crate) fn claim(&self, wave: &Wave) -> Result<(), DeviceError> {
         let last = (0..wave.lanes().len()).filter_map(|lane| wave.outputs(lane).iter().max()).max();
         self.back(last.copied())?;
         Ok(self.states().claim(wave)?)
     }
 
-    /// Gives the slots of a wave back, its outputs written or as they were.
+    /// Releases the slots of a wave. Its outputs are either written or unchanged.
     pub(crate) fn release(&self, wave: &Wave, written: bool) {
         self.states().release(wave, written);
     }
@@ -81,7 +81,7 @@ impl GpuArena {
         Ok(read?)
     }
 
-    /// Forgets what slots hold. Their memory stays for whoever takes them next.
+    /// Discards the contents of slots. Their memory stays for later contents.
     pub(crate) fn discard(&self, slots: &[u32]) {
         self.states().discard(slots, |_| ());
     }
@@ -93,7 +93,7 @@ impl GpuArena {
         for run in runs(slots) {
             let (these, others) = rest.split_at(run.len() * stride);
             let slots = all.part(run[0] as usize * stride, these.len())?;
-            // SAFETY: `begin_write` has taken these slots, so no wave that is under way names them.
+            // SAFETY: `begin_write` has claimed these slots, so no wave in flight names them.
             unsafe { slots.upload(these) }?;
             rest = others;
         }
@@ -106,14 +106,14 @@ impl GpuArena {
         for run in runs(slots) {
             let (these, others) = rest.split_at_mut(run.len() * stride);
             let slots = all.part(run[0] as usize * stride, these.len())?;
-            // SAFETY: `begin_read` has taken these slots, so no wave that is under way writes them.
+            // SAFETY: `begin_read` has claimed these slots, so no wave in flight writes them.
             unsafe { slots.download(these) }?;
             rest = others;
         }
         Ok(())
     }
 
-    /// Puts memory behind the slots up to this one.
+    /// Maps memory behind the slots up to this one.
     fn back(&self, last: Option<u32>) -> Result<(), DriverError> {
         let slots = last.map_or(0, |last| last as usize + 1);
         self.words.back(slots * self.set.ciphertext_bytes() as usize)
@@ -124,7 +124,7 @@ impl GpuArena {
     }
 }
 
-/// Slots that lie next to each other: one copy moves them all.
+/// Groups slots that lie next to each other: one copy moves each group.
 fn runs(slots: &[u32]) -> impl Iterator<Item = &[u32]> {
     slots.chunk_by(|slot, next| slot.checked_add(1) == Some(*next))
 }

@@ -1,4 +1,4 @@
-//! Memory of a GPU that is given back when it is dropped, and typed views of it.
+//! GPU memory that is freed when its buffer is dropped, and typed views of it.
 
 use std::{
     marker::PhantomData,
@@ -12,14 +12,15 @@ use bytemuck::Pod;
 
 use super::{Address, Driver, DriverError};
 
-/// Memory of a GPU. Whoever launches a kernel on it keeps it until the kernel has ended.
+/// Memory of a GPU. The code that launches a kernel on a buffer keeps the buffer until the kernel
+/// has ended.
 pub struct Buffer {
     driver: Arc<dyn Driver>,
     address: Address,
     bytes: usize,
-    /// Bytes that have memory behind them: all, unless this is a reservation.
+    /// Bytes that are backed by memory: all bytes, unless the buffer is a reservation.
     backed: AtomicUsize,
-    /// Of a reservation: held while memory is put behind it.
+    /// For a reservation: the lock that is held while memory is mapped behind it.
     growing: Option<Mutex<()>>,
 }
 
@@ -31,7 +32,7 @@ pub struct View<'b, T> {
     items: PhantomData<T>,
 }
 
-// Not derived, which would ask the same of T.
+// Not derived: the derive would require T to be Clone and Copy.
 impl<T> Clone for View<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -41,28 +42,28 @@ impl<T> Clone for View<'_, T> {
 impl<T> Copy for View<'_, T> {}
 
 impl Buffer {
-    /// So many bytes, not cleared.
+    /// Allocates `bytes` bytes, not cleared.
     pub fn new(driver: &Arc<dyn Driver>, bytes: usize) -> Result<Self, DriverError> {
         let address = driver.allocate(bytes)?;
         Ok(Self { driver: driver.clone(), address, bytes, backed: AtomicUsize::new(bytes), growing: None })
     }
 
-    /// Room for so many bytes, none of which take memory before [`Self::back`].
+    /// Reserves addresses for `bytes` bytes, which take no memory before [`Self::back`].
     pub fn reserve(driver: &Arc<dyn Driver>, bytes: usize) -> Result<Self, DriverError> {
         let address = driver.reserve(bytes)?;
         let (backed, growing) = (AtomicUsize::new(0), Some(Mutex::new(())));
         Ok(Self { driver: driver.clone(), address, bytes, backed, growing })
     }
 
-    /// With these items.
+    /// Allocates a buffer that holds copies of these items.
     pub fn of<T: Pod>(driver: &Arc<dyn Driver>, items: &[T]) -> Result<Self, DriverError> {
         let buffer = Self::new(driver, size_of_val(items))?;
-        // SAFETY: nobody else has the buffer yet, so no kernel uses it.
+        // SAFETY: only this function has the buffer yet, so no kernel uses it.
         unsafe { buffer.view(0, items.len())?.upload(items) }?;
         Ok(buffer)
     }
 
-    /// Puts memory behind the first `bytes` bytes of a reservation.
+    /// Maps memory behind the first `bytes` bytes of a reservation.
     pub fn back(&self, bytes: usize) -> Result<(), DriverError> {
         let Some(growing) = &self.growing else { return Ok(()) };
         if bytes > self.bytes {
@@ -71,24 +72,25 @@ impl Buffer {
         let _growing = growing.lock().unwrap_or_else(PoisonError::into_inner);
         let backed = self.backed.load(Ordering::Acquire);
         if bytes > backed {
-            // SAFETY: the reservation is this buffer's, `backed` is what was said last, and the lock is held.
+            // SAFETY: the reservation is this buffer's, `backed` is the last result of `back`, and
+            // the lock is held.
             let grown = unsafe { self.driver.back(self.address, self.bytes, backed, bytes) }?;
             self.backed.store(grown, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Bytes held.
+    /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Where it begins.
+    /// Address of the first byte.
     pub(super) fn address(&self) -> Address {
         self.address
     }
 
-    /// `len` items from a byte on, which is aligned for them.
+    /// A view of `len` items from `first_byte` on, which must be aligned for them.
     pub fn view<T: Pod>(&self, first_byte: usize, len: usize) -> Result<View<'_, T>, DriverError> {
         let end = len.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(first_byte));
         if end.is_none_or(|end| end > self.backed.load(Ordering::Acquire)) {
@@ -100,13 +102,14 @@ impl Buffer {
         Ok(View { buffer: self, first_byte, len, items: PhantomData })
     }
 
-    /// As many items as there are.
+    /// A view of as many items as the backed bytes hold.
     pub fn all<T: Pod>(&self) -> Result<View<'_, T>, DriverError> {
         self.view(0, self.backed.load(Ordering::Acquire) / size_of::<T>())
     }
 }
 
-/// Kernels read and write items of sixteen bytes, complex numbers and lines, in one piece each.
+/// Alignment of items. Kernels access items of sixteen bytes, complex numbers and lines, with one
+/// instruction each.
 const fn alignment<T>() -> usize {
     const WIDEST: usize = 16;
     if size_of::<T>() == WIDEST { WIDEST } else { align_of::<T>() }
@@ -115,14 +118,14 @@ const fn alignment<T>() -> usize {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let backed = *self.backed.get_mut();
-        // SAFETY: it is this buffer's memory, and nobody has the buffer any more.
+        // SAFETY: the memory is this buffer's, and no other reference to the buffer remains.
         let ended = unsafe {
             match self.growing {
                 None => self.driver.free(self.address),
                 Some(_) => self.driver.release(self.address, self.bytes, backed),
             }
         };
-        // A GPU that does not take it back is lost, which the device has noted.
+        // A failure to free means that the GPU is lost, which the device has noted.
         let _ = ended;
     }
 }
@@ -133,12 +136,12 @@ impl<'b, T: Pod> View<'b, T> {
         self.len
     }
 
-    /// Are there none?
+    /// Whether the view has no items.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where it begins.
+    /// Address of the first item.
     pub(super) fn address(&self) -> Address {
         self.buffer.address + self.first_byte as Address
     }
@@ -153,7 +156,7 @@ impl<'b, T: Pod> View<'b, T> {
         }
     }
 
-    /// The same bytes as other items.
+    /// The bytes of this view as items of another type.
     pub fn cast<U: Pod>(&self) -> Result<View<'b, U>, DriverError> {
         let bytes = self.len * size_of::<T>();
         if !bytes.is_multiple_of(size_of::<U>()) {
@@ -164,23 +167,24 @@ impl<'b, T: Pod> View<'b, T> {
 
     /// Copies items to the beginning of the view.
     ///
-    /// # Safety
-    /// No kernel that is under way reads or writes these bytes. Kernels do not check the indices that they read, so a list
-    /// that changes under a kernel makes it write anywhere in the GPU's memory.
+    /// # Safety No kernel in flight reads or writes these bytes. Kernels do not check the indices
+    /// that they read. A list that changes under a kernel lets the kernel write anywhere in the
+    /// GPU's memory.
     pub unsafe fn upload(&self, items: &[T]) -> Result<(), DriverError> {
         let view = self.part(0, items.len())?;
-        // SAFETY: the view lies within its buffer, and holds as many items. That no kernel uses them is the caller's.
+        // SAFETY: the view lies within its buffer, and holds as many items. The caller guarantees
+        // that no kernel uses them.
         unsafe { self.buffer.driver.upload(view.address(), bytemuck::cast_slice(items)) }
     }
 
     /// Copies items from the beginning of the view.
     ///
-    /// # Safety
-    /// No kernel that is under way writes these bytes. Otherwise the items are neither those before the kernel nor those
-    /// after it.
+    /// # Safety No kernel in flight writes these bytes. Otherwise the items are neither those
+    /// before the kernel nor those after it.
     pub unsafe fn download(&self, items: &mut [T]) -> Result<(), DriverError> {
         let view = self.part(0, items.len())?;
-        // SAFETY: the view lies within its buffer, and holds as many items. That no kernel writes them is the caller's.
+        // SAFETY: the view lies within its buffer, and holds as many items. The caller guarantees
+        // that no kernel writes them.
         unsafe { self.buffer.driver.download(view.address(), bytemuck::cast_slice_mut(items)) }
     }
 }

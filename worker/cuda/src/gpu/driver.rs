@@ -1,30 +1,32 @@
-//! What a GPU's driver does for us. Tests put an emulator in its place.
+//! The functions of a GPU driver that this crate uses. Tests substitute an emulator.
 
 use std::{ffi::c_void, ptr::NonNull, time::Duration};
 
 use cloakwork_device::DeviceError;
 
-/// Where something lies in the GPU's memory.
+/// An address in a GPU's memory.
 pub type Address = u64;
 
-/// What a GPU is.
+/// Properties of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// Where it is on the machine's bus, as NVIDIA's tools write it: '00000000:3B:00.0'. Slices of one GPU have one place.
+    /// Address on the machine's bus, as NVIDIA's tools write it: '00000000:3B:00.0'. Slices of one
+    /// GPU share one address.
     pub place: String,
     /// Memory, in bytes.
     pub memory_bytes: u64,
     /// Multiprocessors.
     pub multiprocessors: u32,
-    /// Bytes that a block may share, at most.
+    /// Maximum bytes of shared memory of a block.
     pub shared_bytes: u32,
-    /// Do blocks of a launch reach each other's shared memory, in clusters?
+    /// Whether blocks of a launch can access each other's shared memory, in clusters.
     pub has_clusters: bool,
 }
 
-/// Kernels of a stream run in the order that they were launched; streams do not wait for each other.
+/// A stream of launches. Kernels of one stream run in launch order; streams do not wait for each
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Waves, launched by one thread.
@@ -33,20 +35,21 @@ pub enum Stream {
     Keys,
 }
 
-/// What a GPU has been given and has not ended in so long, a part of a wave or a copy, never ends.
+/// Time limit for a part of a wave or for a copy. Work that takes longer counts as never ending,
+/// and the GPU as lost.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Points in time that a stream can remember.
+/// Number of events, called marks, that a stream has.
 pub const MARKS: usize = 8;
 
-/// Why a GPU did not do what it was asked.
+/// Reason why a GPU did not do what was requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {
-    /// There is none that can be used.
+    /// No usable GPU exists.
     #[error("no GPU: {0}")]
     Unavailable(String),
-    /// Less memory than asked for.
+    /// Less memory is free than was requested.
     #[error("out of memory: {needed} bytes needed, {available} available")]
     OutOfMemory {
         /// Bytes asked for.
@@ -54,10 +57,10 @@ pub enum DriverError {
         /// Bytes that are free.
         available: u64,
     },
-    /// It failed, and will not work again in this process.
+    /// The GPU failed, and does not work again in this process.
     #[error("{0}")]
     Lost(String),
-    /// A launch of ours with arguments that do not belong together. Nothing was launched.
+    /// Arguments of a launch by this crate do not fit together. Nothing was launched.
     #[error("a launch that does not add up: {0}")]
     Misfit(&'static str),
 }
@@ -72,71 +75,71 @@ impl From<DriverError> for DeviceError {
     }
 }
 
-/// One GPU. Any thread may call it.
+/// One GPU. Any thread may call its driver.
 pub trait Driver: Send + Sync {
-    /// What it is.
+    /// Properties of the GPU.
     fn describe(&self) -> &Description;
 
-    /// Memory of the GPU, not cleared.
+    /// Allocates memory of the GPU, not cleared.
     fn allocate(&self, bytes: usize) -> Result<Address, DriverError>;
 
-    /// Gives memory back.
+    /// Frees memory.
     ///
-    /// # Safety
-    /// `address` came from [`Self::allocate`], and neither the host nor a kernel uses what is there any more.
+    /// # Safety `address` came from [`Self::allocate`], and neither the host nor a kernel uses the
+    /// memory any more.
     unsafe fn free(&self, address: Address) -> Result<(), DriverError>;
 
-    /// Addresses for so many bytes, with no memory behind them. Kernels of the other GPUs that were found with this one may
-    /// use them as well.
+    /// Reserves addresses for `bytes` bytes, without memory. Kernels of the other GPUs that were
+    /// found with this one may use these addresses as well.
     fn reserve(&self, bytes: usize) -> Result<Address, DriverError>;
 
-    /// Puts memory behind the first bytes of a reservation, at least up to `bytes`, and says up to where there is memory
-    /// now. `backed` is what was said the last time, or 0.
+    /// Maps memory behind the first bytes of a reservation, at least up to `bytes`. Returns the
+    /// number of bytes that are now backed. `backed` is the previous result, or 0.
     ///
-    /// # Safety
-    /// `address` and `reserved` are a reservation, and `backed` is what there is; no two threads do this at a time.
+    /// # Safety `address` and `reserved` describe a reservation, and `backed` is its backed size.
+    /// No two threads make this call for a reservation at the same time.
     unsafe fn back(&self, address: Address, reserved: usize, backed: usize, bytes: usize)
     -> Result<usize, DriverError>;
 
-    /// Gives a reservation back, and the memory behind it.
+    /// Frees a reservation and the memory behind it.
     ///
-    /// # Safety
-    /// As for [`Self::back`], and neither the host nor a kernel uses what is there any more.
+    /// # Safety As for [`Self::back`]. In addition, neither the host nor a kernel uses the memory
+    /// any more.
     unsafe fn release(&self, address: Address, reserved: usize, backed: usize) -> Result<(), DriverError>;
 
-    /// Copies bytes to the GPU, and returns when they are there. From memory of [`Self::pin`], the GPU takes them by itself.
+    /// Copies bytes to the GPU, and returns when they have arrived. From memory of [`Self::pin`],
+    /// the GPU reads them directly.
     ///
-    /// # Safety
-    /// There is as much memory at `to`, and no kernel that is under way uses it.
+    /// # Safety As many bytes of memory are at `to`, and no kernel in flight uses them.
     unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError>;
 
     /// Copies bytes from the GPU.
     ///
-    /// # Safety
-    /// There is as much memory at `from`, and no kernel that is under way writes it.
+    /// # Safety As many bytes of memory are at `from`, and no kernel in flight writes them.
     unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError>;
 
-    /// Memory of the host, not cleared, that this GPU and those found with it read by themselves.
+    /// Allocates pinned memory of the host, not cleared. This GPU and those found with it read it
+    /// directly.
     fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError>;
 
-    /// Gives such memory back.
+    /// Frees pinned memory.
     ///
-    /// # Safety
-    /// `memory` came from [`Self::pin`], and neither the host nor a copy uses it any more.
+    /// # Safety `memory` came from [`Self::pin`], and neither the host nor a copy uses the memory
+    /// any more.
     unsafe fn unpin(&self, memory: NonNull<u8>) -> Result<(), DriverError>;
 
-    /// Has a stream copy bytes to the GPU, behind what was launched on it before. It may still copy when this returns.
+    /// Enqueues a copy of bytes to the GPU on a stream, behind earlier launches. The copy may still
+    /// run when this call returns.
     ///
-    /// # Safety
-    /// There is as much memory at `to`, and only kernels of this stream use it until the copy has ended; so long, the bytes,
-    /// which lie in memory from [`Self::pin`], stay as they are.
+    /// # Safety As many bytes of memory are at `to`, and only kernels of this stream use them until
+    /// the copy has ended. Until then, the source bytes, which lie in memory from [`Self::pin`], do
+    /// not change.
     unsafe fn send(&self, stream: Stream, to: Address, bytes: &[u8]) -> Result<(), DriverError>;
 
-    /// Launches a kernel by its name. It may still run when this returns.
+    /// Launches a kernel by its name. The kernel may still run when this call returns.
     ///
-    /// # Safety
-    /// Each argument points to a value of the type that the kernel takes in that place, and what the kernel then does stays
-    /// within memory that is there until it has ended.
+    /// # Safety Each argument points to a value of the type that the kernel takes in that place.
+    /// The kernel then only accesses memory that stays allocated until the kernel has ended.
     unsafe fn launch(
         &self,
         stream: Stream,
@@ -147,12 +150,13 @@ pub trait Driver: Send + Sync {
         arguments: &mut [*mut c_void],
     ) -> Result<(), DriverError>;
 
-    /// Has a stream remember, as mark `index` below [`MARKS`], when it has ended what was launched so far.
+    /// Records an event behind everything launched on a stream so far, as mark `index` below
+    /// [`MARKS`].
     fn mark(&self, stream: Stream, index: usize) -> Result<(), DriverError>;
 
-    /// Waits for a mark. One that is not reached within [`PATIENCE`] never is: the GPU is lost.
+    /// Waits for a mark. A mark that is not reached within [`PATIENCE`] never is: the GPU is lost.
     fn wait(&self, stream: Stream, index: usize) -> Result<(), DriverError>;
 
-    /// Time from one mark to another; both have been reached.
+    /// Time from one mark to another. Both must have been reached.
     fn between(&self, stream: Stream, from: usize, to: usize) -> Result<Duration, DriverError>;
 }

@@ -1,4 +1,5 @@
-//! Kernels as functions: each checks that its arguments belong together, so that no kernel leaves its memory.
+//! Kernels as functions. Each function checks that its arguments fit together, so that no kernel
+//! accesses memory outside its views.
 
 mod key_switch;
 mod keys;
@@ -16,13 +17,13 @@ pub use key_switch::{KeySwitchShape, Line};
 pub use keys::SeededRows;
 pub use rotations::{BootstrapKeyViews, RotationViews};
 
-/// A complex number, as kernels have it: real part, imaginary part.
+/// A complex number, as kernels store it: real part, imaginary part.
 pub type Complex = [f64; 2];
 
 /// Threads of a block of the exact kernels: THREADS in exact.cu.
 const THREADS: u32 = 128;
 
-/// What a blind rotation rotates, and by how many steps.
+/// Shape of a blind rotation: the ciphertext that it rotates, and its steps.
 #[derive(Clone, Copy, Debug)]
 pub struct RotationShape {
     /// Steps.
@@ -33,7 +34,7 @@ pub struct RotationShape {
     pub glwe_dimension: usize,
     /// Coefficients of a polynomial.
     pub polynomial_size: usize,
-    /// How words are cut into digits.
+    /// Decomposition of words into digits.
     pub gadget: Decomposition,
 }
 
@@ -48,7 +49,7 @@ impl RotationShape {
         self.steps * self.grouping + 1
     }
 
-    /// Complex numbers that a block keeps beside its ciphertext.
+    /// Complex numbers of scratch memory for a ciphertext.
     pub fn scratch_len(&self) -> usize {
         self.glwe_words() / 2
     }
@@ -60,22 +61,25 @@ impl RotationShape {
         self.steps * selectors * self.gadget.levels * columns * columns
     }
 
-    /// Are there kernels for it? A block holds one transform in shared memory.
+    /// Whether kernels exist for this shape. A block holds one transform in shared memory.
     pub fn is_possible(&self) -> bool {
         self.polynomial_size.is_power_of_two() && (4..=14).contains(&self.size_log2()) && self.grouping <= 4
     }
 
-    /// Can blocks of a GPU share as much as its kernels need, rotating words of so many bits?
+    /// Whether a GPU's blocks have enough shared memory for the kernels of this shape and of words
+    /// of `bits` bits.
     pub fn fits(&self, bits: u32, gpu: &Description) -> bool {
         rotations::least_shared_bytes(*self, bits) <= gpu.shared_bytes
     }
 
-    /// Are there kernels made fast for it, rotating words of so many bits? They have a key in an order of its own.
+    /// Whether optimized kernels exist for this shape and words of `bits` bits. These kernels use
+    /// their own order of a key.
     pub fn is_fast(&self, bits: u32) -> bool {
         self.is_short(bits) && (self.polynomial_size, self.glwe_dimension) == (2048, 1)
     }
 
-    /// Do its kernels keep the upper half of each word only, rotating words of so many bits?
+    /// Whether the kernels for this shape and words of `bits` bits keep only the upper half of each
+    /// word.
     pub fn is_short(&self, bits: u32) -> bool {
         let Decomposition { base_log, levels } = self.gadget;
         let has_kernel = matches!((self.polynomial_size, self.glwe_dimension), (2048, 1) | (512, 4));
@@ -86,21 +90,22 @@ impl RotationShape {
         self.polynomial_size.trailing_zeros()
     }
 
-    /// A block's threads: each has a few of the transform's values at a time.
+    /// Threads of a block: each processes a few of the transform's values at a time.
     fn threads(&self) -> u32 {
         (self.polynomial_size as u32 / 8).clamp(32, 256)
     }
 
-    /// A transform lies in shared memory whole.
+    /// Shared memory of a block, which holds a whole transform.
     fn shared_bytes(&self) -> u32 {
         (self.polynomial_size / 2 * size_of::<Complex>()) as u32
     }
 }
 
-/// Most blocks of a launch in each direction, on every GPU.
+/// Maximum number of blocks of a launch in each direction, on every GPU.
 const GRID_MAX: (usize, usize) = (i32::MAX as usize, u16::MAX as usize);
 
-/// Longest digits of kernels that keep upper halves: products of longer ones and a key's words leave what a double holds.
+/// Maximum log2 of the base for kernels that keep upper halves. Products of longer digits and a
+/// key's words exceed the precision of a double.
 const SHORT_BASE_LOG_MAX: u32 = 23;
 
 /// Launches on one stream.
@@ -117,7 +122,7 @@ fn check(holds: bool, what: &'static str) -> Result<(), DriverError> {
 }
 
 impl Launcher<'_> {
-    /// Sums of slots, one for each lane.
+    /// Sums of slots, one sum for each lane.
     pub fn linear_combination<T: Torus + Pod>(
         &self,
         arena: View<'_, T>,
@@ -136,11 +141,12 @@ impl Launcher<'_> {
             sums.address(),
             dimension as u64,
         ];
-        // SAFETY: every lane's terms and sum and every term's slot lie within their views, as checked.
+        // SAFETY: every lane's terms and sum and every term's slot lie within their views, as
+        // checked.
         unsafe { self.launch(&format!("linear_combination_{}", T::BITS), (lists.lanes, 1), THREADS, 0, &arguments) }
     }
 
-    /// Exponents below 2N of whole ciphertexts.
+    /// Exponents below 2N, for all words of the ciphertexts.
     pub fn modulus_switch<T: Torus + Pod>(
         &self,
         inputs: View<'_, T>,
@@ -157,7 +163,7 @@ impl Launcher<'_> {
         unsafe { self.launch(&format!("modulus_switch_{}", T::BITS), (lanes, 1), THREADS, 0, &arguments) }
     }
 
-    /// Polynomials of a bootstrap key, as blind rotations read them.
+    /// Polynomials of a bootstrap key, in the form that blind rotations read.
     pub fn transform_key<T: Torus + Pod>(
         &self,
         polynomials: View<'_, T>,
@@ -172,16 +178,19 @@ impl Launcher<'_> {
             check(count.is_multiple_of(4), "whole steps")?;
             let arguments = [polynomials.address(), spectra.address(), roots.address()];
             let (threads, shared_bytes) = (shape.threads(), 2 * shape.shared_bytes());
-            // SAFETY: the views hold `count` polynomials of 2048 words and as many spectra, and the roots of that size.
+            // SAFETY: the views hold `count` polynomials of 2048 words, as many spectra, and the
+            // roots of that size.
             return unsafe { self.launch("transform_key_2048_64", (count, 1), threads, shared_bytes, &arguments) };
         }
         let arguments = [polynomials.address(), spectra.address(), roots.address(), u64::from(shape.size_log2())];
         let kernel = format!("transform_key_{}", T::BITS);
-        // SAFETY: the views hold `count` polynomials and as many spectra, and the roots of that size, as checked.
+        // SAFETY: the views hold `count` polynomials, as many spectra, and the roots of that size,
+        // as checked.
         unsafe { self.launch(&kernel, (count, 1), shape.threads(), shape.shared_bytes(), &arguments) }
     }
 
-    /// Results of rotated tables, each to a slot of the arena, or one after the other.
+    /// Extracts the results of rotated tables, each into a slot of the arena, or into consecutive
+    /// rows.
     pub fn sample_extract<T: Torus + Pod>(
         &self,
         glwes: View<'_, T>,
@@ -208,11 +217,12 @@ impl Launcher<'_> {
             shape.polynomial_size as u64,
         ];
         let kernel = format!("sample_extract_{}", T::BITS);
-        // SAFETY: every output's ciphertext, coefficient and place lie within their views, as checked.
+        // SAFETY: every output's ciphertext, coefficient and place lie within their views, as
+        // checked.
         unsafe { self.launch(&kernel, (lists.outputs, 1), THREADS, 0, &arguments) }
     }
 
-    /// Rows of `words` words, one for each output, into the slots that they are for.
+    /// Copies rows of `words` words, one for each output, into the slots of these outputs.
     pub fn store_rows<T: Torus + Pod>(
         &self,
         rows: View<'_, T>,
@@ -227,9 +237,10 @@ impl Launcher<'_> {
         unsafe { self.launch(&format!("store_rows_{}", T::BITS), (lists.outputs, 1), THREADS, 0, &arguments) }
     }
 
-    /// # Safety
-    /// The kernel takes as many arguments, each an address or a number of at most 64 bits, and stays within the memory that
-    /// the addresses are of.
+    /// Launches a kernel, unless the grid is empty.
+    ///
+    /// # Safety The kernel takes as many arguments, each an address or a number of at most 64 bits.
+    /// The kernel only accesses the memory at these addresses.
     unsafe fn launch(
         &self,
         kernel: &str,
@@ -243,25 +254,25 @@ impl Launcher<'_> {
         }
         check(grid.0 <= GRID_MAX.0 && grid.1 <= GRID_MAX.1, "as many blocks as a launch may have")?;
         check(shared_bytes <= self.driver.describe().shared_bytes, "as many bytes as a block may share")?;
-        // Kernels read numbers of 32 bits from the lower half.
+        // Kernels read numbers of 32 bits from the lower half of a value.
         const { assert!(cfg!(target_endian = "little")) };
         let mut values = arguments.to_vec();
         let mut pointers: Vec<*mut c_void> = values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
         let grid = (grid.0 as u32, grid.1 as u32);
-        // SAFETY: the caller's, and every pointer is to one of `values`.
+        // SAFETY: the caller guarantees the arguments, and every pointer is to one of `values`.
         unsafe { self.driver.launch(self.stream, kernel, grid, threads, shared_bytes, &mut pointers) }
     }
 }
 
-/// Where results go.
+/// Destination of results.
 pub enum Places<'b, T> {
-    /// To their slots.
+    /// The slots of the outputs.
     Slots(View<'b, T>),
-    /// One after the other.
+    /// Consecutive rows.
     Rows(View<'b, T>),
 }
 
-/// Words of a ciphertext for each lane.
+/// Number of words in one ciphertext for each lane.
 fn lanes_of(lists: &Lists<'_>, dimension: usize) -> usize {
     lists.lanes * (dimension + 1)
 }

@@ -1,4 +1,5 @@
-//! The numbers of a part of a wave, checked on the host and then copied to the GPU: no kernel checks an index.
+//! Lists that describe a part of a wave. The host checks them before it copies them to the GPU,
+//! because kernels do not check indices.
 
 use std::sync::Arc;
 
@@ -9,15 +10,15 @@ use super::{Buffer, DriverError, View};
 
 /// A lookup table on each GPU.
 pub struct Table {
-    /// The set that it is for.
+    /// The parameter set that the table is for.
     pub set: &'static ParameterSet,
     /// The body polynomial, by GPU.
     pub words: Vec<Buffer>,
-    /// Coefficients that hold its results.
+    /// Coefficients that hold the table's results.
     pub outputs: Vec<usize>,
 }
 
-/// Lanes of a wave, either all with a table or all without, as kernels want them.
+/// Lanes of a wave in the form that kernels read. Either all of them have a table or none has.
 #[derive(Default)]
 pub struct Work {
     terms_end: Vec<u32>,
@@ -30,7 +31,7 @@ pub struct Work {
     homes: Vec<u32>,
 }
 
-/// The same on the GPU.
+/// The lists of a [`Work`] on the GPU.
 pub struct Lists<'b> {
     pub(super) lanes: usize,
     pub(super) outputs: usize,
@@ -39,33 +40,33 @@ pub struct Lists<'b> {
     pub(super) factors: View<'b, i64>,
     pub(super) constants: View<'b, u64>,
     pub(super) table_of: View<'b, u32>,
-    /// Addresses.
+    /// Addresses of the tables.
     pub(super) tables: View<'b, u64>,
     pub(super) sources: View<'b, u32>,
     pub(super) coefficients: View<'b, u32>,
     pub(super) homes: View<'b, u32>,
-    /// 0, 1, 2 ... for results that do not go home at once.
+    /// 0, 1, 2 ... for results that go to consecutive rows before their slots.
     pub(super) rows: View<'b, u32>,
-    /// Slots that terms or outputs name lie below.
+    /// Exclusive upper bound of the slots that terms or outputs name.
     pub(super) slots_end: usize,
-    /// Words of the shortest table.
+    /// Bytes of the shortest table.
     pub(super) table_bytes: usize,
-    /// Coefficients lie below.
+    /// Exclusive upper bound of the coefficients.
     pub(super) coefficients_end: usize,
 }
 
-/// Takes memory of a GPU for bytes, and has them copied there.
+/// Takes memory of a GPU for bytes, and has the bytes copied there.
 type Put<'p, 'b> = dyn FnMut(&[u8]) -> Result<View<'b, u8>, DriverError> + 'p;
 
 impl Lists<'_> {
-    /// Results of all lanes together.
+    /// Number of results of all lanes.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 }
 
 impl Work {
-    /// The lanes of that number.
+    /// Collects the lists of the lanes with these numbers.
     pub fn of(wave: &Wave, lanes: &[u32], tables: &[Arc<Table>]) -> Self {
         let mut work = Self::default();
         for (source, &lane) in lanes.iter().enumerate() {
@@ -88,13 +89,14 @@ impl Work {
         work
     }
 
-    /// Bytes that `lanes` lanes with `terms` terms and `outputs` outputs take at most, `tables` tables apart.
+    /// Bytes of the lists of one lane with `terms` terms and `outputs` outputs, without the
+    /// addresses of tables and without alignment.
     pub fn bytes_of(terms: usize, outputs: usize) -> usize {
         terms * (size_of::<u32>() + size_of::<i64>()) + (2 + 4 * outputs) * size_of::<u32>() + size_of::<u64>()
     }
 
-    /// Copies everything to a GPU, the one of that number. `put` takes memory for these bytes, aligned for any item, and has
-    /// them copied there before the next kernel runs.
+    /// Copies all lists to the GPU of number `gpu`. `put` takes memory for the bytes, aligned for
+    /// any item, and has them copied there before the next kernel runs.
     pub fn upload<'b>(
         &self,
         gpu: usize,
@@ -133,11 +135,11 @@ impl Work {
     }
 }
 
-/// Lists one after the other, so that one copy moves them all.
+/// Lists in one run of bytes, so that one copy moves them all.
 #[derive(Default)]
 struct Staged(Vec<u8>);
 
-/// Where a list lies.
+/// Position of a list within the bytes.
 struct Place<T> {
     first_byte: usize,
     len: usize,

@@ -4,13 +4,13 @@ use std::sync::OnceLock;
 
 use super::DriverError;
 
-/// Why nothing more is asked of the device's GPUs, noted once, by whoever was failed first. All of them share it: what one
-/// computes may lie in the memory of another.
+/// Reason why the device's GPUs get no more requests. The first failure sets it, once. All GPUs
+/// share it: the results of one may lie in the memory of another.
 #[derive(Default)]
 pub(crate) struct Loss(OnceLock<String>);
 
 impl Loss {
-    /// Takes down what became of a GPU, the one of that number.
+    /// Records the loss of the GPU of number `number`.
     pub(crate) fn note(&self, number: usize, gpu: &str, message: &str) {
         self.0.get_or_init(|| {
             tracing::error!(number, gpu, cause = message, "a GPU is lost: the device takes no more work");
@@ -18,12 +18,12 @@ impl Loss {
         });
     }
 
-    /// Which GPU is lost, and why.
+    /// The GPU that is lost, and the reason.
     pub(crate) fn why(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }
 
-    /// Are all GPUs there?
+    /// Fails if a GPU of the device is lost.
     pub(crate) fn check(&self) -> Result<(), DriverError> {
         self.why().map_or(Ok(()), |why| Err(DriverError::Lost(why.to_owned())))
     }

@@ -1,4 +1,5 @@
-//! GPUs by NVIDIA's driver, which is loaded when it is first asked for: the same binary runs where there is none.
+//! GPUs through NVIDIA's driver. The driver is loaded at the first use, so that the binary also
+//! runs where none is installed.
 
 mod copies;
 
@@ -21,19 +22,20 @@ use super::{Address, Description, Driver, DriverError, MARKS, PATIENCE, Stream};
 // `pub(super) const KERNELS: Option<&[u8]>`, written by build.rs.
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// Does this binary contain the kernels?
+/// Whether this binary contains the kernels.
 pub fn kernels_are_built_in() -> bool {
     KERNELS.is_some()
 }
 
-/// The GPUs of this machine that can use each other's memory, in the driver's order: the first, and those that reach it.
-/// The others are logged, and left out.
+/// Finds the GPUs of this machine that can use each other's memory, in the driver's order. The
+/// result is the first GPU, and those that share memory with it. Other GPUs are logged and left
+/// out.
 pub fn find() -> Result<Vec<Arc<dyn Driver>>, DriverError> {
     let unavailable = |problem: String| DriverError::Unavailable(problem);
     let kernels = KERNELS.ok_or_else(|| {
         unavailable("this binary was built without kernels (docs/gpu.md says how to build it with them)".to_owned())
     })?;
-    // SAFETY: it loads the library and runs nothing but its initialisers.
+    // SAFETY: the call loads the library and runs only its initialisers.
     if !unsafe { sys::is_culib_present() } {
         return Err(unavailable("no driver (libcuda.so.1) is installed".to_owned()));
     }
@@ -56,7 +58,7 @@ pub fn find() -> Result<Vec<Arc<dyn Driver>>, DriverError> {
     ordinals.iter().map(|&own| Ok(Arc::new(Nvidia::open(own, &ordinals, kernels)?) as Arc<dyn Driver>)).collect()
 }
 
-/// Can kernels of each of two GPUs use memory of the other?
+/// Whether kernels of each of two GPUs can use memory of the other.
 fn reach_each_other(one: i32, other: i32) -> Result<bool, DriverError> {
     let reaches = |from: i32, to: i32| {
         let (from, to) = (device::get(from).map_err(lost)?, device::get(to).map_err(lost)?);
@@ -71,35 +73,36 @@ fn reach_each_other(one: i32, other: i32) -> Result<bool, DriverError> {
 /// A GPU with its context, the kernels, and streams.
 struct Nvidia {
     device: sys::CUdevice,
-    /// This one, and those that use its reservations.
+    /// This GPU, and those that use its reservations.
     peers: Vec<sys::CUdevice>,
     context: sys::CUcontext,
     module: sys::CUmodule,
-    /// Kernels that have been looked up, and the bytes of shared memory that each may take.
+    /// Kernels found so far, each with the bytes of dynamic shared memory that it is allowed.
     functions: Mutex<HashMap<String, (Handle<sys::CUfunction>, u32)>>,
     waves: Line,
     keys: Line,
     copies: Copies,
-    /// Reservations are backed in multiples of it.
+    /// Memory is mapped behind reservations in multiples of this size.
     granularity: usize,
-    /// What is behind each reservation, by its address.
+    /// Memory behind each reservation, by the reservation's address.
     backings: Mutex<HashMap<Address, Vec<(sys::CUmemGenericAllocationHandle, usize)>>>,
     description: Description,
 }
 
-/// A stream and the events that are its marks.
+/// A stream, and the events that serve as its marks.
 struct Line {
     stream: sys::CUstream,
     marks: [sys::CUevent; MARKS],
 }
 
-/// A handle of the driver's, which any thread may use.
+/// A handle of the driver, which any thread may use.
 #[derive(Clone, Copy)]
 struct Handle<T>(T);
 
-// SAFETY: the driver's handles are names of what it guards itself; every call sets the context on its own thread first.
+// SAFETY: a handle names an object that the driver synchronizes. Every call first sets the context
+// on its thread.
 unsafe impl<T> Send for Handle<T> {}
-// SAFETY: as above; nothing is changed through a shared handle but by the driver.
+// SAFETY: as above; only the driver changes anything through a shared handle.
 unsafe impl Send for Nvidia {}
 // SAFETY: as above.
 unsafe impl Sync for Nvidia {}
@@ -117,7 +120,7 @@ impl Nvidia {
             unsafe { (device::total_mem(device).map_err(lost)? as u64, primary_ctx::retain(device).map_err(lost)?) };
         // SAFETY: the context is the one that was just retained.
         unsafe { ctx::set_current(context) }.map_err(lost)?;
-        // SAFETY: the image is a whole fat binary, as nvcc wrote it, which says itself how long it is.
+        // SAFETY: the image is a whole fat binary from nvcc, whose header gives its length.
         let module = unsafe { module::load_data(kernels.as_ptr().cast()) }.map_err(|error| {
             DriverError::Unavailable(format!("{name} or its driver does not take these kernels: {error}"))
         })?;
@@ -140,7 +143,8 @@ impl Nvidia {
             context,
             module,
             functions: Mutex::default(),
-            // What is left of a key's blocks waits while a wave has any.
+            // Waves have the higher priority: the remaining blocks of a key wait while a wave has
+            // any.
             waves: line(first)?,
             keys: line(last)?,
             copies: Copies::new()?,
@@ -157,9 +161,9 @@ impl Nvidia {
         Ok(gpu)
     }
 
-    /// Makes this GPU the calling thread's.
+    /// Makes this GPU's context current on the calling thread.
     fn enter(&self) -> Result<(), DriverError> {
-        // SAFETY: the context lives as long as this does.
+        // SAFETY: the context lives as long as `self`.
         unsafe { ctx::set_current(self.context) }.map_err(lost)
     }
 
@@ -171,14 +175,14 @@ impl Nvidia {
     }
 
     fn function(&self, kernel: &str, shared_bytes: u32) -> Result<sys::CUfunction, DriverError> {
-        // Below this no kernel has to ask.
+        // Up to this size, a kernel needs no attribute for its dynamic shared memory.
         const SHARED_BYTES_FREE: u32 = 48 << 10;
         let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         let (function, most) = match functions.get(kernel) {
             Some((Handle(function), most)) => (*function, *most),
             None => {
                 let name = CString::new(kernel).map_err(|_| DriverError::Misfit("a kernel's name"))?;
-                // SAFETY: the module is loaded as long as this lives.
+                // SAFETY: the module stays loaded as long as `self` lives.
                 (unsafe { module::get_function(self.module, name) }.map_err(lost)?, SHARED_BYTES_FREE)
             }
         };
@@ -191,7 +195,7 @@ impl Nvidia {
         Ok(function)
     }
 
-    /// Memory of this GPU.
+    /// Properties of an allocation in this GPU's memory.
     fn properties(&self) -> sys::CUmemAllocationProp {
         sys::CUmemAllocationProp {
             type_: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -207,7 +211,7 @@ impl Nvidia {
         }
     }
 
-    /// What an allocation's failure means.
+    /// Classifies the failure of an allocation.
     fn no_memory(&self, needed: usize, error: result::DriverError) -> DriverError {
         match error.0 {
             sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
@@ -218,15 +222,15 @@ impl Nvidia {
         }
     }
 
-    /// Takes the memory behind a reservation away.
+    /// Unmaps and frees the memory behind a reservation.
     ///
-    /// # Safety
-    /// Nobody uses it, and `address` is the reservation's.
+    /// # Safety No kernel or copy uses the memory, and `address` is the reservation's.
     unsafe fn unback(&self, address: Address) -> Result<(), result::DriverError> {
         let backings = self.backings.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
         let mut at = address;
         for (handle, bytes) in backings.unwrap_or_default() {
-            // SAFETY: the run of addresses is what this handle was mapped to, and nobody uses it.
+            // SAFETY: these addresses are those to which this handle was mapped, and no kernel or
+            // copy uses them.
             unsafe { sys::cuMemUnmap(at, bytes).result().and(sys::cuMemRelease(handle).result()) }?;
             at += bytes as Address;
         }
@@ -241,7 +245,7 @@ impl Driver for Nvidia {
 
     fn allocate(&self, bytes: usize) -> Result<Address, DriverError> {
         self.enter()?;
-        // SAFETY: the context is set; at least a byte is asked for.
+        // SAFETY: the context is set, and the size is at least a byte.
         unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| self.no_memory(bytes, error))
     }
 
@@ -266,23 +270,25 @@ impl Driver for Nvidia {
         backed: usize,
         bytes: usize,
     ) -> Result<usize, DriverError> {
-        /// Every step takes calls that stop the GPU for a moment.
-        const STEP: usize = 32 << 20;
+        /// Size of a mapping. Every mapping takes calls that stop the GPU for a moment.
+        const MAPPING_BYTES: usize = 32 << 20;
         self.enter()?;
         let end = reserved.next_multiple_of(self.granularity);
-        let more = (bytes - backed).next_multiple_of(STEP.next_multiple_of(self.granularity)).min(end - backed);
+        let more =
+            (bytes - backed).next_multiple_of(MAPPING_BYTES.next_multiple_of(self.granularity)).min(end - backed);
         let (mut handle, at) = (0, address + backed as Address);
         let flags = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         let access: Vec<_> =
             self.peers.iter().map(|peer| sys::CUmemAccessDesc { location: location(*peer), flags }).collect();
-        // SAFETY: pointers are to locals; the addresses from `backed` on are reserved and nothing is behind them.
+        // SAFETY: pointers are to locals; the addresses from `backed` on are reserved and have no
+        // memory behind them.
         unsafe {
             sys::cuMemCreate(&mut handle, more, &self.properties(), 0)
                 .result()
                 .map_err(|error| self.no_memory(more, error))?;
             let mapped = sys::cuMemMap(at, more, 0, handle, 0).result().and_then(|()| {
                 let reached = sys::cuMemSetAccess(at, more, access.as_ptr(), access.len()).result();
-                // Or else nothing could be put there any more.
+                // If the memory stayed mapped, nothing else could be mapped at these addresses.
                 reached.inspect_err(|_| warn_of("addresses", sys::cuMemUnmap(at, more).result()))
             });
             if let Err(error) = mapped {
@@ -292,14 +298,14 @@ impl Driver for Nvidia {
         }
         let mut backings = self.backings.lock().unwrap_or_else(PoisonError::into_inner);
         backings.entry(address).or_default().push((handle, more));
-        // Never more than the reservation, though the last step may end behind it.
+        // Never more than the reservation, although the last mapping may end beyond it.
         Ok((backed + more).min(reserved))
     }
 
     unsafe fn release(&self, address: Address, reserved: usize, _backed: usize) -> Result<(), DriverError> {
         self.enter()?;
         let bytes = reserved.next_multiple_of(self.granularity);
-        // SAFETY: the caller's: nobody uses it any more.
+        // SAFETY: the caller guarantees that nothing uses the reservation any more.
         unsafe { self.unback(address).and_then(|()| sys::cuMemAddressFree(address, bytes).result()) }.map_err(lost)
     }
 
@@ -323,11 +329,12 @@ impl Driver for Nvidia {
 
     fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError> {
         self.enter()?;
-        // The other GPUs copy from it as well.
+        // The flag lets the other GPUs copy from this memory as well.
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE;
         // SAFETY: the context is set.
         let memory = unsafe { result::malloc_host(bytes, flags) };
-        // The system has its own reasons to let no more memory be pinned. A GPU that is lost says so in whatever comes next.
+        // The system may refuse to pin more memory for various reasons, so every failure counts as
+        // a lack of memory. A lost GPU also fails the next call.
         let none = DriverError::OutOfMemory { needed: bytes as u64, available: 0 };
         memory.ok().and_then(|memory| NonNull::new(memory.cast())).ok_or(none)
     }
@@ -367,7 +374,7 @@ impl Driver for Nvidia {
     fn mark(&self, stream: Stream, index: usize) -> Result<(), DriverError> {
         self.enter()?;
         let line = self.line(stream);
-        // SAFETY: both live as long as this does.
+        // SAFETY: the event and the stream live as long as `self`.
         unsafe { event::record(line.marks[index], line.stream) }.map_err(lost)
     }
 
@@ -379,7 +386,7 @@ impl Driver for Nvidia {
     fn between(&self, stream: Stream, from: usize, to: usize) -> Result<Duration, DriverError> {
         self.enter()?;
         let marks = &self.line(stream).marks;
-        // SAFETY: the events live as long as this does.
+        // SAFETY: the events live as long as `self`.
         let milliseconds = unsafe { event::elapsed(marks[from], marks[to]) }.map_err(lost)?;
         Ok(Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3))
     }
@@ -390,7 +397,8 @@ impl Drop for Nvidia {
         if self.enter().is_err() {
             return;
         }
-        // SAFETY: nobody uses any of it any more; streams are destroyed when they have ended what they run.
+        // SAFETY: nothing uses any of these any more; streams are destroyed when they have ended
+        // their work.
         unsafe {
             for line in [&self.waves, &self.keys] {
                 line.marks.iter().for_each(|mark| warn_of("an event", event::destroy(*mark)));
@@ -403,14 +411,15 @@ impl Drop for Nvidia {
     }
 }
 
-/// Waits until a stream has come past an event. The context is set.
+/// Waits until a stream has passed an event. The caller has set the context.
 fn wait_for(event: sys::CUevent) -> Result<(), DriverError> {
-    /// A wave of one bootstrap takes less: whoever waits for it must not be late.
-    const WATCH: Duration = Duration::from_millis(2);
-    const NAP: Duration = Duration::from_micros(100);
+    /// Time for which the thread only yields between queries. A wave of one bootstrap takes less,
+    /// and its result must not be delayed by a sleep.
+    const YIELD_TIME: Duration = Duration::from_millis(2);
+    const POLL_INTERVAL: Duration = Duration::from_micros(100);
     let began = Instant::now();
     loop {
-        // SAFETY: whoever asks holds the event.
+        // SAFETY: the caller holds the event.
         match unsafe { event::query(event) } {
             Ok(()) => return Ok(()),
             Err(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => {}
@@ -420,15 +429,17 @@ fn wait_for(event: sys::CUevent) -> Result<(), DriverError> {
         if waited >= PATIENCE {
             return Err(DriverError::Lost(format!("it did not end what it was given within {PATIENCE:?}")));
         }
-        if waited < WATCH { std::thread::yield_now() } else { std::thread::sleep(NAP) }
+        if waited < YIELD_TIME { std::thread::yield_now() } else { std::thread::sleep(POLL_INTERVAL) }
     }
 }
 
-/// Do bytes lie where GPUs copy from by themselves? The driver knows of no other memory of the host.
+/// Whether bytes lie in pinned memory, from which GPUs copy directly. The driver knows no other
+/// host memory.
 fn is_pinned(bytes: &[u8]) -> bool {
     let mut kind = 0u32;
     let (memory_type, at) = (sys::CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, bytes.as_ptr() as Address);
-    // SAFETY: the attribute is a number of 32 bits, and `at` is only looked up.
+    // SAFETY: the attribute is a number of 32 bits, and the driver looks `at` up without accessing
+    // it.
     let known = unsafe { sys::cuPointerGetAttribute((&raw mut kind).cast(), memory_type, at) }.result();
     known.is_ok() && kind == sys::CUmemorytype::CU_MEMORYTYPE_HOST as u32
 }

@@ -1,4 +1,4 @@
-//! Places in a GPU's memory that are filled again and again.
+//! Buffers in a GPU's memory that are refilled repeatedly.
 
 use std::sync::Arc;
 
@@ -6,27 +6,29 @@ use bytemuck::Pod;
 
 use super::{Buffer, Driver, DriverError, Stream, View};
 
-/// A place that the host fills for kernels of one stream, each time when the kernels that read it before have ended.
+/// A buffer that the host fills for kernels of one stream. Each refill waits until the kernels that
+/// read the previous contents have ended.
 pub(crate) struct Refilled {
     driver: Arc<dyn Driver>,
     buffer: Buffer,
     stream: Stream,
-    /// The mark behind the kernels that read the place. No other place on the stream has it.
+    /// The mark behind the kernels that read the buffer. No other buffer of the stream uses this
+    /// mark.
     mark: usize,
     last: Last,
 }
 
-/// The last use of a place.
+/// State of the last use of a buffer.
 #[derive(Clone, Copy)]
 enum Last {
     Never,
-    /// Kernels may be under way, and no mark tells when they have ended.
+    /// Kernels may be running, and no mark is behind them.
     Unmarked,
     Marked,
 }
 
 impl Refilled {
-    /// A place of so many bytes.
+    /// A buffer of `bytes` bytes.
     pub(crate) fn new(
         driver: &Arc<dyn Driver>,
         bytes: usize,
@@ -37,7 +39,8 @@ impl Refilled {
         Ok(Self { driver: driver.clone(), buffer, stream, mark, last: Last::Never })
     }
 
-    /// Copies items to the place, and has `launch` launch what reads them, on the place's stream.
+    /// Copies items to the buffer, and calls `launch`, which launches their readers on the buffer's
+    /// stream.
     pub(crate) fn fill<T: Pod>(
         &mut self,
         items: &[T],
@@ -49,7 +52,8 @@ impl Refilled {
             Last::Marked => self.driver.wait(self.stream, self.mark)?,
         }
         let place = self.buffer.view(0, items.len())?;
-        // SAFETY: only kernels that an earlier `launch` has launched read the place. The mark behind them was waited for.
+        // SAFETY: only kernels launched by an earlier `launch` read the buffer, and the mark behind
+        // them was reached.
         unsafe { place.upload(items) }?;
         self.last = Last::Unmarked;
         launch(place)?;

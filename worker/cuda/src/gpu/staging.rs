@@ -1,10 +1,11 @@
-//! Bytes on their way to a GPU that nobody waits for.
+//! Copies to a GPU for which the caller does not wait.
 
 use std::{ptr::NonNull, sync::Arc};
 
 use super::{Driver, DriverError, MARKS, Stream, View};
 
-/// Memory of the host that a stream copies from. It is filled again when the stream has come past the last copy.
+/// Pinned memory of the host from which a stream copies. A refill waits until the stream has passed
+/// the last copy.
 pub struct Staging {
     driver: Arc<dyn Driver>,
     stream: Stream,
@@ -13,56 +14,58 @@ pub struct Staging {
     last: Last,
 }
 
-/// The last copy, which may be under way.
+/// State of the last copy.
 #[derive(Clone, Copy)]
 enum Last {
-    /// None is.
+    /// No copy is running.
     Ended,
-    /// With no mark behind it: when it ends is not known.
+    /// A copy may be running with no mark behind it, so that its end is unknown.
     Unmarked,
     Marked,
 }
 
-/// The mark behind the last copy. A staging has its stream's to itself.
-const SENT: usize = MARKS - 1;
+/// The mark behind the last copy. A stream has one staging, which alone uses this mark.
+const SENT_MARK: usize = MARKS - 1;
 
-// SAFETY: the memory is this staging's own, and belongs to no thread.
+// SAFETY: the staging alone owns the memory, which belongs to no thread.
 unsafe impl Send for Staging {}
 
 impl Staging {
-    /// Room for so many bytes at a time, at least one. No other staging is on the stream.
+    /// Memory for `bytes` bytes at a time, at least one. No other staging uses the stream.
     pub fn new(driver: &Arc<dyn Driver>, stream: Stream, bytes: usize) -> Result<Self, DriverError> {
         let bytes = bytes.max(1);
         let memory = driver.pin(bytes)?;
         Ok(Self { driver: driver.clone(), stream, memory, bytes, last: Last::Ended })
     }
 
-    /// Has the stream copy bytes, behind what was launched on it before and ahead of what comes after. Returns before
-    /// they are there, but for bytes that do not fit at once.
+    /// Enqueues a copy of bytes on the stream, behind earlier launches and ahead of later ones.
+    /// Returns before the bytes have arrived. Bytes that exceed the memory are copied in chunks,
+    /// and each chunk waits for the previous one.
     pub fn send(&mut self, bytes: &[u8], to: View<'_, u8>) -> Result<(), DriverError> {
         for (index, chunk) in bytes.chunks(self.bytes).enumerate() {
             let to = to.part(index * self.bytes, chunk.len())?;
             self.settle()?;
-            // SAFETY: a chunk is no longer than the memory, and no copy reads it any more.
+            // SAFETY: a chunk is no longer than the memory, and no copy reads the memory any more.
             let staged = unsafe {
                 self.memory.copy_from_nonoverlapping(NonNull::from(chunk).cast(), chunk.len());
                 std::slice::from_raw_parts(self.memory.as_ptr(), chunk.len())
             };
             self.last = Last::Unmarked;
-            // SAFETY: the view lies within its buffer and holds as many bytes; what is staged stays until the mark.
+            // SAFETY: the view lies within its buffer and holds as many bytes; the staged bytes
+            // stay until the mark.
             unsafe { self.driver.send(self.stream, to.address(), staged) }?;
-            self.driver.mark(self.stream, SENT)?;
+            self.driver.mark(self.stream, SENT_MARK)?;
             self.last = Last::Marked;
         }
         Ok(())
     }
 
-    /// Waits until no copy is under way.
+    /// Waits until no copy is running.
     fn settle(&mut self) -> Result<(), DriverError> {
         match self.last {
             Last::Ended => {}
             Last::Unmarked => return Err(DriverError::Lost("a copy to it has no end that could be waited for".into())),
-            Last::Marked => self.driver.wait(self.stream, SENT)?,
+            Last::Marked => self.driver.wait(self.stream, SENT_MARK)?,
         }
         self.last = Last::Ended;
         Ok(())
@@ -71,11 +74,11 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // A GPU that hangs may yet read it: then it stays.
+        // A hung GPU may still read the memory, which then stays allocated.
         if self.settle().is_ok() {
-            // SAFETY: it came from this driver, and no copy reads it any more.
+            // SAFETY: the memory came from this driver, and no copy reads it any more.
             let ended = unsafe { self.driver.unpin(self.memory) };
-            // A GPU that does not take it back is lost, which the device has noted.
+            // A failure to free means that the GPU is lost, which the device has noted.
             let _ = ended;
         }
     }

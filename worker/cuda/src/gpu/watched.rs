@@ -1,20 +1,21 @@
-//! A driver whose first failure is noted, and is the last that is asked of it.
+//! A driver that records its first loss, and passes on no calls after it.
 
 use std::{ffi::c_void, ptr::NonNull, sync::Arc, time::Duration};
 
 use super::{Address, Description, Driver, DriverError, Loss, Stream};
 
-/// A GPU as the device has it. Once any of the device's GPUs is lost, this one does nothing any more: memory that a kernel
-/// or a copy may still use is neither given back nor used again, but stays until the process ends.
+/// A GPU of a device. Once any of the device's GPUs is lost, this GPU rejects all calls. Memory
+/// that a kernel or a copy may still use is then neither freed nor reused, but stays until the
+/// process ends.
 pub(crate) struct Watched {
     driver: Arc<dyn Driver>,
-    /// Among the device's.
+    /// Number of the GPU within the device.
     number: usize,
     loss: Arc<Loss>,
 }
 
 impl Watched {
-    /// The GPU of that number.
+    /// Wraps the driver of the GPU of number `number`.
     pub(crate) fn new(driver: Arc<dyn Driver>, number: usize, loss: Arc<Loss>) -> Self {
         Self { driver, number, loss }
     }
@@ -29,7 +30,7 @@ impl Watched {
     }
 }
 
-// Every unsafe call is passed on as it came: what it asks for is the caller's to hold.
+// Every unsafe call is passed on unchanged, so the caller's guarantees hold for the wrapped driver.
 impl Driver for Watched {
     fn describe(&self) -> &Description {
         self.driver.describe()
@@ -116,7 +117,8 @@ impl Driver for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // A driver that ends gives everything back, whoever still uses it.
+        // Dropping a driver frees all its memory, even while kernels use it. A leaked reference
+        // prevents that.
         if self.loss.why().is_some() {
             std::mem::forget(self.driver.clone());
         }

@@ -1,4 +1,5 @@
-//! Keys made ready on GPUs: bodies are copied to them, masks are computed there, part by part.
+//! Preparation of keys on GPUs, part by part: the host copies bodies to the GPUs, which compute the
+//! masks.
 
 use bytemuck::Pod;
 use cloakwork_tfhe::Torus;
@@ -9,7 +10,7 @@ use crate::{
     gpu::{Buffer, DriverError, KeySwitchShape, Refilled, RotationShape, SeededRows, Stream, View},
 };
 
-/// The rows of a key-switch key, as products read them.
+/// Expands the rows of a key-switch key, in the form that products read.
 pub(super) fn key_switch<S: Torus + Pod>(
     benches: &[Bench],
     shape: KeySwitchShape,
@@ -23,7 +24,7 @@ pub(super) fn key_switch<S: Torus + Pod>(
     })
 }
 
-/// The polynomials of a bootstrap key in the order of its ciphertexts, each transformed.
+/// Expands the polynomials of a bootstrap key in the order of its ciphertexts, and transforms each.
 pub(super) fn bootstrap<T: Torus + Pod>(
     benches: &[Bench],
     shape: RotationShape,
@@ -40,8 +41,8 @@ pub(super) fn bootstrap<T: Torus + Pod>(
     })
 }
 
-/// Expands a key's rows in parts, each a multiple of `unit` of them, and has `use_up` launch what makes a part ready for
-/// computations, given its first row.
+/// Expands a key's rows in parts of a multiple of `unit` rows. For each part, `use_up` gets the
+/// first row and the words, and launches their conversion into the form that computations read.
 fn expand<W: Torus + Pod>(
     benches: &[Bench],
     replicas: &[Replica],
@@ -53,7 +54,7 @@ fn expand<W: Torus + Pod>(
     let staged = benches.iter().map(Bench::staged_bytes).min().unwrap_or(0);
     let part = unit * (staged / (unit * rows.words() * size_of::<W>())).max(1);
     let most = part.min(bodies.len().div_ceil(rows.body_words));
-    // Each stream's marks are for one key at a time.
+    // The marks of each stream serve one key at a time.
     let _turns: Vec<_> = benches.iter().map(Bench::key_turn).collect();
     let [body_bytes, word_bytes] = [rows.body_words, rows.words()].map(|words| most * words * size_of::<W>());
     let stages = benches.iter().map(|bench| Stage::new(bench, body_bytes, word_bytes));
@@ -67,14 +68,16 @@ fn expand<W: Torus + Pod>(
             use_up(bench, replica, first, words)
         })
     });
-    // Also where not everything could be launched, and on all GPUs where one fails: memory that kernels still use stays until
-    // they have ended. If they never do, it stays for good: the device is lost then, and gives none back.
+    // The wait covers all GPUs, also after a failed launch: memory that kernels still use must stay
+    // until they have ended. If they never end, the device is lost, and a lost device frees no
+    // memory.
     let ended = benches.iter().map(|bench| bench.finish(Stream::Keys, 0)).fold(Ok(()), Result::and);
     launched.and(ended)
 }
 
-/// Room on a GPU for a part of a key on its way: its words, and twice its bodies, which are half of them at most. The two places
-/// of bodies take turns, so that the next ones are copied while a part is computed.
+/// Memory on a GPU for a part of a key in preparation: its words, and two buffers for its bodies,
+/// which are at most half of the words. The two buffers alternate, so that the next bodies are
+/// copied while a part is computed.
 struct Stage<'b> {
     bench: &'b Bench,
     bodies: [Refilled; 2],
@@ -82,14 +85,15 @@ struct Stage<'b> {
 }
 
 impl<'b> Stage<'b> {
-    /// With so many bytes for bodies and for words.
+    /// Memory of `bodies` bytes for each buffer of bodies, and of `words` bytes for the words.
     fn new(bench: &'b Bench, bodies: usize, words: usize) -> Result<Self, DriverError> {
         let place = |mark| Refilled::new(&bench.driver, bodies, Stream::Keys, mark);
         Ok(Self { bench, bodies: [place(0)?, place(1)?], words: Buffer::new(&bench.driver, words)? })
     }
 
-    /// Launches the expansion of part `index` of a key, which begins with row `first`, where the part before it was. Whatever is
-    /// launched before the next part has its words.
+    /// Launches the expansion of part `index` of a key, which begins with row `first`. The part
+    /// overwrites the previous one. Kernels that are launched before the next part read this part's
+    /// words.
     fn expand<W: Torus + Pod>(
         &mut self,
         index: usize,

@@ -1,4 +1,4 @@
-//! Copies of keys that nobody asks for any more.
+//! Removal of copies of keys that are no longer used.
 
 use std::{
     io,
@@ -12,22 +12,22 @@ use std::{
 
 use super::WarmKeys;
 
-/// A thread that looks for them now and then, until it is dropped.
+/// A thread that periodically removes unused copies, until this value is dropped.
 pub(crate) struct Sweep {
-    /// Ends the thread when it goes.
+    /// Ends the thread when it is dropped.
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Times that a copy is looked at while it is kept.
-const LOOKS: u32 = 8;
-/// Between two looks, at least.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Number of sweeps within the time for which a copy is kept.
+const SWEEPS_PER_KEPT_TIME: u32 = 8;
+/// Minimum time between two sweeps.
+const SWEEP_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
 impl Sweep {
     pub(crate) fn start(warm: Arc<WarmKeys>) -> io::Result<Self> {
         let (end, ended) = mpsc::channel();
-        let pause = (warm.kept_for() / LOOKS).max(PAUSE);
+        let pause = (warm.kept_for() / SWEEPS_PER_KEPT_TIME).max(SWEEP_INTERVAL_MIN);
         let sweep = move || {
             while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
                 warm.give_up();
@@ -37,7 +37,7 @@ impl Sweep {
         Ok(Self { end: Some(end), thread: Some(thread) })
     }
 
-    /// Has the thread ended by itself?
+    /// Whether the thread has ended by itself.
     pub(crate) fn has_died(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -47,7 +47,7 @@ impl Drop for Sweep {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // There is nothing left to report to.
+            // No one is left to whom a panic could be reported.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,5 @@
-//! Bodies of keys in the host's memory: a key that had to make room for others is made ready again from there, and nobody
-//! has to send or decode it.
+//! Bodies of keys in the host's memory. A key that was evicted to make room is prepared again from
+//! its copy, so that the client does not send it and the worker does not decode it again.
 
 use std::{
     collections::HashMap,
@@ -15,10 +15,11 @@ use cloakwork_params::{KeyId, SetId};
 use super::Seeded;
 use crate::gpu::{Driver, DriverError, Pinned};
 
-/// The keys that were loaded or evicted last, as many as fit the limit: one copy for all GPUs.
+/// Copies of the keys that were loaded or evicted last, up to the limit. One copy serves all GPUs.
 pub(crate) struct WarmKeys {
     limit_bytes: u64,
-    /// A copy of a key that is on no GPU goes when nobody has asked for it for so long: the key may have been deleted.
+    /// Time for which a copy of an evicted key is kept after its last use, because the key may have
+    /// been deleted.
     kept_for: Duration,
     entries: Mutex<Entries>,
 }
@@ -34,11 +35,11 @@ struct Entry {
     key: Arc<WarmKey>,
     bytes: u64,
     last_use: u64,
-    /// When the key left the GPUs; nothing while it is there.
+    /// Time when the key was evicted from the GPUs; none while it is there.
     evicted: Option<Instant>,
 }
 
-/// Of which key these are the bytes.
+/// Identifies a key by its set, its number and its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeyName {
     set: SetId,
@@ -47,7 +48,7 @@ pub(crate) struct KeyName {
 }
 
 impl KeyName {
-    /// Nothing, if nobody can tell.
+    /// The name of a source's key; none if the source cannot identify its contents.
     pub(crate) fn of(source: &dyn KeySource) -> Option<Self> {
         Some(Self { set: source.set().id, key_id: source.key_id(), contents: source.contents()? })
     }
@@ -85,7 +86,8 @@ impl WarmKey {
 }
 
 impl WarmKeys {
-    /// Of so many bytes together, each kept for so long.
+    /// Copies of up to `limit_bytes` bytes in total, each kept for `kept_for` after its key's
+    /// eviction.
     pub(crate) fn new(limit_bytes: u64, kept_for: Duration) -> Self {
         Self { limit_bytes, kept_for, entries: Mutex::default() }
     }
@@ -94,22 +96,23 @@ impl WarmKeys {
         self.kept_for
     }
 
-    /// A key, if it is here.
+    /// The copy of a key, if there is one.
     pub(crate) fn get(&self, name: &KeyName) -> Option<Arc<WarmKey>> {
         self.entries().by_name.get(name).map(|entry| entry.key.clone())
     }
 
-    /// The key is on the GPUs again.
+    /// Records that the key is on the GPUs again.
     pub(crate) fn was_loaded(&self, name: &KeyName) {
         self.entries().used(name, None);
     }
 
-    /// The key has made room for others.
+    /// Records that the key was evicted.
     pub(crate) fn was_evicted(&self, name: &KeyName) {
         self.entries().used(name, Some(Instant::now()));
     }
 
-    /// Gives up what nobody has asked for. What a GPU is being given stays.
+    /// Removes copies whose evicted keys were not loaded in time. Copies that a GPU is loading
+    /// stay.
     pub(crate) fn give_up(&self) {
         let is_old = |entry: &Entry| entry.evicted.is_some_and(|evicted| evicted.elapsed() >= self.kept_for);
         let mut entries = self.entries();
@@ -117,12 +120,12 @@ impl WarmKeys {
             entries.by_name.extract_if(|_, entry| entry.is_unused() && is_old(entry)).map(|(_, entry)| entry).collect();
         entries.held_bytes -= old.iter().map(|entry| entry.bytes).sum::<u64>();
         drop(entries);
-        // To give pinned memory back takes long: not while others wait for the lock.
+        // Freeing pinned memory takes long, so the lock is released first.
         drop(old);
     }
 
-    /// Keeps a copy, if there is room when those that were not used for longest make way. Those that a GPU is being given
-    /// stay.
+    /// Keeps a copy, if there is room once the least recently used copies are removed. Copies that
+    /// a GPU is loading stay.
     pub(crate) fn keep<T: Pod, S: Pod>(
         &self,
         name: KeyName,
@@ -152,8 +155,8 @@ impl WarmKeys {
         }
     }
 
-    /// Counts so many bytes as held, if there is room for a key that is not here. The lock is not held while memory is taken or
-    /// given back.
+    /// Counts `bytes` bytes as held, if there is room and the key has no copy yet. The lock is not
+    /// held while memory is allocated or freed.
     fn reserve(&self, name: &KeyName, bytes: u64) -> bool {
         let mut entries = self.entries();
         if entries.by_name.contains_key(name) {
@@ -187,8 +190,9 @@ impl Entries {
         }
     }
 
-    /// Is there room for so many bytes, now that others have made way? None does where that is not enough. What is `gone` is to be let
-    /// go of without the lock: until then there is a little more than is counted.
+    /// Makes room for `bytes` bytes, and returns whether there is room. If removing all unused
+    /// copies would not suffice, none is removed. The caller drops `gone` without the lock. Until
+    /// then slightly more memory is in use than is counted.
     fn make_room(&mut self, limit: u64, bytes: u64, gone: &mut Vec<Entry>) -> bool {
         let unused_bytes: u64 = self.by_name.values().filter(|entry| entry.is_unused()).map(|entry| entry.bytes).sum();
         let Some(most) = limit.checked_sub(bytes).filter(|most| self.held_bytes - unused_bytes <= *most) else {
@@ -206,7 +210,7 @@ impl Entries {
 }
 
 impl Entry {
-    /// Is no GPU being given it?
+    /// Whether no GPU is loading this copy.
     fn is_unused(&self) -> bool {
         Arc::strong_count(&self.key) == 1
     }

@@ -1,4 +1,5 @@
-//! Sensors by NVIDIA's management library, which comes with the driver and is loaded when it is first asked for.
+//! Sensors through NVIDIA's management library. The library comes with the driver, and is loaded at
+//! the first use.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +18,7 @@ use crate::gpu::Description;
 /// Opens the sensors of these GPUs, or says why there are none.
 pub fn open(gpus: &[Description]) -> Result<Arc<dyn Sensors>, String> {
     let nvml = Nvml::init().map_err(|error| format!("NVIDIA's management library (libnvidia-ml.so.1): {error}"))?;
-    // What watches for errors borrows it: it stays for as long as the process.
+    // The error watches borrow the library, so it is leaked and stays as long as the process.
     let nvml: &'static Nvml = Box::leak(Box::new(nvml));
     let watches = gpus.iter().filter_map(|gpu| Watch::begin(nvml, gpu)).collect();
     Ok(Arc::new(Management { nvml, watches: Mutex::new(watches) }))
@@ -28,7 +29,7 @@ struct Management {
     watches: Mutex<Vec<Watch>>,
 }
 
-/// Critical errors of one GPU, counted when somebody asks.
+/// Critical errors of one GPU, counted at each reading.
 struct Watch {
     place: String,
     events: EventSet<'static>,
@@ -38,16 +39,16 @@ struct Watch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Errors {
     count: u64,
-    /// Number of the last one that has a number.
+    /// Number of the last error that has a number.
     last: Option<u64>,
     is_lost: bool,
 }
 
-/// Errors that are taken down at a time: more wait for the next.
+/// Maximum number of errors counted at one reading. Further errors are counted at the next.
 const ERRORS_AT_ONCE: usize = 64;
 
 impl Watch {
-    /// Nothing, where the GPU tells no errors.
+    /// Starts to watch a GPU. Returns nothing if the GPU reports no errors.
     fn begin(nvml: &'static Nvml, gpu: &Description) -> Option<Self> {
         let device = nvml.device_by_pci_bus_id(gpu.place.as_str()).ok()?;
         let events = nvml.create_event_set().ok()?;
@@ -57,7 +58,7 @@ impl Watch {
 
     fn look(&mut self) {
         for _ in 0..ERRORS_AT_ONCE {
-            // Without waiting.
+            // The timeout of 0 makes the call return at once.
             if !self.errors.take(self.events.wait(0).as_ref().map(number)) {
                 return;
             }
@@ -66,14 +67,15 @@ impl Watch {
 }
 
 impl Errors {
-    /// Counts an event, given its number. False where there was none, and there may be none behind it.
+    /// Counts an event, given its number. Returns false if there was no event, so that none may
+    /// follow.
     fn take(&mut self, event: Result<Option<u64>, &NvmlError>) -> bool {
         match event {
             Ok(number) => {
                 self.count += 1;
                 self.last = number.or(self.last);
             }
-            // The last that is heard of it, whenever it is asked.
+            // A lost GPU answers every further query with this error, which is counted once.
             Err(NvmlError::GpuLost) if !self.is_lost => {
                 self.count += 1;
                 self.is_lost = true;
@@ -97,8 +99,8 @@ impl Sensors for Management {
             last_error: errors.and_then(|errors| errors.last),
             ..Reading::default()
         };
-        // By its place on the bus: numbers are those of the visible GPUs there, and of all of them here. One that is lost is
-        // nowhere any more, and has its errors yet.
+        // Looked up by place on the bus: the driver numbers the visible GPUs, and this library all
+        // of them. A lost GPU is not found any more, but its errors are still reported.
         let Ok(device) = self.nvml.device_by_pci_bus_id(gpu.place.as_str()) else { return of_errors };
         let thousandth = |value: Result<f64, NvmlError>| value.ok().map(|value| value / 1e3);
         Reading {
@@ -121,7 +123,7 @@ fn number(event: &EventData<'_>) -> Option<u64> {
     }
 }
 
-/// What keeps the clock low; that nothing runs is no limit.
+/// Reasons that keep the clock low. An idle GPU is not limited.
 fn limits(device: &Device<'_>) -> Option<Vec<&'static str>> {
     const REASONS: [ThrottleReasons; LIMITS.len()] = [
         ThrottleReasons::SW_POWER_CAP,
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gpu_that_is_lost_counts_as_one_error_however_often_it_is_asked() {
+    fn a_lost_gpu_counts_as_one_error_however_often_it_is_read() {
         let mut errors = Errors::default();
         assert!(errors.take(Ok(Some(13))), "there may be more");
         assert!(errors.take(Ok(None)));
@@ -158,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_driver_there_are_no_sensors_and_it_says_why() {
-        // Where there is a driver, it has no GPU in that place.
+    fn opening_sensors_without_a_driver_fails_with_a_reason() {
+        // On a machine with a driver, no GPU has this place.
         let nowhere = Description {
             name: String::new(),
             place: "FFFFFFFF:FF:1F.0".to_owned(),

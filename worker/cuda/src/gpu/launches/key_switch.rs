@@ -12,48 +12,51 @@ pub type Line = [u32; 4];
 
 /// Columns of a tile: TILE in key_switch.cu.
 const TILE: usize = 8;
-/// A tile's columns times a step's rows have a thread for four of them that splits their words into bytes.
+/// Threads of a block that splits words into bytes: one for every four words of a tile's columns
+/// times a step's rows.
 const SPLIT_THREADS: u32 = 128;
-/// Threads that multiply: THREADS in key_switch.cu.
+/// Threads of a block that multiplies: THREADS in key_switch.cu.
 const PRODUCT_THREADS: u32 = 256;
-/// Most bits of a digit: from -64 to 64, so that it is a signed byte.
+/// Maximum bits of a digit. Digits then lie from -64 to 64, and so fit a signed byte.
 const BASE_LOG_MAX: u32 = 7;
 
-/// A way to share a product among blocks: `Arrangement` in key_switch.cu.
+/// A division of a product among blocks: `Arrangement` in key_switch.cu.
 struct Arrangement {
     kernel: &'static str,
-    /// Most ciphertexts that it is for.
+    /// Maximum number of ciphertexts for which the arrangement is used.
     lanes_max: usize,
     /// Ciphertexts and tiles of a block.
     lanes: usize,
     tiles: usize,
 }
 
-/// The first that is for so many is taken. Where one ends and the next begins follows from how much of the key each reads from the
-/// second-level cache, as counted; it is not measured.
+/// The launch uses the first arrangement whose `lanes_max` suffices. The boundary follows from a
+/// count of the bytes of the key that each arrangement reads from the second-level cache. The
+/// boundary is not measured.
 const ARRANGEMENTS: [Arrangement; 2] = [
     Arrangement { kernel: "multiply_narrow", lanes_max: 64, lanes: 16, tiles: 1 },
     Arrangement { kernel: "multiply_wide", lanes_max: usize::MAX, lanes: 128, tiles: 4 },
 ];
 
-/// How a key switch cuts words and rounds bodies.
+/// Shape of a key switch: the decomposition of words and the rounding of bodies.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySwitchShape {
-    /// Length of the key that ciphertexts come in under.
+    /// Dimension of the input key.
     pub input_dimension: usize,
-    /// Length of the key that they go out under.
+    /// Dimension of the output key.
     pub output_dimension: usize,
-    /// How words are cut into digits.
+    /// Decomposition of words into digits.
     pub gadget: Decomposition,
     /// log2 of the output modulus.
     pub modulus_log2: u32,
 }
 
 impl KeySwitchShape {
-    /// Rows of a key that are multiplied together: STEP in key_switch.cu.
+    /// Rows of a key that one step multiplies: STEP in key_switch.cu.
     pub const STEP: usize = 64;
 
-    /// Are there kernels for it? Digits are bytes, and sums of their products with a key's bytes fit 32 bits.
+    /// Whether kernels exist for this shape. Digits must fit bytes, and sums of their products with
+    /// a key's bytes 32 bits.
     pub fn is_possible(&self) -> bool {
         let Decomposition { base_log, .. } = self.gadget;
         let fits = |digit_max: usize| digit_max * usize::from(u8::MAX) * self.rows() <= i32::MAX as usize;
@@ -70,7 +73,7 @@ impl KeySwitchShape {
         self.output_dimension + 1
     }
 
-    /// Lines of a key of words of so many bits.
+    /// Lines of a key whose words have `bits` bits.
     pub fn key_lines(&self, bits: u32) -> usize {
         self.steps() * self.tiles() * Self::STEP * TILE * (bits as usize / 8) / size_of::<Line>()
     }
@@ -95,8 +98,8 @@ impl KeySwitchShape {
 }
 
 impl Launcher<'_> {
-    /// Rows of a key-switch key from row `first` on, which begins a step, as products read them. Only the key's last rows may end
-    /// within a step.
+    /// Rearranges rows of a key-switch key for products, from row `first` on, which begins a step.
+    /// Only the key's last rows may end within a step.
     pub fn split_key<S: Torus + Pod>(
         &self,
         rows: View<'_, S>,
@@ -113,11 +116,12 @@ impl Launcher<'_> {
         let arguments =
             [rows.address(), key.address(), count as u64, columns as u64, (first / STEP) as u64, shape.steps() as u64];
         let (kernel, grid) = (format!("split_key_{}", S::BITS), (count.div_ceil(STEP), shape.tiles()));
-        // SAFETY: the views hold `count` rows and the whole key, of which these rows fill steps that it has, as checked.
+        // SAFETY: the views hold `count` rows and the whole key. These rows fill steps that the key
+        // has, as checked.
         unsafe { self.launch(&kernel, grid, SPLIT_THREADS, 0, &arguments) }
     }
 
-    /// Ciphertexts to the small key. `digits` is room for what they are cut into.
+    /// Switches ciphertexts to the small key. `digits` is scratch memory for their digits.
     pub fn key_switch<T: Torus + Pod, S: Torus + Pod>(
         &self,
         inputs: View<'_, T>,
@@ -150,7 +154,7 @@ impl Launcher<'_> {
         self.multiply(digits, key, shape, lanes, outputs)
     }
 
-    /// Takes the products of digits and key off the bodies.
+    /// Subtracts the products of digits and key from the bodies.
     fn multiply<S: Torus + Pod>(
         &self,
         digits: View<'_, Line>,
@@ -172,8 +176,9 @@ impl Launcher<'_> {
         ];
         let grid = (shape.tiles().div_ceil(arrangement.tiles), lanes.div_ceil(arrangement.lanes));
         let kernel = format!("{}_{}", arrangement.kernel, S::BITS);
-        // SAFETY: the views hold the digits and outputs of `lanes` ciphertexts and the whole key, as the caller has checked;
-        // warps beyond the last ciphertext and the last tile read what the last ones do and write nothing.
+        // SAFETY: the views hold the digits and outputs of `lanes` ciphertexts and the whole key,
+        // as the caller has checked. Warps beyond the last ciphertext and the last tile read the
+        // data of the last ones and write nothing.
         unsafe { self.launch(&kernel, grid, PRODUCT_THREADS, 0, &arguments) }
     }
 }

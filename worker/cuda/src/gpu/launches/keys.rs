@@ -1,4 +1,4 @@
-//! Launches that make keys ready.
+//! Launches that prepare keys.
 
 use bytemuck::Pod;
 use cloakwork_math::{
@@ -9,21 +9,22 @@ use cloakwork_math::{
 use super::{Launcher, check};
 use crate::gpu::{DriverError, View};
 
-/// Threads of a block that makes masks, bytes of the stream that it makes, and bytes of a cipher's block: as in masks.cu.
+/// Constants of masks.cu: threads of a block that generates masks, bytes of the stream that a block
+/// generates, and bytes of a cipher block.
 const MASK_THREADS: u32 = 256;
 const TILE_BYTES: usize = 8192;
 const BLOCK_BYTES: usize = 16;
 
-/// Rows of a seeded key: masks that come out of a stream, and bodies.
+/// Rows of a seeded key: masks from a stream, and bodies.
 #[derive(Clone, Copy, Debug)]
 pub struct SeededRows {
-    /// Where the stream begins: with the masks of row 0.
+    /// Start of the stream: the masks of row 0.
     pub seed: MaskSeed,
     /// Masks of a row.
     pub mask_words: usize,
     /// Bodies of a row.
     pub body_words: usize,
-    /// log2 of the words' modulus, kept in their top bits.
+    /// log2 of the modulus of the words. A word holds its value in its top bits.
     pub modulus_log2: u32,
 }
 
@@ -33,20 +34,21 @@ impl SeededRows {
         self.mask_words + self.body_words
     }
 
-    /// Where the masks of a row begin.
+    /// Start of a row's masks in the stream.
     fn seed_of(&self, row: usize) -> MaskSeed {
         let bytes = self.mask_words * MaskStream::bytes_per_word(self.modulus_log2);
         self.seed.advanced(row as u128 * bytes as u128)
     }
 
-    /// Masks that a block cuts out of its bytes, whichever of the first ones is where they begin.
+    /// Masks that a block cuts out of its bytes, for any start of the first mask within the first
+    /// cipher block.
     fn words_of_tile(&self) -> usize {
         (TILE_BYTES - (BLOCK_BYTES - 1)) / MaskStream::bytes_per_word(self.modulus_log2)
     }
 }
 
 impl Launcher<'_> {
-    /// Whole rows from row `first` on: a row for each one's bodies.
+    /// Writes whole rows, from row `first` on, for the given bodies.
     pub fn expand_rows<T: Torus + Pod>(
         &self,
         seeded: SeededRows,
@@ -74,7 +76,8 @@ impl Launcher<'_> {
             u64::from(seeded.modulus_log2),
         ];
         let tiles = (count * seeded.mask_words).div_ceil(seeded.words_of_tile());
-        // SAFETY: the views hold `count` rows and their bodies, as checked; blocks leave out what lies beyond the last mask.
+        // SAFETY: the views hold `count` rows and their bodies, as checked. Blocks write nothing
+        // beyond the last mask.
         unsafe { self.launch(&format!("expand_rows_{}", T::BITS), (tiles, 1), MASK_THREADS, 0, &arguments) }
     }
 }

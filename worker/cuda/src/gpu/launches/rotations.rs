@@ -1,4 +1,5 @@
-//! Blind rotations: the kernel for a shape and a number of ciphertexts, and its launch.
+//! Launches of blind rotations: the choice of a kernel by shape and number of ciphertexts, and its
+//! launch.
 
 use bytemuck::Pod;
 use cloakwork_math::Torus;
@@ -6,22 +7,22 @@ use cloakwork_math::Torus;
 use super::{Complex, Launcher, RotationShape, check};
 use crate::gpu::{Address, Description, DriverError, Lists, View};
 
-/// A kernel that keeps the upper half of each word, made fast for one shape.
+/// An optimized kernel for one shape that keeps the upper half of each word.
 struct Short {
     name: &'static str,
     /// Ciphertexts of a block.
     lanes: usize,
     /// Threads of a block.
     threads: u32,
-    /// What a block shares: its structure in the kernel's file.
+    /// Shared memory of a block: the size of its structure in the kernel's file.
     shared_bytes: u32,
 }
 
-// The kernels' files hold the structures to these sizes.
+// The kernels' files assert these sizes of the structures.
 const _: () = assert!(THROUGHPUT_2048.shared_bytes == 217_088 && FEW_2048.shared_bytes == 66_560);
 const _: () = assert!(THROUGHPUT_512.shared_bytes == 101_312 && CLUSTER_SHARED_BYTES == 147_968);
 
-/// rotation_2048.cu: squares and accumulators of each ciphertext, factors.
+/// rotation_2048.cu: squares and accumulators of each ciphertext, and factors.
 const THROUGHPUT_2048: Short = Short {
     name: "blind_rotate_2048_64",
     lanes: 4,
@@ -29,7 +30,8 @@ const THROUGHPUT_2048: Short = Short {
     shared_bytes: 4 * 2 * (32 * 33 * 16 + 2048 * 4) + 2 * 16 * 32 * 16,
 };
 
-/// rotation_2048_few.cu: the same for one ciphertext.
+/// rotation_2048_few.cu: a square and accumulator for each polynomial of one ciphertext, and
+/// factors.
 const FEW_2048: Short = Short {
     name: "blind_rotate_2048_few_64",
     lanes: 1,
@@ -37,7 +39,8 @@ const FEW_2048: Short = Short {
     shared_bytes: 2 * (32 * 33 * 16 + 2048 * 4) + 2 * 16 * 32 * 16,
 };
 
-/// rotation_512.cu: the same, and what columns are multiplied by at last.
+/// rotation_512.cu: squares and accumulators of each ciphertext, factors, and the columns' last
+/// factors.
 const THROUGHPUT_512: Short = Short {
     name: "blind_rotate_512_64",
     lanes: 3,
@@ -45,11 +48,13 @@ const THROUGHPUT_512: Short = Short {
     shared_bytes: 3 * 5 * (16 * 17 * 16 + (512 + 16) * 4) + 2 * 8 * 16 * 16 + 16 * 16,
 };
 
-/// Ciphertexts of each multiprocessor, up to which they are few: as many blocks with one of them run there together.
+/// Maximum number of ciphertexts for each multiprocessor that count as few. This many blocks of one
+/// ciphertext run together on a multiprocessor.
 const FEW_PER_MULTIPROCESSOR: usize = 2;
 
 impl Short {
-    /// The kernel for so many ciphertexts of a shape, if there is one. Where blocks have no room for many, they are few.
+    /// The kernel for `lanes` ciphertexts of a shape, if one exists. On a GPU whose blocks lack the
+    /// shared memory for the throughput kernel, any number of ciphertexts counts as few.
     fn of(shape: RotationShape, bits: u32, lanes: usize, gpu: &Description) -> Option<&'static Self> {
         let is_few = lanes <= FEW_PER_MULTIPROCESSOR * gpu.multiprocessors as usize
             || gpu.shared_bytes < THROUGHPUT_2048.shared_bytes;
@@ -62,7 +67,8 @@ impl Short {
     }
 }
 
-/// What a block shares by the kernel for a shape that shares least. The key's transform shares no more.
+/// Shared memory of a block for this shape's kernel with the smallest need. The key's transform
+/// needs no more.
 pub(super) fn least_shared_bytes(shape: RotationShape, bits: u32) -> u32 {
     match shape.polynomial_size {
         _ if !shape.is_short(bits) => shape.shared_bytes(),
@@ -71,13 +77,15 @@ pub(super) fn least_shared_bytes(shape: RotationShape, bits: u32) -> u32 {
     }
 }
 
-/// Blocks of a cluster, and their threads, of rotation_2048_cluster.cu: BLOCKS and THREADS there.
+/// Constants of rotation_2048_cluster.cu: BLOCKS of a cluster and THREADS of a block.
 const CLUSTER_BLOCKS: usize = 8;
 const CLUSTER_THREADS: u32 = 256;
-/// What a block of it shares: values of a step's key, those received, products, turns, a circle.
+/// Shared memory of a block of a cluster: values of a step's key, received values, products,
+/// rotations, and the roots of the circle.
 const CLUSTER_SHARED_BYTES: u32 = (32 * 256 + 2 * 256 + 256) * 16 + 8 * 16 * 32 + 32 * 16;
 
-/// Is there a kernel for clusters, for words and inputs of so many bits?
+/// Whether the cluster kernel serves this shape, with words of `bits` and inputs of `input_bits`
+/// bits.
 fn has_cluster_kernel(shape: RotationShape, bits: u32, input_bits: u32, gpu: &Description) -> bool {
     let sizes = (shape.polynomial_size, shape.glwe_dimension, shape.gadget.levels);
     let is_made = sizes == (2048, 1, 1) && (2..=4).contains(&shape.grouping) && (bits, input_bits) == (64, 64);
@@ -85,7 +93,7 @@ fn has_cluster_kernel(shape: RotationShape, bits: u32, input_bits: u32, gpu: &De
 }
 
 impl Launcher<'_> {
-    /// Tables, rotated by exponents.
+    /// Rotates tables by exponents.
     pub fn blind_rotate<T: Torus + Pod>(
         &self,
         exponents: View<'_, u32>,
@@ -101,8 +109,9 @@ impl Launcher<'_> {
             let own = [lists.lanes as u64, shape.steps as u64, u64::from(shape.gadget.base_log)];
             let arguments = [&read_and_written(exponents.address(), lists, key, outputs)[..], &own[..]].concat();
             let blocks = lists.lanes.div_ceil(kernel.lanes);
-            // SAFETY: every lane has its exponents, table and ciphertext, every step its key, and a block as much to share as
-            // it has a structure for; a block with fewer lanes than it has room for writes no others.
+            // SAFETY: every lane has its exponents, table and ciphertext, and every step its key. A
+            // block has shared memory of the size of its structure. A block with fewer lanes than
+            // it has room for writes no other lanes.
             return unsafe { self.launch(kernel.name, (blocks, 1), kernel.threads, kernel.shared_bytes, &arguments) };
         }
         let own = [
@@ -115,12 +124,12 @@ impl Launcher<'_> {
         ];
         let arguments = [&read_and_written(exponents.address(), lists, key, outputs)[..], &own[..]].concat();
         let kernel = format!("blind_rotate_{}", T::BITS);
-        // SAFETY: every lane has its exponents, table, ciphertext and scratch, and every step its key, as checked; kernels
-        // take exponents modulo 2N.
+        // SAFETY: every lane has its exponents, table, ciphertext and scratch, and every step its
+        // key, as checked. Kernels take exponents modulo 2N.
         unsafe { self.launch(&kernel, (lists.lanes, 1), shape.threads(), shape.shared_bytes(), &arguments) }
     }
 
-    /// The same with several secret bits a step, from ciphertexts.
+    /// Rotates tables by ciphertexts, with several secret bits a step.
     pub fn blind_rotate_groups<T: Torus + Pod, S: Torus + Pod>(
         &self,
         inputs: View<'_, S>,
@@ -136,8 +145,8 @@ impl Launcher<'_> {
             let own = [shape.steps as u64, shape.grouping as u64, u64::from(shape.gadget.base_log)];
             let arguments = [&read_and_written(inputs.address(), lists, key, outputs)[..], &own[..]].concat();
             let (blocks, kernel) = (lists.lanes * CLUSTER_BLOCKS, "blind_rotate_groups_2048_64");
-            // SAFETY: every lane has its ciphertext, table and result, and a cluster of blocks; every step has its key, and a
-            // block as much to share as it has a structure for.
+            // SAFETY: every lane has its ciphertext, table and result, and a cluster of blocks.
+            // Every step has its key, and a block has shared memory of the size of its structure.
             return unsafe { self.launch(kernel, (blocks, 1), CLUSTER_THREADS, CLUSTER_SHARED_BYTES, &arguments) };
         }
         let own = [
@@ -151,7 +160,8 @@ impl Launcher<'_> {
         ];
         let arguments = [&read_and_written(inputs.address(), lists, key, outputs)[..], &own[..]].concat();
         let kernel = format!("blind_rotate_groups_{}_{}", T::BITS, S::BITS);
-        // SAFETY: every lane has its ciphertext, table, result and scratch, and every step its key, as checked.
+        // SAFETY: every lane has its ciphertext, table, result and scratch, and every step its key,
+        // as checked.
         unsafe { self.launch(&kernel, (lists.lanes, 1), shape.threads(), shape.shared_bytes(), &arguments) }
     }
 
@@ -174,7 +184,7 @@ impl Launcher<'_> {
     }
 }
 
-/// What every kernel is given first: what it reads, and where its results go.
+/// First arguments of every kernel: the addresses that it reads, and that of its results.
 fn read_and_written<T: Torus + Pod>(
     rotates_by: Address,
     lists: &Lists<'_>,
@@ -185,20 +195,20 @@ fn read_and_written<T: Torus + Pod>(
     [rotates_by, tables, table_of, key.spectra.address(), key.roots.address(), outputs.glwes.address()]
 }
 
-/// A bootstrap key, and the roots that its polynomials were transformed with.
+/// A bootstrap key, and the roots with which its polynomials were transformed.
 #[derive(Clone, Copy)]
 pub struct BootstrapKeyViews<'b> {
-    /// Its polynomials, transformed.
+    /// The transformed polynomials of the key.
     pub spectra: View<'b, Complex>,
     /// The roots.
     pub roots: View<'b, Complex>,
 }
 
-/// What a blind rotation writes.
+/// Memory that a blind rotation writes.
 pub struct RotationViews<'b, T> {
     /// A ciphertext for each lane.
     pub glwes: View<'b, T>,
-    /// What the lanes' sums take.
+    /// Scratch memory for the sums of the lanes.
     pub scratch: View<'b, Complex>,
 }
 

@@ -1,4 +1,5 @@
-//! Copies that somebody waits for: through pinned memory, one half of which is filled while the other is copied.
+//! Copies for which the caller waits. Each copy goes through pinned memory, of which one half is
+//! filled while the other is copied.
 
 use std::{
     cell::Cell,
@@ -13,10 +14,11 @@ use cudarc::driver::{
 
 use super::{Address, DriverError, lost, wait_for, warn_of};
 
-/// Places to copy at the same time. A key takes one, since one key at a time is made ready; the others are for ciphertexts.
+/// Lanes for copies at the same time. A key takes one lane, because keys are prepared one at a
+/// time. The other lanes are for ciphertexts.
 pub(super) struct Copies([Mutex<Lane>; 3]);
 
-/// A stream, and the memory that it copies to and from.
+/// A stream, and the memory to and from which it copies.
 struct Lane {
     stream: sys::CUstream,
     halves: [Half; 2],
@@ -24,20 +26,20 @@ struct Lane {
 
 struct Half {
     memory: NonNull<u8>,
-    /// What was copied last has been copied.
+    /// Event behind the last copy.
     copied: sys::CUevent,
-    /// A copy may be under way that the event is not behind: when it ends is not known.
+    /// Whether a copy may be running that the event is not behind, so that its end is unknown.
     is_unmarked: Cell<bool>,
 }
 
 /// Bytes of a half.
 const HALF_BYTES: usize = 2 << 20;
 
-// SAFETY: the memory is this lane's own, and the driver's handles may be used on any thread.
+// SAFETY: the lane alone owns its memory, and any thread may use the driver's handles.
 unsafe impl Send for Lane {}
 
 impl Copies {
-    /// In the context that is set.
+    /// Creates the lanes. The caller has set the context.
     pub(super) fn new() -> Result<Self, DriverError> {
         let half = || {
             // SAFETY: the context is set.
@@ -54,17 +56,17 @@ impl Copies {
         Ok(Self([lane()?, lane()?, lane()?]))
     }
 
-    /// Copies bytes to the GPU, and returns when they are there. The context is set.
+    /// Copies bytes to the GPU, and returns when they have arrived. The caller has set the context.
     ///
-    /// # Safety
-    /// There is as much memory at `to`, and no kernel that is under way uses it.
+    /// # Safety As many bytes of memory are at `to`, and no kernel in flight uses them.
     pub(super) unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
         let lane = self.lane();
         for (index, chunk) in bytes.chunks(HALF_BYTES).enumerate() {
             let half = &lane.halves[index % 2];
             half.wait()?;
             half.is_unmarked.set(true);
-            // SAFETY: a chunk is no longer than a half, which nothing is copied from any more; the rest is the caller's.
+            // SAFETY: a chunk is no longer than a half, from which no copy reads any more. The
+            // caller guarantees the rest.
             unsafe {
                 half.memory.copy_from_nonoverlapping(NonNull::from(chunk).cast(), chunk.len());
                 let staged = std::slice::from_raw_parts(half.memory.as_ptr(), chunk.len());
@@ -75,27 +77,26 @@ impl Copies {
         lane.halves.iter().try_for_each(Half::wait)
     }
 
-    /// The same for bytes in pinned memory: straight from there.
+    /// Copies bytes in pinned memory to the GPU, directly from there.
     ///
-    /// # Safety
-    /// As for [`Self::upload`].
+    /// # Safety As for [`Self::upload`].
     pub(super) unsafe fn upload_pinned(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
         let lane = self.lane();
-        // Whose event says when the copy has ended.
+        // The event of this half signals the end of the copy.
         let half = &lane.halves[0];
         half.wait()?;
         half.is_unmarked.set(true);
-        // SAFETY: the caller's; the bytes stay at least until this returns, and longer where it has failed: a GPU that is lost
-        // gives no pinned memory back.
+        // SAFETY: the caller guarantees the destination. The bytes stay at least until this
+        // function returns. After a failure they stay longer, because a lost GPU frees no pinned
+        // memory.
         unsafe { result::memcpy_htod_async(to, bytes, lane.stream) }.map_err(lost)?;
         half.mark(lane.stream)?;
         half.wait()
     }
 
-    /// Copies bytes from the GPU. The context is set.
+    /// Copies bytes from the GPU. The caller has set the context.
     ///
-    /// # Safety
-    /// There is as much memory at `from`, and no kernel that is under way writes it.
+    /// # Safety As many bytes of memory are at `from`, and no kernel in flight writes them.
     pub(super) unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
         let lane = self.lane();
         let mut before: Option<(&Half, &mut [u8])> = None;
@@ -103,13 +104,14 @@ impl Copies {
             let half = &lane.halves[index % 2];
             half.wait()?;
             half.is_unmarked.set(true);
-            // SAFETY: a chunk is no longer than a half, whose bytes have been taken; the rest is the caller's.
+            // SAFETY: a chunk is no longer than a half, whose bytes have been taken. The caller
+            // guarantees the rest.
             unsafe {
                 let staged = std::slice::from_raw_parts_mut(half.memory.as_ptr(), chunk.len());
                 result::memcpy_dtoh_async(staged, from + (index * HALF_BYTES) as Address, lane.stream).map_err(lost)?;
             }
             half.mark(lane.stream)?;
-            // While this one is copied, the one before is taken.
+            // While this half is copied, the previous one is emptied.
             if let Some((half, chunk)) = before.replace((half, chunk)) {
                 half.take(chunk)?;
             }
@@ -117,7 +119,7 @@ impl Copies {
         before.map_or(Ok(()), |(half, chunk)| half.take(chunk))
     }
 
-    /// A lane that is free, or whose turn comes.
+    /// Locks a free lane, or waits for the first one.
     fn lane(&self) -> MutexGuard<'_, Lane> {
         let free = self.0.iter().find_map(|lane| match lane.try_lock() {
             Ok(lane) => Some(lane),
@@ -127,14 +129,15 @@ impl Copies {
         free.unwrap_or_else(|| self.0[0].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gives everything back. The context is set.
+    /// Frees everything. The caller has set the context.
     pub(super) fn end(&mut self) {
         for lane in &mut self.0 {
             let lane = lane.get_mut().unwrap_or_else(PoisonError::into_inner);
             for half in &lane.halves {
-                // A GPU that hangs may yet use it: then it stays.
+                // A hung GPU may still access the memory, which then stays allocated.
                 if half.wait().is_ok() {
-                    // SAFETY: nothing is copied to or from it any more, and nobody has it after this.
+                    // SAFETY: no copy uses the memory any more, and nothing refers to it after this
+                    // call.
                     warn_of("memory to copy through", unsafe { result::free_host(half.memory.as_ptr().cast()) });
                 }
                 // SAFETY: as above.
@@ -148,13 +151,13 @@ impl Copies {
 
 impl Half {
     fn mark(&self, stream: sys::CUstream) -> Result<(), DriverError> {
-        // SAFETY: both live as long as the lane.
+        // SAFETY: the event and the stream live as long as the lane.
         unsafe { event::record(self.copied, stream) }.map_err(lost)?;
         self.is_unmarked.set(false);
         Ok(())
     }
 
-    /// Waits for the last copy; an event that was never recorded counts as reached.
+    /// Waits for the last copy. An event that was never recorded counts as reached.
     fn wait(&self) -> Result<(), DriverError> {
         if self.is_unmarked.get() {
             return Err(DriverError::Lost("a copy has no end that could be waited for".to_owned()));
@@ -162,7 +165,7 @@ impl Half {
         wait_for(self.copied)
     }
 
-    /// Takes what was copied here.
+    /// Takes the bytes that were copied into this half.
     fn take(&self, bytes: &mut [u8]) -> Result<(), DriverError> {
         self.wait()?;
         // SAFETY: a chunk is no longer than a half, and the copy that filled it has ended.
