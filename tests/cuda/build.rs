@@ -8,7 +8,7 @@ fn main() {
         .cpp(true)
         .std("c++17")
         .opt_level(2)
-        // What only nvcc follows.
+        // Only nvcc knows these pragmas.
         .flag("-Wno-unknown-pragmas")
         .include(KERNELS)
         .file("emulator/launches.cpp")

@@ -1,6 +1,7 @@
-// CUDA on a CPU, as far as the kernels need it: every thread of a block is a fiber, and what waits at a barrier lets
-// others run. Blocks run one after the other, but for those of a cluster, which run together. It finds wrong indices,
-// layouts, barriers and arithmetic, not races between threads.
+// CUDA on a CPU, as far as the kernels need it. Every thread of a block is a fiber, and a thread
+// that waits at a barrier lets others run. Blocks run one after the other, apart from those of a
+// cluster, which run together. The emulator finds wrong indices, layouts, barriers and arithmetic,
+// but not races between threads.
 #pragma once
 #include "fiber.h"
 
@@ -17,7 +18,8 @@
 #define __launch_bounds__(...)
 #define __forceinline__ inline
 #define EMULATED
-// A block runs on one OS thread, and no other block does meanwhile. Blocks of clusters share what is dynamic only.
+// A block runs on one OS thread, and no other block runs there meanwhile. Blocks of a cluster have
+// separate dynamic shared memory, but would share static variables.
 #define __shared__ static thread_local
 #define DYNAMIC_SHARED(T, NAME) T *NAME = reinterpret_cast<T *>(emulator::running.current->block->shared.data())
 #define CLUSTER(BLOCKS)
@@ -60,27 +62,27 @@ using std::rint;
 
 namespace emulator {
 
-// How a launch ended.
+// Outcome of a launch.
 enum Outcome : int {
   DONE = 0,
-  // Some threads wait at a barrier that others never come to.
+  // Some threads wait at a barrier that other threads never reach.
   BARRIER_MISMATCH = 1,
   UNKNOWN_KERNEL = 2,
-  // The grid's blocks are not whole clusters.
+  // The number of the grid's blocks is no multiple of the cluster size.
   PART_OF_A_CLUSTER = 3,
 };
 
-// What nothing has been written to: as a double, a number that no result survives.
+// Value of bytes to which nothing has been written. As a double, it makes any result wrong.
 constexpr unsigned char POISON = 0xa5;
 
-// Barriers of a block: the block's own, those with numbers, and some for each warp, one at each lane that the barrier's
-// lanes may begin with.
+// Barriers of a block: the block's own, the numbered ones, and those of the warps. A warp has a
+// barrier for each lane at which the barrier's range of lanes may begin.
 constexpr unsigned NUMBERED = 16, WARPS = 32, WARP = 32, BARRIERS = NUMBERED + WARPS * WARP;
-// Where a thread waits else: nowhere, or for its cluster.
+// Further values of `waits_at`: the thread does not wait, or waits for its cluster.
 constexpr unsigned NOWHERE = BARRIERS, CLUSTER_BARRIER = BARRIERS + 1;
 
 struct Block {
-  // Of the grid's, and its first thread of the cluster's.
+  // Index of the block in the grid, and index of its first thread in the cluster.
   unsigned index = 0, first_thread = 0;
   std::vector<unsigned char> shared;
   unsigned waiting[BARRIERS] = {};
@@ -89,26 +91,27 @@ struct Block {
 struct Thread {
   Fiber fiber;
   Block *block = nullptr;
-  // Of its block's.
+  // Index of the thread in its block.
   unsigned index = 0;
   unsigned waits_at = NOWHERE;
-  // Barriers of its cluster that had been reached by all when it last arrived at one.
+  // Number of cluster barriers that were complete when the thread last arrived at one.
   unsigned arrived_after = 0;
   bool ended = false;
-  // What it shows the other threads of its warp.
+  // Values that the thread shows the other threads of its warp.
   double shown = 0;
   unsigned shown_words[6] = {};
-  // To where, and from where, it copies meanwhile.
+  // Destinations and sources of the thread's asynchronous copies.
   std::vector<std::pair<double2 *, const double2 *>> copies;
 };
 
-// What runs on this OS thread: the blocks of a cluster, most often one.
+// The blocks that run on this OS thread: those of a cluster, or usually a single block.
 struct Running {
   std::deque<Block> blocks;
-  // A thread stays where it is as others come. Those of a block follow each other.
+  // A deque, so that a thread stays at its address when others are added. Threads of a block are
+  // adjacent.
   std::deque<Thread> threads;
   Thread *current = nullptr;
-  // Threads of a block, and of all blocks together.
+  // Threads of a block, and of all blocks.
   unsigned block_size = 0, size = 0;
   unsigned arrived = 0, cluster_barriers = 0;
   Fiber scheduler;
@@ -116,7 +119,7 @@ struct Running {
 };
 inline thread_local Running running;
 
-// Whatever runs when a fiber comes back finds its own index.
+// Switches to a thread, and sets the indices that code reads when its fiber resumes.
 inline void switch_to(Thread &thread) {
   running.current = &thread;
   threadIdx = {thread.index, 0};
@@ -128,7 +131,7 @@ inline void run_thread() {
   for (;;) {
     (*running.kernel)();
     running.current->ended = true;
-    // The next block goes on from here.
+    // The fiber resumes here for a thread of the next block.
     switch_fibers(running.current->fiber, running.scheduler);
   }
 }
@@ -138,7 +141,8 @@ inline void wait(unsigned barrier) {
   switch_fibers(running.current->fiber, running.scheduler);
 }
 
-// Waits until `expected` threads have come to a barrier of the block. The last one lets the others go on.
+// Waits until `expected` threads have reached a barrier of the block. The last thread releases the
+// others.
 inline void wait_at(unsigned barrier, unsigned expected) {
   Block *block = running.current->block;
   if (++block->waiting[barrier] < expected)
@@ -149,7 +153,7 @@ inline void wait_at(unsigned barrier, unsigned expected) {
       thread.waits_at = NOWHERE;
 }
 
-// Fibers for each thread of so many blocks, each to begin.
+// Prepares a fiber for each thread of `blocks` blocks.
 inline void prepare(unsigned blocks, unsigned block_size, unsigned first, size_t shared_bytes) {
   running.block_size = block_size;
   running.size = blocks * block_size;
@@ -174,7 +178,7 @@ inline void prepare(unsigned blocks, unsigned block_size, unsigned first, size_t
 
 inline Outcome run_blocks(unsigned blocks, unsigned block_size, unsigned first, size_t shared_bytes) {
   prepare(blocks, block_size, first, shared_bytes);
-  // Each thread runs until it waits or ends, for as long as any does.
+  // Each thread runs until it waits or ends. The loop ends once no thread can run.
   for (bool any = true; any;) {
     any = false;
     for (unsigned index = 0; index < running.size; index++) {
@@ -187,7 +191,7 @@ inline Outcome run_blocks(unsigned blocks, unsigned block_size, unsigned first, 
   }
   for (unsigned index = 0; index < running.size; index++)
     if (!running.threads[index].ended) {
-      // Those that wait never come back: others take their place.
+      // The waiting fibers never resume, so they are replaced by new ones.
       running.threads.clear();
       running.blocks.clear();
       running.arrived = 0;
@@ -196,7 +200,7 @@ inline Outcome run_blocks(unsigned blocks, unsigned block_size, unsigned first, 
   return DONE;
 }
 
-// Runs a kernel on a grid, so many blocks together. Stops at the first that goes wrong.
+// Runs a kernel on a grid, `cluster` blocks at a time. Stops at the first failure.
 inline Outcome launch(dim3 grid, unsigned cluster, unsigned threads, size_t shared_bytes,
                       const std::function<void()> &kernel) {
   if (grid.x % cluster)
@@ -217,13 +221,13 @@ inline Outcome launch(dim3 grid, unsigned cluster, unsigned threads, size_t shar
 
 inline void __syncthreads() { emulator::wait_at(0, emulator::running.block_size); }
 
-// Of the lanes that the mask names, which follow each other.
+// A barrier of the lanes in the mask, which must be adjacent.
 inline void __syncwarp(unsigned lanes = ~0u) {
   unsigned first = threadIdx.x / emulator::WARP * emulator::WARP + __builtin_ctz(lanes);
   emulator::wait_at(emulator::NUMBERED + first, __builtin_popcount(lanes));
 }
 
-// Numbers from 1 on are of parts.
+// Numbers from 1 on belong to parts of a block.
 inline void pair_barrier(unsigned part, unsigned threads) { emulator::wait_at(part + 1, threads); }
 
 inline double __shfl_xor_sync(unsigned, double value, unsigned lanes) {
@@ -231,13 +235,13 @@ inline double __shfl_xor_sync(unsigned, double value, unsigned lanes) {
   own->shown = value;
   __syncwarp();
   double other = emulator::running.threads[own->block->first_thread + (threadIdx.x ^ lanes)].shown;
-  // All have looked before the next value is shown.
+  // Every thread reads the shown value before the next one replaces it.
   __syncwarp();
   return other;
 }
 
-// Products of signed and unsigned bytes by the warp, each thread its four. Who has what is said where kernels/words.h
-// has the instruction.
+// Products of signed and unsigned bytes by a warp, with four sums for each thread. kernels/words.h
+// describes which thread holds which bytes.
 inline void multiply_bytes(int (&sums)[4], unsigned digits_0, unsigned digits_1, unsigned digits_2, unsigned digits_3,
                            unsigned key_0, unsigned key_1) {
   const unsigned words[6] = {digits_0, digits_1, digits_2, digits_3, key_0, key_1};
@@ -256,11 +260,11 @@ inline void multiply_bytes(int (&sums)[4], unsigned digits_0, unsigned digits_1,
       }
     }
   }
-  // All have looked before the next bytes are shown.
+  // Every thread reads the shown bytes before the next ones replace them.
   __syncwarp();
 }
 
-// As late as can be: nobody reads the copy who has not waited for it.
+// Copies as late as possible, so that a thread that does not wait for its copy reads wrong values.
 inline void copy_meanwhile(double2 *to, const double2 *from) {
   emulator::running.current->copies.push_back({to, from});
 }
@@ -271,7 +275,7 @@ inline void wait_for_copies() {
   emulator::running.current->copies.clear();
 }
 
-// The last thread that arrives lets those go on that wait.
+// The last thread to arrive releases the waiting threads.
 inline void arrive_at_cluster() {
   emulator::Running &running = emulator::running;
   running.current->arrived_after = running.cluster_barriers;

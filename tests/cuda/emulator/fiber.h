@@ -1,5 +1,6 @@
-// Fibers: stacks that one OS thread switches between. The machine's own way takes two system calls a switch, which is
-// most of the time of a kernel with many barriers; on x86-64 it is a few instructions instead.
+// Fibers: stacks between which one OS thread switches. The portable functions (ucontext) take two
+// system calls a switch, which dominate the time of a kernel with many barriers. On x86-64 a switch
+// takes a few instructions.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -22,7 +23,8 @@ struct Fiber {
   void prepare(void (*run)()) {
     stack.reset(new char[STACK_BYTES]);
     auto top = reinterpret_cast<size_t>(stack.get() + STACK_BYTES) & ~size_t(15);
-    // As a call would leave it: a return address that is never used, then `run`, then six registers.
+    // The stack as a call would leave it: a return address that is never used, then `run`, then six
+    // registers.
     auto words = reinterpret_cast<void **>(top) - 8;
     for (int word = 0; word < 8; word++)
       words[word] = nullptr;
@@ -31,8 +33,8 @@ struct Fiber {
   }
 };
 
-// Saves what a call must keep on the stack that is left, and takes it from the one that is entered. Floating-point
-// modes are the same everywhere.
+// Saves the callee-saved registers on the current stack, and restores those of the other stack.
+// Floating-point modes are equal in all fibers, so they need no saving.
 __attribute__((naked, noinline)) inline void switch_stacks([[maybe_unused]] void **from,
                                                               [[maybe_unused]] void *to) {
   asm("push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"

@@ -1,22 +1,24 @@
-// The kernels under the emulator, launched by name as the driver does, and kernels that the emulator is tested with.
+// The kernels under the emulator, launched by name as with the driver, and kernels that test the
+// emulator.
 #include "emulator.h"
 
 #include "kernels.cu"
 
-// Threads below `comers` come to a barrier that the others never come to.
+// Threads below `comers` reach a barrier that the other threads never reach.
 static void test_barrier(u32 comers) {
   if (threadIdx.x < comers)
     __syncthreads();
 }
 
-// Copies shared memory that nothing was written to.
+// Copies shared memory to which nothing was written.
 static void test_shared(u64 *words, u32 count) {
   DYNAMIC_SHARED(u64, shared);
   for (u32 word = threadIdx.x; word < count; word += blockDim.x)
     words[word] = shared[word];
 }
 
-// A warp's product of 16 rows of 32 bytes and 32 rows of 8, element by element where the PTX ISA says that each is.
+// A warp's product of 16 rows of 32 bytes and 32 rows of 8. Elements are placed by the formulas of
+// the PTX ISA.
 static void test_products(const signed char *digits, const unsigned char *key, int *sums) {
   u32 group = threadIdx.x / 4, in_group = threadIdx.x % 4, of_digits[4] = {}, of_key[2] = {};
   for (u32 i = 0; i < 16; i++) {
@@ -36,8 +38,8 @@ static void test_products(const signed char *digits, const unsigned char *key, i
     sums[place(i)] = of_sums[i];
 }
 
-// Each block stores its number in the next one of its cluster, of which blocks below `comers` come to a barrier; what a
-// block was given goes to `numbers`.
+// Each block stores its number in the next block of its cluster. Blocks whose rank is below
+// `comers` then reach a barrier. The number that a block received goes to `numbers`.
 constexpr u32 TEST_CLUSTER = 4;
 static void test_cluster(double *numbers, u32 comers) {
   DYNAMIC_SHARED(double2, given);
@@ -53,7 +55,8 @@ static void test_cluster(double *numbers, u32 comers) {
   numbers[blockIdx.x] = given->x;
 }
 
-// Copies a number by way of shared memory, and reads it before or after it has waited.
+// Copies a number through shared memory, and reads it after waiting for the copy, or without
+// waiting.
 static void test_copy(double2 *numbers, u32 waits) {
   DYNAMIC_SHARED(double2, copy);
   copy_meanwhile(&copy[threadIdx.x], &numbers[0]);
@@ -62,7 +65,7 @@ static void test_copy(double2 *numbers, u32 waits) {
   numbers[threadIdx.x + 1] = copy[threadIdx.x];
 }
 
-// Calls a kernel with arguments of the types that it takes.
+// Calls a kernel with arguments of its parameter types.
 template <class... Types, size_t... Indices>
 static void call(void (*kernel)(Types...), void **arguments, std::index_sequence<Indices...>) {
   kernel(*static_cast<Types *>(arguments[Indices])...);
@@ -75,7 +78,7 @@ template <class... Types> static std::function<void()> bind(void (*kernel)(Types
 struct Kernel {
   const char *name;
   std::function<void()> (*bind)(void **arguments);
-  // Blocks of a cluster.
+  // Number of blocks in a cluster.
   u32 cluster = 1;
 };
 

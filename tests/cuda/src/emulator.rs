@@ -1,6 +1,6 @@
-//! The emulator as a driver. What it finds wrong is an error, as a fault of a GPU is.
+//! The emulator as a driver. Errors that it finds are reported as GPU faults are.
 
-// The kernels are C++, and memory is the host's.
+// Unsafe code calls the kernels, which are C++, and manages host memory as GPU memory.
 #![allow(unsafe_code)]
 
 mod copies;
@@ -24,7 +24,7 @@ use cloakwork_cuda::{
 
 pub use copies::{download, upload};
 
-/// A GPU that is none.
+/// An emulated GPU.
 pub struct Emulated {
     description: Description,
     memory: Mutex<Memory>,
@@ -40,19 +40,19 @@ pub struct Emulated {
 #[derive(Default)]
 struct Memory {
     used: u64,
-    /// In use by others.
+    /// Bytes that other processes use.
     others: u64,
-    /// Times that there was less than was asked for.
+    /// Number of requests that exceeded the free memory.
     refusals: u64,
-    /// Ranges of addresses that are reserved: one for each arena.
+    /// Number of reserved address ranges: one for each arena.
     reservations: usize,
     allocations: HashMap<Address, Layout>,
-    /// Of the host, pinned.
+    /// Pinned memory of the host.
     pinned: HashMap<Address, Layout>,
 }
 
-/// A copy that a stream has yet to make. It is made as late as a GPU might, so that bytes that change too early are found
-/// out.
+/// A pending copy of a stream. The emulator makes it as late as a GPU might, so that tests notice
+/// source bytes that change too early.
 struct Sent {
     stream: Stream,
     from: Address,
@@ -60,20 +60,20 @@ struct Sent {
     bytes: usize,
 }
 
-/// What nothing has been written to.
+/// Value of bytes to which nothing has been written.
 const POISON: u8 = 0xa5;
-/// As a GPU's.
+/// Alignment of allocations, as on a GPU.
 const ALIGNMENT: usize = 256;
 
 impl Emulated {
-    /// One with so much memory, and of an H100 what a block may have.
+    /// An emulated GPU with `memory_bytes` bytes, and with an H100's shared memory and clusters.
     pub fn new(memory_bytes: u64) -> Self {
         let (shared_bytes, has_clusters) = (227 << 10, true);
         let (name, place) = ("emulated GPU".to_owned(), "00000000:00:00.0".to_owned());
         Self::described(Description { name, place, memory_bytes, multiprocessors: 4, shared_bytes, has_clusters })
     }
 
-    /// One that says of itself what it is told.
+    /// An emulated GPU with the given description.
     pub fn described(description: Description) -> Self {
         Self {
             description,
@@ -87,48 +87,48 @@ impl Emulated {
         }
     }
 
-    /// Has every launch fail, after so many that do not.
+    /// Lets every launch fail after `launches` successful ones.
     pub fn fail_after(&self, launches: i64) {
         self.launches_left.store(launches, Ordering::SeqCst);
     }
 
-    /// Launches so far.
+    /// Number of launches so far.
     pub fn launches(&self) -> u64 {
         self.launches.load(Ordering::SeqCst)
     }
 
-    /// Has the next call of that name fail: the driver's method, without having done anything.
+    /// Lets the next call of the driver's method `call` fail without any effect.
     pub fn fail(&self, call: &'static str, error: DriverError) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some((call, error));
     }
 
-    /// Copies that streams have yet to make.
+    /// Number of pending copies.
     pub fn pending(&self) -> usize {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Has nothing end any more that is waited for.
+    /// Lets every wait from now on fail as for a hung GPU.
     pub fn hang(&self) {
         self.hangs.store(true, Ordering::SeqCst);
     }
 
-    /// Leaves so many bytes free, and takes the rest away: others on the machine have it.
+    /// Leaves `bytes` bytes free. The rest counts as used by other processes.
     pub fn leave(&self, bytes: u64) {
         let mut memory = self.memory();
         memory.others = self.description.memory_bytes - memory.used - bytes;
     }
 
-    /// Times that there was less memory than was asked for.
+    /// Number of requests that exceeded the free memory.
     pub fn refusals(&self) -> u64 {
         self.memory().refusals
     }
 
-    /// Ranges of addresses that are reserved. The slots of a computation take one, and nothing else does.
+    /// Number of reserved address ranges. Only the slots of a computation take a range.
     pub fn reservations(&self) -> usize {
         self.memory().reservations
     }
 
-    /// Bytes of the host that are pinned.
+    /// Bytes of pinned host memory.
     pub fn pinned(&self) -> usize {
         self.memory().pinned.values().map(Layout::size).sum()
     }
@@ -138,7 +138,7 @@ impl Emulated {
         self.memory().used
     }
 
-    /// Does the call of that name fail this time?
+    /// Fails if the test has set a fault for this call.
     fn may(&self, call: &'static str) -> Result<(), DriverError> {
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         fault.take_if(|(failing, _)| *failing == call).map_or(Ok(()), |(_, error)| Err(error))
@@ -148,16 +148,16 @@ impl Emulated {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the copies that a stream has yet to make.
+    /// Makes the pending copies of a stream.
     fn copy(&self, stream: Stream) {
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
         for copy in sent.extract_if(.., |copy| copy.stream == stream) {
-            // SAFETY: whoever sent it keeps both until the stream has come past it.
+            // SAFETY: the sender keeps source and destination until the stream has passed the copy.
             unsafe { std::ptr::copy_nonoverlapping(copy.from as *const u8, copy.to as *mut u8, copy.bytes) };
         }
     }
 
-    /// Memory that does not count before it is backed.
+    /// Allocates memory that does not count as used before it is backed.
     fn take(&self, bytes: usize) -> Result<Address, DriverError> {
         let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT)
             .map_err(|_| DriverError::OutOfMemory { needed: bytes as u64, available: 0 })?;
@@ -172,11 +172,11 @@ impl Emulated {
 
     fn give_back(&self, address: Address) {
         let layout = self.memory().allocations.remove(&address).expect("memory that was allocated");
-        // SAFETY: it was allocated with this layout, and has just been taken off the books.
+        // SAFETY: the memory was allocated with this layout, which was just removed from the map.
         unsafe { dealloc(address as *mut u8, layout) };
     }
 
-    /// Counts bytes as used, if there are as many.
+    /// Counts bytes as used, if enough are free.
     fn count(&self, bytes: usize) -> Result<(), DriverError> {
         let mut memory = self.memory();
         let available = self.description.memory_bytes - memory.used - memory.others;
@@ -237,11 +237,12 @@ impl Driver for Emulated {
         backed: usize,
         bytes: usize,
     ) -> Result<usize, DriverError> {
-        const STEP: usize = 64 << 10;
+        const BACKING_BYTES: usize = 64 << 10;
         self.may("back")?;
-        let grown = bytes.next_multiple_of(STEP).min(reserved);
+        let grown = bytes.next_multiple_of(BACKING_BYTES).min(reserved);
         self.count(grown - backed)?;
-        // SAFETY: the caller's: so many bytes are reserved there, and nobody uses those that were not backed.
+        // SAFETY: the caller guarantees that as many bytes are reserved there. Nothing uses bytes
+        // that were not backed.
         unsafe { std::ptr::write_bytes((address as *mut u8).add(backed), POISON, grown - backed) };
         Ok(grown)
     }
@@ -273,7 +274,7 @@ impl Driver for Emulated {
     fn pin(&self, bytes: usize) -> Result<NonNull<u8>, DriverError> {
         self.may("pin")?;
         let layout = Layout::from_size_align(bytes, ALIGNMENT).expect("a size");
-        // SAFETY: nobody pins nothing.
+        // SAFETY: no caller pins 0 bytes, so the layout has a size.
         let memory = NonNull::new(unsafe { alloc(layout) }).expect("memory of the host");
         self.memory().pinned.insert(memory.as_ptr() as Address, layout);
         Ok(memory)
@@ -282,7 +283,7 @@ impl Driver for Emulated {
     unsafe fn unpin(&self, memory: NonNull<u8>) -> Result<(), DriverError> {
         self.may("unpin")?;
         let layout = self.memory().pinned.remove(&(memory.as_ptr() as Address)).expect("memory that was pinned");
-        // SAFETY: it was allocated with this layout, and has just been taken off the books.
+        // SAFETY: the memory was allocated with this layout, which was just removed from the map.
         unsafe { dealloc(memory.as_ptr(), layout) };
         Ok(())
     }
@@ -352,7 +353,7 @@ impl Driver for Emulated {
     }
 }
 
-/// It draws a joule a launch.
+/// Sensors of the emulated GPU, which draws a joule for each launch.
 impl Sensors for Emulated {
     fn read(&self, _gpu: &Description) -> Reading {
         Reading { memory_used: Some(self.used()), energy: Some(self.launches() as f64), ..Reading::default() }
@@ -361,37 +362,38 @@ impl Sensors for Emulated {
 
 impl Drop for Emulated {
     fn drop(&mut self) {
-        // Whatever is still there was never given back.
+        // Memory that is still in the maps was never freed.
         let mut memory = self.memory();
         let Memory { allocations, pinned, .. } = &mut *memory;
         let left: Vec<_> = allocations.drain().chain(pinned.drain()).collect();
         drop(memory);
         for (address, layout) in left {
-            // SAFETY: it was allocated with this layout.
+            // SAFETY: the memory was allocated with this layout.
             unsafe { dealloc(address as *mut u8, layout) };
         }
     }
 }
 
-/// A block of 128 threads of which the first `comers` come to a barrier.
+/// Launches a block of 128 threads of which the first `comers` reach a barrier.
 pub fn barrier(gpu: &Emulated, mut comers: u32) -> Result<(), DriverError> {
     let mut arguments = [std::ptr::from_mut(&mut comers).cast()];
     // SAFETY: the kernel takes a number and touches no memory.
     unsafe { gpu.launch(Stream::Waves, "test_barrier", (1, 1), 128, 0, &mut arguments) }
 }
 
-/// What `count` words of shared memory hold before anything is written to them, in the second of two blocks.
+/// Contents of `count` words of shared memory before any write, in the second of two blocks.
 pub fn fresh_shared_memory(gpu: &Emulated, count: usize) -> Result<Vec<u64>, DriverError> {
     let mut words = vec![0u64; count];
     let (mut pointer, mut number) = (words.as_mut_ptr(), count as u32);
     let mut arguments = [std::ptr::from_mut(&mut pointer).cast(), std::ptr::from_mut(&mut number).cast()];
     let shared_bytes = (count * size_of::<u64>()) as u32;
-    // SAFETY: the kernel writes `count` words to where the pointer points.
+    // SAFETY: the kernel writes `count` words to the address in the pointer.
     unsafe { gpu.launch(Stream::Waves, "test_shared", (2, 1), 32, shared_bytes, &mut arguments) }?;
     Ok(words)
 }
 
-/// A warp's sums of products, 16 by 8: 16 rows of 32 signed bytes times 32 rows of 8 unsigned ones, added to `sums`.
+/// A warp's sums of products, 16 by 8: 16 rows of 32 signed bytes times 32 rows of 8 unsigned
+/// bytes, added to `sums`.
 pub fn products(gpu: &Emulated, digits: &[i8; 512], key: &[u8; 256], sums: &mut [i32; 128]) -> Result<(), DriverError> {
     let (mut digits, mut key, mut sums) = (digits.as_ptr(), key.as_ptr(), sums.as_mut_ptr());
     let mut arguments = [
@@ -403,23 +405,26 @@ pub fn products(gpu: &Emulated, digits: &[i8; 512], key: &[u8; 256], sums: &mut 
     unsafe { gpu.launch(Stream::Waves, "test_products", (1, 1), 32, 0, &mut arguments) }
 }
 
-/// What each of so many blocks, four a cluster, was given by the one before it in its cluster, where the first `comers` of
-/// each come to the barrier after which it is there.
+/// Numbers that blocks in clusters of four receive from the previous block of their cluster. The
+/// first `comers` blocks of each cluster reach the barrier that makes the number visible.
 pub fn given_in_clusters(gpu: &Emulated, blocks: usize, mut comers: u32) -> Result<Vec<f64>, DriverError> {
     let mut numbers = vec![0.0; blocks];
     let mut pointer = numbers.as_mut_ptr();
     let mut arguments = [std::ptr::from_mut(&mut pointer).cast(), std::ptr::from_mut(&mut comers).cast()];
-    // SAFETY: the kernel writes a number for each block to where the pointer points, and shares 16 bytes.
+    // SAFETY: the kernel writes a number for each block to the address in the pointer, and shares
+    // 16 bytes.
     unsafe { gpu.launch(Stream::Waves, "test_cluster", (blocks as u32, 1), 64, 16, &mut arguments) }?;
     Ok(numbers)
 }
 
-/// A number that a thread copies by way of shared memory, read after it has waited for the copy, or before.
+/// A number that a thread copies through shared memory. The thread reads it after waiting for the
+/// copy, or without waiting.
 pub fn copied(gpu: &Emulated, number: f64, waits: bool) -> Result<f64, DriverError> {
     let mut numbers = [[number; 2], [0.0; 2]];
     let (mut pointer, mut waits) = (numbers.as_mut_ptr(), u32::from(waits));
     let mut arguments = [std::ptr::from_mut(&mut pointer).cast(), std::ptr::from_mut(&mut waits).cast()];
-    // SAFETY: the kernel's only thread reads the first pair and writes the second, and shares 16 bytes.
+    // SAFETY: the kernel's only thread reads the first pair and writes the second, and shares 16
+    // bytes.
     unsafe { gpu.launch(Stream::Waves, "test_copy", (1, 1), 1, 16, &mut arguments) }?;
     Ok(numbers[1][0])
 }

@@ -1,4 +1,4 @@
-//! An emulated GPU and memory of it, as tests of kernels want them.
+//! An emulated GPU and its memory, for tests of kernels.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use cloakwork_math::{
 
 use crate::emulator::{Emulated, download};
 
-/// One with plenty of memory.
+/// An emulated GPU with plenty of memory.
 pub struct Gpu {
     driver: Arc<dyn Driver>,
 }
@@ -23,23 +23,23 @@ impl Default for Gpu {
 }
 
 impl Gpu {
-    /// Launches on it.
+    /// Launches on the GPU.
     pub fn launcher(&self) -> Launcher<'_> {
         Launcher { driver: self.driver.as_ref(), stream: Stream::Waves }
     }
 
-    /// Memory with these items.
+    /// A buffer that holds these items.
     pub fn buffer<T: Pod>(&self, items: &[T]) -> Buffer {
         Buffer::of(&self.driver, items).expect("memory")
     }
 
-    /// Memory for so many bytes, with nothing in it yet.
+    /// A buffer of `bytes` bytes without contents.
     pub fn room(&self, bytes: usize) -> Buffer {
         Buffer::new(&self.driver, bytes).expect("memory")
     }
 }
 
-/// All that a buffer holds.
+/// All items of a buffer.
 pub fn read<T: Pod + Default>(buffer: &Buffer) -> Vec<T> {
     let view: View<'_, T> = buffer.all().expect("a view");
     let mut items = vec![T::default(); view.len()];
@@ -47,7 +47,7 @@ pub fn read<T: Pod + Default>(buffer: &Buffer) -> Vec<T> {
     items
 }
 
-/// Words that every run draws alike.
+/// Pseudorandom words that are equal in every run.
 pub fn words<T: Torus>(count: usize, number: u128) -> Vec<T> {
     let mut words = vec![T::default(); count];
     MaskStream::new(&MaskSeed { key: number, block: 0, byte: 0 }).fill(T::BITS, &mut words);

@@ -1,4 +1,5 @@
-//! The CUDA device on an emulated GPU: the suite that every device passes, and what a GPU can do wrong.
+//! The CUDA device on an emulated GPU: the conformance suite of all devices, and memory, parts and
+//! copies.
 
 use std::{
     sync::Arc,
@@ -17,10 +18,10 @@ use cloakwork_tests_device::{
 };
 use cloakwork_tfhe::Lut;
 
-/// More than any test takes, in KiB.
-const PLENTY: u64 = 512 << 10;
+/// Memory of the emulated GPU, in KiB: more than any test takes.
+const MEMORY_KIB: u64 = 512 << 10;
 
-/// A device on a GPU with so many KiB.
+/// A device on a GPU with `kibibytes` KiB.
 fn device(kibibytes: u64) -> (Arc<Emulated>, CudaDevice) {
     let gpu = Arc::new(Emulated::new(kibibytes << 10));
     let device = CudaDevice::new(vec![gpu.clone()]).expect("memory for the workspace");
@@ -28,31 +29,31 @@ fn device(kibibytes: u64) -> (Arc<Emulated>, CudaDevice) {
 }
 
 #[test]
-fn toys() {
-    conformance::on_toys(&device(PLENTY).1);
+fn toy_sets_pass_the_conformance_suite() {
+    conformance::on_toys(&device(MEMORY_KIB).1);
 }
 
 #[test]
-fn toys_of_other_shapes() {
-    let (_, device) = device(PLENTY);
+fn toy_sets_of_other_shapes_pass_the_conformance_suite() {
+    let (_, device) = device(MEMORY_KIB);
     for name in ["TOY_MULTI_BIT_GROUP_2_MESSAGE_2_CARRY_2", "TOY_MULTI_BIT_GROUP_4_MESSAGE_2_CARRY_2"] {
         conformance::shortint::<u64>(&device, name, 1, 20);
     }
-    // Few and many.
+    // Few and many ciphertexts, which different kernels rotate.
     for count in [6, 21] {
         conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2_N2048", 1, count);
     }
     conformance::boolean(&device, "TOY_BOOLEAN_KS_PBS_N1024", 1, 14);
 }
 
-/// Launches on one of a device's GPUs that make a key ready.
+/// Number of launches on one of a device's GPUs that prepare a key.
 fn launches_of_key(gpu: &Emulated, device: &CudaDevice, keys: &Keys) -> u64 {
     let before = gpu.launches();
     device.evict_key(device.load_key(keys).expect("a key"));
     gpu.launches() - before
 }
 
-/// A wave of bootstraps of a set for two bits a ciphertext, each decrypted.
+/// Runs a wave of bootstraps of a set for two bits a ciphertext, and checks the decrypted results.
 fn two_bits(device: &CudaDevice, name: &str, lanes: u32) {
     let mut keys = Keys::generate::<u64, u64>(name, 1);
     let bench = Bench::new(device, &keys, 4 * u64::from(lanes));
@@ -67,32 +68,33 @@ fn two_bits(device: &CudaDevice, name: &str, lanes: u32) {
     assert_eq!(keys.decrypt(&results), messages.iter().map(|x| (3 * x + 2) % 4).collect::<Vec<_>>(), "{name}");
 }
 
-/// Of N = 512, with four mask polynomials.
-const BY_512: &str = "V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128";
+/// A set with N = 512 and four mask polynomials.
+const SET_OF_N512: &str = "V1_8_PARAM_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128";
 
-/// There are no toys of these shapes.
+/// The sets are full size, because no toy sets have these shapes.
 #[test]
-fn sets_that_have_kernels_of_their_own() {
-    let (_, device) = device(PLENTY);
-    two_bits(&device, BY_512, 4);
+fn sets_with_dedicated_kernels_compute_correctly() {
+    let (_, device) = device(MEMORY_KIB);
+    two_bits(&device, SET_OF_N512, 4);
     two_bits(&device, "V1_8_PARAM_GPU_MULTI_BIT_GROUP_4_MESSAGE_1_CARRY_1_KS_PBS_GAUSSIAN_2M128", 2);
 }
 
-/// Sets whose kernels share most of what a block may: as GPUs of compute capability 8.0 are, and 8.9.
+/// Sets whose kernels need the most shared memory, on GPUs like those of compute capability 8.0 and
+/// 8.9.
 #[test]
-fn gpus_whose_blocks_share_less_and_have_no_clusters() {
+fn gpus_with_less_shared_memory_and_no_clusters_compute_correctly() {
     for kibibytes in [163, 99] {
-        let like = Emulated::new(PLENTY << 10).describe().clone();
+        let like = Emulated::new(MEMORY_KIB << 10).describe().clone();
         let gpu = Description { shared_bytes: kibibytes << 10, has_clusters: false, ..like };
         let device = CudaDevice::new(vec![Arc::new(Emulated::described(gpu))]).expect("memory for the workspace");
         conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2_N2048", 1, 21);
-        two_bits(&device, BY_512, 4);
+        two_bits(&device, SET_OF_N512, 4);
     }
 }
 
 #[test]
 fn several_gpus_share_waves() {
-    let gpus: Vec<_> = (0..3).map(|_| Arc::new(Emulated::new(PLENTY << 10))).collect();
+    let gpus: Vec<_> = (0..3).map(|_| Arc::new(Emulated::new(MEMORY_KIB << 10))).collect();
     let device = CudaDevice::new(gpus.iter().map(|gpu| gpu.clone() as _).collect()).expect("memory");
     let of_a_key = launches_of_key(&gpus[0], &device, &Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 0));
     let of_booleans = launches_of_key(&gpus[0], &device, &Keys::generate::<u32, u32>("TOY_BOOLEAN", 0));
@@ -111,26 +113,26 @@ fn several_gpus_share_waves() {
 
 #[test]
 fn a_wave_wider_than_the_workspace_is_computed_in_parts() {
-    // A sixteenth of this is room for fewer lanes than the wave has.
+    // A sixteenth of this memory holds fewer lanes than the wave has.
     conformance::shortint::<u64>(&device(8 << 10).1, "TOY_MESSAGE_2_CARRY_2", 4, 300);
 }
 
 #[test]
-fn a_key_is_made_ready_in_parts_where_there_is_little_memory() {
+fn a_key_is_prepared_in_parts_when_memory_is_scarce() {
     let keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 0);
-    let [few, many] = [PLENTY, 8 << 10].map(|kibibytes| {
+    let [few, many] = [MEMORY_KIB, 8 << 10].map(|kibibytes| {
         let (gpu, device) = device(kibibytes);
         let launches = launches_of_key(&gpu, &device, &keys);
         conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2", 5, 20);
         launches
     });
-    // Both halves are expanded, and then made what computations read.
+    // Both halves are expanded, and then converted into the form that computations read.
     assert!(few == 4 && many == 16 * few, "{few} launches, {many} launches");
 }
 
 #[test]
-fn everything_is_given_back() {
-    let (gpu, device) = device(PLENTY);
+fn a_dropped_device_frees_all_memory() {
+    let (gpu, device) = device(MEMORY_KIB);
     let empty = gpu.used();
     conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2", 2, 30);
     let roots = 4 * 256 * 16;
@@ -140,14 +142,14 @@ fn everything_is_given_back() {
 }
 
 #[test]
-fn what_is_sent_is_there_for_the_next_kernel_however_little_can_be_on_its_way() {
-    let driver: Arc<dyn Driver> = Arc::new(Emulated::new(PLENTY << 10));
+fn sent_bytes_arrive_before_the_next_kernel_even_through_a_small_staging_buffer() {
+    let driver: Arc<dyn Driver> = Arc::new(Emulated::new(MEMORY_KIB << 10));
     let (bytes, room): (Vec<u8>, _) =
         ((0..1000u32).map(|x| x as u8).collect(), Buffer::new(&driver, 1000).expect("room"));
     let room: View<'_, u8> = room.all().expect("bytes");
     let mut staging = Staging::new(&driver, Stream::Waves, 64).expect("memory");
     staging.send(&bytes, room).expect("room");
-    // The last chunk is still on its way.
+    // The last chunk has not been copied yet.
     let mut there = vec![0; 1000];
     emulator::download(room, &mut there);
     assert_eq!(there[..960], bytes[..960]);
@@ -160,13 +162,13 @@ fn what_is_sent_is_there_for_the_next_kernel_however_little_can_be_on_its_way() 
 }
 
 #[test]
-fn a_key_or_an_arena_that_finds_no_memory_is_refused_and_leaves_none_taken() {
+fn a_key_or_an_arena_without_enough_memory_is_refused_and_leaks_none() {
     let (gpu, device) = device(256);
     let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
     let empty = gpu.used();
     let refused = device.load_key(&keys);
     assert!(matches!(refused, Err(DeviceError::OutOfMemory { .. })), "{refused:?}");
-    // An arena takes memory when it is written to.
+    // An arena takes memory when ciphertexts are written to it.
     let arena = device.create_arena(keys.set, 64 << 20).expect("addresses");
     let list = keys.encrypt::<u64>(&[1; 600]);
     let slots: Vec<u32> = (0..600).collect();
@@ -177,7 +179,7 @@ fn a_key_or_an_arena_that_finds_no_memory_is_refused_and_leaves_none_taken() {
     assert!(gpu.used() <= empty + 4 * 256 * 16, "roots may stay");
 }
 
-/// A wave of a few lanes on a device with a key.
+/// Submits a wave of three lanes on a device with a key.
 fn submit(device: &CudaDevice, bench: &Bench<'_>, keys: &mut Keys) -> Result<cloakwork_device::Ticket, DeviceError> {
     let lut = bench.lut(&Lut::from_fn(keys.set, |x| x).expect("a table"));
     bench.write(0, &keys.encrypt::<u64>(&[1, 2, 3]));
@@ -188,8 +190,8 @@ fn submit(device: &CudaDevice, bench: &Bench<'_>, keys: &mut Keys) -> Result<clo
 }
 
 #[test]
-fn whoever_is_told_of_every_end_finds_room() {
-    let (_, device) = device(PLENTY);
+fn the_waker_is_called_when_a_device_has_room_again() {
+    let (_, device) = device(MEMORY_KIB);
     let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 1);
     let bench = Bench::new(&device, &keys, 100);
     let (told, hears) = std::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! The emulator finds what it is there to find.
+//! Tests of the emulator itself: the errors that it must find.
 
 use cloakwork_cuda::gpu::{Driver as _, DriverError, Stream};
 use cloakwork_tests_cuda::emulator::{Emulated, barrier, copied, fresh_shared_memory, given_in_clusters, products};
@@ -19,7 +19,7 @@ fn a_barrier_that_some_threads_miss_is_an_error() {
 }
 
 #[test]
-fn blocks_of_a_cluster_run_together_and_reach_each_other() {
+fn blocks_of_a_cluster_run_together_and_access_each_other() {
     let gpu = gpu();
     assert_eq!(given_in_clusters(&gpu, 8, 4), Ok(vec![3.0, 0.0, 1.0, 2.0, 7.0, 4.0, 5.0, 6.0]));
     let error = given_in_clusters(&gpu, 8, 3).expect_err("a block that does not come");
@@ -30,7 +30,7 @@ fn blocks_of_a_cluster_run_together_and_reach_each_other() {
 }
 
 #[test]
-fn a_copy_is_there_for_who_has_waited_for_it() {
+fn an_asynchronous_copy_is_visible_only_after_a_wait() {
     assert_eq!(copied(&gpu(), 7.0, true), Ok(7.0));
     assert_ne!(copied(&gpu(), 7.0, false), Ok(7.0));
 }
@@ -58,11 +58,11 @@ fn a_warp_multiplies_bytes_as_tensor_cores_do() {
 }
 
 #[test]
-fn memory_has_a_limit_and_comes_back() {
+fn memory_is_limited_and_can_be_freed() {
     let gpu = gpu();
     let most = gpu.allocate(1 << 20).expect("all there is");
     assert_eq!(gpu.allocate(1), Err(DriverError::OutOfMemory { needed: 1, available: 0 }));
-    // SAFETY: it was allocated above and nothing uses it.
+    // SAFETY: the memory was allocated above and nothing uses it.
     #[allow(unsafe_code)]
     unsafe {
         gpu.free(most).expect("an end");
@@ -71,8 +71,8 @@ fn memory_has_a_limit_and_comes_back() {
 }
 
 #[test]
-fn a_kernel_that_is_not_there_is_an_error() {
-    // SAFETY: there is no such kernel.
+fn an_unknown_kernel_is_an_error() {
+    // SAFETY: no kernel has this name, so none runs.
     #[allow(unsafe_code)]
     let error = unsafe { gpu().launch(Stream::Keys, "no_such", (1, 1), 32, 0, &mut []) };
     assert_eq!(error, Err(DriverError::Lost("there is no kernel no_such".to_owned())));

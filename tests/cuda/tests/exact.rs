@@ -1,4 +1,4 @@
-//! The exact stages but for the key switch: bit for bit what the core computes.
+//! The exact stages apart from the key switch: the results equal those of the core bit for bit.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn modulus_switch_agrees<T: Torus + Pod>() {
     let gpu = Gpu::default();
     for (dimension, log2) in [(5, 10), (300, 12), (128, 11)] {
         let mut ciphertexts = words::<T>(LANES * (dimension + 1), 5);
-        // Words that round up to zero, and one that is halfway.
+        // Words that round up to zero, and a word halfway between two values.
         ciphertexts[0] = T::from_u64(u64::MAX);
         ciphertexts[1] = T::from_u64(1 << (T::BITS - log2 - 1));
         for rule in [ModulusSwitch::Plain, ModulusSwitch::CenteredMean] {
@@ -91,7 +91,7 @@ fn sample_extraction_agrees<T: Torus + Pod>(set: &'static ParameterSet) {
     assert!(read::<T>(&arena) == expected, "slot 2 stays as it was, the others hold samples");
     gpu.launcher().sample_extract(from, &lists, shape, Places::Rows(in_order.all().expect("rows"))).expect("a launch");
     assert!(read::<T>(&in_order) == rows, "the same one after the other");
-    // From there they go to where they belong.
+    // The rows then go to their slots.
     let arena = gpu.buffer(&words::<T>(7 * (k * n + 1), 7));
     let (rows, to): (View<'_, T>, _) = (in_order.all().expect("rows"), arena.all().expect("an arena"));
     gpu.launcher().store_rows(rows, &lists, k * n + 1, to).expect("a launch");
@@ -136,7 +136,7 @@ fn sums_agree<T: Torus + Pod>() {
 }
 
 #[test]
-fn sums_of_slots_are_what_they_say() {
+fn sums_of_slots_equal_their_definition() {
     sums_agree::<u32>();
     sums_agree::<u64>();
 }

@@ -1,4 +1,5 @@
-//! What a GPU can do wrong: whoever it fails, all hear of it, and memory that it may still use stays.
+//! Faults of a GPU. A fault in any call is reported by all later calls, and memory that the GPU may
+//! still use is kept.
 
 use std::{
     sync::Arc,
@@ -59,7 +60,7 @@ fn is_lost<R: std::fmt::Debug>(result: Result<R, DeviceError>, why: &str) {
 }
 
 #[test]
-fn whatever_a_gpu_is_lost_in_the_device_is_lost() {
+fn a_gpu_loss_in_any_call_makes_the_device_lost() {
     type Attempt = fn(&mut Site<'_>) -> Result<(), DeviceError>;
     let key: Attempt = |site| site.bench.device.load_key(&site.keys).map(|_| ());
     let table: Attempt = |site| {
@@ -95,12 +96,13 @@ fn whatever_a_gpu_is_lost_in_the_device_is_lost() {
     for (call, attempt) in cases {
         let (gpus, device) = device(2);
         let mut site = Site::new(&device);
-        // Arenas lie on one GPU or the other; slots beyond the first step have no memory yet.
+        // Both GPUs fail, because an arena lies on either. Slots beyond the first mapped range have
+        // no memory yet.
         gpus.iter().for_each(|gpu| gpu.fail(call, fault()));
         is_lost(attempt(&mut site), "off the bus");
         let why = device.lost().unwrap_or_else(|| panic!("{call}: nobody was told"));
         assert!(why.contains("emulated GPU: it fell off the bus"), "{call}: {why}");
-        // It is not asked again, though it would answer.
+        // The GPU gets no further calls, although it would answer.
         for again in [key, table, arena, write, read, wave] {
             is_lost(again(&mut site), "off the bus");
         }
@@ -109,7 +111,7 @@ fn whatever_a_gpu_is_lost_in_the_device_is_lost() {
 }
 
 #[test]
-fn a_gpu_that_hangs_is_lost_and_what_it_may_still_use_stays() {
+fn a_hung_gpu_is_lost_and_memory_it_may_still_use_is_kept() {
     let (gpus, device) = device(2);
     let site = Site::new(&device);
     let before: Vec<_> = gpus.iter().map(|gpu| gpu.used()).collect();
@@ -118,7 +120,7 @@ fn a_gpu_that_hangs_is_lost_and_what_it_may_still_use_stays() {
     assert!(device.lost().is_some());
     let during: Vec<_> = gpus.iter().map(|gpu| gpu.used()).collect();
     let key_bytes = device.key_bytes(site.keys.set);
-    // The other one may be at work with the first one's memory.
+    // The other GPU may be using the first GPU's memory.
     for (before, during) in before.iter().zip(&during) {
         assert!(*during > before + key_bytes, "a key's place, and the room for its parts: {before} {during}");
     }
@@ -133,7 +135,7 @@ fn a_gpu_that_hangs_is_lost_and_what_it_may_still_use_stays() {
 }
 
 #[test]
-fn a_wave_that_hangs_is_lost() {
+fn a_hung_wave_makes_the_device_lost() {
     let (gpus, device) = device(1);
     let site = Site::new(&device);
     let used = gpus[0].used();
@@ -145,7 +147,7 @@ fn a_wave_that_hangs_is_lost() {
 }
 
 #[test]
-fn a_part_that_is_not_launched_whole_is_waited_for_and_its_slots_are_free() {
+fn a_partly_launched_part_is_waited_for_and_releases_its_slots() {
     let (gpus, device) = device(1);
     let site = Site::new(&device);
     let short = DriverError::OutOfMemory { needed: 2, available: 1 };
@@ -153,7 +155,7 @@ fn a_part_that_is_not_launched_whole_is_waited_for_and_its_slots_are_free() {
     let refused = site.compute();
     assert!(matches!(refused, Err(DeviceError::OutOfMemory { .. })), "{refused:?}");
     assert_eq!(gpus[0].pending(), 0, "its numbers were on their way");
-    // A mistake of ours is not the GPU's end.
+    // Misfitting arguments are an error of this crate and do not make the GPU lost.
     gpus[0].fail("launch", DriverError::Misfit("as the test asked"));
     let refused = site.compute();
     assert!(matches!(refused, Err(DeviceError::Misfit { what: "as the test asked" })), "{refused:?}");
@@ -163,7 +165,7 @@ fn a_part_that_is_not_launched_whole_is_waited_for_and_its_slots_are_free() {
 }
 
 #[test]
-fn memory_of_a_copy_whose_end_is_unknown_is_not_filled_again() {
+fn memory_of_a_copy_whose_end_is_unknown_is_not_refilled() {
     let gpu = Arc::new(Emulated::new(1 << 20));
     let driver: Arc<dyn Driver> = gpu.clone();
     let room = Buffer::new(&driver, 64).expect("room");

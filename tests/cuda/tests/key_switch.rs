@@ -1,4 +1,5 @@
-//! The key switch: bit for bit the core's, whatever the digits, the key and the number of ciphertexts.
+//! The key switch: the result equals the core's bit for bit, for all digits, keys and numbers of
+//! ciphertexts.
 
 use bytemuck::Pod;
 use cloakwork_cuda::{
@@ -19,7 +20,7 @@ use cloakwork_tests_cuda::{
 };
 use cloakwork_tfhe::{KeySwitchKey, SeededKeySwitchKey, key_switch::key_switch};
 
-/// What the GPU makes of ciphertexts, given the key's rows, which are made ready in parts.
+/// Switches ciphertexts on the GPU. The key's rows are converted in parts.
 fn switched<T: Torus + Pod, S: Torus + Pod>(
     shape: KeySwitchShape,
     rows: &[S],
@@ -38,7 +39,7 @@ fn switched<T: Torus + Pod, S: Torus + Pod>(
     Ok(read(&outputs))
 }
 
-/// A key with words of its modulus, and its rows.
+/// A key with words of its modulus, and the key's rows.
 fn key<S: Torus>(shape: KeySwitchShape) -> (KeySwitchKey<S>, Vec<S>) {
     let KeySwitchShape { input_dimension, output_dimension, gadget, modulus_log2 } = shape;
     let unused = S::BITS - modulus_log2;
@@ -68,7 +69,7 @@ fn agrees<T: Torus + Pod, S: Torus + Pod>(shape: KeySwitchShape, counts: &[usize
 fn key_switches_agree_with_the_core() {
     for (base_log, levels) in [(3, 5), (4, 4), (2, 8), (7, 4), (1, 1)] {
         let gadget = Decomposition { base_log, levels };
-        // Rows and columns that fill steps and tiles, and such that do not.
+        // Rows and columns that fill steps and tiles, and others that do not.
         for (input_dimension, output_dimension) in [(100, 69), (64, 63), (1, 5)] {
             let shape = |modulus_log2| KeySwitchShape { input_dimension, output_dimension, gadget, modulus_log2 };
             agrees::<u64, u64>(shape(64), &[3]);
@@ -83,7 +84,8 @@ fn key_switches_agree_with_the_core() {
 fn any_number_of_ciphertexts_agrees_with_the_core() {
     let gadget = Decomposition { base_log: 4, levels: 4 };
     let shape = |modulus_log2| KeySwitchShape { input_dimension: 50, output_dimension: 40, gadget, modulus_log2 };
-    // On both sides of what an instruction, a warp and a block compute, and of where the arrangement changes.
+    // Counts around the sizes of an instruction, a warp and a block, and around the change of the
+    // arrangement.
     let counts = [1, 15, 16, 17, 64, 65, 128, 129, 200];
     agrees::<u64, u64>(shape(64), &counts);
     agrees::<u64, u32>(shape(32), &counts);
@@ -101,13 +103,14 @@ fn gadgets_of_every_set_that_gpus_serve_agree_with_the_core() {
     assert!(tried > 30, "{tried} sets");
 }
 
-/// As many rows as sums may have, each of the greatest digit there is, of either sign, times the greatest bytes.
+/// The maximum number of rows, each with the digit of greatest magnitude, of either sign, times the
+/// greatest bytes.
 #[test]
 fn the_greatest_digits_times_the_greatest_bytes_do_not_overflow() {
     const LANES: usize = 66;
     let gadget = Decomposition { base_log: 7, levels: 1 };
     let shape = KeySwitchShape { input_dimension: 131_586, output_dimension: 1, gadget, modulus_log2: 32 };
-    // The tie goes up or down as the bit below says.
+    // A tie goes up or down, depending on the bit below.
     let ciphertexts: Vec<u32> = (0..LANES as u32)
         .flat_map(|lane| std::iter::repeat_n((64 << 25) - ((lane % 2) << 24), shape.input_dimension + 1))
         .collect();
@@ -120,7 +123,7 @@ fn the_greatest_digits_times_the_greatest_bytes_do_not_overflow() {
         .collect();
     let stride = shape.input_dimension + 1;
     subtract_product(Level::detect(), &matrix, &ciphertexts, stride, &mut expected, &mut Scratch::default());
-    // 64 times -1 in each row.
+    // The digit 64 times -1 in each row.
     assert_eq!(expected[0], 64 * shape.input_dimension as u32);
     assert!(switched(shape, &rows, &ciphertexts) == Ok(expected));
     let longer = KeySwitchShape { input_dimension: shape.input_dimension + 1, ..shape };
@@ -128,7 +131,7 @@ fn the_greatest_digits_times_the_greatest_bytes_do_not_overflow() {
 }
 
 #[test]
-fn digits_that_are_no_bytes_and_rows_between_steps_are_refused() {
+fn digits_beyond_a_byte_and_rows_between_steps_are_refused() {
     let gadget = Decomposition { base_log: 8, levels: 2 };
     let shape = KeySwitchShape { input_dimension: 40, output_dimension: 3, gadget, modulus_log2: 32 };
     let rows = vec![0u32; shape.rows() * shape.columns()];

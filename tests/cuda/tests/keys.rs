@@ -1,4 +1,4 @@
-//! Keys made ready on the GPU: bit for bit what the core expands.
+//! Keys prepared on the GPU: the words equal the core's expansion bit for bit.
 
 use bytemuck::Pod;
 use cloakwork_cuda::{
@@ -18,7 +18,7 @@ use cloakwork_tests_cuda::{
 use cloakwork_tfhe::{KeySwitchKey, SeededBootstrapKey, SeededKeySwitchKey, key::expand_ggsw};
 use proptest::prelude::*;
 
-/// Rows from row `first` on, as the GPU expands them.
+/// Rows from row `first` on, expanded by the GPU.
 fn expanded<T: Torus + Pod>(rows: SeededRows, first: usize, bodies: &[T]) -> Result<Vec<T>, DriverError> {
     let gpu = Gpu::default();
     let count = bodies.len().div_ceil(rows.body_words);
@@ -27,7 +27,7 @@ fn expanded<T: Torus + Pod>(rows: SeededRows, first: usize, bodies: &[T]) -> Res
     Ok(read(&to))
 }
 
-/// The same by the core's stream.
+/// Rows from row `first` on, expanded by the core's stream.
 fn expected<T: Torus>(rows: SeededRows, first: usize, bodies: &[T]) -> Vec<T> {
     let row_bytes = rows.mask_words * MaskStream::bytes_per_word(rows.modulus_log2);
     let mut masks = MaskStream::at(&rows.seed, first as u128 * row_bytes as u128);
@@ -40,7 +40,7 @@ fn expected<T: Torus>(rows: SeededRows, first: usize, bodies: &[T]) -> Vec<T> {
     words
 }
 
-/// Streams from anywhere, and such as carry into the counter's upper half or wrap.
+/// Streams with arbitrary starts, and streams that carry into the counter's upper half or wrap.
 fn seeds() -> impl Strategy<Value = MaskSeed> {
     let near = |end: u128| (0u128..600).prop_map(move |back| end.wrapping_sub(back));
     let block = prop_oneof![any::<u128>(), near(0), near(1 << 64), near(1 << 127), Just(0)];
@@ -68,7 +68,7 @@ proptest! {
 }
 
 #[test]
-fn every_modulus_takes_its_bytes_from_every_offset() {
+fn words_of_every_modulus_start_at_every_byte_offset() {
     for modulus_log2 in 1..=64 {
         for byte in 0..16 {
             let seed = MaskSeed { key: 7, block: u128::MAX, byte };
@@ -80,8 +80,8 @@ fn every_modulus_takes_its_bytes_from_every_offset() {
 }
 
 #[test]
-fn the_cipher_is_that_of_the_standard() {
-    // FIPS 197, appendix C.1.
+fn the_cipher_matches_fips_197() {
+    // The test vector is from FIPS 197, appendix C.1.
     let key = u128::from_be_bytes(std::array::from_fn(|index| 15 - index as u8));
     let block = u128::from_le_bytes(std::array::from_fn(|index| 0x11 * index as u8));
     let rows = SeededRows { seed: MaskSeed { key, block, byte: 0 }, mask_words: 4, body_words: 1, modulus_log2: 32 };
@@ -89,7 +89,7 @@ fn the_cipher_is_that_of_the_standard() {
     assert_eq!(got, Ok(vec![0x69c4_e0d8, 0x6a7b_0430, 0xd8cd_b780, 0x70b4_c55a, 5_u32.swap_bytes()]));
 }
 
-/// A few rows of a set's keys.
+/// Compares a few rows of a set's keys.
 fn set_agrees<T: Torus + Pod, S: Torus + Pod>(set: &'static ParameterSet) {
     const INPUTS: usize = 3;
     const GGSWS: usize = 2;
@@ -131,7 +131,7 @@ fn keys_of_every_set_that_gpus_serve_agree_with_the_core() {
 }
 
 #[test]
-fn rows_that_are_not_whole_or_of_no_modulus_are_refused() {
+fn incomplete_rows_and_invalid_moduli_are_refused() {
     let seed = MaskSeed { key: 1, block: 0, byte: 0 };
     let rows = SeededRows { seed, mask_words: 5, body_words: 2, modulus_log2: 32 };
     assert_eq!(expanded(rows, 0, &words::<u32>(3, 1)), Err(DriverError::Misfit("whole rows")));

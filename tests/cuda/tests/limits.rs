@@ -1,4 +1,4 @@
-//! What a GPU gives a launch, and what kernels may take for granted.
+//! Limits of launches on a GPU, and alignments on which kernels rely.
 
 use std::{
     io::{self, Read},
@@ -14,7 +14,7 @@ use cloakwork_device::{Device as _, DeviceError, KeySource};
 use cloakwork_params::{Decomposition, KeyId, ParameterSet};
 use cloakwork_tests_cuda::emulator::Emulated;
 
-/// One whose blocks share so many KiB at most, without clusters.
+/// A GPU with `shared_kibibytes` KiB of shared memory for each block, without clusters.
 fn gpu(shared_kibibytes: u32) -> Arc<Emulated> {
     let like = Emulated::new(512 << 20).describe().clone();
     let shared_bytes = shared_kibibytes << 10;
@@ -25,7 +25,7 @@ fn device(shared_kibibytes: u32) -> CudaDevice {
     CudaDevice::new(vec![gpu(shared_kibibytes)]).expect("memory for the workspace")
 }
 
-/// A key of which nothing is there.
+/// A key source without any parts.
 struct NoKey(&'static ParameterSet);
 
 impl KeySource for NoKey {
@@ -46,9 +46,9 @@ impl KeySource for NoKey {
     }
 }
 
-/// As GPUs of compute capability 8.6, 8.9 and 12.0 are.
+/// 99 KiB is the limit of GPUs of compute capability 8.6, 8.9 and 12.0.
 #[test]
-fn a_gpu_whose_blocks_share_little_offers_no_set_that_takes_more() {
+fn a_gpu_with_little_shared_memory_offers_no_set_that_needs_more() {
     let (small, large) = (device(99), device(163));
     let (offered, all) = (small.describe().sets, large.describe().sets);
     let (too_large, others): (Vec<&'static ParameterSet>, Vec<&'static ParameterSet>) =
@@ -62,7 +62,7 @@ fn a_gpu_whose_blocks_share_little_offers_no_set_that_takes_more() {
 }
 
 #[test]
-fn a_launch_that_asks_for_more_than_a_block_may_share_is_a_mistake_of_ours() {
+fn a_launch_beyond_the_shared_memory_limit_is_a_misfit() {
     let driver: Arc<dyn Driver> = gpu(99);
     let gadget = Decomposition { base_log: 23, levels: 1 };
     let transformed = |polynomial_size: usize| {
@@ -78,7 +78,7 @@ fn a_launch_that_asks_for_more_than_a_block_may_share_is_a_mistake_of_ours() {
 }
 
 #[test]
-fn complex_numbers_lie_where_kernels_read_them_in_one_piece() {
+fn views_of_complex_numbers_must_be_aligned_for_one_load() {
     let driver: Arc<dyn Driver> = gpu(99);
     let room = Buffer::new(&driver, 64).expect("memory");
     let of = |first_byte: usize| room.view::<Complex>(first_byte, 1).map(|view| view.len());

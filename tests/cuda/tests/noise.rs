@@ -1,4 +1,5 @@
-//! The rounding error of the kernels' transforms, and what it does to the failure of every set that GPUs serve.
+//! Rounding error of the kernels' transforms, and its effect on the failure probability of every
+//! set that GPUs serve.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use cloakwork_params::{
 use cloakwork_tests_cuda::emulator::{self, Emulated};
 use cloakwork_tfhe::modulus_switch::switch_subset;
 
-/// Ciphertexts of a measurement, each with exponents of its own.
+/// Ciphertexts of a measurement, each with its own exponents.
 const LANES: usize = 64;
 
 fn words(count: usize, number: u128) -> Vec<u64> {
@@ -54,7 +55,8 @@ fn product(left: &[i64], right: &[u64]) -> Vec<u64> {
     low.iter().zip(high).map(|(low, high)| low.wrapping_sub(*high)).collect()
 }
 
-/// The sum of products of a GGSW ciphertext and a GLWE ciphertext, `word` made of each word of the latter first.
+/// The external product of a GGSW and a GLWE ciphertext. `word` is first applied to each word of
+/// the GLWE ciphertext.
 fn external_product(shape: RotationShape, ggsw: &[u64], glwe: &[u64], word: impl Fn(u64) -> u64) -> Vec<u64> {
     let (size, columns, gadget) = (shape.polynomial_size, shape.glwe_dimension + 1, shape.gadget);
     let mut sums = vec![0u64; columns * size];
@@ -72,7 +74,8 @@ fn external_product(shape: RotationShape, ggsw: &[u64], glwe: &[u64], word: impl
     sums
 }
 
-/// Rotations of `steps` steps: what comes out of every lane. Keys, tables and exponents are the same whatever the steps.
+/// Results of all lanes after rotations of `steps` steps. Keys, tables and exponents do not depend
+/// on the steps.
 fn rotate(
     gpu: &Description,
     shape: RotationShape,
@@ -102,7 +105,7 @@ fn rotate(
     let (glwes, scratch) = (buffer(LANES * shape.glwe_words() * 8), buffer(LANES * shape.scratch_len() * 16));
     let outputs = RotationViews { glwes: glwes.all().expect("room"), scratch: scratch.all().expect("room") };
     let key = BootstrapKeyViews { spectra: spectra.all().expect("a key"), roots: with };
-    // The body comes last, however many steps there are.
+    // The body comes last, for any number of steps.
     let rows = inputs.iter().flat_map(|input| input[..steps * shape.grouping].iter().chain(input.last()));
     if shape.grouping == 1 {
         let exponents: Vec<u32> = rows.map(|word| *word as u32).collect();
@@ -118,8 +121,9 @@ fn rotate(
     got.chunks_exact(shape.glwe_words()).map(<[u64]>::to_vec).collect()
 }
 
-/// Mean square of the error of one step on the phase, over 1 + the ones of a binary key, in the unit of docs/noise.md: the
-/// variance of the exact product before it is reduced, times (2^-53)^2.
+/// Mean square of the error of one step on the phase, divided by 1 + the ones of a binary key. The
+/// unit is that of docs/noise.md: the variance of the exact product before its reduction, times
+/// (2^-53)^2.
 fn loss(gpu: &Description, shape: RotationShape) -> f64 {
     let (size, k, log2) = (shape.polynomial_size, shape.glwe_dimension, shape.polynomial_size.ilog2() + 1);
     let shape = RotationShape { steps: 2, ..shape };
@@ -131,7 +135,7 @@ fn loss(gpu: &Description, shape: RotationShape) -> f64 {
         .chunks_exact(shape.input_words())
         .map(|row| row.iter().map(|word| if shape.grouping == 1 { word >> (64 - log2) } else { *word }).collect())
         .collect();
-    // The first step makes uniform words of a table; the error is that of the second.
+    // The first step turns a table into uniform words. The error is that of the second step.
     let after_steps = |steps| rotate(gpu, RotationShape { steps, ..shape }, &key, &table_words, &inputs);
     let (before, after) = (after_steps(1), after_steps(2));
     let (step_words, mut sum) = (key.len() / 2, 0.0);
@@ -152,7 +156,7 @@ fn loss(gpu: &Description, shape: RotationShape) -> f64 {
                 bundle.iter_mut().zip(turned).for_each(|(sum, word)| *sum = sum.wrapping_add(word));
             }
             let dropped = 64 - shape.gadget.base_log * shape.gadget.levels as u32;
-            // Halves go to even.
+            // Ties go to even.
             external_product(shape, &bundle, before, |word| word.wrapping_sub(!(word >> dropped) & 1))
         };
         let errors: Vec<u64> = after.iter().zip(&expected).map(|(got, exact)| got.wrapping_sub(*exact)).collect();
@@ -182,11 +186,13 @@ fn shape(
     RotationShape { steps: 2, grouping, glwe_dimension, polynomial_size, gadget: Decomposition { base_log, levels } }
 }
 
-/// Most that the kernels lose over the core, a group's factor of 2^g apart: there, transformed ciphertexts are added up. Programs
-/// use up what room there is, so that it may be no more.
+/// Maximum ratio of the kernels' loss to the core's, not counting the factor 2^g of a group, where
+/// transformed ciphertexts are added up. Programs use all of the noise budget, so the ratio must
+/// not exceed 1.
 const LOSS_OVER_THE_CORES: f64 = 1.0;
 
-/// One with so many multiprocessors, so that the lanes are many or few.
+/// A GPU with `multiprocessors` multiprocessors, whose number decides whether the lanes are many or
+/// few.
 fn gpu(multiprocessors: u32, has_clusters: bool) -> Description {
     Description { multiprocessors, has_clusters, ..Emulated::new(1 << 30).describe().clone() }
 }
@@ -224,7 +230,7 @@ fn on_gpus(set: &ParameterSet) -> NoiseBudget {
 }
 
 #[test]
-fn every_set_that_gpus_serve_keeps_its_claim_there() {
+fn every_set_that_gpus_serve_keeps_its_failure_bound_on_gpus() {
     let gpu = gpu(4, true);
     let served = table::SETS.iter().filter(|set| set.standing == Standing::Served && serves(set, &gpu));
     let mut count = 0;
@@ -239,9 +245,9 @@ fn every_set_that_gpus_serve_keeps_its_claim_there() {
     assert!(table::SETS.iter().all(|set| !serves(set, &gpu) || rotation_shape(set).polynomial_size <= 16384));
 }
 
-/// As in crypto/params, with the kernels' error.
+/// The check of crypto/params, with the kernels' error.
 #[test]
-fn sums_of_a_companions_results_keep_the_claim_on_gpus() {
+fn sums_of_a_companions_results_keep_the_failure_bound_on_gpus() {
     let gpu = gpu(4, true);
     for set in table::SETS {
         let Some(Companion { set: companion, noise_halves }) = table::companion_of(set) else { continue };

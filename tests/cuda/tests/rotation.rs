@@ -1,5 +1,5 @@
-//! Blind rotation, step by step: on numbers of so few bits that transforms are exact, it is the sum of products that it
-//! stands for.
+//! Blind rotation, step by step. On numbers of few bits, transforms are exact, so a step equals its
+//! defining sum of products.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use cloakwork_params::{Decomposition, table};
 use cloakwork_tests_cuda::emulator::{self, Emulated};
 use cloakwork_tfhe::modulus_switch::{switch_subset, switch_word};
 
-/// Ciphertexts that differ.
+/// Number of distinct ciphertexts.
 const LANES: usize = 2;
 
 fn words<T: Torus>(count: usize, number: u128) -> Vec<T> {
@@ -52,7 +52,7 @@ fn add_product<T: Torus>(into: &mut [T], digits: &[i64], key: &[T]) {
     }
 }
 
-/// The digits of each word, level by level from the smallest.
+/// The digits of each word, level by level, the smallest level first.
 fn digits<T: Torus>(gadget: Decomposition, polynomial: &[T]) -> Vec<Vec<i64>> {
     let mut states: Vec<i64> = polynomial.iter().map(|word| decomposition::round(gadget, *word)).collect();
     let level = |states: &mut Vec<i64>| {
@@ -61,7 +61,8 @@ fn digits<T: Torus>(gadget: Decomposition, polynomial: &[T]) -> Vec<Vec<i64>> {
     (0..gadget.levels).map(|_| level(&mut states)).collect()
 }
 
-/// The sum of products of a GGSW ciphertext, by level, row and column, and a GLWE ciphertext.
+/// The external product of a GGSW ciphertext, ordered by level, row and column, and a GLWE
+/// ciphertext.
 fn external_product<T: Torus>(shape: RotationShape, ggsw: &[T], glwe: &[T]) -> Vec<T> {
     let (size, columns) = (shape.polynomial_size, shape.glwe_dimension + 1);
     let mut sums = vec![T::default(); columns * size];
@@ -98,8 +99,9 @@ struct Bench<T> {
 }
 
 impl<T: Torus + Pod> Bench<T> {
-    /// A key of numbers of a few bits: products stay below what a double holds. All numbers, a table's as well, are multiples
-    /// of 2^`unit_log2`, so that digits are not all zero once words are products.
+    /// A key of numbers of a few bits, so that products stay within the precision of a double. All
+    /// numbers, including a table's, are multiples of 2^`unit_log2`, so that digits are not all
+    /// zero once words are products.
     fn new(shape: RotationShape, lanes: usize, unit_log2: u32) -> Self {
         let driver: Arc<dyn Driver> = Arc::new(Emulated::new(1 << 30));
         let (size, count) = (shape.polynomial_size, shape.key_polynomials());
@@ -143,7 +145,7 @@ impl<T: Torus + Pod> Bench<T> {
         Launcher { driver: self.driver.as_ref(), stream: Stream::Waves }
     }
 
-    /// Lanes have what is expected of the first ones, over and over, to the nearest unit.
+    /// Checks that the lanes repeat the expected ciphertexts in turn, rounded to the nearest unit.
     fn check(&self, expected: &[Vec<T>], what: &str) {
         let mut got = vec![T::default(); self.lanes * self.shape.glwe_words()];
         emulator::download(self.glwes.all().expect("a view"), &mut got);
@@ -165,7 +167,7 @@ impl<T: Torus + Pod> Bench<T> {
 }
 
 fn shapes() -> impl Iterator<Item = RotationShape> {
-    // Sizes, masks, digits: the least and more of each.
+    // Sizes, masks and digits: the minimum of each, and more.
     [(256, 1, 7, 1), (512, 1, 4, 2), (256, 3, 3, 3)].into_iter().map(move |(polynomial_size, k, base_log, levels)| {
         let gadget = Decomposition { base_log, levels };
         RotationShape { steps: 3, grouping: 1, glwe_dimension: k, polynomial_size, gadget }
@@ -180,7 +182,7 @@ fn classical_steps_are_exact<T: Torus + Pod>(
     for shape in shapes {
         let bench = Bench::<T>::new(shape, lanes, unit_log2);
         let twice = 2 * shape.polynomial_size as u32;
-        // No rotation, the least, half a turn, and the most.
+        // No rotation, the smallest, half a turn, and the largest.
         let exponents = [[0, 1, twice / 2, 5], [twice - 1, 77, 0, twice - 3]];
         let of_lanes: Vec<u32> = (0..lanes).flat_map(|lane| exponents[lane % LANES]).collect();
         let list = Buffer::of(&bench.driver, &of_lanes).expect("memory");
@@ -211,7 +213,7 @@ fn classical_steps_are_sums_of_products() {
     classical_steps_are_exact::<u64>(shapes(), LANES, 0);
 }
 
-/// Of kernels whose accumulator has the upper half of each word.
+/// Shape of kernels whose accumulator keeps the upper half of each word.
 fn short(polynomial_size: usize, glwe_dimension: usize, base_log: u32) -> RotationShape {
     let gadget = Decomposition { base_log, levels: 1 };
     let shape = RotationShape { steps: 3, grouping: 1, glwe_dimension, polynomial_size, gadget };
@@ -219,7 +221,7 @@ fn short(polynomial_size: usize, glwe_dimension: usize, base_log: u32) -> Rotati
     shape
 }
 
-/// Few lanes go to one kernel of that size, and many to the other.
+/// One kernel of this size rotates few lanes, another many.
 #[test]
 fn steps_of_the_fast_kernel_are_sums_of_products() {
     assert!(short(2048, 1, 23).is_fast(64) && !short(2048, 1, 24).is_fast(64));
@@ -229,12 +231,12 @@ fn steps_of_the_fast_kernel_are_sums_of_products() {
 
 /// The last block has a single ciphertext.
 #[test]
-fn steps_of_the_kernel_for_booleans_are_sums_of_products() {
+fn steps_of_the_boolean_kernel_are_sums_of_products() {
     assert!(!short(512, 4, 23).is_fast(64) && !short(512, 4, 24).is_short(64));
     classical_steps_are_exact::<u64>([23, 15].map(|base_log| short(512, 4, base_log)).into_iter(), 4, 32);
 }
 
-/// A unit is the lowest digit's, so that nothing is rounded when words are cut.
+/// The unit is that of the lowest digit, so that the decomposition rounds nothing.
 fn group_steps_are_exact<T: Torus + Pod, S: Torus + Pod>(shapes: impl Iterator<Item = RotationShape>) {
     for shape in shapes {
         let (grouping, gadget) = (shape.grouping, shape.gadget);
@@ -269,7 +271,7 @@ fn group_steps_are_exact<T: Torus + Pod, S: Torus + Pod>(shapes: impl Iterator<I
 #[test]
 fn group_steps_are_sums_of_products() {
     let shapes = || {
-        // So many bits that hardly a word is half a turn, which has two ways to be cut.
+        // Enough bits that hardly any word is half a turn, for which two decompositions exist.
         let sizes = [(2, 256, 1, 20, 1), (3, 512, 1, 10, 2), (4, 256, 3, 7, 3)];
         sizes.into_iter().map(|(grouping, polynomial_size, glwe_dimension, base_log, levels)| {
             let gadget = Decomposition { base_log, levels };
@@ -282,7 +284,7 @@ fn group_steps_are_sums_of_products() {
 }
 
 #[test]
-fn group_steps_of_the_kernel_for_clusters_are_sums_of_products() {
+fn group_steps_of_the_cluster_kernel_are_sums_of_products() {
     let gadget = Decomposition { base_log: 22, levels: 1 };
     let shape = |grouping| RotationShape { steps: 2, grouping, glwe_dimension: 1, polynomial_size: 2048, gadget };
     group_steps_are_exact::<u64, u64>([2, 3, 4].map(shape).into_iter());

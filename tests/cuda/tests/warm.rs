@@ -1,4 +1,5 @@
-//! Keys that come back: made ready from the host's memory, with nothing read again, and the same to the bit.
+//! Reloaded keys: the device prepares them from the host's memory without reading the source, with
+//! identical bits.
 
 use std::{
     io::{self, Read},
@@ -16,7 +17,7 @@ use cloakwork_tests_cuda::emulator::Emulated;
 use cloakwork_tests_device::host::{Bench, Keys};
 use cloakwork_tfhe::{Lut, LweList};
 
-/// Keys of one set, and how often their parts were read.
+/// Keys of one set, and the number of reads of their parts.
 struct Counted {
     keys: Keys,
     contents: Option<Vec<u8>>,
@@ -32,7 +33,7 @@ impl Counted {
         Self { keys, contents: Some(vec![seed]), reads: AtomicUsize::new(0) }
     }
 
-    /// Loads and evicts it, and says whether it was read.
+    /// Loads and evicts the key, and returns whether its source was read.
     fn is_read(&self, device: &CudaDevice) -> bool {
         let before = self.reads.load(Ordering::SeqCst);
         device.evict_key(self.load(device));
@@ -43,7 +44,7 @@ impl Counted {
         device.load_key(self).expect("a key that fits")
     }
 
-    /// Bytes of bodies, in envelopes of a few bytes more.
+    /// Bytes of the bodies, plus a few bytes of their envelopes.
     fn bytes(&self) -> usize {
         self.keys.parts.iter().map(Vec::len).sum()
     }
@@ -80,7 +81,7 @@ fn device(gpus: usize, limit_bytes: usize) -> (Vec<Arc<Emulated>>, CudaDevice) {
     (gpus, device.with_warm_keys(limit_bytes as u64, Duration::from_secs(3600)).expect("a thread"))
 }
 
-/// What bootstraps under a loaded key make of some ciphertexts, to the bit.
+/// Results of bootstraps of some ciphertexts under a loaded key, for comparison bit by bit.
 fn results(device: &CudaDevice, key: KeySlot, set: &'static ParameterSet, inputs: &LweList<u64>) -> LweList<u64> {
     let arena = device.create_arena(set, 1 << 20).expect("an arena");
     let bench = Bench { device, key, arena, set };
@@ -97,9 +98,9 @@ fn results(device: &CudaDevice, key: KeySlot, set: &'static ParameterSet, inputs
 }
 
 #[test]
-fn a_key_that_comes_back_is_not_read_again_and_is_the_same_to_the_bit() {
+fn a_reloaded_key_is_not_read_again_and_is_identical() {
     for name in [TOY, "TOY_MESSAGE_2_CARRY_2_KS32", "TOY_MULTI_BIT_GROUP_3_MESSAGE_2_CARRY_2"] {
-        // Waves are shared by all GPUs: each has the key again.
+        // All GPUs share a wave, so each has the key again.
         let (gpus, device) = device(2, 64 << 20);
         let mut counted = Counted::new(name, 1);
         let inputs = counted.keys.encrypt::<u64>(&[1, 2, 3, 5, 8, 13, 0, 7, 15, 4]);
@@ -118,7 +119,7 @@ fn a_key_that_comes_back_is_not_read_again_and_is_the_same_to_the_bit() {
 }
 
 #[test]
-fn there_is_one_copy_and_it_goes_with_the_device() {
+fn all_gpus_share_one_copy_which_is_freed_with_the_device() {
     let (gpus, device) = device(2, 64 << 20);
     let before: Vec<_> = gpus.iter().map(|gpu| gpu.pinned()).collect();
     let counted = Counted::new(TOY, 1);
@@ -131,7 +132,7 @@ fn there_is_one_copy_and_it_goes_with_the_device() {
 }
 
 #[test]
-fn the_longest_unused_make_way_and_a_key_counts_as_used_when_it_is_evicted() {
+fn least_recently_used_copies_are_removed_and_an_eviction_counts_as_use() {
     let all: Vec<_> = (1..4).map(|seed| Counted::new(TOY, seed)).collect();
     let limit = 2 * all[0].bytes();
     let (gpus, device) = device(1, limit);
@@ -140,7 +141,8 @@ fn the_longest_unused_make_way_and_a_key_counts_as_used_when_it_is_evicted() {
     assert!(!all[1].is_read(&device) && !all[2].is_read(&device), "the last two are here");
     assert!(all[0].is_read(&device), "the first one was not");
     assert!(!all[2].is_read(&device) && all[1].is_read(&device), "and took the second one's place");
-    // Now there are the third and the second. The third is still at work when the first comes.
+    // Copies of the third and the second key exist. The third key is still on the GPU when the
+    // first is loaded.
     let third = all[2].load(&device);
     assert!(!all[1].is_read(&device));
     device.evict_key(third);
@@ -149,7 +151,7 @@ fn the_longest_unused_make_way_and_a_key_counts_as_used_when_it_is_evicted() {
 }
 
 #[test]
-fn what_is_too_large_or_has_no_name_or_is_corrupt_is_not_kept() {
+fn a_key_that_is_too_large_or_unnamed_or_corrupt_is_not_kept() {
     let mut counted = Counted::new(TOY, 1);
     for limit in [0, counted.bytes() / 2] {
         let (gpus, device) = device(1, limit);
@@ -173,14 +175,14 @@ fn other_contents_of_the_same_key_id_are_another_key() {
     let (_, device) = device(1, 64 << 20);
     let mut counted = Counted::new(TOY, 1);
     assert!(counted.is_read(&device));
-    // What another tenant has stored under the same name, say.
+    // For example, another tenant's key may have the same number.
     counted.contents = Some(vec![2]);
     assert!(counted.is_read(&device));
     assert!(!counted.is_read(&device));
 }
 
 #[test]
-fn a_machine_that_has_no_memory_to_pin_loads_keys_all_the_same() {
+fn keys_load_without_a_copy_when_no_memory_can_be_pinned() {
     let (gpus, device) = device(1, 64 << 20);
     let counted = Counted::new(TOY, 1);
     gpus[0].fail("pin", cloakwork_cuda::gpu::DriverError::OutOfMemory { needed: 1, available: 0 });
@@ -190,7 +192,7 @@ fn a_machine_that_has_no_memory_to_pin_loads_keys_all_the_same() {
 }
 
 #[test]
-fn what_nobody_asks_for_goes_but_not_while_it_is_on_the_gpu() {
+fn unused_copies_expire_but_not_while_their_key_is_on_the_gpu() {
     const KEPT_FOR: Duration = Duration::from_millis(200);
     let gpu = Arc::new(Emulated::new(512 << 20));
     let device = CudaDevice::new(vec![gpu.clone()]).expect("memory");
@@ -200,7 +202,7 @@ fn what_nobody_asks_for_goes_but_not_while_it_is_on_the_gpu() {
     let on_gpu = one.load(&device);
     assert!(other.is_read(&device));
     let began = Instant::now();
-    // The other one's copy goes.
+    // The copy of the evicted key expires.
     while gpu.pinned() - before > one.bytes() {
         assert!(began.elapsed() < Duration::from_secs(60), "it never goes");
         std::thread::yield_now();

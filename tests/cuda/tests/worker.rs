@@ -25,7 +25,7 @@ fn add(by: u32) -> Vec<u32> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_of_several_keys_come_out_right() {
+async fn jobs_of_several_keys_have_correct_results() {
     let server = Arc::new(FakeServer::default());
     let (_, device) = device();
     let stop = CancellationToken::new();
@@ -52,7 +52,7 @@ async fn jobs_of_several_keys_come_out_right() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_take_turns_on_the_gpu_are_asked_for_once() {
+async fn keys_that_alternate_on_the_gpu_are_downloaded_once() {
     let server = Arc::new(FakeServer::default());
     let gpu = Arc::new(Emulated::new(512 << 20));
     let device = CudaDevice::new(vec![gpu]).expect("memory for the workspace");
@@ -60,7 +60,7 @@ async fn keys_that_take_turns_on_the_gpu_are_asked_for_once() {
     let stop = CancellationToken::new();
     let mut clients: Vec<_> =
         (1..3).map(|seed| Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2", seed)).collect();
-    // Room for one of them.
+    // Key memory for one of the two keys.
     let key_memory = device.key_bytes(clients[0].keys.set) * 3 / 2;
     let options = Options { key_memory, ..options() };
     let worker = tokio::spawn(run_on(Arc::new(device), options, server.serve(), stop.clone()));
@@ -80,7 +80,7 @@ async fn keys_that_take_turns_on_the_gpu_are_asked_for_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_whose_gpu_is_lost_ends_and_says_why() {
+async fn a_worker_whose_gpu_is_lost_exits_with_the_reason() {
     let server = Arc::new(FakeServer::default());
     let (gpus, device) = device();
     let worker = tokio::spawn(run_on(device, options(), server.serve(), CancellationToken::new()));
@@ -99,7 +99,7 @@ async fn a_worker_whose_gpu_is_lost_ends_and_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_whose_gpu_is_lost_while_a_key_is_made_ready_ends_and_hands_nothing_in() {
+async fn a_worker_whose_gpu_is_lost_during_key_loading_exits_and_reports_no_result() {
     let server = Arc::new(FakeServer::default());
     let (gpus, device) = device();
     let worker = tokio::spawn(run_on(device, options(), server.serve(), CancellationToken::new()));
@@ -115,11 +115,11 @@ async fn a_worker_whose_gpu_is_lost_while_a_key_is_made_ready_ends_and_hands_not
     let ended = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("it ends by itself");
     let error = ended.expect("no panic").expect_err("the GPU is gone");
     assert!(matches!(error, WorkerError::Device(_)) && error.to_string().contains("off the bus"), "{error}");
-    // Another worker may have it: this one has not said that it failed.
+    // Another worker may run the job, because this one has not reported a failure.
     assert!(server.ended(&lost[0]).is_none());
 }
 
-/// So many lookups of one block, and one of each of their results.
+/// A program with `width` lookups of one block, and a further lookup of each result.
 fn fan(client: &Client, width: u32) -> Bytes {
     let lookup = |argument: u32, entries: Vec<u32>| wire::Operation {
         kind: Kind::Lookup.into(),
@@ -132,13 +132,13 @@ fn fan(client: &Client, width: u32) -> Bytes {
     client.program(1, 15, first.chain(second).collect(), (1 + width..1 + 2 * width).collect())
 }
 
-/// Another function for each index below 64.
+/// A distinct function for each index below 64.
 fn spread(index: u32, x: u32) -> u32 {
     ((1 + index / 16) * x + index) % 16
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waves_that_find_no_memory_get_narrower_and_wait_for_others() {
+async fn waves_without_enough_memory_are_narrowed_and_wait_for_others() {
     const WIDTH: u32 = 60;
     let server = Arc::new(FakeServer::default());
     let gpu = Arc::new(Emulated::new(512 << 20));
@@ -149,16 +149,17 @@ async fn waves_that_find_no_memory_get_narrower_and_wait_for_others() {
     let program = client.chain(&[add(1)]);
     let job = client.job(&program, &[1], true);
     server.ends(&server.assign([job])).await;
-    // The worker hands a result in before it gives back the memory of the job's slots. That memory would otherwise come
-    // on top of what `leave` leaves, and no wave would find too little.
+    // The worker reports a result before it frees the memory of the job's slots. That memory would
+    // otherwise add to what `leave` leaves, and no wave would lack memory.
     let given_back = async {
         while gpu.reservations() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), given_back).await.expect("slots are given back");
-    // From now on, there is memory for the tables, for the input, for what is looked up first, and for two more: what tables
-    // leave is less than slots take at a time.
+    // From now on, memory suffices for the tables, the input, the first lookups, and two more
+    // slots. The memory that the tables leave unused is less than one step in which slots take
+    // memory.
     let (tables, slots) = (80 * 2048, 128 << 10);
     assert_eq!(slots / (8 * 257), 63);
     gpu.leave(tables + slots);
