@@ -1,5 +1,5 @@
-//! The worker's rate against the bare core's, alternating, and what a single bootstrap costs on top:
-//! `cargo run --release -p cloakwork-tests-device --example rate`.
+//! Measures the worker's rate against the bare core's, in alternation, and the overhead of a single
+//! bootstrap: `cargo run --release -p cloakwork-tests-device --example rate`.
 
 #![forbid(unsafe_code)]
 
@@ -76,7 +76,7 @@ async fn measure() {
     worker.await.expect("no panic").expect("a clean end");
 }
 
-/// The best of several: what disturbs a measurement only ever adds to it.
+/// The minimum of several values: disturbances only ever lengthen a measurement.
 fn least(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::MAX, f64::min)
 }

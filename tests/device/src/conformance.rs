@@ -1,4 +1,5 @@
-//! The suite: work whose result is known from the plaintext, and work that must be refused.
+//! Conformance suite of devices: work whose result is known from the plaintext, and work that must
+//! be refused.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use cloakwork_tfhe::{Lut, LweList};
 
 use crate::host::{Bench, Keys, Word};
 
-/// Everything, on toy sets of each word width and kind of key.
+/// Runs the whole suite, on toy sets of each word width and kind of key.
 pub fn on_toys(device: &dyn Device) {
     self_test(device).expect("the known answers");
     for seed in 0..2 {
@@ -27,7 +28,7 @@ pub fn on_toys(device: &dyn Device) {
     slots_in_use_are_guarded(device);
 }
 
-/// One table, a sum of two inputs, several functions, and a sum without a table, mixed in one wave.
+/// Mixes one table, a sum of two inputs, several functions, and a sum without a table in one wave.
 pub fn shortint<S: Torus>(device: &dyn Device, name: &str, seed: u64, lanes: u32) {
     let mut keys = Keys::generate::<u64, S>(name, seed);
     let bench = Bench::new(device, &keys, u64::from(lanes) * 8);
@@ -45,7 +46,7 @@ pub fn shortint<S: Torus>(device: &dyn Device, name: &str, seed: u64, lanes: u32
         let (terms, constant, table, results) = match lane % 4 {
             0 => (vec![left], 0, tables[0], vec![(7 * x + 1) % 16]),
             1 => (vec![Term { factor: 4, ..left }, right], 0, tables[1], vec![x * y % 4]),
-            // A message on top, as a constant.
+            // The sum includes a message as a constant.
             2 => (vec![right], 1 << 59, tables[0], vec![(7 * (y + 1) + 1) % 16]),
             _ if y < 3 => (vec![left], 0, tables[2], vec![x, 15 - x, x * x]),
             _ => (vec![left, Term { factor: 2, ..right }], 0, NO_TABLE, vec![x + 2 * y]),
@@ -66,15 +67,16 @@ pub fn shortint<S: Torus>(device: &dyn Device, name: &str, seed: u64, lanes: u32
     assert_eq!(keys.decrypt(&results), expected, "{name}, seed {seed}");
     assert_eq!(bench.read::<u64>(&(0..2 * lanes).collect::<Vec<_>>()), inputs, "{name}: inputs stay as they are");
     assert_eq!(stats.key_switch + stats.blind_rotate + stats.other, stats.ended - stats.began, "a partition");
-    // No more than that: on a toy, a busy machine can spend longer between the passes than in them.
+    // Only that neither is zero: on a toy set, a busy machine can spend more time between the
+    // passes than in them.
     assert!(!stats.key_switch.is_zero() && !stats.blind_rotate.is_zero(), "{name}: {stats:?}");
     finish(bench, &[one, pair, many]);
 }
 
-/// Factor of both inputs, constant, and the same on bits.
+/// A gate: the factor of both inputs, the constant, and the gate's function of bits.
 type Gate = (i64, u64, fn(bool, bool) -> bool);
 
-/// Every gate on every pair of bits, negation, and sums by hand, in one wave.
+/// Computes every gate on random pairs of bits, and negations as sums without a table, in one wave.
 pub fn boolean(device: &dyn Device, name: &str, seed: u64, lanes: u32) {
     let mut keys = Keys::generate::<u32, u32>(name, seed);
     let bench = Bench::new(device, &keys, u64::from(lanes) * 4);
@@ -119,7 +121,8 @@ pub fn boolean(device: &dyn Device, name: &str, seed: u64, lanes: u32) {
     finish(bench, &[sign]);
 }
 
-/// Layers of random sums and tables, each layer a wave, against the same on plaintexts.
+/// Computes layers of random sums and tables, a wave for each layer, and compares them with
+/// plaintexts.
 fn random_graphs(device: &dyn Device) {
     let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 11);
     let bench = Bench::new(device, &keys, 4000);
@@ -134,7 +137,8 @@ fn random_graphs(device: &dyn Device) {
             let known = values.len();
             let mut wave = Wave::default();
             for _ in 0..1 + pick(40) {
-                // Two messages below four: their sum with a weight of four stays below sixteen.
+                // Two messages below four: the sum of one, times four, and the other stays below
+                // sixteen.
                 let (left, right) = (pick(known), pick(known));
                 let table: Vec<u64> = (0..16).map(|_| pick(4) as u64).collect();
                 let lut = bench.lut(&Lut::from_fn(keys.set, |x| table[x as usize]).expect("a table"));
@@ -153,7 +157,7 @@ fn random_graphs(device: &dyn Device) {
     finish(bench, &[]);
 }
 
-/// A lane's result is the same bits in whatever company it is computed.
+/// A lane's result has the same bits, whatever the other lanes of its wave.
 fn width_changes_no_bit(device: &dyn Device) {
     let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 5);
     let bench = Bench::new(device, &keys, 1000);
@@ -175,7 +179,7 @@ fn width_changes_no_bit(device: &dyn Device) {
     finish(bench, &[lut]);
 }
 
-/// What cannot be done is an error and leaves the device as it was.
+/// Impossible work is an error and leaves the device unchanged.
 fn refuses_bad_work(device: &dyn Device) {
     let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 6);
     let boolean = Keys::generate::<u32, u32>("TOY_BOOLEAN", 6);
@@ -213,7 +217,7 @@ fn refuses_bad_work(device: &dyn Device) {
     assert!(matches!(device.write(bench.arena, &[9], Word::words(short)), Err(DeviceError::Shape(_))));
     assert!(matches!(device.create_arena(keys.set, 10), Err(DeviceError::OutOfMemory { .. })));
 
-    // Parts that are not what they should be.
+    // Key parts that are corrupt, truncated, missing, or another key's.
     let mut corrupt = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 6);
     corrupt.parts[1][5000] ^= 1;
     assert!(matches!(device.load_key(&corrupt), Err(DeviceError::BadKeyPart { part: 1, .. })));
@@ -224,7 +228,7 @@ fn refuses_bad_work(device: &dyn Device) {
     corrupt.parts = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 7).parts;
     assert!(matches!(device.load_key(&corrupt), Err(DeviceError::BadKeyPart { part: 0, .. })), "another's key");
 
-    // And it still works, with an empty wave and a whole one.
+    // The device still works, with an empty wave and a full one.
     bench.run(Wave::default()).expect("nothing to do");
     bench.run(wave(2, lut, &[9])).expect("good work");
     assert_eq!(keys.decrypt(&bench.read::<u64>(&[9])), [3]);
@@ -233,7 +237,7 @@ fn refuses_bad_work(device: &dyn Device) {
     finish(bench, &[lut]);
 }
 
-/// While a wave runs, its slots are not to be written, nor its results read.
+/// While a wave runs, its slots cannot be written, and its results cannot be read.
 fn slots_in_use_are_guarded(device: &dyn Device) {
     let mut keys = Keys::generate::<u64, u64>("TOY_MESSAGE_2_CARRY_2", 8);
     let bench = Bench::new(device, &keys, 5000);
@@ -268,7 +272,7 @@ fn finish(bench: Bench<'_>, luts: &[LutSlot]) {
     assert!(matches!(gone, Err(DeviceError::UnknownHandle { .. })), "{gone:?}");
 }
 
-/// Repeatable numbers below `below`.
+/// Repeatable pseudorandom numbers below `below`.
 fn random(count: usize, below: u64, seed: u64) -> Vec<u64> {
     let mut words = vec![0; count];
     MaskStream::new(&MaskSeed { key: u128::from(seed) + 1, block: 0, byte: 0 }).fill(64, &mut words);

@@ -11,7 +11,8 @@ use cloakwork_device::{
 };
 use cloakwork_params::{ParameterSet, Standing};
 
-/// Another device, but with memory for so many lanes of a wave. When told to, it loses a wave, or panics.
+/// Wraps another device, with memory for `width_max` lanes of a wave. On request, it loses a wave
+/// or panics.
 pub struct Flaky<D> {
     inner: D,
     width_max: usize,
@@ -20,12 +21,12 @@ pub struct Flaky<D> {
 }
 
 impl<D: Device> Flaky<D> {
-    /// Faults around `inner`.
+    /// Wraps `inner`, without any fault yet.
     pub fn new(inner: D, width_max: usize) -> Self {
         Self { inner, width_max, lose: AtomicBool::new(false), panic: AtomicBool::new(false) }
     }
 
-    /// Panics when it is next asked whether it has room. An engine asks between waves.
+    /// Panics at the next call of `has_room`. An engine makes this call between waves.
     pub fn panic_next(&self) {
         self.panic.store(true, Ordering::SeqCst);
     }
@@ -39,7 +40,7 @@ impl<D: Device> Flaky<D> {
 impl<D: Device> Device for Flaky<D> {
     fn describe(&self) -> DeviceInfo {
         let mut info = self.inner.describe();
-        // No known answers: those of the self-test come in wide waves.
+        // Toy sets are left out, because the waves of the self-test are too wide for `width_max`.
         info.sets.retain(|set| set.standing == Standing::Served);
         info
     }

@@ -1,4 +1,5 @@
-//! A client's side of a device: keys as a source, and ciphertexts written, computed and read back.
+//! A client's side of a device: keys as a source, and ciphertexts that are written, computed and
+//! read back.
 
 use std::{
     io::{self, Read},
@@ -12,11 +13,11 @@ use cloakwork_params::{KeyId, ParameterSet, table};
 use cloakwork_secret::{ClientKey, KeyGenerator, Randomness};
 use cloakwork_tfhe::{Lut, LweList, format::encode};
 
-/// A client key, and the parts of its evaluation key as they travel.
+/// A client key, and the encoded parts of its evaluation key.
 pub struct Keys {
-    /// The set.
+    /// The parameter set.
     pub set: &'static ParameterSet,
-    /// The client's half.
+    /// The secret key.
     pub client: ClientKey,
     /// The client's randomness, repeatable.
     pub randomness: Randomness,
@@ -25,7 +26,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys for the set of this name. Other seeds make other keys.
+    /// Generates keys for the set named `name`. Each seed gives other keys.
     pub fn generate<T: Torus, S: Torus>(name: &str, seed: u64) -> Self {
         let set = table::by_name(name).expect("a set of that name");
         let mut randomness = Randomness::insecure_for_tests(seed);
@@ -69,13 +70,13 @@ impl KeySource for Keys {
     }
 }
 
-/// A word of the host.
+/// A word of a ciphertext in the host's memory.
 pub trait Word: Torus {
-    /// To read.
+    /// Words that a device reads.
     fn words(words: &[Self]) -> Words<'_>;
-    /// To write.
+    /// Words that a device writes.
     fn words_mut(words: &mut [Self]) -> WordsMut<'_>;
-    /// A table.
+    /// A table for a device.
     fn lut(lut: &Lut<Self>) -> HostLut<'_>;
 }
 
@@ -116,7 +117,7 @@ pub struct Bench<'d> {
 }
 
 impl<'d> Bench<'d> {
-    /// Loads the key and makes an arena of about `slots` slots.
+    /// Loads the key and creates an arena of about `slots` slots.
     pub fn new(device: &'d dyn Device, keys: &Keys, slots: u64) -> Self {
         let key = device.load_key(keys).expect("a key that fits");
         assert_eq!(key.bytes, device.key_bytes(keys.set), "what a key takes is known before");
@@ -125,7 +126,7 @@ impl<'d> Bench<'d> {
         Self { device, key, arena, set: keys.set }
     }
 
-    /// Makes a table ready.
+    /// Loads a table.
     pub fn lut<T: Word>(&self, lut: &Lut<T>) -> LutSlot {
         self.device.load_lut(self.set, T::lut(lut)).expect("a table that fits")
     }
@@ -136,7 +137,7 @@ impl<'d> Bench<'d> {
         self.device.write(self.arena, &slots, T::words(list.words())).expect("slots that are free");
     }
 
-    /// Fills slots with what no result would be.
+    /// Fills slots with a pattern that no result equals.
     pub fn poison<T: Word>(&self, slots: &[u32]) -> LweList<T> {
         let mut list = LweList::zeros(self.set.input_dimension(), slots.len());
         list.words_mut().fill(T::from_u64(0xdead_beef_dead_beef));
@@ -144,7 +145,7 @@ impl<'d> Bench<'d> {
         list
     }
 
-    /// Computes a wave to its end.
+    /// Submits a wave and waits for its end.
     pub fn run(&self, wave: Wave) -> Result<WorkStats, DeviceError> {
         let ticket = self.device.submit(self.key, self.arena, wave)?;
         self.device.wait(ticket, Instant::now() + Duration::from_secs(120))

@@ -1,4 +1,4 @@
-//! Jobs to send, and their answers.
+//! Jobs that tests submit, and their answers.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::{
     server::{End, FakeServer},
 };
 
-/// A client whose key the server has.
+/// A client whose key is on the server.
 pub struct Client {
     /// The key.
     pub keys: Keys,
-    /// Its parts on the server.
+    /// Digests of the key's parts on the server.
     pub parts: Vec<v1::Digest>,
-    /// The group of its jobs.
+    /// Group of the client's jobs.
     pub group: Bytes,
     server: Arc<FakeServer>,
 }
@@ -38,7 +38,7 @@ impl Client {
         Self { keys, parts, group, server: server.clone() }
     }
 
-    /// One input, and one table after the other.
+    /// A program with one input that passes through the tables in sequence.
     pub fn chain(&self, tables: &[Vec<u32>]) -> Bytes {
         let operation = |(index, entries): (usize, &Vec<u32>)| wire::Operation {
             kind: wire::operation::Kind::Lookup.into(),
@@ -69,7 +69,7 @@ impl Client {
         wire::Program { parameter_set, inputs, operations, outputs, ..Default::default() }.encode_to_vec().into()
     }
 
-    /// A job whose one input holds `messages`, a row each; as a blob or inline.
+    /// A job with one input that holds `messages`, one in each row. The input is a blob or inline.
     pub fn job(&mut self, program: &Bytes, messages: &[u64], inline: bool) -> v1::JobContent {
         let list = self.keys.encrypt::<u64>(messages);
         let bytes = self.envelope(list, CiphertextInfo::fresh(self.keys.set).degree);
@@ -80,8 +80,8 @@ impl Client {
         self.content(program, vec![source], messages.len() as u64)
     }
 
-    /// A job of one row whose inputs were encrypted just now: of each, the largest message that a block may hold, and the
-    /// messages of its blocks.
+    /// A job of one row with freshly encrypted inputs. An input gives the largest message that a
+    /// block may hold, and the messages of its blocks.
     pub fn fresh_job(&mut self, program: &Bytes, inputs: &[(u32, Vec<u64>)]) -> v1::JobContent {
         let mut sources = Vec::with_capacity(inputs.len());
         for (largest, messages) in inputs {
@@ -92,14 +92,14 @@ impl Client {
         self.content(program, sources, 1)
     }
 
-    /// Messages of the one output of a job that succeeded.
+    /// Messages of the single output of a job that succeeded.
     pub fn answer(&self, end: &End) -> Vec<u64> {
         let mut answers = self.answers(end);
         assert_eq!(answers.len(), 1);
         answers.remove(0)
     }
 
-    /// Messages of each output of a job that succeeded, whose digests are held to their bytes.
+    /// Messages of each output of a job that succeeded. Checks the digests against the bytes.
     pub fn answers(&self, end: &End) -> Vec<Vec<u64>> {
         let mut rest = end.result.clone().expect("a result");
         let expected = Expected { set: Some(self.keys.set), key_id: Some(self.keys.client.key_id()) };

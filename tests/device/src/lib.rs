@@ -1,4 +1,5 @@
-//! What every device must do, as functions of a device; and a server in memory for the worker around one.
+//! The conformance suite for devices, as functions of a device, and an in-memory server for worker
+//! tests.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A server in memory: what a worker sees of one, with levers to pull.
+//! An in-memory server that implements the calls of a worker, with controls for tests.
 
 use std::{
     collections::HashMap,
@@ -20,11 +20,11 @@ use tonic::{
     transport::{Endpoint, Server, Uri},
 };
 
-/// The server. Clones share everything.
+/// The server. Clones share all state.
 #[derive(Clone)]
 pub struct FakeServer {
     state: Arc<Mutex<State>>,
-    /// Grows when a stream should look at the state again.
+    /// Incremented when streams should read the state again.
     version: watch::Sender<u64>,
 }
 
@@ -35,23 +35,23 @@ struct State {
     blob_reads: HashMap<Bytes, usize>,
     ended: HashMap<Bytes, End>,
     reports: Vec<v1::AttachRequest>,
-    /// Commits to answer with UNAVAILABLE first.
+    /// Number of commits to answer with UNAVAILABLE before others are accepted.
     refuse_commits: usize,
-    /// Streams opened before this one are to end.
+    /// Generation of streams. Streams that were opened in an earlier generation end.
     generation: u64,
     streams: usize,
     stalled: bool,
     draining: bool,
 }
 
-/// How a job ended.
+/// The result of a job, as the worker reported it.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// What the worker measured.
+    /// Latency record from the worker.
     pub latency: v1::LatencyRecord,
-    /// The outputs, one after the other, or the failure.
+    /// Concatenated outputs, or the failure.
     pub result: Result<Bytes, v1::CommitFailure>,
-    /// Their digests.
+    /// Digests of the outputs.
     pub digests: Vec<v1::Digest>,
 }
 
@@ -62,7 +62,7 @@ impl Default for FakeServer {
 }
 
 impl FakeServer {
-    /// Serves on connections in memory, and returns what opens them.
+    /// Serves on in-memory connections, and returns the uplink that opens them.
     pub fn serve(&self) -> Uplink {
         let (connections, incoming) = mpsc::channel(16);
         let service = service::WorkerServiceServer::new(self.clone()).max_decoding_message_size(64 << 20);
@@ -88,7 +88,7 @@ impl FakeServer {
         digest
     }
 
-    /// Changes the bytes of a blob behind its digest.
+    /// Changes the bytes that are stored under a blob's digest.
     pub fn corrupt(&self, digest: &v1::Digest, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let blob = state.blobs.get_mut(&digest.blake3).expect("a blob");
@@ -97,12 +97,12 @@ impl FakeServer {
         *blob = bytes.into();
     }
 
-    /// Times that a blob was asked for.
+    /// Number of reads of a blob.
     pub fn reads(&self, digest: &v1::Digest) -> usize {
         self.state().blob_reads.get(&digest.blake3).copied().unwrap_or(0)
     }
 
-    /// Wants jobs held, under a lease of epoch 1 each. Returns their names.
+    /// Assigns jobs to the worker, each under a lease of epoch 1. Returns the names of the jobs.
     pub fn assign(&self, jobs: impl IntoIterator<Item = v1::JobContent>) -> Vec<Bytes> {
         let mut state = self.state();
         let mut names = Vec::new();
@@ -117,40 +117,41 @@ impl FakeServer {
         names
     }
 
-    /// Wants a job no more.
+    /// Withdraws a job from the worker.
     pub fn withdraw(&self, job: &Bytes) {
         self.state().wanted.retain(|(lease, _)| lease.job_id != *job);
         self.wake();
     }
 
-    /// Ends all streams, as a server that restarts would.
+    /// Ends all streams, as a restarting server does.
     pub fn cut_streams(&self) {
         self.state().generation += 1;
         self.wake();
     }
 
-    /// Answers the next commits with UNAVAILABLE.
+    /// Answers the next `count` commits with UNAVAILABLE.
     pub fn refuse_commits(&self, count: usize) {
         self.state().refuse_commits = count;
     }
 
-    /// Stops answering, or goes on.
+    /// Stops or resumes answering.
     pub fn stall(&self, stalled: bool) {
         self.state().stalled = stalled;
         self.wake();
     }
 
-    /// Streams opened so far.
+    /// Number of streams opened so far.
     pub fn streams(&self) -> usize {
         self.state().streams
     }
 
-    /// The last report.
+    /// The last report of the worker.
     pub fn last_report(&self) -> Option<v1::AttachRequest> {
         self.state().reports.last().cloned()
     }
 
-    /// Waits until `found` finds something; panics after a time that no sound worker takes.
+    /// Waits until `found` returns a value. Panics after a time that exceeds that of any correct
+    /// worker.
     pub async fn until<R>(&self, what: &str, found: impl Fn(&Self) -> Option<R>) -> R {
         let mut changes = self.version.subscribe();
         let search = async {
@@ -173,7 +174,7 @@ impl FakeServer {
         self.until("the end of all jobs", all).await
     }
 
-    /// How a job ended, if it has.
+    /// The result of a job, if it has ended.
     pub fn ended(&self, job: &Bytes) -> Option<End> {
         self.state().ended.get(job).cloned()
     }
@@ -186,7 +187,7 @@ impl FakeServer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The whole wish; what has been shown goes without its content.
+    /// The complete assignment. Assignments whose lease the worker has reported carry no content.
     fn wish(&self, shown: &[v1::Lease]) -> v1::AttachResponse {
         let state = self.state();
         let assignment = |(lease, content): &(v1::Lease, v1::JobContent)| v1::Assignment {

@@ -1,15 +1,15 @@
-//! The CPU device passes the suite, on any number of threads.
+//! The CPU device passes the conformance suite on various numbers of threads.
 
 use cloakwork_tests_device::conformance;
 use cloakwork_worker::CpuDevice;
 
 #[test]
-fn toys_on_two_threads() {
+fn toy_sets_pass_on_two_threads() {
     conformance::on_toys(&CpuDevice::new(2).expect("threads"));
 }
 
 #[test]
-fn toys_on_one_and_on_five_threads() {
+fn toy_sets_pass_on_one_and_on_five_threads() {
     for threads in [1, 5] {
         let device = CpuDevice::new(threads).expect("threads");
         conformance::shortint::<u64>(&device, "TOY_MESSAGE_2_CARRY_2", 3, 130);
@@ -18,14 +18,14 @@ fn toys_on_one_and_on_five_threads() {
 }
 
 #[test]
-fn no_device_has_endless_threads() {
+fn a_device_limits_its_number_of_threads() {
     let error = CpuDevice::new(usize::MAX).err().expect("too many threads");
     assert!(error.to_string().ends_with("threads are more than the 4096 that a device may have"), "{error}");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
-fn toys_on_threads_that_stay_where_they_are() {
+fn toy_sets_pass_on_pinned_threads() {
     let device = CpuDevice::pinned(1).expect("a processor");
     conformance::on_toys(&device);
     assert!(compute_threads().any(|processors| processors.parse::<usize>().is_ok()), "none has one processor only");
@@ -34,7 +34,7 @@ fn toys_on_threads_that_stay_where_they_are() {
 }
 
 #[test]
-fn sets_that_people_use() {
+fn production_sets_pass() {
     let device = CpuDevice::new(2).expect("threads");
     conformance::shortint::<u64>(&device, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128", 1, 24);
     conformance::shortint::<u32>(&device, "V1_8_PARAM_MESSAGE_2_CARRY_2_KS32_PBS_TUNIFORM_2M128", 1, 24);
@@ -44,12 +44,13 @@ fn sets_that_people_use() {
     conformance::shortint::<u64>(&device, multi_bit, 1, 8);
 }
 
-/// Where the compute threads of this process may run, as Linux lists it: of all its devices, as tests run side by side.
+/// Allowed processors of the compute threads of this process, in Linux's notation. The threads
+/// belong to all devices of the process, because tests run side by side.
 #[cfg(target_os = "linux")]
 fn compute_threads() -> impl Iterator<Item = String> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("threads");
     tasks.filter_map(|task| {
-        // A thread of another test may be gone by now.
+        // A thread of another test may have ended meanwhile.
         let status = std::fs::read_to_string(task.ok()?.path().join("status")).ok()?;
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         field("Name:")?.starts_with("cpu-").then(|| field("Cpus_allowed_list:").map(str::to_owned))?

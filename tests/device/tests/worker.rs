@@ -1,4 +1,4 @@
-//! A worker and a server in memory: what is computed, and what becomes of it when things go wrong.
+//! A worker with an in-memory server: results of jobs, and the handling of faults.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,7 +35,7 @@ fn add(by: u32) -> Vec<u32> {
     (0..16).map(|x| (x + by) % 16).collect()
 }
 
-fn holds(record: &LatencyRecord) {
+fn check_record(record: &LatencyRecord) {
     let sum = record.key_load_nanos
         + record.fetch_nanos
         + record.wave_wait_nanos
@@ -48,7 +48,7 @@ fn holds(record: &LatencyRecord) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processors_do_not_read_the_key_of_a_companion() {
+async fn a_cpu_worker_does_not_read_the_companion_key() {
     let server = Arc::new(FakeServer::default());
     let mut client = Client::new::<u64, u64>(&server, "TOY_MESSAGE_2_CARRY_2_N2048", 1);
     let part = server.blob(vec![1, 2, 3]);
@@ -82,11 +82,11 @@ async fn jobs_share_waves_and_the_key_is_loaded_once() {
     for (job, end) in ends[..60].iter().enumerate() {
         assert_eq!(client.answer(end), [expected(job as u64 % 4)]);
         assert_eq!((end.latency.pbs_count, end.latency.wave_count), (2, 2));
-        holds(&end.latency);
+        check_record(&end.latency);
     }
     let large = ends.last().expect("the large job");
     assert_eq!(client.answer(large), rows.iter().map(|row| expected(*row)).collect::<Vec<_>>());
-    holds(&large.latency);
+    check_record(&large.latency);
     assert_eq!(large.latency.pbs_count, 6000);
     assert!(large.latency.mean_wave_fill > 0.5, "{}", large.latency.mean_wave_fill);
     let shared = ends.iter().flat_map(|end| &end.latency.waves).filter(|wave| wave.width > wave.own_width).count();
@@ -102,7 +102,7 @@ async fn jobs_share_waves_and_the_key_is_loaded_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_and_groups_go_their_own_ways() {
+async fn jobs_of_different_keys_are_computed_separately() {
     let server = Arc::new(FakeServer::default());
     let mut clients = [Client::new::<u64, u64>(&server, TOY, 1), Client::new::<u64, u64>(&server, TOY, 2)];
     let mut names: [Vec<Bytes>; 2] = Default::default();
@@ -112,13 +112,13 @@ async fn keys_and_groups_go_their_own_ways() {
             names.extend(server.assign([client.job(&program, &[0, 1, 2, 3], true)]));
         }
     }
-    // Room for one key at a time.
+    // Memory for one key at a time.
     let key_memory = 400 << 10;
     let worker = start(&server, Options { key_memory, ..options() });
     for (client, names) in clients.iter().zip(&names) {
         for end in server.ends(names).await {
             assert_eq!(client.answer(&end), [3, 4, 5, 6]);
-            holds(&end.latency);
+            check_record(&end.latency);
         }
     }
     worker.stop().await.expect("a clean end");
@@ -127,7 +127,7 @@ async fn keys_and_groups_go_their_own_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_bytes_and_wrong_inputs_are_told_apart() {
+async fn corrupt_keys_invalid_inputs_and_invalid_programs_have_distinct_reasons() {
     let server = Arc::new(FakeServer::default());
     let mut good = Client::new::<u64, u64>(&server, TOY, 1);
     let mut bad = Client::new::<u64, u64>(&server, TOY, 2);
@@ -162,12 +162,12 @@ async fn wrong_bytes_and_wrong_inputs_are_told_apart() {
     let failure = ends[0].result.as_ref().expect_err("a corrupt key");
     assert_eq!(failure.bad_key_part.as_ref(), Some(&bad.parts[1]));
     assert_eq!(good.answer(&ends[5]), [3]);
-    ends.iter().for_each(|end| holds(&end.latency));
+    ends.iter().for_each(|end| check_record(&end.latency));
     worker.stop().await.expect("a clean end");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_withdrawn_job_makes_room() {
+async fn a_withdrawn_job_releases_its_memory() {
     let server = Arc::new(FakeServer::default());
     let mut client = Client::new::<u64, u64>(&server, TOY, 1);
     let program = client.chain(&[add(1)]);
@@ -188,11 +188,11 @@ async fn a_withdrawn_job_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_arrives_joins_those_that_run() {
+async fn a_new_job_joins_the_waves_of_running_jobs() {
     let server = Arc::new(FakeServer::default());
     let mut client = Client::new::<u64, u64>(&server, TOY, 1);
     let program = client.chain(&[add(1)]);
-    // More rows at a time than the widest wave takes, so that something is always ready.
+    // The job has more rows than the widest wave takes, so that some are always ready.
     let endless = client.chain(&vec![add(1); 1000]);
     let large = server.assign([client.job(&endless, &[0; 2000], false)]);
     let worker = start(&server, Options { arena_memory: 1 << 30, grace: Duration::ZERO, ..options() });
@@ -212,7 +212,7 @@ async fn a_job_that_arrives_joins_those_that_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn broken_streams_and_refused_commits_cost_no_work() {
+async fn broken_streams_and_refused_commits_repeat_no_work() {
     let server = Arc::new(FakeServer::default());
     let mut client = Client::new::<u64, u64>(&server, TOY, 1);
     let program = client.chain(&vec![add(1); 200]);
@@ -228,7 +228,7 @@ async fn broken_streams_and_refused_commits_cost_no_work() {
     assert_eq!(client.answer(end), messages.iter().map(|message| (message + 200) % 16).collect::<Vec<_>>());
     assert_eq!(end.latency.pbs_count, 20_000, "nothing was computed twice");
 
-    // A server that says nothing for a while is heard again.
+    // A server that stops answering for a while is used again afterwards.
     server.stall(true);
     let names = server.assign([client.job(&program, &[1], true)]);
     server.stall(false);
@@ -237,7 +237,7 @@ async fn broken_streams_and_refused_commits_cost_no_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn draining_ends_what_runs_and_takes_nothing_new() {
+async fn draining_finishes_running_jobs_and_takes_no_new_ones() {
     let server = Arc::new(FakeServer::default());
     let mut client = Client::new::<u64, u64>(&server, TOY, 1);
     let program = client.chain(&vec![add(1); 300]);
@@ -254,7 +254,7 @@ async fn draining_ends_what_runs_and_takes_nothing_new() {
     assert_eq!((last.wanted_cost, last.leases.len()), (0, 0));
     server.withdraw(&late[0]);
 
-    // What does not end within the grace time is handed back.
+    // A job that does not end within the grace time is handed back.
     let endless = client.chain(&vec![add(1); 16_000]);
     server.assign([client.job(&endless, &[0; 50], false)]);
     let worker = start(&server, Options { grace: Duration::ZERO, arena_memory: 1 << 30, ..options() });
@@ -264,7 +264,7 @@ async fn draining_ends_what_runs_and_takes_nothing_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_without_memory_gets_narrower_waves_and_one_that_fails_fails_its_wave_only() {
+async fn out_of_memory_narrows_waves_and_a_lost_wave_fails_only_its_jobs() {
     let server = Arc::new(FakeServer::default());
     let mut client = Client::new::<u64, u64>(&server, TOY, 1);
     let program = client.chain(&[add(1)]);
@@ -289,7 +289,7 @@ async fn a_device_without_memory_gets_narrower_waves_and_one_that_fails_fails_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_whose_wave_engine_panics_between_waves_ends_and_hands_nothing_in() {
+async fn a_worker_whose_wave_engine_panics_exits_and_reports_no_result() {
     let server = Arc::new(FakeServer::default());
     let mut client = Client::new::<u64, u64>(&server, TOY, 1);
     let program = client.chain(&[add(1)]);
@@ -299,7 +299,7 @@ async fn a_worker_whose_wave_engine_panics_between_waves_ends_and_hands_nothing_
     assert_eq!(client.answer(&server.ends(&names).await[0]), [2]);
 
     device.panic_next();
-    // More jobs than one: some are in the engine when it ends, others have yet to come.
+    // Several jobs, so that some are in the engine when it ends, and others arrive later.
     let lost = server.assign((0..20).map(|message| client.job(&program, &[message % 4], true)));
     let ended = tokio::time::timeout(Duration::from_secs(60), worker).await.expect("it ends by itself");
     let error = ended.expect("no panic").expect_err("it has no engine");
