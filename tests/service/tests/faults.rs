@@ -1,4 +1,5 @@
-//! Processes are killed, stopped and cut off; every acknowledged job ends once, and rightly.
+//! Processes are killed, stopped and disconnected. Every acknowledged job ends exactly once, with a
+//! correct result.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -8,18 +9,19 @@ use std::{
 use cloakwork_client::{Client, Finished, JobRequest, ProgramBuilder, proto::JobState};
 use cloakwork_tests_service::{Server, Setup, Signal, Tenant, VALUES, Worker, eventually};
 
-/// Values of the job with this number.
+/// Values of the job with number `number`.
 fn values(number: usize) -> Vec<u64> {
     (0..8).map(|row| (number * 3 + row) as u64 % VALUES).collect()
 }
 
-/// Submits and checks jobs, several at a time, until all are done. Whatever breaks meanwhile is the client's to mend.
+/// Submits and checks jobs, several at a time, until all are done. The client handles all
+/// interruptions.
 async fn run_jobs(tenant: &Tenant, jobs: usize, done: &AtomicUsize) {
     use futures_util::StreamExt as _;
     let numbers = futures_util::stream::iter(0..jobs);
     numbers
         .for_each_concurrent(16, |number| async move {
-            let finished = patiently(&tenant.client, tenant, &values(number)).await;
+            let finished = run_with_retries(&tenant.client, tenant, &values(number)).await;
             let expected: Vec<u64> = values(number).iter().map(|x| x * x % VALUES).collect();
             assert_eq!(tenant.values(&finished).await.expect("an output"), expected, "job {number}");
             done.fetch_add(1, Ordering::Relaxed);
@@ -27,8 +29,8 @@ async fn run_jobs(tenant: &Tenant, jobs: usize, done: &AtomicUsize) {
         .await;
 }
 
-/// Runs a job; while nobody answers, the same request again, for a time that no sound server takes.
-async fn patiently(client: &Client, tenant: &Tenant, values: &[u64]) -> Finished {
+/// Runs a job, and repeats the request while the server does not answer, for at most JOB_TIME_MAX.
+async fn run_with_retries(client: &Client, tenant: &Tenant, values: &[u64]) -> Finished {
     let request = tenant.squares(values);
     let begun = Instant::now();
     loop {
@@ -43,10 +45,12 @@ async fn patiently(client: &Client, tenant: &Tenant, values: &[u64]) -> Finished
     }
 }
 
-/// From a job's first request to its end, with all kills of a test in between.
+/// Maximum time from a job's first request to its end, including all kills of a test. No correct
+/// server takes longer.
 const JOB_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// Every job that the server knows has succeeded, and none twice. Returns how many took more than one attempt.
+/// Checks that every job known to the server has succeeded, and none exists twice. Returns the
+/// number of jobs that took more than one attempt.
 async fn all_succeeded(tenant: &Tenant, jobs: usize) -> usize {
     use futures_util::StreamExt as _;
     let listed: Vec<_> = tenant.client.jobs(&[]).map(|job| job.expect("a job")).collect().await;
@@ -58,7 +62,7 @@ async fn all_succeeded(tenant: &Tenant, jobs: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_are_killed_under_load() {
+async fn all_jobs_succeed_when_workers_are_killed_under_load() {
     const JOBS: usize = 150;
     let server = Server::start(Setup::default().without_worker()).await;
     let token = server.token("workers", "worker");
@@ -80,7 +84,7 @@ async fn workers_are_killed_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_is_killed_under_load() {
+async fn all_jobs_succeed_when_the_server_is_killed_under_load() {
     const JOBS: usize = 150;
     let mut server = Server::start(Setup::default()).await;
     let tenant = Tenant::new(server.client().await).await;
@@ -98,13 +102,13 @@ async fn the_server_is_killed_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_stood_still_for_too_long_hands_in_nothing() {
+async fn a_worker_stopped_beyond_its_lease_changes_no_result() {
     let server = Server::start(Setup::default().without_worker().with("limits.lease_ms", 1000)).await;
     let token = server.token("workers", "worker");
     let tenant = Tenant::new(server.client().await).await;
     let mut sleeper = Worker::start(&server, "sleeper", &token);
     tenant.check_squares(&values(0)).await;
-    // Enough work that the worker is in the middle of it when it stops.
+    // The job is long enough that the worker is still computing it when it is stopped.
     let mut program = ProgramBuilder::new(tenant.keys.set());
     let mut value = program.input("x");
     for _ in 0..200 {
@@ -127,7 +131,7 @@ async fn a_worker_that_stood_still_for_too_long_hands_in_nothing() {
     sleeper.process().signal(Signal::Continue);
     tenant.check_squares(&values(1)).await;
     eventually("the sleeper is back", || async { server.metric("cloakwork_workers").await >= 2.0 }).await;
-    // Nothing that the sleeper still had changes the job's end.
+    // No late result of the stopped worker changes the end of the job.
     let later = tenant.client.job(&job.name).await.expect("a job");
     assert_eq!((later.state(), later.attempts, &later.end_time), (ended.state(), 2, &ended.end_time));
     let output = tenant.client.output(&later.outputs[0]).await.expect("an output");
@@ -136,7 +140,7 @@ async fn a_worker_that_stood_still_for_too_long_hands_in_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_asked_to_stop_ends_well_and_loses_nothing() {
+async fn a_server_that_is_stopped_exits_cleanly_and_loses_no_job() {
     const JOBS: usize = 60;
     let mut server = Server::start(Setup::default()).await;
     let tenant = Tenant::new(server.client().await).await;
@@ -154,13 +158,13 @@ async fn a_server_that_is_asked_to_stop_ends_well_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_orderly_stop_is_held_against_no_job() {
-    // Without any grace: nothing can end, and the worker has no time for last words.
+async fn an_orderly_stop_does_not_count_as_a_crash_of_a_job() {
+    // The drain time is zero: no job can end, and the worker cannot send a final report.
     let mut server = Server::start(Setup::default().with("limits.drain_ms", 0)).await;
     let tenant = Tenant::new(server.client().await).await;
     let many: Vec<u64> = (0..10_000).map(|row| row % VALUES).collect();
     let job = tenant.client.submit(&tenant.squares(&many)).await.expect("accepted");
-    // Once more than a job may crash its worker.
+    // One stop more than the number of worker crashes that a job may cause.
     for stop in 1..=4 {
         eventually("the job runs again", || async {
             let job = tenant.client.job(&job.name).await.expect("a job");

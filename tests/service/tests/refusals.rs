@@ -1,5 +1,6 @@
-//! What is missing, malformed, too large, somebody else's, unknown, repeated or out of order gets the documented code
-//! and reason, and leaves nothing behind.
+//! Requests that are incomplete, malformed, too large, for another tenant's objects, for unknown
+//! objects, repeated or out of order get the documented code and reason. Refused requests leave
+//! nothing behind.
 
 use bytes::Bytes;
 use cloakwork_client::{Input, JobRequest, Keys, ProgramBuilder, Progress, set_by_name};
@@ -30,7 +31,7 @@ fn digest(bytes: &[u8]) -> Digest {
     Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes }
 }
 
-/// What happens to somebody who uploads these bytes under this digest.
+/// Uploads these bytes under this digest, and returns the server's answer.
 async fn upload(channel: Channel, bytes: Vec<u8>, digest: Digest) -> Result<(), Status> {
     let mut blobs = BlobServiceClient::new(channel);
     let begin = BeginUploadRequest { request_id: fresh(), digest: Some(digest) };
@@ -60,7 +61,7 @@ fn fresh() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_that_are_wrong_leave_nothing() {
+async fn refused_uploads_store_nothing() {
     let server = Server::start(Setup::default()).await;
     let channel = channel(&server).await;
     let keys = Keys::generate(set_by_name(TOY).expect("a set"), Progress::none()).await.expect("keys");
@@ -97,7 +98,7 @@ async fn uploads_that_are_wrong_leave_nothing() {
             .expect("an answer");
         assert_eq!(missing.into_inner().missing.len(), 1, "{what} was kept");
     }
-    // Neither the staging area nor the log has anything of the secret key.
+    // Neither the staging area nor the log contains any part of the secret key.
     let key_id = &secret[16..32];
     for file in files(server.directory()) {
         let bytes = std::fs::read(&file).unwrap_or_default();
@@ -120,7 +121,7 @@ fn files(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_are_wrong_are_told_why() {
+async fn invalid_requests_get_the_documented_reasons() {
     let server = Server::start(Setup::default()).await;
     let channel = channel(&server).await;
     let tenant = Tenant::new(server.client().await).await;
@@ -219,7 +220,7 @@ async fn requests_that_are_wrong_are_told_why() {
     let listed = jobs.list_jobs(ListJobsRequest::default()).await.expect("an answer").into_inner().jobs;
     assert!(listed.is_empty(), "a refused request has left a job: {listed:?}");
 
-    // The same id for something else.
+    // A second request with a used request id is refused.
     let first = request(spec(vec![inline(&good)]));
     let second = SubmitJobRequest {
         request_id: first.request_id.clone(),
@@ -253,7 +254,7 @@ async fn requests_that_are_wrong_are_told_why() {
     let status = programs.get_program(GetProgramRequest { name: "x".into() }).await.expect_err("no name");
     assert_eq!(reason(&status), (Code::InvalidArgument, "NAME_INVALID".into()));
 
-    // Nobody without a worker's right may be one.
+    // A caller without the worker right cannot call the worker service.
     let status = WorkerServiceClient::new(channel)
         .read_blob(v1::ReadBlobRequest::default())
         .await
@@ -262,7 +263,7 @@ async fn requests_that_are_wrong_are_told_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_do_not_see_each_other() {
+async fn tenants_cannot_access_each_others_objects() {
     let server = Server::start(Setup::default()).await;
     let (mine, yours) = (server.token("mine", "jobs,keys,read"), server.token("yours", "jobs,keys,read"));
     let (mine, yours) = (server.client_with(&mine).await, server.client_with(&yours).await);
@@ -278,11 +279,11 @@ async fn tenants_do_not_see_each_other() {
     assert_eq!(reason(yours.job(&finished.job.name).await.map(drop)), "WRONG_TENANT");
     assert_eq!(reason(yours.cancel(&finished.job.name).await.map(drop)), "WRONG_TENANT");
     assert_eq!(reason(yours.describe(&stored).await.map(drop)), "WRONG_TENANT");
-    // Deleting what is not there is no error, and deletes nothing of others.
+    // Deleting an absent object is no error, and deletes nothing of other tenants.
     let _ = yours.delete(&stored).await;
     assert_eq!(mine.client.describe(&stored).await.expect("still there").count, 2);
     assert_eq!(reason(yours.key(&mine.key).await.map(drop)), "WRONG_TENANT");
-    // Not even the same key tells where the other's is.
+    // A tenant that uploads the same key does not learn which workers hold the other tenant's copy.
     let same = yours.push_key(&mine.keys, &Progress::none()).await.expect("anybody may have this key");
     eventually("the worker says what it holds", || async {
         !mine.client.key(&mine.key).await.expect("a key").resident_workers.is_empty()
@@ -293,7 +294,8 @@ async fn tenants_do_not_see_each_other() {
     let job = JobRequest::new(mine.lookup(|x| x), &mine.key).input(Input::Name(output));
     assert_eq!(reason(yours.run(&job).await.map(drop)), "WRONG_TENANT");
 
-    // The same name under one's own tenant tells nothing: what others have is missing here.
+    // The other tenant's name, moved under the tenant's own prefix, reveals nothing: the object
+    // does not exist there.
     let renamed = |name: &str| name.replace("tenants/mine", "tenants/yours");
     assert_eq!(reason(yours.job(&renamed(&finished.job.name)).await.map(drop)), "JOB_NOT_FOUND");
     assert_eq!(reason(yours.describe(&renamed(&stored)).await.map(drop)), "CIPHERTEXT_NOT_FOUND");
@@ -307,7 +309,7 @@ async fn a_job_that_no_worker_could_hold_is_refused() {
     let server = Server::start(Setup::default().with("limits.job_bytes", 1 << 20)).await;
     let tenant = Tenant::new(server.client().await).await;
     let ciphertext = tenant.keys.set().ciphertext_bytes();
-    // One input and one output for each row.
+    // Each row has one input and one output.
     let most = (1 << 20) / (2 * ciphertext);
     tenant.check_squares(&vec![1; most as usize]).await;
     let refused = tenant.client.run(&tenant.squares(&vec![1; most as usize + 1])).await.expect_err("too much");
@@ -316,10 +318,10 @@ async fn a_job_that_no_worker_could_hold_is_refused() {
     assert!(refusal.message.contains("bytes of inputs and outputs"), "{refused}");
 }
 
-/// Results find their way whatever clients do with their uploads; and where the tenant has no room for them, the job
-/// ends with that.
+/// Results are stored even when a tenant's clients use up all uploads. If the tenant's storage has
+/// no room for a result, the job ends with an error.
 #[tokio::test(flavor = "multi_thread")]
-async fn outputs_need_no_place_among_uploads_and_have_an_end_where_there_is_no_room() {
+async fn outputs_need_no_upload_slot_and_fail_when_storage_is_full() {
     let setup = Setup::default().with("limits.tenant_uploads", 1).with("limits.uploads", 1);
     let setup = setup.with("limits.receiving", 1).with("limits.tenant_receiving", 1);
     let setup = setup.with("limits.inline_bytes", 64 << 10);
@@ -330,19 +332,19 @@ async fn outputs_need_no_place_among_uploads_and_have_an_end_where_there_is_no_r
     let digest = Some(v1::Digest { blake3: vec![7; 32].into(), size_bytes: 1000 });
     let begin = v1::BeginUploadRequest { request_id: fresh(), digest };
     blobs.begin_upload(begin).await.expect("the only place");
-    // About 2 KB for each row: one is below what the tenant may have, and a second is not.
+    // Each row takes about 2 KB. One result is within the tenant's quota, and a second exceeds it.
     let values = vec![3; 900];
     let finished = tenant.check_squares(&values).await;
     assert!(finished.output(0).expect("an output").inline.is_empty(), "too large to come inside the job");
     let other = vec![2; 900];
     let refused = tenant.client.run(&tenant.squares(&other)).await.expect_err("there is no room");
     assert!(refused.to_string().contains("QUOTA_EXCEEDED"), "{refused}");
-    // Nobody is worse off for it.
+    // Other jobs still succeed.
     tenant.check_squares(&[1, 2, 3]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_lies_inside_jobs_counts_against_the_tenant() {
+async fn inline_bytes_of_jobs_count_against_the_tenants_quota() {
     let setup = Setup::default().without_worker();
     let setup = setup.with("limits.inline_bytes", 512 << 10).with("limits.tenant_inline_bytes", 1 << 20);
     let server = Server::start(setup).await;
@@ -363,7 +365,7 @@ async fn what_lies_inside_jobs_counts_against_the_tenant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_a_job_carried_counts_when_it_is_registered() {
+async fn an_inline_program_counts_against_the_quota_once_registered() {
     let setup = Setup::default().without_worker().with("limits.tenant_programs", 1);
     let server = Server::start(setup).await;
     let tenant = Tenant::new(server.client_with(&server.token("one", "jobs,keys,read")).await).await;
@@ -379,7 +381,7 @@ async fn a_program_that_a_job_carried_counts_when_it_is_registered() {
     assert_eq!(refused.refusal().map(|refusal| &*refusal.reason), Some("QUOTA_EXCEEDED"), "{refused}");
 }
 
-/// A worker that says what it likes.
+/// A worker that sends false reports.
 struct Liar {
     id: Bytes,
     stub: WorkerServiceClient<tonic::service::interceptor::InterceptedService<Channel, Authorize>>,
@@ -404,7 +406,7 @@ impl Liar {
         Self::attach_as(server, |_| ()).await.expect("a stream")
     }
 
-    /// The same with a first report that says something else.
+    /// Attaches with a first report that `change` has altered.
     async fn attach_as(server: &Server, change: impl FnOnce(&mut v1::AttachRequest)) -> Result<Self, Status> {
         let token = server.token("workers", "worker");
         let mut stub = WorkerServiceClient::with_interceptor(channel(server).await, Authorize(token));
@@ -425,7 +427,7 @@ impl Liar {
         Ok(Self { id, stub, assignments, _reports: reports })
     }
 
-    /// The next job that it is given, as long as it was not given before with this epoch.
+    /// The next assigned job whose epoch is greater than `after`.
     async fn job(&mut self, after: u64) -> (v1::Lease, v1::JobContent) {
         loop {
             let message = self.assignments.message().await.expect("no error").expect("no end");
@@ -439,7 +441,7 @@ impl Liar {
         }
     }
 
-    /// Says that the first part of the job's key is damaged, and the job lost.
+    /// Commits a failure that blames the given part of the job's key.
     async fn blame(&mut self, lease: &v1::Lease, part: &Digest) {
         let failure = v1::CommitFailure {
             reason: "KEY_CORRUPT".into(),
@@ -450,12 +452,12 @@ impl Liar {
         self.fail(lease, failure, v1::LatencyRecord::default()).await;
     }
 
-    /// Hands in a failure, and has it accepted.
+    /// Commits a failure that the server must accept.
     async fn fail(&mut self, lease: &v1::Lease, failure: v1::CommitFailure, latency: v1::LatencyRecord) {
         assert!(self.hand_in(lease, failure, latency).await);
     }
 
-    /// Hands in a failure. Returns whether the server accepts it.
+    /// Commits a failure. Returns whether the server accepts it.
     async fn hand_in(&mut self, lease: &v1::Lease, failure: v1::CommitFailure, latency: v1::LatencyRecord) -> bool {
         let header = v1::CommitHeader {
             worker_id: self.id.clone(),
@@ -470,11 +472,11 @@ impl Liar {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_of_a_lost_lease_is_refused_and_counted() {
+async fn a_result_under_a_lost_lease_is_refused_and_counted() {
     let setup = Setup::default().without_worker().with("limits.lease_ms", 1000);
     let server = Server::start(setup.with("limits.report_ms", 200)).await;
     let tenant = Tenant::new(server.client().await).await;
-    // It reports once, and is silent from then on.
+    // The worker reports once and then stays silent.
     let mut silent = Liar::attach(&server).await;
     let job = tenant.client.submit(&tenant.squares(&[1, 2])).await.expect("accepted");
     let (lease, _) = silent.job(0).await;
@@ -490,7 +492,7 @@ async fn a_result_of_a_lost_lease_is_refused_and_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_cannot_put_a_good_key_aside() {
+async fn a_worker_cannot_quarantine_an_intact_key() {
     let setup = Setup::default().without_worker().with("limits.lease_ms", 600_000);
     let server = Server::start(setup.with("limits.report_ms", 1000)).await;
     let tenant = Tenant::new(server.client().await).await;
@@ -502,7 +504,7 @@ async fn a_worker_cannot_put_a_good_key_aside() {
     let key = tenant.client.key(&tenant.key).await.expect("a key");
     assert_eq!(key.state(), v1::KeyState::Active, "its bytes are good");
     assert_eq!(server.metric("cloakwork_worker_false_alarms_total").await, 1.0);
-    // The job has another chance. Now the bytes are wrong indeed.
+    // The job is assigned again. This time the key's bytes are really damaged.
     let (lease, content) = liar.job(lease.epoch).await;
     assert_eq!(content.key_parts[0], part);
     let hex: String = part.blake3.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -522,11 +524,11 @@ async fn a_worker_cannot_put_a_good_key_aside() {
     assert_eq!(server.metric("cloakwork_worker_false_alarms_total").await, 1.0);
 }
 
-/// Ends a line, moves the cursor, and reverses the text behind it.
+/// Characters that end a line, move the cursor, and reverse the following text.
 const FORGED: &str = "x\nFORGED\u{1b}[2J\u{9b}\u{2028}\u{202e}";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_forges_no_message_to_clients_and_no_field_of_the_log() {
+async fn a_worker_cannot_forge_messages_to_clients_or_fields_of_the_log() {
     let setup = Setup::default().without_worker().with("limits.lease_ms", 600_000);
     let server = Server::start(setup.with("limits.report_ms", 1000)).await;
     let fields: [fn(&mut v1::AttachRequest) -> &mut String; 4] =
@@ -546,7 +548,7 @@ async fn a_worker_forges_no_message_to_clients_and_no_field_of_the_log() {
         v1::CommitFailure { reason: "INTERNAL".into(), message: FORGED.into(), retryable: false, bad_key_part: None };
     let latency = v1::LatencyRecord { worker: FORGED.into(), device: FORGED.into(), ..Default::default() };
     liar.fail(&lease, failure, latency).await;
-    // Without the SDK, which escapes what it is told.
+    // The test calls the service directly, because the SDK escapes the server's texts.
     let mut jobs = JobServiceClient::new(channel(&server).await);
     let request = GetJobRequest { name: job.name.clone() };
     let job = jobs.get_job(request).await.expect("an answer").into_inner().job.expect("a job");
@@ -558,9 +560,10 @@ async fn a_worker_forges_no_message_to_clients_and_no_field_of_the_log() {
     assert!(log.contains(r#"name="liar device=\"GPU\"""#), "a name is one field: {log}");
 }
 
-/// Whoever looks into a directory that is no server's most likely means another one.
+/// A directory that holds no server data is most likely a mistake in the path, so commands create
+/// nothing there.
 #[test]
-fn looking_into_the_wrong_directory_makes_nothing() {
+fn commands_on_a_missing_directory_create_nothing() {
     let parent = tempfile::tempdir().expect("a directory");
     let missing = parent.path().join("nothing");
     let run = |arguments: &[&str]| {

@@ -1,4 +1,4 @@
-//! Keys go up in pieces, over kills.
+//! Uploads of keys in chunks, resumed after the server is killed, and limits on uploads.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tonic_types::StatusExt as _;
 
 const CHUNK: usize = 1 << 20;
 
-/// A real key's larger part: 30 MB.
+/// The larger part of a production key: 30 MB.
 async fn part() -> Bytes {
     let set = set_by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").expect("a set");
     let keys = Keys::generate(set, Progress::none()).await.expect("keys");
@@ -33,7 +33,7 @@ async fn blobs(server: &Server) -> BlobServiceClient<Channel> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_goes_on_after_the_server_was_killed() {
+async fn an_upload_resumes_after_the_server_is_killed() {
     let mut server = Server::start(Setup::default().without_worker()).await;
     let part = part().await;
     let digest = Digest::of(&part);
@@ -48,7 +48,7 @@ async fn an_upload_goes_on_after_the_server_was_killed() {
         .upload
         .expect("an upload");
 
-    // Two thirds of the bytes, then the end of the world.
+    // The client sends two thirds of the bytes, and then the server is killed.
     let (messages, stream) = mpsc::channel(4);
     let name = upload.name.clone();
     let sent = part.len() * 2 / 3 / CHUNK * CHUNK;
@@ -59,7 +59,7 @@ async fn an_upload_goes_on_after_the_server_was_killed() {
         messages.send(message).await.expect("the stream is open");
     }
     let mut client = blobs(&server).await;
-    // At most a chunk and a window are sent again.
+    // At most a chunk and a window must be sent again.
     let behind = CHUNK + (8 << 20);
     eventually("what was sent has come", || {
         let mut client = client.clone();
@@ -103,7 +103,7 @@ async fn committed(client: &mut BlobServiceClient<Channel>, name: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_is_uploaded_once_however_often_the_line_breaks() {
+async fn a_key_upload_survives_a_broken_connection() {
     let mut server = Server::start(Setup::default().without_worker()).await;
     let set = set_by_name("V1_8_PARAM_MESSAGE_2_CARRY_2_KS_PBS_TUNIFORM_2M128").expect("a set");
     let keys = Keys::generate(set, Progress::none()).await.expect("keys");
@@ -119,7 +119,7 @@ async fn a_key_is_uploaded_once_however_often_the_line_breaks() {
     assert!(server.metric("cloakwork_upload_bytes_total").await > 0.0, "the rest came after the kill");
 }
 
-/// Opens an upload and sends its first bytes; the stream stays open.
+/// Begins an upload and sends its first bytes. The stream stays open.
 async fn hold(client: &mut BlobServiceClient<Channel>, part: &Bytes, id: u32) -> (String, mpsc::Sender<WriteRequest>) {
     let digest = Digest::of(part);
     let digest = v1::Digest { blake3: Bytes::copy_from_slice(&digest.blake3), size_bytes: digest.size_bytes };
@@ -135,7 +135,7 @@ async fn hold(client: &mut BlobServiceClient<Channel>, part: &Bytes, id: u32) ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_holds_its_seats_is_told_when_to_come_back() {
+async fn a_tenant_at_its_limit_of_concurrent_writes_gets_a_retry_delay() {
     let setup = Setup::default().without_worker();
     let server = Server::start(setup.with("limits.tenant_receiving", 1)).await;
     let mut client = blobs(&server).await;
@@ -166,8 +166,8 @@ async fn a_tenant_that_holds_its_seats_is_told_when_to_come_back() {
         .await;
 }
 
-/// The shipped limit of `tenant_uploads`.
-const PLACES: u32 = 32;
+/// The default of `tenant_uploads`.
+const TENANT_UPLOADS_MAX: u32 = 32;
 
 fn reason(status: &Status) -> (Code, String) {
     (status.code(), status.get_details_error_info().map(|info| info.reason).unwrap_or_default())
@@ -178,7 +178,7 @@ fn begin(number: u32) -> BeginUploadRequest {
     BeginUploadRequest { request_id: format!("0d6f2a6e-51f1-4b52-8d94-{number:012x}"), digest: Some(digest) }
 }
 
-/// Names of all open uploads, by pages of ten.
+/// Names of all open uploads, read in pages of ten.
 async fn listed(client: &mut BlobServiceClient<Channel>) -> Vec<String> {
     let (mut names, mut page_token) = (Vec::new(), String::new());
     loop {
@@ -194,23 +194,23 @@ async fn listed(client: &mut BlobServiceClient<Channel>) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_whose_uploads_are_used_up_lists_and_aborts_them_and_begins_again() {
+async fn a_tenant_at_its_upload_limit_can_list_and_abort_uploads_and_begin_new_ones() {
     let mut server = Server::start(Setup::default().without_worker()).await;
     let mut client = blobs(&server).await;
     let mut begun = Vec::new();
-    for number in 0..PLACES {
+    for number in 0..TENANT_UPLOADS_MAX {
         let answer = client.begin_upload(begin(number)).await.expect("a place").into_inner();
         begun.push(answer.upload.expect("an upload").name);
     }
     begun.sort();
-    let refused = client.begin_upload(begin(PLACES)).await.expect_err("no place is left");
+    let refused = client.begin_upload(begin(TENANT_UPLOADS_MAX)).await.expect_err("no place is left");
     assert_eq!(reason(&refused), (Code::ResourceExhausted, "QUOTA_EXCEEDED".into()));
     for call in ["ListUploads", "AbortUpload"] {
         assert!(refused.message().contains(call), "{}", refused.message());
     }
     assert_eq!(listed(&mut client).await, begun);
 
-    // The server forgets nothing of it when it is killed.
+    // The uploads survive a kill of the server.
     server.kill();
     server.restart().await;
     client = blobs(&server).await;
@@ -220,10 +220,11 @@ async fn a_tenant_whose_uploads_are_used_up_lists_and_aborts_them_and_begins_aga
     }
     let gone = client.get_upload(GetUploadRequest { name: begun[0].clone() }).await.expect_err("it is gone");
     assert_eq!(reason(&gone), (Code::NotFound, "UPLOAD_NOT_FOUND".into()));
-    client.begin_upload(begin(PLACES)).await.expect("a place at once");
-    client.begin_upload(begin(PLACES + 1)).await.expect_err("it was one place");
+    client.begin_upload(begin(TENANT_UPLOADS_MAX)).await.expect("a place at once");
+    client.begin_upload(begin(TENANT_UPLOADS_MAX + 1)).await.expect_err("it was one place");
 
-    // No other tenant gets at them: not by their names, and not by such names of its own.
+    // Another tenant cannot abort the uploads, neither by their names nor by its own names with
+    // their identifiers.
     let token = server.token("other", "jobs,keys");
     for (name, expected) in [
         (begun[1].clone(), Err((Code::NotFound, "WRONG_TENANT".to_owned()))),
@@ -235,25 +236,26 @@ async fn a_tenant_whose_uploads_are_used_up_lists_and_aborts_them_and_begins_aga
     }
     assert!(listed(&mut client).await.contains(&begun[1]));
 
-    // The command line does the same.
+    // The command line lists and aborts uploads as well.
     let home = tempfile::tempdir().expect("a directory");
     let shell = Shell::new(&server, home.path());
     let document = shell.document(&["uploads", "ls"]);
-    assert_eq!(document["uploads"].as_array().expect("a list").len(), PLACES as usize);
+    assert_eq!(document["uploads"].as_array().expect("a list").len(), TENANT_UPLOADS_MAX as usize);
     let id = begun[1].rsplit('/').next().expect("a name");
     let table = shell.text(&["uploads", "ls"]);
     assert!(table.contains(id) && table.contains("expires") && table.contains("in 2"), "{table}");
     assert_eq!(shell.document(&["uploads", "abort", id])["aborted"][0], begun[1]);
-    assert_eq!(listed(&mut client).await.len(), PLACES as usize - 1);
+    assert_eq!(listed(&mut client).await.len(), TENANT_UPLOADS_MAX as usize - 1);
     let aborted = shell.document(&["uploads", "abort", "--all"]);
-    assert_eq!(aborted["aborted"].as_array().expect("a list").len(), PLACES as usize - 1);
+    assert_eq!(aborted["aborted"].as_array().expect("a list").len(), TENANT_UPLOADS_MAX as usize - 1);
     assert_eq!(listed(&mut client).await, [] as [String; 0]);
-    for number in 0..PLACES {
+    for number in 0..TENANT_UPLOADS_MAX {
         client.begin_upload(begin(number)).await.expect("all places are free");
     }
 }
 
-/// The writer's client has sent all that it has for now, and learns of the end without sending more.
+/// The writer's client has sent all bytes that it has so far. The write ends although the client
+/// sends no more.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_ends_when_its_upload_is_aborted() {
     let server = Server::start(Setup::default().without_worker()).await;
@@ -282,7 +284,7 @@ async fn a_write_ends_when_its_upload_is_aborted() {
     drop(messages);
     let staged = std::fs::read_dir(server.directory().join("data/staging/local")).expect("a directory");
     assert_eq!(staged.count(), 0, "nothing is left");
-    // It can begin again, with the same request id too, and is stored.
+    // The upload can begin again, even with the old request id, and the blob is then stored.
     let again = client.begin_upload(begin).await.expect("an upload").into_inner().upload.expect("an upload");
     assert_eq!((&again.name, again.committed_bytes), (&upload.name, 0));
     let whole = WriteRequest { upload: again.name, offset_bytes: 0, data: list, finish: true };
