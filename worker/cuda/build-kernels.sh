@@ -10,7 +10,7 @@ if [ "${1:-}" = --compiler ]; then
     only_compiler=true
     shift
 fi
-out=${1:?"usage: build-kernels.sh [--compiler] DIRECTORY, where the compiler and what it makes go"}
+out=${1:?"usage: build-kernels.sh [--compiler] DIRECTORY (for the compiler and its output)"}
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -68,12 +68,12 @@ awk '
     ' "$out/lines.txt" | sort >"$out/resources.txt"
 
 if ! diff -u "$here/resources.txt" "$out/resources.txt"; then
-    echo "The kernels take other resources than worker/cuda/resources.txt says (architecture, kernel, bytes spilled," >&2
+    echo "The kernels' resources differ from worker/cuda/resources.txt (architecture, kernel, bytes spilled," >&2
     echo "registers, bytes of shared memory, instructions: all, on doubles, on shared memory). If that is" >&2
     echo "meant and nothing spills, copy $out/resources.txt over it." >&2
     exit 1
 fi
 if awk '$3 > 0 { print; spills = 1 } END { exit !spills }' "$out/resources.txt"; then
-    echo "The kernels above spill registers to memory, which no kernel may: give it fewer values to hold." >&2
+    echo "The kernels above spill registers to memory. No kernel may spill: reduce the values that it holds." >&2
     exit 1
 fi

@@ -57,7 +57,7 @@ impl CudaDevice {
     /// A device of at least one GPU. The GPUs can access each other's memory.
     pub fn new(drivers: Vec<Arc<dyn Driver>>) -> Result<Self, DeviceError> {
         if drivers.is_empty() {
-            return Err(DeviceError::Lost { message: "a device of no GPUs".to_owned() });
+            return Err(DeviceError::Lost { message: "the device has no GPUs".to_owned() });
         }
         let loss = Arc::<Loss>::default();
         let benches = drivers.into_iter().enumerate().map(|(number, driver)| Bench::new(number, driver, &loss));

@@ -61,7 +61,7 @@ pub enum DriverError {
     #[error("{0}")]
     Lost(String),
     /// Arguments of a launch by this crate do not fit together. Nothing was launched.
-    #[error("a launch that does not add up: {0}")]
+    #[error("launch arguments do not fit together: {0}")]
     Misfit(&'static str),
 }
 

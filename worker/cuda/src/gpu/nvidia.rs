@@ -50,7 +50,7 @@ pub fn find() -> Result<Vec<Arc<dyn Driver>>, DriverError> {
             true => ordinals.push(ordinal),
             false => tracing::warn!(
                 gpu = ordinal,
-                "it and GPU 0 do not reach each other's memory: it is left out; start a worker of its own for it, with \
+                "this GPU and GPU 0 cannot access each other's memory, so it is left out; start a separate worker for it with \
                  CUDA_VISIBLE_DEVICES={ordinal}"
             ),
         }
@@ -122,7 +122,7 @@ impl Nvidia {
         unsafe { ctx::set_current(context) }.map_err(lost)?;
         // SAFETY: the image is a whole fat binary from nvcc, whose header gives its length.
         let module = unsafe { module::load_data(kernels.as_ptr().cast()) }.map_err(|error| {
-            DriverError::Unavailable(format!("{name} or its driver does not take these kernels: {error}"))
+            DriverError::Unavailable(format!("{name} or its driver cannot load these kernels: {error}"))
         })?;
         let (last, first) = stream::get_priority_range().map_err(lost)?;
         let line = |priority: i32| {
@@ -292,7 +292,7 @@ impl Driver for Nvidia {
                 reached.inspect_err(|_| warn_of("addresses", sys::cuMemUnmap(at, more).result()))
             });
             if let Err(error) = mapped {
-                warn_of("memory that could not be given back", sys::cuMemRelease(handle).result());
+                warn_of("memory", sys::cuMemRelease(handle).result());
                 return Err(self.no_memory(more, error));
             }
         }
@@ -427,7 +427,7 @@ fn wait_for(event: sys::CUevent) -> Result<(), DriverError> {
         }
         let waited = began.elapsed();
         if waited >= PATIENCE {
-            return Err(DriverError::Lost(format!("it did not end what it was given within {PATIENCE:?}")));
+            return Err(DriverError::Lost(format!("its work did not end within {PATIENCE:?}")));
         }
         if waited < YIELD_TIME { std::thread::yield_now() } else { std::thread::sleep(POLL_INTERVAL) }
     }
@@ -467,6 +467,6 @@ fn lost(error: result::DriverError) -> DriverError {
 
 fn warn_of(what: &str, ended: Result<(), result::DriverError>) {
     if let Err(error) = ended {
-        tracing::warn!(error = %lost(error), "{what} of a GPU");
+        tracing::warn!(error = %lost(error), "cannot free {what} of a GPU");
     }
 }

@@ -48,7 +48,7 @@ impl Refilled {
     ) -> Result<(), DriverError> {
         match self.last {
             Last::Never => {}
-            Last::Unmarked => return Err(DriverError::Misfit("a place whose last kernels have no mark behind them")),
+            Last::Unmarked => return Err(DriverError::Misfit("a buffer whose last kernels have no mark behind them")),
             Last::Marked => self.driver.wait(self.stream, self.mark)?,
         }
         let place = self.buffer.view(0, items.len())?;

@@ -64,7 +64,9 @@ impl Staging {
     fn settle(&mut self) -> Result<(), DriverError> {
         match self.last {
             Last::Ended => {}
-            Last::Unmarked => return Err(DriverError::Lost("a copy to it has no end that could be waited for".into())),
+            Last::Unmarked => {
+                return Err(DriverError::Lost("a copy to it has no mark behind it, so its end is unknown".into()));
+            }
             Last::Marked => self.driver.wait(self.stream, SENT_MARK)?,
         }
         self.last = Last::Ended;

@@ -45,7 +45,7 @@ impl Copies {
             // SAFETY: the context is set.
             let memory = unsafe { result::malloc_host(HALF_BYTES, 0) }.map_err(lost)?;
             let memory =
-                NonNull::new(memory.cast()).ok_or_else(|| DriverError::Lost("no memory to copy through".into()))?;
+                NonNull::new(memory.cast()).ok_or_else(|| DriverError::Lost("no pinned memory for copies".into()))?;
             let copied = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(lost)?;
             Ok::<_, DriverError>(Half { memory, copied, is_unmarked: Cell::new(false) })
         };
@@ -138,7 +138,7 @@ impl Copies {
                 if half.wait().is_ok() {
                     // SAFETY: no copy uses the memory any more, and nothing refers to it after this
                     // call.
-                    warn_of("memory to copy through", unsafe { result::free_host(half.memory.as_ptr().cast()) });
+                    warn_of("pinned memory", unsafe { result::free_host(half.memory.as_ptr().cast()) });
                 }
                 // SAFETY: as above.
                 warn_of("an event", unsafe { event::destroy(half.copied) });
@@ -160,7 +160,7 @@ impl Half {
     /// Waits for the last copy. An event that was never recorded counts as reached.
     fn wait(&self) -> Result<(), DriverError> {
         if self.is_unmarked.get() {
-            return Err(DriverError::Lost("a copy has no end that could be waited for".to_owned()));
+            return Err(DriverError::Lost("a copy has no event behind it, so its end is unknown".to_owned()));
         }
         wait_for(self.copied)
     }
