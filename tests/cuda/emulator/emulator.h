@@ -18,8 +18,9 @@
 #define __launch_bounds__(...)
 #define __forceinline__ inline
 #define EMULATED
-// A block runs on one OS thread, and no other block runs there meanwhile. Blocks of a cluster have
-// separate dynamic shared memory, but would share static variables.
+// A block runs on one OS thread, and no other block runs there meanwhile, apart from those of a
+// cluster. Blocks of a cluster would share static variables, so kernels for clusters use dynamic
+// shared memory only.
 #define __shared__ static thread_local
 #define DYNAMIC_SHARED(T, NAME) T *NAME = reinterpret_cast<T *>(emulator::running.current->block->shared.data())
 #define CLUSTER(BLOCKS)

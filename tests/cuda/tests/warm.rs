@@ -175,7 +175,7 @@ fn other_contents_of_the_same_key_id_are_another_key() {
     let (_, device) = device(1, 64 << 20);
     let mut counted = Counted::new(TOY, 1);
     assert!(counted.is_read(&device));
-    // For example, another tenant's key may have the same number.
+    // For example, another tenant's key may have the same key id.
     counted.contents = Some(vec![2]);
     assert!(counted.is_read(&device));
     assert!(!counted.is_read(&device));

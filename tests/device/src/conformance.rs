@@ -67,8 +67,8 @@ pub fn shortint<S: Torus>(device: &dyn Device, name: &str, seed: u64, lanes: u32
     assert_eq!(keys.decrypt(&results), expected, "{name}, seed {seed}");
     assert_eq!(bench.read::<u64>(&(0..2 * lanes).collect::<Vec<_>>()), inputs, "{name}: inputs stay as they are");
     assert_eq!(stats.key_switch + stats.blind_rotate + stats.other, stats.ended - stats.began, "a partition");
-    // Only that neither is zero: on a toy set, a busy machine can spend more time between the
-    // passes than in them.
+    // The check requires only that neither time is zero. On a toy set, a busy machine can spend
+    // more time between the passes than in them.
     assert!(!stats.key_switch.is_zero() && !stats.blind_rotate.is_zero(), "{name}: {stats:?}");
     finish(bench, &[one, pair, many]);
 }

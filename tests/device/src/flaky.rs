@@ -40,7 +40,8 @@ impl<D: Device> Flaky<D> {
 impl<D: Device> Device for Flaky<D> {
     fn describe(&self) -> DeviceInfo {
         let mut info = self.inner.describe();
-        // Toy sets are left out, because the waves of the self-test are too wide for `width_max`.
+        // The self-test computes toy sets, and its waves are too wide for `width_max`. So the
+        // device offers served sets only.
         info.sets.retain(|set| set.standing == Standing::Served);
         info
     }

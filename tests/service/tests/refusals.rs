@@ -15,7 +15,7 @@ use cloakwork_tests_service::{Server, Setup, TOY, Tenant, VALUES, Worker, binary
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
-const REQUEST: &str = "7b0c9a52-0a4f-4e3b-9f5e-3a8d5b1c2d4e";
+const REQUEST_ID: &str = "7b0c9a52-0a4f-4e3b-9f5e-3a8d5b1c2d4e";
 
 async fn channel(server: &Server) -> Channel {
     Channel::from_shared(server.url()).expect("a URL").connect().await.expect("the server answers")
@@ -141,7 +141,7 @@ async fn invalid_requests_get_the_documented_reasons() {
     let foreign_key = tenant.key.replace("tenants/local", "tenants/somebody");
     let unknown_key = format!("tenants/local/keys/{}", "0".repeat(32));
     let unknown_list = format!("tenants/local/ciphertexts/{}", "0".repeat(64));
-    let unknown_job = format!("tenants/local/jobs/{REQUEST}/outputs/0");
+    let unknown_job = format!("tenants/local/jobs/{REQUEST_ID}/outputs/0");
     let mut truncated = good.to_vec();
     truncated.truncate(150);
     let mut wide = ProgramBuilder::new(tenant.keys.set());
@@ -237,7 +237,8 @@ async fn invalid_requests_get_the_documented_reasons() {
             jobs.list_jobs(ListJobsRequest { page_size, page_token, states: vec![] }).await.expect_err("wrong");
         assert_eq!(reason(&status).1, expected);
     }
-    let status = jobs.get_job(GetJobRequest { name: format!("tenants/local/jobs/{REQUEST}") }).await.expect_err("none");
+    let status =
+        jobs.get_job(GetJobRequest { name: format!("tenants/local/jobs/{REQUEST_ID}") }).await.expect_err("none");
     assert_eq!(reason(&status), (Code::NotFound, "JOB_NOT_FOUND".into()));
 
     let mut keys = KeyServiceClient::new(channel.clone());

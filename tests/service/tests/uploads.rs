@@ -14,7 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
-const CHUNK: usize = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// The larger part of a production key: 30 MB.
 async fn part() -> Bytes {
@@ -51,16 +51,16 @@ async fn an_upload_resumes_after_the_server_is_killed() {
     // The client sends two thirds of the bytes, and then the server is killed.
     let (messages, stream) = mpsc::channel(4);
     let name = upload.name.clone();
-    let sent = part.len() * 2 / 3 / CHUNK * CHUNK;
+    let sent = part.len() * 2 / 3 / CHUNK_BYTES * CHUNK_BYTES;
     let writing = tokio::spawn(async move { client.write(ReceiverStream::new(stream)).await.map(drop) });
-    for offset in (0..sent).step_by(CHUNK) {
-        let data = part.slice(offset..offset + CHUNK);
+    for offset in (0..sent).step_by(CHUNK_BYTES) {
+        let data = part.slice(offset..offset + CHUNK_BYTES);
         let message = WriteRequest { upload: name.clone(), offset_bytes: offset as u64, data, finish: false };
         messages.send(message).await.expect("the stream is open");
     }
     let mut client = blobs(&server).await;
     // At most a chunk and a window must be sent again.
-    let behind = CHUNK + (8 << 20);
+    let behind = CHUNK_BYTES + (8 << 20);
     eventually("what was sent has come", || {
         let mut client = client.clone();
         let name = name.clone();
@@ -84,8 +84,8 @@ async fn an_upload_resumes_after_the_server_is_killed() {
     assert!(sent - committed <= behind, "at most a chunk and a window are sent again: {committed} of {sent}");
     assert!(committed > 0);
     let mut rest = Vec::new();
-    for offset in (committed..part.len()).step_by(CHUNK) {
-        let end = part.len().min(offset + CHUNK);
+    for offset in (committed..part.len()).step_by(CHUNK_BYTES) {
+        let end = part.len().min(offset + CHUNK_BYTES);
         let data = part.slice(offset..end);
         let finish = end == part.len();
         rest.push(WriteRequest { upload: upload.name.clone(), offset_bytes: offset as u64, data, finish });

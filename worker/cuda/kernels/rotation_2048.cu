@@ -40,7 +40,7 @@ __device__ __forceinline__ u32 key_place(u32 leaf, u32 column, u32 row_polynomia
   return leaf * 128 + is_other * 64 + (column >> 4) * 32 + (column & 15) + 16 * column_polynomial;
 }
 
-// The value of the thread whose number in the warp differs in bit 16.
+// The value of the thread whose number in the warp is that of this thread, exclusive-or 16.
 __device__ __forceinline__ double2 of_other_polynomial(double2 value) {
   return make_double2(__shfl_xor_sync(~0u, value.x, 16), __shfl_xor_sync(~0u, value.y, 16));
 }

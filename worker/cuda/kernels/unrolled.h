@@ -8,6 +8,7 @@ template <u32 I> struct Index {
   static constexpr u32 value = I;
 };
 
+// Halves the range, so that the depth of template recursion stays logarithmic.
 template <u32 FROM, u32 COUNT, class F> __device__ __forceinline__ void unrolled_from(F &step) {
   if constexpr (COUNT == 1) {
     step(Index<FROM>{});

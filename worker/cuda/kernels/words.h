@@ -80,6 +80,8 @@ struct Gadget {
 
 // `value` or `value - 2^bits`, whichever is nearer to zero; a tie goes down when `tie_down` is 1.
 __device__ inline i64 balance(u64 value, u32 bits, u64 tie_down) {
+  // The top bits of `value` and `value - 1` are both set if `value` exceeds half of 2^bits. At
+  // exactly half, `tie_down` replaces the second bit.
   u64 go_down = (((value - 1) | (tie_down << (bits - 1))) & value) >> (bits - 1);
   return i64(value - (go_down << bits));
 }

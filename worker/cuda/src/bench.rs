@@ -25,12 +25,13 @@ pub(crate) struct Bench {
     key_turn: Mutex<()>,
 }
 
-/// The workspace is this fraction of a GPU's memory: one sixteenth.
+/// The workspace takes one part in `WORKSPACE_SHARE` of a GPU's memory.
 const WORKSPACE_SHARE: u64 = 16;
 /// Maximum size of the workspace. No wave uses more: this is enough for thousands of lanes of the
 /// widest sets.
 const WORKSPACE_MAX: u64 = 2 << 30;
-/// Expanded words of a key that await their transform take at most this fraction of a GPU's memory.
+/// Expanded words of a key take at most one part in `STAGED_SHARE` of a GPU's memory. Kernels then
+/// convert them into the form that computations read.
 const STAGED_SHARE: u64 = 1024;
 /// Maximum bytes of expanded words. More would not keep more multiprocessors busy.
 const STAGED_MAX: u64 = 16 << 20;

@@ -49,8 +49,9 @@ pub(crate) fn bytes(set: &ParameterSet) -> u64 {
 
 /// Whether a GPU computes waves of `set`.
 pub fn serves(set: &ParameterSet, gpu: &Description) -> bool {
+    // An arena has words of the big key's width. With the bootstrap first, the arena holds
+    // ciphertexts under the small key, whose words then need that width too.
     let same_words = set.torus.bits() == set.small_word_bits();
-    // Ciphertexts between operations have the words of the big key.
     let has_words = by_words!(set, bytes_of(set)).is_some();
     let has_kernels = rotation_shape(set).is_possible() && key_switch_shape(set).is_possible();
     let has_room = rotation_shape(set).fits(set.torus.bits(), gpu);

@@ -25,6 +25,7 @@ pub(crate) struct Queue {
 struct State {
     /// Waiting waves, each with the number of parts already taken.
     waves: VecDeque<(Arc<Run>, usize)>,
+    /// Number of threads that wait for a part.
     idle: usize,
     is_closed: bool,
     waker: Option<Waker>,

@@ -39,6 +39,7 @@ pub(crate) struct Run {
     tables: Vec<Arc<Table>>,
     /// Lanes with a table, then those without.
     order: Vec<u32>,
+    /// Number of lanes with a table.
     tabled: usize,
     /// Ranges of `order`.
     parts: Vec<Range<usize>>,

@@ -10,7 +10,7 @@ use cloakwork_tfhe::Torus;
 use super::{Buffer, Driver, DriverError, View};
 
 /// Slots for ciphertexts of one set, back to back. Memory is mapped behind slots when they come
-/// into use, and is returned with the arena.
+/// into use, and is freed with the arena.
 pub(crate) struct GpuArena {
     set: &'static ParameterSet,
     count: u32,

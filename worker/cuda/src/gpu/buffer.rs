@@ -167,9 +167,9 @@ impl<'b, T: Pod> View<'b, T> {
 
     /// Copies items to the beginning of the view.
     ///
-    /// # Safety No kernel in flight reads or writes these bytes. Kernels do not check the indices
-    /// that they read. A list that changes under a kernel lets the kernel write anywhere in the
-    /// GPU's memory.
+    /// # Safety
+    /// No kernel in flight reads or writes these bytes. Kernels do not check the indices that they
+    /// read. A list that changes under a kernel lets the kernel write anywhere in the GPU's memory.
     pub unsafe fn upload(&self, items: &[T]) -> Result<(), DriverError> {
         let view = self.part(0, items.len())?;
         // SAFETY: the view lies within its buffer, and holds as many items. The caller guarantees
@@ -179,8 +179,9 @@ impl<'b, T: Pod> View<'b, T> {
 
     /// Copies items from the beginning of the view.
     ///
-    /// # Safety No kernel in flight writes these bytes. Otherwise the items are neither those
-    /// before the kernel nor those after it.
+    /// # Safety
+    /// No kernel in flight writes these bytes. Otherwise the items are neither those before the
+    /// kernel nor those after it.
     pub unsafe fn download(&self, items: &mut [T]) -> Result<(), DriverError> {
         let view = self.part(0, items.len())?;
         // SAFETY: the view lies within its buffer, and holds as many items. The caller guarantees

@@ -85,8 +85,9 @@ pub trait Driver: Send + Sync {
 
     /// Frees memory.
     ///
-    /// # Safety `address` came from [`Self::allocate`], and neither the host nor a kernel uses the
-    /// memory any more.
+    /// # Safety
+    /// `address` came from [`Self::allocate`], and neither the host nor a kernel uses the memory
+    /// any more.
     unsafe fn free(&self, address: Address) -> Result<(), DriverError>;
 
     /// Reserves addresses for `bytes` bytes, without memory. Kernels of the other GPUs that were
@@ -96,26 +97,29 @@ pub trait Driver: Send + Sync {
     /// Maps memory behind the first bytes of a reservation, at least up to `bytes`. Returns the
     /// number of bytes that are now backed. `backed` is the previous result, or 0.
     ///
-    /// # Safety `address` and `reserved` describe a reservation, and `backed` is its backed size.
-    /// No two threads make this call for a reservation at the same time.
+    /// # Safety
+    /// `address` and `reserved` describe a reservation, and `backed` is its backed size. No two
+    /// threads make this call for a reservation at the same time.
     unsafe fn back(&self, address: Address, reserved: usize, backed: usize, bytes: usize)
     -> Result<usize, DriverError>;
 
     /// Frees a reservation and the memory behind it.
     ///
-    /// # Safety As for [`Self::back`]. In addition, neither the host nor a kernel uses the memory
-    /// any more.
+    /// # Safety
+    /// As for [`Self::back`]. In addition, neither the host nor a kernel uses the memory any more.
     unsafe fn release(&self, address: Address, reserved: usize, backed: usize) -> Result<(), DriverError>;
 
     /// Copies bytes to the GPU, and returns when they have arrived. From memory of [`Self::pin`],
     /// the GPU reads them directly.
     ///
-    /// # Safety As many bytes of memory are at `to`, and no kernel in flight uses them.
+    /// # Safety
+    /// As many bytes of memory are at `to`, and no kernel in flight uses them.
     unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError>;
 
     /// Copies bytes from the GPU.
     ///
-    /// # Safety As many bytes of memory are at `from`, and no kernel in flight writes them.
+    /// # Safety
+    /// As many bytes of memory are at `from`, and no kernel in flight writes them.
     unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError>;
 
     /// Allocates pinned memory of the host, not cleared. This GPU and those found with it read it
@@ -124,22 +128,24 @@ pub trait Driver: Send + Sync {
 
     /// Frees pinned memory.
     ///
-    /// # Safety `memory` came from [`Self::pin`], and neither the host nor a copy uses the memory
-    /// any more.
+    /// # Safety
+    /// `memory` came from [`Self::pin`], and neither the host nor a copy uses the memory any more.
     unsafe fn unpin(&self, memory: NonNull<u8>) -> Result<(), DriverError>;
 
     /// Enqueues a copy of bytes to the GPU on a stream, behind earlier launches. The copy may still
     /// run when this call returns.
     ///
-    /// # Safety As many bytes of memory are at `to`, and only kernels of this stream use them until
-    /// the copy has ended. Until then, the source bytes, which lie in memory from [`Self::pin`], do
-    /// not change.
+    /// # Safety
+    /// As many bytes of memory are at `to`, and only kernels of this stream use them until the copy
+    /// has ended. Until then, the source bytes, which lie in memory from [`Self::pin`], do not
+    /// change.
     unsafe fn send(&self, stream: Stream, to: Address, bytes: &[u8]) -> Result<(), DriverError>;
 
     /// Launches a kernel by its name. The kernel may still run when this call returns.
     ///
-    /// # Safety Each argument points to a value of the type that the kernel takes in that place.
-    /// The kernel then only accesses memory that stays allocated until the kernel has ended.
+    /// # Safety
+    /// Each argument points to a value of the type that the kernel takes in that place. The kernel
+    /// then only accesses memory that stays allocated until the kernel has ended.
     unsafe fn launch(
         &self,
         stream: Stream,

@@ -239,8 +239,9 @@ impl Launcher<'_> {
 
     /// Launches a kernel, unless the grid is empty.
     ///
-    /// # Safety The kernel takes as many arguments, each an address or a number of at most 64 bits.
-    /// The kernel only accesses the memory at these addresses.
+    /// # Safety
+    /// The kernel takes as many arguments, each an address or a number of at most 64 bits. The
+    /// kernel only accesses the memory at these addresses.
     unsafe fn launch(
         &self,
         kernel: &str,

@@ -21,11 +21,15 @@ pub struct Table {
 /// Lanes of a wave in the form that kernels read. Either all of them have a table or none has.
 #[derive(Default)]
 pub struct Work {
+    /// By lane: the end of its terms in `slots` and `factors`.
     terms_end: Vec<u32>,
+    /// By term: its slot and its factor.
     slots: Vec<u32>,
     factors: Vec<i64>,
+    /// By lane: the constant of its sum, and the index of its table.
     constants: Vec<u64>,
     table_of: Vec<u32>,
+    /// By output: the lane and coefficient that it is extracted from, and its slot.
     sources: Vec<u32>,
     coefficients: Vec<u32>,
     homes: Vec<u32>,

@@ -1,5 +1,5 @@
 //! GPUs through NVIDIA's driver. The driver is loaded at the first use, so that the binary also
-//! runs where none is installed.
+//! runs where no driver is installed.
 
 mod copies;
 
@@ -50,8 +50,8 @@ pub fn find() -> Result<Vec<Arc<dyn Driver>>, DriverError> {
             true => ordinals.push(ordinal),
             false => tracing::warn!(
                 gpu = ordinal,
-                "this GPU and GPU 0 cannot access each other's memory, so it is left out; start a separate worker for it with \
-                 CUDA_VISIBLE_DEVICES={ordinal}"
+                "this GPU and GPU 0 cannot access each other's memory, so it is left out; start a separate \
+                 worker for it with CUDA_VISIBLE_DEVICES={ordinal}"
             ),
         }
     }
@@ -224,7 +224,8 @@ impl Nvidia {
 
     /// Unmaps and frees the memory behind a reservation.
     ///
-    /// # Safety No kernel or copy uses the memory, and `address` is the reservation's.
+    /// # Safety
+    /// No kernel or copy uses the memory, and `address` is the reservation's.
     unsafe fn unback(&self, address: Address) -> Result<(), result::DriverError> {
         let backings = self.backings.lock().unwrap_or_else(PoisonError::into_inner).remove(&address);
         let mut at = address;

@@ -65,7 +65,7 @@ impl Staging {
         match self.last {
             Last::Ended => {}
             Last::Unmarked => {
-                return Err(DriverError::Lost("a copy to it has no mark behind it, so its end is unknown".into()));
+                return Err(DriverError::Lost("a copy has no mark behind it: its end is unknown".into()));
             }
             Last::Marked => self.driver.wait(self.stream, SENT_MARK)?,
         }

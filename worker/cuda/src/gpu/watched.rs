@@ -20,6 +20,8 @@ impl Watched {
         Self { driver, number, loss }
     }
 
+    /// Makes a call unless a GPU of the device is lost, and records the loss if the call reports
+    /// one.
     fn ask<R>(&self, call: impl FnOnce(&dyn Driver) -> Result<R, DriverError>) -> Result<R, DriverError> {
         self.loss.check()?;
         call(self.driver.as_ref()).inspect_err(|error| {

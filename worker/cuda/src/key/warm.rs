@@ -28,6 +28,7 @@ pub(crate) struct WarmKeys {
 struct Entries {
     by_name: HashMap<KeyName, Entry>,
     held_bytes: u64,
+    /// Incremented at each use of a key. Orders the entries by their last use.
     clock: u64,
 }
 
@@ -39,7 +40,7 @@ struct Entry {
     evicted: Option<Instant>,
 }
 
-/// Identifies a key by its set, its number and its contents.
+/// Identifies a key by its set, its key id and its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KeyName {
     set: SetId,

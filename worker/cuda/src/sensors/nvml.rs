@@ -67,8 +67,8 @@ impl Watch {
 }
 
 impl Errors {
-    /// Counts an event, given its number. Returns false if there was no event, so that none may
-    /// follow.
+    /// Counts an event, given its number. Returns whether there was an event, after which another
+    /// may be pending.
     fn take(&mut self, event: Result<Option<u64>, &NvmlError>) -> bool {
         match event {
             Ok(number) => {

@@ -1,5 +1,5 @@
-//! Copies for which the caller waits. Each copy goes through pinned memory, of which one half is
-//! filled while the other is copied.
+//! Copies for which the caller waits. Bytes outside pinned memory go through a pinned buffer, of
+//! which one half is filled while the other is copied.
 
 use std::{
     cell::Cell,
@@ -58,7 +58,8 @@ impl Copies {
 
     /// Copies bytes to the GPU, and returns when they have arrived. The caller has set the context.
     ///
-    /// # Safety As many bytes of memory are at `to`, and no kernel in flight uses them.
+    /// # Safety
+    /// As many bytes of memory are at `to`, and no kernel in flight uses them.
     pub(super) unsafe fn upload(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
         let lane = self.lane();
         for (index, chunk) in bytes.chunks(HALF_BYTES).enumerate() {
@@ -79,7 +80,8 @@ impl Copies {
 
     /// Copies bytes in pinned memory to the GPU, directly from there.
     ///
-    /// # Safety As for [`Self::upload`].
+    /// # Safety
+    /// As for [`Self::upload`].
     pub(super) unsafe fn upload_pinned(&self, to: Address, bytes: &[u8]) -> Result<(), DriverError> {
         let lane = self.lane();
         // The event of this half signals the end of the copy.
@@ -96,7 +98,8 @@ impl Copies {
 
     /// Copies bytes from the GPU. The caller has set the context.
     ///
-    /// # Safety As many bytes of memory are at `from`, and no kernel in flight writes them.
+    /// # Safety
+    /// As many bytes of memory are at `from`, and no kernel in flight writes them.
     pub(super) unsafe fn download(&self, from: Address, bytes: &mut [u8]) -> Result<(), DriverError> {
         let lane = self.lane();
         let mut before: Option<(&Half, &mut [u8])> = None;
@@ -160,7 +163,7 @@ impl Half {
     /// Waits for the last copy. An event that was never recorded counts as reached.
     fn wait(&self) -> Result<(), DriverError> {
         if self.is_unmarked.get() {
-            return Err(DriverError::Lost("a copy has no event behind it, so its end is unknown".to_owned()));
+            return Err(DriverError::Lost("a copy has no event behind it: its end is unknown".to_owned()));
         }
         wait_for(self.copied)
     }
