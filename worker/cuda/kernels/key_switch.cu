@@ -72,8 +72,8 @@ using Narrow = Arrangement<1, 1, 1, 8>;
 // caches.
 using Wide = Arrangement<4, 2, 4, 1>;
 
-// Sums of a warp for 16 ciphertexts, a tile, and each byte of a word. A thread holds four of these
-// sums.
+// Sums of a warp for SIXTEENS groups of 16 ciphertexts, a tile, and each byte of a word. A thread
+// holds four sums of each group and byte.
 template <class S, u32 SIXTEENS> struct Sums {
   int of[SIXTEENS][sizeof(S)][4];
 };
