@@ -1,7 +1,7 @@
-//! Makes the known-answer vectors anew: `cargo run -p cloakwork-device --example vectors`.
+//! Generates the known-answer vectors: `cargo run -p cloakwork-device --example vectors`.
 //!
-//! The answers are computed from the secret key and the plaintexts, and by no device. The same bytes come out every
-//! time.
+//! The answers are computed from the secret key and the plaintexts, and by no device. Every run
+//! produces identical bytes.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn vector<T: Torus, S: Torus>(name: &str) -> Result<(), Box<dyn Error>> {
     let set = table::by_name(name).ok_or("no such set")?;
     let mut randomness = Randomness::insecure_for_tests(u64::from(set.id.0));
-    // One at the first place and nowhere else: a phase is the body minus the first word.
+    // The only 1 bit is in the first place, so that a phase is the body minus the first word.
     let mut bits = vec![0; set.big_dimension()];
     bits[0] = 1;
     let big = GlweSecretKey::from_bits(set.polynomial_size, bits)?;
@@ -57,7 +57,7 @@ fn vector<T: Torus, S: Torus>(name: &str) -> Result<(), Box<dyn Error>> {
     write(name, "inputs", &CiphertextList::new(inputs, info)?, set)
 }
 
-/// The phase modulo 2N that the key switch and the modulus switch leave. Both are exact.
+/// The phase modulo 2N after the key switch and the modulus switch. Both are exact.
 fn exponent<T: Torus, S: Torus>(
     set: &ParameterSet,
     client: &ClientKey,
@@ -75,7 +75,7 @@ fn exponent<T: Torus, S: Torus>(
         let sum = mask.fold(0u32, u32::wrapping_add);
         return Ok(u64::from(exponents[set.lwe_dimension].wrapping_sub(sum) % (1 << log2)));
     }
-    // Multi-bit: the chosen words of a group are added up before they are rounded.
+    // Multi-bit: the chosen words of a group are added up before rounding.
     let round = |word: S| word.round_to_modulus(log2) as u32;
     let groups = small.chunks_exact(set.grouping).zip(bits.chunks_exact(set.grouping));
     let sum = groups.map(|(words, bits)| {
@@ -86,7 +86,8 @@ fn exponent<T: Torus, S: Torus>(
     Ok(u64::from(round(small[set.lwe_dimension]).wrapping_sub(sum) % (1 << log2)))
 }
 
-/// What a table that rises by half a rotation step's worth returns: negative in the upper half of the torus.
+/// Result of the ramp table, which rises by half a rotation step per exponent. The result is
+/// negative in the upper half of the torus.
 fn ramp<T: Torus>(set: &ParameterSet, exponent: u64) -> u64 {
     let step = 1u64 << (T::BITS - 1 - set.rotation_modulus_log2());
     let size = set.polynomial_size as u64;

@@ -1,4 +1,4 @@
-//! What waves took, by set and width: how a device fills its time curve.
+//! Measured times of waves, by set and width. A device builds its time curve from them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,7 +6,7 @@ use cloakwork_params::{ParameterSet, SetId};
 
 use crate::CurvePoint;
 
-/// Averages that forget. One for each set and power of two: a few hundred at most.
+/// Exponential moving averages, one for each set and power of two: a few hundred at most.
 #[derive(Default)]
 pub struct Curve {
     points: BTreeMap<(SetId, usize), (&'static ParameterSet, f64)>,
@@ -16,7 +16,7 @@ pub struct Curve {
 const WEIGHT: f64 = 0.2;
 
 impl Curve {
-    /// Takes down what a wave of `width` kept the device busy for.
+    /// Records the time for which a wave of `width` kept the device busy.
     pub fn record(&mut self, set: &'static ParameterSet, width: usize, time: Duration) {
         if width == 0 {
             return;
@@ -27,7 +27,7 @@ impl Curve {
         entry.1 += WEIGHT * (seconds - entry.1);
     }
 
-    /// The averages.
+    /// The averages, as points of the curve.
     pub fn points(&self) -> Vec<CurvePoint> {
         let point = |(&(_, width), &(set, seconds)): (&(SetId, usize), &(&'static ParameterSet, f64))| CurvePoint {
             set,
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn widths_share_a_point_and_averages_follow() {
+    fn widths_round_up_to_a_power_of_two_and_averages_converge() {
         let set = &cloakwork_params::table::SETS[0];
         let mut curve = Curve::default();
         curve.record(set, 0, Duration::from_secs(1));

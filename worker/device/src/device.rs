@@ -1,4 +1,4 @@
-//! The contract.
+//! The contract between the wave engine and a device.
 
 use std::{
     sync::Arc,
@@ -9,33 +9,36 @@ use cloakwork_params::ParameterSet;
 
 use crate::{DeviceError, HostLut, KeySource, Wave, Words, WordsMut};
 
-/// Something that computes waves. Everything it hands out is a number; a number it never handed out is an error.
+/// A processor of waves. Every handle that a device gives out is a number. A number that the device
+/// never gave out is an error.
 ///
-/// A device runs several waves at a time where it can, in the order that they came. A wave may not touch a slot that
-/// an unfinished wave writes: what depends on a result is submitted when the result is there.
+/// A device runs several waves at a time where it can, in order of submission. A wave may not touch
+/// a slot that an unfinished wave writes. The caller submits work that depends on a result only
+/// after that result is available.
 pub trait Device: Send + Sync {
-    /// What it is. The curve grows with what it has measured.
+    /// Describes the device. The curve grows with the waves that the device has measured.
     fn describe(&self) -> DeviceInfo;
 
-    /// Reads the parts of a key and makes it ready. Blocks for as long as that takes; other work goes on.
+    /// Reads the parts of a key and prepares the key for use. Blocks until the key is ready; other
+    /// work continues meanwhile.
     fn load_key(&self, key: &dyn KeySource) -> Result<KeySlot, DeviceError>;
 
-    /// Bytes that a key of `set` takes up once it is loaded.
+    /// Bytes that a loaded key of `set` occupies.
     fn key_bytes(&self, set: &'static ParameterSet) -> u64;
 
-    /// Forgets a key. Unfinished work under it ends first.
+    /// Evicts a key. Unfinished work under the key ends first.
     fn evict_key(&self, key: KeySlot);
 
-    /// Makes a table ready.
+    /// Loads a table.
     fn load_lut(&self, set: &'static ParameterSet, lut: HostLut<'_>) -> Result<LutSlot, DeviceError>;
 
-    /// Forgets a table. Unfinished work that uses it ends first.
+    /// Evicts a table. Unfinished work that uses the table ends first.
     fn evict_lut(&self, lut: LutSlot);
 
-    /// Slots for ciphertexts of `set`, as many as fit the limit.
+    /// Creates an arena for ciphertexts of `set`, with as many slots as fit in the limit.
     fn create_arena(&self, set: &'static ParameterSet, limit_bytes: u64) -> Result<Arena, DeviceError>;
 
-    /// Forgets an arena. Unfinished work in it ends first.
+    /// Frees an arena. Unfinished work in the arena ends first.
     fn drop_arena(&self, arena: Arena);
 
     /// Writes ciphertexts, back to back in `words`, to slots.
@@ -44,52 +47,57 @@ pub trait Device: Send + Sync {
     /// Reads ciphertexts from slots, back to back into `words`.
     fn read(&self, arena: Arena, slots: &[u32], words: WordsMut<'_>) -> Result<(), DeviceError>;
 
-    /// Forgets what slots hold; they count as never written. For devices whose slots take memory one by one.
+    /// Discards the contents of slots, which then count as never written. For devices that allocate
+    /// memory slot by slot.
     fn discard(&self, _arena: Arena, _slots: &[u32]) {}
 
-    /// Checks a wave and takes it on. Returns before it is computed.
+    /// Checks a wave and queues it. Returns before the wave is computed.
     fn submit(&self, key: KeySlot, arena: Arena, wave: Wave) -> Result<Ticket, DeviceError>;
 
-    /// Waits until a wave has ended, or for [`DeviceError::NotDone`] at the deadline. Whatever else comes back ends
-    /// the ticket.
+    /// Waits until a wave has ended. At the deadline the result is [`DeviceError::NotDone`]. Any
+    /// other result ends the ticket.
     fn wait(&self, ticket: Ticket, deadline: Instant) -> Result<WorkStats, DeviceError>;
 
-    /// Is it of use to it to have the key of a set's companion as well? Then it takes waves of the set under either key.
+    /// Whether the device benefits from also having the key of a set's companion. If so, it takes
+    /// waves of the set under either key.
     fn uses_companions(&self) -> bool {
         false
     }
 
-    /// Could it begin more work at once?
+    /// Whether the device could begin more work immediately.
     fn has_room(&self) -> bool;
 
-    /// Why it takes no more work, ever. A device that can fail so is given up with its process.
+    /// Why the device can take no more work, permanently. A device that can fail in this way is
+    /// abandoned together with its process.
     fn lost(&self) -> Option<String> {
         None
     }
 
-    /// Sets what is called whenever a wave ends or room has come about. It must be quick and must not call the device.
+    /// Sets the function that the device calls whenever a wave ends or room becomes available. The
+    /// function must be quick and must not call the device.
     fn set_waker(&self, waker: Waker);
 }
 
-/// Called by a device when something has changed.
+/// Called by a device when a wave has ended or room has become available.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// What a device is.
+/// Description of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceInfo {
-    /// 'cpu', say.
+    /// Kind of device, for example 'cpu'.
     pub kind: &'static str,
-    /// For people.
+    /// Human-readable name.
     pub name: String,
-    /// Sets that it serves.
+    /// Parameter sets that the device serves.
     pub sets: Vec<&'static ParameterSet>,
-    /// Waves that it can work on at the same time.
+    /// Number of waves that the device can work on at the same time.
     pub units: usize,
-    /// Lanes that a unit takes at a time: widths that are not a multiple of these waste some of it.
+    /// Lanes that a unit takes at a time. Widths that are not a multiple of the tile waste a part
+    /// of it.
     pub tile: usize,
-    /// Widest wave that can bring anything.
+    /// Width beyond which a wave brings no further gain.
     pub width_max: usize,
-    /// What waves took so far.
+    /// Measured times of waves so far.
     pub curve: Vec<CurvePoint>,
 }
 
@@ -98,18 +106,18 @@ pub struct DeviceInfo {
 pub struct CurvePoint {
     /// The parameter set.
     pub set: &'static ParameterSet,
-    /// Bootstraps in the wave.
+    /// Number of bootstraps in the wave.
     pub width: usize,
-    /// Time that the device is busy with one such wave, averaged.
+    /// Average time that such a wave keeps the device busy.
     pub time: Duration,
 }
 
 /// A loaded key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeySlot {
-    /// Number.
+    /// Number of the key's handle.
     pub number: u64,
-    /// Bytes held.
+    /// Bytes that the key occupies.
     pub bytes: u64,
 }
 
@@ -117,30 +125,30 @@ pub struct KeySlot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LutSlot(pub u64);
 
-/// Slots on the device.
+/// An arena of slots on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arena {
-    /// Number.
+    /// Number of the arena's handle.
     pub number: u64,
-    /// Slots.
+    /// Number of slots.
     pub slots: u32,
 }
 
-/// A wave under way.
+/// Handle of a wave in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// Where a wave's time went. The three stages are a partition of the time from `began` to `ended`.
+/// Breakdown of a wave's time. The three stages partition the time from `began` to `ended`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkStats {
-    /// When the device began with it.
+    /// Time at which the device began the wave.
     pub began: Instant,
-    /// When the last result was there.
+    /// Time at which the last result was available.
     pub ended: Instant,
-    /// Key switches.
+    /// Time in key switches.
     pub key_switch: Duration,
-    /// Blind rotations; on some devices the modulus switch cannot be told apart from them.
+    /// Time in blind rotations. Some devices cannot tell the modulus switch apart from them.
     pub blind_rotate: Duration,
-    /// Everything else.
+    /// Time in everything else.
     pub other: Duration,
 }

@@ -1,4 +1,4 @@
-//! Why a device did not do what it was asked.
+//! Errors of a device.
 
 use std::time::Duration;
 
@@ -6,55 +6,56 @@ use cloakwork_tfhe::{ShapeError, format::FormatError};
 
 use crate::WaveError;
 
-/// Why a device did not do what it was asked, and whether that says something of the work or of the device.
+/// Why a device did not do the requested work. Each variant says whether the work or the device is
+/// at fault.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The work itself is wrong; no device would do it.
+    /// The work itself is invalid; every device would refuse it.
     #[error("bad work: {0}")]
     BadWork(#[from] WaveError),
     /// Sizes that do not fit the parameter set.
     #[error("bad work: {0}")]
     Shape(#[from] ShapeError),
-    /// A handle that the device never gave out, or has taken back.
+    /// A handle that the device never gave out, or whose object is already freed.
     #[error("the device holds no {what} of that number")]
     UnknownHandle {
-        /// What was asked for.
+        /// Kind of the object.
         what: &'static str,
     },
-    /// A handle of another parameter set than the rest of the work.
+    /// A handle whose parameter set differs from that of the rest of the work.
     #[error("{what} is of {got}, the rest of the work of {expected}")]
     WrongSet {
-        /// What differs.
+        /// Kind of the object whose set differs.
         what: &'static str,
-        /// The set of the arena.
+        /// Parameter set of the arena.
         expected: &'static str,
-        /// The set of what was handed in.
+        /// Parameter set of the given object.
         got: &'static str,
     },
     /// The device does not serve the parameter set.
     #[error("the device does not serve {set}")]
     UnsupportedSet {
-        /// The set asked for.
+        /// The requested set.
         set: &'static str,
     },
-    /// A part of a key is not what it should be. Its bytes are wrong; reading them again would not help.
+    /// A part of a key is corrupt. Its bytes are wrong, so that reading them again would not help.
     #[error("part {part} of the key is corrupt: {problem}")]
     BadKeyPart {
-        /// Place among the source's parts.
+        /// Index among the source's parts.
         part: usize,
-        /// What is wrong.
+        /// Problem that was found.
         problem: FormatError,
     },
     /// A part of a key could not be read. Another attempt may succeed.
     #[error("part {part} of the key could not be read: {message}")]
     Unreadable {
-        /// Place among the source's parts.
+        /// Index among the source's parts.
         part: usize,
-        /// What the source said.
+        /// Message of the source's error.
         message: String,
     },
-    /// A part that the parameter set needs is not there.
+    /// The key lacks a part that the parameter set needs.
     #[error("the key has no {what}; {set} needs one")]
     MissingKeyPart {
         /// Kind of the part.
@@ -62,27 +63,28 @@ pub enum DeviceError {
         /// The parameter set.
         set: &'static str,
     },
-    /// Less memory than the work needs.
+    /// Less memory is available than the work needs.
     #[error("out of memory: {needed} bytes needed, {available} available")]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes needed.
         needed: u64,
-        /// Bytes that could be had.
+        /// Bytes available.
         available: u64,
     },
     /// The work did not end in time. The ticket stays valid.
     #[error("not done within {}", DisplayDuration(*.0))]
     NotDone(Duration),
-    /// The work was lost: the device, or the code that drove it, failed.
+    /// The work was lost because the device, or the code that drives it, failed.
     #[error("the device failed: {message}")]
     Lost {
-        /// What is known.
+        /// Known details of the failure.
         message: String,
     },
-    /// The device's own code asked for what it may not. Nothing was done; the device itself is as it was.
+    /// A bug in the device's own code: it made an illegal request. Nothing was done, and the device
+    /// itself is unchanged.
     #[error("a mistake in the device's code: {what}")]
     Misfit {
-        /// What did not hold.
+        /// Condition that did not hold.
         what: &'static str,
     },
     /// A known answer came out wrong. The device must not be used.
@@ -94,11 +96,12 @@ pub enum DeviceError {
         set: &'static str,
         /// The lane.
         lane: usize,
-        /// What the vector says.
+        /// Phase that the vector expects.
         expected: u64,
-        /// Largest distance allowed.
+        /// Bound on the distance. A distance of `bound` or more fails; for a sum the bound is 0,
+        /// and any difference fails.
         bound: u64,
-        /// What the device made.
+        /// Phase that the device computed.
         got: u64,
     },
 }

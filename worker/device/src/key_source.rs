@@ -1,4 +1,4 @@
-//! Keys as streams of parts.
+//! Evaluation keys as streams of parts.
 
 use std::io::{self, Read};
 
@@ -12,17 +12,17 @@ use crate::DeviceError;
 
 /// An evaluation key, part by part.
 ///
-/// A reader that finds its bytes to be other than those asked for returns an error of kind
-/// [`io::ErrorKind::InvalidData`]; errors of any other kind are taken to pass.
+/// A reader returns an error of kind [`io::ErrorKind::InvalidData`] if its bytes differ from the
+/// requested ones. Errors of any other kind are assumed to be transient.
 pub trait KeySource {
     /// The parameter set that the key must have.
     fn set(&self) -> &'static ParameterSet;
 
-    /// The key's name, which every part must carry.
+    /// Id of the key. Every part must carry this id.
     fn key_id(&self) -> KeyId;
 
-    /// What tells this key's bytes from all others, and whose they are; nothing, where nobody can say. A device that remembers a
-    /// key of the same contents need not open its parts.
+    /// Identifier of this key's exact bytes and of their owner, or `None` if neither is known. A
+    /// device that remembers a key with equal contents need not open its parts.
     fn contents(&self) -> Option<Vec<u8>> {
         None
     }
@@ -30,11 +30,11 @@ pub trait KeySource {
     /// Number of parts.
     fn parts(&self) -> usize;
 
-    /// The bytes of a part: an envelope.
+    /// Opens a part for reading. Its bytes are an envelope.
     fn open(&self, part: usize) -> io::Result<Box<dyn Read + '_>>;
 }
 
-/// The parts of a bootstrap, in host memory and seeded.
+/// The parts that a bootstrap needs, in host memory and in seeded form.
 pub struct SeededParts<T, S> {
     /// The key-switch key.
     pub key_switch: SeededKeySwitchKey<S>,
@@ -43,7 +43,8 @@ pub struct SeededParts<T, S> {
 }
 
 impl<T: Torus, S: Torus> SeededParts<T, S> {
-    /// Reads what a bootstrap needs and leaves the rest. Every byte of a part that is used has been verified.
+    /// Reads the parts that a bootstrap needs and skips the rest. Every byte of a used part is
+    /// verified.
     pub fn read(source: &dyn KeySource) -> Result<Self, DeviceError> {
         let (mut key_switch, mut bootstrap) = (None, None);
         for part in 0..source.parts() {
@@ -68,7 +69,7 @@ impl<T: Torus, S: Torus> SeededParts<T, S> {
     }
 }
 
-/// What a failure to read part `part` means: wrong bytes, or bytes that could not be had.
+/// Classifies a failure to read part `part` as wrong bytes or as unavailable bytes.
 pub fn part_error(part: usize, problem: FormatError) -> DeviceError {
     match problem {
         FormatError::Envelope(EnvelopeError::Io { kind, message }) if kind != io::ErrorKind::InvalidData => {

@@ -1,8 +1,9 @@
 //! The contract between the wave engine and whatever computes a wave.
 //!
-//! A [`Device`] holds keys, tables and an arena of ciphertext slots, and computes [`Wave`]s: flat lists of lanes, each
-//! a linear combination of slots with or without a table. What words a ciphertext is made of follows from the
-//! parameter set and is the device's business; on the host they are [`Words`].
+//! A [`Device`] holds keys, tables and an arena of ciphertext slots, and computes [`Wave`]s. A wave
+//! is a flat list of lanes. Each lane is a linear combination of slots, with or without a table.
+//! The parameter set determines the words of a ciphertext, and their layout is the device's
+//! business. On the host they are [`Words`].
 
 #![forbid(unsafe_code)]
 

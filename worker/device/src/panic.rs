@@ -2,7 +2,8 @@
 
 use std::any::Any;
 
-/// The text that a caught panic carries. `panic!` makes a `&str` or a `String`; anything else has no text.
+/// The text of a caught panic. `panic!` makes a `&str` or a `String`; any other payload has no
+/// text.
 pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked")
@@ -15,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_told_by_its_text() {
+    fn the_message_of_a_panic_is_its_text() {
         let caught = |work: fn()| catch_unwind(work).expect_err("it panics");
         assert_eq!(panic_message(&*caught(|| panic!("fixed"))), "fixed");
         assert_eq!(panic_message(&*caught(|| panic!("made of {}", 2))), "made of 2");

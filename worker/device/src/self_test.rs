@@ -1,13 +1,15 @@
-//! Known answers: what a device must get right before it is given work.
+//! Self-test with known answers: a device must pass it before it is given work.
 //!
-//! The vectors were made once, by `examples/vectors.rs`, on sets that protect nothing. Their big key has a single one,
-//! at its first place, so that the phase of a result is its body minus its first word: everybody can check it, and no
-//! secret key comes near a device. The small key is an ordinary one.
+//! The vectors were made once, by `examples/vectors.rs`, on parameter sets that provide no
+//! security. Their big key has a single 1 bit, in the first place. The phase of a result is
+//! therefore its body minus its first word. Anyone can check the phase, and no secret key comes near a
+//! device. The small key is an ordinary random key.
 //!
-//! What is proved: sums of slots, bit by bit; tables, by phases within the bound; and, by a table that is a ramp, the
-//! phase that the key switch and the modulus switch left, as the exact exponent of the rotation. A lane of each set is alone in a
-//! wave of its own as well: devices may compute one another way than many. What cannot be seen from outside is a key switch
-//! that is wrong only in bits that the modulus switch rounds away.
+//! The test verifies sums of slots bit by bit, and tables by phases within the bound. A ramp table
+//! reveals the phase after the key switch and the modulus switch, as the exact exponent of the
+//! rotation. One lane of each set also runs alone in a wave, because devices may take a different
+//! code path for one lane than for many. The test cannot detect a key switch that is wrong only in
+//! bits that the modulus switch rounds away.
 
 use std::{
     io::{self, Read},
@@ -24,7 +26,7 @@ use crate::{
     Arena, Device, DeviceError, HostLut, KeySlot, KeySource, LutSlot, NO_TABLE, Term, Wave, Words, WordsMut, part_error,
 };
 
-/// A set, its key, inputs that hold 0, 1, 2 .., and the phases to come.
+/// A set, its key, inputs that hold 0, 1, 2 .., and the expected phases.
 struct Vector {
     set: &'static str,
     parts: [&'static [u8]; 2],
@@ -46,7 +48,8 @@ macro_rules! vector {
     };
 }
 
-/// Short polynomials for narrow vectors, long ones for wide vectors and every pass of a transform; both words.
+/// Short polynomials for narrow vector units, long ones for wide units and for every pass of a
+/// transform, and both word widths.
 const VECTORS: [Vector; 6] = [
     vector!("TOY_MESSAGE_2_CARRY_2"),
     vector!("TOY_MESSAGE_2_CARRY_2_KS32"),
@@ -56,14 +59,14 @@ const VECTORS: [Vector; 6] = [
     vector!("TOY_BOOLEAN_KS_PBS_N1024"),
 ];
 
-/// The name that the vectors' keys have.
+/// Id of the vectors' keys.
 const KEY_ID: KeyId = KeyId([0x7e; 16]);
-/// Long enough for a slow device that is busy otherwise.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Fills slots before they are written, so that one that is not is seen.
-const POISON: u64 = 0x5555_5555_5555_5555;
+/// Longest wait for a wave. A slow device that is busy otherwise needs no more.
+const WAVE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Fills output slots beforehand, so that the test detects a slot that the device did not write.
+const UNWRITTEN_WORD: u64 = 0x5555_5555_5555_5555;
 
-/// Has a device compute the vectors of the sets that it serves.
+/// Computes the vectors of all sets that the device serves, and checks the results.
 pub fn self_test(device: &dyn Device) -> Result<(), DeviceError> {
     let served = device.describe().sets;
     for vector in &VECTORS {
@@ -125,8 +128,9 @@ fn test<T: Word>(
     check(set, &inputs, &phases, &result?)
 }
 
-/// Outputs of all bootstraps in the order of the expected phases, then the sum of each input with its neighbour, then the output of
-/// the first bootstrap again, from a wave of its own.
+/// Outputs of all bootstraps in the order of the expected phases, then three times each input minus
+/// the next input plus a constant. The last entry is the output of the first bootstrap again, from
+/// a wave of its own.
 fn run<T: Word>(
     device: &dyn Device,
     arena: Arena,
@@ -139,14 +143,14 @@ fn run<T: Word>(
     device.write(arena, &(0..count).collect::<Vec<u32>>(), T::words(inputs.words()))?;
     let outputs: Vec<u32> = (count..count + bootstraps as u32 + count + 1).collect();
     let mut results = LweList::zeros(inputs.dimension(), outputs.len());
-    results.words_mut().fill(T::from_u64(POISON));
+    results.words_mut().fill(T::from_u64(UNWRITTEN_WORD));
     device.write(arena, &outputs, T::words(results.words()))?;
     let (mut wave, mut next) = (Wave::default(), outputs.iter().copied());
     let each = bootstraps / inputs.len();
     for slot in 0..count {
         let mut left = each;
         for (index, &lut) in luts.iter().enumerate() {
-            // The last table has whatever results are left.
+            // The last table takes all remaining results.
             let results = if index + 1 == luts.len() { left } else { 1 };
             left -= results;
             let table = wave.table(lut);
@@ -164,13 +168,13 @@ fn run<T: Word>(
     lone.push([Term { slot: 0, factor: 1 }], 0, table, &next.collect::<Vec<u32>>());
     for wave in [wave, lone] {
         let ticket = device.submit(key, arena, wave)?;
-        device.wait(ticket, Instant::now() + PATIENCE)?;
+        device.wait(ticket, Instant::now() + WAVE_TIMEOUT)?;
     }
     device.read(arena, &outputs, T::words_mut(results.words_mut()))?;
     Ok(results)
 }
 
-/// Added to the sums: something of every bit.
+/// Constant added to the sums; it has set bits all over the word.
 const CONSTANT: u64 = 0x1234_5678_9abc_def0;
 
 fn check<T: Word>(
@@ -204,17 +208,18 @@ fn check<T: Word>(
     Ok(())
 }
 
-/// Step of the ramp: a bootstrap through it returns the exponent of its rotation times this.
+/// Step of the ramp: a bootstrap with the ramp table returns the exponent of its rotation times
+/// this step.
 fn ramp_step<T: Torus>(set: &ParameterSet) -> u64 {
     1 << (T::BITS - 1 - set.rotation_modulus_log2())
 }
 
-/// The table that is a ramp.
+/// The ramp table.
 fn ramp<T: Torus>(set: &ParameterSet) -> Lut<T> {
     Lut::from_body((0..set.polynomial_size as u64).map(|index| T::from_u64(index * ramp_step::<T>(set))).collect())
 }
 
-/// A word, and the tables that its sets are tested with.
+/// A word type, and the tables for the self-test of its sets.
 trait Word: Torus {
     fn tables(set: &ParameterSet) -> Result<Vec<Lut<Self>>, DeviceError>;
     fn lut(lut: &Lut<Self>) -> HostLut<'_>;

@@ -1,19 +1,20 @@
-//! Which slots of an arena hold a ciphertext, and which are in use: the same on every device.
+//! Bookkeeping of an arena's slots: which hold a ciphertext, and which are in use. All devices
+//! share it.
 
 use cloakwork_params::{ParameterSet, TorusWidth};
 use cloakwork_tfhe::ShapeError;
 
 use crate::{DeviceError, Wave, WaveError};
 
-/// The account of an arena's slots. It takes memory up to the last slot that was ever used: an arena is made whenever a
-/// group of jobs appears, and must cost no more than those jobs use.
+/// States of an arena's slots. Their memory reaches only to the last slot ever used. An arena is
+/// made whenever a group of jobs appears, and must cost no more than those jobs use.
 pub struct SlotStates {
     set: &'static ParameterSet,
     count: u32,
     states: Vec<SlotState>,
 }
 
-/// What is known of a slot.
+/// State of a slot.
 #[derive(Clone, Copy, Default)]
 struct SlotState {
     written: bool,
@@ -21,11 +22,11 @@ struct SlotState {
     readers: u32,
 }
 
-/// Bytes that the account of a slot takes.
+/// Bytes that the state of a slot takes.
 pub const SLOT_STATE_BYTES: u64 = size_of::<SlotState>() as u64;
 
 impl SlotStates {
-    /// Slots for ciphertexts of `set`, none of them written.
+    /// States for an arena of ciphertexts of `set`, with no slot written.
     pub fn new(set: &'static ParameterSet, count: u32) -> Self {
         Self { set, count, states: Vec::new() }
     }
@@ -40,8 +41,8 @@ impl SlotStates {
         self.count
     }
 
-    /// Takes the slots of a wave, or says which one cannot be had. The wave has been checked against the arena's number of
-    /// slots.
+    /// Claims the slots of a wave, or reports the first unavailable slot. The caller has already
+    /// checked the wave against the arena's number of slots.
     pub fn claim(&mut self, wave: &Wave) -> Result<(), WaveError> {
         let slots = |lane| wave.terms(lane).iter().map(|term| term.slot).chain(wave.outputs(lane).iter().copied());
         self.extend((0..wave.lanes().len()).flat_map(slots));
@@ -76,7 +77,8 @@ impl SlotStates {
         Ok(())
     }
 
-    /// Gives the slots of a claimed wave back, its outputs written or as they were.
+    /// Releases the slots of a claimed wave. Its outputs count as written, or keep their previous
+    /// state.
     pub fn release(&mut self, wave: &Wave, written: bool) {
         self.give_back(wave, wave.lanes().len(), wave.lanes().len());
         if written {
@@ -86,7 +88,8 @@ impl SlotStates {
         }
     }
 
-    /// Takes slots to write words of `shape` to. Until [`Self::end_write`], no wave takes them.
+    /// Claims slots in order to write words of `shape`. No wave can use them until
+    /// [`Self::end_write`].
     pub fn begin_write(&mut self, slots: &[u32], shape: (TorusWidth, usize)) -> Result<(), DeviceError> {
         self.check(slots, shape)?;
         self.extend(slots.iter().copied());
@@ -98,12 +101,13 @@ impl SlotStates {
         Ok(())
     }
 
-    /// Gives them back. If the words did not get there, the slots hold nothing.
+    /// Releases the slots after a write. If the write failed, the slots hold nothing.
     pub fn end_write(&mut self, slots: &[u32], written: bool) {
         slots.iter().for_each(|&slot| self.states[slot as usize] = SlotState { written, ..SlotState::default() });
     }
 
-    /// Takes slots to read words of `shape` from. Until [`Self::end_read`], nothing writes to them.
+    /// Claims slots in order to read words of `shape`. Nothing can write to them until
+    /// [`Self::end_read`].
     pub fn begin_read(&mut self, slots: &[u32], shape: (TorusWidth, usize)) -> Result<(), DeviceError> {
         self.check(slots, shape)?;
         for (lane, &slot) in slots.iter().enumerate() {
@@ -119,15 +123,15 @@ impl SlotStates {
         Ok(())
     }
 
-    /// Gives back slots that were taken to be read.
+    /// Releases slots after a read.
     pub fn end_read(&mut self, slots: &[u32]) {
         slots.iter().for_each(|&slot| self.states[slot as usize].readers -= 1);
     }
 
-    /// Forgets what slots hold that no wave uses, and names each.
+    /// Marks the given slots as never written, except those in use, and calls `forgotten` for each.
     pub fn discard(&mut self, slots: &[u32], mut forgotten: impl FnMut(u32)) {
         for &slot in slots {
-            // What was never used has nothing to forget.
+            // A slot past the end was never used, so there is nothing to discard.
             let Some(state) = self.states.get_mut(slot as usize) else { continue };
             if !state.writing && state.readers == 0 {
                 state.written = false;
@@ -136,7 +140,7 @@ impl SlotStates {
         }
     }
 
-    /// Are these slots of the arena, and words for so many?
+    /// Checks that the slots belong to the arena and that the number of words fits them.
     fn check(&self, slots: &[u32], (width, words): (TorusWidth, usize)) -> Result<(), DeviceError> {
         if width != self.set.torus {
             let got = if width == TorusWidth::U32 { "a set of 32-bit words" } else { "a set of 64-bit words" };
@@ -152,7 +156,7 @@ impl SlotStates {
         }
     }
 
-    /// Keeps account at least up to the last of `slots`, which are within the arena's number.
+    /// Extends the states to cover the last of `slots`, which lie within the arena.
     fn extend(&mut self, slots: impl Iterator<Item = u32>) {
         let used = slots.max().map_or(0, |last| last as usize + 1);
         if used > self.states.len() {
@@ -160,7 +164,8 @@ impl SlotStates {
         }
     }
 
-    /// Undoes what a claim has done up to lane `reads` in reading and lane `writes` in writing.
+    /// Undoes a partial claim: the reads of lanes below `reads` and the writes of lanes below
+    /// `writes`.
     fn give_back(&mut self, wave: &Wave, reads: usize, writes: usize) {
         for lane in 0..reads {
             wave.terms(lane).iter().for_each(|term| self.states[term.slot as usize].readers -= 1);
@@ -178,27 +183,27 @@ mod tests {
     use super::*;
     use crate::{NO_TABLE, Term};
 
-    const ONE: (TorusWidth, usize) = (TorusWidth::U64, 257);
+    const CIPHERTEXT_SHAPE: (TorusWidth, usize) = (TorusWidth::U64, 257);
 
     fn states() -> SlotStates {
         let set = by_name("TOY_MESSAGE_2_CARRY_2").expect("a set");
-        assert_eq!(set.input_dimension() + 1, ONE.1);
+        assert_eq!(set.input_dimension() + 1, CIPHERTEXT_SHAPE.1);
         SlotStates::new(set, 8)
     }
 
     fn read(states: &mut SlotStates, slots: &[u32]) -> Result<(), DeviceError> {
-        states.begin_read(slots, (ONE.0, slots.len() * ONE.1))?;
+        states.begin_read(slots, (CIPHERTEXT_SHAPE.0, slots.len() * CIPHERTEXT_SHAPE.1))?;
         states.end_read(slots);
         Ok(())
     }
 
     fn write(states: &mut SlotStates, slot: u32) {
-        states.begin_write(&[slot], ONE).expect("a free slot");
+        states.begin_write(&[slot], CIPHERTEXT_SHAPE).expect("a free slot");
         states.end_write(&[slot], true);
     }
 
     #[test]
-    fn what_is_discarded_was_never_written() {
+    fn discarded_slots_count_as_never_written() {
         let mut states = states();
         write(&mut states, 3);
         read(&mut states, &[3]).expect("a written slot");
@@ -209,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_wave_uses_is_neither_discarded_nor_written() {
+    fn slots_of_a_claimed_wave_are_neither_discarded_nor_written() {
         let mut states = states();
         write(&mut states, 0);
         let mut wave = Wave::default();
@@ -218,22 +223,22 @@ mod tests {
         states.discard(&[0, 1], |slot| panic!("slot {slot} is in use"));
         for slot in [0, 1] {
             let conflict = WaveError::Conflict { lane: 0, slot }.into();
-            assert_eq!(states.begin_write(&[slot], ONE), Err(conflict), "the wave reads one and writes the other");
+            assert_eq!(states.begin_write(&[slot], CIPHERTEXT_SHAPE), Err(conflict), "the wave reads one and writes the other");
         }
         states.release(&wave, true);
         read(&mut states, &[0, 1]).expect("both are there");
     }
 
     #[test]
-    fn what_is_being_read_is_neither_written_nor_discarded() {
+    fn slots_being_read_are_neither_written_nor_discarded() {
         let mut states = states();
         (0..2).for_each(|slot| write(&mut states, slot));
         let mut wave = Wave::default();
         wave.push([Term { slot: 0, factor: 1 }], 0, NO_TABLE, &[1]);
-        states.begin_read(&[1], ONE).expect("a written slot");
+        states.begin_read(&[1], CIPHERTEXT_SHAPE).expect("a written slot");
         let conflict = WaveError::Conflict { lane: 0, slot: 1 };
         assert_eq!(states.claim(&wave), Err(conflict.clone()));
-        assert_eq!(states.begin_write(&[1], ONE), Err(conflict.into()));
+        assert_eq!(states.begin_write(&[1], CIPHERTEXT_SHAPE), Err(conflict.into()));
         states.discard(&[1], |slot| panic!("slot {slot} is in use"));
         read(&mut states, &[1]).expect("two may read at a time");
         states.end_read(&[1]);
@@ -241,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_leaves_everything_as_it_was() {
+    fn a_failed_claim_leaves_the_slot_states_unchanged() {
         let mut states = states();
         write(&mut states, 0);
         let mut wave = Wave::default();
@@ -253,7 +258,7 @@ mod tests {
         twice.push([], 0, NO_TABLE, &[1]);
         assert_eq!(states.claim(&twice), Err(WaveError::Conflict { lane: 1, slot: 1 }));
         (0..4).for_each(|slot| write(&mut states, slot));
-        states.begin_write(&[1], ONE).expect("a free slot");
+        states.begin_write(&[1], CIPHERTEXT_SHAPE).expect("a free slot");
         states.end_write(&[1], false);
         assert_eq!(read(&mut states, &[1]), Err(WaveError::Unwritten { lane: 0, slot: 1 }.into()), "it was lost");
     }

@@ -1,9 +1,9 @@
-//! Work as data: flat lists of lanes, so that a device may copy them as they are.
+//! Waves as plain data: flat lists of lanes that a device can copy unchanged.
 
-/// Stands for 'no table'.
+/// Table index that stands for 'no table'.
 pub const NO_TABLE: u32 = u32::MAX;
 
-/// A multiple of a slot.
+/// A slot multiplied by a factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
     /// The slot.
@@ -12,20 +12,21 @@ pub struct Term {
     pub factor: i64,
 }
 
-/// One lane. Its terms and outputs lie in the wave's lists, from the end of the lane before to its own.
+/// One lane. Its terms and outputs lie in the wave's lists, from the end of the previous lane's
+/// entries to the ends given here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// Added to the sum of the terms, as a fraction of the torus in units of 2^-64.
+    /// Constant added to the sum of the terms, as a fraction of the torus in units of 2^-64.
     pub constant: u64,
-    /// Index of the table in the wave's list, or [`NO_TABLE`]: then the sum is the result.
+    /// Index of the table in the wave's list, or [`NO_TABLE`], where the sum itself is the result.
     pub table: u32,
-    /// End of its terms.
+    /// End of the lane's terms in the wave's list.
     pub terms_end: u32,
-    /// End of its outputs.
+    /// End of the lane's outputs in the wave's list.
     pub outputs_end: u32,
 }
 
-/// Lanes that are computed together. None of them may read what another one writes.
+/// Lanes that are computed together. No lane may read a slot that another lane writes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wave {
     lanes: Vec<Lane>,
@@ -34,11 +35,11 @@ pub struct Wave {
     tables: Vec<crate::LutSlot>,
 }
 
-/// Why a wave is no work that a device could do.
+/// Why a wave is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WaveError {
-    /// A slot that the arena does not have.
+    /// The arena does not have the slot.
     #[error("lane {lane} names slot {slot}: the arena has {slots}")]
     SlotOutOfRange {
         /// The lane.
@@ -48,7 +49,7 @@ pub enum WaveError {
         /// Number of slots.
         slots: u32,
     },
-    /// A slot that nothing was ever written to.
+    /// The slot was never written.
     #[error("lane {lane} reads slot {slot}, which nothing was written to")]
     Unwritten {
         /// The lane.
@@ -56,7 +57,7 @@ pub enum WaveError {
         /// The slot.
         slot: u32,
     },
-    /// A slot that is read or written elsewhere at the same time.
+    /// The slot is read or written elsewhere at the same time.
     #[error("lane {lane} uses slot {slot}, which other unfinished work writes, or reads and the lane would write")]
     Conflict {
         /// The lane.
@@ -64,7 +65,7 @@ pub enum WaveError {
         /// The slot.
         slot: u32,
     },
-    /// A table that the wave does not list.
+    /// The wave does not list the table.
     #[error("lane {lane} names table {table}: the wave lists {tables}")]
     TableOutOfRange {
         /// The lane.
@@ -74,20 +75,20 @@ pub enum WaveError {
         /// Number of tables.
         tables: usize,
     },
-    /// More or fewer output slots than the table has results.
+    /// The number of output slots differs from the number of the table's results.
     #[error("lane {lane} has {got} outputs: it makes {expected}")]
     WrongOutputs {
         /// The lane.
         lane: usize,
-        /// Results that the lane makes.
+        /// Number of results that the lane computes.
         expected: usize,
-        /// Slots that it names.
+        /// Number of slots that the lane names.
         got: usize,
     },
 }
 
 impl Wave {
-    /// Adds a lane; `table` is an index from [`Self::table`], or [`NO_TABLE`].
+    /// Appends a lane; `table` is an index from [`Self::table`], or [`NO_TABLE`].
     pub fn push(&mut self, terms: impl IntoIterator<Item = Term>, constant: u64, table: u32, outputs: &[u32]) {
         self.terms.extend(terms);
         self.outputs.extend_from_slice(outputs);
@@ -95,7 +96,7 @@ impl Wave {
         self.lanes.push(Lane { constant, table, terms_end, outputs_end });
     }
 
-    /// Lists a table and returns its index.
+    /// Adds a table to the list, unless it is listed already, and returns its index.
     pub fn table(&mut self, lut: crate::LutSlot) -> u32 {
         let known = self.tables.iter().position(|table| *table == lut);
         known.unwrap_or_else(|| {
@@ -126,12 +127,13 @@ impl Wave {
         &self.outputs[first as usize..self.lanes[index].outputs_end as usize]
     }
 
-    /// Lanes with a table: bootstraps.
+    /// Number of lanes with a table, hence of bootstraps.
     pub fn width(&self) -> usize {
         self.lanes.iter().filter(|lane| lane.table != NO_TABLE).count()
     }
 
-    /// Holds every number of the wave to what there is. `results` tells how many results a table of the wave has.
+    /// Checks every index of the wave against its range. `results` returns the number of results of
+    /// a table in the wave's list.
     pub fn check(&self, slots: u32, results: impl Fn(usize) -> usize) -> Result<(), WaveError> {
         for (lane, numbers) in self.lanes.iter().enumerate() {
             let named = self.terms(lane).iter().map(|term| term.slot).chain(self.outputs(lane).iter().copied());
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_do_not_fit_are_refused() {
+    fn indices_out_of_range_are_refused() {
         let check = |table: u32, slot: u32, outputs: &[u32]| {
             let mut wave = Wave::default();
             wave.table(LutSlot(1));

@@ -1,9 +1,9 @@
-//! Ciphertext words on the host, of either width.
+//! Ciphertext words on the host, of 32 or 64 bits.
 
 use cloakwork_params::{ParameterSet, TorusWidth};
 use cloakwork_tfhe::Lut;
 
-/// Words to read, of the width that the parameter set's ciphertexts have.
+/// Words to read, of the width of the parameter set's ciphertexts.
 #[derive(Clone, Copy, Debug)]
 pub enum Words<'a> {
     /// 32 bits.
@@ -12,7 +12,7 @@ pub enum Words<'a> {
     U64(&'a [u64]),
 }
 
-/// Words to write, of the width that the parameter set's ciphertexts have.
+/// Words to write, of the width of the parameter set's ciphertexts.
 #[derive(Debug)]
 pub enum WordsMut<'a> {
     /// 32 bits.
@@ -24,14 +24,14 @@ pub enum WordsMut<'a> {
 /// A lookup table on the host.
 #[derive(Clone, Copy, Debug)]
 pub enum HostLut<'a> {
-    /// Of a set with 32-bit words.
+    /// For a set with 32-bit words.
     U32(&'a Lut<u32>),
-    /// Of a set with 64-bit words.
+    /// For a set with 64-bit words.
     U64(&'a Lut<u64>),
 }
 
 impl Words<'_> {
-    /// Width and number.
+    /// Width and number of the words.
     pub fn shape(&self) -> (TorusWidth, usize) {
         match self {
             Self::U32(words) => (TorusWidth::U32, words.len()),
@@ -41,7 +41,7 @@ impl Words<'_> {
 }
 
 impl WordsMut<'_> {
-    /// Width and number.
+    /// Width and number of the words.
     pub fn shape(&self) -> (TorusWidth, usize) {
         match self {
             Self::U32(words) => (TorusWidth::U32, words.len()),
@@ -51,7 +51,7 @@ impl WordsMut<'_> {
 }
 
 impl HostLut<'_> {
-    /// Does the table fit ciphertexts of `set`?
+    /// Whether the table fits ciphertexts of `set`.
     pub fn fits(&self, set: &ParameterSet) -> bool {
         let (width, coefficients) = match self {
             Self::U32(lut) => (TorusWidth::U32, lut.body().len()),
@@ -61,7 +61,8 @@ impl HostLut<'_> {
     }
 }
 
-/// Calls `$function::<word of the big key, word of the small key>` as the set says: nothing, if no kernel has such words.
+/// Calls `$function::<word of the big key, word of the small key>` with the set's word types.
+/// Evaluates to `None` if no kernel has these word types.
 #[macro_export]
 macro_rules! by_words {
     ($set:expr, $function:ident($($argument:expr),*)) => {

@@ -1,4 +1,5 @@
-//! One thread that computes jobs, one after the other, each on all processors that it is given.
+//! The compute engine for vectors: one thread that runs jobs one after the other. Each job uses all
+//! processors that the engine is given.
 
 use std::{
     hash::Hash,
@@ -16,44 +17,46 @@ use cloakwork_ckks::Ciphertext;
 
 use crate::{Keys, Line, Matrices, Run, RunError, run};
 
-/// What is to be computed.
+/// A job for the engine.
 pub struct Job<K> {
-    /// Jobs of one key follow one another.
+    /// Key of the job. Jobs under equal keys run one after another.
     pub key: K,
     /// The program.
     pub program: Arc<Program>,
-    /// A row of inputs, as the program declares them.
+    /// One row of inputs, as the program declares them.
     pub inputs: Vec<Ciphertext>,
     /// All keys that the program names.
     pub keys: Arc<Keys>,
-    /// Set by whoever wants the result no more: it is given up before its next step, or within one that is of many.
+    /// Set to cancel the job. The job then stops before its next step, or between the parts of a
+    /// long step.
     pub is_cancelled: Arc<AtomicBool>,
-    /// Called before each step, and within one that is of many.
+    /// Called before each step, and between the parts of a long step.
     pub progress: Box<dyn Fn() + Send + Sync>,
-    /// Told how it ended, always.
+    /// Called exactly once, when the job has ended.
     pub done: Box<dyn FnOnce(Finished) + Send>,
 }
 
-/// How a job ended.
+/// Outcome of a job.
 pub struct Finished {
-    /// Its outputs, and what they took.
+    /// Outputs and step times, or the error.
     pub result: Result<Run, RunError>,
-    /// When its turn came.
+    /// Time at which the job's turn came.
     pub began: Instant,
-    /// When it was over.
+    /// Time at which the job ended.
     pub ended: Instant,
 }
 
-/// A handle on the thread. Dropping it gives up what waits, and waits for the step that is being computed.
+/// Handle of the engine's thread. Dropping the handle gives up all jobs and blocks until the step
+/// in progress stops.
 pub struct Engine<K> {
     shared: Arc<Shared<K>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread and its handle both see.
+/// State that the thread and its handle share.
 struct Shared<K> {
     waiting: Mutex<Waiting<K>>,
-    /// Told when a job comes, and when none will.
+    /// Notified when a job arrives and when the engine closes.
     changed: Condvar,
     is_closed: AtomicBool,
 }
@@ -61,8 +64,9 @@ struct Shared<K> {
 type Waiting<K> = Line<K, Job<K>>;
 
 impl<K: Clone + Eq + Hash + Send + 'static> Engine<K> {
-    /// Computes on so many threads. `turn` is the work after which another key's jobs are next. `beat` is told that it is busy
-    /// before each step of a job, and that it is not at the end of one.
+    /// Starts the thread, which computes on `threads` threads. After `turn` units of work under one
+    /// key, the next key's jobs are due. The thread calls `beat` with true before each step of a
+    /// job, and with false at the end of the job.
     pub fn start(
         threads: usize,
         turn: u64,
@@ -81,19 +85,22 @@ impl<K: Clone + Eq + Hash + Send + 'static> Engine<K> {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Takes a job on. How many wait is up to whoever submits them.
+    /// Queues a job. The queue has no bound of its own; the caller limits the number of waiting
+    /// jobs.
     pub fn submit(&self, job: Job<K>) {
         let work = job.program.cost().work;
         self.shared.waiting().push(job.key.clone(), work, job);
         self.shared.changed.notify_one();
     }
 
-    /// Has the thread ended by itself? It does so only in a panic outside of jobs, and the jobs that wait stay without an end.
+    /// Whether the thread has ended by itself. Only a panic outside of jobs ends it. Jobs that wait
+    /// at that time never end.
     pub fn has_died(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Gives up jobs that wait and were cancelled: what they hold is free at once, however long the job before them takes.
+    /// Gives up waiting jobs that were cancelled. Their memory is free at once, however long the
+    /// running job takes.
     pub fn forget_cancelled(&self) {
         let gone = self.shared.waiting().take(|job| job.is_cancelled.load(Ordering::Relaxed));
         gone.into_iter().for_each(Job::give_up);
@@ -101,7 +108,7 @@ impl<K: Clone + Eq + Hash + Send + 'static> Engine<K> {
 }
 
 impl<K: Clone + Eq + Hash> Shared<K> {
-    /// The next job, once there is one; none when the engine is closed.
+    /// Waits for the next job. Returns `None` when the engine is closed.
     fn next(&self) -> Option<Job<K>> {
         let mut waiting = self.waiting();
         while !self.is_closed.load(Ordering::Relaxed) {
@@ -115,7 +122,8 @@ impl<K: Clone + Eq + Hash> Shared<K> {
 }
 
 impl<K> Shared<K> {
-    /// A panic leaves nothing half done: jobs are computed outside.
+    /// No code that runs under this lock computes a job, so that a panic leaves no change of the
+    /// queue incomplete.
     fn waiting(&self) -> MutexGuard<'_, Waiting<K>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,10 +160,10 @@ fn compute<K>(job: Job<K>, is_closed: &AtomicBool, threads: usize, matrices: &Ma
         !is_cancelled.load(Ordering::Relaxed) && !is_closed.load(Ordering::Relaxed)
     };
     let work = || run(&program, inputs, &keys, matrices, threads, goes_on);
-    // A fault of ours ends one job, and not those that wait.
+    // A panic is a bug of ours. It ends one job, and the waiting jobs go on.
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(RunError::Panicked));
     beat(false);
-    // Whoever is told may let others have the room.
+    // `done` may free the memory of the keys for other jobs, so the keys are dropped first.
     drop(keys);
     done(Finished { result, began, ended: Instant::now() });
 }

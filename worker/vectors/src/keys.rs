@@ -1,31 +1,32 @@
-//! Keys that a program runs with.
+//! Evaluation keys of a program.
 
 use cloakwork_ckks::{BootstrapKeys, CkksError, EvaluationKeys, KeyPart, Ring, SwitchKey, key::MoveKey};
 use cloakwork_params::ckks::layout::Purpose;
 
-/// Keys of one client, as a computation reads them.
+/// Keys of one client, in the form that a computation reads.
 pub enum Keys {
-    /// Of a program without bootstraps.
+    /// Keys of a program without bootstraps.
     Evaluation(EvaluationKeys),
-    /// Of one that has them.
+    /// Keys of a program with bootstraps.
     Bootstrap(BootstrapKeys),
 }
 
-/// A part of a key, with its masks. A clone shares what it holds: keys for several programs have parts in common.
+/// A part of a key, with its masks. A clone shares the contents, because keys of several programs
+/// have parts in common.
 #[derive(Clone)]
 pub enum Part {
-    /// For products.
+    /// Key for products.
     Relinearization(SwitchKey),
-    /// For rotations and conjugates: X becomes X to a power.
+    /// Key for rotations and conjugates, which map X to a power of X.
     Move(usize, MoveKey),
-    /// The way into a bootstrap.
+    /// Key that switches to the sparse secret, before a bootstrap.
     ToSparse(SwitchKey),
-    /// The way back.
+    /// Key that switches back to the dense secret.
     ToDense(SwitchKey),
 }
 
 impl Part {
-    /// Computes the masks, on so many threads.
+    /// Computes the masks on `threads` threads.
     pub fn expand(ring: &Ring, KeyPart { purpose, key }: KeyPart, threads: usize) -> Result<Self, CkksError> {
         let key = SwitchKey::expand_on(ring, key, threads)?;
         Ok(match purpose {
@@ -36,7 +37,7 @@ impl Part {
         })
     }
 
-    /// What it is for.
+    /// Purpose of the part.
     pub fn purpose(&self) -> Purpose {
         match self {
             Self::Relinearization(_) => Purpose::Relinearization,
@@ -46,7 +47,7 @@ impl Part {
         }
     }
 
-    /// Bytes held.
+    /// Bytes that the part occupies.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Relinearization(key) | Self::ToSparse(key) | Self::ToDense(key) => key.bytes(),
@@ -56,7 +57,8 @@ impl Part {
 }
 
 impl Keys {
-    /// Of parts, each of which is there once. With those of the sparse secret, they are for bootstraps.
+    /// Assembles keys from parts, each of which occurs once. With the parts of the sparse secret,
+    /// the keys allow bootstraps.
     pub fn of_parts(parts: impl IntoIterator<Item = Part>) -> Result<Self, CkksError> {
         let mut evaluation = EvaluationKeys::default();
         let (mut to_sparse, mut to_dense) = (None, None);
@@ -82,7 +84,7 @@ impl Keys {
         }
     }
 
-    /// For products and moves.
+    /// The keys for products and moves.
     pub fn evaluation(&self) -> &EvaluationKeys {
         match self {
             Self::Evaluation(keys) => keys,
@@ -90,7 +92,7 @@ impl Keys {
         }
     }
 
-    /// For bootstraps.
+    /// The keys for bootstraps.
     pub fn bootstrap(&self) -> Result<&BootstrapKeys, CkksError> {
         match self {
             Self::Evaluation(_) => Err(CkksError::MissingKey { what: "a bootstrap".to_owned() }),

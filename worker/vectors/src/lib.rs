@@ -1,8 +1,8 @@
-//! Programs on vectors of approximate numbers, run on ciphertexts: what a worker does of a job under a parameter set of CKKS
-//! once inputs and keys are there.
+//! Programs on vectors of approximate numbers, run on ciphertexts. A worker uses this crate for a
+//! job under a CKKS parameter set, once inputs and keys are there.
 //!
-//! An [`Engine`] computes jobs, of one key after another; [`run`] goes through a plan step by step; [`Matrices`] keeps what
-//! bootstraps need that no key is in; [`self_test`] comes before all of it.
+//! An [`Engine`] computes jobs, grouped by key; [`run`] executes a plan step by step. [`Matrices`]
+//! caches the data of bootstraps that does not depend on a key. [`self_test`] runs before any job.
 
 #![forbid(unsafe_code)]
 

@@ -1,29 +1,29 @@
-//! Who is next: jobs wait in the line of their key, and lines take turns.
+//! Queue of jobs: each key has a FIFO queue, and the keys take turns.
 //!
-//! Keys are gigabytes, and whoever computes under one reads all of it: jobs of one key follow one another, so that a cache that
-//! holds few keys loads each of them once for many jobs.
+//! A key takes gigabytes, and a computation reads all of its key. Jobs under one key therefore run
+//! one after another. A cache that holds few keys then loads each of them once for many jobs.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Jobs that wait, by key.
+/// Waiting jobs, by key.
 pub struct Line<K, J> {
-    /// Whose turn it is first.
+    /// Keys in the order of their turns; the current key is first.
     turns: VecDeque<K>,
     waiting: HashMap<K, VecDeque<(u64, J)>>,
-    /// Work that the first key has had in its turn.
+    /// Work that the current key has used in its turn.
     had: u64,
     turn: u64,
 }
 
 impl<K: Clone + Eq + std::hash::Hash, J> Line<K, J> {
-    /// Where a key's turn ends once its jobs have had so much work, if others wait. A job so waits for no more than the turns of
-    /// the keys that came before its own, and for its own key's jobs before it; and a turn is longer than this by one job at
-    /// most.
+    /// An empty queue. If other keys wait, a key's turn ends once its jobs have used `turn` units
+    /// of work. A job therefore waits at most for the turns of the keys ahead of its own, and for
+    /// earlier jobs under its own key. A turn exceeds this limit by at most one job.
     pub fn new(turn: u64) -> Self {
         Self { turns: VecDeque::new(), waiting: HashMap::new(), had: 0, turn }
     }
 
-    /// A job of so much work comes.
+    /// Appends a job of `work` units.
     pub fn push(&mut self, key: K, work: u64, job: J) {
         let line = self.waiting.entry(key.clone()).or_default();
         if line.is_empty() && !self.turns.contains(&key) {
@@ -32,7 +32,7 @@ impl<K: Clone + Eq + std::hash::Hash, J> Line<K, J> {
         line.push_back((work, job));
     }
 
-    /// The next one, and its key.
+    /// Removes and returns the next job with its key.
     pub fn pop(&mut self) -> Option<(K, J)> {
         loop {
             let key = self.turns.front()?.clone();
@@ -57,7 +57,7 @@ impl<K: Clone + Eq + std::hash::Hash, J> Line<K, J> {
         }
     }
 
-    /// Takes jobs out that nobody wants any more.
+    /// Removes and returns the jobs for which `is_gone` is true.
     pub fn take(&mut self, is_gone: impl Fn(&J) -> bool) -> Vec<J> {
         let mut gone = Vec::new();
         for line in self.waiting.values_mut() {
@@ -68,19 +68,19 @@ impl<K: Clone + Eq + std::hash::Hash, J> Line<K, J> {
         gone
     }
 
-    /// Jobs that wait.
+    /// Number of waiting jobs.
     pub fn len(&self) -> usize {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// Does none?
+    /// Whether no job waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl<K, J> Line<K, J> {
-    /// Takes all jobs out.
+    /// Removes and returns all jobs.
     pub fn take_all(&mut self) -> Vec<J> {
         self.turns.clear();
         self.waiting.drain().flat_map(|(_, line)| line).map(|(_, job)| job).collect()
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wants_is_taken_out() {
+    fn take_removes_cancelled_jobs_only() {
         let mut line = Line::new(1);
         (0..6).for_each(|job| line.push(job % 2, 1, job));
         assert_eq!(line.take(|job| job % 2 == 0), [0, 2, 4]);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_late_finds_the_turn_going_on() {
+    fn a_late_job_joins_the_current_turn_of_its_key() {
         let mut line = Line::new(3);
         line.push('a', 1, 0);
         assert_eq!(line.pop(), Some(('a', 0)));
@@ -126,9 +126,10 @@ mod tests {
     }
 
     proptest! {
-        /// Every job gets its turn, in the order of its key's jobs, and after no more work than was promised.
+        /// Each key gets its turn within the promised amount of other keys' work, and its jobs keep
+        /// their order.
         #[test]
-        fn nobody_waits_for_longer_than_the_turns_before(jobs in prop::collection::vec((0_u8..5, 1_u64..9), 1..80), turn in 1_u64..20) {
+        fn no_key_waits_longer_than_the_turns_of_the_others(jobs in prop::collection::vec((0_u8..5, 1_u64..9), 1..80), turn in 1_u64..20) {
             let mut line = Line::new(turn);
             for (number, (key, work)) in jobs.iter().enumerate() {
                 line.push(*key, *work, (number, *work));

@@ -1,4 +1,5 @@
-//! What bootstraps need that no key is in: rings, and matrices, made once for everybody.
+//! Data of bootstraps that does not depend on a key: rings and matrices. The whole process shares
+//! them.
 
 use std::{
     collections::HashMap,
@@ -11,7 +12,8 @@ use cloakwork_params::{
     set::SetId,
 };
 
-/// The ring of a set: made when it is first asked for, and kept for as long as the process lives. There are as many as sets.
+/// The ring of a set. It is made on first use and kept until the process ends, so that there are at
+/// most as many rings as sets.
 pub fn ring(set: &'static CkksSet) -> &'static Ring {
     static RINGS: OnceLock<Vec<OnceLock<Ring>>> = OnceLock::new();
     let rings = RINGS.get_or_init(|| CKKS_SETS.iter().map(|_| OnceLock::new()).collect());
@@ -19,8 +21,8 @@ pub fn ring(set: &'static CkksSet) -> &'static Ring {
     rings[place].get_or_init(|| Ring::new(set))
 }
 
-/// Bootstraps with their matrices, the latest ones used, up to a number of bytes; one that takes more is alone. What a job is
-/// using stays until it has done with it, wherever it has gone from here.
+/// An LRU cache of bootstraps with their matrices, limited in bytes. An entry larger than the limit
+/// is kept alone. A job that uses an evicted bootstrap keeps it alive until the job is done.
 pub struct Matrices {
     bytes_max: usize,
     threads: usize,
@@ -39,16 +41,18 @@ struct Entry {
 }
 
 impl Matrices {
-    /// Up to so many bytes, made on so many threads.
+    /// A cache of at most `bytes_max` bytes, whose entries are made on `threads` threads.
     pub fn new(bytes_max: usize, threads: usize) -> Self {
         Self { bytes_max, threads, kept: Mutex::default() }
     }
 
-    /// The bootstrap of a shape. Of several who ask for the same one, one makes it and all wait.
+    /// The bootstrap of a shape. Of several concurrent callers for one shape, the first makes the
+    /// bootstrap and the others wait.
     pub fn get(&self, set: &'static CkksSet, shape: BootstrapShape) -> Result<Arc<Bootstrap<'static>>, CkksError> {
         let place = self.place(set, shape);
         let made = place.get_or_init(|| {
-            // What is made must not come on top of what there may be.
+            // Make room beforehand, so that the new entry does not exceed the limit together with
+            // the old ones.
             let bytes = usize::try_from(shape.matrix_bytes(set)).unwrap_or(usize::MAX);
             self.kept().shrink(self.bytes_max.saturating_sub(bytes), (set.id, shape));
             Bootstrap::of(ring(set), shape, self.threads).map(Arc::new)
@@ -58,7 +62,8 @@ impl Matrices {
         made
     }
 
-    /// What it guards is changed in single steps, so that a panic leaves nothing half done.
+    /// Each statement under this lock leaves the map consistent, so that a poisoned lock is safe to
+    /// use.
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,7 +84,7 @@ impl Matrices {
 }
 
 impl Kept {
-    /// Forgets the longest unused, but not the one that was just asked for.
+    /// Evicts the least recently used entries, except `latest`.
     fn shrink(&mut self, bytes_max: usize, latest: (SetId, BootstrapShape)) {
         let bytes =
             |entry: &Entry| entry.bootstrap.get().and_then(|made| made.as_ref().ok()).map_or(0, |made| made.bytes());
@@ -110,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn one_copy_serves_everybody_and_the_longest_unused_goes() {
+    fn all_callers_share_one_copy_and_the_least_recently_used_is_evicted() {
         let set = by_name("TOY_CKKS_45_60_50").expect("a set");
         let all = Matrices::new(usize::MAX, 1);
         let [first, second, third] = [2, 3, 4].map(|stages| all.get(set, shape(stages)).expect("a bootstrap"));

@@ -1,4 +1,4 @@
-//! What a job reads and returns, as bytes.
+//! Inputs, outputs and key parts of a job, as bytes.
 
 use std::io::Read;
 
@@ -16,15 +16,16 @@ use cloakwork_params::{
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InputError {
-    /// It is not what it should be.
+    /// The bytes are not a valid ciphertext.
     #[error(transparent)]
     Format(#[from] FormatError),
-    /// It is none that the program declares.
+    /// The ciphertext differs from the program's declaration.
     #[error("{0}")]
     Undeclared(String),
 }
 
-/// Reads an input in either form, made under a key. It is held to the program's declaration before its numbers are read.
+/// Reads an input, seeded or not, under a key. Checks the header against the program's declaration
+/// before it reads the numbers.
 pub fn read_input(bytes: &[u8], ring: &Ring, key_id: KeyId, declared: &Input) -> Result<Ciphertext, InputError> {
     let header = EnvelopeReader::open(bytes).map_err(FormatError::from)?.header().clone();
     let expected = Expected { set: Some(ring.set()), key_id: Some(key_id) };
@@ -41,18 +42,18 @@ pub fn read_input(bytes: &[u8], ring: &Ring, key_id: KeyId, declared: &Input) ->
     } else {
         decode::<Ciphertext>(bytes, ring, Some(key_id))?.object
     };
-    // What differs by less than a rounding is the scale that the program says.
+    // The scales differ at most by a rounding, so the program's value is taken.
     Ok(Ciphertext { scale: declared.vector.scale, ..ciphertext })
 }
 
-/// An output as it goes back.
+/// Encodes an output.
 pub fn write_output(output: &Ciphertext, ring: &Ring, key_id: KeyId) -> Result<Vec<u8>, FormatError> {
     let mut bytes = Vec::new();
     encode(output, ring, key_id, &mut bytes)?;
     Ok(bytes)
 }
 
-/// A part of a key, made under a key id.
+/// Reads a part of a key that has the given key id.
 pub fn read_part(input: impl Read, ring: &Ring, key_id: KeyId) -> Result<KeyPart, FormatError> {
     Ok(decode::<KeyPart>(input, ring, Some(key_id))?.object)
 }

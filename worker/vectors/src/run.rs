@@ -1,4 +1,4 @@
-//! A plan, step by step, on ciphertexts.
+//! Execution of a plan on ciphertexts, step by step.
 
 use cloakwork_circuit::ckks::{Action, Program, Vector, is_same};
 use cloakwork_ckks::{Basis, Ciphertext, CkksError, Complex, Diagonals, EncodedMatrix, Evaluator, Plaintext};
@@ -13,54 +13,55 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A step that cannot be carried out.
+    /// A step failed.
     #[error("operation {operation}: {problem}")]
     Step {
-        /// The operation of the program that it belongs to.
+        /// Operation of the program that the step belongs to.
         operation: usize,
-        /// Why not.
+        /// Cause of the failure.
         problem: CkksError,
     },
-    /// A ciphertext that is not what the plan says.
+    /// A ciphertext differs from the plan.
     #[error("{what}: level {got_level} and scale {got_scale:e}, where the plan has {level} and {scale:e}")]
     OffPlan {
-        /// Which one.
+        /// Name of the ciphertext.
         what: String,
-        /// The plan's level.
+        /// Level in the plan.
         level: usize,
-        /// The plan's scale.
+        /// Scale in the plan.
         scale: f64,
-        /// The ciphertext's level.
+        /// Level of the ciphertext.
         got_level: usize,
-        /// The ciphertext's scale.
+        /// Scale of the ciphertext.
         got_scale: f64,
     },
-    /// More or fewer inputs than the program takes.
+    /// The number of inputs differs from the program's.
     #[error("{got} inputs: the program takes {expected}")]
     Inputs {
-        /// What it takes.
+        /// Number of inputs that the program takes.
         expected: usize,
-        /// What there are.
+        /// Number of inputs given.
         got: usize,
     },
-    /// A fault of ours.
+    /// The computation panicked: a bug of ours.
     #[error("the computation came to no end: a fault of the worker")]
     Panicked,
-    /// Whoever wanted the result wants it no more.
+    /// The job was cancelled.
     #[error("given up")]
     GivenUp,
 }
 
-/// What comes of a row.
+/// Result of a row.
 pub struct Run {
-    /// What the program returns.
+    /// Outputs of the program.
     pub outputs: Vec<Ciphertext>,
-    /// What its steps took.
+    /// Times of the steps.
     pub times: Times,
 }
 
-/// Runs a program on a row of inputs. Before each step, and within one that is of many before each of these, `goes_on` is asked
-/// whether it should: between the turns of a total, and between the parts of a bootstrap.
+/// Runs a program on a row of inputs. The run calls `goes_on` before each step and within long
+/// steps, and stops when it returns false. Long steps check between the rotations of a total, and
+/// between the parts of a bootstrap.
 pub fn run(
     program: &Program,
     inputs: Vec<Ciphertext>,
@@ -125,9 +126,11 @@ impl From<CkksError> for Stop {
 }
 
 impl Runner<'_> {
-    /// Of inputs and all steps, those that are needed in the end.
+    /// Computes all steps. A value is dropped after its last use, so only the values needed at the
+    /// end remain.
     fn values(&self, inputs: Vec<Ciphertext>, clock: &Clock) -> Result<Vec<Option<Ciphertext>>, RunError> {
-        // What stays for long is held in no more memory than it is charged for.
+        // Long-lived values are copied into buffers of exact size, so that they take no more memory
+        // than the plan is charged for.
         let mut values: Vec<Option<Ciphertext>> = inputs.into_iter().map(|input| Some(input.fitted())).collect();
         for step in self.program.steps() {
             if !(self.goes_on)() {
@@ -140,7 +143,8 @@ impl Runner<'_> {
                 Stop::GivenUp => RunError::GivenUp,
             })?;
             on_plan(&result, step.vector, || format!("operation {operation}"))?;
-            // Rounded otherwise on the way, it is the same scale: from here on, to the last bit.
+            // The scale differs from the plan's by rounding only. The plan's scale replaces it, so
+            // that later steps compare exactly.
             result.scale = step.vector.scale;
             step.last_uses.iter().for_each(|value| values[*value] = None);
             values.push(Some(result.fitted()));
@@ -187,7 +191,7 @@ impl Runner<'_> {
             }
             Action::Bootstrap(a, shape) => {
                 let bootstrap = self.matrices.get(self.program.set(), *shape)?;
-                // They may have had to be made first.
+                // The matrices may have had to be made first, which takes long.
                 self.ask()?;
                 evaluator.bootstrap(value(a), &bootstrap, self.keys.bootstrap()?)
             }
@@ -195,19 +199,20 @@ impl Runner<'_> {
         Ok(result?)
     }
 
-    /// Does it go on in the middle of a step?
+    /// Checks for cancellation within a step.
     fn ask(&self) -> Result<(), Stop> {
         if (self.goes_on)() { Ok(()) } else { Err(Stop::GivenUp) }
     }
 
-    /// Clear numbers for a ciphertext's level and slots.
+    /// Encodes clear numbers for a ciphertext's level and slots.
     fn encoded(&self, clear: usize, with: &Ciphertext, scale: f64) -> Result<Plaintext, CkksError> {
         let numbers = &self.program.clear().vectors[clear];
         let numbers: Vec<Complex> = numbers.iter().map(complex).cycle().take(with.slots()).collect();
         self.evaluator.ring().encode(&numbers, scale, Basis::of_level(with.level()))
     }
 
-    /// What a clear factor is multiplied by, so that the product has its scale once it is divided by the last prime.
+    /// Scale of a clear factor. The product then has the plan's scale after the division by the
+    /// last prime.
     fn factor_scale(&self, from: &Ciphertext, to: Vector) -> f64 {
         to.scale * self.program.set().chain[from.level()] as f64 / from.scale
     }

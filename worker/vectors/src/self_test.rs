@@ -1,8 +1,9 @@
-//! A known answer: what this machine must get right before it is given work.
+//! Self-test with a known answer: the machine must pass it before it is given work.
 //!
-//! The secret is 1, which everybody knows: a ciphertext's numbers are then the sum of body and mask, and neither making keys nor
-//! looking at results takes anything that could decrypt a client's. The masks are as uniform as any, so that all of a key
-//! switch and of a bootstrap has to be right for the sum to be.
+//! The secret is the constant 1, which is public. A ciphertext's numbers are then the sum of body
+//! and mask. Neither making the keys nor checking the results needs a secret that could decrypt a
+//! client's data. The masks are uniform like any others. The sum is therefore right only if every
+//! part of the key switches and bootstraps is right.
 
 use cloakwork_circuit::{
     ckks::{LIMITS, Program},
@@ -24,39 +25,40 @@ use prost::Message as _;
 
 use crate::{Keys, Matrices, Part, Run, RunError, ring, run};
 
-/// Why no work may be done here.
+/// Why the machine must not be given work.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelfTestError {
-    /// The program could not even be run.
+    /// The program could not be run.
     #[error("self-test of {set}: {problem}")]
     Failed {
-        /// The set.
+        /// Parameter set.
         set: &'static str,
-        /// Why not.
+        /// Cause of the failure.
         problem: RunError,
     },
     /// A number came out wrong.
     #[error("self-test of {set}: number {index} is off by {error:e}")]
     Wrong {
-        /// The set.
+        /// Parameter set.
         set: &'static str,
-        /// Which one.
+        /// Index of the number.
         index: usize,
-        /// By how much.
+        /// Absolute error of the number.
         error: f64,
     },
 }
 
-/// Sets whose primes are those of all that are served, over a small ring.
+/// Toy sets, over a small ring, that together use the primes of all served sets.
 const SETS: [&str; 2] = ["TOY_CKKS_45_60_50", "TOY_CKKS_54_60"];
 const SLOTS_LOG2: u32 = 9;
-/// After a bootstrap, numbers are exact to 14 bits and more.
+/// Bound on the error. After a bootstrap, numbers are exact to 14 bits and more.
 const ERROR_MAX: f64 = 1.0 / (1 << 13) as f64;
 
-/// Runs a program with a product, a turn, a conjugate, a matrix and bootstraps under each set: a regular one whose turns share what
-/// they can, and a lossy one of two vectors, whose turns go one after the other. As soon as the answer under one is right,
-/// `proven` is told of all sets of the same primes.
+/// Runs a program with a product, a rotation, a conjugate, a matrix and bootstraps under each set.
+/// The regular bootstrap shares work among its rotations where it can. The lossy bootstrap, of two
+/// vectors, does its rotations one after the other. As soon as the answer under a set is right, the
+/// test calls `proven` for all sets with the same primes.
 pub fn self_test(threads: usize, mut proven: impl FnMut(&'static CkksSet)) -> Result<(), SelfTestError> {
     let matrices = Matrices::new(0, threads);
     for name in SETS {
@@ -132,12 +134,12 @@ fn program(set: &CkksSet) -> Program {
     Program::decode(&message.encode_to_vec(), &LIMITS).expect("a program that does not change")
 }
 
-/// Of the input's mask, or of those of keys.
+/// Seed of the input's mask (`number` 1), or of the keys' masks (`number` 2).
 fn seed(number: u128) -> MaskSeed {
     MaskSeed { key: number, block: 0, byte: 0 }
 }
 
-/// A key from 1 to 1, without noise.
+/// A key that switches from the secret 1 to the secret 1, without noise.
 fn part(ring: &Ring, shape: KeyShape) -> KeyPart {
     let set = ring.set();
     let basis = Basis { level: shape.level, special: shape.special(set) };
@@ -182,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_proves_itself_on_any_number_of_threads() {
+    fn the_self_test_passes_on_any_number_of_threads() {
         for threads in [1, 3] {
             let mut proven = Vec::new();
             self_test(threads, |set| proven.push(set.name)).expect("right answers");
@@ -191,9 +193,9 @@ mod tests {
         }
     }
 
-    /// A key that is wrong in one word only is seen.
+    /// The test detects a key with a single wrong word.
     #[test]
-    fn a_wrong_word_is_seen() {
+    fn a_wrong_word_of_a_key_is_detected() {
         let set = by_name(SETS[0]).expect("a set");
         let program = program(set);
         let matrices = Matrices::new(usize::MAX, 1);

@@ -1,4 +1,4 @@
-//! What the steps of a run took.
+//! Times of a run's steps.
 
 use std::{
     collections::BTreeMap,
@@ -9,11 +9,11 @@ use std::{
 use cloakwork_circuit::ckks::Action;
 use cloakwork_ckks::BootstrapStep;
 
-/// How often something was done, and what that took, by name.
+/// Count and total duration of each kind of step, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times(pub BTreeMap<&'static str, (u64, Duration)>);
 
-/// Gives every moment of a run to one name.
+/// Attributes every moment of a run to one name.
 #[derive(Default)]
 pub(crate) struct Clock(Mutex<Running>);
 
@@ -24,14 +24,14 @@ struct Running {
 }
 
 impl Clock {
-    /// What was under way is over, and something else begins.
+    /// Ends the current step and begins the step `name`.
     pub(crate) fn begins(&self, name: &'static str) {
         let mut running = self.running();
         running.ends();
         running.current = Some((name, Instant::now()));
     }
 
-    /// The same, unless it is what is under way.
+    /// Begins the step `name`, unless it is already in progress.
     pub(crate) fn is_at(&self, name: &'static str) {
         let is_under_way = matches!(self.running().current, Some((current, _)) if current == name);
         if !is_under_way {
@@ -39,7 +39,7 @@ impl Clock {
         }
     }
 
-    /// All is over.
+    /// Ends the current step and returns the times.
     pub(crate) fn into_times(self) -> Times {
         let mut running = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         running.ends();
@@ -61,7 +61,7 @@ impl Running {
     }
 }
 
-/// A step's name. A bootstrap begins with its matrices, which are made once for everybody.
+/// Name of a step. A bootstrap begins by fetching its matrices, which the whole process shares.
 pub(crate) fn of_action(action: &Action) -> &'static str {
     match action {
         Action::Add(..) => "add",
@@ -80,7 +80,7 @@ pub(crate) fn of_action(action: &Action) -> &'static str {
     }
 }
 
-/// The name of a bootstrap's step.
+/// Name of a bootstrap's step.
 pub(crate) fn of_bootstrap(step: BootstrapStep) -> &'static str {
     match step {
         BootstrapStep::Raise => "bootstrap.raise",
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_moment_has_one_name() {
+    fn each_moment_counts_for_exactly_one_name() {
         let (clock, began) = (Clock::default(), Instant::now());
         for name in ["a", "b", "a", "a"] {
             clock.begins(name);

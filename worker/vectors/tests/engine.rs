@@ -94,7 +94,7 @@ impl Client {
 }
 
 #[test]
-fn jobs_of_two_keys_end_well_beside_one_that_does_not() {
+fn failed_and_cancelled_jobs_do_not_affect_jobs_of_other_keys() {
     let ring = ring(by_name(SET).expect("a set"));
     let program = Arc::new(square());
     let declared = &program.inputs()[0];
@@ -201,7 +201,7 @@ fn an_engine_whose_thread_panics_has_died() {
 }
 
 #[test]
-fn an_engine_that_ends_tells_those_who_wait() {
+fn a_dropped_engine_gives_up_running_and_waiting_jobs() {
     let program = Arc::new(square());
     let mut client = Client::new(5);
     let engine = Engine::start(1, 1, Arc::new(Matrices::new(0, 1)), |_| ()).expect("a thread");
@@ -238,7 +238,7 @@ fn an_engine_that_ends_tells_those_who_wait() {
 }
 
 #[test]
-fn inputs_are_held_to_key_and_declaration() {
+fn inputs_must_match_the_key_and_the_declaration() {
     let ring = ring(by_name(SET).expect("a set"));
     let program = square();
     let declared = &program.inputs()[0];

@@ -75,7 +75,7 @@ fn memory(set: &str, threads: usize, level: u32, operations: Vec<Operation>, out
 }
 
 #[test]
-fn plans_are_charged_what_they_take() {
+fn the_memory_charge_of_a_plan_matches_its_use() {
     let squares = |count: u32| (0..count).map(|_| operation(Kind::Multiply, &[0, 0])).collect::<Vec<_>>();
     for (what, level, operations, outputs) in [
         ("a product", 14, squares(1), vec![1]),

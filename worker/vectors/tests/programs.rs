@@ -110,7 +110,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn encrypted_programs_compute_what_they_say(
+    fn encrypted_programs_agree_with_their_evaluation_in_the_clear(
         set in 0..2_usize,
         slots_log2 in prop_oneof![Just(3_u32), Just(6), Just(9)],
         levels in prop::collection::vec(2..15_u32, 1..4),
@@ -190,7 +190,7 @@ fn parts_that_are_missing_or_there_twice_are_named() {
 
 /// Products down to no level, a bootstrap, and products again.
 #[test]
-fn what_has_no_level_left_gets_new_ones() {
+fn a_bootstrap_restores_the_levels_of_a_vector_without_any() {
     use operation::Kind::{Add, Multiply};
     for name in SETS {
         let shape = BootstrapShape { slots_log2: 9, stages: 3, size: KeySize::Medium, kind: BootstrapKind::Regular };
@@ -249,7 +249,7 @@ fn a_program_is_given_up_at_any_step_and_in_the_middle_of_a_bootstrap() {
 
 /// Of every kind and size, of a full vector and of one with fewer numbers, one and both of two, with and without a level to spare.
 #[test]
-fn bootstraps_of_all_kinds_give_back_what_they_are_given() {
+fn bootstraps_of_all_kinds_preserve_their_inputs() {
     for name in SETS {
         let mut client = Client::new(set(name));
         for (slots_log2, stages, spare) in [(9, 3, 1), (6, 2, 0)] {
@@ -283,7 +283,7 @@ fn bootstraps_of_all_kinds_give_back_what_they_are_given() {
 }
 
 #[test]
-fn inputs_that_are_not_what_the_program_says_are_refused() {
+fn inputs_that_differ_from_the_plan_are_refused() {
     let (_, program) = program(SETS[0], 4, 3, vec![plain(operation::Kind::Negate, &[0])]);
     let mut client = Client::new(set(SETS[0]));
     let keys = client.keys(&program);
