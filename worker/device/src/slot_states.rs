@@ -223,7 +223,11 @@ mod tests {
         states.discard(&[0, 1], |slot| panic!("slot {slot} is in use"));
         for slot in [0, 1] {
             let conflict = WaveError::Conflict { lane: 0, slot }.into();
-            assert_eq!(states.begin_write(&[slot], CIPHERTEXT_SHAPE), Err(conflict), "the wave reads one and writes the other");
+            assert_eq!(
+                states.begin_write(&[slot], CIPHERTEXT_SHAPE),
+                Err(conflict),
+                "the wave reads one and writes the other"
+            );
         }
         states.release(&wave, true);
         read(&mut states, &[0, 1]).expect("both are there");

@@ -160,7 +160,7 @@ fn compute<K>(job: Job<K>, is_closed: &AtomicBool, threads: usize, matrices: &Ma
         !is_cancelled.load(Ordering::Relaxed) && !is_closed.load(Ordering::Relaxed)
     };
     let work = || run(&program, inputs, &keys, matrices, threads, goes_on);
-    // A panic is a bug of ours. It ends one job, and the waiting jobs go on.
+    // The panic ends only this job, which is a bug of ours; the waiting jobs go on.
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(RunError::Panicked));
     beat(false);
     // `done` may free the memory of the keys for other jobs, so the keys are dropped first.

@@ -12,8 +12,8 @@ use cloakwork_params::{
     set::SetId,
 };
 
-/// The ring of a set. It is made on first use and kept until the process ends, so that there are at
-/// most as many rings as sets.
+/// The ring of a set. The ring is made on first use and kept until the process ends, so that there
+/// are at most as many rings as sets.
 pub fn ring(set: &'static CkksSet) -> &'static Ring {
     static RINGS: OnceLock<Vec<OnceLock<Ring>>> = OnceLock::new();
     let rings = RINGS.get_or_init(|| CKKS_SETS.iter().map(|_| OnceLock::new()).collect());

@@ -1,4 +1,5 @@
-//! Jobs from bytes to bytes: those of several keys take turns, and whatever becomes of one, the others end well.
+//! Jobs from bytes to bytes. Jobs under several keys take turns, and a job that fails or is
+//! cancelled does not affect the others.
 
 use std::{
     sync::{
@@ -33,7 +34,7 @@ fn square() -> Program {
     power(1)
 }
 
-/// Squares of squares, so many.
+/// A program that squares its input `squares` times in a row.
 fn power(squares: u32) -> Program {
     let square = |of| Operation { kind: Kind::Multiply.into(), arguments: vec![of, of], ..Default::default() };
     let input = wire::program::Input {
@@ -80,7 +81,7 @@ impl Client {
         self.secret.encrypt(ring, &vec![Complex::from(number); slots], level, &mut self.randomness).expect("encryption")
     }
 
-    /// What the server gets.
+    /// The bytes of a fresh input, as a client sends them to the server.
     fn send(&mut self, number: f64, level: usize, slots: usize) -> Vec<u8> {
         let ring = ring(by_name(SET).expect("a set"));
         write_output(&self.encrypt(number, level, slots), ring, KEY_ID).expect("bytes")
@@ -112,7 +113,7 @@ fn failed_and_cancelled_jobs_do_not_affect_jobs_of_other_keys() {
         let mut inputs = vec![read_input(&bytes, ring, KEY_ID, declared).expect("as it was declared")];
         let is_cancelled = Arc::new(AtomicBool::new(number == 4));
         if number == 7 {
-            // As if somebody had not looked at what came.
+            // An input that differs from the declaration, as if the caller had skipped the check.
             inputs[0] = clients[of].encrypt(value, 1, 16);
         }
         let told = told.clone();
@@ -143,7 +144,7 @@ fn failed_and_cancelled_jobs_do_not_affect_jobs_of_other_keys() {
             }
         }
     }
-    // One at its beginning, or at the step that is not taken, and one at its end.
+    // Each job sends one beat with false, at its end. A job sends beats with true before its steps.
     let beats: Vec<bool> = beats.try_iter().collect();
     assert!(beats.iter().filter(|is_busy| !**is_busy).count() == 12 && beats.contains(&true), "{beats:?}");
     assert_eq!(beats.last(), Some(&false), "it has nothing to do");
@@ -190,7 +191,7 @@ fn an_engine_whose_thread_panics_has_died() {
         keys: client.keys.clone(),
         is_cancelled: Arc::default(),
         progress: Box::new(|| ()),
-        // Called by the engine's thread, outside of what it catches panics of.
+        // The engine's thread calls `done` outside of the code whose panics it catches.
         done: Box::new(|_| panic!("on purpose")),
     });
     let begun = Instant::now();

@@ -1,4 +1,5 @@
-//! What plans are charged for memory is what running them takes. A process of its own, for what others take would be counted as well.
+//! The memory charge of a plan matches the memory that running the plan takes. The test is a
+//! process of its own, because the measurement would include the memory of other tests.
 
 use cloakwork_circuit::{
     ckks::{LIMITS, Program},
@@ -22,7 +23,7 @@ fn operation(kind: Kind, arguments: &[u32]) -> Operation {
     Operation { kind: kind.into(), arguments: arguments.to_vec(), ..Default::default() }
 }
 
-/// A matrix with diagonals far from each other, so that it takes many steps.
+/// A matrix with diagonals far from each other, so that the product takes many steps.
 fn sparse(diagonals: u32) -> Operation {
     let offsets: Vec<u32> = (0..diagonals).map(|place| (place * (511 / diagonals)) | 1).collect();
     Operation { numbers: vec![0.25; offsets.len() << SLOTS_LOG2], offsets, ..operation(Kind::Matrix, &[0]) }
@@ -33,7 +34,7 @@ fn bootstrap(size: Size) -> Operation {
     Operation { bootstrap: Some(bootstrap), ..operation(Kind::Bootstrap, &[0]) }
 }
 
-/// Bytes that a program is charged on so many threads, and those that it takes.
+/// Bytes that a program is charged on so many threads, and bytes that it takes.
 fn memory(set: &str, threads: usize, level: u32, operations: Vec<Operation>, outputs: Vec<u32>) -> [usize; 2] {
     let set = by_name(set).expect("a set");
     let input = wire::program::Input {
@@ -57,7 +58,7 @@ fn memory(set: &str, threads: usize, level: u32, operations: Vec<Operation>, out
     let parts = generator.parts(&plan, &mut randomness).expect("keys");
     let parts = parts.map(|part| Part::expand(ring, part.expect("a key"), 1).expect("a key of the ring"));
     let keys = Keys::of_parts(parts).expect("keys of the ring");
-    // Matrices of bootstraps are not the program's.
+    // Matrices of bootstraps are not part of the program's charge.
     let matrices = Matrices::new(usize::MAX, 1);
     for step in program.steps() {
         if let cloakwork_circuit::ckks::Action::Bootstrap(_, shape) = step.action {
@@ -97,7 +98,8 @@ fn the_memory_charge_of_a_plan_matches_its_use() {
             check(what, threads, memory("TOY_CKKS_45_60_50", threads, level, operations.clone(), outputs.clone()));
         }
     }
-    // Up to sixteen threads turn one row of a real ring at a time, and up to thirty-two two.
+    // The real ring's rows are large: up to 16 threads transform one row at a time, and up to 32
+    // threads two.
     for threads in [1, 16, 17, 40] {
         check("a real ring's diagonals", threads, memory("CKKS_45_60_50", threads, 6, vec![sparse(16)], vec![1]));
     }

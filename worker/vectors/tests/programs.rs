@@ -1,5 +1,5 @@
-//! Plans on ciphertexts of toy sets: what comes out is what the program says, and no key that a plan names is missing or
-//! too many.
+//! Plans on ciphertexts of toy sets: the result is the program's, and a plan names exactly the keys
+//! that it needs.
 
 use std::{
     collections::BTreeSet,
@@ -39,7 +39,7 @@ fn set(name: &str) -> &'static CkksSet {
     ckks::by_name(name).expect("a set")
 }
 
-/// A client with the keys that a program names, and no others.
+/// A client that makes exactly the keys that a program names.
 struct Client {
     ring: &'static Ring,
     secret: SecretKey,
@@ -54,7 +54,7 @@ impl Client {
         Self { ring: ring(set), secret, randomness, matrices: Matrices::new(usize::MAX, 1) }
     }
 
-    /// As the program names them, each for its first purpose.
+    /// Makes the keys that the program names, each for its first purpose.
     fn keys(&mut self, program: &Program) -> Keys {
         let ring = self.ring;
         let mut plan = KeyPlan::default();
@@ -73,7 +73,7 @@ impl Client {
         program.inputs().iter().zip(inputs).map(encrypt).collect()
     }
 
-    /// The greatest error of any number.
+    /// The largest error of any number.
     fn error(&self, outputs: &[Ciphertext], expected: &[Vec<[f64; 2]>]) -> f64 {
         assert_eq!(outputs.len(), expected.len());
         let errors = outputs.iter().zip(expected).flat_map(|(output, expected)| {
@@ -90,7 +90,7 @@ fn seeds(count: usize) -> impl Strategy<Value = Vec<Seed>> {
     prop::collection::vec((any::<u8>(), any::<[u16; 3]>(), any::<u64>()), 1..count)
 }
 
-/// Runs a random program with the keys that it names.
+/// Runs a random program with the keys that the program names, and checks its result.
 fn holds(random: &RandomVectors) -> Result<(), TestCaseError> {
     let program = &random.program;
     let has_bootstraps = program.cost().bootstraps > 0;
@@ -100,7 +100,8 @@ fn holds(random: &RandomVectors) -> Result<(), TestCaseError> {
     let run = run(program, client.encrypt(program, &inputs), &keys, &client.matrices, 1, || true);
     let run = run.map_err(|error| TestCaseError::fail(error.to_string()))?;
     let error = client.error(&run.outputs, &evaluate(&random.message, &inputs));
-    // Numbers of few places are exact to 13 bits after a bootstrap, and sums of many places add errors up.
+    // Numbers of few slots are exact to 13 bits after a bootstrap, and sums over many slots
+    // accumulate errors.
     let bound = if has_bootstraps { 2_f64.powi(-7) } else { 2_f64.powi(-18) };
     prop_assert!(error < bound, "off by 2^{:.1}", error.log2());
     Ok(())
@@ -182,13 +183,14 @@ fn parts_that_are_missing_or_there_twice_are_named() {
         let refused = Keys::of_parts(but(Some(missing))).err();
         assert_eq!(refused, Some(CkksError::MissingKey { what: missing.to_string() }));
     }
-    // Which of the others a program takes, its plan says: without them, it is refused where they are used.
+    // The plan determines which of the other keys a program takes. A program without its keys is
+    // refused where it uses them.
     let others = but(None).filter(|part| !matches!(part.purpose(), Purpose::ToSparse | Purpose::ToDense));
     let keys = Keys::of_parts(others).expect("keys without bootstraps");
     assert!(matches!(keys.bootstrap().err(), Some(CkksError::MissingKey { .. })));
 }
 
-/// Products down to no level, a bootstrap, and products again.
+/// Products down to level 0, a bootstrap, and more products.
 #[test]
 fn a_bootstrap_restores_the_levels_of_a_vector_without_any() {
     use operation::Kind::{Add, Multiply};
@@ -221,7 +223,7 @@ fn a_bootstrap_restores_the_levels_of_a_vector_without_any() {
     }
 }
 
-/// Whoever wants the result no more need not wait for the end of a bootstrap.
+/// A cancelled program stops without waiting for the end of a bootstrap.
 #[test]
 fn a_program_is_given_up_at_any_step_and_in_the_middle_of_a_bootstrap() {
     let shape = BootstrapShape { slots_log2: 9, stages: 3, size: KeySize::Medium, kind: BootstrapKind::Regular };
@@ -237,8 +239,9 @@ fn a_program_is_given_up_at_any_step_and_in_the_middle_of_a_bootstrap() {
         (result.map(|run| run.times), asked.load(Ordering::Relaxed))
     };
     let (times, asked) = ends_at(usize::MAX);
-    // Before both steps, behind the matrices, and in it: the way up, three matrices, the remainders with three doublings, and
-    // three matrices.
+    // The check runs before both steps, after the matrices, and within the bootstrap. The bootstrap
+    // raises the modulus, applies three matrices, computes the remainders with three doublings, and
+    // applies three matrices.
     assert_eq!(asked, 2 + 1 + (1 + 3 + 4 + 3));
     let counted = times.expect("a result").0;
     assert!(counted.len() == 6 && counted.values().all(|(count, _)| *count == 1), "each step once: {counted:?}");
@@ -247,7 +250,8 @@ fn a_program_is_given_up_at_any_step_and_in_the_middle_of_a_bootstrap() {
     }
 }
 
-/// Of every kind and size, of a full vector and of one with fewer numbers, one and both of two, with and without a level to spare.
+/// Bootstraps of every kind and size, of a full vector and of a sparse one, with and without a
+/// spare level. Each case bootstraps single vectors and both of two.
 #[test]
 fn bootstraps_of_all_kinds_preserve_their_inputs() {
     for name in SETS {
@@ -305,7 +309,8 @@ fn inputs_that_differ_from_the_plan_are_refused() {
     assert!(run(&program, good, &keys, &client.matrices, 1, || true).is_ok());
 }
 
-/// What a plan names is what `cloakwork-ckks` says that a bootstrap takes, where a test holds that to what it does.
+/// A plan names the keys that `cloakwork-ckks` declares for a bootstrap. A test of that crate
+/// compares the declaration with the keys that a bootstrap uses.
 #[test]
 fn plans_name_the_keys_that_bootstraps_take() {
     for name in SETS {
@@ -352,7 +357,7 @@ fn plans_name_the_keys_that_matrices_take() {
     }
 }
 
-/// The first key that meets each need.
+/// For each key need of the program, the key shape of its first purpose.
 fn shapes(program: &Program) -> BTreeSet<KeyShape> {
     let shape = |need: &KeyNeed| KeyShape { purpose: need.purpose.purposes(program.set())[0], level: need.level };
     program.keys().iter().map(shape).collect()
